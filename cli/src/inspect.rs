@@ -1,0 +1,9 @@
+//! `xla-ffi inspect`.
+
+/// Command line of `inspect`.
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_args: &Args) -> anyhow::Result<()> {
+    anyhow::bail!("not there yet")
+}

@@ -1,0 +1,56 @@
+//! `xla-ffi`: run, inspect and check XLA custom-call libraries.
+//!
+//! Exit status 0: as asked. 1: it did not work or the answer is no, told on standard error.
+//! 2: the command line does not parse.
+#![forbid(unsafe_code)]
+
+mod abi;
+mod bench;
+mod doctor;
+mod inspect;
+mod new;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "xla-ffi", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a handler on the embedded runtime.
+    Run(run::Args),
+    /// Show what a library says about itself.
+    Inspect(inspect::Args),
+    /// Tell what would go wrong where.
+    Doctor(doctor::Args),
+    /// Measure the cost of one call.
+    Bench(bench::Args),
+    /// Show, compare and check revisions of the ABI.
+    Abi(abi::Args),
+    /// Start a project.
+    New(new::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Run(args) => run::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Abi(args) => abi::run(&args),
+        Command::New(args) => new::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

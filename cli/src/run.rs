@@ -1,0 +1,9 @@
+//! `xla-ffi run`.
+
+/// Command line of `run`.
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_args: &Args) -> anyhow::Result<()> {
+    anyhow::bail!("not there yet")
+}

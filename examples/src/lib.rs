@@ -1,0 +1,1 @@
+//! Rust handler libraries; each file beside `Cargo.toml` is one shared library.

@@ -1,0 +1,270 @@
+//! The function table.
+
+use crate::{
+    Revision, XLA_FFI_Api_Version, XLA_FFI_CustomOptions_Get_Args,
+    XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_DeviceMemory_Free_Args,
+    XLA_FFI_DeviceOrdinal_Get_Args, XLA_FFI_Error, XLA_FFI_Error_Create_Args,
+    XLA_FFI_Error_Destroy_Args, XLA_FFI_Error_GetDetails_Args, XLA_FFI_Future_Create_Args,
+    XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Future_SetError_Args, XLA_FFI_Handler_Register_Args,
+    XLA_FFI_InternalExtension, XLA_FFI_InvokeContext_FindExtension_Args,
+    XLA_FFI_InvokeContext_Get_Args, XLA_FFI_RunId_Get_Args, XLA_FFI_State_Get_Args,
+    XLA_FFI_State_Set_Args, XLA_FFI_Stream_Get_Args, XLA_FFI_ThreadPool_NumThreads_Args,
+    XLA_FFI_ThreadPool_Schedule_Args, XLA_FFI_Type_Register_Args,
+};
+
+opaque! {
+    /// The host's private functions. A frame whose pointer is not this image's own is never
+    /// dereferenced.
+    XLA_FFI_InternalApi
+}
+
+/// The host's functions in the order of r10 (which r3 and later share). r2 has the future slots
+/// where `ThreadPool_NumThreads` stands here: see [`Slot::index`]. Before r5 `struct_size` says 88
+/// whatever the table's length.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Api {
+    /// Bytes of this struct that the host filled; 88 before r5.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// The host's version.
+    pub api_version: XLA_FFI_Api_Version,
+    /// The host's private functions.
+    pub internal_api: *const XLA_FFI_InternalApi,
+    /// Makes an error.
+    pub XLA_FFI_Error_Create:
+        Option<unsafe extern "C" fn(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error>,
+    /// Reads an error (`Error_GetMessage` up to r8).
+    pub XLA_FFI_Error_GetDetails:
+        Option<unsafe extern "C" fn(args: *mut XLA_FFI_Error_GetDetails_Args)>,
+    /// Destroys an error.
+    pub XLA_FFI_Error_Destroy: Option<unsafe extern "C" fn(args: *mut XLA_FFI_Error_Destroy_Args)>,
+    /// Registers a handler.
+    pub XLA_FFI_Handler_Register: Option<
+        unsafe extern "C" fn(args: *mut XLA_FFI_Handler_Register_Args) -> *mut XLA_FFI_Error,
+    >,
+    /// Gives the platform's stream.
+    pub XLA_FFI_Stream_Get:
+        Option<unsafe extern "C" fn(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error>,
+    /// Registers a user type (`TypeId_Register` up to r6).
+    pub XLA_FFI_Type_Register:
+        Option<unsafe extern "C" fn(args: *mut XLA_FFI_Type_Register_Args) -> *mut XLA_FFI_Error>,
+    /// Gives user data (`ExecutionContext_Get` up to r8).
+    pub XLA_FFI_InvokeContext_Get: Option<
+        unsafe extern "C" fn(args: *mut XLA_FFI_InvokeContext_Get_Args) -> *mut XLA_FFI_Error,
+    >,
+    /// Leaves state for later stages.
+    pub XLA_FFI_State_Set:
+        Option<unsafe extern "C" fn(args: *mut XLA_FFI_State_Set_Args) -> *mut XLA_FFI_Error>,
+    /// Gives the state of a stage.
+    pub XLA_FFI_State_Get:
+        Option<unsafe extern "C" fn(args: *mut XLA_FFI_State_Get_Args) -> *mut XLA_FFI_Error>,
+    /// Allocates scratch memory.
+    pub XLA_FFI_DeviceMemory_Allocate: Option<
+        unsafe extern "C" fn(args: *mut XLA_FFI_DeviceMemory_Allocate_Args) -> *mut XLA_FFI_Error,
+    >,
+    /// Frees scratch memory.
+    pub XLA_FFI_DeviceMemory_Free: Option<
+        unsafe extern "C" fn(args: *mut XLA_FFI_DeviceMemory_Free_Args) -> *mut XLA_FFI_Error,
+    >,
+    /// Runs a task on the host's pool. From r1.
+    pub XLA_FFI_ThreadPool_Schedule: Option<
+        unsafe extern "C" fn(args: *mut XLA_FFI_ThreadPool_Schedule_Args) -> *mut XLA_FFI_Error,
+    >,
+    /// Counts the pool's threads. From r3.
+    pub XLA_FFI_ThreadPool_NumThreads: Option<
+        unsafe extern "C" fn(args: *mut XLA_FFI_ThreadPool_NumThreads_Args) -> *mut XLA_FFI_Error,
+    >,
+    /// Makes a future. From r2.
+    pub XLA_FFI_Future_Create:
+        Option<unsafe extern "C" fn(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error>,
+    /// Completes a future. From r2.
+    pub XLA_FFI_Future_SetAvailable: Option<
+        unsafe extern "C" fn(args: *mut XLA_FFI_Future_SetAvailable_Args) -> *mut XLA_FFI_Error,
+    >,
+    /// Completes a future with an error. From r2.
+    pub XLA_FFI_Future_SetError:
+        Option<unsafe extern "C" fn(args: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error>,
+    /// Gives the run id. From r4.
+    pub XLA_FFI_RunId_Get:
+        Option<unsafe extern "C" fn(args: *mut XLA_FFI_RunId_Get_Args) -> *mut XLA_FFI_Error>,
+    /// Gives the device's global number. From r5.
+    pub XLA_FFI_DeviceOrdinal_Get: Option<
+        unsafe extern "C" fn(args: *mut XLA_FFI_DeviceOrdinal_Get_Args) -> *mut XLA_FFI_Error,
+    >,
+    /// Finds an extension of the context. From r9.
+    pub XLA_FFI_InvokeContext_FindExtension: Option<
+        unsafe extern "C" fn(
+            args: *mut XLA_FFI_InvokeContext_FindExtension_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Gives the options of this execution. From r10.
+    pub XLA_FFI_CustomOptions_Get: Option<
+        unsafe extern "C" fn(args: *mut XLA_FFI_CustomOptions_Get_Args) -> *mut XLA_FFI_Error,
+    >,
+}
+layout!(XLA_FFI_Api, R10..=R10, size 208, struct_size XLA_FFI_CustomOptions_Get 208 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    api_version: XLA_FFI_Api_Version = 16,
+    internal_api: *const XLA_FFI_InternalApi = 40,
+    XLA_FFI_Error_Create: Option<unsafe extern "C" fn(*mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error> = 48,
+    XLA_FFI_Error_GetDetails: Option<unsafe extern "C" fn(*mut XLA_FFI_Error_GetDetails_Args)> = 56,
+    XLA_FFI_Error_Destroy: Option<unsafe extern "C" fn(*mut XLA_FFI_Error_Destroy_Args)> = 64,
+    XLA_FFI_Handler_Register: Option<unsafe extern "C" fn(*mut XLA_FFI_Handler_Register_Args) -> *mut XLA_FFI_Error> = 72,
+    XLA_FFI_Stream_Get: Option<unsafe extern "C" fn(*mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error> = 80,
+    XLA_FFI_Type_Register: Option<unsafe extern "C" fn(*mut XLA_FFI_Type_Register_Args) -> *mut XLA_FFI_Error> = 88,
+    XLA_FFI_InvokeContext_Get: Option<unsafe extern "C" fn(*mut XLA_FFI_InvokeContext_Get_Args) -> *mut XLA_FFI_Error> = 96,
+    XLA_FFI_State_Set: Option<unsafe extern "C" fn(*mut XLA_FFI_State_Set_Args) -> *mut XLA_FFI_Error> = 104,
+    XLA_FFI_State_Get: Option<unsafe extern "C" fn(*mut XLA_FFI_State_Get_Args) -> *mut XLA_FFI_Error> = 112,
+    XLA_FFI_DeviceMemory_Allocate: Option<unsafe extern "C" fn(*mut XLA_FFI_DeviceMemory_Allocate_Args) -> *mut XLA_FFI_Error> = 120,
+    XLA_FFI_DeviceMemory_Free: Option<unsafe extern "C" fn(*mut XLA_FFI_DeviceMemory_Free_Args) -> *mut XLA_FFI_Error> = 128,
+    XLA_FFI_ThreadPool_Schedule: Option<unsafe extern "C" fn(*mut XLA_FFI_ThreadPool_Schedule_Args) -> *mut XLA_FFI_Error> = 136,
+    XLA_FFI_ThreadPool_NumThreads: Option<unsafe extern "C" fn(*mut XLA_FFI_ThreadPool_NumThreads_Args) -> *mut XLA_FFI_Error> = 144,
+    XLA_FFI_Future_Create: Option<unsafe extern "C" fn(*mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error> = 152,
+    XLA_FFI_Future_SetAvailable: Option<unsafe extern "C" fn(*mut XLA_FFI_Future_SetAvailable_Args) -> *mut XLA_FFI_Error> = 160,
+    XLA_FFI_Future_SetError: Option<unsafe extern "C" fn(*mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error> = 168,
+    XLA_FFI_RunId_Get: Option<unsafe extern "C" fn(*mut XLA_FFI_RunId_Get_Args) -> *mut XLA_FFI_Error> = 176,
+    XLA_FFI_DeviceOrdinal_Get: Option<unsafe extern "C" fn(*mut XLA_FFI_DeviceOrdinal_Get_Args) -> *mut XLA_FFI_Error> = 184,
+    XLA_FFI_InvokeContext_FindExtension: Option<unsafe extern "C" fn(*mut XLA_FFI_InvokeContext_FindExtension_Args) -> *mut XLA_FFI_Error> = 192,
+    XLA_FFI_CustomOptions_Get: Option<unsafe extern "C" fn(*mut XLA_FFI_CustomOptions_Get_Args) -> *mut XLA_FFI_Error> = 200,
+});
+
+/// A function of the table. Its position depends on the revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Slot {
+    /// Makes an error.
+    ErrorCreate = 0,
+    /// Reads an error (`Error_GetMessage` up to r8).
+    ErrorGetDetails = 1,
+    /// Destroys an error.
+    ErrorDestroy = 2,
+    /// Registers a handler.
+    HandlerRegister = 3,
+    /// Gives the platform's stream.
+    StreamGet = 4,
+    /// Registers a user type (`TypeId_Register` up to r6).
+    TypeRegister = 5,
+    /// Gives user data (`ExecutionContext_Get` up to r8).
+    InvokeContextGet = 6,
+    /// Leaves state for later stages.
+    StateSet = 7,
+    /// Gives the state of a stage.
+    StateGet = 8,
+    /// Allocates scratch memory.
+    DeviceMemoryAllocate = 9,
+    /// Frees scratch memory.
+    DeviceMemoryFree = 10,
+    /// Runs a task on the host's pool.
+    ThreadPoolSchedule = 11,
+    /// Counts the pool's threads.
+    ThreadPoolNumThreads = 12,
+    /// Makes a future.
+    FutureCreate = 13,
+    /// Completes a future.
+    FutureSetAvailable = 14,
+    /// Completes a future with an error.
+    FutureSetError = 15,
+    /// Gives the run id.
+    RunIdGet = 16,
+    /// Gives the device's global number.
+    DeviceOrdinalGet = 17,
+    /// Finds an extension of the context.
+    InvokeContextFindExtension = 18,
+    /// Gives the options of this execution.
+    CustomOptionsGet = 19,
+}
+
+impl Slot {
+    /// All functions, in the order of the newest revision.
+    pub const ALL: [Self; 20] = [
+        Self::ErrorCreate,
+        Self::ErrorGetDetails,
+        Self::ErrorDestroy,
+        Self::HandlerRegister,
+        Self::StreamGet,
+        Self::TypeRegister,
+        Self::InvokeContextGet,
+        Self::StateSet,
+        Self::StateGet,
+        Self::DeviceMemoryAllocate,
+        Self::DeviceMemoryFree,
+        Self::ThreadPoolSchedule,
+        Self::ThreadPoolNumThreads,
+        Self::FutureCreate,
+        Self::FutureSetAvailable,
+        Self::FutureSetError,
+        Self::RunIdGet,
+        Self::DeviceOrdinalGet,
+        Self::InvokeContextFindExtension,
+        Self::CustomOptionsGet,
+    ];
+
+    /// The oldest revision that has the function.
+    #[must_use]
+    pub const fn since(self) -> Revision {
+        match self {
+            Self::ThreadPoolSchedule => Revision::R1,
+            Self::FutureCreate | Self::FutureSetAvailable | Self::FutureSetError => Revision::R2,
+            Self::ThreadPoolNumThreads => Revision::R3,
+            Self::RunIdGet => Revision::R4,
+            Self::DeviceOrdinalGet => Revision::R5,
+            Self::InvokeContextFindExtension => Revision::R9,
+            Self::CustomOptionsGet => Revision::R10,
+            _ => Revision::R0,
+        }
+    }
+
+    /// Position among the function slots of `revision`, counted from 0 after `internal_api`;
+    /// `None` where that revision lacks the function.
+    #[must_use]
+    pub const fn index(self, revision: Revision) -> Option<usize> {
+        if (revision as u8) < self.since() as u8 {
+            return None;
+        }
+        let newest = self as usize;
+        let r2_future =
+            revision as u8 == Revision::R2 as u8 && newest > Self::ThreadPoolNumThreads as usize;
+        Some(if r2_future { newest - 1 } else { newest })
+    }
+
+    /// The C name of the function in `revision`.
+    #[must_use]
+    pub const fn name(self, revision: Revision) -> &'static str {
+        let before_r7 = (revision as u8) < Revision::R7 as u8;
+        let before_r9 = (revision as u8) < Revision::R9 as u8;
+        match self {
+            Self::ErrorGetDetails if before_r9 => "XLA_FFI_Error_GetMessage",
+            Self::TypeRegister if before_r7 => "XLA_FFI_TypeId_Register",
+            Self::InvokeContextGet if before_r9 => "XLA_FFI_ExecutionContext_Get",
+            Self::ErrorCreate => "XLA_FFI_Error_Create",
+            Self::ErrorGetDetails => "XLA_FFI_Error_GetDetails",
+            Self::ErrorDestroy => "XLA_FFI_Error_Destroy",
+            Self::HandlerRegister => "XLA_FFI_Handler_Register",
+            Self::StreamGet => "XLA_FFI_Stream_Get",
+            Self::TypeRegister => "XLA_FFI_Type_Register",
+            Self::InvokeContextGet => "XLA_FFI_InvokeContext_Get",
+            Self::StateSet => "XLA_FFI_State_Set",
+            Self::StateGet => "XLA_FFI_State_Get",
+            Self::DeviceMemoryAllocate => "XLA_FFI_DeviceMemory_Allocate",
+            Self::DeviceMemoryFree => "XLA_FFI_DeviceMemory_Free",
+            Self::ThreadPoolSchedule => "XLA_FFI_ThreadPool_Schedule",
+            Self::ThreadPoolNumThreads => "XLA_FFI_ThreadPool_NumThreads",
+            Self::FutureCreate => "XLA_FFI_Future_Create",
+            Self::FutureSetAvailable => "XLA_FFI_Future_SetAvailable",
+            Self::FutureSetError => "XLA_FFI_Future_SetError",
+            Self::RunIdGet => "XLA_FFI_RunId_Get",
+            Self::DeviceOrdinalGet => "XLA_FFI_DeviceOrdinal_Get",
+            Self::InvokeContextFindExtension => "XLA_FFI_InvokeContext_FindExtension",
+            Self::CustomOptionsGet => "XLA_FFI_CustomOptions_Get",
+        }
+    }
+
+    /// Whether the function answers with an error pointer; the others return nothing.
+    #[must_use]
+    pub const fn returns_error(self) -> bool {
+        !matches!(self, Self::ErrorGetDetails | Self::ErrorDestroy)
+    }
+}

@@ -1,0 +1,164 @@
+//! The call frame: everything that a host tells a handler.
+
+use crate::{
+    XLA_FFI_Api, XLA_FFI_ArgType, XLA_FFI_AttrType, XLA_FFI_ByteSpan, XLA_FFI_Future,
+    XLA_FFI_InternalExtension, XLA_FFI_InvokeContext, XLA_FFI_RetType,
+};
+use core::ffi::c_void;
+
+enumeration! {
+    /// The stages of an execution. New hosts may name stages that older code has not seen.
+    XLA_FFI_ExecutionStage, "XLA_FFI_ExecutionStage_" {
+        /// Once for each call site when the executable is made; attributes only.
+        INSTANTIATE = 0,
+        /// Before an execution, to request resources.
+        PREPARE = 1,
+        /// Before an execution, when the resources are there.
+        INITIALIZE = 2,
+        /// The call itself.
+        EXECUTE = 3,
+        /// Recording into a command buffer.
+        RECORD = 4 since "0.11.1",
+    }
+}
+
+/// Arguments.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Args {
+    /// Bytes of this struct that the host filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// Number of arguments.
+    pub size: i64,
+    /// What each argument is; `size` of them.
+    pub types: *mut XLA_FFI_ArgType,
+    /// The arguments; `size` of them.
+    pub args: *mut *mut c_void,
+}
+layout!(XLA_FFI_Args, R0..=R10, size 40, struct_size args 40 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    size: i64 = 16,
+    types: *mut XLA_FFI_ArgType = 24,
+    args: *mut *mut c_void = 32,
+});
+
+/// Results.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Rets {
+    /// Bytes of this struct that the host filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// Number of results.
+    pub size: i64,
+    /// What each result is; `size` of them.
+    pub types: *mut XLA_FFI_RetType,
+    /// The results; `size` of them.
+    pub rets: *mut *mut c_void,
+}
+layout!(XLA_FFI_Rets, R0..=R10, size 40, struct_size rets 40 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    size: i64 = 16,
+    types: *mut XLA_FFI_RetType = 24,
+    rets: *mut *mut c_void = 32,
+});
+
+/// Attributes: a dictionary, sorted by the bytes of the names.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Attrs {
+    /// Bytes of this struct that the host filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// Number of attributes.
+    pub size: i64,
+    /// What each attribute is; `size` of them.
+    pub types: *mut XLA_FFI_AttrType,
+    /// The names; `size` of them.
+    pub names: *mut *mut XLA_FFI_ByteSpan,
+    /// The values; `size` of them.
+    pub attrs: *mut *mut c_void,
+}
+layout!(XLA_FFI_Attrs, R0..=R10, size 48, struct_size attrs 48 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    size: i64 = 16,
+    types: *mut XLA_FFI_AttrType = 24,
+    names: *mut *mut XLA_FFI_ByteSpan = 32,
+    attrs: *mut *mut c_void = 40,
+});
+
+/// One call. From r2 the struct ends in `future`, which its `STRUCT_SIZE` does not count; on r0
+/// and r1 those bytes are not the handler's ([`XLA_FFI_CallFrame_R0`]).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_CallFrame {
+    /// Bytes of this struct that the host filled, `future` never counted.
+    pub struct_size: usize,
+    /// Extension chain; a metadata call carries an
+    /// [`XLA_FFI_Metadata_Extension`](crate::XLA_FFI_Metadata_Extension).
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// The host's functions; null in the metadata call of version 0.1 hosts.
+    pub api: *const XLA_FFI_Api,
+    /// The context of this invocation; null in metadata calls.
+    pub ctx: *mut XLA_FFI_InvokeContext,
+    /// The stage.
+    pub stage: XLA_FFI_ExecutionStage,
+    /// Arguments.
+    pub args: XLA_FFI_Args,
+    /// Results.
+    pub rets: XLA_FFI_Rets,
+    /// Attributes.
+    pub attrs: XLA_FFI_Attrs,
+    /// Out: a future that tells when an asynchronous call is complete. From r2.
+    pub future: *mut XLA_FFI_Future,
+}
+layout!(XLA_FFI_CallFrame, R2..=R10, size 176, struct_size attrs 168 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    api: *const XLA_FFI_Api = 16,
+    ctx: *mut XLA_FFI_InvokeContext = 24,
+    stage: XLA_FFI_ExecutionStage = 32,
+    args: XLA_FFI_Args = 40,
+    rets: XLA_FFI_Rets = 80,
+    attrs: XLA_FFI_Attrs = 120,
+    future: *mut XLA_FFI_Future = 168,
+});
+
+/// One call on r0 and r1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_CallFrame_R0 {
+    /// Bytes of this struct that the host filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// The host's functions.
+    pub api: *const XLA_FFI_Api,
+    /// The context of this invocation.
+    pub ctx: *mut XLA_FFI_InvokeContext,
+    /// The stage.
+    pub stage: XLA_FFI_ExecutionStage,
+    /// Arguments.
+    pub args: XLA_FFI_Args,
+    /// Results.
+    pub rets: XLA_FFI_Rets,
+    /// Attributes.
+    pub attrs: XLA_FFI_Attrs,
+}
+layout!(XLA_FFI_CallFrame_R0 as "XLA_FFI_CallFrame", R0..=R1, size 168, struct_size attrs 168 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    api: *const XLA_FFI_Api = 16,
+    ctx: *mut XLA_FFI_InvokeContext = 24,
+    stage: XLA_FFI_ExecutionStage = 32,
+    args: XLA_FFI_Args = 40,
+    rets: XLA_FFI_Rets = 80,
+    attrs: XLA_FFI_Attrs = 120,
+});

@@ -1,0 +1,268 @@
+//! The collectives extension (id 129): communicators and, from its version 0.2, windows. From r9
+//! (0.1 came with jaxlib 0.11.2, 0.2 with 0.12.0).
+
+use crate::{XLA_FFI_Error, XLA_FFI_Extension, XLA_FFI_InternalExtension};
+use core::ffi::c_void;
+
+/// Number of the extension.
+pub const XLA_FFI_Extension_Collectives: i64 = 129;
+/// Newest major version of the extension.
+pub const XLA_FFI_Extension_Collectives_MajorVersion: i32 = 0;
+/// Newest minor version of the extension.
+pub const XLA_FFI_Extension_Collectives_MinorVersion: i32 = 2;
+
+enumeration! {
+    /// How the ids of a replica group are meant.
+    XLA_FFI_CollectiveGroupMode, "XLA_FFI_GROUP_" {
+        /// Replica ids.
+        CROSS_REPLICA = 0 since "0.11.2",
+        /// Partition ids.
+        CROSS_PARTITION = 1 since "0.11.2",
+        /// Replica ids, for all partitions.
+        CROSS_REPLICA_AND_PARTITION = 2 since "0.11.2",
+        /// Flattened ids of replica and partition.
+        FLATTENED_ID = 3 since "0.11.2",
+    }
+}
+
+/// Devices that work together.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_ReplicaGroup {
+    /// First id.
+    pub ids: *const i64,
+    /// Number of ids.
+    pub size: usize,
+}
+layout!(XLA_FFI_ReplicaGroup, R9..=R10, size 16 {
+    ids: *const i64 = 0,
+    size: usize = 8,
+});
+
+opaque! {
+    /// The host's state behind the extension.
+    XLA_FFI_CollectivesState
+}
+opaque! {
+    /// A communicator, NCCL's for instance.
+    XLA_FFI_Communicator
+}
+opaque! {
+    /// Memory registered with a communicator. From version 0.2.
+    XLA_FFI_Window
+}
+
+/// Arguments of `request_communicator`, for the prepare stage.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Communicator_Request_Args {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// How the ids are meant.
+    pub group_mode: XLA_FFI_CollectiveGroupMode,
+    /// First group.
+    pub groups: *const XLA_FFI_ReplicaGroup,
+    /// Number of groups.
+    pub num_groups: usize,
+    /// Tells communicators of the same group apart.
+    pub communication_id: i64,
+}
+layout!(XLA_FFI_Communicator_Request_Args, R9..=R10, size 48, struct_size communication_id 48 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    group_mode: XLA_FFI_CollectiveGroupMode = 16,
+    groups: *const XLA_FFI_ReplicaGroup = 24,
+    num_groups: usize = 32,
+    communication_id: i64 = 40,
+});
+
+/// Arguments of `get_communicator`, for the stages after prepare.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Communicator_Get_Args {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// How the ids are meant.
+    pub group_mode: XLA_FFI_CollectiveGroupMode,
+    /// First group.
+    pub groups: *const XLA_FFI_ReplicaGroup,
+    /// Number of groups.
+    pub num_groups: usize,
+    /// Tells communicators of the same group apart.
+    pub communication_id: i64,
+    /// Out: the communicator.
+    pub communicator: *mut XLA_FFI_Communicator,
+}
+layout!(XLA_FFI_Communicator_Get_Args, R9..=R10, size 56, struct_size communicator 56 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    group_mode: XLA_FFI_CollectiveGroupMode = 16,
+    groups: *const XLA_FFI_ReplicaGroup = 24,
+    num_groups: usize = 32,
+    communication_id: i64 = 40,
+    communicator: *mut XLA_FFI_Communicator = 48,
+});
+
+/// Memory that a window is to cover. From version 0.2.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_CollectiveMemoryRegion {
+    /// First byte.
+    pub buffer: *const c_void,
+    /// Bytes.
+    pub byte_size: usize,
+    /// Flags of the platform.
+    pub flags: u64,
+}
+layout!(XLA_FFI_CollectiveMemoryRegion, R10..=R10, size 24 {
+    buffer: *const c_void = 0,
+    byte_size: usize = 8,
+    flags: u64 = 16,
+});
+
+/// Arguments of `request_window`, for the prepare stage. From version 0.2.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Window_Request_Args {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// How the ids are meant.
+    pub group_mode: XLA_FFI_CollectiveGroupMode,
+    /// First group.
+    pub groups: *const XLA_FFI_ReplicaGroup,
+    /// Number of groups.
+    pub num_groups: usize,
+    /// Tells communicators of the same group apart.
+    pub communication_id: i64,
+    /// First region.
+    pub regions: *const XLA_FFI_CollectiveMemoryRegion,
+    /// Number of regions.
+    pub num_regions: usize,
+}
+layout!(XLA_FFI_Window_Request_Args, R10..=R10, size 64, struct_size num_regions 64 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    group_mode: XLA_FFI_CollectiveGroupMode = 16,
+    groups: *const XLA_FFI_ReplicaGroup = 24,
+    num_groups: usize = 32,
+    communication_id: i64 = 40,
+    regions: *const XLA_FFI_CollectiveMemoryRegion = 48,
+    num_regions: usize = 56,
+});
+
+/// Arguments of `get_window`, for the stages after prepare. From version 0.2.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Window_Get_Args {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// How the ids are meant.
+    pub group_mode: XLA_FFI_CollectiveGroupMode,
+    /// First group.
+    pub groups: *const XLA_FFI_ReplicaGroup,
+    /// Number of groups.
+    pub num_groups: usize,
+    /// Tells communicators of the same group apart.
+    pub communication_id: i64,
+    /// In: an address in a registered region.
+    pub buffer: *const c_void,
+    /// Out: the window.
+    pub window: *mut XLA_FFI_Window,
+    /// Out: bytes from the window's start to `buffer`.
+    pub window_offset: usize,
+}
+layout!(XLA_FFI_Window_Get_Args, R10..=R10, size 72, struct_size window_offset 72 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    group_mode: XLA_FFI_CollectiveGroupMode = 16,
+    groups: *const XLA_FFI_ReplicaGroup = 24,
+    num_groups: usize = 32,
+    communication_id: i64 = 40,
+    buffer: *const c_void = 48,
+    window: *mut XLA_FFI_Window = 56,
+    window_offset: usize = 64,
+});
+
+/// The extension as it hangs in an invocation context, version 0.2.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Collectives_Extension {
+    /// The link of the chain.
+    pub extension_base: XLA_FFI_Extension,
+    /// The host's state.
+    pub state: *mut XLA_FFI_CollectivesState,
+    /// Asks for a communicator.
+    pub request_communicator: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_Communicator_Request_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Fetches a communicator that was asked for.
+    pub get_communicator: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_Communicator_Get_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Asks for a window.
+    pub request_window: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_Window_Request_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Fetches a window that was asked for.
+    pub get_window: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_Window_Get_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+}
+layout!(XLA_FFI_Collectives_Extension, R10..=R10, size 72, struct_size get_window 72 {
+    extension_base: XLA_FFI_Extension = 0,
+    state: *mut XLA_FFI_CollectivesState = 32,
+    request_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Communicator_Request_Args) -> *mut XLA_FFI_Error> = 40,
+    get_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Communicator_Get_Args) -> *mut XLA_FFI_Error> = 48,
+    request_window: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Window_Request_Args) -> *mut XLA_FFI_Error> = 56,
+    get_window: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Window_Get_Args) -> *mut XLA_FFI_Error> = 64,
+});
+
+/// The extension, version 0.1 (jaxlib 0.11.2): communicators alone.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Collectives_Extension_R9 {
+    /// The link of the chain.
+    pub extension_base: XLA_FFI_Extension,
+    /// The host's state.
+    pub state: *mut XLA_FFI_CollectivesState,
+    /// Asks for a communicator.
+    pub request_communicator: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_Communicator_Request_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Fetches a communicator that was asked for.
+    pub get_communicator: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_Communicator_Get_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+}
+layout!(XLA_FFI_Collectives_Extension_R9 as "XLA_FFI_Collectives_Extension", R9..=R9, size 56, struct_size get_communicator 56 {
+    extension_base: XLA_FFI_Extension = 0,
+    state: *mut XLA_FFI_CollectivesState = 32,
+    request_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Communicator_Request_Args) -> *mut XLA_FFI_Error> = 40,
+    get_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Communicator_Get_Args) -> *mut XLA_FFI_Error> = 48,
+});

@@ -1,0 +1,162 @@
+//! Layouts as data, and the compile-time proof that the data is true.
+
+use crate::Revision;
+
+/// One field of a struct as it lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldLayout {
+    /// The C name of the field.
+    pub name: &'static str,
+    /// The field's type in Rust notation, `*mut XLA_FFI_Error` for instance.
+    pub ty: &'static str,
+    /// Bytes from the start of the struct.
+    pub offset: usize,
+    /// Bytes that the field takes.
+    pub size: usize,
+}
+
+/// One struct as it lies in memory on a 64-bit host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StructLayout {
+    /// The C name, without the revision suffix that old layouts carry in Rust.
+    pub name: &'static str,
+    /// `sizeof` in bytes.
+    pub size: usize,
+    /// Alignment in bytes.
+    pub align: usize,
+    /// The field that upstream's `STRUCT_SIZE` macro names, and the macro's value in bytes; `None`
+    /// for structs that carry no size.
+    pub struct_size: Option<(&'static str, usize)>,
+    /// All fields, in order.
+    pub fields: &'static [FieldLayout],
+    /// The oldest revision with this layout.
+    pub since: Revision,
+    /// The newest revision with this layout.
+    pub until: Revision,
+}
+
+/// A struct of the ABI that knows its own layout.
+pub trait Layout {
+    /// The layout, proven at compile time.
+    const LAYOUT: StructLayout;
+}
+
+/// One enumerator of a C enumeration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enumerator {
+    /// The C name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: u32,
+    /// The first jaxlib whose header has it.
+    pub since: &'static str,
+}
+
+/// A C enumeration; in Rust a transparent newtype with associated constants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnumLayout {
+    /// The C name.
+    pub name: &'static str,
+    /// The enumerators in the order of the C header.
+    pub values: &'static [Enumerator],
+}
+
+/// Proves a struct's layout and publishes it.
+///
+/// The proof is typed (each field has exactly the type named here) and exhaustive (a field that is
+/// not named here does not compile, even one that grew into padding).
+macro_rules! layout {
+    (
+        $rust:ident $(as $c:literal)?, $since:ident..=$until:ident, size $size:literal
+        $(, struct_size $last:ident $struct_size:literal)?
+        { $($field:ident: $ty:ty = $offset:literal),* $(,)? }
+    ) => {
+        const _: () = {
+            use core::marker::PhantomData;
+            assert!(core::mem::size_of::<$rust>() == $size);
+            $(assert!(core::mem::offset_of!($rust, $field) == $offset);)*
+            $(assert!(layout!(@end $rust, $last) == $struct_size);)?
+            const fn type_of<T>(_: &T) -> PhantomData<T> {
+                PhantomData
+            }
+            #[expect(dead_code, reason = "compiling it is the proof")]
+            fn exhaustive(value: &$rust) {
+                let $rust { $($field),* } = value;
+                $(let _: PhantomData<$ty> = type_of($field);)*
+            }
+        };
+        impl $crate::Layout for $rust {
+            const LAYOUT: $crate::StructLayout = $crate::StructLayout {
+                name: layout!(@name $rust $($c)?),
+                size: $size,
+                align: core::mem::align_of::<$rust>(),
+                struct_size: layout!(@size $($last $struct_size)?),
+                fields: &[$($crate::FieldLayout {
+                    name: stringify!($field),
+                    ty: stringify!($ty),
+                    offset: $offset,
+                    size: core::mem::size_of::<$ty>(),
+                }),*],
+                since: $crate::Revision::$since,
+                until: $crate::Revision::$until,
+            };
+        }
+    };
+    (@name $rust:ident) => { stringify!($rust) };
+    (@name $rust:ident $c:literal) => { $c };
+    (@size) => { None };
+    (@size $last:ident $size:literal) => { Some((stringify!($last), $size)) };
+    (@end $rust:ident, $last:ident) => {{
+        const fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {
+            core::mem::size_of::<F>()
+        }
+        core::mem::offset_of!($rust, $last) + size_of_field(|value: &$rust| &value.$last)
+    }};
+}
+
+/// Declares a C enumeration as a transparent newtype.
+///
+/// `prefix` is what the C enumerators' names begin with; `since` is a jaxlib version, `"0.4.31"`
+/// where none is written.
+macro_rules! enumeration {
+    (
+        $(#[$meta:meta])*
+        $name:ident, $prefix:literal {
+            $($(#[$value_meta:meta])* $value:ident = $number:literal $(since $since:literal)?),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            $($(#[$value_meta])* pub const $value: Self = Self($number);)*
+
+            /// The enumeration as data.
+            pub const ENUM: $crate::EnumLayout = $crate::EnumLayout {
+                name: stringify!($name),
+                values: &[$($crate::Enumerator {
+                    name: concat!($prefix, stringify!($value)),
+                    value: $number,
+                    since: enumeration!(@since $($since)?),
+                }),*],
+            };
+        }
+    };
+    (@since) => { "0.4.31" };
+    (@since $since:literal) => { $since };
+}
+
+/// Declares a type that only the host knows: usable behind a pointer alone.
+macro_rules! opaque {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[repr(C)]
+        #[derive(Debug)]
+        pub struct $name {
+            _data: [u8; 0],
+            _not_send_sync_unpin: core::marker::PhantomData<(*mut u8, core::marker::PhantomPinned)>,
+        }
+    };
+}

@@ -1,0 +1,78 @@
+//! The ABI of XLA's foreign function interface and nothing else.
+//!
+//! Every struct, enumeration, constant and function table that an XLA runtime and a custom call
+//! exchange, in every *revision* that a released jaxlib has spoken ([`Revision`]). What all
+//! revisions share is written once; a layout that an older revision laid out differently has a
+//! second struct whose name ends in that revision (`XLA_FFI_State_Set_Args_R0`).
+//!
+//! The C names are kept, so that C documentation can be read beside this crate. Enumerations that
+//! a host may extend are transparent newtypes, never Rust enums: a value that this crate does not
+//! know is data, not undefined behaviour. Function pointers are `Option`, because a table slot may
+//! be null.
+//!
+//! # Three witnesses
+//!
+//! Beside each struct stands a `layout!` line that names every field with its type and offset; it
+//! does not compile when struct and line disagree. The same lines are data ([`Layout`]), from
+//! which the C headers under `include/` and the snapshots under `abi/` are generated and checked
+//! against the headers of released jaxlib wheels.
+//!
+//! # What may be read
+//!
+//! `struct_size` says how much of a struct its maker filled. Read a field only if `struct_size`
+//! covers it, or if [`Revision`] proves that it is there. Form no reference to a whole
+//! [`XLA_FFI_Api`], [`XLA_FFI_CallFrame`] or [`XLA_FFI_Metadata`] of a host: their length varies.
+#![no_std]
+#![expect(
+    non_camel_case_types,
+    non_upper_case_globals,
+    non_snake_case,
+    reason = "C names are kept"
+)]
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod layout;
+
+mod api;
+mod attribute;
+mod buffer;
+mod call_frame;
+mod collectives;
+mod context;
+mod data_type;
+mod error;
+mod extension;
+mod future;
+mod handler;
+mod history;
+mod legacy;
+mod metadata;
+mod record;
+mod revision;
+mod state;
+mod thread_pool;
+mod types;
+mod version;
+
+pub use api::*;
+pub use attribute::*;
+pub use buffer::*;
+pub use call_frame::*;
+pub use collectives::*;
+pub use context::*;
+pub use data_type::*;
+pub use error::*;
+pub use extension::*;
+pub use future::*;
+pub use handler::*;
+pub use history::*;
+pub use layout::*;
+pub use legacy::*;
+pub use metadata::*;
+pub use record::*;
+pub use revision::*;
+pub use state::*;
+pub use thread_pool::*;
+pub use types::*;
+pub use version::*;

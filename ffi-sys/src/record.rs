@@ -1,0 +1,231 @@
+//! The record extension (id 128): recording into a command buffer, from r9 (its version 0.1 came
+//! with jaxlib 0.11.2, 0.2 with 0.12.0).
+
+use crate::{XLA_FFI_Error, XLA_FFI_Extension};
+use core::ffi::{c_char, c_void};
+
+/// Number of the extension.
+pub const XLA_FFI_Extension_Record: i64 = 128;
+/// Newest major version of the extension.
+pub const XLA_FFI_Extension_Record_MajorVersion: i32 = 0;
+/// Newest minor version of the extension.
+pub const XLA_FFI_Extension_Record_MinorVersion: i32 = 2;
+
+opaque! {
+    /// The host's recorder.
+    XLA_FFI_RecordContext
+}
+opaque! {
+    /// One recorded command.
+    XLA_FFI_Command
+}
+
+enumeration! {
+    /// Whether commands are recorded for the first time.
+    XLA_FFI_RecordAction, "XLA_FFI_RecordAction_" {
+        /// New commands.
+        Create = 0 since "0.11.2",
+        /// New values for the commands that were created.
+        Update = 1 since "0.11.2",
+    }
+}
+
+enumeration! {
+    /// What the bytes of a kernel are.
+    XLA_FFI_SourceFormat, "XLA_FFI_SourceFormat_" {
+        /// PTX text.
+        PTX = 0 since "0.11.2",
+        /// A cubin.
+        CUBIN = 1 since "0.11.2",
+        /// A function pointer. From version 0.2.
+        FUNCTION_PTR = 2 since "0.12.0",
+    }
+}
+
+/// Three extents.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XLA_FFI_Dim3 {
+    /// First.
+    pub x: i32,
+    /// Second.
+    pub y: i32,
+    /// Third.
+    pub z: i32,
+}
+layout!(XLA_FFI_Dim3, R9..=R10, size 12 {
+    x: i32 = 0,
+    y: i32 = 4,
+    z: i32 = 8,
+});
+
+/// The shape of a launch.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XLA_FFI_LaunchDims {
+    /// Blocks.
+    pub grid: XLA_FFI_Dim3,
+    /// Threads of a block.
+    pub block: XLA_FFI_Dim3,
+    /// Blocks of a cluster.
+    pub cluster: XLA_FFI_Dim3,
+}
+layout!(XLA_FFI_LaunchDims, R9..=R10, size 36 {
+    grid: XLA_FFI_Dim3 = 0,
+    block: XLA_FFI_Dim3 = 12,
+    cluster: XLA_FFI_Dim3 = 24,
+});
+
+enumeration! {
+    /// What a kernel argument is.
+    XLA_FFI_KernelArgType, "XLA_FFI_KernelArgType_" {
+        /// An address in device memory.
+        DevicePtr = 0 since "0.11.2",
+        /// A value on the host, copied into the command.
+        HostValue = 1 since "0.11.2",
+    }
+}
+
+/// One argument of a kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_KernelArg {
+    /// The address or where the value lies.
+    pub arg_address: *const c_void,
+    /// Bytes.
+    pub size: i64,
+    /// Which of the two it is.
+    pub r#type: XLA_FFI_KernelArgType,
+}
+layout!(XLA_FFI_KernelArg, R9..=R10, size 24 {
+    arg_address: *const c_void = 0,
+    size: i64 = 8,
+    r#type: XLA_FFI_KernelArgType = 16,
+});
+
+/// The arguments of a kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_KernelArgs {
+    /// First argument.
+    pub args: *const XLA_FFI_KernelArg,
+    /// Number of arguments.
+    pub num_args: i64,
+}
+layout!(XLA_FFI_KernelArgs, R9..=R10, size 16 {
+    args: *const XLA_FFI_KernelArg = 0,
+    num_args: i64 = 8,
+});
+
+/// The recorder's functions.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_RecordApi {
+    /// Records a kernel launch.
+    pub create_launch: Option<
+        unsafe extern "C" fn(
+            ctx: *mut XLA_FFI_RecordContext,
+            kernel_name: *const c_char,
+            kernel_data: *const c_void,
+            kernel_size: i64,
+            format: XLA_FFI_SourceFormat,
+            launch_dims: XLA_FFI_LaunchDims,
+            shared_mem_bytes: u32,
+            uses_pdl: i32,
+            args: *const XLA_FFI_KernelArgs,
+            dependencies: *const *const XLA_FFI_Command,
+            num_dependencies: u32,
+            out_command: *mut *const XLA_FFI_Command,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Gives a recorded launch new arguments.
+    pub update_launch: Option<
+        unsafe extern "C" fn(
+            ctx: *mut XLA_FFI_RecordContext,
+            command: *const XLA_FFI_Command,
+            args: *const XLA_FFI_KernelArgs,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Records a copy from device to device.
+    pub create_memcpy_d2d: Option<
+        unsafe extern "C" fn(
+            ctx: *mut XLA_FFI_RecordContext,
+            dst: *mut c_void,
+            src: *mut c_void,
+            size: i64,
+            dependencies: *const *const XLA_FFI_Command,
+            num_dependencies: u32,
+            out_command: *mut *const XLA_FFI_Command,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Gives a recorded copy new operands.
+    pub update_memcpy_d2d: Option<
+        unsafe extern "C" fn(
+            ctx: *mut XLA_FFI_RecordContext,
+            command: *const XLA_FFI_Command,
+            dst: *mut c_void,
+            src: *mut c_void,
+            size: i64,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Asks the host to capture the execute stage on a stream instead.
+    pub request_stream_capture:
+        Option<unsafe extern "C" fn(ctx: *mut XLA_FFI_RecordContext) -> *mut XLA_FFI_Error>,
+    /// Records a command that does nothing but order others.
+    pub create_empty_command: Option<
+        unsafe extern "C" fn(
+            ctx: *mut XLA_FFI_RecordContext,
+            dependencies: *const *const XLA_FFI_Command,
+            num_dependencies: u32,
+            out_command: *mut *const XLA_FFI_Command,
+        ) -> *mut XLA_FFI_Error,
+    >,
+}
+layout!(XLA_FFI_RecordApi, R9..=R10, size 48 {
+    create_launch: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext, *const c_char, *const c_void, i64, XLA_FFI_SourceFormat, XLA_FFI_LaunchDims, u32, i32, *const XLA_FFI_KernelArgs, *const *const XLA_FFI_Command, u32, *mut *const XLA_FFI_Command) -> *mut XLA_FFI_Error> = 0,
+    update_launch: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext, *const XLA_FFI_Command, *const XLA_FFI_KernelArgs) -> *mut XLA_FFI_Error> = 8,
+    create_memcpy_d2d: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext, *mut c_void, *mut c_void, i64, *const *const XLA_FFI_Command, u32, *mut *const XLA_FFI_Command) -> *mut XLA_FFI_Error> = 16,
+    update_memcpy_d2d: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext, *const XLA_FFI_Command, *mut c_void, *mut c_void, i64) -> *mut XLA_FFI_Error> = 24,
+    request_stream_capture: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext) -> *mut XLA_FFI_Error> = 32,
+    create_empty_command: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext, *const *const XLA_FFI_Command, u32, *mut *const XLA_FFI_Command) -> *mut XLA_FFI_Error> = 40,
+});
+
+/// What a record handler works on.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_RecordFrame {
+    /// The recorder.
+    pub record_ctx: *mut XLA_FFI_RecordContext,
+    /// Its functions.
+    pub api: *const XLA_FFI_RecordApi,
+    /// Create or update.
+    pub action: XLA_FFI_RecordAction,
+    /// In (update) or out (create): the commands, room for `max_commands`.
+    pub commands: *mut *const XLA_FFI_Command,
+    /// In or out: how many there are.
+    pub num_commands: *mut i64,
+    /// Room in `commands`.
+    pub max_commands: i64,
+}
+layout!(XLA_FFI_RecordFrame, R9..=R10, size 48 {
+    record_ctx: *mut XLA_FFI_RecordContext = 0,
+    api: *const XLA_FFI_RecordApi = 8,
+    action: XLA_FFI_RecordAction = 16,
+    commands: *mut *const XLA_FFI_Command = 24,
+    num_commands: *mut i64 = 32,
+    max_commands: i64 = 40,
+});
+
+/// The extension as it hangs in an invocation context.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Record_Extension {
+    /// The link of the chain.
+    pub extension_base: XLA_FFI_Extension,
+    /// The frame.
+    pub record_frame: *mut XLA_FFI_RecordFrame,
+}
+layout!(XLA_FFI_Record_Extension, R9..=R10, size 40, struct_size record_frame 40 {
+    extension_base: XLA_FFI_Extension = 0,
+    record_frame: *mut XLA_FFI_RecordFrame = 32,
+});

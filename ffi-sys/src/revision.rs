@@ -1,0 +1,165 @@
+//! The revisions of the ABI.
+//!
+//! The version macro in upstream's header is not the ABI: it stood at 0.1 while the function table
+//! and two structs changed five times. A *revision* names one layout.
+
+/// One layout of the ABI, from the first that a jaxlib shipped (`R0`) to the newest known (`R10`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Revision {
+    /// jaxlib 0.4.31: first release, no metadata call.
+    R0 = 0,
+    /// jaxlib 0.4.33: extension chain, metadata, `ThreadPool_Schedule`.
+    R1 = 1,
+    /// jaxlib 0.4.34–0.4.36: futures.
+    R2 = 2,
+    /// jaxlib 0.4.38–0.5.0: `ThreadPool_NumThreads` inserted before the future slots.
+    R3 = 3,
+    /// jaxlib 0.5.1–0.5.3: `RunId_Get`.
+    R4 = 4,
+    /// jaxlib 0.6.0–0.7.2: `DeviceOrdinal_Get`; the table's `struct_size` becomes its true size.
+    R5 = 5,
+    /// jaxlib 0.8.0: `TypeInfo`, `Metadata.state_type_id`.
+    R6 = 6,
+    /// jaxlib 0.8.1–0.9.0.1: types are registered with their deleter.
+    R7 = 7,
+    /// jaxlib 0.9.1–0.11.0: state per stage.
+    R8 = 8,
+    /// jaxlib 0.11.1–0.11.2: error details, extensions, the record stage.
+    R9 = 9,
+    /// jaxlib 0.12.0 and later: custom options.
+    R10 = 10,
+}
+
+impl Revision {
+    /// All revisions, oldest first.
+    pub const ALL: [Self; 11] = [
+        Self::R0,
+        Self::R1,
+        Self::R2,
+        Self::R3,
+        Self::R4,
+        Self::R5,
+        Self::R6,
+        Self::R7,
+        Self::R8,
+        Self::R9,
+        Self::R10,
+    ];
+
+    /// The newest revision that this crate knows.
+    pub const NEWEST: Self = Self::R10;
+
+    /// The minor version that headers and runtimes of this revision state (the major one is 0).
+    #[must_use]
+    pub const fn minor_version(self) -> i32 {
+        match self {
+            Self::R0 => 0,
+            Self::R1 | Self::R2 | Self::R3 | Self::R4 | Self::R5 | Self::R6 => 1,
+            Self::R7 => 2,
+            Self::R8 => 3,
+            Self::R9 => 4,
+            Self::R10 => 5,
+        }
+    }
+
+    /// Function slots in [`XLA_FFI_Api`](crate::XLA_FFI_Api) after `internal_api`.
+    #[must_use]
+    pub const fn slot_count(self) -> usize {
+        match self {
+            Self::R0 => 11,
+            Self::R1 => 12,
+            Self::R2 => 15,
+            Self::R3 => 16,
+            Self::R4 => 17,
+            Self::R5 | Self::R6 | Self::R7 | Self::R8 => 18,
+            Self::R9 => 19,
+            Self::R10 => 20,
+        }
+    }
+
+    /// `sizeof(XLA_FFI_Api)` in bytes: 48 of head, 8 a slot.
+    #[must_use]
+    pub const fn api_size(self) -> usize {
+        48 + 8 * self.slot_count()
+    }
+
+    /// What a runtime of this revision writes into `XLA_FFI_Api.struct_size`: 88 before r5, where
+    /// upstream's macro named `Stream_Get` as the last field, the true size since.
+    #[must_use]
+    pub const fn api_struct_size(self) -> usize {
+        if (self as u8) < Self::R5 as u8 {
+            88
+        } else {
+            self.api_size()
+        }
+    }
+
+    /// The first jaxlib release with this revision.
+    #[must_use]
+    pub const fn first_jaxlib(self) -> &'static str {
+        match self {
+            Self::R0 => "0.4.31",
+            Self::R1 => "0.4.33",
+            Self::R2 => "0.4.34",
+            Self::R3 => "0.4.38",
+            Self::R4 => "0.5.1",
+            Self::R5 => "0.6.0",
+            Self::R6 => "0.8.0",
+            Self::R7 => "0.8.1",
+            Self::R8 => "0.9.1",
+            Self::R9 => "0.11.1",
+            Self::R10 => "0.12.0",
+        }
+    }
+
+    /// The last jaxlib release with this revision; `None` for the newest.
+    #[must_use]
+    pub const fn last_jaxlib(self) -> Option<&'static str> {
+        match self {
+            Self::R0 => Some("0.4.31"),
+            Self::R1 => Some("0.4.33"),
+            Self::R2 => Some("0.4.36"),
+            Self::R3 => Some("0.5.0"),
+            Self::R4 => Some("0.5.3"),
+            Self::R5 => Some("0.7.2"),
+            Self::R6 => Some("0.8.0"),
+            Self::R7 => Some("0.9.0.1"),
+            Self::R8 => Some("0.11.0"),
+            Self::R9 => Some("0.11.2"),
+            Self::R10 => None,
+        }
+    }
+
+    /// The lower-case name, `"r0"` to `"r10"`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::R0 => "r0",
+            Self::R1 => "r1",
+            Self::R2 => "r2",
+            Self::R3 => "r3",
+            Self::R4 => "r4",
+            Self::R5 => "r5",
+            Self::R6 => "r6",
+            Self::R7 => "r7",
+            Self::R8 => "r8",
+            Self::R9 => "r9",
+            Self::R10 => "r10",
+        }
+    }
+
+    /// The revision called `name`; `None` where there is none.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|revision| revision.name() == name)
+    }
+}
+
+impl core::fmt::Display for Revision {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
+    }
+}

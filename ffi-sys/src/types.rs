@@ -1,0 +1,90 @@
+//! User-defined types that a host carries for a library.
+
+use crate::{XLA_FFI_ByteSpan, XLA_FFI_InternalExtension};
+use core::ffi::c_void;
+
+/// Number of a user type within one XLA copy; 0 stands for "not known yet".
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XLA_FFI_TypeId {
+    /// The number.
+    pub type_id: i64,
+}
+layout!(XLA_FFI_TypeId, R0..=R10, size 8 {
+    type_id: i64 = 0,
+});
+
+/// `XLA_FFI_UNKNOWN_TYPE_ID` of the C header: no type.
+pub const XLA_FFI_UNKNOWN_TYPE_ID: XLA_FFI_TypeId = XLA_FFI_TypeId { type_id: 0 };
+
+/// How a host destroys an object of a user type. From r7; r6 has [`XLA_FFI_TypeInfo_R6`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_TypeInfo {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// Destroys one object; null for borrowed ones.
+    pub deleter: Option<unsafe extern "C" fn(object: *mut c_void)>,
+}
+layout!(XLA_FFI_TypeInfo, R7..=R10, size 24, struct_size deleter 24 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    deleter: Option<unsafe extern "C" fn(*mut c_void)> = 16,
+});
+
+/// How a host destroys an object of a user type, r6. No function of r6 takes it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_TypeInfo_R6 {
+    /// Destroys one object; null for borrowed ones.
+    pub deleter: Option<unsafe extern "C" fn(object: *mut c_void)>,
+}
+layout!(XLA_FFI_TypeInfo_R6 as "XLA_FFI_TypeInfo", R6..=R6, size 8 {
+    deleter: Option<unsafe extern "C" fn(*mut c_void)> = 0,
+});
+
+/// Arguments of `Type_Register` (slot 5) from r7. Always give a real `type_info`: hosts read it
+/// whatever `struct_size` says.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Type_Register_Args {
+    /// Bytes of this struct that the caller filled; upstream counts up to `type_id`.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// Name, unique per XLA copy.
+    pub name: XLA_FFI_ByteSpan,
+    /// In and out: 0 asks for a number.
+    pub type_id: *mut XLA_FFI_TypeId,
+    /// How to destroy an object.
+    pub type_info: *const XLA_FFI_TypeInfo,
+}
+layout!(XLA_FFI_Type_Register_Args, R7..=R10, size 48, struct_size type_id 40 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    name: XLA_FFI_ByteSpan = 16,
+    type_id: *mut XLA_FFI_TypeId = 32,
+    type_info: *const XLA_FFI_TypeInfo = 40,
+});
+
+/// Arguments of slot 5 up to r6, where it is called `TypeId_Register`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_TypeId_Register_Args_R0 {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// Name, unique per XLA copy.
+    pub name: XLA_FFI_ByteSpan,
+    /// Out, from r5 in and out.
+    pub type_id: *mut XLA_FFI_TypeId,
+}
+layout!(XLA_FFI_TypeId_Register_Args_R0 as "XLA_FFI_TypeId_Register_Args", R0..=R6, size 40, struct_size type_id 40 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    name: XLA_FFI_ByteSpan = 16,
+    type_id: *mut XLA_FFI_TypeId = 32,
+});

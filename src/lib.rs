@@ -1,0 +1,1 @@
+//! The root package holds tests only; see `tests/`.
