@@ -33,7 +33,7 @@
 
 #if defined(__GNUC__)
 #define XFFI_COLD static __attribute__((cold, noinline, unused))
-#define XFFI_INLINE static inline __attribute__((unused))
+#define XFFI_INLINE static inline
 #define XFFI_PRINTF(at, first) __attribute__((format(printf, at, first)))
 #define XFFI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #else
