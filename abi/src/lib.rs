@@ -1,4 +1,11 @@
 //! The layouts of the XLA FFI ABI as data: read from three independent places, compared,
 //! classified and explained.
 
+mod clang;
+mod compile;
+pub mod declared;
+pub mod diff;
+pub mod dwarf;
+pub mod header;
 pub mod manifest;
+pub mod model;
