@@ -8,4 +8,6 @@ pub mod diff;
 pub mod dwarf;
 pub mod header;
 pub mod manifest;
+pub mod meaning;
 pub mod model;
+pub mod snapshot;

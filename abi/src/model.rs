@@ -43,11 +43,13 @@ impl fmt::Display for Header {
 }
 
 /// One field of a struct.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Field {
     /// Its name.
     pub name: String,
     /// Its type in the model's notation.
+    #[serde(rename = "type")]
     pub ty: String,
     /// Bytes from the start of the struct.
     pub offset: u64,
@@ -70,7 +72,8 @@ impl Field {
 }
 
 /// One struct.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Struct {
     /// `sizeof`.
     pub size: u64,
@@ -121,7 +124,8 @@ impl Struct {
 }
 
 /// An enumeration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Enum {
     /// `sizeof`.
     pub size: u64,
@@ -130,7 +134,8 @@ pub struct Enum {
 }
 
 /// All layouts of one header.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Abi {
     /// Complete structs.
     pub structs: BTreeMap<String, Struct>,
