@@ -107,6 +107,27 @@ impl Edition {
         found
     }
 
+    /// The edition that somebody calls `name`: a revision (`r2`, its newest header), an edition
+    /// (`r2-0.4.34`, `record-0.1`) or a jaxlib version (`0.4.34`, its main header).
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        EDITIONS
+            .into_iter()
+            .find(|edition| edition.name() == name)
+            .or_else(|| Revision::from_name(name).map(Self::of_revision))
+            .or_else(|| Self::of_jaxlib(Header::Main, name))
+    }
+
+    /// `jaxlib 0.4.35 to 0.4.36`.
+    #[must_use]
+    pub fn jaxlibs(&self) -> String {
+        match self.last_jaxlib {
+            Some(last) if last == self.first_jaxlib => format!("jaxlib {last}"),
+            Some(last) => format!("jaxlib {} to {last}", self.first_jaxlib),
+            None => format!("jaxlib {} and later", self.first_jaxlib),
+        }
+    }
+
     /// The edition of `header` that jaxlib `version` shipped; `None` where it shipped none, or
     /// where nobody knows because the version is newer than this table.
     #[must_use]
@@ -394,6 +415,24 @@ fn model_type(rust: &str, renames: &Renames) -> String {
                 .map_or(name, |(plain, _)| plain);
             renames.apply(plain)
         }
+    }
+}
+
+/// What a revision brought, in a few words.
+#[must_use]
+pub const fn summary(revision: Revision) -> &'static str {
+    match revision {
+        Revision::R0 => "first release; no metadata call, no extension chain",
+        Revision::R1 => "extension chain, metadata, ThreadPool_Schedule",
+        Revision::R2 => "futures; CallFrame.future",
+        Revision::R3 => "ThreadPool_NumThreads inserted before the future slots",
+        Revision::R4 => "RunId_Get",
+        Revision::R5 => "DeviceOrdinal_Get; the table's struct_size becomes its true size",
+        Revision::R6 => "TypeInfo; Metadata.state_type_id",
+        Revision::R7 => "Type_Register takes a type_info; State_Set loses its deleter",
+        Revision::R8 => "stage inserted into the state arguments",
+        Revision::R9 => "Error_GetDetails, extensions, the record stage",
+        Revision::R10 => "CustomOptions_Get",
     }
 }
 

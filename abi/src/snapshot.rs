@@ -169,6 +169,20 @@ fn write(value: &Value, depth: usize, out: &mut String) {
     out.push(close);
 }
 
+/// The snapshot of `edition`.
+///
+/// # Errors
+/// [`Broken`] when a committed snapshot cannot be used.
+pub fn of(edition: Edition) -> Result<&'static Snapshot, Broken> {
+    all()?
+        .iter()
+        .find(|snapshot| snapshot.edition == edition)
+        .ok_or_else(|| Broken {
+            name: edition.name(),
+            what: "it is not among the snapshots".to_owned(),
+        })
+}
+
 /// What a header turned out to be.
 #[derive(Debug)]
 pub enum Verdict {
