@@ -1,7 +1,14 @@
 //! The project's only task runner: `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod cache;
+mod fetch;
 mod headers;
+mod jaxlibs;
+mod python;
+mod ui;
+mod venv;
+mod wheel;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -17,11 +24,14 @@ struct Cli {
 enum Task {
     /// Generate the C headers, or check that the committed ones are fresh.
     Headers(headers::Args),
+    /// Fill the cache: headers, libclang, virtual environments.
+    Fetch(fetch::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
+        Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
