@@ -6,6 +6,8 @@ mod fetch;
 mod headers;
 mod jaxlibs;
 mod python;
+mod tally;
+mod test;
 mod ui;
 mod venv;
 mod wheel;
@@ -24,6 +26,8 @@ struct Cli {
 enum Task {
     /// Generate the C headers, or check that the committed ones are fresh.
     Headers(headers::Args),
+    /// Run every check of the project.
+    Test(test::Args),
     /// Fill the cache: headers, libclang, virtual environments.
     Fetch(fetch::Args),
 }
@@ -31,6 +35,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
+        Task::Test(args) => test::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {

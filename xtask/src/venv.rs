@@ -229,7 +229,11 @@ fn fetch_pair(cache: &Cache, python: &Python, version: &str) -> Result<Vec<PathB
 fn fitting(python: &Python, jaxlib: &[u32]) -> Vec<String> {
     let old = jaxlib < &[0, 13][..];
     match (old, python.minor) {
-        (true, ..14) => vec!["numpy==2.2.6".into(), "scipy==1.15.3".into()],
+        (true, ..14) => vec![
+            "numpy==2.2.6".into(),
+            "scipy==1.15.3".into(),
+            "ml_dtypes<0.7".into(),
+        ],
         (true, 14..) => vec!["numpy>=2.3,<2.5".into(), "scipy>=1.16,<1.18".into()],
         (false, _) => Vec::new(),
     }
