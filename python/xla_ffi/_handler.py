@@ -16,8 +16,10 @@ class Handler:
     attributes whose names are taken by these keywords.
     """
 
-    def __init__(self, spec, path, refusal):
+    def __init__(self, spec, target, path, refusal):
         self.spec = spec
+        #: The name under which the handler is registered.
+        self.target = target
         self._path = path
         self._refusal = refusal
         self.__name__ = spec.name
@@ -27,11 +29,6 @@ class Handler:
             self._contract = Contract(spec.shape) if spec.shape else None
         except ValueError as error:
             raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
-
-    @property
-    def target(self):
-        """The name under which the handler is registered."""
-        return target(self.spec)
 
     def __repr__(self):
         return f"<handler {self.__qualname__} of {self._path}>"
@@ -153,11 +150,6 @@ class Handler:
             for index, (arg, _name) in enumerate(bound):
                 if ret.inout and arg.name == ret.name:
                     yield index, out
-
-
-def target(spec):
-    """The target name of a handler: unique among libraries."""
-    return f"{spec.library}.{spec.name}"
 
 
 def refusal(spec):

@@ -9,28 +9,31 @@ from . import _handler, _jax, _manifest
 from ._errors import LibraryError
 
 _lock = threading.Lock()
-_loaded = {}  # real path: Library; libraries stay loaded as long as the process
+_loaded = {}  # (real path, prefix): Library; libraries stay loaded as long as the process
 _targets = {}  # (target, platform): real path
 
 
-def load(path):
+def load(path, prefix=None):
     """Loads a shared library made with this SDK and registers its handlers with JAX.
 
-    ``path`` names the file. Loading it twice gives the same object. Raises :class:`LibraryError`
-    (or a subclass) when the file cannot be loaded or its targets clash with another library's.
+    ``path`` names the file. A handler's target is called ``PREFIX.HANDLER``, the prefix being the
+    library's own name unless one is given: with prefixes, two builds of one library can be used side
+    by side. Loading a file twice gives the same object. Raises :class:`LibraryError` (or a subclass)
+    when the file cannot be loaded or its targets clash with another library's.
     """
-    real = os.path.realpath(os.fspath(path))
+    key = (os.path.realpath(os.fspath(path)), prefix)
     with _lock:
-        if real not in _loaded:
-            _loaded[real] = Library(real)
-        return _loaded[real]
+        if key not in _loaded:
+            _loaded[key] = Library(*key)
+        return _loaded[key]
 
 
 class Library:
     """The handlers of one file, as attributes and in ``handlers``."""
 
-    def __init__(self, path):
+    def __init__(self, path, prefix=None):
         self.path = path
+        self.prefix = prefix
         specs = [spec for handlers in _manifest.read(path).values() for spec in handlers.values()]
         try:
             self._image = ctypes.CDLL(path)
@@ -39,20 +42,26 @@ class Library:
         plans = [(spec, _handler.refusal(spec), self._stages(spec)) for spec in specs]
         for spec, _refusal, _addresses in plans:
             for platform in spec.platforms:
-                owner = _targets.setdefault((_handler.target(spec), platform), path)
+                target = self._target(spec)
+                owner = _targets.setdefault((target, platform), path)
                 if owner != path:
-                    raise LibraryError(f"{path}: {_handler.target(spec)} is registered by {owner} already")
+                    raise LibraryError(
+                        f"{path}: {target} is registered by {owner} already: load one of them with prefix="
+                    )
         names = [spec.name for spec in specs]
         self.handlers = {}
         for spec, refusal, addresses in plans:
             if refusal is None:
                 for platform in spec.platforms:
-                    _jax.register(_handler.target(spec), addresses, platform)
-            handler = _handler.Handler(spec, path, refusal)
+                    _jax.register(self._target(spec), addresses, platform)
+            handler = _handler.Handler(spec, self._target(spec), path, refusal)
             self.handlers[f"{spec.library}.{spec.name}"] = handler
             # With several libraries in one file a name may be ambiguous: then only the long form works.
             if names.count(spec.name) == 1:
                 self.handlers[spec.name] = handler
+
+    def _target(self, spec):
+        return f"{self.prefix or spec.library}.{spec.name}"
 
     def _stages(self, spec):
         addresses = {}
