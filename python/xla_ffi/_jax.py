@@ -14,6 +14,7 @@ import jaxlib
 import numpy as np
 
 from . import _revisions
+from ._errors import UnsupportedRuntimeError
 
 try:
     from jax import ffi as _ffi
@@ -73,6 +74,9 @@ def result_type(shape, dtype, like=()):
 
 def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, aliases=None):
     """Calls ``target``. ``results`` is a list of types; returns a list."""
+    if REVISION < 1 and (abstract_token() in results or any(is_token(arg) for arg in args)):
+        # That runtime ends the process when it meets a token.
+        raise UnsupportedRuntimeError(f"{target}: tokens need jaxlib 0.4.33 or newer; this process has {JAXLIB}")
     if _MODERN:
         function = _ffi.ffi_call(
             target,
@@ -156,8 +160,17 @@ def _primitive():
         return rule(context, *operands)
 
     mlir.register_lowering(primitive, lower)
+    _allow_in_shard_map(primitive)
     batching.primitive_batchers[primitive] = functools.partial(_batch, callback_batching_rule, primitive)
     return primitive
+
+
+def _allow_in_shard_map(primitive):
+    """Results vary over the mesh axes that some operand varies over, as for any elementwise primitive."""
+    from jax.experimental import shard_map
+
+    shard_map.register_standard_check(primitive)
+    shard_map.register_standard_rewrite(primitive)
 
 
 def _batch(rule, primitive, args, dims, *, vectorized, **params):
@@ -188,6 +201,12 @@ def _ir_attribute(value):
     if isinstance(value, float):
         return ir.FloatAttr.get_f64(value)
     if isinstance(value, np.ndarray):
+        dense = {
+            "int8": ir.DenseI8ArrayAttr, "int16": ir.DenseI16ArrayAttr, "int32": ir.DenseI32ArrayAttr,
+            "int64": ir.DenseI64ArrayAttr, "float32": ir.DenseF32ArrayAttr, "float64": ir.DenseF64ArrayAttr,
+        }.get(value.dtype.name)  # fmt: skip
+        if dense is not None:
+            return dense.get(value.tolist())
         element = mlir.dtype_to_ir_type(value.dtype)
         return ir.DenseElementsAttr.get(np.ascontiguousarray(value), type=element)
     if isinstance(value, np.generic):

@@ -81,21 +81,10 @@ struct Sink {
   }
 };
 
-ffi::Error EchoArrays(ffi::Result<ffi::BufferR1<ffi::F64>> y, ffi::Span<const int8_t> i8,
-                      ffi::Span<const int16_t> i16, ffi::Span<const int32_t> i32, ffi::Span<const int64_t> i64,
-                      ffi::Span<const uint8_t> u8, ffi::Span<const uint16_t> u16, ffi::Span<const uint32_t> u32,
-                      ffi::Span<const uint64_t> u64, ffi::Span<const float> f32, ffi::Span<const double> f64) {
+template <typename... T>
+ffi::Error EchoSpans(ffi::Result<ffi::BufferR1<ffi::F64>> y, ffi::Span<const T>... arrays) {
   Sink sink{y->typed_data(), y->typed_data() + y->element_count()};
-  sink.Add(i8);
-  sink.Add(i16);
-  sink.Add(i32);
-  sink.Add(i64);
-  sink.Add(u8);
-  sink.Add(u16);
-  sink.Add(u32);
-  sink.Add(u64);
-  sink.Add(f32);
-  sink.Add(f64);
+  (sink.Add(arrays), ...);
   if (sink.overflow || sink.at != sink.end) return Invalid("y has the wrong length");
   return ffi::Error::Success();
 }
@@ -361,19 +350,22 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_floats, EchoFloats,
                               Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attr<float>("f32").Attr<double>("f64"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_string, EchoString,
                               Ffi::Bind().Ret<ffi::BufferR1<ffi::U8>>().Attr<std::string_view>("text"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_arrays, EchoArrays,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_arrays, (EchoSpans<int8_t, int16_t, int32_t, int64_t, float, double>),
                               Ffi::Bind()
                                   .Ret<ffi::BufferR1<ffi::F64>>()
                                   .Attr<ffi::Span<const int8_t>>("i8")
                                   .Attr<ffi::Span<const int16_t>>("i16")
                                   .Attr<ffi::Span<const int32_t>>("i32")
                                   .Attr<ffi::Span<const int64_t>>("i64")
+                                  .Attr<ffi::Span<const float>>("f32")
+                                  .Attr<ffi::Span<const double>>("f64"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_unsigned_arrays, (EchoSpans<uint8_t, uint16_t, uint32_t, uint64_t>),
+                              Ffi::Bind()
+                                  .Ret<ffi::BufferR1<ffi::F64>>()
                                   .Attr<ffi::Span<const uint8_t>>("u8")
                                   .Attr<ffi::Span<const uint16_t>>("u16")
                                   .Attr<ffi::Span<const uint32_t>>("u32")
-                                  .Attr<ffi::Span<const uint64_t>>("u64")
-                                  .Attr<ffi::Span<const float>>("f32")
-                                  .Attr<ffi::Span<const double>>("f64"));
+                                  .Attr<ffi::Span<const uint64_t>>("u64"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_dict, EchoDict,
                               Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attr<ffi::Dictionary>("options"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_nested, EchoNested,
