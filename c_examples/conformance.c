@@ -1,5 +1,6 @@
 /* The conformance handlers (tests/jax/README.md) in plain C: every feature that the matrix tries on
  * each jaxlib, in a library without a manifest. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -224,8 +225,8 @@ static XLA_FFI_Error* packing(xffi_call* call, const char* name, const xffi_buff
                     xffi_dtype_name(buffer->dtype));
 }
 
-EXECUTE(unpack) {
-  xffi_buffer x = xffi_arg(call, "x", XFFI_ANY_DTYPE, 1);
+static XLA_FFI_Error* unpack_any(xffi_call* call, XLA_FFI_DataType dtype) {
+  xffi_buffer x = xffi_arg(call, "x", dtype, 1);
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S8, 1);
   const uint8_t* in = (const uint8_t*)x.data;
   unsigned bits;
@@ -243,6 +244,10 @@ EXECUTE(unpack) {
   }
   return NULL;
 }
+
+EXECUTE(unpack) { return unpack_any(call, XFFI_ANY_DTYPE); }
+
+EXECUTE(unpack_s4) { return unpack_any(call, XLA_FFI_DataType_S4); }
 
 EXECUTE(pack) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_S8, 1);

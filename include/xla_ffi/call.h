@@ -165,12 +165,12 @@ XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long 
   }
 }
 
-/* Hosts of r3 and r4 send elements of less than a byte, which had no number then, as dtype 0. */
+/* Hosts before r5 send elements of less than a byte, which had no number then, as dtype 0. */
 XFFI_COLD int xffi_unnumbered(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
   const xffi_revision host = xffi_host_revision(api);
   const unsigned bits = xffi_dtype_bits(want);
   return got == XLA_FFI_DataType_INVALID && bits != 0 && bits < 8 &&
-         want != XLA_FFI_DataType_F4E2M1FN && (host == XFFI_R3 || host == XFFI_R4);
+         want != XLA_FFI_DataType_F4E2M1FN && host < XFFI_R5;
 }
 
 XFFI_INLINE xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t index,
@@ -199,8 +199,9 @@ XFFI_INLINE xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_
     }
     if (empty) {
       count = 0;
-    } else { /* 16 bytes is the widest element */
-      bad |= over || count > INT64_MAX / 16 || from->data == NULL;
+    } else { /* 16 bytes is the widest element; jaxlib 0.5.1 to 0.6.2 send tokens without data */
+      bad |= over || count > INT64_MAX / 16 ||
+             (from->data == NULL && from->dtype != XLA_FFI_DataType_TOKEN);
     }
   }
   if (XFFI_UNLIKELY(bad)) {

@@ -74,10 +74,11 @@ def result_type(shape, dtype, like=()):
 
 def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, aliases=None):
     """Calls ``target``. ``results`` is a list of types; returns a list."""
-    if REVISION < 1 and (abstract_token() in results or any(is_token(arg) for arg in args)):
-        # That runtime ends the process when it meets a token.
-        raise UnsupportedRuntimeError(f"{target}: tokens need jaxlib 0.4.33 or newer; this process has {JAXLIB}")
+    if REVISION < 4 and (abstract_token() in results or any(is_token(arg) for arg in args)):
+        # Those runtimes end the process when they meet a token.
+        raise UnsupportedRuntimeError(f"{target}: tokens need jaxlib 0.5.1 or newer; this process has {JAXLIB}")
     if _MODERN:
+        attrs = {name: _hashable(value) for name, value in attrs.items()}
         function = _ffi.ffi_call(
             target,
             tuple(results),
@@ -101,6 +102,35 @@ def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, 
             vectorized=vmap_method in ("broadcast_all", "expand_dims", "legacy_vectorized") and len(args) == 1,
         )
     )
+
+
+class _Dict(dict):
+    """A dictionary that jax can use as a key, so that dictionaries may hold dictionaries and arrays."""
+
+    def __hash__(self):
+        return hash(_key(self))
+
+    def __eq__(self, other):
+        return isinstance(other, dict) and _key(self) == _key(other)
+
+
+class _Array(np.ndarray):
+    """An array that jax can use as a key."""
+
+    def __hash__(self):
+        return hash(_key(self))
+
+    def __eq__(self, other):
+        return isinstance(other, np.ndarray) and _key(self) == _key(other)
+
+
+def _hashable(value, inside=False):
+    """Attributes as ``ffi_call`` can hash them; top-level arrays it wraps by itself."""
+    if isinstance(value, dict):
+        return _Dict({name: _hashable(item, True) for name, item in value.items()})
+    if inside and isinstance(value, np.ndarray):
+        return value.view(_Array)
+    return value
 
 
 def _aval(result):

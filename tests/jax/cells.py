@@ -31,7 +31,7 @@ def typed(dtype, *shape):
 RUNTIME_LACKS = {
     "Unsupported attribute type for attribute": "the runtime's attribute parser knows no such attribute",
     "Unsupported array element type for attribute": "the runtime's attribute parser knows no such array",
-    "is currently only supported in convert instructions": "the runtime takes no arrays of this type",
+    "is currently only supported in": "the runtime takes no arrays of this type",
 }
 
 

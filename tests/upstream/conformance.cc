@@ -173,6 +173,16 @@ ffi::Error Unpack(ffi::AnyBuffer x, ffi::Result<ffi::Buffer<ffi::S8>> y) {
   return ffi::Error::Success();
 }
 
+ffi::Error UnpackS4(ffi::Buffer<ffi::DataType::S4> x, ffi::Result<ffi::Buffer<ffi::S8>> y) {
+  if (x.element_count() != y->element_count()) return Invalid("x and y differ in length");
+  const auto* packed = static_cast<const uint8_t*>(x.untyped_data());
+  for (size_t i = 0; i < y->element_count(); ++i) {
+    const int value = packed[i / 2] >> (i % 2 * 4) & 15;
+    y->typed_data()[i] = static_cast<int8_t>(value >= 8 ? value - 16 : value);
+  }
+  return ffi::Error::Success();
+}
+
 ffi::Error Pack(ffi::Buffer<ffi::S8> x, ffi::Result<ffi::AnyBuffer> y) {
   const int bits = Packing(y->element_type()).first;
   if (bits == 0) return ffi::Error(ffi::ErrorCode::kUnimplemented, "y has no sub-byte type that is known here");
@@ -374,6 +384,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_optional, EchoOptional, Ffi::Bind().Ret<ffi::
 XLA_FFI_DEFINE_HANDLER_SYMBOL(describe, Describe, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(copy, Copy, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(unpack, Unpack, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::Buffer<ffi::S8>>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(unpack_s4, UnpackS4,
+                              Ffi::Bind().Arg<ffi::Buffer<ffi::DataType::S4>>().Ret<ffi::Buffer<ffi::S8>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(pack, Pack, Ffi::Bind().Arg<ffi::Buffer<ffi::S8>>().Ret<ffi::AnyBuffer>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(sum_all, SumAll, Ffi::Bind().RemainingArgs().Ret<ffi::BufferR0<ffi::F32>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(add_tokens, AddTokens,
