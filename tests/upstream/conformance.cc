@@ -173,7 +173,9 @@ ffi::Error Unpack(ffi::AnyBuffer x, ffi::Result<ffi::Buffer<ffi::S8>> y) {
   return ffi::Error::Success();
 }
 
-ffi::Error UnpackS4(ffi::Buffer<ffi::DataType::S4> x, ffi::Result<ffi::Buffer<ffi::S8>> y) {
+// Upstream's typed buffers know no such element types.
+ffi::Error UnpackS4(ffi::AnyBuffer x, ffi::Result<ffi::Buffer<ffi::S8>> y) {
+  if (x.element_type() != ffi::DataType::S4) return Invalid("x is no S4");
   if (x.element_count() != y->element_count()) return Invalid("x and y differ in length");
   const auto* packed = static_cast<const uint8_t*>(x.untyped_data());
   for (size_t i = 0; i < y->element_count(); ++i) {
@@ -384,8 +386,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_optional, EchoOptional, Ffi::Bind().Ret<ffi::
 XLA_FFI_DEFINE_HANDLER_SYMBOL(describe, Describe, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(copy, Copy, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(unpack, Unpack, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::Buffer<ffi::S8>>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(unpack_s4, UnpackS4,
-                              Ffi::Bind().Arg<ffi::Buffer<ffi::DataType::S4>>().Ret<ffi::Buffer<ffi::S8>>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(unpack_s4, UnpackS4, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::Buffer<ffi::S8>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(pack, Pack, Ffi::Bind().Arg<ffi::Buffer<ffi::S8>>().Ret<ffi::AnyBuffer>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(sum_all, SumAll, Ffi::Bind().RemainingArgs().Ret<ffi::BufferR0<ffi::F32>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(add_tokens, AddTokens,
