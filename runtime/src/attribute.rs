@@ -117,7 +117,8 @@ impl Attributes {
     }
 
     fn position(&self, name: &str) -> std::result::Result<usize, usize> {
-        self.entries.binary_search_by(|entry| entry.0.as_bytes().cmp(name.as_bytes()))
+        self.entries
+            .binary_search_by(|entry| entry.0.as_bytes().cmp(name.as_bytes()))
     }
 
     /// The attribute called `name`.
@@ -140,7 +141,9 @@ impl Attributes {
 
     /// Names and values, sorted by the bytes of the names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Attribute)> {
-        self.entries.iter().map(|(name, value)| (name.as_str(), value))
+        self.entries
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
     }
 }
 
@@ -193,7 +196,9 @@ impl fmt::Display for Attributes {
 /// Whether MLIR takes `name` as a key without quotes.
 pub(crate) fn is_bare(name: &str) -> bool {
     let mut bytes = name.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+    bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte))
         && !matches!(name, "true" | "false" | "array" | "unit" | "dense")
 }
@@ -221,7 +226,11 @@ fn write_number(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u128) -> fmt::Re
             write!(f, "0x{bits:0width$X}", width = dtype.bits().div_ceil(4))
         }
         Some(Number::Complex(re, im)) => {
-            let part = if dtype == DType::C64 { DType::F32 } else { DType::F64 };
+            let part = if dtype == DType::C64 {
+                DType::F32
+            } else {
+                DType::F64
+            };
             f.write_str("(")?;
             write_float(f, part, re)?;
             f.write_str(", ")?;
@@ -235,7 +244,11 @@ fn write_number(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u128) -> fmt::Re
 
 /// The shortest decimal that reads back as the same number, with the point that MLIR asks for.
 fn write_float(f: &mut fmt::Formatter<'_>, dtype: DType, value: f64) -> fmt::Result {
-    let text = if dtype == DType::F32 { format!("{:e}", value as f32) } else { format!("{value:e}") };
+    let text = if dtype == DType::F32 {
+        format!("{:e}", value as f32)
+    } else {
+        format!("{value:e}")
+    };
     match text.split_once('e') {
         Some((mantissa, power)) if !mantissa.contains('.') => write!(f, "{mantissa}.0e{power}"),
         _ => f.write_str(&text),

@@ -49,7 +49,11 @@ fn dictionary(cursor: &mut Cursor<'_>, braced: bool, depth: usize) -> Parsed<Att
     let mut attributes = Attributes::new();
     let end = |cursor: &mut Cursor<'_>| {
         cursor.skip_space();
-        if braced { cursor.eat("}") } else { cursor.peek().is_none() }
+        if braced {
+            cursor.eat("}")
+        } else {
+            cursor.peek().is_none()
+        }
     };
     if end(cursor) {
         return Ok(attributes);
@@ -162,7 +166,9 @@ fn value(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Attribute> {
             Literal::Complex(..) => DType::C128,
         }
     };
-    let bits = literal.bits(dtype).map_err(|message| cursor.error(span, message))?;
+    let bits = literal
+        .bits(dtype)
+        .map_err(|message| cursor.error(span, message))?;
     Ok(Attribute::Scalar(dtype, bits))
 }
 
@@ -239,13 +245,17 @@ fn literal(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
         return match u64::from_str_radix(hex, 16) {
             Ok(value) => {
                 let value = i128::from(value);
-                Ok(Literal::Integer(if negative { -value } else { value }, true))
+                Ok(Literal::Integer(
+                    if negative { -value } else { value },
+                    true,
+                ))
             }
             Err(_) => Err(cursor.error(span, format!("'{word}' is no number of up to 64 bits"))),
         };
     }
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
-        let message = format!("'{word}' is no value: numbers, true, false, \"text\", array<…>, {{…}}");
+        let message =
+            format!("'{word}' is no value: numbers, true, false, \"text\", array<…>, {{…}}");
         return Err(cursor.error(span, message));
     }
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -265,7 +275,10 @@ fn real(cursor: &mut Cursor<'_>) -> Parsed<f64> {
     match literal(cursor)? {
         Literal::Float(value) => Ok(value),
         Literal::Integer(value, false) => Ok(value as f64),
-        _ => Err(cursor.error(start..cursor.at, "a part of a complex number is a real number")),
+        _ => Err(cursor.error(
+            start..cursor.at,
+            "a part of a complex number is a real number",
+        )),
     }
 }
 
@@ -364,7 +377,10 @@ fn dense(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
     let dtype = dtype(cursor)?;
     cursor.expect(">", "after the tensor's type")?;
 
-    let mut body = Cursor { text: &cursor.text[..start + inside.len()], at: start };
+    let mut body = Cursor {
+        text: &cursor.text[..start + inside.len()],
+        at: start,
+    };
     let mut elements = vec![];
     let mut splat = true;
     body.skip_space();
@@ -373,7 +389,9 @@ fn dense(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
             splat = false;
             open += 1;
         } else if body.eat("]") {
-            open = open.checked_sub(1).ok_or_else(|| body.unexpected("no ']' here"))?;
+            open = open
+                .checked_sub(1)
+                .ok_or_else(|| body.unexpected("no ']' here"))?;
             body.eat(",");
         } else {
             push(&mut body, dtype, &mut elements)?;
@@ -388,7 +406,10 @@ fn dense(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
         elements = vec![elements[0]; total];
     }
     if elements.len() != total {
-        let message = format!("the tensor has {total} elements, {} are given", elements.len());
+        let message = format!(
+            "the tensor has {total} elements, {} are given",
+            elements.len()
+        );
         return Err(cursor.error(start..start + inside.len(), message));
     }
     Ok(packed(dtype, &elements))
@@ -422,7 +443,10 @@ mod tests {
         assert_eq!(attributes.get("u"), Some(&255_u8.into()));
         assert_eq!(attributes.get("plain"), Some(&7_i64.into()));
         assert_eq!(attributes.get("real"), Some(&2.5_f64.into()));
-        assert_eq!(attributes.get("t"), Some(&Attribute::array(&[1_i16, 2, 3, 4])));
+        assert_eq!(
+            attributes.get("t"),
+            Some(&Attribute::array(&[1_i16, 2, 3, 4]))
+        );
         assert_eq!(attributes.get("s"), Some(&Attribute::array(&[1.5_f32; 3])));
         assert_eq!(attributes.get("e"), Some(&Attribute::array::<f64>(&[])));
         assert_eq!(attributes.get("nan"), Some(&f32::NAN.into()));
@@ -431,7 +455,12 @@ mod tests {
 
     #[test]
     fn names_are_sorted_bytewise_and_braces_optional() {
-        let names = |text| parse(text).iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
+        let names = |text| {
+            parse(text)
+                .iter()
+                .map(|(name, _)| name.to_owned())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names("{b = 1, a = 2, B = 3, _ = 4}"), ["B", "_", "a", "b"]);
         assert_eq!(names("b = 1, a = 2"), ["a", "b"]);
         assert!(names("").is_empty());
@@ -457,11 +486,27 @@ mod tests {
         assert!(refuse("{a = true : f32}").message().contains("boolean"));
         assert!(refuse("{a = 1 : q7}").message().contains("q7"));
         for text in [
-            "{", "{a", "{a =", "{a = \"x", "{a = \"\\q\"}", "{a = array<", "{a = array<i32: 1",
-            "{a = array<i32: 1,>}", "{a = dense<[1, 2> : tensor<2xi32>}", "{a = dense<1",
-            "{a = dense<[1]> : tensor<2xi32>}", "{1 = 2}", "{a = 1} x", "{a = 1 : token}",
-            "{a = dense<0> : tensor<99999999999x9999999999xi8>}", "{a = 0x}", "{a = 1e}", "{,}",
-            "{a = (1.0) : complex<f32>}", "{a = 1 : complex<i32>}", "{\"\\ff\" = 1}",
+            "{",
+            "{a",
+            "{a =",
+            "{a = \"x",
+            "{a = \"\\q\"}",
+            "{a = array<",
+            "{a = array<i32: 1",
+            "{a = array<i32: 1,>}",
+            "{a = dense<[1, 2> : tensor<2xi32>}",
+            "{a = dense<1",
+            "{a = dense<[1]> : tensor<2xi32>}",
+            "{1 = 2}",
+            "{a = 1} x",
+            "{a = 1 : token}",
+            "{a = dense<0> : tensor<99999999999x9999999999xi8>}",
+            "{a = 0x}",
+            "{a = 1e}",
+            "{,}",
+            "{a = (1.0) : complex<f32>}",
+            "{a = 1 : complex<i32>}",
+            "{\"\\ff\" = 1}",
         ] {
             let error = refuse(text);
             assert!(!error.to_string().is_empty());

@@ -64,7 +64,12 @@ fn small(dtype: DType) -> Option<Small> {
         DType::F4E2M1FN => (2, 1, 1, Special::Finite),
         _ => return None,
     };
-    Some(Small { exponent, mantissa, bias, special })
+    Some(Small {
+        exponent,
+        mantissa,
+        bias,
+        special,
+    })
 }
 
 fn decode_small(format: &Small, bits: u8) -> f64 {
@@ -102,7 +107,10 @@ fn encode_small(format: &Small, value: f64) -> u8 {
     let width = 1 + format.exponent + format.mantissa;
     let patterns = 0..=((1_u16 << width) - 1) as u8;
     if value.is_nan() {
-        return patterns.clone().find(|&bits| decode_small(format, bits).is_nan()).unwrap_or(0);
+        return patterns
+            .clone()
+            .find(|&bits| decode_small(format, bits).is_nan())
+            .unwrap_or(0);
     }
     let sign = u8::from(value.is_sign_negative()) << (width - 1);
     let magnitude = value.abs();
@@ -110,16 +118,25 @@ fn encode_small(format: &Small, value: f64) -> u8 {
     let largest = (0..half)
         .filter(|&bits| decode_small(format, bits).is_finite())
         .map(|bits| (bits, decode_small(format, bits)))
-        .fold((0, 0.0), |best, next| if next.1 >= best.1 { next } else { best });
+        .fold(
+            (0, 0.0),
+            |best, next| if next.1 >= best.1 { next } else { best },
+        );
     let below = decode_small(format, largest.0 - 1);
     if magnitude >= largest.1 + (largest.1 - below) / 2.0 {
         let beyond = match format.special {
-            Special::Ieee => patterns.clone().find(|&b| decode_small(format, b).is_infinite()),
+            Special::Ieee => patterns
+                .clone()
+                .find(|&b| decode_small(format, b).is_infinite()),
             Special::Finite => Some(largest.0),
             _ => patterns.clone().find(|&b| decode_small(format, b).is_nan()),
         };
         let beyond = beyond.unwrap_or(largest.0);
-        return if format.special == Special::NegativeZeroNan { beyond } else { beyond | sign };
+        return if format.special == Special::NegativeZeroNan {
+            beyond
+        } else {
+            beyond | sign
+        };
     }
     let mut best = (0_u8, f64::INFINITY);
     for bits in 0..half {
@@ -128,11 +145,19 @@ fn encode_small(format: &Small, value: f64) -> u8 {
             best = (bits, distance);
         }
     }
-    if best.0 == 0 && format.special == Special::NegativeZeroNan { 0 } else { best.0 | sign }
+    if best.0 == 0 && format.special == Special::NegativeZeroNan {
+        0
+    } else {
+        best.0 | sign
+    }
 }
 
 fn decode_exponent(bits: u8) -> f64 {
-    if bits == 0xFF { f64::NAN } else { 2.0_f64.powi(i32::from(bits) - 127) }
+    if bits == 0xFF {
+        f64::NAN
+    } else {
+        2.0_f64.powi(i32::from(bits) - 127)
+    }
 }
 
 fn encode_exponent(value: f64) -> u8 {
@@ -233,9 +258,10 @@ pub fn decode(dtype: DType, bits: u128) -> Option<Number> {
             f32::from_bits(bits as u32).into(),
             f32::from_bits((bits >> 32) as u32).into(),
         ),
-        Class::Complex => {
-            Number::Complex(f64::from_bits(bits as u64), f64::from_bits((bits >> 64) as u64))
-        }
+        Class::Complex => Number::Complex(
+            f64::from_bits(bits as u64),
+            f64::from_bits((bits >> 64) as u64),
+        ),
         Class::Token => return None,
     })
 }
@@ -343,7 +369,10 @@ mod tests {
         assert!(encode(DType::U8, Number::Signed(-1)).is_err());
         assert!(encode(DType::S32, Number::Float(1.0)).is_err());
         assert!(encode(DType::Pred, Number::Signed(2)).is_err());
-        assert_eq!(encode(DType::U64, Number::Unsigned(u64::MAX)).unwrap(), u64::MAX.into());
+        assert_eq!(
+            encode(DType::U64, Number::Unsigned(u64::MAX)).unwrap(),
+            u64::MAX.into()
+        );
     }
 
     #[test]

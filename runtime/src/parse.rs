@@ -14,7 +14,11 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) fn new(text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
-        Self { text: text.to_owned(), span, message: message.into() }
+        Self {
+            text: text.to_owned(),
+            span,
+            message: message.into(),
+        }
     }
 
     /// The bytes of the text that are wrong.
@@ -34,7 +38,9 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Long texts are shown around the place that is wrong.
         let shown = |from: usize, to: usize| {
-            self.text[from..to].chars().map(|c| if c.is_control() { ' ' } else { c })
+            self.text[from..to]
+                .chars()
+                .map(|c| if c.is_control() { ' ' } else { c })
         };
         let floor = |mut at: usize| {
             while !self.text.is_char_boundary(at) {
@@ -122,7 +128,10 @@ impl<'a> Cursor<'a> {
             Some(c) => format!("'{c}'"),
             None => "the end".to_owned(),
         };
-        self.error(self.at..self.at + 1, format!("expected {expected}, came {came}"))
+        self.error(
+            self.at..self.at + 1,
+            format!("expected {expected}, came {came}"),
+        )
     }
 
     pub(crate) fn error(&self, span: Range<usize>, message: impl Into<String>) -> ParseError {

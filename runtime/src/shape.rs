@@ -24,13 +24,18 @@ impl Shape {
             return Err(Error::invalid("a token has no dimensions"));
         }
         let too_large = || {
-            Error::invalid(format!("{} is too large: its size overflows", Text(dtype, &dims)))
+            Error::invalid(format!(
+                "{} is too large: its size overflows",
+                Text(dtype, &dims)
+            ))
         };
         let mut elements = 1_usize;
         let mut has_zero = false;
         for (axis, &dim) in dims.iter().enumerate() {
             let dim = usize::try_from(dim).map_err(|_| {
-                Error::invalid(format!("dimension {axis} is {dim}; dimensions are not negative"))
+                Error::invalid(format!(
+                    "dimension {axis} is {dim}; dimensions are not negative"
+                ))
             })?;
             has_zero |= dim == 0;
             // A zero elsewhere does not excuse an overflow: strides would overflow all the same.
@@ -43,13 +48,23 @@ impl Shape {
         if bytes > isize::MAX as usize - 4096 {
             return Err(too_large());
         }
-        Ok(Self { dtype, dims, elements, bytes })
+        Ok(Self {
+            dtype,
+            dims,
+            elements,
+            bytes,
+        })
     }
 
     /// The shape of a token.
     #[must_use]
     pub fn token() -> Self {
-        Self { dtype: DType::Token, dims: vec![], elements: 1, bytes: 0 }
+        Self {
+            dtype: DType::Token,
+            dims: vec![],
+            elements: 1,
+            bytes: 0,
+        }
     }
 
     /// The element type.

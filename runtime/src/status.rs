@@ -128,6 +128,8 @@ pub enum Hazard {
     FutureMisuse,
     /// An error that this host did not make, or that is gone, was named.
     ErrorMisuse,
+    /// Handler registration laid out for a later version of the ABI.
+    RegisterLayout,
     /// A panic or a C++ exception left the handler.
     Unwound,
     /// The process in which the handler ran died or did not answer.
@@ -148,6 +150,7 @@ impl Hazard {
             Self::ErrorAndFuture => "error-and-future",
             Self::FutureMisuse => "future-misuse",
             Self::ErrorMisuse => "error-misuse",
+            Self::RegisterLayout => "register-layout",
             Self::Unwound => "unwound",
             Self::Crash => "crash",
         }
@@ -166,7 +169,10 @@ pub struct Finding {
 impl Finding {
     /// A finding.
     pub(crate) fn new(hazard: Hazard, message: impl Into<String>) -> Self {
-        Self { hazard, message: message.into() }
+        Self {
+            hazard,
+            message: message.into(),
+        }
     }
 }
 
@@ -195,7 +201,13 @@ impl Error {
     /// An error with `code` and `message`.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), from_handler: false, findings: vec![], source: None }
+        Self {
+            code,
+            message: message.into(),
+            from_handler: false,
+            findings: vec![],
+            source: None,
+        }
     }
 
     /// `INVALID_ARGUMENT`.
@@ -222,6 +234,13 @@ impl Error {
     #[must_use]
     pub(crate) fn handlers(mut self) -> Self {
         self.from_handler = true;
+        self
+    }
+
+    /// The same error under the code INTERNAL.
+    #[must_use]
+    pub(crate) fn as_internal(mut self) -> Self {
+        self.code = Code::Internal;
         self
     }
 

@@ -44,7 +44,11 @@ impl Memory {
         let guard = unsafe { start.add(bytes) };
         // SAFETY: the guard's bytes are the rest of the allocation.
         unsafe { guard.write_bytes(PATTERN, GUARD) };
-        Ok(Self { start, bytes, layout })
+        Ok(Self {
+            start,
+            bytes,
+            layout,
+        })
     }
 
     fn guard_is_whole(&self) -> bool {
@@ -68,7 +72,9 @@ fn physical_memory() -> Option<usize> {
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
     // SAFETY: sysconf reads a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(pages).ok()?.checked_mul(usize::try_from(page).ok()?)
+    usize::try_from(pages)
+        .ok()?
+        .checked_mul(usize::try_from(page).ok()?)
 }
 
 /// A dense row-major array in host memory. Clones share the bytes; only a tensor with no clones can
@@ -111,7 +117,10 @@ impl Tensor {
     pub fn zeros(shape: Shape) -> Result<Self> {
         let memory = Memory::zeroed(shape.bytes())
             .map_err(|error| error.within(format_args!("{shape} is too large")))?;
-        Ok(Self { shape, memory: Arc::new(memory) })
+        Ok(Self {
+            shape,
+            memory: Arc::new(memory),
+        })
     }
 
     /// An array with these bytes, packed as XLA packs them.
@@ -226,7 +235,10 @@ mod tests {
         let behind = tensor.bytes_mut().unwrap().as_mut_ptr().wrapping_add(12);
         // SAFETY: the guard belongs to the allocation.
         unsafe { behind.write(1) };
-        assert_eq!(tensor.check_guard("x").unwrap().hazard, Hazard::BufferOverrun);
+        assert_eq!(
+            tensor.check_guard("x").unwrap().hazard,
+            Hazard::BufferOverrun
+        );
     }
 
     #[test]
@@ -241,8 +253,16 @@ mod tests {
     #[test]
     fn absurd_sizes_are_refused() {
         let shape = Shape::new(DType::U8, [1 << 60]).unwrap();
-        assert_eq!(Tensor::zeros(shape).unwrap_err().code(), crate::Code::ResourceExhausted);
+        assert_eq!(
+            Tensor::zeros(shape).unwrap_err().code(),
+            crate::Code::ResourceExhausted
+        );
         assert!(Tensor::from_slice([2], &[1_i32]).is_err());
-        assert!(Tensor::zeros(Shape::new(DType::F32, [0]).unwrap()).unwrap().data().is_null());
+        assert!(
+            Tensor::zeros(Shape::new(DType::F32, [0]).unwrap())
+                .unwrap()
+                .data()
+                .is_null()
+        );
     }
 }
