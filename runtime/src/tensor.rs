@@ -67,7 +67,8 @@ impl Drop for Memory {
     }
 }
 
-fn physical_memory() -> Option<usize> {
+/// Bytes of memory that the machine has.
+pub(crate) fn physical_memory() -> Option<usize> {
     // SAFETY: sysconf reads a number.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
     // SAFETY: sysconf reads a number.
@@ -192,14 +193,6 @@ impl Tensor {
         let start = self.memory.start.as_ptr().cast::<T>();
         // SAFETY: aligned to 64, all bit patterns are elements, the shape says how many.
         Some(unsafe { std::slice::from_raw_parts(start, self.shape.elements()) }.to_vec())
-    }
-
-    /// A tensor whose bytes no clone shares: this one, or a copy.
-    pub(crate) fn into_unique(mut self) -> Result<Self> {
-        if self.bytes_mut().is_some() {
-            return Ok(self);
-        }
-        Self::from_bytes(self.shape.clone(), self.bytes())
     }
 
     /// What a host writes into `XLA_FFI_Buffer.data`: null for arrays without elements.
