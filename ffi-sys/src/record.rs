@@ -120,6 +120,10 @@ layout!(XLA_FFI_KernelArgs, R9..=R10, size 16 {
 /// The recorder's functions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::type_complexity,
+    reason = "inline function pointers, as in the C header"
+)]
 pub struct XLA_FFI_RecordApi {
     /// Records a kernel launch.
     pub create_launch: Option<

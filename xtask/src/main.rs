@@ -1,7 +1,16 @@
 //! The project's only task runner: `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod cache;
+mod fetch;
 mod headers;
+mod jaxlibs;
+mod python;
+mod tally;
+mod test;
+mod ui;
+mod venv;
+mod wheel;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -17,11 +26,17 @@ struct Cli {
 enum Task {
     /// Generate the C headers, or check that the committed ones are fresh.
     Headers(headers::Args),
+    /// Run every check of the project.
+    Test(test::Args),
+    /// Fill the cache: headers, libclang, virtual environments.
+    Fetch(fetch::Args),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
+        Task::Test(args) => test::run(&args),
+        Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,108 @@
+//! Builds the C and C++ examples into OUT_DIR and tells the tests where they lie.
+//!
+//! A missing compiler is no error here: the tests that need an example see `None` and count a
+//! skip with the reason.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// One language of examples.
+struct Language {
+    /// Extension of the sources.
+    extension: &'static str,
+    /// Whether it is compiled as C++.
+    cpp: bool,
+    /// The standard.
+    standard: &'static str,
+}
+
+const LANGUAGES: [Language; 2] = [
+    Language {
+        extension: "c",
+        cpp: false,
+        standard: "-std=c99",
+    },
+    Language {
+        extension: "cc",
+        cpp: true,
+        standard: "-std=c++17",
+    },
+];
+
+fn main() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("c_examples");
+    fs::create_dir_all(&out).expect("OUT_DIR is writable");
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=c_examples");
+    println!("cargo:rerun-if-changed=include");
+    println!("cargo:rustc-env=C_EXAMPLES_DIR={}", out.display());
+    println!(
+        "cargo:rustc-env=SDK_INCLUDE_DIR={}",
+        root.join("include").display()
+    );
+    for language in &LANGUAGES {
+        let key = if language.cpp { "CPP" } else { "C" };
+        let tool = cc::Build::new()
+            .cpp(language.cpp)
+            .cargo_metadata(false)
+            .opt_level(2)
+            .try_get_compiler();
+        let works = tool.as_ref().is_ok_and(|tool| {
+            Command::new(tool.path())
+                .arg("--version")
+                .output()
+                .is_ok_and(|output| output.status.success())
+        });
+        match tool {
+            Ok(tool) if works => {
+                println!("cargo:rustc-env={key}_COMPILER={}", tool.path().display());
+                for source in sources(&root.join("c_examples"), language.extension) {
+                    build(&tool, &root, &out, &source, language);
+                }
+            }
+            _ => println!("cargo:warning=no {key} compiler: the {key} examples are not built"),
+        }
+    }
+}
+
+/// The sources of one language, by name.
+fn sources(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|is| is == extension))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Compiles and links one source into `lib<stem>.so` (C) or `lib<stem>_cpp.so`, only where it is
+/// older than what it is made from.
+fn build(tool: &cc::Tool, root: &Path, out: &Path, source: &Path, language: &Language) {
+    let stem = source.file_stem().expect("a file").to_string_lossy();
+    let suffix = if language.cpp { "_cpp" } else { "" };
+    let library = out.join(format!("lib{stem}{suffix}.so"));
+    let mut command = tool.to_command();
+    command
+        .args([language.standard, "-shared", "-fPIC", "-fvisibility=hidden"])
+        .args(["-Wall", "-Wextra", "-pedantic"])
+        .arg("-I")
+        .arg(root.join("include"))
+        .arg(source)
+        .arg("-o")
+        .arg(&library)
+        .args(["-lm", "-pthread"]);
+    let output = command.output().expect("the compiler was just found");
+    let text = String::from_utf8_lossy(&output.stderr);
+    for line in text.lines().filter(|line| line.contains("warning:")) {
+        println!("cargo:warning={line}");
+    }
+    assert!(
+        output.status.success(),
+        "{} does not compile:\n{text}",
+        source.display()
+    );
+}

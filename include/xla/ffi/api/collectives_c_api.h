@@ -1,0 +1,195 @@
+// The collectives extension (number 129), version 0.2: communicators and windows.
+// Generated from ffi-sys by `cargo xtask headers`; do not edit.
+
+#if defined(XLA_FFI_API_COLLECTIVES_C_API_H_) && !defined(XLA_FFI_SDK_COLLECTIVES_C_API_H_)
+#error "XLA's own collectives_c_api.h came before this SDK's collectives_c_api.h: keep one of the two include directories"
+#endif
+
+#ifndef XLA_FFI_API_COLLECTIVES_C_API_H_
+#define XLA_FFI_API_COLLECTIVES_C_API_H_
+#define XLA_FFI_SDK_COLLECTIVES_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "xla/ffi/api/c_api.h"
+
+// Number and version of the extension.
+#define XLA_FFI_Extension_Collectives 129
+#define XLA_FFI_Extension_Collectives_MajorVersion 0
+#define XLA_FFI_Extension_Collectives_MinorVersion 2
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The host's state behind the extension.
+typedef struct XLA_FFI_CollectivesState XLA_FFI_CollectivesState;
+// A communicator, NCCL's for instance.
+typedef struct XLA_FFI_Communicator XLA_FFI_Communicator;
+// Memory registered with a communicator. From version 0.2.
+typedef struct XLA_FFI_Window XLA_FFI_Window;
+
+typedef struct XLA_FFI_ReplicaGroup XLA_FFI_ReplicaGroup;
+typedef struct XLA_FFI_Communicator_Request_Args XLA_FFI_Communicator_Request_Args;
+typedef struct XLA_FFI_Communicator_Get_Args XLA_FFI_Communicator_Get_Args;
+typedef struct XLA_FFI_CollectiveMemoryRegion XLA_FFI_CollectiveMemoryRegion;
+typedef struct XLA_FFI_Window_Request_Args XLA_FFI_Window_Request_Args;
+typedef struct XLA_FFI_Window_Get_Args XLA_FFI_Window_Get_Args;
+typedef struct XLA_FFI_Collectives_Extension XLA_FFI_Collectives_Extension;
+
+// How the ids of a replica group are meant.
+enum XLA_FFI_CollectiveGroupMode {
+  // Replica ids.
+  XLA_FFI_GROUP_CROSS_REPLICA = 0,
+  // Partition ids.
+  XLA_FFI_GROUP_CROSS_PARTITION = 1,
+  // Replica ids, for all partitions.
+  XLA_FFI_GROUP_CROSS_REPLICA_AND_PARTITION = 2,
+  // Flattened ids of replica and partition.
+  XLA_FFI_GROUP_FLATTENED_ID = 3,
+};
+typedef enum XLA_FFI_CollectiveGroupMode XLA_FFI_CollectiveGroupMode;
+
+// Asks for a communicator.
+typedef XLA_FFI_Error* XLA_FFI_Communicator_Request(const XLA_FFI_Collectives_Extension* self,
+    XLA_FFI_Communicator_Request_Args* args);
+// Fetches a communicator that was asked for.
+typedef XLA_FFI_Error* XLA_FFI_Communicator_Get(const XLA_FFI_Collectives_Extension* self,
+    XLA_FFI_Communicator_Get_Args* args);
+// Asks for a window.
+typedef XLA_FFI_Error* XLA_FFI_Window_Request(const XLA_FFI_Collectives_Extension* self,
+    XLA_FFI_Window_Request_Args* args);
+// Fetches a window that was asked for.
+typedef XLA_FFI_Error* XLA_FFI_Window_Get(const XLA_FFI_Collectives_Extension* self,
+    XLA_FFI_Window_Get_Args* args);
+
+// Devices that work together.
+struct XLA_FFI_ReplicaGroup {
+  // First id.
+  const int64_t *ids;
+  // Number of ids.
+  size_t size;
+};
+
+// Arguments of request_communicator, for the prepare stage.
+struct XLA_FFI_Communicator_Request_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension *extension_start;
+  // How the ids are meant.
+  XLA_FFI_CollectiveGroupMode group_mode;
+  // First group.
+  const XLA_FFI_ReplicaGroup *groups;
+  // Number of groups.
+  size_t num_groups;
+  // Tells communicators of the same group apart.
+  int64_t communication_id;
+};
+
+// Arguments of get_communicator, for the stages after prepare.
+struct XLA_FFI_Communicator_Get_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension *extension_start;
+  // How the ids are meant.
+  XLA_FFI_CollectiveGroupMode group_mode;
+  // First group.
+  const XLA_FFI_ReplicaGroup *groups;
+  // Number of groups.
+  size_t num_groups;
+  // Tells communicators of the same group apart.
+  int64_t communication_id;
+  // Out: the communicator.
+  XLA_FFI_Communicator *communicator;
+};
+
+// Memory that a window is to cover. From version 0.2.
+struct XLA_FFI_CollectiveMemoryRegion {
+  // First byte.
+  const void *buffer;
+  // Bytes.
+  size_t byte_size;
+  // Flags of the platform.
+  uint64_t flags;
+};
+
+// Arguments of request_window, for the prepare stage. From version 0.2.
+struct XLA_FFI_Window_Request_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension *extension_start;
+  // How the ids are meant.
+  XLA_FFI_CollectiveGroupMode group_mode;
+  // First group.
+  const XLA_FFI_ReplicaGroup *groups;
+  // Number of groups.
+  size_t num_groups;
+  // Tells communicators of the same group apart.
+  int64_t communication_id;
+  // First region.
+  const XLA_FFI_CollectiveMemoryRegion *regions;
+  // Number of regions.
+  size_t num_regions;
+};
+
+// Arguments of get_window, for the stages after prepare. From version 0.2.
+struct XLA_FFI_Window_Get_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension *extension_start;
+  // How the ids are meant.
+  XLA_FFI_CollectiveGroupMode group_mode;
+  // First group.
+  const XLA_FFI_ReplicaGroup *groups;
+  // Number of groups.
+  size_t num_groups;
+  // Tells communicators of the same group apart.
+  int64_t communication_id;
+  // In: an address in a registered region.
+  const void *buffer;
+  // Out: the window.
+  XLA_FFI_Window *window;
+  // Out: bytes from the window's start to buffer.
+  size_t window_offset;
+};
+
+// The extension as it hangs in an invocation context, version 0.2.
+struct XLA_FFI_Collectives_Extension {
+  // The link of the chain.
+  XLA_FFI_Extension extension_base;
+  // The host's state.
+  XLA_FFI_CollectivesState *state;
+  // Asks for a communicator.
+  XLA_FFI_Error *(*request_communicator)(const XLA_FFI_Collectives_Extension *self,
+                                                XLA_FFI_Communicator_Request_Args *args);
+  // Fetches a communicator that was asked for.
+  XLA_FFI_Error *(*get_communicator)(const XLA_FFI_Collectives_Extension *self,
+                                            XLA_FFI_Communicator_Get_Args *args);
+  // Asks for a window.
+  XLA_FFI_Error *(*request_window)(const XLA_FFI_Collectives_Extension *self,
+                                          XLA_FFI_Window_Request_Args *args);
+  // Fetches a window that was asked for.
+  XLA_FFI_Error *(*get_window)(const XLA_FFI_Collectives_Extension *self,
+                                      XLA_FFI_Window_Get_Args *args);
+};
+
+// Bytes up to the end of the last field that upstream counts, which is not always the last
+// one.
+enum {
+  XLA_FFI_Communicator_Request_Args_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Communicator_Request_Args, communication_id),
+  XLA_FFI_Communicator_Get_Args_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Communicator_Get_Args, communicator),
+  XLA_FFI_Window_Request_Args_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Window_Request_Args, num_regions),
+  XLA_FFI_Window_Get_Args_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Window_Get_Args, window_offset),
+  XLA_FFI_Collectives_Extension_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Collectives_Extension, get_window),
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // XLA_FFI_API_COLLECTIVES_C_API_H_

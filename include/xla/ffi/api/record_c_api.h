@@ -1,0 +1,182 @@
+// The record extension (number 128), version 0.2: recording into a command buffer.
+// Generated from ffi-sys by `cargo xtask headers`; do not edit.
+
+#if defined(XLA_FFI_API_RECORD_C_API_H_) && !defined(XLA_FFI_SDK_RECORD_C_API_H_)
+#error "XLA's own record_c_api.h came before this SDK's record_c_api.h: keep one of the two include directories"
+#endif
+
+#ifndef XLA_FFI_API_RECORD_C_API_H_
+#define XLA_FFI_API_RECORD_C_API_H_
+#define XLA_FFI_SDK_RECORD_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "xla/ffi/api/c_api.h"
+
+// Number and version of the extension.
+#define XLA_FFI_Extension_Record 128
+#define XLA_FFI_Extension_Record_MajorVersion 0
+#define XLA_FFI_Extension_Record_MinorVersion 2
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The host's recorder.
+typedef struct XLA_FFI_RecordContext XLA_FFI_RecordContext;
+// One recorded command.
+typedef struct XLA_FFI_Command XLA_FFI_Command;
+
+typedef struct XLA_FFI_Dim3 XLA_FFI_Dim3;
+typedef struct XLA_FFI_LaunchDims XLA_FFI_LaunchDims;
+typedef struct XLA_FFI_KernelArg XLA_FFI_KernelArg;
+typedef struct XLA_FFI_KernelArgs XLA_FFI_KernelArgs;
+typedef struct XLA_FFI_RecordApi XLA_FFI_RecordApi;
+typedef struct XLA_FFI_RecordFrame XLA_FFI_RecordFrame;
+typedef struct XLA_FFI_Record_Extension XLA_FFI_Record_Extension;
+
+// Whether commands are recorded for the first time.
+enum XLA_FFI_RecordAction {
+  // New commands.
+  XLA_FFI_RecordAction_Create = 0,
+  // New values for the commands that were created.
+  XLA_FFI_RecordAction_Update = 1,
+};
+typedef enum XLA_FFI_RecordAction XLA_FFI_RecordAction;
+
+// What the bytes of a kernel are.
+enum XLA_FFI_SourceFormat {
+  // PTX text.
+  XLA_FFI_SourceFormat_PTX = 0,
+  // A cubin.
+  XLA_FFI_SourceFormat_CUBIN = 1,
+  // A function pointer. From version 0.2.
+  XLA_FFI_SourceFormat_FUNCTION_PTR = 2,
+};
+typedef enum XLA_FFI_SourceFormat XLA_FFI_SourceFormat;
+
+// What a kernel argument is.
+enum XLA_FFI_KernelArgType {
+  // An address in device memory.
+  XLA_FFI_KernelArgType_DevicePtr = 0,
+  // A value on the host, copied into the command.
+  XLA_FFI_KernelArgType_HostValue = 1,
+};
+typedef enum XLA_FFI_KernelArgType XLA_FFI_KernelArgType;
+
+// Three extents.
+struct XLA_FFI_Dim3 {
+  // First.
+  int32_t x;
+  // Second.
+  int32_t y;
+  // Third.
+  int32_t z;
+};
+
+// The shape of a launch.
+struct XLA_FFI_LaunchDims {
+  // Blocks.
+  XLA_FFI_Dim3 grid;
+  // Threads of a block.
+  XLA_FFI_Dim3 block;
+  // Blocks of a cluster.
+  XLA_FFI_Dim3 cluster;
+};
+
+// One argument of a kernel.
+struct XLA_FFI_KernelArg {
+  // The address or where the value lies.
+  const void *arg_address;
+  // Bytes.
+  int64_t size;
+  // Which of the two it is.
+  XLA_FFI_KernelArgType type;
+};
+
+// The arguments of a kernel.
+struct XLA_FFI_KernelArgs {
+  // First argument.
+  const XLA_FFI_KernelArg *args;
+  // Number of arguments.
+  int64_t num_args;
+};
+
+// The recorder's functions.
+struct XLA_FFI_RecordApi {
+  // Records a kernel launch.
+  XLA_FFI_Error *(*create_launch)(XLA_FFI_RecordContext *ctx,
+                                         const char *kernel_name,
+                                         const void *kernel_data,
+                                         int64_t kernel_size,
+                                         XLA_FFI_SourceFormat format,
+                                         XLA_FFI_LaunchDims launch_dims,
+                                         uint32_t shared_mem_bytes,
+                                         int32_t uses_pdl,
+                                         const XLA_FFI_KernelArgs *args,
+                                         const XLA_FFI_Command *const *dependencies,
+                                         uint32_t num_dependencies,
+                                         const XLA_FFI_Command **out_command);
+  // Gives a recorded launch new arguments.
+  XLA_FFI_Error *(*update_launch)(XLA_FFI_RecordContext *ctx,
+                                         const XLA_FFI_Command *command,
+                                         const XLA_FFI_KernelArgs *args);
+  // Records a copy from device to device.
+  XLA_FFI_Error *(*create_memcpy_d2d)(XLA_FFI_RecordContext *ctx,
+                                             void *dst,
+                                             void *src,
+                                             int64_t size,
+                                             const XLA_FFI_Command *const *dependencies,
+                                             uint32_t num_dependencies,
+                                             const XLA_FFI_Command **out_command);
+  // Gives a recorded copy new operands.
+  XLA_FFI_Error *(*update_memcpy_d2d)(XLA_FFI_RecordContext *ctx,
+                                             const XLA_FFI_Command *command,
+                                             void *dst,
+                                             void *src,
+                                             int64_t size);
+  // Asks the host to capture the execute stage on a stream instead.
+  XLA_FFI_Error *(*request_stream_capture)(XLA_FFI_RecordContext *ctx);
+  // Records a command that does nothing but order others.
+  XLA_FFI_Error *(*create_empty_command)(XLA_FFI_RecordContext *ctx,
+                                                const XLA_FFI_Command *const *dependencies,
+                                                uint32_t num_dependencies,
+                                                const XLA_FFI_Command **out_command);
+};
+
+// What a record handler works on.
+struct XLA_FFI_RecordFrame {
+  // The recorder.
+  XLA_FFI_RecordContext *record_ctx;
+  // Its functions.
+  const XLA_FFI_RecordApi *api;
+  // Create or update.
+  XLA_FFI_RecordAction action;
+  // In (update) or out (create): the commands, room for max_commands.
+  const XLA_FFI_Command **commands;
+  // In or out: how many there are.
+  int64_t *num_commands;
+  // Room in commands.
+  int64_t max_commands;
+};
+
+// The extension as it hangs in an invocation context.
+struct XLA_FFI_Record_Extension {
+  // The link of the chain.
+  XLA_FFI_Extension extension_base;
+  // The frame.
+  XLA_FFI_RecordFrame *record_frame;
+};
+
+// Bytes up to the end of the last field that upstream counts, which is not always the last
+// one.
+enum {
+  XLA_FFI_Record_Extension_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Record_Extension, record_frame),
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // XLA_FFI_API_RECORD_C_API_H_

@@ -1,0 +1,242 @@
+/* Attributes by name: scalars, strings, arrays, dictionaries, with and without a default. Part of
+ * <xla_ffi/handler.h>.
+ *
+ * For each element type T of bool, i8 … i64, u8 … u64, f32, f64, c64, c128:
+ *   xffi_attr_T(call, name)               the scalar
+ *   xffi_attr_T_or(call, name, value)     the scalar, or `value` where the caller gave none
+ *   xffi_attr_T_array(call, name)         an array, as {data, size}
+ *   xffi_dict_T(call, dict, name), xffi_dict_T_or, xffi_dict_T_array: the same in a dictionary
+ */
+#ifndef XLA_FFI_ATTRIBUTE_H_
+#define XLA_FFI_ATTRIBUTE_H_
+
+#include "xla_ffi/call.h"
+
+/* Complex numbers, laid out as C99's and C++'s. */
+typedef struct xffi_c64 {
+  float re, im;
+} xffi_c64;
+typedef struct xffi_c128 {
+  double re, im;
+} xffi_c128;
+
+/* An array of a type that is told at run time. */
+typedef struct xffi_array {
+  const void* data;
+  size_t size;
+  XLA_FFI_DataType dtype;
+} xffi_array;
+
+/* Index of an attribute, or -1. */
+XFFI_INLINE int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
+  const size_t length = strlen(name);
+  int64_t i;
+  for (i = 0; i < attrs->size; ++i) {
+    const XLA_FFI_ByteSpan* at = attrs->names[i];
+    if (at->len == length && (length == 0 || memcmp(at->ptr, name, length) == 0)) return i;
+  }
+  return -1;
+}
+
+/* Index of an attribute that the handler asks for, noted as asked for; or -1. */
+XFFI_INLINE int64_t xffi_seek(xffi_dict* dict, const char* name) {
+  const int64_t i = dict->attrs != NULL ? xffi_find(dict->attrs, name) : -1;
+  if (i >= 0 && i < 256) dict->seen[i >> 6] |= UINT64_C(1) << (i & 63);
+  return i;
+}
+
+XFFI_COLD const char* xffi_attr_type_name(XLA_FFI_AttrType type) {
+  switch ((int)type) {
+    case XLA_FFI_AttrType_ARRAY: return "an array";
+    case XLA_FFI_AttrType_DICTIONARY: return "a dictionary";
+    case XLA_FFI_AttrType_SCALAR: return "a scalar";
+    case XLA_FFI_AttrType_STRING: return "a string";
+    default: return "a kind of attribute that this handler does not know";
+  }
+}
+
+/* What a call has at `index`, against what was asked for. */
+XFFI_COLD void xffi_attr_problem(xffi_call* call, const xffi_dict* dict, const char* name,
+                                 int64_t index, XLA_FFI_AttrType type, XLA_FFI_DataType dtype) {
+  const char* dot = dict->path[0] != '\0' ? "." : "";
+  const int typed = type == XLA_FFI_AttrType_SCALAR || type == XLA_FFI_AttrType_ARRAY;
+  const char* want = typed ? xffi_dtype_name(dtype) : "";
+  const char* of = typed ? " of " : "";
+  if (index < 0) {
+    xffi_problem(call, "attribute '%s%s%s': missing, expected %s%s%s", dict->path, dot, name,
+                 xffi_attr_type_name(type), of, want);
+    return;
+  }
+  if (dict->attrs->types[index] != type) {
+    xffi_problem(call, "attribute '%s%s%s': expected %s%s%s, got %s", dict->path, dot, name,
+                 xffi_attr_type_name(type), of, want,
+                 xffi_attr_type_name(dict->attrs->types[index]));
+    return;
+  }
+  if (typed) { /* scalars and arrays both start with their element type */
+    const XLA_FFI_DataType got = ((const XLA_FFI_Scalar*)dict->attrs->attrs[index])->dtype;
+    const char* hint = "";
+    if ((got == XLA_FFI_DataType_F64 || got == XLA_FFI_DataType_S64) && dtype != got) {
+      hint = got == XLA_FFI_DataType_F64
+                 ? " (a Python float is F64: pass numpy.float32(value) or the like)"
+                 : " (a Python int is S64: pass numpy.int32(value) or the like)";
+    }
+    xffi_problem(call, "attribute '%s%s%s': expected %s of %s, got one of %s%s", dict->path, dot,
+                 name, xffi_attr_type_name(type), want, xffi_dtype_name(got), hint);
+  }
+}
+
+/* The value behind an attribute of that kind and element type; null after noting a problem. */
+XFFI_INLINE const void* xffi_attr_value(xffi_call* call, xffi_dict* dict, const char* name,
+                                        int64_t index, XLA_FFI_AttrType type,
+                                        XLA_FFI_DataType dtype) {
+  if (XFFI_UNLIKELY(
+          index < 0 || dict->attrs->types[index] != type ||
+          ((type == XLA_FFI_AttrType_SCALAR || type == XLA_FFI_AttrType_ARRAY) &&
+           dtype != XFFI_ANY_DTYPE &&
+           ((const XLA_FFI_Scalar*)dict->attrs->attrs[index])->dtype != dtype))) {
+    xffi_attr_problem(call, dict, name, index, type, dtype);
+    return NULL;
+  }
+  return dict->attrs->attrs[index];
+}
+
+/* Whether the caller gave an attribute; this counts as having asked for it. */
+XFFI_INLINE int xffi_dict_has(xffi_dict* dict, const char* name) {
+  return xffi_seek(dict, name) >= 0;
+}
+XFFI_INLINE int xffi_has_attr(xffi_call* call, const char* name) {
+  return xffi_dict_has(&call->attrs, name);
+}
+
+#define XFFI_DEFINE_ATTR_(suffix, type, dtype)                                                    \
+  typedef struct xffi_##suffix##_array {                                                          \
+    const type* data;                                                                             \
+    size_t size;                                                                                  \
+  } xffi_##suffix##_array;                                                                        \
+  XFFI_INLINE type xffi_dict_##suffix(xffi_call* call, xffi_dict* dict, const char* name) {       \
+    type value;                                                                                   \
+    const void* at = xffi_attr_value(call, dict, name, xffi_seek(dict, name),                     \
+                                     XLA_FFI_AttrType_SCALAR, dtype);                             \
+    memset(&value, 0, sizeof(value));                                                             \
+    if (at != NULL) memcpy(&value, ((const XLA_FFI_Scalar*)at)->value, sizeof(value));            \
+    return value;                                                                                 \
+  }                                                                                               \
+  XFFI_INLINE type xffi_dict_##suffix##_or(xffi_call* call, xffi_dict* dict, const char* name,    \
+                                           type value) {                                          \
+    return xffi_dict_has(dict, name) ? xffi_dict_##suffix(call, dict, name) : value;              \
+  }                                                                                               \
+  XFFI_INLINE xffi_##suffix##_array xffi_dict_##suffix##_array(xffi_call* call, xffi_dict* dict,  \
+                                                               const char* name) {                \
+    xffi_##suffix##_array value = {NULL, 0};                                                      \
+    const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value(                              \
+        call, dict, name, xffi_seek(dict, name), XLA_FFI_AttrType_ARRAY, dtype);                  \
+    if (at != NULL) {                                                                             \
+      value.data = (const type*)at->data;                                                         \
+      value.size = at->size;                                                                      \
+    }                                                                                             \
+    return value;                                                                                 \
+  }                                                                                               \
+  XFFI_INLINE type xffi_attr_##suffix(xffi_call* call, const char* name) {                        \
+    return xffi_dict_##suffix(call, &call->attrs, name);                                          \
+  }                                                                                               \
+  XFFI_INLINE type xffi_attr_##suffix##_or(xffi_call* call, const char* name, type value) {       \
+    return xffi_dict_##suffix##_or(call, &call->attrs, name, value);                              \
+  }                                                                                               \
+  XFFI_INLINE xffi_##suffix##_array xffi_attr_##suffix##_array(xffi_call* call,                   \
+                                                               const char* name) {                \
+    return xffi_dict_##suffix##_array(call, &call->attrs, name);                                  \
+  }
+
+XFFI_DEFINE_ATTR_(bool, unsigned char, XLA_FFI_DataType_PRED)
+XFFI_DEFINE_ATTR_(i8, int8_t, XLA_FFI_DataType_S8)
+XFFI_DEFINE_ATTR_(i16, int16_t, XLA_FFI_DataType_S16)
+XFFI_DEFINE_ATTR_(i32, int32_t, XLA_FFI_DataType_S32)
+XFFI_DEFINE_ATTR_(i64, int64_t, XLA_FFI_DataType_S64)
+XFFI_DEFINE_ATTR_(u8, uint8_t, XLA_FFI_DataType_U8)
+XFFI_DEFINE_ATTR_(u16, uint16_t, XLA_FFI_DataType_U16)
+XFFI_DEFINE_ATTR_(u32, uint32_t, XLA_FFI_DataType_U32)
+XFFI_DEFINE_ATTR_(u64, uint64_t, XLA_FFI_DataType_U64)
+XFFI_DEFINE_ATTR_(f32, float, XLA_FFI_DataType_F32)
+XFFI_DEFINE_ATTR_(f64, double, XLA_FFI_DataType_F64)
+XFFI_DEFINE_ATTR_(c64, xffi_c64, XLA_FFI_DataType_C64)
+XFFI_DEFINE_ATTR_(c128, xffi_c128, XLA_FFI_DataType_C128)
+#undef XFFI_DEFINE_ATTR_
+
+/* A string; it need not end with a NUL. */
+XFFI_INLINE XLA_FFI_ByteSpan xffi_dict_str(xffi_call* call, xffi_dict* dict, const char* name) {
+  XLA_FFI_ByteSpan value = {"", 0};
+  const void* at = xffi_attr_value(call, dict, name, xffi_seek(dict, name), XLA_FFI_AttrType_STRING,
+                                   XFFI_ANY_DTYPE);
+  if (at != NULL) value = *(const XLA_FFI_ByteSpan*)at;
+  return value;
+}
+XFFI_INLINE XLA_FFI_ByteSpan xffi_attr_str(xffi_call* call, const char* name) {
+  return xffi_dict_str(call, &call->attrs, name);
+}
+/* A string, or `value` where the caller gave none. */
+XFFI_INLINE XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name,
+                                              const char* value) {
+  XLA_FFI_ByteSpan text;
+  text.ptr = value;
+  text.len = strlen(value);
+  return xffi_has_attr(call, name) ? xffi_attr_str(call, name) : text;
+}
+
+/* An array of any element type. */
+XFFI_INLINE xffi_array xffi_attr_array(xffi_call* call, const char* name) {
+  xffi_array value = {NULL, 0, XLA_FFI_DataType_INVALID};
+  const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value(
+      call, &call->attrs, name, xffi_seek(&call->attrs, name), XLA_FFI_AttrType_ARRAY,
+      XFFI_ANY_DTYPE);
+  if (at != NULL) {
+    value.data = at->data;
+    value.size = at->size;
+    value.dtype = at->dtype;
+  }
+  return value;
+}
+
+/* A dictionary. Finish with xffi_dict_done to refuse what was not asked for. */
+XFFI_INLINE xffi_dict xffi_attr_dict(xffi_call* call, const char* name) {
+  xffi_dict value = {NULL, "", {0, 0, 0, 0}};
+  value.path = name;
+  value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value(
+      call, &call->attrs, name, xffi_seek(&call->attrs, name), XLA_FFI_AttrType_DICTIONARY,
+      XFFI_ANY_DTYPE);
+  return value;
+}
+
+/* A dictionary within a dictionary; its messages show the inner name. */
+XFFI_INLINE xffi_dict xffi_dict_dict(xffi_call* call, xffi_dict* dict, const char* name) {
+  xffi_dict value = {NULL, "", {0, 0, 0, 0}};
+  value.path = name;
+  value.attrs = (const XLA_FFI_Attrs*)xffi_attr_value(call, dict, name, xffi_seek(dict, name),
+                                                      XLA_FFI_AttrType_DICTIONARY, XFFI_ANY_DTYPE);
+  return value;
+}
+
+XFFI_COLD void xffi_unknown_attrs(xffi_call* call, const xffi_dict* dict) {
+  int64_t i;
+  for (i = 0; i < dict->attrs->size; ++i) {
+    const XLA_FFI_ByteSpan* name = dict->attrs->names[i];
+    if (i < 256 && (dict->seen[i >> 6] >> (i & 63) & 1) != 0) continue;
+    xffi_problem(call, "attribute '%s%s%.*s': not one that this handler knows", dict->path,
+                 dict->path[0] != '\0' ? "." : "", (int)(name->len < 200 ? name->len : 200),
+                 name->len != 0 ? name->ptr : "");
+  }
+}
+
+/* Refuses the attributes of a dictionary that were not asked for. */
+XFFI_INLINE void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
+  int64_t seen = 0;
+  int k;
+  if (dict->attrs == NULL || dict->attrs->size == 0) return;
+  for (k = 0; k < 4; ++k) {
+    uint64_t bits = dict->seen[k];
+    for (; bits != 0; bits &= bits - 1) ++seen;
+  }
+  if (XFFI_UNLIKELY(seen != dict->attrs->size)) xffi_unknown_attrs(call, dict);
+}
+
+#endif  /* XLA_FFI_ATTRIBUTE_H_ */

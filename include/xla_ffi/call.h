@@ -1,0 +1,292 @@
+/* One call of a handler: its buffers and attributes, checked as they are fetched. Part of
+ * <xla_ffi/handler.h>.
+ *
+ * A fetch that fails notes the problem and returns an empty value; `xffi_decoded` returns all
+ * problems as one error, with the names given here. Nothing is allocated on the way to success.
+ */
+#ifndef XLA_FFI_CALL_H_
+#define XLA_FFI_CALL_H_
+
+#include "xla_ffi/host.h"
+
+/* Stands for any element type, and for any rank. */
+#define XFFI_ANY_DTYPE XLA_FFI_DataType_INVALID
+#define XFFI_ANY_RANK (-1)
+
+/* Attributes by name: a handler's own, or a dictionary among them. `path` is the dictionary's name,
+ * empty for the handler's own. `seen` marks the ones that were asked for. */
+typedef struct xffi_dict {
+  const XLA_FFI_Attrs* attrs;
+  const char* path;
+  uint64_t seen[4];
+} xffi_dict;
+
+/* A call that is being decoded. */
+typedef struct xffi_call {
+  const XLA_FFI_Api* api;
+  XLA_FFI_InvokeContext* ctx;
+  XLA_FFI_CallFrame* frame;
+  const char* handler; /* the handler's name, for messages */
+  int64_t next_arg, next_ret;
+  xffi_dict attrs;
+  int open_attrs; /* set it to ignore attributes that were not asked for */
+  int problems;
+  size_t text_size;
+  char text[1200]; /* filled where there are problems */
+} xffi_call;
+
+/* A buffer. `count` is the number of elements. Absent optional operands have `present` 0. */
+typedef struct xffi_buffer {
+  void* data;
+  const int64_t* dims;
+  int64_t rank;
+  int64_t count;
+  XLA_FFI_DataType dtype;
+  int present;
+} xffi_buffer;
+
+/* The field's name of an element type; "?" for one that is not known. */
+XFFI_COLD const char* xffi_dtype_name(XLA_FFI_DataType dtype) {
+  static const char* const names[] = {
+      "INVALID",  "PRED",      "S8",         "S16",        "S32",    "S64",
+      "U8",       "U16",       "U32",        "U64",        "F16",    "F32",
+      "F64",      "?",         "?",          "C64",        "BF16",   "TOKEN",
+      "C128",     "F8E5M2",    "F8E4M3FN",   "S4",         "U4",     "F8E4M3B11FNUZ",
+      "F8E5M2FNUZ", "F8E4M3FNUZ", "S2",      "U2",         "F8E4M3", "F8E3M4",
+      "S1",       "U1",        "F4E2M1FN",   "F8E8M0FNU"};
+  return (unsigned)dtype < sizeof(names) / sizeof(names[0]) ? names[(unsigned)dtype] : "?";
+}
+
+/* Bits that one element takes; 0 for tokens and unknown types. Elements of less than a byte are
+ * packed, the first in the low bits. */
+XFFI_INLINE unsigned xffi_dtype_bits(XLA_FFI_DataType dtype) {
+  switch ((unsigned)dtype) {
+    case XLA_FFI_DataType_S1:
+    case XLA_FFI_DataType_U1:
+      return 1;
+    case XLA_FFI_DataType_S2:
+    case XLA_FFI_DataType_U2:
+      return 2;
+    case XLA_FFI_DataType_S4:
+    case XLA_FFI_DataType_U4:
+    case XLA_FFI_DataType_F4E2M1FN:
+      return 4;
+    case XLA_FFI_DataType_PRED:
+    case XLA_FFI_DataType_S8:
+    case XLA_FFI_DataType_U8:
+    case XLA_FFI_DataType_F8E5M2:
+    case XLA_FFI_DataType_F8E3M4:
+    case XLA_FFI_DataType_F8E4M3:
+    case XLA_FFI_DataType_F8E4M3FN:
+    case XLA_FFI_DataType_F8E4M3B11FNUZ:
+    case XLA_FFI_DataType_F8E5M2FNUZ:
+    case XLA_FFI_DataType_F8E4M3FNUZ:
+    case XLA_FFI_DataType_F8E8M0FNU:
+      return 8;
+    case XLA_FFI_DataType_S16:
+    case XLA_FFI_DataType_U16:
+    case XLA_FFI_DataType_F16:
+    case XLA_FFI_DataType_BF16:
+      return 16;
+    case XLA_FFI_DataType_S32:
+    case XLA_FFI_DataType_U32:
+    case XLA_FFI_DataType_F32:
+      return 32;
+    case XLA_FFI_DataType_S64:
+    case XLA_FFI_DataType_U64:
+    case XLA_FFI_DataType_F64:
+    case XLA_FFI_DataType_C64:
+      return 64;
+    case XLA_FFI_DataType_C128:
+      return 128;
+    default:
+      return 0;
+  }
+}
+
+/* The bytes of a buffer's data; packed types are rounded up to whole bytes. */
+XFFI_INLINE size_t xffi_size_bytes(const xffi_buffer* buffer) {
+  const unsigned bits = xffi_dtype_bits(buffer->dtype);
+  const size_t count = (size_t)buffer->count;
+  return bits >= 8 ? count * (bits / 8) : (count / 8) * bits + ((count % 8) * bits + 7) / 8;
+}
+
+/* Notes a problem: the call is refused by xffi_decoded. */
+XFFI_COLD void xffi_problem(xffi_call* call, const char* format, ...) XFFI_PRINTF(2, 3);
+XFFI_COLD void xffi_problem(xffi_call* call, const char* format, ...) {
+  const size_t room = sizeof(call->text) - call->text_size;
+  va_list list;
+  int n;
+  if (room > 3) {
+    call->text[call->text_size] = '\n';
+    call->text[call->text_size + 1] = '\0';
+    va_start(list, format);
+    n = vsnprintf(call->text + call->text_size + 1, room - 1, format, list);
+    va_end(list);
+    call->text_size += n < 0 ? 1 : (size_t)n + 1 >= room ? room - 1 : (size_t)n + 1;
+  }
+  ++call->problems;
+}
+
+/* Notes that two buffers are not of one shape. */
+XFFI_COLD void xffi_shape_problem(xffi_call* call, const char* a, const xffi_buffer* x,
+                                  const char* b, const xffi_buffer* y) {
+  char text[2][160];
+  const xffi_buffer* const buffers[2] = {x, y};
+  int k;
+  for (k = 0; k < 2; ++k) {
+    size_t at = 0;
+    int64_t i;
+    text[k][0] = '\0';
+    for (i = 0; i < buffers[k]->rank && at < 120; ++i) {
+      at += (size_t)snprintf(text[k] + at, sizeof(text[k]) - at, i == 0 ? "%lld" : ",%lld",
+                             (long long)buffers[k]->dims[i]);
+    }
+  }
+  xffi_problem(call, "'%s' and '%s': expected equal shapes, got [%s] and [%s]", a, b, text[0],
+               text[1]);
+}
+
+XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long index,
+                                   const char* name, const XLA_FFI_Buffer* got,
+                                   XLA_FFI_DataType dtype, int64_t rank) {
+  if (got == NULL || got->struct_size < XLA_FFI_Buffer_STRUCT_SIZE || got->rank < 0 ||
+      (got->rank > 0 && got->dims == NULL)) {
+    xffi_problem(call, "%s '%s' (%lld): not a buffer that this handler can read", kind, name, index);
+  } else if (dtype != XFFI_ANY_DTYPE && got->dtype != dtype) {
+    xffi_problem(call, "%s '%s' (%lld): expected dtype %s, got %s (%d)", kind, name, index,
+                 xffi_dtype_name(dtype), xffi_dtype_name(got->dtype), (int)got->dtype);
+  } else if (rank != XFFI_ANY_RANK && got->rank != rank) {
+    xffi_problem(call, "%s '%s' (%lld): expected rank %lld, got %lld", kind, name, index,
+                 (long long)rank, (long long)got->rank);
+  } else {
+    xffi_problem(call, "%s '%s' (%lld): a null pointer, or dimensions that no memory can hold",
+                 kind, name, index);
+  }
+}
+
+/* Hosts of r3 and r4 send elements of less than a byte, which had no number then, as dtype 0. */
+XFFI_COLD int xffi_unnumbered(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
+  const xffi_revision host = xffi_host_revision(api);
+  const unsigned bits = xffi_dtype_bits(want);
+  return got == XLA_FFI_DataType_INVALID && bits != 0 && bits < 8 &&
+         want != XLA_FFI_DataType_F4E2M1FN && (host == XFFI_R3 || host == XFFI_R4);
+}
+
+XFFI_INLINE xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t index,
+                                       const char* name, const XLA_FFI_Buffer* from,
+                                       XLA_FFI_DataType dtype, int64_t rank) {
+  xffi_buffer to = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
+  int64_t count = 1, i;
+  int bad = from == NULL || from->struct_size < XLA_FFI_Buffer_STRUCT_SIZE || from->rank < 0 ||
+            (from->rank > 0 && from->dims == NULL) ||
+            (rank != XFFI_ANY_RANK && from->rank != rank);
+  if (!bad && dtype != XFFI_ANY_DTYPE && from->dtype != dtype) {
+    bad = !xffi_unnumbered(call->api, dtype, from->dtype);
+  }
+  if (!bad) {
+    int empty = 0, over = 0;
+    for (i = 0; i < from->rank; ++i) {
+      const int64_t dim = from->dims[i];
+      bad |= dim < 0;
+      empty |= dim == 0;
+#if defined(__GNUC__)
+      over |= __builtin_mul_overflow(count, dim, &count);
+#else
+      over |= dim > 0 && count > INT64_MAX / dim;
+      if (!over && dim >= 0) count *= dim;
+#endif
+    }
+    if (empty) {
+      count = 0;
+    } else { /* 16 bytes is the widest element */
+      bad |= over || count > INT64_MAX / 16 || from->data == NULL;
+    }
+  }
+  if (XFFI_UNLIKELY(bad)) {
+    xffi_buffer_problem(call, kind, (long long)index, name, from, dtype, rank);
+    return to;
+  }
+  to.data = from->data;
+  to.dims = from->dims;
+  to.rank = from->rank;
+  to.count = count;
+  to.dtype = dtype != XFFI_ANY_DTYPE ? dtype : from->dtype;
+  to.present = 1;
+  return to;
+}
+
+/* Operands that were not fetched yet. */
+XFFI_INLINE int64_t xffi_args_left(const xffi_call* call) {
+  return call->frame->args.size - call->next_arg;
+}
+
+/* Results that were not fetched yet. */
+XFFI_INLINE int64_t xffi_rets_left(const xffi_call* call) {
+  return call->frame->rets.size - call->next_ret;
+}
+
+/* The next operand, of that dtype and rank. `name` is for messages. */
+XFFI_INLINE xffi_buffer xffi_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+                                 int64_t rank) {
+  const int64_t i = call->next_arg++;
+  const XLA_FFI_Args* args = &call->frame->args;
+  if (XFFI_UNLIKELY(i >= args->size || args->types[i] != XLA_FFI_ArgType_BUFFER)) {
+    const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
+    if (i < args->size) {
+      xffi_problem(call, "argument '%s' (%lld): expected a buffer, got kind %d", name, (long long)i,
+                   (int)args->types[i]);
+    } else {
+      xffi_problem(call, "argument '%s' (%lld): missing, the call has %lld", name, (long long)i,
+                   (long long)args->size);
+    }
+    return none;
+  }
+  return xffi_buffer_of(call, "argument", i, name, (const XLA_FFI_Buffer*)args->args[i], dtype,
+                        rank);
+}
+
+/* The next result, of that dtype and rank; its elements are not initialised. */
+XFFI_INLINE xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+                                 int64_t rank) {
+  const int64_t i = call->next_ret++;
+  const XLA_FFI_Rets* rets = &call->frame->rets;
+  if (XFFI_UNLIKELY(i >= rets->size || rets->types[i] != XLA_FFI_RetType_BUFFER)) {
+    const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
+    if (i < rets->size) {
+      xffi_problem(call, "result '%s' (%lld): expected a buffer, got kind %d", name, (long long)i,
+                   (int)rets->types[i]);
+    } else {
+      xffi_problem(call, "result '%s' (%lld): missing, the call has %lld", name, (long long)i,
+                   (long long)rets->size);
+    }
+    return none;
+  }
+  return xffi_buffer_of(call, "result", i, name, (const XLA_FFI_Buffer*)rets->rets[i], dtype, rank);
+}
+
+/* The next operand where there is one; else `present` is 0. */
+XFFI_INLINE xffi_buffer xffi_optional_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+                                          int64_t rank) {
+  const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
+  return xffi_args_left(call) > 0 ? xffi_arg(call, name, dtype, rank) : none;
+}
+
+/* The next result where there is one; else `present` is 0. */
+XFFI_INLINE xffi_buffer xffi_optional_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+                                          int64_t rank) {
+  const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
+  return xffi_rets_left(call) > 0 ? xffi_ret(call, name, dtype, rank) : none;
+}
+
+/* Asks that two buffers have one shape. */
+XFFI_INLINE void xffi_same_shape(xffi_call* call, const char* a, const xffi_buffer* x,
+                                 const char* b, const xffi_buffer* y) {
+  int64_t i;
+  int same = x->rank == y->rank;
+  if (!x->present || !y->present) return; /* told already */
+  for (i = 0; same && i < x->rank; ++i) same = x->dims[i] == y->dims[i];
+  if (XFFI_UNLIKELY(!same)) xffi_shape_problem(call, a, x, b, y);
+}
+
+#endif  /* XLA_FFI_CALL_H_ */

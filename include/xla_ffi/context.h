@@ -1,0 +1,159 @@
+/* What a call's context gives: stream, scratch memory, thread pool, ids, options, extensions.
+ * Part of <xla_ffi/handler.h>. Nothing here outlives the call.
+ *
+ * Each function returns null, or an error to return from the handler. Where the host lacks the
+ * thing the error is UNIMPLEMENTED and names it, the host, and the first jaxlib that has it.
+ */
+#ifndef XLA_FFI_CONTEXT_H_
+#define XLA_FFI_CONTEXT_H_
+
+#include "xla_ffi/attribute.h"
+
+/* The platform's stream (a `CUstream` on CUDA). Every revision. */
+XFFI_INLINE XLA_FFI_Error* xffi_stream(const xffi_call* call, void** stream) {
+  XLA_FFI_Stream_Get_Args args;
+  XLA_FFI_Error* error;
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_Stream_Get_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  error = call->api->XLA_FFI_Stream_Get(&args);
+  *stream = args.stream;
+  return error;
+}
+
+/* Allocates scratch memory on the device; give it back with xffi_scratch_free before the handler
+ * returns. `alignment` is a power of two. Every revision. */
+XFFI_INLINE XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size_t alignment,
+                                        void** data) {
+  XLA_FFI_DeviceMemory_Allocate_Args args;
+  XLA_FFI_Error* error;
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  args.size = size;
+  args.alignment = alignment;
+  error = call->api->XLA_FFI_DeviceMemory_Allocate(&args);
+  *data = error == NULL ? args.data : NULL;
+  return error;
+}
+
+/* Gives scratch memory back. */
+XFFI_INLINE XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, size_t size) {
+  XLA_FFI_DeviceMemory_Free_Args args;
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  args.size = size;
+  args.data = data;
+  return call->api->XLA_FFI_DeviceMemory_Free(&args);
+}
+
+/* Runs `task(data)` on the host's thread pool, never on this thread. From r1. */
+XFFI_INLINE XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* task, void* data) {
+  XLA_FFI_ThreadPool_Schedule_Args args;
+  if (!XFFI_HOST_HAS(call->api, XLA_FFI_ThreadPool_Schedule)) {
+    return xffi_lacks(call->api, "the thread pool", XFFI_R1);
+  }
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  args.task = task;
+  args.data = data;
+  return call->api->XLA_FFI_ThreadPool_Schedule(&args);
+}
+
+/* The number of threads in the pool. From r3. */
+XFFI_INLINE XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* count) {
+  XLA_FFI_ThreadPool_NumThreads_Args args;
+  *count = 0;
+  if (xffi_host_revision(call->api) < XFFI_R3) { /* on r2 the slot is another function */
+    return xffi_lacks(call->api, "the size of the thread pool", XFFI_R3);
+  }
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  args.num_threads = count;
+  return call->api->XLA_FFI_ThreadPool_NumThreads(&args);
+}
+
+/* The id of this execution, one for all its devices. From r4. */
+XFFI_INLINE XLA_FFI_Error* xffi_run_id(const xffi_call* call, int64_t* id) {
+  XLA_FFI_RunId_Get_Args args;
+  XLA_FFI_Error* error;
+  *id = 0;
+  if (!XFFI_HOST_HAS(call->api, XLA_FFI_RunId_Get)) {
+    return xffi_lacks(call->api, "the run id", XFFI_R4);
+  }
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_RunId_Get_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  error = call->api->XLA_FFI_RunId_Get(&args);
+  *id = args.run_id;
+  return error;
+}
+
+/* The global number of the device. From r5. */
+XFFI_INLINE XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* ordinal) {
+  XLA_FFI_DeviceOrdinal_Get_Args args;
+  XLA_FFI_Error* error;
+  *ordinal = 0;
+  if (!XFFI_HOST_HAS(call->api, XLA_FFI_DeviceOrdinal_Get)) {
+    return xffi_lacks(call->api, "the device ordinal", XFFI_R5);
+  }
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  error = call->api->XLA_FFI_DeviceOrdinal_Get(&args);
+  *ordinal = args.device_ordinal;
+  return error;
+}
+
+/* The object of that type that the caller attached to the execution. Every revision. */
+XFFI_INLINE XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId id, void** data) {
+  XLA_FFI_InvokeContext_Get_Args args;
+  XLA_FFI_Error* error;
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  args.type_id = &id;
+  error = call->api->XLA_FFI_InvokeContext_Get(&args);
+  *data = error == NULL ? args.data : NULL;
+  return error;
+}
+
+/* The options of this execution, a dictionary that may be empty. From r10. */
+XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict* options) {
+  XLA_FFI_CustomOptions_Get_Args args;
+  XLA_FFI_Error* error;
+  memset(options, 0, sizeof(*options));
+  options->path = "options";
+  if (!XFFI_HOST_HAS(call->api, XLA_FFI_CustomOptions_Get)) {
+    return xffi_lacks(call->api, "custom options", XFFI_R10);
+  }
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  error = call->api->XLA_FFI_CustomOptions_Get(&args);
+  options->attrs = error == NULL ? args.attrs : NULL;
+  return error;
+}
+
+/* The extension of that type, or null where the context has none. From r9. */
+XFFI_INLINE XLA_FFI_Error* xffi_extension(const xffi_call* call, int64_t type,
+                                          const XLA_FFI_Extension** extension) {
+  XLA_FFI_InvokeContext_FindExtension_Args args;
+  XLA_FFI_Error* error;
+  *extension = NULL;
+  if (!XFFI_HOST_HAS(call->api, XLA_FFI_InvokeContext_FindExtension)) {
+    return xffi_lacks(call->api, "context extensions", XFFI_R9);
+  }
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE;
+  args.ctx = call->ctx;
+  args.extension_type = type;
+  error = call->api->XLA_FFI_InvokeContext_FindExtension(&args);
+  *extension = error == NULL ? args.extension : NULL;
+  return error;
+}
+
+#endif  /* XLA_FFI_CONTEXT_H_ */

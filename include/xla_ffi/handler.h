@@ -1,0 +1,233 @@
+/* XLA custom calls in plain C (C99): inline helpers with which one library runs on every XLA.
+ *
+ *   #include "xla_ffi/handler.h"
+ *
+ *   static XLA_FFI_Error* scale(xffi_call* call) {
+ *     xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
+ *     xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
+ *     float by = xffi_attr_f32_or(call, "by", 2.0f);
+ *     XLA_FFI_Error* error;
+ *     xffi_same_shape(call, "x", &x, "y", &y);
+ *     if ((error = xffi_decoded(call)) != NULL) return error;
+ *     for (int64_t i = 0; i < x.count; ++i) ((float*)y.data)[i] = by * ((float*)x.data)[i];
+ *     return NULL;
+ *   }
+ *   XFFI_HANDLER(scale_f32, scale);
+ *
+ * The handler answers the host's metadata call, is called in its own stage only, and refuses what
+ * it did not ask for. An error lists every problem, one a line, with the names given to the fetches.
+ * Ownership: a returned error belongs to the host; what a fetch returns belongs to the host and
+ * ends with the call. Nothing here is exported but the symbols that the macros define.
+ */
+#ifndef XLA_FFI_HANDLER_H_
+#define XLA_FFI_HANDLER_H_
+
+#include "xla_ffi/attribute.h"
+#include "xla_ffi/call.h"
+#include "xla_ffi/context.h"
+#include "xla_ffi/future.h"
+#include "xla_ffi/host.h"
+#include "xla_ffi/manifest.h"
+#include "xla_ffi/state.h"
+
+/* What a handler says about itself. */
+typedef struct xffi_handler {
+  const char* name;
+  XLA_FFI_ExecutionStage stage;
+  xffi_revision floor; /* the oldest revision on which it can do all of its work */
+  XLA_FFI_Handler_Traits traits;
+  xffi_type* state; /* the type of the state that an instantiate handler leaves, or null */
+} xffi_handler;
+
+/* An error to return from a handler, its message formatted as by printf. */
+XFFI_COLD XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
+                                    const char* format, ...) XFFI_PRINTF(3, 4);
+XFFI_COLD XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
+                                    const char* format, ...) {
+  XLA_FFI_Error* error;
+  va_list list;
+  va_start(list, format);
+  error = xffi_error_vformat(call->api, code, format, list);
+  va_end(list);
+  return error;
+}
+
+XFFI_INLINE const char* xffi_stage_name(XLA_FFI_ExecutionStage stage) {
+  static const char* const names[] = {"instantiate", "prepare", "initialize", "execute", "record"};
+  return (unsigned)stage < 5 ? names[(unsigned)stage] : "unknown";
+}
+
+XFFI_COLD XLA_FFI_Error* xffi_refuse(xffi_call* call) {
+  return xffi_error_format(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT, "%s [%s]:%s%s",
+                           call->handler, xffi_stage_name(call->frame->stage),
+                           call->problems == 1 ? " " : "\n",
+                           call->text + 1);
+}
+
+XFFI_COLD void xffi_left_over(xffi_call* call) {
+  if (xffi_args_left(call) > 0) {
+    xffi_problem(call, "arguments: expected %lld, got %lld", (long long)call->next_arg,
+                 (long long)call->frame->args.size);
+  }
+  if (xffi_rets_left(call) > 0) {
+    xffi_problem(call, "results: expected %lld, got %lld", (long long)call->next_ret,
+                 (long long)call->frame->rets.size);
+  }
+}
+
+/* Ends decoding: null where everything that was asked for is there and nothing else is, or the
+ * error to return. Operands are not counted where a handler of another stage fetched none, and
+ * attributes not where `call->open_attrs` is set. */
+XFFI_INLINE XLA_FFI_Error* xffi_decoded(xffi_call* call) {
+  const int counts = call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE;
+  if (XFFI_UNLIKELY((xffi_args_left(call) > 0 && (counts || call->next_arg > 0)) ||
+                    (xffi_rets_left(call) > 0 && (counts || call->next_ret > 0)))) {
+    xffi_left_over(call);
+  }
+  if (!call->open_attrs) xffi_dict_done(call, &call->attrs);
+  return XFFI_UNLIKELY(call->problems != 0) ? xffi_refuse(call) : NULL;
+}
+
+/* Answers the metadata call: the host's version (0.1 where the host does not say who it is), raised
+ * to what the handler needs, and no newer than what this header knows. */
+XFFI_COLD XLA_FFI_Error* xffi_metadata(const XLA_FFI_CallFrame* frame, const xffi_handler* handler,
+                                       const XLA_FFI_Metadata_Extension* extension) {
+  const XLA_FFI_Api* api = frame->api;
+  XLA_FFI_Metadata* metadata = extension->metadata;
+  const int host = api != NULL ? xffi_host_minor(api) : 1;
+  const int floor = xffi_minor_of(handler->floor);
+  int answer = host < 1 ? 1 : host;
+  if (answer < floor) answer = floor;
+  if (answer > 5) answer = 5;
+  if (extension->extension_base.struct_size < XLA_FFI_Metadata_Extension_STRUCT_SIZE ||
+      metadata == NULL || metadata->struct_size < XLA_FFI_Metadata_STRUCT_SIZE) {
+    return xffi_error_format(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                             "%s: the host's metadata structure is too small", handler->name);
+  }
+  metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
+  metadata->api_version.extension_start = NULL;
+  metadata->api_version.major_version = 0;
+  metadata->api_version.minor_version = answer;
+  metadata->traits = handler->traits;
+  if (api != NULL && host >= 2) { /* older hosts end the structure before this field */
+    metadata->state_type_id.type_id = 0;
+    if (handler->state != NULL) {
+      return xffi_type_id(api, handler->state, &metadata->state_type_id);
+    }
+  }
+  return NULL;
+}
+
+/* The metadata extension of a frame, or null. r0 keeps something else in the chain's place. */
+XFFI_INLINE const XLA_FFI_Metadata_Extension* xffi_find_metadata(const XLA_FFI_CallFrame* frame) {
+  const XLA_FFI_InternalExtension* link = frame->extension_start;
+  if (XFFI_UNLIKELY(link != NULL) && (frame->api == NULL || xffi_host_minor(frame->api) >= 1)) {
+    for (; link != NULL; link = link->next) {
+      if (link->type == XLA_FFI_Extension_Metadata) {
+        return (const XLA_FFI_Metadata_Extension*)(const void*)link;
+      }
+    }
+  }
+  return NULL;
+}
+
+XFFI_COLD XLA_FFI_Error* xffi_wrong_call(const XLA_FFI_CallFrame* frame,
+                                         const xffi_handler* handler) {
+  if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE) {
+    return xffi_error_format(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                             "%s: a call frame of %zu bytes, expected at least %zu", handler->name,
+                             frame->struct_size, (size_t)XLA_FFI_CallFrame_STRUCT_SIZE);
+  }
+  return xffi_error_format(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                           "%s: registered for the %s stage, called in the %s stage", handler->name,
+                           xffi_stage_name(handler->stage), xffi_stage_name(frame->stage));
+}
+
+/* Guards a call and hands it on. */
+XFFI_INLINE XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handler* handler,
+                                         XLA_FFI_Error* (*function)(xffi_call*)) {
+  xffi_call call;
+  if (XFFI_UNLIKELY(frame->struct_size >= 24 && frame->extension_start != NULL)) {
+    const XLA_FFI_Metadata_Extension* extension = xffi_find_metadata(frame);
+    if (extension != NULL) return xffi_metadata(frame, handler, extension);
+  }
+  if (XFFI_UNLIKELY(frame->api == NULL)) return NULL; /* nobody to tell */
+  if (XFFI_UNLIKELY(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||
+                    frame->stage != handler->stage)) {
+    return xffi_wrong_call(frame, handler);
+  }
+  call.api = frame->api;
+  call.ctx = frame->ctx;
+  call.frame = frame;
+  call.handler = handler->name;
+  call.next_arg = call.next_ret = 0;
+  call.attrs.attrs = &frame->attrs;
+  call.attrs.path = "";
+  call.attrs.seen[0] = call.attrs.seen[1] = call.attrs.seen[2] = call.attrs.seen[3] = 0;
+  call.open_attrs = 0;
+  call.problems = 0;
+  call.text_size = 0;
+  return function(&call);
+}
+
+/* Defines the exported symbol of a handler of any stage. `floor` is an xffi_revision, `state` the
+ * address of an xffi_type that an instantiate handler leaves, or NULL. */
+#define XFFI_HANDLER_WITH(symbol, function, stage, floor, traits, state)         \
+  XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* frame);                   \
+  XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* frame) {                  \
+    static const xffi_handler handler = {#symbol, stage, floor, traits, state};  \
+    return xffi_dispatch(frame, &handler, function);                             \
+  }                                                                              \
+  struct symbol##_needs_a_semicolon
+
+/* Defines the exported symbol of an execute handler that needs nothing newer than r0. */
+#define XFFI_HANDLER(symbol, function) \
+  XFFI_HANDLER_WITH(symbol, function, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R0, 0, NULL)
+
+/* The registration arguments up to r8, without the record handler. Every host takes these 84 bytes;
+ * r8 takes longer ones and loses the traits. */
+typedef struct xffi_register_r0 {
+  size_t struct_size;
+  void* extension_start;
+  XLA_FFI_ByteSpan name;
+  XLA_FFI_ByteSpan platform;
+  XLA_FFI_Handler* stages[4];
+  XLA_FFI_Handler_Traits traits;
+} xffi_register_r0;
+
+/* Registers handlers with a host under a name, as a library does that registers itself. */
+XFFI_INLINE XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const char* name,
+                                                 const char* platform,
+                                                 const XLA_FFI_Handler_Bundle* bundle,
+                                                 XLA_FFI_Handler_Traits traits) {
+  XLA_FFI_ByteSpan name_span, platform_span;
+  name_span.ptr = name;
+  name_span.len = strlen(name);
+  platform_span.ptr = platform;
+  platform_span.len = strlen(platform);
+  if (bundle->record != NULL) {
+    XLA_FFI_Handler_Register_Args args;
+    if (xffi_host_minor(api) < 4) return xffi_lacks(api, "the record stage", XFFI_R9);
+    memset(&args, 0, sizeof(args));
+    args.struct_size = XLA_FFI_Handler_Register_Args_STRUCT_SIZE;
+    args.name = name_span;
+    args.platform = platform_span;
+    args.bundle = *bundle;
+    args.traits = traits;
+    return api->XLA_FFI_Handler_Register(&args);
+  } else {
+    xffi_register_r0 args;
+    memset(&args, 0, sizeof(args));
+    args.struct_size = offsetof(xffi_register_r0, traits) + sizeof(args.traits);
+    args.name = name_span;
+    args.platform = platform_span;
+    args.stages[0] = bundle->instantiate;
+    args.stages[1] = bundle->prepare;
+    args.stages[2] = bundle->initialize;
+    args.stages[3] = bundle->execute;
+    args.traits = traits;
+    return api->XLA_FFI_Handler_Register((XLA_FFI_Handler_Register_Args*)(void*)&args);
+  }
+}
+
+#endif  /* XLA_FFI_HANDLER_H_ */

@@ -1,0 +1,256 @@
+/* The host behind a call: which revision of the XLA FFI it speaks, which functions its table has,
+ * and how to make an error for it. Part of <xla_ffi/handler.h>.
+ *
+ * A table's true length is not told by its version: 0.1 names six layouts. `struct_size` is true
+ * from revision r5 (jaxlib 0.6.0); before, it says 88 everywhere and the distance from the table to
+ * the object behind `internal_api` is the table's size. No function is called to find out what it is.
+ */
+#ifndef XLA_FFI_HOST_H_
+#define XLA_FFI_HOST_H_
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xla/ffi/api/c_api.h"
+
+#ifdef __cplusplus
+#define XFFI_EXTERN_C extern "C"
+#else
+#define XFFI_EXTERN_C
+#endif
+
+#if defined(_WIN32)
+#define XFFI_EXPORT XFFI_EXTERN_C __declspec(dllexport)
+#elif defined(__GNUC__)
+#define XFFI_EXPORT XFFI_EXTERN_C __attribute__((visibility("default")))
+#else
+#define XFFI_EXPORT XFFI_EXTERN_C
+#endif
+
+#if defined(__GNUC__)
+#define XFFI_COLD static __attribute__((cold, noinline, unused))
+#define XFFI_INLINE static inline
+#define XFFI_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#define XFFI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#else
+#define XFFI_COLD static
+#define XFFI_INLINE static inline
+#define XFFI_PRINTF(at, first)
+#define XFFI_UNLIKELY(x) (x)
+#endif
+
+/* The layouts of the ABI, oldest first, with the first jaxlib that speaks each. */
+typedef enum xffi_revision {
+  XFFI_R0 = 0,   /* 0.4.31 */
+  XFFI_R1 = 1,   /* 0.4.33: metadata, thread pool */
+  XFFI_R2 = 2,   /* 0.4.34: futures */
+  XFFI_R3 = 3,   /* 0.4.38: size of the thread pool */
+  XFFI_R4 = 4,   /* 0.5.1: run id */
+  XFFI_R5 = 5,   /* 0.6.0: device ordinal */
+  XFFI_R6 = 6,   /* 0.8.0 */
+  XFFI_R7 = 7,   /* 0.8.1: types carry their deleter */
+  XFFI_R8 = 8,   /* 0.9.1: state per stage */
+  XFFI_R9 = 9,   /* 0.11.1: extensions, record stage */
+  XFFI_R10 = 10  /* 0.12.0: custom options */
+} xffi_revision;
+
+/* The first jaxlib of a revision. */
+XFFI_COLD const char* xffi_first_jaxlib(xffi_revision revision) {
+  static const char* const names[] = {"0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.0",
+                                      "0.8.0",  "0.8.1",  "0.9.1",  "0.11.1", "0.12.0"};
+  return names[(int)revision >= 0 && revision <= XFFI_R10 ? revision : XFFI_R10];
+}
+
+/* The minor version that a revision states; the major one is 0. */
+XFFI_INLINE int xffi_minor_of(xffi_revision revision) {
+  return revision <= XFFI_R1    ? (int)revision
+         : revision <= XFFI_R6  ? 1
+         : revision <= XFFI_R10 ? (int)revision - 5
+                                : 5;
+}
+
+/* The minor version of the host (0 to 5 so far). `api` is not null. */
+XFFI_INLINE int xffi_host_minor(const XLA_FFI_Api* api) {
+  return api->api_version.major_version > 0 ? 1000 : api->api_version.minor_version;
+}
+
+/* The true size of the host's table in bytes. */
+XFFI_INLINE size_t xffi_host_size(const XLA_FFI_Api* api) {
+  const size_t r0 = 136, r1 = 144, r4 = 184, r5 = 192;
+  uintptr_t gap;
+  if (api->struct_size >= r5) return api->struct_size;
+  if (xffi_host_minor(api) < 1) return r0;
+  gap = (uintptr_t)api->internal_api - (uintptr_t)api;
+  return gap == r1 || gap == 168 || gap == 176 || gap == r4 ? (size_t)gap : r1;
+}
+
+/* Whether the host's table reaches over the function at byte `offset` and the function is there. */
+XFFI_INLINE int xffi_host_has(const XLA_FFI_Api* api, size_t offset) {
+  void (*function)(void);
+  if (offset + sizeof(function) > xffi_host_size(api)) return 0;
+  memcpy(&function, (const char*)api + offset, sizeof(function));
+  return function != NULL;
+}
+
+/* Whether the host has the function of that name. Not for the future functions: r2 has them
+ * elsewhere, see xffi_future_slot. */
+#define XFFI_HOST_HAS(api, function) xffi_host_has((api), offsetof(XLA_FFI_Api, function))
+
+/* The revision of the host. */
+XFFI_INLINE xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
+  const int minor = xffi_host_minor(api);
+  size_t size;
+  if (minor >= 5) return XFFI_R10;
+  if (minor >= 2) return (xffi_revision)(minor + 5);
+  if (minor < 1) return XFFI_R0;
+  size = xffi_host_size(api);
+  return size >= 192   ? XFFI_R5 /* r6 has the same table */
+         : size == 184 ? XFFI_R4
+         : size == 176 ? XFFI_R3
+         : size == 168 ? XFFI_R2
+                       : XFFI_R1;
+}
+
+/* Copies `from` to `to` (at most `size` bytes with the NUL) and escapes what is not UTF-8: a
+ * message with such bytes cannot be shown by Python. Returns the length written. */
+XFFI_COLD size_t xffi_escape(char* to, size_t size, const char* from, size_t length) {
+  static const char hex[] = "0123456789abcdef";
+  size_t out = 0, i = 0;
+  if (size == 0) return 0;
+  while (i < length) {
+    const unsigned char c = (unsigned char)from[i];
+    size_t n = c >= 0x20 && c < 0x7f ? 1 : c == '\n' || c == '\t' ? 1 : 0, k;
+    if (c >= 0xc2 && c <= 0xdf) n = 2;
+    if (c >= 0xe0 && c <= 0xef) n = 3;
+    if (c >= 0xf0 && c <= 0xf4) n = 4;
+    for (k = 1; k < n; ++k) {
+      if (i + k >= length || ((unsigned char)from[i + k] & 0xc0) != 0x80) n = 0;
+    }
+    if (n == 3 || n == 4) { /* overlong forms, surrogates, beyond U+10FFFF */
+      const unsigned char d = (unsigned char)from[i + 1];
+      if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) ||
+          (c == 0xf4 && d > 0x8f)) {
+        n = 0;
+      }
+    }
+    if (n != 0) {
+      if (out + n >= size) break;
+      memcpy(to + out, from + i, n);
+      out += n;
+      i += n;
+    } else {
+      if (out + 4 >= size) break;
+      to[out++] = '\\';
+      to[out++] = 'x';
+      to[out++] = hex[c >> 4];
+      to[out++] = hex[c & 15];
+      ++i;
+    }
+  }
+  to[out] = '\0';
+  return out;
+}
+
+/* Makes an error for the host. Null where there is no host to make it. `OK` is no error code and
+ * becomes INTERNAL, a code that absl does not know UNKNOWN. */
+XFFI_COLD XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                        const char* message) {
+  const size_t length = strlen(message);
+  const size_t room = length * 4 + 1;
+  char local[1024];
+  char* text = room <= sizeof(local) ? local : (char*)malloc(room);
+  XLA_FFI_Error_Create_Args args;
+  XLA_FFI_Error* error;
+  if (api == NULL) {
+    if (text != local) free(text);
+    return NULL;
+  }
+  if (text == NULL) text = local; /* out of memory: the message is cut */
+  xffi_escape(text, text == local ? sizeof(local) : room, message, length);
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = text;
+  args.errc = code == XLA_FFI_Error_Code_OK ? XLA_FFI_Error_Code_INTERNAL
+              : (int)code < 0 || code > XLA_FFI_Error_Code_UNAUTHENTICATED
+                  ? XLA_FFI_Error_Code_UNKNOWN
+                  : code;
+  error = api->XLA_FFI_Error_Create(&args);
+  if (text != local) free(text);
+  return error;
+}
+
+/* The same, the message formatted as by vprintf. */
+XFFI_COLD XLA_FFI_Error* xffi_error_vformat(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                            const char* format, va_list list) {
+  char local[1024];
+  char* text = local;
+  XLA_FFI_Error* error;
+  va_list again;
+  int length;
+  va_copy(again, list);
+  length = vsnprintf(local, sizeof(local), format, list);
+  if (length >= (int)sizeof(local)) {
+    text = (char*)malloc((size_t)length + 1);
+    if (text != NULL) {
+      vsnprintf(text, (size_t)length + 1, format, again);
+    } else {
+      text = local;
+    }
+  }
+  va_end(again);
+  error = xffi_error_new(api, code, length < 0 ? format : text);
+  if (text != local) free(text);
+  return error;
+}
+
+/* The same, the message formatted as by printf. */
+XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                           const char* format, ...) XFFI_PRINTF(3, 4);
+XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                           const char* format, ...) {
+  XLA_FFI_Error* error;
+  va_list list;
+  va_start(list, format);
+  error = xffi_error_vformat(api, code, format, list);
+  va_end(list);
+  return error;
+}
+
+/* The error for a feature that the host lacks: what, which host, and the first that has it. */
+XFFI_COLD XLA_FFI_Error* xffi_lacks(const XLA_FFI_Api* api, const char* feature,
+                                    xffi_revision since) {
+  return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
+                           "%s: not in this XLA (XLA FFI %d.%d, a table of %zu bytes); "
+                           "the first jaxlib that has it is %s",
+                           feature, api->api_version.major_version, api->api_version.minor_version,
+                           xffi_host_size(api), xffi_first_jaxlib(since));
+}
+
+/* Destroys an error that a host function returned. */
+XFFI_COLD void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  XLA_FFI_Error_Destroy_Args args;
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+  args.error = error;
+  if (error != NULL) api->XLA_FFI_Error_Destroy(&args);
+}
+
+/* The code and message of an error; the message lives as long as the error. Hosts before r9 do not
+ * tell the code: UNKNOWN then. */
+XFFI_COLD const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error* error,
+                                         XLA_FFI_Error_Code* code) {
+  XLA_FFI_Error_GetDetails_Args args;
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
+  args.error = error;
+  args.errc = XLA_FFI_Error_Code_UNKNOWN;
+  api->XLA_FFI_Error_GetDetails(&args);
+  if (code != NULL) *code = args.errc;
+  return args.message != NULL ? args.message : "";
+}
+
+#endif  /* XLA_FFI_HOST_H_ */

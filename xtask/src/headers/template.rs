@@ -1,0 +1,329 @@
+//! The parts of the headers that cbindgen does not write: guards, macros, typedefs, function
+//! types and the STRUCT_SIZE enumerators, all from the reflection data of ffi-sys.
+
+use super::source::Source;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
+
+/// The three headers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Header {
+    Main,
+    Record,
+    Collectives,
+}
+
+impl Header {
+    pub(super) const ALL: [Self; 3] = [Self::Main, Self::Record, Self::Collectives];
+
+    pub(super) fn file(self) -> &'static str {
+        match self {
+            Self::Main => "c_api.h",
+            Self::Record => "record_c_api.h",
+            Self::Collectives => "collectives_c_api.h",
+        }
+    }
+
+    /// The header that declares what stands in the ffi-sys module `module`.
+    pub(super) fn of_module(module: &str) -> Self {
+        match module {
+            "record" => Self::Record,
+            "collectives" => Self::Collectives,
+            _ => Self::Main,
+        }
+    }
+
+    pub(super) fn layouts(self) -> &'static [StructLayout] {
+        match self {
+            Self::Main => xla_ffi_sys::LAYOUTS,
+            Self::Record => xla_ffi_sys::RECORD_LAYOUTS,
+            Self::Collectives => xla_ffi_sys::COLLECTIVES_LAYOUTS,
+        }
+    }
+
+    pub(super) fn enums(self) -> &'static [EnumLayout] {
+        match self {
+            Self::Main => xla_ffi_sys::ENUMS,
+            Self::Record => xla_ffi_sys::RECORD_ENUMS,
+            Self::Collectives => xla_ffi_sys::COLLECTIVES_ENUMS,
+        }
+    }
+
+    fn guard(self) -> &'static str {
+        match self {
+            Self::Main => "XLA_FFI_API_C_API_H_",
+            Self::Record => "XLA_FFI_API_RECORD_C_API_H_",
+            Self::Collectives => "XLA_FFI_API_COLLECTIVES_C_API_H_",
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            Self::Main => {
+                "// The C API between an XLA runtime and a custom call, revision r10 (version 0.5)."
+            }
+            Self::Record => {
+                "// The record extension (number 128), version 0.2: recording into a command buffer."
+            }
+            Self::Collectives => {
+                "// The collectives extension (number 129), version 0.2: communicators and windows."
+            }
+        }
+    }
+}
+
+/// What cbindgen wrote, sorted.
+#[derive(Default)]
+pub(super) struct Body {
+    /// Docstring and name.
+    pub(super) opaque: Vec<(String, String)>,
+    pub(super) structs: Vec<String>,
+    pub(super) enum_text: String,
+    pub(super) struct_text: String,
+}
+
+const REVISIONS: &str = "\
+// Layouts of older revisions differ: `xla-ffi abi diff r0 r10` shows how. The rules, in short:
+// * struct_size is the first field of nearly every struct. Whoever makes the struct fills it with
+//   NAME_STRUCT_SIZE; whoever reads it reads a field only if struct_size covers it.
+// * A function of the table may be missing on older runtimes: see \"From rN\" at each.
+// * Errors: null means success. An error belongs to whoever received it last.
+";
+
+/// The whole text of `header`.
+pub(super) fn render(header: Header, body: &Body, docs: &BTreeMap<String, Vec<String>>) -> String {
+    let guard = header.guard();
+    let ours = guard.replace("XLA_FFI_API_", "XLA_FFI_SDK_");
+    let mut out = String::new();
+    let text = &mut out;
+    line(text, header.about());
+    line(
+        text,
+        "// Generated from ffi-sys by `cargo xtask headers`; do not edit.",
+    );
+    if header == Header::Main {
+        line(text, "//");
+        text.push_str(REVISIONS);
+    }
+    line(text, "");
+    // Ours after upstream's: two definitions of everything, so stop with a reason. Upstream's
+    // after ours: its guard is taken, it adds nothing, and every name it declares is here.
+    line(text, &format!("#if defined({guard}) && !defined({ours})"));
+    line(
+        text,
+        &format!(
+            "#error \"XLA's own {file} came before this SDK's {file}: keep one of the two include \
+             directories\"",
+            file = header.file()
+        ),
+    );
+    line(text, "#endif");
+    line(text, "");
+    line(text, &format!("#ifndef {guard}"));
+    line(text, &format!("#define {guard}"));
+    line(text, &format!("#define {ours}"));
+    line(text, "");
+    line(text, "#include <stddef.h>");
+    line(text, "#include <stdint.h>");
+    line(text, "");
+    match header {
+        Header::Main => main_macros(text),
+        Header::Record | Header::Collectives => {
+            line(text, "#include \"xla/ffi/api/c_api.h\"");
+            line(text, "");
+            extension_macros(text, header);
+        }
+    }
+    line(text, "#ifdef __cplusplus");
+    line(text, "extern \"C\" {");
+    line(text, "#endif");
+    line(text, "");
+    for (docs, name) in &body.opaque {
+        text.push_str(docs);
+        line(text, &format!("typedef struct {name} {name};"));
+    }
+    line(text, "");
+    for name in &body.structs {
+        line(text, &format!("typedef struct {name} {name};"));
+    }
+    line(text, "");
+    text.push_str(body.enum_text.trim());
+    line(text, "\n");
+    if header == Header::Main {
+        main_typedefs(text, docs);
+    }
+    if header == Header::Collectives {
+        collectives_functions(text, docs);
+    }
+    text.push_str(body.struct_text.trim());
+    line(text, "\n");
+    line(
+        text,
+        "// Bytes up to the end of the last field that upstream counts, which is not always the last",
+    );
+    line(text, "// one.");
+    line(text, "enum {");
+    for layout in header.layouts() {
+        if layout.until == Revision::NEWEST
+            && let Some((last, _)) = layout.struct_size
+        {
+            let name = layout.name;
+            line(
+                text,
+                &format!("  {name}_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE({name}, {last}),"),
+            );
+        }
+    }
+    // C99 allows the comma after the last enumerator; C++03 did not, C++11 does.
+    line(text, "};");
+    line(text, "");
+    if header == Header::Main {
+        line(
+            text,
+            "// The table of the program that this is linked into. No jaxlib exports it: a shared library",
+        );
+        line(text, "// takes the table from the call frame.");
+        line(text, "const XLA_FFI_Api* XLA_FFI_GetApi(void);");
+        line(text, "");
+    }
+    line(text, "#ifdef __cplusplus");
+    line(text, "}");
+    line(text, "#endif");
+    line(text, "");
+    line(text, &format!("#endif // {guard}"));
+    out
+}
+
+fn line(text: &mut String, line: &str) {
+    text.push_str(line);
+    text.push('\n');
+}
+
+fn comment(text: &mut String, docs: Option<&Vec<String>>) {
+    for doc in docs.into_iter().flatten() {
+        let _ = writeln!(text, "//{doc}");
+    }
+}
+
+fn main_macros(text: &mut String) {
+    line(
+        text,
+        "// The version that a handler written to this header's whole extent would need. It is not the",
+    );
+    line(
+        text,
+        "// version to answer a runtime with: older ones refuse a newer version than their own.",
+    );
+    for (name, value) in [
+        ("XLA_FFI_API_MAJOR", xla_ffi_sys::XLA_FFI_API_MAJOR),
+        ("XLA_FFI_API_MINOR", xla_ffi_sys::XLA_FFI_API_MINOR),
+    ] {
+        line(text, &format!("#define {name} {value}"));
+    }
+    line(text, "");
+    text.push_str(
+        "// Bytes from the start of a struct to the end of one of its fields.
+#define XLA_FFI_STRUCT_SIZE(struct_type, last_field) \\
+  (offsetof(struct_type, last_field) + sizeof(((struct_type*)0)->last_field))
+
+// For a struct of your own that travels with this API: declares its name and its STRUCT_SIZE.
+#define XLA_FFI_DEFINE_STRUCT_TRAITS(sname, last_field) \\
+  typedef struct sname sname; \\
+  enum { sname##_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(sname, last_field) }
+
+// No type.
+#ifdef __cplusplus
+#define XLA_FFI_UNKNOWN_TYPE_ID XLA_FFI_TypeId{0}
+#else
+#define XLA_FFI_UNKNOWN_TYPE_ID ((XLA_FFI_TypeId){0})
+#endif
+
+",
+    );
+}
+
+fn extension_macros(text: &mut String, header: Header) {
+    let (name, id, major, minor) = match header {
+        Header::Record => (
+            "XLA_FFI_Extension_Record",
+            xla_ffi_sys::XLA_FFI_Extension_Record,
+            xla_ffi_sys::XLA_FFI_Extension_Record_MajorVersion,
+            xla_ffi_sys::XLA_FFI_Extension_Record_MinorVersion,
+        ),
+        Header::Main | Header::Collectives => (
+            "XLA_FFI_Extension_Collectives",
+            xla_ffi_sys::XLA_FFI_Extension_Collectives,
+            xla_ffi_sys::XLA_FFI_Extension_Collectives_MajorVersion,
+            xla_ffi_sys::XLA_FFI_Extension_Collectives_MinorVersion,
+        ),
+    };
+    line(text, "// Number and version of the extension.");
+    line(text, &format!("#define {name} {id}"));
+    line(text, &format!("#define {name}_MajorVersion {major}"));
+    line(text, &format!("#define {name}_MinorVersion {minor}"));
+    line(text, "");
+}
+
+fn main_typedefs(text: &mut String, docs: &BTreeMap<String, Vec<String>>) {
+    comment(text, docs.get("XLA_FFI_ExecutionContext"));
+    line(
+        text,
+        "typedef XLA_FFI_InvokeContext XLA_FFI_ExecutionContext;",
+    );
+    comment(text, docs.get("XLA_FFI_Handler_Traits"));
+    line(text, "typedef uint32_t XLA_FFI_Handler_Traits;");
+    line(text, "");
+    comment(text, docs.get("XLA_FFI_Handler"));
+    line(
+        text,
+        "typedef XLA_FFI_Error* XLA_FFI_Handler(XLA_FFI_CallFrame* call_frame);",
+    );
+    comment(text, docs.get("XLA_FFI_Task"));
+    line(text, "typedef void XLA_FFI_Task(void* data);");
+    line(text, "");
+    for slot in Slot::ALL {
+        let name = slot.name(Revision::NEWEST);
+        comment(text, docs.get(&format!("XLA_FFI_Api.{name}")));
+        let answer = if slot.returns_error() {
+            "XLA_FFI_Error*"
+        } else {
+            "void"
+        };
+        line(
+            text,
+            &format!("typedef {answer} {name}({name}_Args* args);"),
+        );
+    }
+    line(text, "");
+}
+
+fn collectives_functions(text: &mut String, docs: &BTreeMap<String, Vec<String>>) {
+    for (name, field) in [
+        ("XLA_FFI_Communicator_Request", "request_communicator"),
+        ("XLA_FFI_Communicator_Get", "get_communicator"),
+        ("XLA_FFI_Window_Request", "request_window"),
+        ("XLA_FFI_Window_Get", "get_window"),
+    ] {
+        comment(
+            text,
+            docs.get(&format!("XLA_FFI_Collectives_Extension.{field}")),
+        );
+        line(
+            text,
+            &format!(
+                "typedef XLA_FFI_Error* {name}(const XLA_FFI_Collectives_Extension* self,\n    \
+                 {name}_Args* args);"
+            ),
+        );
+    }
+    line(text, "");
+}
+
+/// All docstrings of all files in one map.
+pub(super) fn all_docs(sources: &[(String, Source)]) -> BTreeMap<String, Vec<String>> {
+    sources
+        .iter()
+        .flat_map(|(_, source)| source.docs.clone())
+        .collect()
+}
