@@ -27,6 +27,14 @@ def typed(dtype, *shape):
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
+# What a runtime says before it calls any handler.
+RUNTIME_LACKS = {
+    "Unsupported attribute type for attribute": "the runtime's attribute parser knows no such attribute",
+    "Unsupported array element type for attribute": "the runtime's attribute parser knows no such array",
+    "is currently only supported in": "the runtime takes no arrays of this type",
+}
+
+
 class Subject:
     """A library whose handlers are registered when they are first called, under ``KIND.NAME``.
 
@@ -86,6 +94,13 @@ class Subject:
             raise Refused(str(error)) from error
         self._registered.add(name)
 
+    def own_target(self, name):
+        """The target name under which the library's own registration entry enters a handler."""
+        if self.has_manifest:
+            spec = self._specs[name]
+            return f"{spec.library}.{spec.name}"
+        return f"conformance_c.{name}"
+
     def target(self, name):
         return f"{self.kind}.{name}"
 
@@ -115,9 +130,12 @@ def verdict(error):
     if "not registered" in text or "No registered implementation" in text or "no handler registered" in text.lower():
         return "refused", text
     # A clear error names the first jaxlib that has what is missing; that must be a later one.
-    named = re.search(r"jaxlib (\d+(?:\.\d+)+)", text)
+    named = re.search(r"jaxlib\D{,40}?(\d+(?:\.\d+)+)", text)
     if named and _revisions._numbers(named.group(1)) > _revisions._numbers(_jax.JAXLIB):
         return "absent", text
+    for sign, lack in RUNTIME_LACKS.items():
+        if sign in text:
+            return "absent", f"{lack}: {text}"
     return "FAIL", f"{type(error).__name__}: {text}"
 
 
