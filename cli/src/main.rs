@@ -53,8 +53,20 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", told(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error and its causes; a cause whose text stands in the one before it is not said twice.
+fn told(error: &anyhow::Error) -> String {
+    let mut texts: Vec<String> = vec![];
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if texts.last().is_none_or(|last| !last.contains(&text)) {
+            texts.push(text);
+        }
+    }
+    texts.join(": ")
 }
