@@ -1,6 +1,7 @@
 //! The project's only task runner: `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod abi;
 mod cache;
 mod fetch;
 mod headers;
@@ -26,6 +27,8 @@ struct Cli {
 enum Task {
     /// Generate the C headers, or check that the committed ones are fresh.
     Headers(headers::Args),
+    /// Compare the headers of a jaxlib with the known revisions of the ABI.
+    Abi(abi::Args),
     /// Run every check of the project.
     Test(test::Args),
     /// Fill the cache: headers, libclang, virtual environments.
@@ -35,6 +38,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
+        Task::Abi(args) => abi::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
