@@ -2,9 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod expected;
 mod fetch;
 mod headers;
 mod jaxlibs;
+mod libraries;
+mod matrix;
 mod python;
 mod tally;
 mod test;
@@ -28,6 +31,8 @@ enum Task {
     Headers(headers::Args),
     /// Run every check of the project.
     Test(test::Args),
+    /// Run every feature on every jaxlib.
+    Matrix(matrix::Args),
     /// Fill the cache: headers, libclang, virtual environments.
     Fetch(fetch::Args),
 }
@@ -36,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
         Task::Test(args) => test::run(&args),
+        Task::Matrix(args) => matrix::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {
