@@ -74,8 +74,9 @@ pub struct Manifest {
     pub library: String,
     /// Version of the SDK that made it.
     pub sdk: String,
-    /// Symbol of the registration entry point.
-    pub register: String,
+    /// Symbol of the registration entry point; libraries in plain C may have none.
+    #[serde(default)]
+    pub register: Option<String>,
     /// Its handlers.
     pub handlers: Vec<Handler>,
 }
@@ -329,7 +330,9 @@ pub fn parse(payload: &[u8]) -> Result<Manifest, Error> {
         library: manifest.library.clone(),
         what,
     };
-    check_symbol(&manifest.register).map_err(|what| fail(format!("\"register\" {what}")))?;
+    if let Some(register) = &manifest.register {
+        check_symbol(register).map_err(|what| fail(format!("\"register\" {what}")))?;
+    }
     let mut names = BTreeSet::new();
     for handler in &manifest.handlers {
         if !names.insert(handler.name.as_str()) {

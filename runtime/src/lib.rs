@@ -29,6 +29,7 @@
 mod attribute;
 mod call;
 mod device;
+mod display;
 pub mod dtype;
 mod extension;
 mod foreign;

@@ -266,6 +266,47 @@ pub fn decode(dtype: DType, bits: u128) -> Option<Number> {
     })
 }
 
+/// The shortest decimal text that reads back as these bits of `dtype`.
+#[must_use]
+pub fn shortest(dtype: DType, bits: u128) -> String {
+    let float = |dtype: DType, value: f64, bits: u128| {
+        if !value.is_finite() || value == 0.0 {
+            return value.to_string();
+        }
+        let same = |text: &str| {
+            let read = text
+                .parse()
+                .ok()
+                .and_then(|read| encode(dtype, Number::Float(read)).ok());
+            read == Some(bits)
+        };
+        let digits = (0..17)
+            .find(|digits| same(&format!("{value:.digits$e}")))
+            .unwrap_or(17);
+        let text = format!("{value:.digits$e}");
+        // Exponents are for numbers that would be long without.
+        match text.parse::<f64>() {
+            Ok(short) if (1e-4..1e15).contains(&short.abs()) => short.to_string(),
+            _ => text,
+        }
+    };
+    match decode(dtype, bits) {
+        None => "token".into(),
+        Some(Number::Float(value)) => float(dtype, value, bits),
+        Some(Number::Complex(re, im)) => {
+            let (part, mask, shift) = if dtype == DType::C64 {
+                (DType::F32, u128::from(u32::MAX), 32)
+            } else {
+                (DType::F64, u128::from(u64::MAX), 64)
+            };
+            let im = float(part, im, bits >> shift);
+            let sign = if im.starts_with('-') { "" } else { "+" };
+            format!("{}{sign}{im}i", float(part, re, bits & mask))
+        }
+        Some(value) => value.to_string(),
+    }
+}
+
 /// Writes the element `index` of a packed or plain array of `dtype`.
 pub(crate) fn store(bytes: &mut [u8], dtype: DType, index: usize, bits: u128) {
     let width = dtype.bits();
@@ -310,6 +351,14 @@ impl Tensor {
             }
         }
         Ok(tensor)
+    }
+
+    /// The text of the element with the row-major number `index`; `None` past the end.
+    #[must_use]
+    pub fn text(&self, index: usize) -> Option<String> {
+        self.get(index)?;
+        let dtype = self.shape().dtype();
+        Some(shortest(dtype, load(self.bytes(), dtype, index)))
     }
 
     /// The element with the row-major number `index`; `None` past the end and for a token.
@@ -359,6 +408,20 @@ mod tests {
         assert_eq!(bits(DType::F8E8M0FNU, 1.0), 127);
         assert_eq!(bits(DType::BF16, 1.0), 0x3F80);
         assert_eq!(bits(DType::F16, 1.0), 0x3C00);
+    }
+
+    #[test]
+    fn shortest_texts() {
+        let text = |dtype, value| shortest(dtype, encode(dtype, Number::Float(value)).unwrap());
+        assert_eq!(text(DType::F32, 0.1), "0.1");
+        assert_eq!(text(DType::F64, 0.1), "0.1");
+        assert_eq!(text(DType::BF16, 0.1), "0.1");
+        assert_eq!(text(DType::F32, 1e-5), "1e-5");
+        assert_eq!(text(DType::F32, 16_777_216.0), "16777216");
+        assert_eq!(text(DType::F32, f64::NAN), "NaN");
+        let complex = encode(DType::C64, Number::Complex(0.1, -2.0)).unwrap();
+        assert_eq!(shortest(DType::C64, complex), "0.1-2i");
+        assert_eq!(shortest(DType::Pred, 1), "1");
     }
 
     #[test]
