@@ -64,12 +64,19 @@ def register(target, stages, platform):
 
 def result_type(shape, dtype, like=()):
     """The type of a result; under shard_map it varies over the mesh axes that the operands vary over."""
-    varying = frozenset()
+    varying, mesh = frozenset(), None
     for operand in like:
-        varying |= getattr(getattr(operand, "aval", None), "vma", None) or frozenset()
-    if varying:
-        return jax.ShapeDtypeStruct(shape, dtype, vma=varying)
-    return jax.ShapeDtypeStruct(shape, dtype)
+        aval = getattr(operand, "aval", None)
+        if getattr(aval, "vma", None):
+            varying |= aval.vma
+            mesh = getattr(getattr(aval, "sharding", None), "mesh", mesh)
+    if not varying:
+        return jax.ShapeDtypeStruct(shape, dtype)
+    if mesh is not None and (0, 9) <= jax.version.__version_info__[:2] < (0, 10):
+        # There a type that varies has to say over which mesh.
+        replicated = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+        return jax.ShapeDtypeStruct(shape, dtype, vma=varying, sharding=replicated)
+    return jax.ShapeDtypeStruct(shape, dtype, vma=varying)
 
 
 def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, aliases=None):

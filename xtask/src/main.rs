@@ -3,9 +3,12 @@
 
 mod abi;
 mod cache;
+mod expected;
 mod fetch;
 mod headers;
 mod jaxlibs;
+mod libraries;
+mod matrix;
 mod python;
 mod tally;
 mod test;
@@ -31,6 +34,8 @@ enum Task {
     Abi(abi::Args),
     /// Run every check of the project.
     Test(test::Args),
+    /// Run every feature on every jaxlib.
+    Matrix(matrix::Args),
     /// Fill the cache: headers, libclang, virtual environments.
     Fetch(fetch::Args),
 }
@@ -40,6 +45,7 @@ fn main() -> ExitCode {
         Task::Headers(args) => headers::run(&args),
         Task::Abi(args) => abi::run(&args),
         Task::Test(args) => test::run(&args),
+        Task::Matrix(args) => matrix::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {
