@@ -1,1 +1,16 @@
-//! Placeholder.
+//! The layouts of the XLA FFI ABI as data: read from three independent places, compared,
+//! classified and explained.
+
+mod clang;
+mod compile;
+pub mod declared;
+pub mod diff;
+pub mod draw;
+pub mod dwarf;
+pub mod header;
+pub mod manifest;
+pub mod meaning;
+pub mod model;
+pub mod snapshot;
+
+pub use xla_ffi_sys;

@@ -1,9 +1,48 @@
-//! `xla-ffi abi`.
+//! `xla-ffi abi`: show, compare and check revisions of the ABI.
+
+mod check;
+mod diff;
+pub(crate) mod output;
+mod revisions;
+mod show;
+
+use clap::{Args as ClapArgs, Subcommand};
+use xla_ffi_abi::declared::Edition;
 
 /// Command line of `abi`.
-#[derive(clap::Args)]
-pub(crate) struct Args {}
+#[derive(ClapArgs)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
 
-pub(crate) fn run(_args: &Args) -> anyhow::Result<()> {
-    anyhow::bail!("not there yet")
+#[derive(Subcommand)]
+enum Command {
+    /// List the revisions and the headers that shipped with them.
+    Revisions(revisions::Args),
+    /// Draw the structs of a revision: bytes, holes, and what moved.
+    Show(show::Args),
+    /// Classify what changed between two revisions and say what it means.
+    Diff(diff::Args),
+    /// Tell which revision a header is, or whether the committed snapshots are true.
+    Check(check::Args),
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    match &args.command {
+        Command::Revisions(args) => revisions::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Check(args) => check::run(args),
+    }
+}
+
+/// A revision on the command line.
+fn edition(name: &str) -> Result<Edition, String> {
+    Edition::find(name).ok_or_else(|| {
+        format!(
+            "no such revision; expected r0 to r10, an edition such as r2-0.4.34 or record-0.1, or \
+             a jaxlib version (`xla-ffi abi revisions` lists them)"
+        )
+    })
 }

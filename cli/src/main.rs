@@ -6,10 +6,13 @@
 
 mod abi;
 mod bench;
+mod contract;
 mod doctor;
 mod inspect;
 mod new;
 mod run;
+mod supervise;
+mod target;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -38,19 +41,32 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
-        Command::Inspect(args) => inspect::run(&args),
-        Command::Doctor(args) => doctor::run(&args),
-        Command::Bench(args) => bench::run(&args),
-        Command::Abi(args) => abi::run(&args),
-        Command::New(args) => new::run(&args),
+        Command::Inspect(args) => done(inspect::run(&args)),
+        Command::Doctor(args) => done(doctor::run(&args)),
+        Command::Bench(args) => done(bench::run(&args)),
+        Command::Abi(args) => done(abi::run(&args)),
+        Command::New(args) => done(new::run(&args)),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", told(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error and its causes; a cause whose text stands in the one before it is not said twice.
+fn told(error: &anyhow::Error) -> String {
+    let mut texts: Vec<String> = vec![];
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if texts.last().is_none_or(|last| !last.contains(&text)) {
+            texts.push(text);
+        }
+    }
+    texts.join(": ")
 }

@@ -1,9 +1,333 @@
-//! `xla-ffi run`.
+//! `xla-ffi run`: one handler on the embedded runtime.
+
+use crate::contract;
+use crate::supervise;
+use crate::target::{HandlerName, Target};
+use anyhow::{Context, Result, anyhow, bail};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use xla_ffi_runtime::spec::{Spec, parse_result};
+use xla_ffi_runtime::{
+    Attributes, Executable, HostAllocator, Library, Revision, Runtime, Shape, Stages, Tensor, npy,
+};
 
 /// Command line of `run`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) call: CallArgs,
+    /// Write the results into an .npz file.
+    #[arg(long, value_name = "F.npz")]
+    out: Option<PathBuf>,
+    /// Run the handler in this process; a crash ends it then.
+    #[arg(long = "in-this-process")]
+    in_this_process: bool,
+}
 
-pub(crate) fn run(_args: &Args) -> anyhow::Result<()> {
-    anyhow::bail!("not there yet")
+/// What says which handler is called, how, and on what.
+#[derive(clap::Args)]
+pub(crate) struct CallArgs {
+    /// The library.
+    pub(crate) lib: PathBuf,
+    /// A handler of the manifest, a symbol, or execute=SYMBOL,instantiate=SYMBOL,…
+    #[arg(long, value_name = "NAME")]
+    handler: Option<HandlerName>,
+    /// An argument: f32[2,3]=1,2,3,4,5,6, f32[1024]=iota|zeros|ones|random, f32[2,3]=@x.npy, token.
+    #[arg(long = "arg", value_name = "SPEC", value_parser = parse_spec, allow_hyphen_values = true)]
+    args: Vec<Spec>,
+    /// A result: f32[2,3]. Without any, the manifest's shape contract says what comes.
+    #[arg(long = "ret", value_name = "SPEC", value_parser = parse_ret)]
+    rets: Vec<Shape>,
+    /// The attributes, as an MLIR dictionary: '{eps = 1.0e-5 : f32}'.
+    #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
+    attrs: Option<Attributes>,
+    /// The revision of the ABI that the host speaks.
+    #[arg(long, value_name = "r0..r10", value_parser = parse_revision, default_value = "r10")]
+    revision: Revision,
+    /// What runs the handler.
+    #[arg(long, value_enum, default_value = "embedded")]
+    engine: Engine,
+    /// A user type of a library without manifest: its name and the symbol of its id, then perhaps
+    /// that of its TypeInfo. Give it where upstream's headers want a type registered.
+    #[arg(long = "type", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
+    types: Vec<UserType>,
+    /// The custom options of the execution, as an MLIR dictionary (from r10).
+    #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
+    custom_options: Option<Attributes>,
+    /// The number of the execution.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    run_id: i64,
+    /// The device's global number.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    device_ordinal: i32,
+    /// Threads of the pool; 0 for none.
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Offer scratch memory, as devices do.
+    #[arg(long)]
+    scratch: bool,
+    /// Which stages run: all that the handler has, or those that XLA runs on CPU.
+    #[arg(long, value_enum, default_value = "all")]
+    stages: StageSet,
+    /// How many seconds a call may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    time_limit: u64,
+}
+
+/// What runs a handler.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Engine {
+    /// The embedded runtime.
+    Embedded,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum StageSet {
+    All,
+    Cpu,
+}
+
+/// A user type by the symbols of its id and info.
+#[derive(Clone)]
+struct UserType {
+    name: String,
+    id: String,
+    info: Option<String>,
+}
+
+fn parse_spec(text: &str) -> Result<Spec, String> {
+    Spec::parse(text).map_err(|error| error.to_string())
+}
+
+fn parse_ret(text: &str) -> Result<Shape, String> {
+    parse_result(text).map_err(|error| error.to_string())
+}
+
+fn parse_attributes(text: &str) -> Result<Attributes, String> {
+    Attributes::parse(text).map_err(|error| error.to_string())
+}
+
+pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
+    Revision::from_name(text).ok_or_else(|| "there are r0 to r10".into())
+}
+
+fn parse_type(text: &str) -> Result<UserType, String> {
+    let (name, symbols) = text
+        .split_once('=')
+        .ok_or("it is no NAME=ID_SYMBOL[,INFO_SYMBOL]")?;
+    let (id, info) = match symbols.split_once(',') {
+        Some((id, info)) => (id, Some(info.to_owned())),
+        None => (symbols, None),
+    };
+    if name.is_empty() || id.is_empty() {
+        return Err("the name or the symbol is empty".into());
+    }
+    Ok(UserType {
+        name: name.to_owned(),
+        id: mangled(id),
+        info: info.as_deref().map(mangled),
+    })
+}
+
+/// `State::id` as the C++ compilers of Linux and macOS name it; other symbols stay as they are.
+fn mangled(symbol: &str) -> String {
+    if !symbol.contains("::") {
+        return symbol.to_owned();
+    }
+    let parts: String = symbol
+        .split("::")
+        .map(|part| format!("{}{part}", part.len()))
+        .collect();
+    format!("_ZN{parts}E")
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if !args.in_this_process {
+        return supervise::again(Duration::from_secs(args.call.time_limit.saturating_add(5)));
+    }
+    let prepared = Prepared::new(&args.call)?;
+    let names = prepared.ret_names.clone();
+    let rets = prepared.run()?;
+    for (name, ret) in names.iter().zip(&rets) {
+        println!("{name}: {ret}");
+    }
+    if rets.is_empty() {
+        println!("done, no results");
+    }
+    if let Some(path) = &args.out {
+        let named: Vec<_> = names.into_iter().zip(&rets).collect();
+        npy::write_npz(path, &named)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A call that is ready to run.
+pub(crate) struct Prepared {
+    executable: Executable,
+    arguments: Vec<Tensor>,
+    rets: Vec<Ret>,
+    /// What the results are called.
+    pub(crate) ret_names: Vec<String>,
+    context: Environment,
+}
+
+/// A result: an array of its own, or an argument's memory.
+#[derive(Clone)]
+enum Ret {
+    New(Shape),
+    Alias(usize),
+}
+
+/// The parts of the context that the command line gives.
+struct Environment {
+    run_id: i64,
+    device_ordinal: i32,
+    pool: bool,
+    scratch: bool,
+    stages: Stages,
+    limit: Duration,
+    options: Option<Attributes>,
+}
+
+impl Prepared {
+    pub(crate) fn new(args: &CallArgs) -> Result<Self> {
+        let Engine::Embedded = args.engine;
+        let target = Target::read(&args.lib)?;
+        let chosen = target.choose(args.handler.as_ref())?;
+        let arguments: Vec<Tensor> = args
+            .args
+            .iter()
+            .enumerate()
+            .map(|(index, spec)| spec.tensor().with_context(|| format!("--arg {index}")))
+            .collect::<Result<_>>()?;
+        let shapes: Vec<_> = arguments
+            .iter()
+            .map(|tensor| tensor.shape().clone())
+            .collect();
+        let runtime = match args.threads {
+            Some(threads @ 1..) => Runtime::with_threads(args.revision, threads),
+            _ => Runtime::new(args.revision),
+        };
+        let library: Library = runtime.open(&args.lib)?;
+        for user_type in &args.types {
+            library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
+        }
+        let handler = chosen.load(&library)?;
+        let (ret_shapes, aliases) = match chosen.manifest {
+            Some(manifest) => {
+                let shapes = if args.rets.is_empty() && !manifest.rets.is_empty() {
+                    contract::infer(manifest, &shapes).map_err(|why| {
+                        anyhow!("the results' shapes cannot be told: {why}; give one --ret SPEC for each")
+                    })?
+                } else {
+                    args.rets.clone()
+                };
+                let alias = |index: usize| {
+                    let ret = manifest.rets.get(index).filter(|ret| ret.inout)?;
+                    manifest.args.iter().position(|arg| arg.name == ret.name)
+                };
+                let aliases: Vec<_> = (0..shapes.len()).map(alias).collect();
+                (shapes, aliases)
+            }
+            None => (args.rets.clone(), vec![None; args.rets.len()]),
+        };
+        let mut rets = vec![];
+        for (index, shape) in ret_shapes.into_iter().enumerate() {
+            rets.push(match aliases[index] {
+                Some(arg) if shapes.get(arg) == Some(&shape) => Ret::Alias(arg),
+                Some(arg) if arg < shapes.len() => bail!(
+                    "result {index} is {shape} but shares the memory of argument {arg}, {}",
+                    shapes[arg]
+                ),
+                _ => Ret::New(shape),
+            });
+        }
+        let ret_names = (0..rets.len())
+            .map(|index| {
+                let named = chosen
+                    .manifest
+                    .and_then(|manifest| manifest.rets.get(index));
+                named.map_or_else(|| format!("ret{index}"), |ret| ret.name.clone())
+            })
+            .collect();
+        let attributes = args.attrs.clone().unwrap_or_default();
+        let executable = handler.instantiate(&attributes)?;
+        Ok(Self {
+            executable,
+            arguments,
+            rets,
+            ret_names,
+            context: Environment {
+                run_id: args.run_id,
+                device_ordinal: args.device_ordinal,
+                pool: args.threads != Some(0),
+                scratch: args.scratch,
+                stages: match args.stages {
+                    StageSet::All => Stages::All,
+                    StageSet::Cpu => Stages::Cpu,
+                },
+                limit: Duration::from_secs(args.time_limit),
+                options: args.custom_options.clone(),
+            },
+        })
+    }
+
+    pub(crate) fn call(&self) -> xla_ffi_runtime::Call {
+        let context = &self.context;
+        let mut call = self
+            .executable
+            .call()
+            .args(self.arguments.iter().cloned())
+            .run_id(context.run_id)
+            .device_ordinal(context.device_ordinal)
+            .stages(context.stages)
+            .time_limit(Some(context.limit));
+        for ret in &self.rets {
+            call = match ret {
+                Ret::New(shape) => call.ret(shape.clone()),
+                Ret::Alias(index) => call.ret_alias(*index),
+            };
+        }
+        if !context.pool {
+            call = call.without_thread_pool();
+        }
+        if context.scratch {
+            call = call.allocator(Arc::new(HostAllocator::default()));
+        }
+        if let Some(options) = &context.options {
+            call = call.custom_options(options);
+        }
+        call
+    }
+
+    fn run(self) -> Result<Vec<Tensor>> {
+        Ok(self.call().run()?.rets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cxx_names() {
+        assert_eq!(mangled("State::id"), "_ZN5State2idE");
+        assert_eq!(mangled("a::State::id"), "_ZN1a5State2idE");
+        assert_eq!(mangled("state_id"), "state_id");
+    }
+
+    #[test]
+    fn user_types() {
+        let parsed = parse_type("S=State::id,info").unwrap();
+        assert_eq!(
+            (parsed.name.as_str(), parsed.id.as_str()),
+            ("S", "_ZN5State2idE")
+        );
+        assert_eq!(parsed.info.as_deref(), Some("info"));
+        for text in ["S", "=id", "S="] {
+            assert!(parse_type(text).is_err());
+        }
+    }
 }

@@ -1,0 +1,295 @@
+//! The second witness: a header as libclang sees it.
+//!
+//! libclang is asked directly instead of through bindgen: bindgen answers in Rust source, which
+//! has lost what the model keeps (that an enumeration is one, function types, enumerators without
+//! a named enumeration such as STRUCT_SIZE, which file a declaration stands in) and would have to
+//! be parsed again. Both load the same library at run time, so nothing is lost in reach.
+
+use crate::header::{Error, PROBE, SUBJECT, Source};
+use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
+use clang::diagnostic::Severity;
+use clang::{Clang, Entity, EntityKind, Index, Type, TypeKind};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// The library allows one instance a process at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// The wheel of libclang brings no headers of its own, and a hermetic parse is the better one: the
+/// two that every `c_api.h` includes, in the words of the compiler's built-in macros.
+const STDDEF: &str = "#pragma once
+typedef __SIZE_TYPE__ size_t;
+typedef __PTRDIFF_TYPE__ ptrdiff_t;
+#define NULL __null
+#define offsetof(type, field) __builtin_offsetof(type, field)
+";
+const STDINT: &str = "#pragma once
+typedef __INT8_TYPE__ int8_t;
+typedef __INT16_TYPE__ int16_t;
+typedef __INT32_TYPE__ int32_t;
+typedef __INT64_TYPE__ int64_t;
+typedef __UINT8_TYPE__ uint8_t;
+typedef __UINT16_TYPE__ uint16_t;
+typedef __UINT32_TYPE__ uint32_t;
+typedef __UINT64_TYPE__ uint64_t;
+typedef __INTPTR_TYPE__ intptr_t;
+typedef __UINTPTR_TYPE__ uintptr_t;
+";
+
+/// Reads the header whose translation unit lies in `folder`.
+pub(crate) fn read(source: &Source, folder: &Path) -> Result<Abi, Error> {
+    let standard = folder.join("standard");
+    std::fs::create_dir(&standard)?;
+    std::fs::write(standard.join("stddef.h"), STDDEF)?;
+    std::fs::write(standard.join("stdint.h"), STDINT)?;
+    std::fs::write(standard.join("cstddef"), "#include <stddef.h>\n")?;
+    std::fs::write(standard.join("cstdint"), "#include <stdint.h>\n")?;
+
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let clang = Clang::new().map_err(|why| {
+        let first = why.lines().next().unwrap_or_default();
+        Error::Missing(format!("libclang is not there ({first})"))
+    })?;
+    let index = Index::new(&clang, false, false);
+    let mut arguments = vec![
+        "-xc++".to_owned(),
+        "-std=c++17".to_owned(),
+        "-w".to_owned(),
+        "-ferror-limit=20".to_owned(),
+        "-isystem".to_owned(),
+        standard.display().to_string(),
+    ];
+    for include in source.includes() {
+        arguments.push(format!("-I{}", include.display()));
+    }
+    let unit = index
+        .parser(folder.join("unit.cc"))
+        .arguments(&arguments)
+        .skip_function_bodies(true)
+        .parse()
+        .map_err(|error| Error::Parse {
+            path: source.path().to_owned(),
+            messages: error.to_string(),
+        })?;
+    let messages: Vec<String> = unit
+        .get_diagnostics()
+        .iter()
+        .filter(|diagnostic| diagnostic.get_severity() >= Severity::Error)
+        .take(10)
+        .map(|diagnostic| {
+            let place = diagnostic.get_location().get_presumed_location();
+            let file = if place.0.ends_with(SUBJECT) {
+                source.path().display().to_string()
+            } else {
+                place.0
+            };
+            format!(
+                "  {file}:{}:{}: {}",
+                place.1,
+                place.2,
+                diagnostic.get_text()
+            )
+        })
+        .collect();
+    if !messages.is_empty() {
+        return Err(Error::Parse {
+            path: source.path().to_owned(),
+            messages: messages.join("\n"),
+        });
+    }
+    let mut abi = Abi::default();
+    declarations(unit.get_entity(), &mut abi);
+    Ok(abi)
+}
+
+fn declarations(parent: Entity<'_>, abi: &mut Abi) {
+    for entity in parent.get_children() {
+        match entity.get_kind() {
+            // `extern "C" { … }`, under the name that the version of libclang gives it.
+            EntityKind::LinkageSpec | EntityKind::UnexposedDecl => declarations(entity, abi),
+            EntityKind::EnumDecl => enumeration(entity, abi),
+            _ if !is_in_subject(entity) => {}
+            EntityKind::StructDecl | EntityKind::ClassDecl | EntityKind::UnionDecl => {
+                record(entity, abi);
+            }
+            EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, abi),
+            _ => {}
+        }
+    }
+}
+
+/// Whether the declaration stands in the header itself, macros of it included.
+fn is_in_subject(entity: Entity<'_>) -> bool {
+    entity
+        .get_location()
+        .and_then(|location| location.get_expansion_location().file)
+        .is_some_and(|file| file.get_path().ends_with(SUBJECT))
+}
+
+/// The name of a record or enumeration; `None` for those that have none.
+fn tag(ty: Type<'_>) -> Option<String> {
+    let name = ty.get_display_name();
+    let name = ["const ", "volatile ", "struct ", "union ", "enum "]
+        .iter()
+        .fold(name.as_str(), |name, word| {
+            name.strip_prefix(word).unwrap_or(name)
+        });
+    (!name.contains(['(', ' '])).then(|| name.to_owned())
+}
+
+fn record(entity: Entity<'_>, abi: &mut Abi) {
+    let Some((ty, name)) = entity
+        .get_type()
+        .and_then(|ty| Some((ty, tag(ty)?)))
+        .filter(|(_, name)| name.starts_with(PREFIX))
+    else {
+        return;
+    };
+    if !entity.is_definition() {
+        return;
+    }
+    let mut layout = Struct {
+        size: size_of(ty),
+        align: ty.get_alignof().unwrap_or(0) as u64,
+        ..Struct::default()
+    };
+    for child in entity.get_children() {
+        if child.get_kind() != EntityKind::FieldDecl {
+            continue;
+        }
+        let Some(field_type) = child.get_type() else {
+            continue;
+        };
+        let bits = child.get_offset_of_field().unwrap_or(0) as u64;
+        let mut spelled = spell(field_type, 0);
+        if let Some(width) = child.get_bit_field_width() {
+            spelled = format!("{spelled}: {width} bits from bit {}", bits % 8);
+        }
+        layout.fields.push(Field {
+            name: child.get_name().unwrap_or_default(),
+            ty: spelled,
+            offset: bits / 8,
+            size: size_of(field_type),
+        });
+    }
+    abi.structs.insert(name, layout);
+}
+
+fn size_of(ty: Type<'_>) -> u64 {
+    ty.get_sizeof().unwrap_or(0) as u64
+}
+
+fn enumeration(entity: Entity<'_>, abi: &mut Abi) {
+    let Some(ty) = entity.get_type() else { return };
+    let in_subject = is_in_subject(entity);
+    let values = entity.get_children().into_iter().filter_map(|child| {
+        let (signed, _) = child.get_enum_constant_value()?;
+        Some((child.get_name()?, signed))
+    });
+    match tag(ty) {
+        Some(name) if name.starts_with(PREFIX) && in_subject && entity.is_definition() => {
+            let values = values.collect();
+            let size = size_of(ty);
+            abi.enums.insert(name, Enum { size, values });
+        }
+        Some(_) => {}
+        None => {
+            for (name, value) in values {
+                if let Some(name) = name.strip_prefix(PROBE) {
+                    abi.constants.insert(name.to_owned(), value);
+                } else if name.starts_with(PREFIX) && in_subject {
+                    abi.constants.insert(name, value);
+                }
+            }
+        }
+    }
+}
+
+fn typedef(entity: Entity<'_>, abi: &mut Abi) {
+    let (Some(name), Some(ty)) = (entity.get_name(), entity.get_typedef_underlying_type()) else {
+        return;
+    };
+    let target = spell(ty, 0);
+    if !name.starts_with(PREFIX) {
+        return;
+    }
+    if target == name {
+        // Behind a name that is only declared stands no size.
+        if ty.get_canonical_type().get_sizeof().is_err() {
+            abi.opaque.insert(name);
+        }
+    } else if let Some(signature) = target.strip_prefix(FUNCTION) {
+        abi.functions.insert(name, signature.to_owned());
+    } else {
+        abi.aliases.insert(name, target);
+    }
+}
+
+/// A type in the model's notation.
+fn spell(ty: Type<'_>, depth: usize) -> String {
+    if depth > 32 {
+        return "…".to_owned();
+    }
+    let ty = ty.get_canonical_type();
+    let mut qualifiers = String::new();
+    if ty.is_const_qualified() {
+        qualifiers.push_str("const ");
+    }
+    if ty.is_volatile_qualified() {
+        qualifiers.push_str("volatile ");
+    }
+    let bytes = size_of(ty);
+    let plain = match ty.get_kind() {
+        TypeKind::Void => "void".to_owned(),
+        TypeKind::Bool => "bool".to_owned(),
+        TypeKind::CharS | TypeKind::CharU => "char".to_owned(),
+        TypeKind::SChar
+        | TypeKind::Short
+        | TypeKind::Int
+        | TypeKind::Long
+        | TypeKind::LongLong
+        | TypeKind::Int128 => integer(bytes, true),
+        TypeKind::UChar
+        | TypeKind::UShort
+        | TypeKind::UInt
+        | TypeKind::ULong
+        | TypeKind::ULongLong
+        | TypeKind::UInt128 => integer(bytes, false),
+        TypeKind::Float | TypeKind::Double | TypeKind::LongDouble => format!("f{}", 8 * bytes),
+        TypeKind::Pointer => ty.get_pointee_type().map_or_else(
+            || "*mut ?".to_owned(),
+            |to| pointer_to(&spell(to, depth + 1)),
+        ),
+        TypeKind::LValueReference | TypeKind::RValueReference => ty.get_pointee_type().map_or_else(
+            || "&?".to_owned(),
+            |to| format!("&{}", spell(to, depth + 1)),
+        ),
+        TypeKind::FunctionPrototype | TypeKind::FunctionNoPrototype => {
+            let mut parameters: Vec<String> = ty
+                .get_argument_types()
+                .unwrap_or_default()
+                .into_iter()
+                .map(|parameter| spell(parameter, depth + 1))
+                .collect();
+            if ty.is_variadic() {
+                parameters.push("...".to_owned());
+            }
+            let result = ty
+                .get_result_type()
+                .map_or_else(|| "void".to_owned(), |result| spell(result, depth + 1));
+            format!("{FUNCTION}{}", function(&parameters, &result))
+        }
+        TypeKind::ConstantArray | TypeKind::IncompleteArray => {
+            let element = ty
+                .get_element_type()
+                .map_or_else(|| "?".to_owned(), |element| spell(element, depth + 1));
+            match ty.get_size() {
+                Some(count) => format!("[{element}; {count}]"),
+                None => format!("[{element}]"),
+            }
+        }
+        TypeKind::Record | TypeKind::Enum => tag(ty).unwrap_or_else(|| "anonymous".to_owned()),
+        _ => ty.get_display_name(),
+    };
+    qualifiers + &plain
+}

@@ -1,0 +1,124 @@
+//! Runs a C++ compiler over a header's translation unit.
+
+use crate::header::{Error, SUBJECT, Source};
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Compiles the unit in `folder` to a library with debug information and gives its bytes.
+pub(crate) fn debug_library(source: &Source, folder: &Path) -> Result<Vec<u8>, Error> {
+    let compiler = find().ok_or_else(|| {
+        Error::Missing("no C++ compiler is there (looked for $CXX, g++, clang++, c++)".to_owned())
+    })?;
+    let library = folder.join("unit.so");
+    let mut command = Command::new(&compiler);
+    command
+        .args([
+            "-std=c++17",
+            "-w",
+            "-g",
+            "-O0",
+            "-fPIC",
+            "-shared",
+            "-nostdlib",
+        ])
+        // Types that nothing uses are what we came for.
+        .arg("-fno-eliminate-unused-debug-types")
+        // What the linker would compress or split, this reader would not see.
+        .args(["-gz=none", "-gno-split-dwarf"])
+        .arg("-o")
+        .arg(&library)
+        .arg(folder.join("unit.cc"));
+    for include in source.includes() {
+        command.arg("-I").arg(include);
+    }
+    let (succeeded, messages) = run(command)?;
+    if !succeeded {
+        let subject = folder.join(SUBJECT).display().to_string();
+        let messages = messages
+            .replace(&subject, &source.path().display().to_string())
+            .lines()
+            .filter(|line| line.contains("error"))
+            .take(10)
+            .map(|line| format!("  {line}\n"))
+            .collect::<String>();
+        return Err(Error::Parse {
+            path: source.path().to_owned(),
+            messages: messages.trim_end().to_owned(),
+        });
+    }
+    Ok(std::fs::read(&library)?)
+}
+
+/// The compiler to use; `CXX` decides where it is set.
+fn find() -> Option<String> {
+    let candidates = match std::env::var("CXX") {
+        Ok(compiler) if !compiler.is_empty() => vec![compiler],
+        _ => ["g++", "clang++", "c++"].map(str::to_owned).to_vec(),
+    };
+    candidates.into_iter().find(|compiler| {
+        Command::new(compiler)
+            .arg("--version")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    })
+}
+
+/// Runs `command` under the time limit; gives whether it succeeded and what it said.
+fn run(mut command: Command) -> Result<(bool, String), Error> {
+    let what = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .env("LC_ALL", "C")
+        .process_group(0)
+        .spawn()
+        .map_err(|error| Error::Missing(format!("cannot run {what}: {error}")))?;
+    let stderr = child.stderr.take();
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut stderr) = stderr {
+            // A compiler that talks without end is cut off here and stopped by the clock.
+            let _ = stderr.by_ref().take(1 << 20).read_to_end(&mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if start.elapsed() > LIMIT {
+            stop(&mut child);
+            return Err(Error::Time {
+                what,
+                seconds: LIMIT.as_secs(),
+            });
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    };
+    let messages = reader.join().unwrap_or_default();
+    Ok((status.success(), messages))
+}
+
+/// Ends the compiler driver and the compiler that it started.
+fn stop(child: &mut Child) {
+    if let Ok(group) = i32::try_from(child.id()) {
+        // SAFETY: kill touches no memory; the child leads a process group of its own and has not
+        // been waited for, so the number cannot mean anyone else.
+        unsafe {
+            libc::kill(-group, libc::SIGKILL);
+        }
+    }
+    let _ = child.wait();
+}

@@ -1,0 +1,492 @@
+//! The first witness: what our own Rust definitions say, for every header that a jaxlib shipped.
+
+use crate::model::{Abi, Enum, Field, Header, Struct, function, integer, pointer_to};
+use std::collections::BTreeMap;
+use xla_ffi_sys as sys;
+use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
+
+/// One distinct header: a revision, or a part of one whose data types or `const` differ, or a
+/// version of an extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edition {
+    /// Which header.
+    pub header: Header,
+    /// The revision that it came with.
+    pub revision: Revision,
+    /// The first jaxlib that shipped it.
+    pub first_jaxlib: &'static str,
+    /// The last jaxlib that shipped it; `None` for the newest.
+    pub last_jaxlib: Option<&'static str>,
+}
+
+const fn main(
+    revision: Revision,
+    first_jaxlib: &'static str,
+    last_jaxlib: Option<&'static str>,
+) -> Edition {
+    Edition {
+        header: Header::Main,
+        revision,
+        first_jaxlib,
+        last_jaxlib,
+    }
+}
+
+/// All editions, oldest first, extensions last.
+pub const EDITIONS: [Edition; 18] = [
+    main(Revision::R0, "0.4.31", Some("0.4.31")),
+    main(Revision::R1, "0.4.33", Some("0.4.33")),
+    main(Revision::R2, "0.4.34", Some("0.4.34")),
+    main(Revision::R2, "0.4.35", Some("0.4.36")),
+    main(Revision::R3, "0.4.38", Some("0.4.38")),
+    main(Revision::R3, "0.5.0", Some("0.5.0")),
+    main(Revision::R4, "0.5.1", Some("0.5.3")),
+    main(Revision::R5, "0.6.0", Some("0.7.2")),
+    main(Revision::R6, "0.8.0", Some("0.8.0")),
+    main(Revision::R7, "0.8.1", Some("0.8.1")),
+    main(Revision::R7, "0.8.2", Some("0.9.0.1")),
+    main(Revision::R8, "0.9.1", Some("0.11.0")),
+    main(Revision::R9, "0.11.1", Some("0.11.2")),
+    main(Revision::R10, "0.12.0", None),
+    Edition {
+        header: Header::Record,
+        revision: Revision::R9,
+        first_jaxlib: "0.11.2",
+        last_jaxlib: Some("0.11.2"),
+    },
+    Edition {
+        header: Header::Record,
+        revision: Revision::R10,
+        first_jaxlib: "0.12.0",
+        last_jaxlib: None,
+    },
+    Edition {
+        header: Header::Collectives,
+        revision: Revision::R9,
+        first_jaxlib: "0.11.2",
+        last_jaxlib: Some("0.11.2"),
+    },
+    Edition {
+        header: Header::Collectives,
+        revision: Revision::R10,
+        first_jaxlib: "0.12.0",
+        last_jaxlib: None,
+    },
+];
+
+impl Edition {
+    /// A short name that is also the snapshot's file name: `r2-0.4.35`, `record-0.1`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let minor = if self.revision == Revision::R9 { 1 } else { 2 };
+        match self.header {
+            Header::Main if self.is_only_one() => self.revision.name().to_owned(),
+            Header::Main => format!("{}-{}", self.revision, self.first_jaxlib),
+            Header::Record => format!("record-0.{minor}"),
+            Header::Collectives => format!("collectives-0.{minor}"),
+        }
+    }
+
+    fn is_only_one(&self) -> bool {
+        EDITIONS
+            .iter()
+            .filter(|other| other.header == self.header && other.revision == self.revision)
+            .count()
+            == 1
+    }
+
+    /// The newest edition of the main header in `revision`.
+    #[must_use]
+    pub fn of_revision(revision: Revision) -> Self {
+        let mut found = EDITIONS[0];
+        for edition in EDITIONS {
+            if edition.header == Header::Main && edition.revision == revision {
+                found = edition;
+            }
+        }
+        found
+    }
+
+    /// The edition that somebody calls `name`: a revision (`r2`, its newest header), an edition
+    /// (`r2-0.4.34`, `record-0.1`) or a jaxlib version (`0.4.34`, its main header).
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        EDITIONS
+            .into_iter()
+            .find(|edition| edition.name() == name)
+            .or_else(|| Revision::from_name(name).map(Self::of_revision))
+            .or_else(|| Self::of_jaxlib(Header::Main, name))
+    }
+
+    /// `jaxlib 0.4.35 to 0.4.36`.
+    #[must_use]
+    pub fn jaxlibs(&self) -> String {
+        match self.last_jaxlib {
+            Some(last) if last == self.first_jaxlib => format!("jaxlib {last}"),
+            Some(last) => format!("jaxlib {} to {last}", self.first_jaxlib),
+            None => format!("jaxlib {} and later", self.first_jaxlib),
+        }
+    }
+
+    /// The edition of `header` that jaxlib `version` shipped; `None` where it shipped none, or
+    /// where nobody knows because the version is newer than this table.
+    #[must_use]
+    pub fn of_jaxlib(header: Header, version: &str) -> Option<Self> {
+        let wanted = parse_version(version)?;
+        EDITIONS.into_iter().rev().find(|edition| {
+            edition.header == header
+                && parse_version(edition.first_jaxlib).is_some_and(|first| first <= wanted)
+                && edition
+                    .last_jaxlib
+                    .is_none_or(|last| parse_version(last).is_some_and(|last| wanted <= last))
+        })
+    }
+
+    /// The layouts of this edition as ffi-sys declares them.
+    #[must_use]
+    pub fn declared(&self) -> Abi {
+        let (layouts, enums) = match self.header {
+            Header::Main => (sys::LAYOUTS, sys::ENUMS),
+            Header::Record => (sys::RECORD_LAYOUTS, sys::RECORD_ENUMS),
+            Header::Collectives => (sys::COLLECTIVES_LAYOUTS, sys::COLLECTIVES_ENUMS),
+        };
+        let mut abi = Abi::default();
+        let renames = Renames::of(self.revision);
+        for layout in layouts {
+            let covers = layout.since <= self.revision && self.revision <= layout.until;
+            if covers && layout.name != "XLA_FFI_Api" {
+                let name = renames.apply(layout.name);
+                abi.structs.insert(name, self.layout(layout, &renames));
+            }
+        }
+        for layout in enums {
+            if let Some(values) = self.enumeration(layout) {
+                abi.enums.insert(renames.apply(layout.name), values);
+            }
+        }
+        match self.header {
+            Header::Main => self.main_parts(&mut abi, &renames),
+            Header::Record => {
+                abi.opaque = ["XLA_FFI_RecordContext", "XLA_FFI_Command"]
+                    .map(str::to_owned)
+                    .into();
+                extension_constants(
+                    &mut abi,
+                    "XLA_FFI_Extension_Record",
+                    sys::XLA_FFI_Extension_Record,
+                    sys::XLA_FFI_Extension_Record_MajorVersion,
+                    self.extension_minor(sys::XLA_FFI_Extension_Record_MinorVersion),
+                );
+            }
+            Header::Collectives => self.collectives_parts(&mut abi),
+        }
+        abi.settle();
+        abi
+    }
+
+    /// Both extensions came as 0.1 with r9 and stand at the newest version with r10.
+    fn extension_minor(&self, newest: i32) -> i32 {
+        if self.revision == Revision::R9 {
+            1
+        } else {
+            newest
+        }
+    }
+
+    fn main_parts(&self, abi: &mut Abi, renames: &Renames) {
+        let revision = self.revision;
+        abi.structs
+            .insert("XLA_FFI_Api".to_owned(), self.table(renames));
+        for name in [
+            "XLA_FFI_InternalApi",
+            "XLA_FFI_InvokeContext",
+            "XLA_FFI_Error",
+        ] {
+            abi.opaque.insert(renames.apply(name));
+        }
+        if revision >= Revision::R2 {
+            abi.opaque.insert("XLA_FFI_Future".to_owned());
+        }
+        for slot in Slot::ALL {
+            if slot.index(revision).is_some() {
+                let name = slot.name(revision);
+                abi.functions
+                    .insert(name.to_owned(), slot_type(slot, revision));
+            }
+        }
+        abi.functions.insert(
+            "XLA_FFI_Handler".to_owned(),
+            "fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error".to_owned(),
+        );
+        if revision >= Revision::R1 {
+            abi.functions
+                .insert("XLA_FFI_Task".to_owned(), "fn(*mut void)".to_owned());
+        }
+        abi.aliases
+            .insert("XLA_FFI_Handler_Traits".to_owned(), "u32".to_owned());
+        if revision >= Revision::R9 {
+            abi.aliases.insert(
+                "XLA_FFI_ExecutionContext".to_owned(),
+                "XLA_FFI_InvokeContext".to_owned(),
+            );
+        }
+        abi.constants.insert(
+            "XLA_FFI_API_MAJOR".to_owned(),
+            i64::from(sys::XLA_FFI_API_MAJOR),
+        );
+        abi.constants.insert(
+            "XLA_FFI_API_MINOR".to_owned(),
+            i64::from(revision.minor_version()),
+        );
+    }
+
+    fn collectives_parts(&self, abi: &mut Abi) {
+        abi.opaque = ["XLA_FFI_CollectivesState", "XLA_FFI_Communicator"]
+            .map(str::to_owned)
+            .into();
+        let mut functions = vec!["XLA_FFI_Communicator_Request", "XLA_FFI_Communicator_Get"];
+        if self.revision >= Revision::R10 {
+            abi.opaque.insert("XLA_FFI_Window".to_owned());
+            functions.extend(["XLA_FFI_Window_Request", "XLA_FFI_Window_Get"]);
+        }
+        for name in functions {
+            let parameters = [
+                "*const XLA_FFI_Collectives_Extension".to_owned(),
+                format!("*mut {name}_Args"),
+            ];
+            abi.functions
+                .insert(name.to_owned(), function(&parameters, "*mut XLA_FFI_Error"));
+        }
+        extension_constants(
+            abi,
+            "XLA_FFI_Extension_Collectives",
+            sys::XLA_FFI_Extension_Collectives,
+            sys::XLA_FFI_Extension_Collectives_MajorVersion,
+            self.extension_minor(sys::XLA_FFI_Extension_Collectives_MinorVersion),
+        );
+    }
+
+    fn layout(&self, layout: &StructLayout, renames: &Renames) -> Struct {
+        Struct {
+            size: layout.size as u64,
+            align: layout.align as u64,
+            struct_size: layout.struct_size.map(|(_, size)| size as u64),
+            fields: layout
+                .fields
+                .iter()
+                .map(|field| self.field(field, renames))
+                .collect(),
+        }
+    }
+
+    fn field(&self, field: &sys::FieldLayout, renames: &Renames) -> Field {
+        let name = field.name.trim_start_matches("r#");
+        let (mut name, mut ty) = (name.to_owned(), model_type(field.ty, renames));
+        if self.revision == Revision::R0 && name == "extension_start" {
+            (name, ty) = ("priv".to_owned(), "*mut void".to_owned());
+        }
+        // One `const` came with jaxlib 0.8.2.
+        if name == "internal_api" && parse_version(self.first_jaxlib) < parse_version("0.8.2") {
+            ty = ty.replace("*const", "*mut");
+        }
+        Field {
+            name,
+            ty,
+            offset: field.offset as u64,
+            size: field.size as u64,
+        }
+    }
+
+    /// The function table: the head of the newest one, then the slots of this revision.
+    fn table(&self, renames: &Renames) -> Struct {
+        let newest = <sys::XLA_FFI_Api as sys::Layout>::LAYOUT;
+        let mut fields: Vec<Field> = newest
+            .fields
+            .iter()
+            .filter(|field| field.offset < 48)
+            .map(|field| self.field(field, renames))
+            .collect();
+        for slot in Slot::ALL {
+            if let Some(index) = slot.index(self.revision) {
+                fields.push(Field {
+                    name: slot.name(self.revision).to_owned(),
+                    ty: slot_type(slot, self.revision),
+                    offset: 48 + 8 * index as u64,
+                    size: 8,
+                });
+            }
+        }
+        Struct {
+            size: self.revision.api_size() as u64,
+            align: newest.align as u64,
+            struct_size: Some(self.revision.api_struct_size() as u64),
+            fields,
+        }
+    }
+
+    fn enumeration(&self, layout: &EnumLayout) -> Option<Enum> {
+        let shipped = parse_version(self.first_jaxlib);
+        let values: BTreeMap<String, i64> = layout
+            .values
+            .iter()
+            .filter(|value| parse_version(value.since) <= shipped)
+            .map(|value| (value.name.to_owned(), i64::from(value.value)))
+            .collect();
+        (!values.is_empty()).then_some(Enum { size: 4, values })
+    }
+}
+
+fn extension_constants(abi: &mut Abi, name: &str, id: i64, major: i32, minor: i32) {
+    abi.constants.insert(name.to_owned(), id);
+    abi.constants
+        .insert(format!("{name}_MajorVersion"), i64::from(major));
+    abi.constants
+        .insert(format!("{name}_MinorVersion"), i64::from(minor));
+}
+
+fn slot_type(slot: Slot, revision: Revision) -> String {
+    let arguments = [format!("*mut {}_Args", slot.name(revision))];
+    let result = if slot.returns_error() {
+        "*mut XLA_FFI_Error"
+    } else {
+        "void"
+    };
+    function(&arguments, result)
+}
+
+/// The names that types had in one revision.
+struct Renames(BTreeMap<String, String>);
+
+impl Renames {
+    fn of(revision: Revision) -> Self {
+        Self(
+            sys::RENAMES
+                .iter()
+                .filter(|rename| revision <= rename.until)
+                .map(|rename| (rename.new.to_owned(), rename.old.to_owned()))
+                .collect(),
+        )
+    }
+
+    fn apply(&self, name: &str) -> String {
+        self.0.get(name).map_or(name, String::as_str).to_owned()
+    }
+}
+
+/// A type in Rust notation as the model spells it. The text is ours (`layout!` lines), so what
+/// does not parse is kept as it is and fails the comparison.
+fn model_type(rust: &str, renames: &Renames) -> String {
+    // `stringify!` breaks long lines.
+    let rust = rust.split_whitespace().collect::<Vec<_>>().join(" ");
+    let rust = rust.as_str();
+    if let Some(rest) = rust.strip_prefix("*mut ") {
+        return pointer_to(&model_type(rest, renames));
+    }
+    if let Some(rest) = rust.strip_prefix("*const ") {
+        return pointer_to(&format!("const {}", model_type(rest, renames)));
+    }
+    if let Some(inner) = rust
+        .strip_prefix("Option<")
+        .and_then(|rest| rest.strip_suffix('>'))
+        && let Some((_, signature)) = inner.split_once("fn(")
+    {
+        let (parameters, result) = signature.split_once(')').unwrap_or((signature, ""));
+        let parameters: Vec<String> = parameters
+            .split(',')
+            .filter(|parameter| !parameter.trim().is_empty())
+            .map(|parameter| model_type(parameter, renames))
+            .collect();
+        let result = result
+            .trim()
+            .strip_prefix("->")
+            .map_or_else(|| "void".to_owned(), |result| model_type(result, renames));
+        return function(&parameters, &result);
+    }
+    match rust.rsplit("::").next().unwrap_or(rust) {
+        "c_void" => "void".to_owned(),
+        "c_char" => "char".to_owned(),
+        "usize" => integer(8, false),
+        "XLA_FFI_Handler_Traits" => "u32".to_owned(),
+        name => {
+            // Layouts of older revisions carry the revision in their Rust name.
+            let plain = name
+                .rsplit_once("_R")
+                .filter(|(_, digits)| digits.bytes().all(|b| b.is_ascii_digit()))
+                .map_or(name, |(plain, _)| plain);
+            renames.apply(plain)
+        }
+    }
+}
+
+/// What a revision brought, in a few words.
+#[must_use]
+pub const fn summary(revision: Revision) -> &'static str {
+    match revision {
+        Revision::R0 => "first release; no metadata call, no extension chain",
+        Revision::R1 => "extension chain, metadata, ThreadPool_Schedule",
+        Revision::R2 => "futures; CallFrame.future",
+        Revision::R3 => "ThreadPool_NumThreads inserted before the future slots",
+        Revision::R4 => "RunId_Get",
+        Revision::R5 => "DeviceOrdinal_Get; the table's struct_size becomes its true size",
+        Revision::R6 => "TypeInfo; Metadata.state_type_id",
+        Revision::R7 => "Type_Register takes a type_info; State_Set loses its deleter",
+        Revision::R8 => "stage inserted into the state arguments",
+        Revision::R9 => "Error_GetDetails, extensions, the record stage",
+        Revision::R10 => "CustomOptions_Get",
+    }
+}
+
+/// A version as numbers; `None` for what is no version.
+#[must_use]
+pub fn parse_version(version: &str) -> Option<Vec<u32>> {
+    let parts: Option<Vec<u32>> = version.split('.').map(|part| part.parse().ok()).collect();
+    parts.filter(|parts| parts.len() >= 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_distinct_and_told_by_jaxlib() {
+        let names: std::collections::BTreeSet<String> =
+            EDITIONS.iter().map(Edition::name).collect();
+        assert_eq!(names.len(), EDITIONS.len());
+        let of = |version| Edition::of_jaxlib(Header::Main, version).map(|e| e.name());
+        assert_eq!(of("0.4.36").as_deref(), Some("r2-0.4.35"));
+        assert_eq!(of("0.9.0.1").as_deref(), Some("r7-0.8.2"));
+        assert_eq!(of("0.13.0").as_deref(), Some("r10"));
+        assert_eq!(of("0.4.30"), None);
+        assert_eq!(Edition::of_jaxlib(Header::Record, "0.11.1"), None);
+    }
+
+    #[test]
+    fn editions_agree_with_revisions() {
+        for revision in Revision::ALL {
+            let mut editions = EDITIONS
+                .iter()
+                .filter(|e| e.header == Header::Main && e.revision == revision);
+            let first = editions.next().unwrap();
+            let last = editions.next_back().unwrap_or(first);
+            assert_eq!(first.first_jaxlib, revision.first_jaxlib());
+            assert_eq!(last.last_jaxlib, revision.last_jaxlib());
+        }
+    }
+
+    #[test]
+    fn types_are_spelled_in_one_notation() {
+        let renames = Renames::of(Revision::R0);
+        assert_eq!(
+            model_type(
+                "Option<unsafe extern \"C\" fn(*mut XLA_FFI_InvokeContext, *const *const X) -> \
+                 *mut c_void>",
+                &renames
+            ),
+            "fn(*mut XLA_FFI_ExecutionContext, *const *const X) -> *mut void"
+        );
+        assert_eq!(
+            model_type("XLA_FFI_Handler_Bundle_R0", &renames),
+            "XLA_FFI_Handler_Bundle"
+        );
+    }
+}

@@ -1,0 +1,409 @@
+//! What a change means for a handler that was built on one side of it and is loaded on the other.
+//!
+//! The answer depends on who fills a struct and who reads it, so every struct has a role.
+
+use crate::diff::{Change, Class, Subject};
+use serde::Serialize;
+use std::fmt;
+use xla_ffi_sys::Revision;
+
+/// How bad a change is for one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Harm {
+    /// Nothing happens at run time.
+    #[default]
+    None,
+    /// Something is missing; what does not use it works.
+    Lacks,
+    /// Wrong bytes are read or written, or the wrong function is called.
+    Breaks,
+}
+
+impl fmt::Display for Harm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "harmless",
+            Self::Lacks => "lacks",
+            Self::Breaks => "breaks",
+        })
+    }
+}
+
+/// One direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Meaning {
+    /// How bad.
+    pub harm: Harm,
+    /// Why, in one sentence.
+    pub why: String,
+}
+
+/// Both directions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Effect {
+    /// A handler built before the change, in a runtime from after it.
+    pub old_on_new: Meaning,
+    /// A handler built after the change, in a runtime from before it.
+    pub new_on_old: Meaning,
+}
+
+impl Effect {
+    fn new(old: (Harm, &str), new: (Harm, &str)) -> Self {
+        Self {
+            old_on_new: Meaning {
+                harm: old.0,
+                why: old.1.to_owned(),
+            },
+            new_on_old: Meaning {
+                harm: new.0,
+                why: new.1.to_owned(),
+            },
+        }
+    }
+
+    fn both(harm: Harm, why: &str) -> Self {
+        Self::new((harm, why), (harm, why))
+    }
+}
+
+/// Who fills a struct, and who reads it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// The runtime's functions.
+    Table,
+    /// The runtime fills it, the handler reads it.
+    Frame,
+    /// The handler fills it and hands it to a function of the table.
+    Request,
+    /// The runtime makes room, the handler writes.
+    Answer,
+    /// A part of others.
+    Part,
+}
+
+fn role(name: &str) -> Role {
+    match name {
+        "XLA_FFI_Api" | "XLA_FFI_RecordApi" | "XLA_FFI_Collectives_Extension" => Role::Table,
+        "XLA_FFI_Metadata" => Role::Answer,
+        "XLA_FFI_CallFrame"
+        | "XLA_FFI_Args"
+        | "XLA_FFI_Rets"
+        | "XLA_FFI_Attrs"
+        | "XLA_FFI_Buffer"
+        | "XLA_FFI_Scalar"
+        | "XLA_FFI_Array"
+        | "XLA_FFI_Metadata_Extension"
+        | "XLA_FFI_Record_Extension"
+        | "XLA_FFI_RecordFrame" => Role::Frame,
+        "XLA_FFI_TypeInfo" | "XLA_FFI_Handler_Bundle" => Role::Request,
+        _ if name.ends_with("_Args") => Role::Request,
+        _ => Role::Part,
+    }
+}
+
+/// What `change` means.
+pub(crate) fn of(change: &Change) -> Effect {
+    use Harm::{Breaks, Lacks, None};
+    let role = role(&change.owner);
+    match (change.class, change.subject) {
+        (Class::Renamed | Class::EnumValueRenamed, _) => Effect::both(
+            None,
+            "names do not exist at run time; sources have to be edited before they compile again",
+        ),
+        (Class::AddedAtEnd, _) => added_at_end(role),
+        (Class::Inserted, _) => shifted(role, "every later field stands elsewhere"),
+        (Class::Moved, _) => shifted(role, "the two sides look for it at different bytes"),
+        (Class::Resized, Subject::Field | Subject::Slot) => shifted(
+            role,
+            "one side reads or writes more bytes than the other, and later fields may stand elsewhere",
+        ),
+        (Class::Resized, _) => Effect::both(
+            Breaks,
+            "whoever holds it by value, or in an array, finds the next thing at another byte",
+        ),
+        (Class::Retyped, subject) => retyped(change, subject),
+        (Class::Removed, Subject::Field | Subject::Slot) => removed(role),
+        (Class::Removed, Subject::Struct) => Effect::new(
+            (
+                Lacks,
+                "what it was passed to is gone or takes another struct",
+            ),
+            (None, "it does not use the struct"),
+        ),
+        (Class::Removed, Subject::Constant) if change.owner.contains("STRUCT_SIZE") => {
+            Effect::both(
+                None,
+                "a number that is gone matters only when sources are compiled",
+            )
+        }
+        (Class::Removed, _) => Effect::both(
+            None,
+            "a declaration that is gone matters only when sources are compiled",
+        ),
+        (Class::Added, _) => Effect::new(
+            (None, "it does not use it"),
+            (Lacks, "what takes it is not there in the older runtime"),
+        ),
+        (Class::EnumValueAdded, _) => Effect::new(
+            (
+                Lacks,
+                "it may be sent a value that it does not know and has to refuse it, not guess",
+            ),
+            (Lacks, "a value that it sends is unknown to the runtime"),
+        ),
+        (Class::EnumValueChanged, _) => Effect::both(
+            Breaks,
+            "the two sides mean different things by the same number",
+        ),
+        (Class::EnumValueRemoved, _) => Effect::new(
+            (Lacks, "a value that it sends is no longer known"),
+            (
+                Lacks,
+                "it may be sent a value that it does not know and has to refuse it, not guess",
+            ),
+        ),
+        (Class::SizeMacroChanged, _) => size_macro(role),
+        (Class::ConstantChanged, _) if change.owner.starts_with("XLA_FFI_API_M") => Effect::new(
+            (
+                None,
+                "runtimes accept older versions down to their minimum, which rises about a year behind",
+            ),
+            (
+                Lacks,
+                "a handler that answers the newer version is refused when it is registered; answer \
+                 the runtime's version instead",
+            ),
+        ),
+        (Class::ConstantChanged, _) => Effect::both(
+            Breaks,
+            "the two sides disagree about a number that is compiled into both",
+        ),
+    }
+}
+
+fn added_at_end(role: Role) -> Effect {
+    use Harm::{Breaks, Lacks, None};
+    match role {
+        Role::Table => Effect::new(
+            (
+                None,
+                "it calls the functions that it knows, which stand where they stood",
+            ),
+            (
+                Breaks,
+                "the function is not there: calling it jumps to whatever lies behind the table; ask \
+                 for the table's length first",
+            ),
+        ),
+        Role::Frame => Effect::new(
+            (None, "it does not read so far"),
+            (
+                Breaks,
+                "it reads behind what the runtime filled; ask struct_size first, or the revision \
+                 where struct_size does not count the field",
+            ),
+        ),
+        Role::Request => Effect::new(
+            (
+                Lacks,
+                "it hands over fewer bytes: a runtime that asks for the larger struct_size refuses \
+                 the call, one that does not check reads behind them",
+            ),
+            (
+                None,
+                "runtimes accept a larger struct_size and leave the field alone",
+            ),
+        ),
+        Role::Answer => Effect::new(
+            (None, "the field keeps what the runtime put there"),
+            (
+                Breaks,
+                "it writes behind the runtime's struct and overwrites the runtime's memory",
+            ),
+        ),
+        Role::Part => Effect::both(
+            Breaks,
+            "what holds the struct by value has its later fields elsewhere",
+        ),
+    }
+}
+
+fn shifted(role: Role, why: &str) -> Effect {
+    let told = match role {
+        Role::Table => {
+            "a call through the old position runs another function with the wrong arguments"
+        }
+        Role::Frame => "the handler takes other bytes for the field",
+        Role::Request => {
+            "the runtime takes other bytes for the argument, or refuses the call for its size"
+        }
+        Role::Answer => {
+            "the runtime takes other bytes for the answer, or its memory is overwritten"
+        }
+        Role::Part => "whoever reads it takes other bytes for the field",
+    };
+    Effect::both(Harm::Breaks, &format!("{why}: {told}"))
+}
+
+fn removed(role: Role) -> Effect {
+    use Harm::{Breaks, Lacks};
+    match role {
+        Role::Table => Effect::both(
+            Breaks,
+            "a call to the function runs whatever stands there on the other side",
+        ),
+        Role::Request => Effect::new(
+            (
+                Lacks,
+                "what it puts there is taken for another field or not read",
+            ),
+            (
+                Breaks,
+                "the runtime reads an argument that was never written",
+            ),
+        ),
+        Role::Frame | Role::Part => Effect::new(
+            (Breaks, "it reads a field that nobody fills"),
+            (Lacks, "it does not read the field"),
+        ),
+        Role::Answer => Effect::new(
+            (Breaks, "it writes where the runtime keeps other things"),
+            (Lacks, "the runtime reads an answer that was never given"),
+        ),
+    }
+}
+
+fn retyped(change: &Change, subject: Subject) -> Effect {
+    let plain = |ty: &Option<String>| {
+        ty.as_deref()
+            .unwrap_or_default()
+            .replace("*const ", "*")
+            .replace("*mut ", "*")
+            .replace("const ", "")
+    };
+    if plain(&change.was) == plain(&change.now) {
+        return Effect::both(
+            Harm::None,
+            "the same bytes: const is a promise to the compiler, and binds those who keep it",
+        );
+    }
+    match subject {
+        Subject::Slot | Subject::Function => Effect::both(
+            Harm::Breaks,
+            "the function is called with arguments, or for a result, that it does not have",
+        ),
+        Subject::Alias => Effect::both(
+            Harm::Breaks,
+            "every field and argument of this type is meant differently",
+        ),
+        _ => Effect::both(
+            Harm::Breaks,
+            "the same bytes are taken for something else: a sign, a scale or a pointer's target",
+        ),
+    }
+}
+
+fn size_macro(role: Role) -> Effect {
+    use Harm::{Lacks, None};
+    match role {
+        Role::Request => Effect::new(
+            (
+                Lacks,
+                "where the number rose, the runtime refuses the smaller struct_size that the handler \
+                 states; where it fell, nothing happens",
+            ),
+            (None, "runtimes accept a larger struct_size"),
+        ),
+        Role::Table | Role::Frame | Role::Answer => Effect::both(
+            Lacks,
+            "struct_size tells the two sides different lengths: a handler that asks it may refuse \
+             what is there, or read what is not",
+        ),
+        Role::Part => Effect::both(
+            Lacks,
+            "the two sides state different lengths for the same struct",
+        ),
+    }
+}
+
+/// What running handlers against real runtimes has shown beyond what layouts tell, between two
+/// revisions: the struct that it is about, the revision that brought it, the fact.
+const FACTS: &[(&str, Revision, &str)] = &[
+    (
+        "XLA_FFI_Metadata_Extension",
+        Revision::R1,
+        "runtimes of r0 make no metadata call; those of version 0.1 make it with api NULL, and only to the execute handler",
+    ),
+    (
+        "XLA_FFI_CallFrame",
+        Revision::R2,
+        "`future` lies behind struct_size: on r0 and r1 those bytes are not the handler's",
+    ),
+    (
+        "XLA_FFI_Future_Create_Args",
+        Revision::R2,
+        "the runtime checks for 16 bytes and writes `future` behind them: hand over 24",
+    ),
+    (
+        "XLA_FFI_Api",
+        Revision::R3,
+        "ThreadPool_NumThreads came before the future slots without a new version: a handler built on r2 that makes a future calls NumThreads on r3",
+    ),
+    (
+        "XLA_FFI_Api",
+        Revision::R5,
+        "before r5 struct_size says 88 whatever the table's length",
+    ),
+    (
+        "XLA_FFI_Metadata",
+        Revision::R6,
+        "writing `state_type_id` on r1 to r5 overwrites the runtime's stack; struct_size says 36 everywhere",
+    ),
+    (
+        "XLA_FFI_Type_Register_Args",
+        Revision::R7,
+        "runtimes from 0.2 read `type_info` whatever struct_size says: always pass a real one",
+    ),
+    (
+        "XLA_FFI_State_Set_Args",
+        Revision::R7,
+        "version 0.1 wants the form with deleter, 0.2 the plain one of 40 bytes; the wrong one ranges from an error to a crash",
+    ),
+    (
+        "XLA_FFI_State_Set_Args",
+        Revision::R8,
+        "version 0.3 and later want `stage` before `type_id`; handlers built with upstream's headers for 0.1 are accepted by jaxlib 0.10.2 to 0.12.0 and crash them",
+    ),
+    (
+        "XLA_FFI_State_Get_Args",
+        Revision::R8,
+        "version 0.3 and later want `stage` before `type_id`",
+    ),
+    (
+        "XLA_FFI_Handler_Register_Args",
+        Revision::R9,
+        "pass the 84-byte form unless a record stage is given: 0.9.1 takes the longer one and silently loses `traits`",
+    ),
+    (
+        "XLA_FFI_Error_GetDetails_Args",
+        Revision::R9,
+        "runtimes from 0.4 accept the 32-byte form too; older ones fill only `message` of the longer one",
+    ),
+    (
+        "XLA_FFI_Api",
+        Revision::R10,
+        "CustomOptions_Get is there when struct_size is at least 208",
+    ),
+];
+
+/// The facts that hold between two revisions, oldest first.
+#[must_use]
+pub fn facts(from: Revision, to: Revision) -> Vec<(&'static str, Revision, &'static str)> {
+    let (first, last) = (from.min(to), from.max(to));
+    FACTS
+        .iter()
+        .copied()
+        .filter(|(_, revision, _)| first < *revision && *revision <= last)
+        .collect()
+}

@@ -1,0 +1,322 @@
+//! The layout model: what a header says, without how it says it.
+//!
+//! Everything is kept by name, so that the order of independent declarations, comments and macros
+//! make no difference. Types are spelled in one notation whatever they were read from
+//! (`*mut XLA_FFI_Error`, `u64`, `fn(*mut XLA_FFI_Foo_Args) -> *mut XLA_FFI_Error`): typedefs of
+//! numbers and functions are resolved, `const` behind a pointer is kept.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Which of the three headers a set of layouts belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Header {
+    /// `c_api.h`.
+    Main,
+    /// `record_c_api.h`.
+    Record,
+    /// `collectives_c_api.h`.
+    Collectives,
+}
+
+impl Header {
+    /// All three.
+    pub const ALL: [Self; 3] = [Self::Main, Self::Record, Self::Collectives];
+
+    /// The file's name.
+    #[must_use]
+    pub const fn file_name(self) -> &'static str {
+        match self {
+            Self::Main => "c_api.h",
+            Self::Record => "record_c_api.h",
+            Self::Collectives => "collectives_c_api.h",
+        }
+    }
+}
+
+impl fmt::Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.file_name())
+    }
+}
+
+/// One field of a struct.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its type in the model's notation.
+    #[serde(rename = "type")]
+    pub ty: String,
+    /// Bytes from the start of the struct.
+    pub offset: u64,
+    /// Bytes that it takes.
+    pub size: u64,
+}
+
+impl Field {
+    /// The byte behind the field.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.size)
+    }
+
+    /// Whether the field is a pointer to a function: a slot.
+    #[must_use]
+    pub fn is_function(&self) -> bool {
+        self.ty.starts_with("fn(")
+    }
+}
+
+/// One struct.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Struct {
+    /// `sizeof`.
+    pub size: u64,
+    /// Alignment, derived from the size and the fields where a reader cannot tell it.
+    pub align: u64,
+    /// The value of the enumerator `NAME_STRUCT_SIZE`.
+    pub struct_size: Option<u64>,
+    /// Its fields in the order of their bytes.
+    pub fields: Vec<Field>,
+}
+
+impl Struct {
+    /// The field called `name`.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The byte behind the last field.
+    #[must_use]
+    pub fn fields_end(&self) -> u64 {
+        self.fields.iter().map(Field::end).max().unwrap_or(0)
+    }
+
+    /// The field that `STRUCT_SIZE` counts up to.
+    #[must_use]
+    pub fn last_counted(&self) -> Option<&Field> {
+        let end = self.struct_size?;
+        self.fields.iter().find(|field| field.end() == end)
+    }
+
+    /// Holes as start and end, the one behind the last field included.
+    #[must_use]
+    pub fn holes(&self) -> Vec<(u64, u64)> {
+        let mut holes = Vec::new();
+        let mut at = 0;
+        for field in &self.fields {
+            if field.offset > at {
+                holes.push((at, field.offset));
+            }
+            at = at.max(field.end());
+        }
+        if self.size > at {
+            holes.push((at, self.size));
+        }
+        holes
+    }
+}
+
+/// An enumeration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Enum {
+    /// `sizeof`.
+    pub size: u64,
+    /// Enumerators by name.
+    pub values: BTreeMap<String, i64>,
+}
+
+/// All layouts of one header.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Abi {
+    /// Complete structs.
+    pub structs: BTreeMap<String, Struct>,
+    /// Types that are declared and never defined.
+    pub opaque: BTreeSet<String>,
+    /// Enumerations; those without a name are not kept, their enumerators are.
+    pub enums: BTreeMap<String, Enum>,
+    /// Function types (`typedef R NAME(A)`).
+    pub functions: BTreeMap<String, String>,
+    /// Other typedefs that are more than a tag's name.
+    pub aliases: BTreeMap<String, String>,
+    /// Numbers: macros, and enumerators outside of named enumerations.
+    pub constants: BTreeMap<String, i64>,
+}
+
+/// What the names of this ABI begin with.
+pub const PREFIX: &str = "XLA_FFI_";
+const STRUCT_SIZE: &str = "_STRUCT_SIZE";
+
+impl Abi {
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.structs.is_empty() && self.enums.is_empty() && self.functions.is_empty()
+    }
+
+    /// Which header this is, told by the structs that only it has.
+    #[must_use]
+    pub fn header(&self) -> Header {
+        if self.structs.contains_key("XLA_FFI_Record_Extension")
+            || self.structs.contains_key("XLA_FFI_RecordApi")
+        {
+            Header::Record
+        } else if self.structs.contains_key("XLA_FFI_Collectives_Extension")
+            || self
+                .structs
+                .contains_key("XLA_FFI_Communicator_Request_Args")
+        {
+            Header::Collectives
+        } else {
+            Header::Main
+        }
+    }
+
+    /// The version that the header states.
+    #[must_use]
+    pub fn version(&self) -> Option<(i64, i64)> {
+        let [major, minor] = match self.header() {
+            Header::Main => ["XLA_FFI_API_MAJOR", "XLA_FFI_API_MINOR"],
+            Header::Record => [
+                "XLA_FFI_Extension_Record_MajorVersion",
+                "XLA_FFI_Extension_Record_MinorVersion",
+            ],
+            Header::Collectives => [
+                "XLA_FFI_Extension_Collectives_MajorVersion",
+                "XLA_FFI_Extension_Collectives_MinorVersion",
+            ],
+        };
+        Some((*self.constants.get(major)?, *self.constants.get(minor)?))
+    }
+
+    /// Brings what a reader found into the one form: `NAME_STRUCT_SIZE` joins its struct, defined
+    /// types are not opaque, fields stand in order.
+    pub(crate) fn settle(&mut self) {
+        let constants = std::mem::take(&mut self.constants);
+        for (name, value) in constants {
+            match name
+                .strip_suffix(STRUCT_SIZE)
+                .and_then(|name| self.structs.get_mut(name))
+            {
+                Some(owner) => owner.struct_size = u64::try_from(value).ok(),
+                None => {
+                    self.constants.insert(name, value);
+                }
+            }
+        }
+        for layout in self.structs.values_mut() {
+            layout
+                .fields
+                .sort_by_key(|field| (field.offset, field.size));
+        }
+        self.opaque
+            .retain(|name| !self.structs.contains_key(name) && !self.aliases.contains_key(name));
+    }
+}
+
+/// Writes `*mut T` or `*const T` for a pointer to `pointee`, which may start with `const `; a
+/// pointer to a function is the function itself.
+pub(crate) fn pointer_to(pointee: &str) -> String {
+    if let Some(signature) = pointee.strip_prefix(FUNCTION) {
+        signature.to_owned()
+    } else if let Some(rest) = pointee.strip_prefix("const ") {
+        format!("*const {rest}")
+    } else {
+        format!("*mut {pointee}")
+    }
+}
+
+/// Marks a function type while a reader works, so that a pointer to it (the slot's type) and a
+/// pointer to that pointer stay apart.
+pub(crate) const FUNCTION: &str = "function ";
+
+/// Writes a pointer to a function; `result` is `void` for none.
+pub(crate) fn function(parameters: &[String], result: &str) -> String {
+    let parameters = parameters.join(", ");
+    if result == "void" {
+        format!("fn({parameters})")
+    } else {
+        format!("fn({parameters}) -> {result}")
+    }
+}
+
+/// The name of an integer of `bytes` bytes.
+pub(crate) fn integer(bytes: u64, signed: bool) -> String {
+    format!(
+        "{}{}",
+        if signed { 'i' } else { 'u' },
+        bytes.saturating_mul(8)
+    )
+}
+
+/// Replaces whole identifiers in a type.
+pub(crate) fn rename_in(ty: &str, renames: &BTreeMap<String, String>) -> String {
+    if renames.is_empty() {
+        return ty.to_owned();
+    }
+    let mut out = String::with_capacity(ty.len());
+    let mut rest = ty;
+    while !rest.is_empty() {
+        let word = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
+        if word == 0 {
+            let next = rest.chars().next().map_or(1, char::len_utf8);
+            out.push_str(&rest[..next]);
+            rest = &rest[next..];
+        } else {
+            let name = &rest[..word];
+            out.push_str(renames.get(name).map_or(name, String::as_str));
+            rest = &rest[word..];
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renames_touch_whole_words() {
+        let renames = BTreeMap::from([("A".to_owned(), "B".to_owned())]);
+        assert_eq!(
+            rename_in("fn(*mut A, AA) -> *const A", &renames),
+            "fn(*mut B, AA) -> *const B"
+        );
+    }
+
+    #[test]
+    fn pointers_keep_const() {
+        assert_eq!(pointer_to("const char"), "*const char");
+        assert_eq!(pointer_to(&pointer_to("const X")), "*mut *const X");
+        assert_eq!(pointer_to("function fn()"), "fn()");
+        assert_eq!(pointer_to("fn()"), "*mut fn()");
+    }
+
+    #[test]
+    fn holes_are_found() {
+        let field = |name: &str, offset, size| Field {
+            name: name.to_owned(),
+            ty: integer(size, true),
+            offset,
+            size,
+        };
+        let layout = Struct {
+            size: 24,
+            align: 8,
+            struct_size: Some(20),
+            fields: vec![field("a", 0, 4), field("b", 8, 8), field("c", 16, 4)],
+        };
+        assert_eq!(layout.holes(), [(4, 8), (20, 24)]);
+        assert_eq!(layout.last_counted().map(|f| f.name.as_str()), Some("c"));
+    }
+}

@@ -1,0 +1,279 @@
+//! Committed snapshots: one file per distinct header that a jaxlib has shipped, read from that
+//! header and compared with our own definitions by the tests.
+
+use crate::declared::{EDITIONS, Edition};
+use crate::diff::{self, Change};
+use crate::model::{Abi, Header};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::OnceLock;
+
+/// A snapshot as a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    /// The edition's name.
+    name: String,
+    /// Which header.
+    header: Header,
+    /// The first jaxlib that shipped it.
+    first_jaxlib: String,
+    /// The last one; null for the newest.
+    last_jaxlib: Option<String>,
+    /// The layouts.
+    abi: Abi,
+}
+
+/// One known header.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Which one.
+    pub edition: Edition,
+    /// Its layouts.
+    pub abi: Abi,
+}
+
+/// A snapshot that this build carries and cannot use.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("snapshot {name}: {what}")]
+pub struct Broken {
+    /// The snapshot's name.
+    pub name: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../snapshots/", $name, ".json")))),*]
+    };
+}
+
+const FILES: &[(&str, &str)] = files![
+    "r0",
+    "r1",
+    "r2-0.4.34",
+    "r2-0.4.35",
+    "r3-0.4.38",
+    "r3-0.5.0",
+    "r4",
+    "r5",
+    "r6",
+    "r7-0.8.1",
+    "r7-0.8.2",
+    "r8",
+    "r9",
+    "r10",
+    "record-0.1",
+    "record-0.2",
+    "collectives-0.1",
+    "collectives-0.2",
+];
+
+/// All snapshots in the order of [`EDITIONS`].
+///
+/// # Errors
+/// [`Broken`] when a committed file does not parse or an edition has none.
+pub fn all() -> Result<&'static [Snapshot], Broken> {
+    static ALL: OnceLock<Result<Vec<Snapshot>, Broken>> = OnceLock::new();
+    ALL.get_or_init(|| EDITIONS.into_iter().map(load).collect())
+        .as_deref()
+        .map_err(Clone::clone)
+}
+
+fn load(edition: Edition) -> Result<Snapshot, Broken> {
+    let name = edition.name();
+    let broken = |what: String| Broken {
+        name: name.clone(),
+        what,
+    };
+    let (_, text) = FILES
+        .iter()
+        .find(|(file, _)| *file == name)
+        .ok_or_else(|| broken("there is no file abi/snapshots/NAME.json".to_owned()))?;
+    let document: Document = serde_json::from_str(text).map_err(|e| broken(e.to_string()))?;
+    let is_right = document.name == name
+        && document.header == edition.header
+        && document.first_jaxlib == edition.first_jaxlib
+        && document.last_jaxlib.as_deref() == edition.last_jaxlib;
+    if !is_right {
+        return Err(broken(
+            "its name, header or jaxlib versions differ from the table of editions".to_owned(),
+        ));
+    }
+    Ok(Snapshot {
+        edition,
+        abi: document.abi,
+    })
+}
+
+/// The text of a snapshot file.
+#[must_use]
+pub fn render(
+    name: &str,
+    header: Header,
+    first_jaxlib: &str,
+    last_jaxlib: Option<&str>,
+    abi: &Abi,
+) -> String {
+    let document = Document {
+        name: name.to_owned(),
+        header,
+        first_jaxlib: first_jaxlib.to_owned(),
+        last_jaxlib: last_jaxlib.map(str::to_owned),
+        abi: abi.clone(),
+    };
+    let value = serde_json::to_value(document).unwrap_or(Value::Null);
+    let mut text = String::new();
+    write(&value, 0, &mut text);
+    text.push('\n');
+    text
+}
+
+/// JSON with one field, enumerator or name a line: what is short stays on its line.
+fn write(value: &Value, depth: usize, out: &mut String) {
+    let compact = value.to_string();
+    let nested = match value {
+        Value::Object(map) => map.values().any(|v| v.is_object() || v.is_array()),
+        Value::Array(items) => items.iter().any(|v| v.is_object() || v.is_array()),
+        _ => false,
+    };
+    let is_leaf = !value.is_object() && !value.is_array();
+    if is_leaf || compact == "{}" || compact == "[]" || (!nested && depth >= 4) {
+        out.push_str(&compact);
+        return;
+    }
+    let indent = "  ".repeat(depth + 1);
+    let (open, close) = if value.is_object() {
+        ('{', '}')
+    } else {
+        ('[', ']')
+    };
+    out.push(open);
+    let items: Vec<(Option<&String>, &Value)> = match value {
+        Value::Object(map) => map.iter().map(|(key, value)| (Some(key), value)).collect(),
+        Value::Array(items) => items.iter().map(|value| (None, value)).collect(),
+        _ => Vec::new(),
+    };
+    for (index, (key, item)) in items.iter().enumerate() {
+        out.push_str(if index == 0 { "\n" } else { ",\n" });
+        out.push_str(&indent);
+        if let Some(key) = key {
+            out.push_str(&Value::String((*key).clone()).to_string());
+            out.push_str(": ");
+        }
+        write(item, depth + 1, out);
+    }
+    out.push('\n');
+    out.push_str(&"  ".repeat(depth));
+    out.push(close);
+}
+
+/// The snapshot of `edition`.
+///
+/// # Errors
+/// [`Broken`] when a committed snapshot cannot be used.
+pub fn of(edition: Edition) -> Result<&'static Snapshot, Broken> {
+    all()?
+        .iter()
+        .find(|snapshot| snapshot.edition == edition)
+        .ok_or_else(|| Broken {
+            name: edition.name(),
+            what: "it is not among the snapshots".to_owned(),
+        })
+}
+
+/// What a header turned out to be.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It is this one.
+    Known(&'static Snapshot),
+    /// It is none; this one comes nearest, and so it differs.
+    Unknown {
+        /// The snapshot with the fewest differences.
+        nearest: &'static Snapshot,
+        /// From the snapshot to the header.
+        changes: Vec<Change>,
+    },
+}
+
+/// Finds the snapshot that `abi` is, or the nearest.
+///
+/// # Errors
+/// [`Broken`] when a committed snapshot cannot be used.
+pub fn identify(abi: &Abi) -> Result<Verdict, Broken> {
+    let header = abi.header();
+    let mut best: Option<(usize, &'static Snapshot, Vec<Change>)> = None;
+    // Newest first: of two that are equally near, the newer one is the likelier origin.
+    for snapshot in all()?.iter().rev() {
+        if snapshot.edition.header != header {
+            continue;
+        }
+        if snapshot.abi == *abi {
+            return Ok(Verdict::Known(snapshot));
+        }
+        let changes = diff::changes(&snapshot.abi, abi);
+        let distance = diff::distance(&changes);
+        if best.as_ref().is_none_or(|(least, ..)| distance < *least) {
+            best = Some((distance, snapshot, changes));
+        }
+    }
+    match best {
+        Some((_, nearest, changes)) => Ok(Verdict::Unknown { nearest, changes }),
+        None => Err(Broken {
+            name: header.file_name().to_owned(),
+            what: "no snapshot of this header is there".to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_snapshot_is_what_we_declare() {
+        for snapshot in all().unwrap() {
+            let declared = snapshot.edition.declared();
+            let lines = diff::differences(&snapshot.abi, &declared);
+            assert!(
+                lines.is_empty(),
+                "{}:\n{}",
+                snapshot.edition.name(),
+                lines.join("\n")
+            );
+            assert_eq!(snapshot.abi, declared);
+        }
+    }
+
+    #[test]
+    fn snapshots_are_distinct() {
+        let all = all().unwrap();
+        assert_eq!(all.len(), 18);
+        for snapshot in all {
+            assert!(matches!(
+                identify(&snapshot.abi),
+                Ok(Verdict::Known(found)) if found.edition == snapshot.edition
+            ));
+        }
+    }
+
+    #[test]
+    fn files_are_written_as_they_lie_there() {
+        for snapshot in all().unwrap() {
+            let name = snapshot.edition.name();
+            let text = render(
+                &name,
+                snapshot.edition.header,
+                snapshot.edition.first_jaxlib,
+                snapshot.edition.last_jaxlib,
+                &snapshot.abi,
+            );
+            let (_, file) = FILES.iter().find(|(file, _)| *file == name).unwrap();
+            assert!(
+                text == *file,
+                "{name}.json is not in the form that import writes"
+            );
+        }
+    }
+}

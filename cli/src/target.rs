@@ -1,0 +1,193 @@
+//! The handler that a command line means: by its name in the library's manifest, or by symbols.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use xla_ffi_abi::manifest::{self, Manifest};
+use xla_ffi_runtime::{Library, Stage};
+
+/// A library and its manifests.
+pub(crate) struct Target {
+    pub(crate) path: PathBuf,
+    pub(crate) manifests: Vec<Manifest>,
+}
+
+/// A handler by the symbols of its stages.
+pub(crate) struct Chosen<'a> {
+    pub(crate) name: String,
+    pub(crate) stages: Vec<(Stage, String)>,
+    /// What the manifest says, if the handler is in one.
+    pub(crate) manifest: Option<&'a manifest::Handler>,
+}
+
+impl Target {
+    /// Reads the manifests of a library, running nothing of it.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let shown = || path.display().to_string();
+        if path.is_dir() {
+            bail!("{} is a folder, not a library", path.display());
+        }
+        let bytes = std::fs::read(path).with_context(shown)?;
+        let manifests = manifest::read(&bytes).with_context(shown)?;
+        Ok(Self {
+            path: path.to_owned(),
+            manifests,
+        })
+    }
+
+    /// All handlers of the manifests.
+    pub(crate) fn handlers(&self) -> impl Iterator<Item = &manifest::Handler> {
+        self.manifests
+            .iter()
+            .flat_map(|manifest| &manifest.handlers)
+    }
+
+    fn names(&self) -> String {
+        self.handlers()
+            .map(|handler| handler.name.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// The handler that `--handler` names; without it the only one that there is.
+    pub(crate) fn choose(&self, wanted: Option<&HandlerName>) -> Result<Chosen<'_>> {
+        let shown = self.path.display();
+        match wanted {
+            Some(HandlerName::Stages(stages)) => Ok(Chosen {
+                name: stages
+                    .iter()
+                    .find(|(stage, _)| *stage == Stage::Execute)
+                    .map_or_else(|| "handler".into(), |(_, symbol)| symbol.clone()),
+                stages: stages.clone(),
+                manifest: None,
+            }),
+            Some(HandlerName::Name(name)) => {
+                match self.handlers().find(|handler| handler.name == *name) {
+                    Some(handler) => Ok(from_manifest(handler)),
+                    // A symbol that the manifest does not know is a handler all the same.
+                    None => Ok(Chosen {
+                        name: name.clone(),
+                        stages: vec![(Stage::Execute, name.clone())],
+                        manifest: None,
+                    }),
+                }
+            }
+            None => {
+                let mut handlers = self.handlers();
+                match (handlers.next(), handlers.next()) {
+                    (Some(handler), None) => Ok(from_manifest(handler)),
+                    (Some(_), Some(_)) => {
+                        bail!(
+                            "{shown} has several handlers, say which with --handler: {}",
+                            self.names()
+                        )
+                    }
+                    (None, _) => bail!(
+                        "{shown} has no manifest: name the handler's symbol with --handler SYMBOL, \
+                         or one a stage with --handler execute=SYMBOL,instantiate=SYMBOL"
+                    ),
+                }
+            }
+        }
+    }
+}
+
+fn from_manifest(handler: &manifest::Handler) -> Chosen<'_> {
+    let stages = handler.stages.iter().filter_map(|(stage, symbol)| {
+        Stage::from_name(stage).map(|stage| (stage, symbol.to_owned()))
+    });
+    Chosen {
+        name: handler.name.clone(),
+        stages: stages.collect(),
+        manifest: Some(handler),
+    }
+}
+
+impl Chosen<'_> {
+    /// The handler, asked and accepted.
+    pub(crate) fn load(&self, library: &Library) -> Result<xla_ffi_runtime::Handler> {
+        let stages: Vec<_> = self
+            .stages
+            .iter()
+            .map(|(stage, symbol)| (*stage, symbol.as_str()))
+            .collect();
+        library.handler(&self.name, &stages).map_err(|error| {
+            let names_symbols = error.code() == xla_ffi_runtime::Code::NotFound;
+            let error = anyhow::Error::new(error);
+            if names_symbols && self.manifest.is_none() {
+                error.context(format!("no handler '{}'", self.name))
+            } else {
+                error
+            }
+        })
+    }
+}
+
+/// What `--handler` says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum HandlerName {
+    /// A name in the manifest, or the symbol of an execute stage.
+    Name(String),
+    /// A symbol for each stage.
+    Stages(Vec<(Stage, String)>),
+}
+
+impl std::str::FromStr for HandlerName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("the name is empty".into());
+        }
+        if !text.contains('=') {
+            return Ok(Self::Name(text.to_owned()));
+        }
+        let mut stages = vec![];
+        for part in text.split(',') {
+            let (stage, symbol) = part
+                .split_once('=')
+                .filter(|(_, symbol)| !symbol.is_empty())
+                .ok_or_else(|| format!("'{part}' is no STAGE=SYMBOL"))?;
+            let stage = Stage::from_name(stage).ok_or_else(|| {
+                let known: Vec<_> = Stage::ALL.into_iter().map(Stage::name).collect();
+                format!("'{stage}' is no stage; there are {}", known.join(", "))
+            })?;
+            if stages.iter().any(|(known, _)| *known == stage) {
+                return Err(format!("the {stage} stage is given twice"));
+            }
+            stages.push((stage, symbol.to_owned()));
+        }
+        if !stages.iter().any(|(stage, _)| *stage == Stage::Execute) {
+            return Err("the execute stage is missing; every handler needs one".into());
+        }
+        Ok(Self::Stages(stages))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handler_names() {
+        let parse = |text: &str| text.parse::<HandlerName>();
+        assert_eq!(parse("f"), Ok(HandlerName::Name("f".into())));
+        let stages = vec![
+            (Stage::Execute, "f".into()),
+            (Stage::Instantiate, "g".into()),
+        ];
+        assert_eq!(
+            parse("execute=f,instantiate=g"),
+            Ok(HandlerName::Stages(stages))
+        );
+        for text in [
+            "",
+            "execute=",
+            "run=f",
+            "instantiate=g",
+            "execute=f,execute=g",
+            "execute=f,g",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+"""Load XLA custom-call libraries into JAX.
+
+``lib = xla_ffi.load("libfoo.so")`` reads the manifest of the library, registers its handlers, and
+returns an object with one function a handler.
+"""
+
+from ._errors import LibraryError, ManifestError, UnsupportedRuntimeError
+from ._handler import Handler
+from ._library import Library, load
+
+__all__ = ["Handler", "Library", "LibraryError", "ManifestError", "UnsupportedRuntimeError", "load"]
+__version__ = "0.1.0"

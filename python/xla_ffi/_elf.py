@@ -1,0 +1,86 @@
+"""Read a section or a data symbol from an ELF file, without running anything.
+
+The file is not trusted: each offset and size is checked against the file before it is used.
+"""
+
+import struct
+
+from ._errors import ManifestError
+
+_SECTION = struct.Struct("<IIQQQQIIQQ")  # name type flags addr offset size link info align entsize
+_SYMBOL = struct.Struct("<IBBHQQ")  # name info other shndx value size
+_SYMTAB, _STRTAB, _NOBITS, _DYNSYM = 2, 3, 8, 11
+
+
+class Elf:
+    """A little-endian 64-bit ELF file."""
+
+    def __init__(self, data, path):
+        self._data = data
+        self._path = path
+        if data[:4] != b"\x7fELF":
+            raise self._error("it is no ELF library")
+        if len(data) < 64 or data[4] != 2 or data[5] != 1:
+            raise self._error("it is no 64-bit little-endian ELF library")
+        (shoff,) = struct.unpack_from("<Q", data, 40)
+        shentsize, shnum, shstrndx = struct.unpack_from("<HHH", data, 58)
+        self._sections = []
+        if shoff == 0:
+            return
+        if shentsize != _SECTION.size:
+            raise self._error(f"its section headers have {shentsize} bytes, expected {_SECTION.size}")
+        if shnum == 0 or shstrndx == 0xFFFF:
+            # More sections than 16 bits count: section 0 has the real numbers.
+            head = _SECTION.unpack(self._bytes(shoff, _SECTION.size, "section header 0"))
+            shnum = shnum or head[5]
+            shstrndx = head[6] if shstrndx == 0xFFFF else shstrndx
+        table = self._bytes(shoff, shnum * _SECTION.size, "its section headers")
+        self._sections = [_SECTION.unpack_from(table, i * _SECTION.size) for i in range(shnum)]
+        self._names = self._content(shstrndx, "its section names")
+
+    def section(self, name):
+        """The bytes of the section called ``name``, or None."""
+        for index, header in enumerate(self._sections):
+            if self._text(self._names, header[0]) == name:
+                if header[1] == _NOBITS:
+                    raise self._error(f"section {name} has no bytes in the file")
+                return self._content(index, f"section {name}")
+        return None
+
+    def symbols(self, wanted):
+        """``{name: bytes}`` of the defined data symbols for whose name ``wanted(name)`` is true."""
+        found = {}
+        for header in self._sections:
+            if header[1] not in (_SYMTAB, _DYNSYM):
+                continue
+            table = self._bytes(header[4], header[5], "a symbol table")
+            names = self._content(header[6], "the symbol names")
+            for offset in range(0, len(table) - _SYMBOL.size + 1, _SYMBOL.size):
+                name, _info, _other, shndx, value, size = _SYMBOL.unpack_from(table, offset)
+                text = self._text(names, name)
+                if text and 0 < shndx < len(self._sections) and wanted(text):
+                    home = self._sections[shndx]
+                    start = value - home[3]
+                    if home[1] == _NOBITS or start < 0 or start + size > home[5]:
+                        raise self._error(f"symbol {text} lies outside its section")
+                    found[text] = self._bytes(home[4] + start, size, f"symbol {text}")
+        return found
+
+    def _content(self, index, what):
+        if index >= len(self._sections):
+            raise self._error(f"{what} is in section {index} of {len(self._sections)}")
+        header = self._sections[index]
+        return b"" if header[1] == _NOBITS else self._bytes(header[4], header[5], what)
+
+    def _bytes(self, offset, size, what):
+        if offset + size > len(self._data):
+            raise self._error(f"{what} reaches past the end of the file: it is damaged")
+        return self._data[offset : offset + size]
+
+    @staticmethod
+    def _text(names, offset):
+        end = names.find(b"\0", offset)
+        return names[offset : end if end >= 0 else len(names)].decode("utf-8", "replace")
+
+    def _error(self, why):
+        return ManifestError(f"{self._path}: {why}")

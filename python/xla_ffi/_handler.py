@@ -1,0 +1,217 @@
+"""One handler of a library as a Python function."""
+
+import numpy as np
+
+from . import _attributes, _dtypes, _jax, _revisions
+from ._contract import Contract
+from ._errors import ManifestError, UnsupportedRuntimeError
+
+
+class Handler:
+    """Calls a handler: operands by position, attributes by keyword.
+
+    Further keywords: ``result_shape_dtypes`` (one type with ``shape`` and ``dtype``, or a sequence of
+    them) where the result shapes do not follow from the contract; ``vmap_method``,
+    ``input_output_aliases``, ``has_side_effect`` as in ``jax.ffi.ffi_call``; ``attrs``, a dict for
+    attributes whose names are taken by these keywords.
+    """
+
+    def __init__(self, spec, target, path, refusal):
+        self.spec = spec
+        #: The name under which the handler is registered.
+        self.target = target
+        self._path = path
+        self._refusal = refusal
+        self.__name__ = spec.name
+        self.__qualname__ = f"{spec.library}.{spec.name}"
+        self.__doc__ = describe(spec)
+        try:
+            self._contract = Contract(spec.shape) if spec.shape else None
+        except ValueError as error:
+            raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
+
+    def __repr__(self):
+        return f"<handler {self.__qualname__} of {self._path}>"
+
+    def __call__(
+        self,
+        *args,
+        result_shape_dtypes=None,
+        vmap_method="default",
+        input_output_aliases=None,
+        has_side_effect=False,
+        attrs=None,
+        **more_attrs,
+    ):
+        if self._refusal:
+            raise UnsupportedRuntimeError(self._refusal)
+        both = sorted(set(attrs or {}) & set(more_attrs))
+        if both:
+            raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")
+        cast = _attributes.cast_all(self.spec, {**(attrs or {}), **more_attrs})
+        args, bound = self._operands(args)
+        results, single = self._results(args, bound, result_shape_dtypes)
+        aliases = dict(input_output_aliases or {})
+        aliases.update(self._declared_aliases(bound))
+        if vmap_method == "default":
+            vmap_method = "broadcast_all" if self._contract and self._contract.batchable else "sequential"
+        out = _jax.call(
+            self.target,
+            results,
+            args,
+            cast,
+            vmap_method=vmap_method,
+            has_side_effect=has_side_effect,
+            aliases=aliases,
+        )
+        if not out:
+            return None
+        return out[0] if single else tuple(out)
+
+    def _operands(self, args):
+        """The operands as arrays, and ``[(declared operand, index of ours)]``."""
+        declared = self.spec.args
+        required = sum(not (arg.optional or arg.variadic) for arg in declared)
+        most = None if any(arg.variadic for arg in declared) else len(declared)
+        if len(args) < required or (most is not None and len(args) > most):
+            names = ", ".join(_operand_text(arg) for arg in declared)
+            wants = str(required) if most == required else f"{required} to {most}" if most else f"at least {required}"
+            raise TypeError(f"{self.__qualname__}({names}) takes {wants} operands, got {len(args)}")
+        bound, values, problems = [], [], []
+        for index, value in enumerate(args):
+            arg = declared[min(index, len(declared) - 1)]
+            name = f"{arg.name}[{index - len(declared) + 1}]" if arg.variadic else arg.name
+            bound.append((arg, name))
+            try:
+                values.append(_operand(arg, name, value))
+            except TypeError as error:
+                problems.append(str(error))
+        if problems:
+            raise TypeError(f"{self.__qualname__}: " + "\n".join(problems))
+        return values, bound
+
+    def _results(self, args, bound, given):
+        rets = self.spec.rets
+        buffers = [ret for ret in rets if not ret.token]
+        variadic = any(ret.variadic or ret.optional for ret in rets)
+        if given is not None:
+            single = not isinstance(given, (list, tuple))
+            types = [given] if single else list(given)
+            if not variadic and len(types) != len(rets):
+                raise TypeError(f"{self.__qualname__} has {len(rets)} results, result_shape_dtypes has {len(types)}")
+            return types, single
+        if variadic:
+            self._undecided("it has a variable number of results")
+        shapes = self._shapes(args, bound, len(buffers))
+        types = []
+        for ret in rets:
+            if ret.token:
+                types.append(_jax.abstract_token())
+                continue
+            source = next((i for i, (arg, _) in enumerate(bound) if ret.inout and arg.name == ret.name), None)
+            shape = next(shapes)
+            if shape is None and source is not None:
+                shape = args[source].shape
+            if shape is None and ret.rank == 0:
+                shape = ()
+            if shape is None:
+                self._undecided(f"it declares no shape for {ret.name}")
+            types.append(_jax.result_type(shape, self._dtype(ret, source, args, bound), args))
+        return types, len(types) == 1
+
+    def _shapes(self, args, bound, count):
+        if self._contract is None:
+            return iter([None] * count)
+        buffers = [(name, arg.shape) for arg, (spec, name) in zip(args, bound) if not spec.token]
+        try:
+            shapes = self._contract.infer([name for name, _ in buffers], [shape for _, shape in buffers])
+        except ValueError as error:
+            raise TypeError(f"{self.__qualname__}: {error}") from error
+        if len(shapes) != count:
+            raise TypeError(f"{self.__qualname__}: its contract has {len(shapes)} results, its signature {count}")
+        return iter(shapes)
+
+    def _dtype(self, ret, source, args, bound):
+        if source is not None:
+            return args[source].dtype
+        if ret.dtypes is not None and len(ret.dtypes) == 1:
+            return _dtypes.to_numpy(ret.dtypes[0])
+        # A generic handler: the result is of the type that the arguments of the same set have.
+        for value, (arg, _name) in zip(args, bound):
+            if not arg.token and arg.dtypes == ret.dtypes:
+                return value.dtype
+        return self._undecided(f"{ret.name} may have several element types")
+
+    def _undecided(self, why):
+        raise TypeError(f"{self.__qualname__}: the result types cannot be inferred, since {why}: give result_shape_dtypes=")
+
+    def _declared_aliases(self, bound):
+        for out, ret in enumerate(self.spec.rets):
+            for index, (arg, _name) in enumerate(bound):
+                if ret.inout and arg.name == ret.name:
+                    yield index, out
+
+
+def refusal(spec):
+    """Why this jaxlib cannot take the handler, or None.
+
+    Up to version 0.1 of the ABI a lack shows when the missing part is used; later runtimes refuse at
+    registration, which jaxlib may swallow. So those are refused here, in words.
+    """
+    have = _jax.REVISION
+    if _revisions.version(spec.floor) <= max(1, _revisions.version(max(have, 0))):
+        return None
+    first = _revisions.first_jaxlib(spec.floor)
+    needs = f"jaxlib {first} or newer" if first else "a newer jaxlib than this xla_ffi knows"
+    return f"handler {spec.library}.{spec.name} needs {needs} (r{spec.floor}); this process has {_jax.JAXLIB} (r{have})"
+
+
+def _operand(arg, name, value):
+    if arg.token:
+        if not _jax.is_token(value):
+            raise TypeError(f"{name} is to be a token, got {type(value).__name__}")
+        return value
+    if _jax.is_token(value):
+        raise TypeError(f"{name} is to be an array, got a token")
+    import jax.numpy as jnp
+
+    if not hasattr(value, "dtype"):
+        # A Python number or list has no type of its own: it takes the only one that is accepted.
+        only = arg.dtypes[0] if arg.dtypes is not None and len(arg.dtypes) == 1 else None
+        value = jnp.asarray(value, dtype=None if only is None else _dtypes.to_numpy(only))
+    elif isinstance(value, (np.ndarray, np.generic)):
+        value = jnp.asarray(value)
+    have = _dtypes.of(value.dtype)
+    if arg.dtypes is not None and have not in arg.dtypes:
+        raise TypeError(
+            f"{name} is to be {' or '.join(arg.dtypes)}, got {have} of shape {list(value.shape)}: "
+            f"convert it with {name}.astype({_dtypes.NAMES[arg.dtypes[0]]!r})"
+        )
+    if arg.rank is not None and value.ndim != arg.rank:
+        raise TypeError(f"{name} is to have {arg.rank} dimensions, got shape {list(value.shape)}")
+    return value
+
+
+def _operand_text(operand):
+    kinds = "token" if operand.token else "|".join(operand.dtypes) if operand.dtypes else "any"
+    rank = "" if operand.rank is None else f" rank {operand.rank}"
+    mark = "*" if operand.variadic else ""
+    return f"{mark}{operand.name}: {kinds}{rank}" + (" or none" if operand.optional else "")
+
+
+def describe(spec):
+    """The text that ``help`` shows."""
+    attrs = []
+    for attr in spec.attrs:
+        name = f"{attr.inside}.{attr.name}" if attr.inside else attr.name
+        default = f" = {attr.default!r}" if attr.default is not None else " or none" if attr.optional else ""
+        attrs.append(f"{name}: {attr.type}{default}")
+    signature = ", ".join(_operand_text(arg) for arg in spec.args)
+    if attrs:
+        signature += (", " if signature else "") + "*, " + ", ".join(attrs)
+    results = ", ".join(_operand_text(ret) for ret in spec.rets) or "nothing"
+    lines = [f"{spec.name}({signature}) -> {results}"]
+    if spec.shape:
+        lines.append(f"shapes: {spec.shape}")
+    lines.append(f"platforms: {', '.join(spec.platforms)}; needs r{spec.floor}")
+    return "\n".join(lines)

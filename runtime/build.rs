@@ -1,0 +1,25 @@
+//! Builds the one C++ file, which contains exceptions that leave a handler. Without a C++ compiler
+//! the crate works all the same: such calls are isolated in a child process then.
+
+fn main() {
+    println!("cargo::rerun-if-changed=src/guard.cc");
+    println!("cargo::rerun-if-env-changed=XLA_FFI_NO_CXX");
+    println!("cargo::rustc-check-cfg=cfg(xla_ffi_cxx)");
+    if std::env::var_os("XLA_FFI_NO_CXX").is_some_and(|value| !value.is_empty()) {
+        return;
+    }
+    let built = cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .flag_if_supported("-fexceptions")
+        .file("src/guard.cc")
+        .warnings(true)
+        .try_compile("xla_ffi_runtime_guard");
+    match built {
+        Ok(()) => println!("cargo::rustc-cfg=xla_ffi_cxx"),
+        Err(error) => println!(
+            "cargo::warning=no C++ compiler ({error}): calls are isolated in a child process \
+             instead of containing C++ exceptions; install g++ or clang++ to change that"
+        ),
+    }
+}

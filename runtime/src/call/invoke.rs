@@ -1,0 +1,148 @@
+//! One invocation of one stage, and what may come of it.
+
+use super::context::{Context, Parts};
+use super::encoded::Encoded;
+use super::frame::{CallFrame, RawFrame};
+use crate::handler::Executable;
+use crate::host::futures::{self, Completion};
+use crate::host::{Entered, errors};
+use crate::runtime::Shared;
+use crate::{Error, Finding, Hazard, Result, Stage, guard};
+use std::sync::Arc;
+use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Handler};
+
+/// Calls a handler and says what it left: nothing, an error, or an open future.
+#[inline]
+pub(crate) fn invoke(
+    shared: &Shared,
+    context: &Context,
+    handler: XLA_FFI_Handler,
+    stage: Stage,
+    frame: &mut RawFrame,
+) -> Result<Option<Arc<Completion>>> {
+    let revision = shared.revision;
+    frame.reset(revision);
+    context.begin(stage);
+    let entered = Entered::new(shared, Some(context));
+    // SAFETY: the frame is laid out for the revision and lives for the call; whoever loaded the
+    // handler vouches for it.
+    let outcome = unsafe { guard::call_handler(handler, frame.as_mut_ptr()) };
+    drop(entered);
+    context.end();
+    match outcome {
+        Ok(error)
+            if error.is_null()
+                && frame.future(revision).is_null()
+                && frame.is_whole(revision)
+                && context.is_clean() =>
+        {
+            Ok(None)
+        }
+        outcome => judge(shared, context, frame, outcome),
+    }
+}
+
+/// The long way: something came back, or something was found.
+#[cold]
+fn judge(
+    shared: &Shared,
+    context: &Context,
+    frame: &mut RawFrame,
+    outcome: std::result::Result<*mut XLA_FFI_Error, guard::Unwound>,
+) -> Result<Option<Arc<Completion>>> {
+    let revision = shared.revision;
+    let future: *mut XLA_FFI_Future = frame.future(revision);
+    let whole = frame.is_whole(revision);
+    frame.mend();
+    let mut findings = context.findings();
+    context.sweep(future as usize);
+    if !whole {
+        findings.push(Finding::new(
+            Hazard::FrameOverrun,
+            format!(
+                "bytes behind the call frame were written: on {revision} it ends after {} bytes",
+                if revision.minor_version() <= 1 && revision < xla_ffi_sys::Revision::R2 {
+                    168
+                } else {
+                    176
+                }
+            ),
+        ));
+    }
+    let error = match outcome {
+        Err(unwound) => Some(Error::hazard(
+            Hazard::Unwound,
+            format!("{unwound} left the handler"),
+        )),
+        Ok(error) if error.is_null() => None,
+        Ok(error) => Some(translate(shared, errors::take(error).handlers())),
+    };
+    if error.is_some() && !future.is_null() {
+        findings.push(Finding::new(
+            Hazard::ErrorAndFuture,
+            "both an error and a future were returned; a call leaves one of them",
+        ));
+        futures::forget(future as usize);
+    }
+    if let Some(error) = error {
+        return Err(error.with_findings(findings));
+    }
+    let completion = if future.is_null() {
+        None
+    } else {
+        match futures::find(future) {
+            Ok(completion) => Some(completion),
+            Err(error) => return Err(error.with_findings(findings)),
+        }
+    };
+    match findings.first() {
+        None => Ok(completion),
+        Some(first) => {
+            let message = first.to_string();
+            Err(Error::new(crate::Code::Internal, message).with_findings(findings))
+        }
+    }
+}
+
+/// r0 and r1 report every handler's error as INTERNAL.
+pub(crate) fn translate(shared: &Shared, error: Error) -> Error {
+    if shared.revision < xla_ffi_sys::Revision::R2 {
+        error.as_internal()
+    } else {
+        error
+    }
+}
+
+/// Runs the instantiate stage: all attributes, no operands.
+pub(crate) fn instantiate(executable: &Executable) -> Result<()> {
+    let shared = &executable.handler.shared;
+    let handler = executable.function(Stage::Instantiate)?;
+    let attributes: Arc<Encoded> = executable.attributes.clone();
+    let mut frame = CallFrame::with_encoded(shared.revision, &[], &[], attributes)?;
+    let parts = Parts {
+        thread_pool: false,
+        ..Parts::new(shared)
+    };
+    let context = Context::new(shared.clone(), parts, executable.state.clone());
+    let mut raw = frame.raw(shared.api(), context.raw(), Stage::Instantiate);
+    let completion = invoke(shared, &context, handler, Stage::Instantiate, &mut raw)
+        .map_err(|error| stage_error(error, executable, Stage::Instantiate))?;
+    if completion.is_some() {
+        return Err(Error::invalid(format!(
+            "handler '{}' answered the instantiate stage with a future; only execute may",
+            executable.handler.name()
+        )));
+    }
+    Ok(())
+}
+
+/// An error with the handler and the stage before its text; a handler's own text is left as it is.
+pub(crate) fn stage_error(error: Error, executable: &Executable, stage: Stage) -> Error {
+    if error.is_from_handler() {
+        return error;
+    }
+    error.within(format_args!(
+        "handler '{}' ({stage})",
+        executable.handler.name()
+    ))
+}

@@ -1,0 +1,258 @@
+//! Calls: operands in, stages run, results out.
+
+pub(crate) mod context;
+pub(crate) mod encoded;
+pub(crate) mod frame;
+mod invoke;
+mod prepared;
+pub(crate) mod state;
+
+pub(crate) use context::Parts;
+pub(crate) use invoke::instantiate;
+pub use prepared::PreparedCall;
+
+use crate::device::{DeviceAllocator, Stream};
+use crate::handler::Executable;
+use crate::runtime::Shared;
+use crate::user_data::UserData;
+use crate::{Attributes, Error, Result, Shape, Stage, Tensor};
+use encoded::Encoded;
+use std::sync::Arc;
+use std::time::Duration;
+use xla_ffi_sys::{Revision, XLA_FFI_Extension};
+
+impl Parts {
+    /// What a call on a CPU has: run id 0, device 0, a thread pool.
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            run_id: 0,
+            device_ordinal: 0,
+            thread_pool: true,
+            stream: None,
+            allocator: None,
+            user_data: Arc::default(),
+            extensions: Default::default(),
+            custom_options: Encoded::new(&Attributes::new(), shared.revision),
+        }
+    }
+}
+
+/// One result of a call that is being put together.
+pub(crate) enum Ret {
+    /// Memory of its own.
+    New(Shape),
+    /// The memory of an argument.
+    Alias(usize),
+}
+
+/// A call that is being put together.
+pub struct Call {
+    pub(crate) executable: Executable,
+    pub(crate) parts: Parts,
+    pub(crate) args: Vec<Tensor>,
+    pub(crate) rets: Vec<Ret>,
+    pub(crate) stages: Stages,
+    pub(crate) limit: Option<Duration>,
+}
+
+/// Which stages a call runs besides execute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stages {
+    /// Prepare and initialize where the handler has them, as GPU hosts do.
+    #[default]
+    All,
+    /// Neither, as XLA does on CPU so far.
+    Cpu,
+}
+
+/// What a call left.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The results, in order.
+    pub rets: Vec<Tensor>,
+}
+
+impl Call {
+    pub(crate) fn new(executable: Executable, parts: Parts) -> Self {
+        let limit = Some(Duration::from_secs(60));
+        Self {
+            executable,
+            parts,
+            args: vec![],
+            rets: vec![],
+            stages: Stages::default(),
+            limit,
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, tensor: Tensor) -> Self {
+        self.args.push(tensor);
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(mut self, tensors: impl IntoIterator<Item = Tensor>) -> Self {
+        self.args.extend(tensors);
+        self
+    }
+
+    /// Adds a result, which begins as zeros.
+    #[must_use]
+    pub fn ret(mut self, shape: Shape) -> Self {
+        self.rets.push(Ret::New(shape));
+        self
+    }
+
+    /// Adds a result in the memory of argument `index`, as `input_output_aliases` does.
+    #[must_use]
+    pub fn ret_alias(mut self, index: usize) -> Self {
+        self.rets.push(Ret::Alias(index));
+        self
+    }
+
+    /// Sets the number of the execution; 0 unless set.
+    #[must_use]
+    pub fn run_id(mut self, run_id: i64) -> Self {
+        self.parts.run_id = run_id;
+        self
+    }
+
+    /// Sets the device's global number; 0 unless set.
+    #[must_use]
+    pub fn device_ordinal(mut self, ordinal: i32) -> Self {
+        self.parts.device_ordinal = ordinal;
+        self
+    }
+
+    /// Takes the thread pool away, as on a device that is no CPU.
+    #[must_use]
+    pub fn without_thread_pool(mut self) -> Self {
+        self.parts.thread_pool = false;
+        self
+    }
+
+    /// Sets the platform's stream; there is none unless set.
+    #[must_use]
+    pub fn stream(mut self, stream: Stream) -> Self {
+        self.parts.stream = Some(stream);
+        self
+    }
+
+    /// Sets where scratch memory comes from; there is none unless set.
+    #[must_use]
+    pub fn allocator(mut self, allocator: Arc<dyn DeviceAllocator>) -> Self {
+        self.parts.allocator = Some(allocator);
+        self
+    }
+
+    /// Sets the user data.
+    #[must_use]
+    pub fn user_data(mut self, user_data: Arc<UserData>) -> Self {
+        self.parts.user_data = user_data;
+        self
+    }
+
+    /// Sets the custom options of this execution; handlers see them from r10.
+    #[must_use]
+    pub fn custom_options(mut self, options: &Attributes) -> Self {
+        self.parts.custom_options = Encoded::new(options, self.executable.handler.shared.revision);
+        self
+    }
+
+    /// Adds an extension of the context; handlers find it from r9.
+    ///
+    /// # Safety
+    /// The extension stays as it is for as long as the call exists.
+    #[must_use]
+    pub unsafe fn extension(mut self, extension: *const XLA_FFI_Extension) -> Self {
+        self.parts.extensions.push(extension);
+        self
+    }
+
+    /// Sets which stages run.
+    #[must_use]
+    pub fn stages(mut self, stages: Stages) -> Self {
+        self.stages = stages;
+        self
+    }
+
+    /// Sets how long to wait for an asynchronous handler: 60 s unless set, `None` for ever.
+    #[must_use]
+    pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Lays the call out and runs the stages before execute; what comes back can be run many times.
+    ///
+    /// # Errors
+    /// Element types that the revision lacks, memory that cannot be had, and what the stages answer.
+    pub fn prepare(self) -> Result<PreparedCall> {
+        PreparedCall::new(self)
+    }
+
+    /// Runs the call and waits until it is complete.
+    ///
+    /// # Errors
+    /// What the handler answers, what the host refuses, hazards, and a future that is not completed
+    /// in time; its operands are then kept for ever, because the handler may still write them.
+    pub fn run(self) -> Result<Outcome> {
+        let mut call = self.prepare()?;
+        call.invoke()?;
+        Ok(Outcome {
+            rets: call.into_rets()?,
+        })
+    }
+
+    pub(crate) fn wants(&self, stage: Stage) -> bool {
+        self.stages == Stages::All
+            && self.executable.handler.shared.revision != Revision::R0
+            && self.executable.handler.bundle.get(stage).is_some()
+    }
+
+    /// The operands' memory: arguments and results, aliases resolved.
+    pub(crate) fn operands(
+        args: Vec<Tensor>,
+        rets: Vec<Ret>,
+    ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+        let mut args = args;
+        let mut aliased = vec![false; args.len()];
+        let mut results = Vec::with_capacity(rets.len());
+        for (number, ret) in rets.into_iter().enumerate() {
+            results.push(match ret {
+                Ret::New(shape) => Tensor::zeros(shape)?,
+                Ret::Alias(index) => {
+                    let count = args.len();
+                    let missing = || {
+                        Error::invalid(format!(
+                            "result {number} is to alias argument {index}, there are {count}"
+                        ))
+                    };
+                    let taken = aliased.get_mut(index).ok_or_else(missing)?;
+                    if std::mem::replace(taken, true) {
+                        return Err(Error::invalid(format!(
+                            "two results alias argument {index}"
+                        )));
+                    }
+                    // What the caller still holds must not change under its hands.
+                    let own = args[index].clone();
+                    args[index] = Tensor::from_bytes(own.shape().clone(), own.bytes())?;
+                    args[index].clone()
+                }
+            });
+        }
+        Ok((args, results))
+    }
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call")
+            .field("handler", &self.executable.handler)
+            .field("args", &self.args)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,241 @@
+//! A call that is laid out and ready: it costs little more than calling the handler directly.
+
+use super::Call;
+use super::context::Context;
+use super::frame::{CallFrame, RawFrame};
+use super::invoke::{invoke, stage_error, translate};
+use crate::handler::Executable;
+use crate::host::futures::Completion;
+use crate::{Code, Error, Result, Stage, Tensor};
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::time::Duration;
+use xla_ffi_sys::XLA_FFI_Handler;
+
+/// What a running handler may touch. While a future is open it is neither read nor freed.
+struct Body {
+    // Declared in the order in which they have to go: the context before the executable, whose
+    // library destroys its state.
+    context: Box<Context>,
+    raw: RawFrame,
+    _frame: CallFrame,
+    args: Vec<Tensor>,
+    rets: Vec<Tensor>,
+    executable: Executable,
+}
+
+/// A call with its operands in place.
+pub struct PreparedCall {
+    handler: XLA_FFI_Handler,
+    limit: Option<Duration>,
+    open: Option<Arc<Completion>>,
+    body: ManuallyDrop<Body>,
+}
+
+impl PreparedCall {
+    pub(crate) fn new(call: Call) -> Result<Self> {
+        let handler = call.executable.function(Stage::Execute)?;
+        let stages: Vec<_> = [Stage::Prepare, Stage::Initialize]
+            .into_iter()
+            .filter(|s| call.wants(*s))
+            .collect();
+        let executable = call.executable;
+        let shared = executable.handler.shared.clone();
+        let (args, rets) = Call::operands(call.args, call.rets)?;
+        let operands = |tensors: &[Tensor]| -> Vec<_> {
+            tensors
+                .iter()
+                .map(|tensor| (tensor.shape().clone(), tensor.data()))
+                .collect()
+        };
+        let mut frame = CallFrame::with_encoded(
+            shared.revision,
+            &operands(&args),
+            &operands(&rets),
+            executable.attributes.clone(),
+        )?;
+        let context = Context::new(shared.clone(), call.parts, executable.state.clone());
+        let context = Box::new(context);
+        for stage in stages {
+            let handler = executable.function(stage)?;
+            let mut raw = frame.raw(shared.api(), context.raw(), stage);
+            let completion = invoke(&shared, &context, handler, stage, &mut raw)
+                .map_err(|error| stage_error(error, &executable, stage))?;
+            if completion.is_some() {
+                return Err(Error::invalid(format!(
+                    "handler '{}' answered the {stage} stage with a future; only execute may",
+                    executable.handler.name()
+                )));
+            }
+        }
+        let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
+        let body = Body {
+            context,
+            raw,
+            _frame: frame,
+            args,
+            rets,
+            executable,
+        };
+        Ok(Self {
+            handler,
+            limit: call.limit,
+            open: None,
+            body: ManuallyDrop::new(body),
+        })
+    }
+
+    /// Starts an execution; `true` when it is complete already.
+    ///
+    /// # Errors
+    /// What the handler answers, hazards, and `FAILED_PRECONDITION` while the last one is open.
+    #[inline]
+    pub fn start(&mut self) -> Result<bool> {
+        if self.open.is_some() {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "the last execution of this call is not complete",
+            ));
+        }
+        let body = &mut *self.body;
+        let shared = &body.executable.handler.shared;
+        match invoke(
+            shared,
+            &body.context,
+            self.handler,
+            Stage::Execute,
+            &mut body.raw,
+        ) {
+            Ok(None) => Ok(true),
+            Ok(Some(completion)) => {
+                let done = completion.is_done();
+                self.open = Some(completion);
+                Ok(done)
+            }
+            Err(error) => Err(stage_error(error, &self.body.executable, Stage::Execute)),
+        }
+    }
+
+    /// Waits until the execution that was started is complete.
+    ///
+    /// # Errors
+    /// What the handler answers, and `DEADLINE_EXCEEDED` when time is up: the execution stays open
+    /// then and may be waited for again.
+    pub fn wait(&mut self) -> Result<()> {
+        let Some(completion) = &self.open else {
+            return Ok(());
+        };
+        let Some(outcome) = completion.wait(self.limit) else {
+            return Err(Error::new(
+                Code::DeadlineExceeded,
+                format!(
+                    "handler '{}' has not completed its future after {:?}; its operands are kept",
+                    self.body.executable.handler.name(),
+                    self.limit.unwrap_or_default()
+                ),
+            ));
+        };
+        self.open = None;
+        // The number dies with the wait: a second completion is told from then on.
+        crate::host::futures::forget(self.body.raw.future(self.revision()) as usize);
+        let mut findings = self.body.context.findings();
+        match outcome {
+            Err(error) => {
+                let error = translate(&self.body.executable.handler.shared, error.handlers());
+                Err(error.with_findings(findings))
+            }
+            Ok(()) if findings.is_empty() => Ok(()),
+            Ok(()) => {
+                let message = findings[0].to_string();
+                Err(Error::new(Code::Internal, message)
+                    .with_findings(std::mem::take(&mut findings)))
+            }
+        }
+    }
+
+    fn revision(&self) -> xla_ffi_sys::Revision {
+        self.body.executable.handler.shared.revision
+    }
+
+    /// Runs the execute stage and waits until it is complete.
+    ///
+    /// # Errors
+    /// As [`PreparedCall::start`] and [`PreparedCall::wait`].
+    #[inline]
+    pub fn invoke(&mut self) -> Result<()> {
+        self.start()?;
+        if self.open.is_some() {
+            return self.wait();
+        }
+        Ok(())
+    }
+
+    fn check_closed(&self) -> Result<()> {
+        if self.open.is_some() {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "an execution is open: the handler may still write the results",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The results as they are after an execution.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open; a hazard when bytes behind an operand were
+    /// written.
+    pub fn into_rets(mut self) -> Result<Vec<Tensor>> {
+        self.check_closed()?;
+        let body = &mut *self.body;
+        for (what, tensors) in [("argument", &body.args), ("result", &body.rets)] {
+            for (index, tensor) in tensors.iter().enumerate() {
+                if let Some(finding) = tensor.check_guard(&format!("{what} {index}")) {
+                    return Err(Error::hazard(finding.hazard, finding.message));
+                }
+            }
+        }
+        body.args.clear();
+        Ok(std::mem::take(&mut body.rets))
+    }
+
+    /// The bytes of a result after an execution.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, `OUT_OF_RANGE` for a result that there is
+    /// not.
+    pub fn ret_bytes(&self, index: usize) -> Result<&[u8]> {
+        self.check_closed()?;
+        self.body.rets.get(index).map(Tensor::bytes).ok_or_else(|| {
+            let count = self.body.rets.len();
+            Error::new(
+                Code::OutOfRange,
+                format!("result {index} is asked for, there are {count}"),
+            )
+        })
+    }
+}
+
+impl Drop for PreparedCall {
+    fn drop(&mut self) {
+        // A handler that has not completed its future may still write its operands: they are kept
+        // for ever rather than freed under it.
+        let open = self
+            .open
+            .as_ref()
+            .is_some_and(|completion| !completion.is_done());
+        if !open {
+            // SAFETY: dropped once, here, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.body) };
+        }
+    }
+}
+
+impl std::fmt::Debug for PreparedCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PreparedCall")
+            .field("handler", &self.body.executable.handler)
+            .field("open", &self.open.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,85 @@
+//! State that a library left with the host, and who destroys it.
+
+use crate::{Code, Error, Result, guard};
+use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+
+/// One object of a user type.
+pub(crate) struct StateObject {
+    type_id: i64,
+    object: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+// SAFETY: the contract of `State_Set`: any thread may use and destroy the object.
+unsafe impl Send for StateObject {}
+// SAFETY: the object itself is only reached by handlers, whose contract this is.
+unsafe impl Sync for StateObject {}
+
+impl StateObject {
+    pub(crate) fn new(
+        type_id: i64,
+        object: *mut c_void,
+        deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+    ) -> Self {
+        Self {
+            type_id,
+            object,
+            deleter,
+        }
+    }
+
+    pub(crate) fn object(&self) -> *mut c_void {
+        self.object
+    }
+}
+
+impl Drop for StateObject {
+    fn drop(&mut self) {
+        let Some(deleter) = self.deleter else { return };
+        // SAFETY: the library gave object and deleter together, and this happens once.
+        if let Err(unwound) = unsafe { guard::call_void(deleter, self.object) } {
+            // A drop has nobody to answer to; the text still has to be seen.
+            eprintln!(
+                "xla-ffi: {unwound} left the deleter of type id {}",
+                self.type_id
+            );
+        }
+    }
+}
+
+/// Where the state of one stage lies.
+#[derive(Default)]
+pub(crate) struct StateSlot(Mutex<Option<StateObject>>);
+
+impl StateSlot {
+    /// Takes an object in; there can be one.
+    pub(crate) fn set(&self, object: StateObject) -> Result<()> {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_some() {
+            // The caller keeps what was refused.
+            std::mem::forget(object);
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "the state is set already",
+            ));
+        }
+        *slot = Some(object);
+        Ok(())
+    }
+
+    /// The object, which has to be of this type.
+    pub(crate) fn get(&self, type_id: i64) -> Result<*mut c_void> {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let object = slot
+            .as_ref()
+            .ok_or_else(|| Error::new(Code::NotFound, "no state has been set"))?;
+        if object.type_id != type_id {
+            return Err(Error::invalid(format!(
+                "the state is of type id {}, type id {type_id} is asked for",
+                object.type_id
+            )));
+        }
+        Ok(object.object())
+    }
+}

@@ -1,0 +1,45 @@
+//! Looks at memory that may not be there.
+
+/// Copies `N` bytes from `address`, or tells that they cannot be read. The kernel does the reading:
+/// a wild address is an error code, not a fault.
+pub(crate) fn read<const N: usize>(address: usize) -> Option<[u8; N]> {
+    let mut pipe = [0; 2];
+    // SAFETY: the array has room for two descriptors.
+    if unsafe { libc::pipe(pipe.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: the kernel checks the address; N is far below a pipe's capacity.
+    let written = unsafe { libc::write(pipe[1], address as *const libc::c_void, N) };
+    let mut bytes = [0; N];
+    let whole = written == N as isize && {
+        // SAFETY: `bytes` has room for N bytes.
+        let read = unsafe { libc::read(pipe[0], bytes.as_mut_ptr().cast(), N) };
+        read == N as isize
+    };
+    for end in pipe {
+        // SAFETY: both ends were opened above.
+        unsafe { libc::close(end) };
+    }
+    whole.then_some(bytes)
+}
+
+/// Whether `address` lies in a loaded executable or library.
+pub(crate) fn is_code(address: usize) -> bool {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: dladdr only compares the address.
+    unsafe { libc::dladdr(address as *const libc::c_void, info.as_mut_ptr()) != 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_is_there_and_nothing_else() {
+        let value = 0x0102_0304_u32.to_ne_bytes();
+        assert_eq!(read::<4>(value.as_ptr() as usize), Some(value));
+        assert_eq!(read::<4>(16), None);
+        assert!(is_code(read::<4> as *const () as usize));
+        assert!(!is_code(16));
+    }
+}

@@ -1,0 +1,54 @@
+// Contains C++ exceptions, which Rust can neither catch nor let pass. What is no C++ exception (a
+// Rust panic, a cancelled thread) goes on to the caller.
+
+#include <cxxabi.h>
+
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <typeinfo>
+
+namespace {
+
+void Copy(const char* from, char* text, std::size_t room) {
+  std::strncpy(text, from, room - 1);
+  text[room - 1] = '\0';
+}
+
+template <typename Call>
+int Contain(Call call, char* text, std::size_t room) {
+  try {
+    call();
+    return 0;
+  } catch (abi::__forced_unwind&) {
+    throw;
+  } catch (const std::exception& exception) {
+    Copy(exception.what(), text, room);
+    return 1;
+  } catch (const std::string& message) {
+    Copy(message.c_str(), text, room);
+    return 1;
+  } catch (const char* message) {
+    Copy(message != nullptr ? message : "(null)", text, room);
+    return 1;
+  } catch (...) {
+    const std::type_info* type = abi::__cxa_current_exception_type();
+    if (type == nullptr) throw;
+    std::string name = std::string("of type ") + type->name();
+    Copy(name.c_str(), text, room);
+    return 1;
+  }
+}
+
+}  // namespace
+
+extern "C" int xla_ffi_runtime_guarded_call(void* (*function)(void*), void* argument,
+                                            void** result, char* text, std::size_t room) {
+  return Contain([&] { *result = function(argument); }, text, room);
+}
+
+extern "C" int xla_ffi_runtime_guarded_task(void (*function)(void*), void* argument, char* text,
+                                            std::size_t room) {
+  return Contain([&] { function(argument); }, text, room);
+}

@@ -1,0 +1,193 @@
+//! Futures: how an asynchronous handler tells that it is done. A future is a number, like an error:
+//! completing one twice, or one that is gone, is told instead of corrupting memory.
+
+use super::errors::{self, Handles};
+use super::{answer, check, current_context};
+use crate::{Code, Error, Hazard, Result};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use xla_ffi_sys::{
+    XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
+    XLA_FFI_Future_SetError_Args,
+};
+
+const BASE: usize = 0xF47_u64.wrapping_shl(52) as usize;
+
+/// What both sides of a future share.
+#[derive(Default)]
+pub(crate) struct Completion {
+    done: Mutex<Option<std::result::Result<(), Error>>>,
+    woken: Condvar,
+}
+
+impl Completion {
+    fn complete(&self, outcome: std::result::Result<(), Error>) -> Result<()> {
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        if done.is_some() {
+            return Err(Error::hazard(
+                Hazard::FutureMisuse,
+                "the future was completed before",
+            ));
+        }
+        *done = Some(outcome);
+        self.woken.notify_all();
+        Ok(())
+    }
+
+    /// Whether the future is complete.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
+    }
+
+    /// Waits until the future is complete or time is up; `None` then.
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<std::result::Result<(), Error>> {
+        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            // The marker that stays behind keeps a second completion from being accepted.
+            if let Some(outcome) = done.as_mut() {
+                return Some(std::mem::replace(outcome, Ok(())));
+            }
+            done = match end {
+                None => self
+                    .woken
+                    .wait(done)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(end) => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return None;
+                    }
+                    self.woken
+                        .wait_timeout(done, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+    }
+}
+
+static FUTURES: Handles<Arc<Completion>> = Handles::new(BASE);
+
+/// Holds the table of futures still, across a fork for instance.
+pub(crate) fn hold() -> impl Drop {
+    FUTURES.lock()
+}
+
+/// How many futures live in this process.
+pub(crate) fn living() -> usize {
+    FUTURES.lock().len()
+}
+
+/// The host's side of the future that a handler returned.
+pub(crate) fn find(future: *mut XLA_FFI_Future) -> Result<Arc<Completion>> {
+    FUTURES
+        .lock()
+        .get(&(future as usize))
+        .cloned()
+        .ok_or_else(|| unknown(future))
+}
+
+/// Forgets a future that nobody waits for any more.
+pub(crate) fn forget(handle: usize) {
+    FUTURES.remove(handle);
+}
+
+fn unknown(future: *mut XLA_FFI_Future) -> Error {
+    let what = if FUTURES.was_ours(future as usize) {
+        "is gone"
+    } else {
+        "this host did not make"
+    };
+    Error::hazard(
+        Hazard::FutureMisuse,
+        format!("a future was named that {what} ({future:p})"),
+    )
+}
+
+/// `Future_Create`.
+pub(super) unsafe extern "C" fn future_create<const R: u8>(
+    args: *mut XLA_FFI_Future_Create_Args,
+) -> *mut XLA_FFI_Error {
+    answer("Future_Create", || {
+        // SAFETY: handlers pass their args struct.
+        unsafe { check(args) }?;
+        let handle = FUTURES.insert(Arc::default());
+        if let Some(context) = current_context() {
+            context.made_future(handle);
+        }
+        // SAFETY: every handler gives storage for the field, whatever the size says.
+        unsafe { (*args).future = handle as *mut XLA_FFI_Future };
+        Ok(())
+    })
+}
+
+/// `Future_SetAvailable`.
+pub(super) unsafe extern "C" fn future_set_available<const R: u8>(
+    args: *mut XLA_FFI_Future_SetAvailable_Args,
+) -> *mut XLA_FFI_Error {
+    answer("Future_SetAvailable", || {
+        // SAFETY: handlers pass their args struct.
+        unsafe { check(args) }?;
+        // SAFETY: `check` proved that the struct is there.
+        let args = unsafe { args.read() };
+        find(args.future)?.complete(Ok(()))
+    })
+}
+
+/// `Future_SetError`: the error is neither null nor OK.
+pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
+    args: *mut XLA_FFI_Future_SetError_Args,
+) -> *mut XLA_FFI_Error {
+    answer("Future_SetError", || {
+        // SAFETY: handlers pass their args struct.
+        unsafe { check(args) }?;
+        // SAFETY: `check` proved that the struct is there.
+        let args = unsafe { args.read() };
+        if args.error.is_null() {
+            return Err(Error::new(
+                Code::InvalidArgument,
+                "the error is null: to complete without an error call Future_SetAvailable",
+            ));
+        }
+        let error = errors::take(args.error);
+        find(args.future)?.complete(Err(error))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completion_wakes_once() {
+        let completion = Arc::new(Completion::default());
+        assert!(completion.wait(Some(Duration::from_millis(5))).is_none());
+        let other = completion.clone();
+        let thread = std::thread::spawn(move || other.complete(Ok(())).is_ok());
+        assert!(completion.wait(None).is_some_and(|outcome| outcome.is_ok()));
+        assert!(thread.join().unwrap());
+        assert!(
+            completion
+                .complete(Ok(()))
+                .unwrap_err()
+                .has(Hazard::FutureMisuse)
+        );
+    }
+
+    #[test]
+    fn unknown_futures_are_told() {
+        let mut args = XLA_FFI_Future_SetAvailable_Args {
+            struct_size: 24,
+            extension_start: std::ptr::null_mut(),
+            future: 0x20 as *mut XLA_FFI_Future,
+        };
+        // SAFETY: args is whole.
+        let error = unsafe { future_set_available::<10>(&raw mut args) };
+        assert!(errors::take(error).has(Hazard::FutureMisuse));
+    }
+}

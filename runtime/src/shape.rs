@@ -1,0 +1,138 @@
+//! Shapes: an element type and dimensions, with sizes that cannot overflow.
+
+use crate::{DType, Error, Result};
+use std::fmt;
+
+/// Element type and dimensions of a dense row-major array.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    dtype: DType,
+    dims: Vec<i64>,
+    elements: usize,
+    bytes: usize,
+}
+
+impl Shape {
+    /// A shape.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a negative dimension, a token with dimensions, and a size that does
+    /// not fit into memory addresses.
+    pub fn new(dtype: DType, dims: impl Into<Vec<i64>>) -> Result<Self> {
+        let dims = dims.into();
+        if dtype == DType::Token && !dims.is_empty() {
+            return Err(Error::invalid("a token has no dimensions"));
+        }
+        let too_large = || {
+            Error::invalid(format!(
+                "{} is too large: its size overflows",
+                Text(dtype, &dims)
+            ))
+        };
+        let mut elements = 1_usize;
+        let mut has_zero = false;
+        for (axis, &dim) in dims.iter().enumerate() {
+            let dim = usize::try_from(dim).map_err(|_| {
+                Error::invalid(format!(
+                    "dimension {axis} is {dim}; dimensions are not negative"
+                ))
+            })?;
+            has_zero |= dim == 0;
+            // A zero elsewhere does not excuse an overflow: strides would overflow all the same.
+            elements = elements.checked_mul(dim.max(1)).ok_or_else(too_large)?;
+        }
+        if has_zero {
+            elements = 0;
+        }
+        let bytes = dtype.bytes_for(elements).ok_or_else(too_large)?;
+        if bytes > isize::MAX as usize - 4096 {
+            return Err(too_large());
+        }
+        Ok(Self {
+            dtype,
+            dims,
+            elements,
+            bytes,
+        })
+    }
+
+    /// The shape of a token.
+    #[must_use]
+    pub fn token() -> Self {
+        Self {
+            dtype: DType::Token,
+            dims: vec![],
+            elements: 1,
+            bytes: 0,
+        }
+    }
+
+    /// The element type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The dimensions.
+    #[must_use]
+    pub fn dims(&self) -> &[i64] {
+        &self.dims
+    }
+
+    /// How many elements there are.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+
+    /// How many bytes they take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+struct Text<'a>(DType, &'a [i64]);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name())?;
+        if self.0 == DType::Token {
+            return Ok(());
+        }
+        f.write_str("[")?;
+        for (index, dim) in self.1.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{dim}")?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Text(self.dtype, &self.dims).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_refusals() {
+        let shape = Shape::new(DType::F32, [2, 3]).unwrap();
+        assert_eq!((shape.elements(), shape.bytes()), (6, 24));
+        assert_eq!(shape.to_string(), "f32[2,3]");
+        assert_eq!(Shape::new(DType::F32, [0, 3]).unwrap().elements(), 0);
+        assert_eq!(Shape::new(DType::F32, []).unwrap().elements(), 1);
+        assert!(Shape::new(DType::F32, [-1]).is_err());
+        assert!(Shape::new(DType::F32, [i64::MAX, i64::MAX]).is_err());
+        assert!(Shape::new(DType::F32, [0, i64::MAX, i64::MAX]).is_err());
+        assert!(Shape::new(DType::F64, [i64::MAX]).is_err());
+        assert!(Shape::new(DType::U8, [i64::MAX]).is_err());
+        assert!(Shape::new(DType::Token, [1]).is_err());
+    }
+}

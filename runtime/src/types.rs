@@ -1,0 +1,125 @@
+//! User types of one runtime: names, numbers, deleters.
+
+use crate::{Code, Error, Result};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+
+/// How objects of a type are destroyed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TypeInfo {
+    /// Destroys one object; `None` for objects that somebody else owns.
+    pub deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+#[derive(Default)]
+struct Known {
+    by_name: BTreeMap<String, i64>,
+    by_id: BTreeMap<i64, TypeInfo>,
+}
+
+/// The type registry of one runtime.
+#[derive(Default)]
+pub(crate) struct Types {
+    known: Mutex<Known>,
+}
+
+impl Types {
+    /// Registers a type: `wanted` 0 asks for a number, another number is taken as it is.
+    pub(crate) fn register(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if wanted < 0 {
+            return Err(Error::invalid(format!(
+                "type '{name}' asks for the number {wanted}"
+            )));
+        }
+        if let Some(&id) = known.by_name.get(name) {
+            if id == wanted {
+                return Ok(id);
+            }
+            return Err(Error::new(
+                Code::AlreadyExists,
+                format!(
+                    "type '{name}' is registered with the number {id}: names are unique in a \
+                     process, begin them with the library's name"
+                ),
+            ));
+        }
+        if wanted != 0 && known.by_id.contains_key(&wanted) {
+            let taken = known.by_name.iter().find(|(_, id)| **id == wanted);
+            let taken = taken.map_or("another type", |(name, _)| name);
+            return Err(Error::new(
+                Code::AlreadyExists,
+                format!("type '{name}' asks for the number {wanted}, which '{taken}' has"),
+            ));
+        }
+        let next = known
+            .by_id
+            .last_key_value()
+            .map_or(1, |(id, _)| id.saturating_add(1));
+        let id = if wanted == 0 { next } else { wanted };
+        known.by_name.insert(name.to_owned(), id);
+        known.by_id.insert(id, info);
+        Ok(id)
+    }
+
+    /// What is known of the type with this number.
+    pub(crate) fn info(&self, id: i64) -> Result<TypeInfo> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.by_id.get(&id).copied().ok_or_else(|| {
+            let hint = if id == 0 {
+                ": register it before its first use"
+            } else {
+                ""
+            };
+            Error::new(
+                Code::NotFound,
+                format!("type id {id} is not registered{hint}"),
+            )
+        })
+    }
+
+    /// The number of the type called `name`.
+    pub(crate) fn id(&self, name: &str) -> Result<i64> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .by_name
+            .get(name)
+            .copied()
+            .ok_or_else(|| Error::new(Code::NotFound, format!("no type is called '{name}'")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_numbers_are_unique() {
+        let types = Types::default();
+        let id = types.register("a", 0, TypeInfo::default()).unwrap();
+        assert!(id > 0);
+        assert_eq!(types.register("a", id, TypeInfo::default()).unwrap(), id);
+        let code = |result: Result<i64>| result.unwrap_err().code();
+        assert_eq!(
+            code(types.register("a", 0, TypeInfo::default())),
+            Code::AlreadyExists
+        );
+        assert_eq!(
+            code(types.register("a", id + 1, TypeInfo::default())),
+            Code::AlreadyExists
+        );
+        assert_eq!(
+            code(types.register("b", id, TypeInfo::default())),
+            Code::AlreadyExists
+        );
+        assert_eq!(
+            code(types.register("b", -1, TypeInfo::default())),
+            Code::InvalidArgument
+        );
+        assert_ne!(types.register("b", 0, TypeInfo::default()).unwrap(), id);
+        assert_eq!(types.id("a").unwrap(), id);
+        assert_eq!(code(types.id("c")), Code::NotFound);
+        assert!(types.info(99).is_err() && types.info(id).is_ok());
+    }
+}

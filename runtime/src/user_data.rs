@@ -1,0 +1,101 @@
+//! User data: objects that a program hands to handlers by their type.
+
+use crate::call::state::StateObject;
+use crate::{Code, Error, Result, Runtime};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+
+/// Objects by the number of their type.
+#[derive(Default)]
+pub struct UserData {
+    entries: BTreeMap<i64, StateObject>,
+}
+
+impl UserData {
+    /// No objects.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn insert(&mut self, id: i64, object: StateObject) -> Result<()> {
+        if self.entries.contains_key(&id) {
+            // The caller keeps what is refused.
+            std::mem::forget(object);
+            return Err(Error::new(
+                Code::AlreadyExists,
+                format!("there is user data of type id {id} already"),
+            ));
+        }
+        self.entries.insert(id, object);
+        Ok(())
+    }
+
+    /// Adds an object of the type that a library registered with `runtime` under this number; its
+    /// deleter destroys the object when nobody uses the data any more.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for an unknown type, `ALREADY_EXISTS` for a second object of one type.
+    ///
+    /// # Safety
+    /// `object` is an object of the type, usable from any thread, and no longer the caller's.
+    pub unsafe fn insert_owned(
+        &mut self,
+        runtime: &Runtime,
+        type_id: i64,
+        object: *mut c_void,
+    ) -> Result<()> {
+        let info = runtime.shared().types.info(type_id)?;
+        self.insert(type_id, StateObject::new(type_id, object, info.deleter))
+    }
+
+    /// Adds an object that the caller keeps.
+    ///
+    /// # Errors
+    /// `ALREADY_EXISTS` for a second object of one type.
+    ///
+    /// # Safety
+    /// `object` is usable from any thread and outlives all calls that this data is given to.
+    pub unsafe fn insert_borrowed(&mut self, type_id: i64, object: *mut c_void) -> Result<()> {
+        self.insert(type_id, StateObject::new(type_id, object, None))
+    }
+
+    /// Adds a Rust value under a new type called `name`, and says the type's number.
+    ///
+    /// # Errors
+    /// `ALREADY_EXISTS` when the name is taken.
+    pub fn emplace<T: Send + Sync + 'static>(
+        &mut self,
+        runtime: &Runtime,
+        name: &str,
+        value: T,
+    ) -> Result<i64> {
+        unsafe extern "C" fn delete<T>(object: *mut c_void) {
+            // SAFETY: made by `Box::into_raw` below, deleted once.
+            drop(unsafe { Box::from_raw(object.cast::<T>()) });
+        }
+        let id = runtime.register_type(
+            name,
+            0,
+            crate::TypeInfo {
+                deleter: Some(delete::<T>),
+            },
+        )?;
+        let object = Box::into_raw(Box::new(value)).cast();
+        self.insert(id, StateObject::new(id, object, Some(delete::<T>)))?;
+        Ok(id)
+    }
+
+    /// The object of this type.
+    pub(crate) fn find(&self, id: i64) -> Result<*mut c_void> {
+        self.entries
+            .get(&id)
+            .map(StateObject::object)
+            .ok_or_else(|| {
+                Error::new(
+                    Code::NotFound,
+                    format!("this call has no user data of type id {id}"),
+                )
+            })
+    }
+}

@@ -1,0 +1,164 @@
+"""A library under test, and the verdict on what it does."""
+
+import ctypes
+import re
+
+import jax
+import numpy as np
+import xla_ffi
+from xla_ffi import _jax, _manifest, _revisions
+
+
+class Absent(Exception):
+    """The runtime or jax lacks the feature; the text is the clear error that said so."""
+
+
+class Refused(Exception):
+    """The runtime does not take the handler."""
+
+
+def f32(*shape):
+    """The type of an f32 array."""
+    return jax.ShapeDtypeStruct(shape, np.float32)
+
+
+def typed(dtype, *shape):
+    """The type of an array."""
+    return jax.ShapeDtypeStruct(shape, dtype)
+
+
+# What a runtime says before it calls any handler.
+RUNTIME_LACKS = {
+    "Unsupported attribute type for attribute": "the runtime's attribute parser knows no such attribute",
+    "Unsupported array element type for attribute": "the runtime's attribute parser knows no such array",
+    "is currently only supported in": "the runtime takes no arrays of this type",
+}
+
+
+class Subject:
+    """A library whose handlers are registered when they are first called, under ``KIND.NAME``.
+
+    Handlers are found by the manifest; a library without one exports ``NAME`` and
+    ``NAME_instantiate``.
+    """
+
+    def __init__(self, kind, path):
+        self.kind = kind
+        self.path = path
+        self._registered = set()
+        self._image = None
+        try:
+            self._specs = {
+                spec.name: spec for handlers in _manifest.read(path).values() for spec in handlers.values()
+            }
+        except xla_ffi.ManifestError:
+            self._specs = None
+
+    @property
+    def has_manifest(self):
+        return self._specs is not None
+
+    @property
+    def image(self):
+        if self._image is None:
+            self._image = ctypes.CDLL(self.path)
+        return self._image
+
+    def address(self, symbol):
+        """The address of an exported function."""
+        return ctypes.cast(getattr(self.image, symbol), ctypes.c_void_p).value
+
+    def has(self, name):
+        """Whether the library has a handler of this name."""
+        return name in self._specs if self.has_manifest else hasattr(self.image, name)
+
+    def register(self, name):
+        """Registers one handler; raises Refused or Absent."""
+        if name in self._registered:
+            return
+        if self.has_manifest:
+            spec = self._specs[name]
+            from xla_ffi import _handler
+
+            refusal = _handler.refusal(spec)
+            if refusal:
+                raise Absent(refusal)
+            stages = {stage: self.address(symbol) for stage, symbol in spec.stages.items() if stage != "record"}
+        else:
+            stages = {"execute": self.address(name)}
+            if hasattr(self.image, f"{name}_instantiate"):
+                stages["instantiate"] = self.address(f"{name}_instantiate")
+        try:
+            _jax.register(self.target(name), stages, "cpu")
+        except Exception as error:
+            raise Refused(str(error)) from error
+        self._registered.add(name)
+
+    def own_target(self, name):
+        """The target name under which the library's own registration entry enters a handler."""
+        if self.has_manifest:
+            spec = self._specs[name]
+            return f"{spec.library}.{spec.name}"
+        return f"conformance_c.{name}"
+
+    def target(self, name):
+        return f"{self.kind}.{name}"
+
+    def call(self, name, results, *args, vmap_method=None, has_side_effect=False, aliases=None, **attrs):
+        """Calls a handler with exactly these attributes; ``results`` is one type or a list."""
+        self.register(name)
+        many = isinstance(results, (list, tuple))
+        out = _jax.call(
+            self.target(name),
+            list(results) if many else [results],
+            args,
+            attrs,
+            vmap_method=vmap_method,
+            has_side_effect=has_side_effect,
+            aliases=aliases,
+        )
+        return out if many else out[0]
+
+
+def verdict(error):
+    """The cell and its message for an exception that a feature raised."""
+    text = " ".join(str(error).split())
+    if isinstance(error, Absent):
+        return "absent", text
+    if isinstance(error, Refused):
+        return "refused", text
+    if "not registered" in text or "No registered implementation" in text or "no handler registered" in text.lower():
+        return "refused", text
+    # A clear error names the first jaxlib that has what is missing; that must be a later one.
+    named = re.search(r"jaxlib\D{,40}?(\d+(?:\.\d+)+)", text)
+    if named and _revisions._numbers(named.group(1)) > _revisions._numbers(_jax.JAXLIB):
+        return "absent", text
+    for sign, lack in RUNTIME_LACKS.items():
+        if sign in text:
+            return "absent", f"{lack}: {text}"
+    return "FAIL", f"{type(error).__name__}: {text}"
+
+
+def expect(got, wanted, what="result"):
+    """Equality of arrays, type and shape included."""
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    if got.dtype != wanted.dtype or got.shape != wanted.shape or not np.array_equal(got, wanted):
+        raise AssertionError(f"{what}: expected {wanted.dtype}{list(wanted.shape)} {wanted.tolist()}, "
+                             f"got {got.dtype}{list(got.shape)} {got.tolist()}")  # fmt: skip
+
+
+def expect_error(work, *texts):
+    """``work`` must raise, and the error must contain every text. Returns the error's text."""
+    try:
+        jax.block_until_ready(work())
+    except (AssertionError, Absent, Refused):
+        raise
+    except Exception as error:
+        text = str(error)
+        if verdict(error)[0] in ("absent", "refused"):
+            raise
+        for wanted in texts:
+            if wanted not in text:
+                raise AssertionError(f"the error lacks {wanted!r}: {text!r}") from error
+        return text
+    raise AssertionError(f"no error where one with {texts} was expected")

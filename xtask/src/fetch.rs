@@ -1,0 +1,50 @@
+//! `cargo xtask fetch`: fills the cache ahead of time, and prints where things lie.
+
+use crate::cache::Cache;
+use crate::{jaxlibs, venv, wheel};
+use anyhow::Result;
+
+/// Command line of `fetch`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Headers of these jaxlibs, `all` for the whole list.
+    #[arg(long, value_name = "X.Y.Z")]
+    headers: Vec<String>,
+    /// Environments with these jaxlibs, `all` for the whole list, `newest` for the one that tests use.
+    #[arg(long, value_name = "X.Y.Z")]
+    venv: Vec<String>,
+    /// libclang.
+    #[arg(long)]
+    libclang: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    println!("cache: {}", Cache::open()?.root().display());
+    for version in expand(&args.headers)? {
+        println!("headers {version}: {}", wheel::headers(&version)?.display());
+    }
+    if args.libclang {
+        println!("libclang: {}", wheel::libclang()?.display());
+    }
+    for version in expand(&args.venv)? {
+        let venv = if version == "newest" {
+            venv::newest()?
+        } else {
+            venv::exactly(&version)?
+        };
+        println!("{venv}: {}", venv.python.display());
+    }
+    Ok(())
+}
+
+fn expand(asked: &[String]) -> Result<Vec<String>> {
+    let mut versions = Vec::new();
+    for version in asked {
+        if version == "all" {
+            versions.extend(jaxlibs::listed()?)
+        } else {
+            versions.push(version.clone())
+        }
+    }
+    Ok(versions)
+}

@@ -1,0 +1,183 @@
+//! `cargo xtask test`: every check of the project, in the order in which failures are cheap.
+
+use crate::cache::Cache;
+use crate::jaxlibs;
+use crate::python::Python;
+use crate::tally::{self, Counts, Format, Tally};
+use crate::venv::{self, Venv};
+use crate::wheel;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Command line of `test`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Use the newest jaxlib of the package index, listed in `jaxlibs.txt` or not.
+    #[arg(long)]
+    latest: bool,
+}
+
+/// The JAX drivers under `tests/jax`, in this order.
+const DRIVERS: [&str; 2] = ["loader.py", "examples.py"];
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let root = jaxlibs::root();
+    let mut tally = Tally::default();
+    tally.step(
+        "format",
+        Format::Whole,
+        cargo(&root).args(["fmt", "--all", "--check"]),
+    );
+    tally.step(
+        "clippy",
+        Format::Whole,
+        cargo(&root).args([
+            "clippy",
+            "--quiet",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    );
+    tally.step(
+        "rustdoc",
+        Format::Whole,
+        cargo(&root)
+            .args(["doc", "--quiet", "--workspace", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    );
+    tally.step(
+        "headers",
+        Format::Whole,
+        &mut xtask(&root, &["headers", "--check"])?,
+    );
+
+    let mut material = Material::default();
+    tally.work("downloads", || {
+        material = Material::fetch(args.latest)?;
+        Ok(Counts::one(true))
+    });
+    tally.step("build", Format::Whole, &mut build_examples(&root));
+    tally.work("cargo test", || cargo_tests(&root, &material));
+    match &material.venv {
+        None => tally.work("JAX", || {
+            bail!("no environment with jax: see the step downloads")
+        }),
+        Some(venv) => {
+            for driver in DRIVERS {
+                let name = format!("JAX {driver}");
+                tally.step(
+                    &name,
+                    Format::Driver,
+                    &mut python_driver(&root, venv, driver),
+                );
+            }
+        }
+    }
+    if !tally.finish() {
+        bail!("not all checks passed");
+    }
+    Ok(())
+}
+
+/// What the tests read that is not in the checkout.
+#[derive(Debug, Default)]
+struct Material {
+    headers: Option<PathBuf>,
+    libclang: Option<PathBuf>,
+    venv: Option<Venv>,
+}
+
+impl Material {
+    fn fetch(latest: bool) -> Result<Self> {
+        let cache = Cache::open()?;
+        let venv = if latest {
+            venv::latest()?
+        } else {
+            venv::newest()?
+        };
+        println!("JAX tests use {venv}");
+        for version in crate::abi::witnesses(&jaxlibs::listed()?) {
+            wheel::headers(&version)?;
+        }
+        Ok(Self {
+            headers: Some(wheel::headers_root(&cache)),
+            libclang: Some(wheel::libclang()?),
+            venv: Some(venv),
+        })
+    }
+
+    fn name_in(&self, command: &mut Command) {
+        if let Some(headers) = &self.headers {
+            command.env("XLA_FFI_JAXLIB_HEADERS", headers);
+        }
+        if let Some(libclang) = &self.libclang {
+            command.env("LIBCLANG_PATH", libclang);
+        }
+        if let Some(venv) = &self.venv {
+            command.env("XLA_FFI_PYTHON", &venv.python);
+        }
+    }
+}
+
+fn cargo_tests(root: &Path, material: &Material) -> Result<Counts> {
+    let cache = Cache::open()?;
+    let scratch = cache.scratch()?;
+    let skips = scratch.path().join("skips");
+    let mut command = cargo(root);
+    command
+        .args(["test", "--workspace", "--no-fail-fast"])
+        .env("XLA_FFI_SKIPS", &skips);
+    material.name_in(&mut command);
+    let mut counts = tally::run(Format::Libtest, &mut command)?;
+    if let Ok(text) = std::fs::read_to_string(&skips) {
+        tally::own_skips(&mut counts, &text);
+    }
+    Ok(counts)
+}
+
+/// The cargo that runs this task, in the checkout.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    // What `cargo run` sets for xtask itself would make the child's builds look different.
+    command.env_remove("CARGO_MANIFEST_DIR");
+    command
+}
+
+/// Builds the Rust example libraries into `target/release/examples`.
+pub(crate) fn build_examples(root: &Path) -> Command {
+    let mut command = cargo(root);
+    command.args([
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "xla-ffi-examples",
+        "--examples",
+    ]);
+    command
+}
+
+/// Another task of this program.
+fn xtask(root: &Path, arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("finding this program")?);
+    command.current_dir(root).args(arguments);
+    Ok(command)
+}
+
+/// A driver of `tests/jax` in an environment: it finds the loader under `python`, the libraries in `XLA_FFI_LIBRARIES`.
+pub(crate) fn python_driver(root: &Path, venv: &Venv, driver: &str) -> Command {
+    let mut command = Python::command(&venv.python);
+    command
+        .arg(root.join("tests/jax").join(driver))
+        .current_dir(root)
+        .env("PYTHONPATH", root.join("python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("JAX_PLATFORMS", "cpu")
+        .env("XLA_FFI_LIBRARIES", root.join("target/release/examples"));
+    command
+}

@@ -1,0 +1,268 @@
+//! Virtual environments with jax, one a (Python, jaxlib) pair.
+//!
+//! An environment is a few kilobytes: its packages are the unpacked wheels of the cache, named by a
+//! `.pth` file, so numpy and scipy lie on the disk once however many jaxlibs use them.
+
+use crate::cache::Cache;
+use crate::jaxlibs;
+use crate::python::{self, Python};
+use crate::ui;
+use crate::wheel::{self, Dependencies, NoWheel};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::PathBuf;
+
+/// An environment that can run jax.
+#[derive(Clone, Debug)]
+pub(crate) struct Venv {
+    /// Its interpreter.
+    pub(crate) python: PathBuf,
+    /// 12 for Python 3.12.
+    pub(crate) minor: u32,
+    /// Its jaxlib.
+    pub(crate) jaxlib: String,
+}
+
+impl std::fmt::Display for Venv {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "jaxlib {} on Python 3.{}", self.jaxlib, self.minor)
+    }
+}
+
+/// The newest listed jaxlib that a Python of this machine can install.
+pub(crate) fn newest() -> Result<Venv> {
+    let cache = Cache::open()?;
+    let pythons = python::all()?;
+    let mut last = None;
+    for version in jaxlibs::listed()?.iter().rev() {
+        match prepare(&cache, &pythons, version) {
+            Ok(venv) => return Ok(venv),
+            Err(error) if error.is::<NoWheel>() => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last.context("jaxlibs.txt lists no version")?)
+        .context("no listed jaxlib can be installed here")
+}
+
+/// The newest jaxlib that the index has, listed or not.
+pub(crate) fn latest() -> Result<Venv> {
+    let cache = Cache::open()?;
+    let pythons = python::all()?;
+    let mut best: Option<(Vec<u32>, String)> = None;
+    for python in &pythons {
+        let wheels = wheel::fetch(
+            &cache,
+            python,
+            &["jaxlib".to_owned()],
+            Dependencies::Without,
+        )?;
+        let name = wheels
+            .first()
+            .and_then(|path| path.file_name())
+            .map(|name| name.to_string_lossy().into_owned());
+        let version = name
+            .as_deref()
+            .and_then(|name| name.split('-').nth(1))
+            .context("pip fetched nothing")?;
+        let numbers = jaxlibs::parts(version)?;
+        if best.as_ref().is_none_or(|(known, _)| *known < numbers) {
+            best = Some((numbers, version.to_owned()));
+        }
+    }
+    let (_, version) = best.context("no Python")?;
+    prepare(&cache, &pythons, &version)
+}
+
+/// An environment with exactly this jaxlib.
+///
+/// # Errors
+/// [`NoWheel`] when none of the machine's Pythons has a wheel of it.
+pub(crate) fn exactly(version: &str) -> Result<Venv> {
+    jaxlibs::parts(version)?;
+    prepare(&Cache::open()?, &python::all()?, version)
+}
+
+/// Whether everything that some Python needs for this jaxlib was fetched before.
+pub(crate) fn is_known(cache: &Cache, version: &str) -> bool {
+    python::MINORS.iter().any(|minor| {
+        cache
+            .path("resolved")
+            .join(format!("cp3{minor}-jaxlib-{version}"))
+            .is_file()
+    })
+}
+
+fn prepare(cache: &Cache, pythons: &[Python], version: &str) -> Result<Venv> {
+    // A Python for which everything is at hand goes first: a warm cache needs no index.
+    let at_hand = |python: &&Python| resolved_file(cache, python, version).is_file();
+    let known = pythons.iter().filter(at_hand);
+    let unknown = pythons.iter().filter(|python| !at_hand(python));
+    for python in known.chain(unknown) {
+        match prepare_for(cache, python, version) {
+            Ok(venv) => return Ok(venv),
+            Err(error) if error.is::<NoWheel>() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(NoWheel::new(&format!("jaxlib=={version}"), pythons).into())
+}
+
+fn prepare_for(cache: &Cache, python: &Python, version: &str) -> Result<Venv> {
+    let name = format!("{}-jaxlib-{version}", python.tag());
+    let _lock = cache.lock(&format!("venv-{name}"))?;
+    let wheels = resolve(cache, python, version)?;
+    let mut folders = Vec::new();
+    for file in &wheels {
+        folders.push(unpack_or_heal(cache, python, version, file)?);
+    }
+    let place = cache.path("venvs").join(&name);
+    let venv = Venv {
+        python: place.join("bin/python"),
+        minor: python.minor,
+        jaxlib: version.to_owned(),
+    };
+    let stamp = format!(
+        "{}\n{}\n",
+        python.exe.display(),
+        folders
+            .iter()
+            .map(|folder| folder.display().to_string())
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+    let stamp_file = place.join("xla-ffi-stamp");
+    if fs::read_to_string(&stamp_file).is_ok_and(|text| text == stamp) && venv.python.exists() {
+        return Ok(venv);
+    }
+    ui::note(format_args!("making the environment of {venv}"));
+    let _ = fs::remove_dir_all(&place);
+    fs::create_dir_all(&place).map_err(|error| cache.io(error, &place))?;
+    python::output(
+        Python::command(&python.exe)
+            .args(["-m", "venv", "--without-pip"])
+            .arg(&place),
+        "python -m venv",
+    )?;
+    let site = place.join(format!("lib/python3.{}/site-packages", python.minor));
+    let lines: String = folders
+        .iter()
+        .map(|folder| format!("{}\n", folder.display()))
+        .collect();
+    let pth = site.join("xla_ffi_cache.pth");
+    fs::write(&pth, lines).map_err(|error| cache.io(error, &pth))?;
+    // The stamp comes last: without it the environment is made again.
+    fs::write(&stamp_file, stamp).map_err(|error| cache.io(error, &stamp_file))?;
+    Ok(venv)
+}
+
+fn resolved_file(cache: &Cache, python: &Python, version: &str) -> PathBuf {
+    cache
+        .path("resolved")
+        .join(format!("{}-jaxlib-{version}", python.tag()))
+}
+
+/// Names of the wheels that the pair needs: from the cache when it knows them, else pip's answer.
+fn resolve(cache: &Cache, python: &Python, version: &str) -> Result<Vec<String>> {
+    let file = resolved_file(cache, python, version);
+    if let Ok(text) = fs::read_to_string(&file) {
+        let names: Vec<String> = text.lines().map(str::to_owned).collect();
+        let there = |name: &String| {
+            wheel::whole(&cache.path("unpacked").join(name.trim_end_matches(".whl")))
+                || wheel::readable(&cache.path("wheels").join(name))
+        };
+        if !names.is_empty() && names.iter().all(there) {
+            return Ok(names);
+        }
+    }
+    let wheels = fetch_pair(cache, python, version)?;
+    let names: Vec<String> = wheels
+        .iter()
+        .filter_map(|path| path.file_name())
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    let scratch = cache.scratch()?;
+    let made = scratch.path().join("resolved");
+    fs::write(
+        &made,
+        names
+            .iter()
+            .map(|name| format!("{name}\n"))
+            .collect::<String>(),
+    )
+    .map_err(|error| cache.io(error, &made))?;
+    cache.publish(&made, &file)?;
+    Ok(names)
+}
+
+/// Asks pip for jaxlib, the jax of the same number (or the nearest that accepts it) and what both need.
+fn fetch_pair(cache: &Cache, python: &Python, version: &str) -> Result<Vec<PathBuf>> {
+    let jaxlib = format!("jaxlib=={version}");
+    // First the exact wheel alone: it tells "no such wheel" from "no jax that fits".
+    let prefix = format!("jaxlib-{version}-{}-", python.tag());
+    if wheel::cached(cache, |name| name.starts_with(&prefix))?.is_none() {
+        wheel::fetch(
+            cache,
+            python,
+            std::slice::from_ref(&jaxlib),
+            Dependencies::Without,
+        )?;
+    }
+    let numbers = jaxlibs::parts(version)?;
+    let next_minor = format!("{}.{}", numbers[0], numbers[1] + 1);
+    let jaxes = [
+        format!("jax=={version}"),
+        format!("jax>={version},<{next_minor}"),
+        format!("jax<={version}"),
+    ];
+    let mut last = None;
+    for (jax, fitted) in jaxes.iter().flat_map(|jax| [(jax, true), (jax, false)]) {
+        let mut requirements = vec![jaxlib.clone(), jax.clone()];
+        if fitted {
+            requirements.extend(fitting(python, &numbers));
+        }
+        match wheel::fetch(cache, python, &requirements, Dependencies::With) {
+            Ok(wheels) => return Ok(wheels),
+            Err(error) if error.is::<NoWheel>() => last = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    // The wheel exists, so this is not "no wheel" for the caller to pass over.
+    let last = last.map_or_else(String::new, |error| error.to_string());
+    anyhow::bail!(
+        "no jax fits jaxlib {version} on Python 3.{}: {last}",
+        python.minor
+    )
+}
+
+/// numpy and scipy for a jaxlib: one pair serves the whole list, since later ones removed names that old jax uses.
+fn fitting(python: &Python, jaxlib: &[u32]) -> Vec<String> {
+    let old = jaxlib < &[0, 13][..];
+    match (old, python.minor) {
+        (true, ..14) => vec![
+            "numpy==2.2.6".into(),
+            "scipy==1.15.3".into(),
+            "ml_dtypes<0.7".into(),
+        ],
+        (true, 14..) => vec!["numpy>=2.3,<2.5".into(), "scipy>=1.16,<1.18".into()],
+        (false, _) => Vec::new(),
+    }
+}
+
+fn unpack_or_heal(cache: &Cache, python: &Python, version: &str, file: &str) -> Result<PathBuf> {
+    let place = cache.path("unpacked").join(file.trim_end_matches(".whl"));
+    if wheel::whole(&place) {
+        return Ok(place);
+    }
+    let path = cache.path("wheels").join(file);
+    match wheel::unpack(cache, &path) {
+        Ok(folder) => Ok(folder),
+        // A wheel that turned out damaged is gone now: fetch the set once more.
+        Err(error) if !path.exists() => {
+            ui::note(format_args!("{error:#}"));
+            fetch_pair(cache, python, version)?;
+            wheel::unpack(cache, &path)
+        }
+        Err(error) => Err(error),
+    }
+}
