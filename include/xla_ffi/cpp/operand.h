@@ -26,15 +26,10 @@ struct RetBinding<Result<Buffer<dtype, rank>>> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Whether a buffer has that element type and rank. r3 and r4 (jaxlib 0.4.38 to 0.5.3) had no
-// numbers for integers of less than a byte and send them as INVALID.
+// Whether a buffer has that element type and rank.
 template <DataType dtype, size_t rank>
 XLA_FFI_SDK_HOT inline bool IsaBuffer(const XLA_FFI_Buffer* buf) {
-  constexpr bool kUnnumbered =
-      BitWidth(dtype) != 0 && BitWidth(dtype) < 8 && dtype != DataType::F4E2M1FN;
-  const auto number = static_cast<unsigned>(buf->dtype);
-  return (number == static_cast<unsigned>(dtype) ||
-          (kUnnumbered && number == XLA_FFI_DataType_INVALID)) &&
+  return static_cast<unsigned>(buf->dtype) == static_cast<unsigned>(dtype) &&
          (rank == kDynamicRank || buf->rank == static_cast<int64_t>(rank));
 }
 
@@ -44,6 +39,13 @@ XLA_FFI_SDK_COLD inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer*
   const unsigned got = kind == 1 ? NumberOf(buf->dtype) : 0;
   if (kind != 1) {
     DiagnoseKind(diagnostic, "a buffer", NameOr(nullptr, kind));
+  } else if (got == 0 && BitWidth(dtype) % 8 != 0) {
+    // Hosts before r5 send such elements without a number and pack the first into the high bits.
+    DiagnosticAccess::Add(diagnostic, XLA_FFI_Error_Code_UNIMPLEMENTED,
+                          NameOr(DTypeName(static_cast<unsigned>(dtype)), 0) +
+                              " arrives without its type in this XLA and packed the other way "
+                              "round; the first jaxlib that has it is " +
+                              FirstJaxlib(Revision::r5));
   } else if (got != static_cast<unsigned>(dtype)) {
     DiagnoseDType(diagnostic, "dtype ", static_cast<unsigned>(dtype), got, false);
   } else {
