@@ -1,5 +1,7 @@
 //! The function table of a revision as raw memory of exactly that revision's size and order.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::{context, errors, futures, pool, register, state};
 use xla_ffi_sys::{Revision, Slot, XLA_FFI_Api, XLA_FFI_InternalApi};
 
@@ -11,7 +13,8 @@ const MAGIC: usize = 0x5846_4652_554E_5449;
 /// A table and, right behind it, the object that `internal_api` names: on r0–r4, where
 /// `struct_size` says 88, the distance between the two is how libraries learn the table's length.
 pub(crate) struct Table {
-    words: Box<[usize]>,
+    // Never freed: libraries know hosts by this address, so a later table must not get it.
+    words: &'static [usize],
     internal: usize,
 }
 
@@ -47,6 +50,7 @@ impl Table {
                 words[HEAD + index] = function::<R>(slot);
             }
         }
+        let words = keep(words);
         Self { words, internal }
     }
 
@@ -57,6 +61,16 @@ impl Table {
     pub(crate) fn internal_api(&self) -> *const XLA_FFI_InternalApi {
         (&raw const self.words[self.internal]).cast()
     }
+}
+
+/// Keeps a table for good, in a list so that leak checkers see it.
+fn keep(words: Box<[usize]>) -> &'static [usize] {
+    static KEPT: Mutex<Vec<&'static [usize]>> = Mutex::new(Vec::new());
+    let words: &'static [usize] = Box::leak(words);
+    KEPT.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(words);
+    words
 }
 
 /// The address of a slot's function for the revision.
