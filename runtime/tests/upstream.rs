@@ -229,7 +229,7 @@ fn errors_exceptions_and_missing_parts_are_told() {
                 .run()
                 .unwrap_err();
             assert!(
-                error.is_from_handler() && error.message().contains("factor"),
+                error.is_from_handler() && error.message().contains("F64"),
                 "{error}"
             );
         }
