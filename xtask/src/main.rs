@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod demo;
 mod expected;
 mod fetch;
 mod headers;
@@ -29,6 +30,8 @@ struct Cli {
 enum Task {
     /// Generate the C headers, or check that the committed ones are fresh.
     Headers(headers::Args),
+    /// Build everything and show the examples, on the embedded runtime and in JAX.
+    Demo(demo::Args),
     /// Run every check of the project.
     Test(test::Args),
     /// Run every feature on every jaxlib.
@@ -40,6 +43,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
+        Task::Demo(args) => demo::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Matrix(args) => matrix::run(&args),
         Task::Fetch(args) => fetch::run(&args),
