@@ -207,6 +207,10 @@ pub(crate) fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
 }
 
 impl<'f> AnyBuffer<'f> {
+    pub(crate) fn raw(&self) -> RawBuffer<'f> {
+        self.raw
+    }
+
     #[inline(always)]
     pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
         let (dims, len) = raw.shape()?;

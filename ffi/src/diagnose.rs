@@ -32,6 +32,14 @@ impl<'a> Problems<'a> {
         self.lines.push(format!("{what}: {error}"));
     }
 
+    /// Puts a lack of the host in the place of the last problem, which it explains.
+    pub(crate) fn replace_last(&mut self, error: &crate::Error) {
+        if let Some(last) = self.lines.last_mut() {
+            *last = error.to_string();
+            self.other_than_lacks = self.lines.len() > 1;
+        }
+    }
+
     /// Whether all that is wrong is that the host lacks something.
     pub(crate) fn unimplemented(&self) -> bool {
         !self.lines.is_empty() && !self.other_than_lacks

@@ -35,7 +35,7 @@ struct Waiting {
 
 /// The duty to complete a call. Dropping it completes the call with an error; forgetting it
 /// (`mem::forget`) leaves the host waiting for ever.
-pub struct Completion {
+pub(crate) struct Completion {
     target: Option<Target>,
 }
 
@@ -153,18 +153,22 @@ pub(crate) fn pair(host: Host) -> Result<(Completion, Future)> {
 /// completed, everything else is copied.
 ///
 /// # Safety
-/// `'static` values made by `detach` reach no memory of the host but operand data.
+/// What `detach` gives reaches no memory of the host but operand data.
 pub unsafe trait Detach {
-    /// The operands with lifetime `'a`.
-    type At<'a>;
     /// The operands kept for later.
-    type Kept: Send + 'static;
+    type Kept: Kept;
 
     /// Copies what ends with the handler.
     fn detach(self) -> Self::Kept;
+}
+
+/// Operands kept for later.
+pub trait Kept: Send + 'static {
+    /// The operands, borrowed.
+    type At<'a>;
 
     /// The operands, for as long as they are borrowed.
-    fn at<'a>(kept: &'a mut Self::Kept) -> Self::At<'a>;
+    fn at(&mut self) -> Self::At<'_>;
 }
 
 /// The right to return before the call is complete, taken as a parameter.
@@ -189,16 +193,22 @@ pub unsafe trait Detach {
 /// the future, so a handler needs no other code there.
 #[derive(Debug)]
 pub struct Later<'f> {
-    pub(crate) host: Host,
+    host: Host,
     _call: std::marker::PhantomData<&'f ()>,
 }
 
-impl<'f> Later<'f> {
+impl Later<'_> {
+    /// Whether the handler's return and the completion are two events: the host has futures.
+    #[must_use]
+    pub fn is_async(&self) -> bool {
+        self.host.has_futures()
+    }
+
     /// A promise that owns the operands it may touch, and the future to return.
     ///
     /// # Errors
     /// What the host answers when it cannot make a future.
-    pub fn promise<T: Detach>(self, operands: T) -> Result<(Promise<T>, Future)> {
+    pub fn promise<T: Detach>(self, operands: T) -> Result<(Promise<T::Kept>, Future)> {
         let (completion, future) = pair(self.host)?;
         Ok((
             Promise {
@@ -226,21 +236,21 @@ impl<'f> Bind<'f> for Later<'f> {
 
 /// The duty to complete a call, with the operands that may be touched until then. Dropped, it
 /// completes the call with an error. Completing consumes it: nothing reaches an operand afterwards.
-pub struct Promise<T: Detach> {
-    operands: T::Kept,
+pub struct Promise<K: Kept> {
+    operands: K,
     completion: Completion,
 }
 
-impl<T: Detach> std::fmt::Debug for Promise<T> {
+impl<K: Kept> std::fmt::Debug for Promise<K> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Promise").finish_non_exhaustive()
     }
 }
 
-impl<T: Detach> Promise<T> {
+impl<K: Kept> Promise<K> {
     /// Works on the operands without completing the call.
-    pub fn with<R>(&mut self, work: impl for<'a> FnOnce(T::At<'a>) -> R) -> R {
-        work(T::at(&mut self.operands))
+    pub fn with<R>(&mut self, work: impl for<'a> FnOnce(K::At<'a>) -> R) -> R {
+        work(self.operands.at())
     }
 
     /// Completes the call.
@@ -251,10 +261,9 @@ impl<T: Detach> Promise<T> {
     }
 
     /// Works on the operands and completes the call with the outcome; a panic becomes an error.
-    pub fn complete_with(mut self, work: impl for<'a> FnOnce(T::At<'a>) -> Result<()>) {
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            work(T::at(&mut self.operands))
-        }));
+    pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<()>) {
+        let outcome =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(self.operands.at())));
         let outcome = outcome.unwrap_or_else(|panic| {
             Err(Error::internal(crate::panics::describe(
                 "the handler",

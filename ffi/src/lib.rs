@@ -25,8 +25,8 @@
 //!
 //! | | types |
 //! |---|---|
-//! | arguments | [`Buffer`], [`AnyBuffer`], [`RemainingArgs`], [`Token`] |
-//! | results | [`Out`], [`AnyOut`], [`RemainingRets`], [`TokenOut`] |
+//! | arguments | [`Buffer`], [`AnyBuffer`], [`Packed`], [`RemainingArgs`], [`Token`] |
+//! | results | [`Out`], [`AnyOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`] |
 //! | both | [`InOut`] |
 //! | attributes | whatever implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
 //! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`] |
@@ -58,6 +58,7 @@ mod optional;
 mod out;
 mod outcome;
 mod owned;
+mod packed;
 mod panics;
 mod param;
 mod register;
@@ -74,6 +75,7 @@ pub use context::{
     CustomOptions, DeviceOrdinal, Extension, Initialized, Prepared, RunId, Scratch, StateRef,
     Stream, ThreadPool, UserData,
 };
+pub use detach::{KeptBuffer, KeptInOut, KeptOut};
 pub use diagnose::Problems;
 pub use dictionary::Dictionary;
 pub use element::{
@@ -82,16 +84,17 @@ pub use element::{
 };
 pub use error::{Error, ErrorCode, Result};
 pub use frame::Frame;
-pub use future::{Completion, Detach, Future, Later, Part, Promise};
+pub use future::{Detach, Future, Kept, Later, Part, Promise};
 pub use host::Host;
 pub use inout::InOut;
 pub use out::{AnyOut, Out, Writer};
+pub use packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
 pub use param::{At, AttrType, Kind, Param, Presence};
 pub use remaining::{RemainingArgs, RemainingRets};
 pub use token::{Token, TokenOut};
 pub use types::{HostType, State, UserType};
 pub use xla_ffi_macros::{Attribute, State, UserType, handler, library, stateful};
-pub use xla_ffi_sys::{Revision, XLA_FFI_DataType as DataType};
+pub use xla_ffi_sys::{Revision, XLA_FFI_DataType as DataType, XLA_FFI_Error_Code as RawErrorCode};
 
 /// What handlers are written with.
 pub mod prelude {

@@ -9,9 +9,6 @@ const HEAD: usize = 16;
 /// Version of the format.
 const FORMAT: u32 = 1;
 
-/// The exported symbols of a handler's stages, in the order of [`HandlerInfo::stages`].
-pub type Symbols = &'static [&'static str];
-
 /// What the manifest is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
@@ -19,8 +16,9 @@ pub struct Library {
     pub name: &'static str,
     /// Symbol of its registration function.
     pub register: &'static str,
-    /// The handlers with the symbols of their stages.
-    pub handlers: &'static [(&'static HandlerInfo, Symbols)],
+    /// The handlers with the exported symbols of their stages, in the order of
+    /// [`HandlerInfo::stages`].
+    pub handlers: &'static [(&'static HandlerInfo, &'static [&'static str])],
 }
 
 /// The names of the stages, by number.
@@ -143,7 +141,7 @@ impl<const N: usize> Json<N> {
         self.raw("]}")
     }
 
-    const fn handler(mut self, info: &HandlerInfo, symbols: Symbols) -> Self {
+    const fn handler(mut self, info: &HandlerInfo, symbols: &[&str]) -> Self {
         self = self.raw("{\"name\":").string(info.name);
         self = self.raw(",\"platforms\":[");
         let mut i = 0;

@@ -282,6 +282,10 @@ unsafe impl Send for AnyOut<'_> {}
 unsafe impl Sync for AnyOut<'_> {}
 
 impl<'f> AnyOut<'f> {
+    pub(crate) fn raw(&self) -> RawBuffer<'f> {
+        self.raw
+    }
+
     #[inline(always)]
     pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
         let (dims, len) = raw.shape()?;

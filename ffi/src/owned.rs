@@ -195,6 +195,8 @@ outlives! {
     {T, const RANK: usize} crate::Buffer<'_, T, RANK>;
     {T, const RANK: usize} crate::Out<'_, T, RANK>;
     {T, const RANK: usize} crate::InOut<'_, T, RANK>;
+    {P, const RANK: usize} crate::Packed<'_, P, RANK>;
+    {P, const RANK: usize} crate::PackedOut<'_, P, RANK>;
     {} crate::AnyBuffer<'_>;
     {} crate::AnyOut<'_>;
     {} crate::RemainingArgs<'_>;

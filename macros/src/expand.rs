@@ -59,7 +59,9 @@ impl Stage {
         }
         let span = signature.ident.span();
         let takes_self = matches!(signature.inputs.first(), Some(FnArg::Receiver(_)));
-        let is_async = signature.asyncness.is_some();
+        // `async fn` wants every lifetime written out, which handlers are spared: the future is
+        // returned by an ordinary function (`desugar_body`).
+        let is_async = signature.asyncness.take().is_some();
         let skip = usize::from(takes_self);
         let params: Vec<Parameter> = signature
             .inputs
@@ -85,6 +87,15 @@ impl Stage {
                 ty,
                 "a handler returns `Result<()>`",
             ));
+        }
+        if is_async {
+            let output = match &signature.output {
+                ReturnType::Default => quote!(()),
+                ReturnType::Type(_, ty) => quote!(#ty),
+            };
+            signature.output = syn::parse_quote! {
+                -> impl ::core::future::Future<Output = #output> + ::core::marker::Send
+            };
         }
         Ok(Self {
             number,
@@ -290,6 +301,12 @@ impl Stage {
             ::xla_ffi::__private::#finish(#finish_frame #callee(#receiver #(#values),*))
         }
     }
+}
+
+/// The body of an `async fn` whose signature [`Stage::take`] has made ordinary.
+pub(crate) fn desugar_body(block: &mut syn::Block) {
+    let statements = std::mem::take(&mut block.stmts);
+    *block = syn::parse_quote!({ async move { #(#statements)* } });
 }
 
 /// The implementation of `Handler`.

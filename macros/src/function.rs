@@ -26,6 +26,9 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
         .map_or_else(|| ident.to_string(), syn::LitStr::value);
     let owner = quote!(#ident);
     let stage = Stage::take(&mut function.sig, EXECUTE, owner.clone(), quote!(#ident))?;
+    if stage.is_async {
+        expand::desugar_body(&mut function.block);
+    }
     let implementation = stage.implementation(&options);
     let stages = [stage];
     let handler = expand::handler(&owner, &name, &options, &stages, None);

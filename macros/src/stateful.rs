@@ -55,10 +55,10 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
             ));
         }
         if stage.is_async && stage.number != EXECUTE {
-            return Err(syn::Error::new_spanned(
-                function.sig.asyncness,
-                "only `execute` may be async",
-            ));
+            return Err(syn::Error::new(stage.span, "only `execute` may be async"));
+        }
+        if stage.is_async {
+            expand::desugar_body(&mut function.block);
         }
         stages.push(stage);
     }

@@ -32,7 +32,12 @@ const CALLS: [Call; 2] = [
     },
     Call {
         example: "rms_norm",
-        arguments: &["--arg", "f32[2,3]=1,2,3,4,5,6", "--attrs", "{eps = 1.0e-6 : f32}"],
+        arguments: &[
+            "--arg",
+            "f32[2,3]=1,2,3,4,5,6",
+            "--attrs",
+            "{eps = 1.0e-6 : f32}",
+        ],
         shown: "x = [[1,2,3],[4,5,6]], eps = 1e-6",
         expected: "y: f32[2,3] [[0.46291, 0.92582, 1.38873], [0.78954196, 0.98692745, 1.1843129]]",
     },
@@ -44,12 +49,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let cli = libraries::build_cli(&root)?;
     let mut wrong = embedded(&root, &cli)?;
     println!();
-    match if args.latest { venv::latest() } else { venv::newest() } {
+    match if args.latest {
+        venv::latest()
+    } else {
+        venv::newest()
+    } {
         Ok(venv) => {
             println!("In JAX: {venv}");
             let mut driver = python_driver(&root, &venv, "examples.py");
             let libraries = libraries::example_arguments(&root)?;
-            let status = driver.arg("--table").args(libraries).status().context("starting Python")?;
+            let status = driver
+                .arg("--table")
+                .args(libraries)
+                .status()
+                .context("starting Python")?;
             if !status.success() {
                 wrong.push(format!("the JAX part ended with {status}"));
             }
@@ -69,9 +82,14 @@ fn embedded(root: &Path, cli: &Path) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     println!("\nOn the embedded runtime (no XLA, no Python)");
     for call in CALLS {
-        let source = libraries::EXAMPLES.iter().find(|(name, _)| *name == call.example);
+        let source = libraries::EXAMPLES
+            .iter()
+            .find(|(name, _)| *name == call.example);
         let (_, source) = source.context("an example without a C twin")?;
-        let built = [("rust", libraries::rust(root, call.example)), ("c", libraries::c(root, source))];
+        let built = [
+            ("rust", libraries::rust(root, call.example)),
+            ("c", libraries::c(root, source)),
+        ];
         for (language, library) in built {
             let library = match library {
                 Ok(library) => library,
@@ -81,7 +99,10 @@ fn embedded(root: &Path, cli: &Path) -> Result<Vec<String>> {
                 }
             };
             let (code, text) = tool(cli, &library, call.arguments)?;
-            println!("{:<10}  {language:<5} {:<42}  {text}", call.example, call.shown);
+            println!(
+                "{:<10}  {language:<5} {:<42}  {text}",
+                call.example, call.shown
+            );
             if code != Some(0) || text != call.expected {
                 wrong.push(format!(
                     "{} in {language}: expected {:?}, got {text:?}",
@@ -91,8 +112,15 @@ fn embedded(root: &Path, cli: &Path) -> Result<Vec<String>> {
         }
     }
     let library = libraries::rust(root, "rms_norm")?;
-    let (code, text) = tool(cli, &library, &["--arg", "f32[3]=1,2,3", "--attrs", "{epz = 1.0e-6 : f32}"])?;
-    println!("{:<10}  {:<5} {:<42}  {text}", "an error", "rust", "an unknown attribute");
+    let (code, text) = tool(
+        cli,
+        &library,
+        &["--arg", "f32[3]=1,2,3", "--attrs", "{epz = 1.0e-6 : f32}"],
+    )?;
+    println!(
+        "{:<10}  {:<5} {:<42}  {text}",
+        "an error", "rust", "an unknown attribute"
+    );
     if code != Some(1) || !(text.contains("INVALID_ARGUMENT") && text.contains("epz")) {
         wrong.push(format!("an unknown attribute: expected exit 1 and an INVALID_ARGUMENT that names epz, got {code:?}, {text:?}"));
     }
@@ -102,9 +130,22 @@ fn embedded(root: &Path, cli: &Path) -> Result<Vec<String>> {
 /// Runs `xla-ffi run`; its exit status, and its answer or error as one line.
 fn tool(cli: &Path, library: &Path, arguments: &[&str]) -> Result<(Option<i32>, String)> {
     let mut command = Command::new(cli);
-    command.arg("run").arg(library).args(arguments).stdin(Stdio::null());
-    let output = command.output().with_context(|| format!("starting {}", cli.display()))?;
-    let text = if output.status.success() { output.stdout } else { output.stderr };
-    let lines: Vec<String> = String::from_utf8_lossy(&text).lines().map(|line| line.trim().to_owned()).collect();
+    command
+        .arg("run")
+        .arg(library)
+        .args(arguments)
+        .stdin(Stdio::null());
+    let output = command
+        .output()
+        .with_context(|| format!("starting {}", cli.display()))?;
+    let text = if output.status.success() {
+        output.stdout
+    } else {
+        output.stderr
+    };
+    let lines: Vec<String> = String::from_utf8_lossy(&text)
+        .lines()
+        .map(|line| line.trim().to_owned())
+        .collect();
     Ok((output.status.code(), lines.join(" ")))
 }

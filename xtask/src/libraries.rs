@@ -43,8 +43,10 @@ pub(crate) fn rust(root: &Path, name: &str) -> Result<PathBuf> {
 }
 
 /// The examples that exist in both languages: name and C source.
-pub(crate) const EXAMPLES: [(&str, &str); 2] =
-    [("tiled_add", "c_examples/01_tiled_add.c"), ("rms_norm", "c_examples/02_rms_norm.c")];
+pub(crate) const EXAMPLES: [(&str, &str); 2] = [
+    ("tiled_add", "c_examples/01_tiled_add.c"),
+    ("rms_norm", "c_examples/02_rms_norm.c"),
+];
 
 /// Every example as `LANGUAGE:EXAMPLE=LIBRARY`, as the JAX drivers take them. The Rust ones are built already.
 pub(crate) fn example_arguments(root: &Path) -> Result<Vec<String>> {

@@ -1,6 +1,7 @@
 //! The project's only task runner: `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod abi;
 mod cache;
 mod demo;
 mod expected;
@@ -32,6 +33,8 @@ enum Task {
     Headers(headers::Args),
     /// Build everything and show the examples, on the embedded runtime and in JAX.
     Demo(demo::Args),
+    /// Compare the headers of a jaxlib with the known revisions of the ABI.
+    Abi(abi::Args),
     /// Run every check of the project.
     Test(test::Args),
     /// Run every feature on every jaxlib.
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
         Task::Demo(args) => demo::run(&args),
+        Task::Abi(args) => abi::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Matrix(args) => matrix::run(&args),
         Task::Fetch(args) => fetch::run(&args),

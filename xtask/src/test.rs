@@ -1,11 +1,11 @@
 //! `cargo xtask test`: every check of the project, in the order in which failures are cheap.
 
 use crate::cache::Cache;
-use crate::{jaxlibs, libraries};
 use crate::python::Python;
 use crate::tally::{self, Counts, Format, Tally};
 use crate::venv::{self, Venv};
 use crate::wheel;
+use crate::{jaxlibs, libraries};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,7 +100,7 @@ impl Material {
             venv::newest()?
         };
         println!("JAX tests use {venv}");
-        for version in jaxlibs::listed()? {
+        for version in crate::abi::witnesses(&jaxlibs::listed()?) {
             wheel::headers(&version)?;
         }
         Ok(Self {

@@ -39,13 +39,23 @@ impl ThreadPool<'_> {
     /// Number of threads, at least 1; where the host does not tell, as many as the machine offers.
     #[must_use]
     pub fn num_threads(&self) -> usize {
-        // SAFETY: the call's own context, which 'f keeps alive.
-        let told = unsafe { self.host.num_threads(self.ctx) };
-        told.ok()
-            .and_then(|threads| usize::try_from(threads).ok())
+        self.size()
+            .ok()
             .filter(|threads| *threads > 0)
             .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
             .unwrap_or(1)
+    }
+
+    /// Number of threads as the host tells it. Since r3 (jaxlib 0.4.38).
+    ///
+    /// # Errors
+    /// [`ErrorCode::Unimplemented`](crate::ErrorCode::Unimplemented) on older hosts, and what the
+    /// host answers where the context has no pool.
+    pub fn size(&self) -> Result<usize> {
+        // SAFETY: the call's own context, which 'f keeps alive.
+        let threads = unsafe { self.host.num_threads(self.ctx) }?;
+        usize::try_from(threads)
+            .map_err(|_| Error::internal(format!("the host says its pool has {threads} threads")))
     }
 
     /// Runs `task` on the pool, some time, on any thread.
