@@ -157,12 +157,12 @@ static HOSTS_WITHOUT_STREAM: [AtomicPtr<XLA_FFI_Api>; 4] =
 #[inline(always)]
 fn operands_on_host(frame: &Frame<'_>) -> bool {
     let api = frame.host().api().cast_mut();
-    HOSTS_WITHOUT_STREAM[0].load(Ordering::Relaxed) == api || ask_for_stream(frame)
+    HOSTS_WITHOUT_STREAM[0].load(Ordering::Relaxed) == api || ask_for_stream(*frame)
 }
 
 #[cold]
 #[inline(never)]
-fn ask_for_stream(frame: &Frame<'_>) -> bool {
+fn ask_for_stream(frame: Frame<'_>) -> bool {
     crate::panics::install();
     let api = frame.host().api().cast_mut();
     if HOSTS_WITHOUT_STREAM
@@ -210,21 +210,21 @@ pub unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *
         return unsafe { refuse_short_frame(raw, &H::INFO) };
     };
     if frame.stage() != S {
-        return refuse(&frame, &H::INFO, S, &wrong_stage(frame.stage()));
+        return wrong_stage(frame, &H::INFO, S);
     }
     if const { uses_host_memory(H::PARAMS) } && !operands_on_host(&frame) {
-        return refuse_device(&frame, &H::INFO);
+        return refuse_device(frame, &H::INFO);
     }
-    match std::panic::catch_unwind(AssertUnwindSafe(|| H::call(&frame))) {
+    match std::panic::catch_unwind(AssertUnwindSafe(move || H::call(&frame))) {
         Ok(Flow::Done) => std::ptr::null_mut(),
         Ok(Flow::Pending(future)) => {
             // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
             unsafe { (*raw).future = future.cast() };
             std::ptr::null_mut()
         }
-        Ok(Flow::Mismatch) => mismatch(&frame, &H::INFO, H::PARAMS, S, H::explain),
+        Ok(Flow::Mismatch) => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
         Ok(Flow::Failed(error)) => frame.host().make_error(error.code(), error.message()),
-        Err(panic) => panicked(&frame, &H::INFO, &*panic),
+        Err(panic) => panicked(frame, &H::INFO, &*panic),
     }
 }
 
@@ -322,24 +322,22 @@ unsafe fn refuse_short_frame(
     )
 }
 
-#[cold]
-fn wrong_stage(got: u32) -> String {
-    format!(
-        "called at stage {}; register the bundle's functions each for its own stage",
-        diagnose::stage_name(got)
-    )
-}
+// The frame goes by value to what follows: it is one pointer, and stays in a register that way.
 
 #[cold]
-fn refuse(frame: &Frame<'_>, info: &HandlerInfo, stage: u32, why: &str) -> *mut XLA_FFI_Error {
-    let message = diagnose::message(info, stage, &[why.to_owned()]);
+fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *mut XLA_FFI_Error {
+    let why = format!(
+        "called at stage {}; register the bundle's functions each for its own stage",
+        diagnose::stage_name(frame.stage())
+    );
+    let message = diagnose::message(info, stage, &[why]);
     frame
         .host()
         .make_error(ErrorCode::InvalidArgument, &message)
 }
 
 #[cold]
-fn refuse_device(frame: &Frame<'_>, info: &HandlerInfo) -> *mut XLA_FFI_Error {
+fn refuse_device(frame: Frame<'_>, info: &HandlerInfo) -> *mut XLA_FFI_Error {
     frame.host().make_error(
         ErrorCode::FailedPrecondition,
         &format!(
@@ -355,7 +353,7 @@ fn refuse_device(frame: &Frame<'_>, info: &HandlerInfo) -> *mut XLA_FFI_Error {
 #[cold]
 #[inline(never)]
 fn mismatch(
-    frame: &Frame<'_>,
+    frame: Frame<'_>,
     info: &HandlerInfo,
     params: &'static [Param],
     stage: u32,
@@ -363,10 +361,10 @@ fn mismatch(
 ) -> *mut XLA_FFI_Error {
     let mut lines = Vec::new();
     let mut problems = Problems::new(&mut lines);
-    diagnose::frame(frame, info, params, &mut problems);
-    explain(frame, &mut problems);
+    diagnose::frame(&frame, info, params, &mut problems);
+    explain(&frame, &mut problems);
     if problems.is_empty() {
-        diagnose::overlaps(frame, params, &mut problems);
+        diagnose::overlaps(&frame, params, &mut problems);
     }
     let unimplemented = problems.unimplemented();
     let code = if unimplemented {
@@ -380,7 +378,7 @@ fn mismatch(
 
 #[cold]
 fn panicked(
-    frame: &Frame<'_>,
+    frame: Frame<'_>,
     info: &HandlerInfo,
     panic: &(dyn std::any::Any + Send),
 ) -> *mut XLA_FFI_Error {

@@ -28,10 +28,9 @@ pub(crate) const FRAME_SIZE: usize = 168;
 /// [`Bind`]: crate::Bind
 #[derive(Clone, Copy)]
 pub struct Frame<'f> {
+    // A pointer and no more: what is read from the host's frame need not be copied first.
     raw: *const XLA_FFI_CallFrame,
-    args: Operands<'f, XLA_FFI_ArgType>,
-    rets: Operands<'f, XLA_FFI_RetType>,
-    attrs: RawAttrs<'f>,
+    _frame: PhantomData<&'f XLA_FFI_CallFrame>,
 }
 
 impl<'f> Frame<'f> {
@@ -57,13 +56,22 @@ impl<'f> Frame<'f> {
         }
         Some(Self {
             raw,
-            args: Operands::new(args.size, args.types, args.args),
-            rets: Operands::new(rets.size, rets.types, rets.rets),
-            attrs: RawAttrs {
-                raw: attrs,
-                _frame: PhantomData,
-            },
+            _frame: PhantomData,
         })
+    }
+
+    #[inline(always)]
+    fn args(&self) -> Operands<'f, XLA_FFI_ArgType> {
+        // SAFETY: the list lies within FRAME_SIZE.
+        let args = unsafe { &(*self.raw).args };
+        Operands::new(args.size, args.types, args.args)
+    }
+
+    #[inline(always)]
+    fn rets(&self) -> Operands<'f, XLA_FFI_RetType> {
+        // SAFETY: the list lies within FRAME_SIZE.
+        let rets = unsafe { &(*self.raw).rets };
+        Operands::new(rets.size, rets.types, rets.rets)
     }
 
     /// The host.
@@ -94,30 +102,34 @@ impl<'f> Frame<'f> {
     #[must_use]
     #[inline(always)]
     pub fn arg_count(&self) -> usize {
-        self.args.len
+        self.args().len
     }
 
     /// Number of results.
     #[must_use]
     #[inline(always)]
     pub fn ret_count(&self) -> usize {
-        self.rets.len
+        self.rets().len
     }
 
     #[inline(always)]
     pub(crate) fn arg(&self, index: usize) -> Option<RawBuffer<'f>> {
-        self.args.get(index, XLA_FFI_ArgType::BUFFER)
+        self.args().get(index, XLA_FFI_ArgType::BUFFER)
     }
 
     #[inline(always)]
     pub(crate) fn ret(&self, index: usize) -> Option<RawBuffer<'f>> {
-        self.rets.get(index, XLA_FFI_RetType::BUFFER)
+        self.rets().get(index, XLA_FFI_RetType::BUFFER)
     }
 
     /// The attributes.
     #[inline(always)]
     pub(crate) fn attrs(&self) -> RawAttrs<'f> {
-        self.attrs
+        RawAttrs {
+            // SAFETY: the list lies within FRAME_SIZE.
+            raw: unsafe { &raw const (*self.raw).attrs },
+            _frame: PhantomData,
+        }
     }
 }
 
@@ -265,13 +277,7 @@ impl<'f> RawBuffer<'f> {
             return None;
         }
         let mut data = self.raw.data.cast::<u8>();
-        if data.is_null() {
-            if len != 0 {
-                return None;
-            }
-            data = std::ptr::without_provenance_mut(align);
-        }
-        if (data as usize) & (align - 1) != 0 {
+        if data.is_null() || (data as usize) & (align - 1) != 0 {
             if len != 0 {
                 return None;
             }
@@ -332,6 +338,23 @@ impl<'f> RawAttrs<'f> {
         unsafe { bytes(&*span) }
     }
 
+    /// Whether the name at `index`, which is below [`RawAttrs::len`], is `name`.
+    #[inline(always)]
+    fn is_named(self, index: usize, name: &str) -> bool {
+        // SAFETY: made from attributes whose struct_size was checked.
+        let names = unsafe { (*self.raw).names };
+        // SAFETY: invariant 2, `index` is in range.
+        let span = unsafe { *names.add(index) };
+        // SAFETY: invariant 2: names are byte spans.
+        let span = unsafe { &*span };
+        // The length first: then the bytes are compared as words, not by a call.
+        if span.len != name.len() {
+            return false;
+        }
+        // SAFETY: invariant 3.
+        (unsafe { bytes(span) }) == name.as_bytes()
+    }
+
     /// The value at `index`, which is below [`RawAttrs::len`].
     #[inline(always)]
     pub(crate) fn value(self, index: usize) -> RawAttr<'f> {
@@ -353,7 +376,7 @@ impl<'f> RawAttrs<'f> {
     /// The attribute `name`, which is probably at `guess`.
     #[inline(always)]
     pub(crate) fn get(self, name: &str, guess: usize) -> Option<RawAttr<'f>> {
-        if guess < self.len() && self.name(guess) == name.as_bytes() {
+        if guess < self.len() && self.is_named(guess, name) {
             return Some(self.value(guess));
         }
         self.search(name)
@@ -363,7 +386,7 @@ impl<'f> RawAttrs<'f> {
     #[inline(never)]
     fn search(self, name: &str) -> Option<RawAttr<'f>> {
         (0..self.len())
-            .find(|&index| self.name(index) == name.as_bytes())
+            .find(|&index| self.is_named(index, name))
             .map(|index| self.value(index))
     }
 }

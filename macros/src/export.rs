@@ -89,8 +89,8 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
                 unsafe extern "C" fn #alias_entry(
                     frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
                 ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
-                    // SAFETY: the host's call frame, handed on.
-                    unsafe { #entry(frame) }
+                    // SAFETY: hosts call handlers with their call frame.
+                    unsafe { ::xla_ffi::__private::enter::<#path, #stage>(frame) }
                 }
             }
         });
