@@ -215,17 +215,25 @@ pub unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *
     if const { uses_host_memory(H::PARAMS) } && !operands_on_host(&frame) {
         return refuse_device(frame, &H::INFO);
     }
-    match std::panic::catch_unwind(AssertUnwindSafe(move || H::call(&frame))) {
-        Ok(Flow::Done) => std::ptr::null_mut(),
-        Ok(Flow::Pending(future)) => {
+    // The answer is made inside: it fits in a register, and what explains a mismatch may panic too.
+    let answer = std::panic::catch_unwind(AssertUnwindSafe(move || match H::call(&frame) {
+        Flow::Done => std::ptr::null_mut(),
+        Flow::Pending(future) => {
             // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
             unsafe { (*raw).future = future.cast() };
             std::ptr::null_mut()
         }
-        Ok(Flow::Mismatch) => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
-        Ok(Flow::Failed(error)) => frame.host().make_error(error.code(), error.message()),
-        Err(panic) => panicked(frame, &H::INFO, &*panic),
-    }
+        Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
+        Flow::Failed(error) => failed(frame, error),
+    }));
+    answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, &*panic))
+}
+
+/// Hands a handler's error to the host.
+#[cold]
+#[inline(never)]
+fn failed(frame: Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
+    frame.host().make_error(error.code(), error.message())
 }
 
 /// Whether a parameter reads or writes host memory.
