@@ -92,7 +92,7 @@ static inline int overlap(array a, array b) {
 }
 
 static inline int named(const XLA_FFI_ByteSpan* span, const char* name, size_t length) {
-  return span->len == length && memcmp(span->ptr, name, length) == 0;
+  return span->len == length && span->ptr != NULL && memcmp(span->ptr, name, length) == 0;
 }
 
 /* The attribute `name` as an i32. Hosts sort attributes by name: it is probably at `guess`. */

@@ -376,18 +376,28 @@ impl<'f> RawAttrs<'f> {
     /// The attribute `name`, which is probably at `guess`.
     #[inline(always)]
     pub(crate) fn get(self, name: &str, guess: usize) -> Option<RawAttr<'f>> {
-        if guess < self.len() && self.is_named(guess, name) {
-            return Some(self.value(guess));
+        let len = self.len();
+        let mut index = guess;
+        if !(guess < len && self.is_named(guess, name)) {
+            index = self.position(name);
+            if index >= len {
+                return None;
+            }
         }
-        self.search(name)
+        Some(self.value(index))
     }
 
+    /// Where the attribute `name` lies; the number of attributes when there is none.
+    // Inline, though it is never inlined: a copy beside its caller is seen to write nothing, so that
+    // what the caller has read need not be read again.
     #[cold]
-    #[inline(never)]
-    fn search(self, name: &str) -> Option<RawAttr<'f>> {
-        (0..self.len())
-            .find(|&index| self.is_named(index, name))
-            .map(|index| self.value(index))
+    #[inline]
+    fn position(self, name: &str) -> usize {
+        let mut index = 0;
+        while index < self.len() && !self.is_named(index, name) {
+            index += 1;
+        }
+        index
     }
 }
 
