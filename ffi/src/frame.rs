@@ -287,7 +287,10 @@ impl<'f> RawBuffer<'f> {
     }
 }
 
+/// Whether a dimension is zero and none is negative.
+// Inline for the same reason as `RawAttrs::position`.
 #[cold]
+#[inline]
 fn empty(dims: &[i64]) -> bool {
     dims.contains(&0) && dims.iter().all(|&dim| dim >= 0)
 }
