@@ -160,11 +160,11 @@ impl<'f, Tag: Copy + PartialEq> Operands<'f, Tag> {
         }
         // SAFETY: invariant 2, `index` is in range.
         let tag = unsafe { *self.types.add(index) };
-        // SAFETY: invariant 2, `index` is in range.
-        let value = unsafe { *self.values.add(index) };
         if tag != buffer {
             return None;
         }
+        // SAFETY: invariant 2, `index` is in range.
+        let value = unsafe { *self.values.add(index) };
         // SAFETY: invariant 2: the tag says that it is a buffer.
         unsafe { RawBuffer::new(value.cast()) }
     }
@@ -227,19 +227,15 @@ impl<'f> RawBuffer<'f> {
         if dims.len() as i64 != self.raw.rank {
             return None;
         }
-        let mut len: usize = 1;
-        let mut bad = false;
-        for &dim in dims {
-            let (product, overflow) = len.overflowing_mul(dim as usize);
-            bad |= overflow | (dim < 0);
-            len = product;
-        }
-        if bad && !empty(dims) {
-            return None;
-        }
-        if bad {
-            len = 0;
-        }
+        let negative = dims.iter().fold(0, |signs, dim| signs | dim) < 0;
+        let product = dims
+            .iter()
+            .try_fold(1usize, |product, &dim| product.checked_mul(dim as usize));
+        let len = match product {
+            Some(product) if !negative => product,
+            _ if empty(dims) => 0,
+            _ => return None,
+        };
         // SAFETY: same size and alignment on 64-bit hosts (checked in lib.rs), no value negative.
         let dims = unsafe { std::slice::from_raw_parts(dims.as_ptr().cast::<usize>(), dims.len()) };
         Some((dims, len))
@@ -277,7 +273,7 @@ impl<'f> RawBuffer<'f> {
             return None;
         }
         let mut data = self.raw.data.cast::<u8>();
-        if data.is_null() || (data as usize) & (align - 1) != 0 {
+        if !usable(data, align) {
             if len != 0 {
                 return None;
             }
@@ -285,6 +281,14 @@ impl<'f> RawBuffer<'f> {
         }
         Some(Typed { data, dims, len })
     }
+}
+
+/// Whether `data` is not null and a multiple of `align`, a power of two.
+#[inline(always)]
+fn usable(data: *mut u8, align: usize) -> bool {
+    // One comparison for both: low bits that are set become high ones, and null wraps around.
+    let bits = align.trailing_zeros();
+    (data as usize).rotate_right(bits).wrapping_sub(1) < usize::MAX >> bits
 }
 
 /// Whether a dimension is zero and none is negative.
@@ -549,5 +553,24 @@ impl<'f> RawArray<'f> {
         // SAFETY: `size` elements of type T (ABI), aligned, not null, alive for 'f; no one writes
         // attributes.
         Some(unsafe { std::slice::from_raw_parts(data, self.array.size) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usable_addresses_are_aligned_and_not_null() {
+        for align in [1usize, 2, 4, 8, 16, 64] {
+            for address in (0..256)
+                .chain((1 << 47)..(1 << 47) + 256)
+                .chain(usize::MAX - 255..)
+            {
+                let data = std::ptr::without_provenance_mut(address);
+                let expected = address != 0 && address.is_multiple_of(align);
+                assert_eq!(usable(data, align), expected, "{address:#x} by {align}");
+            }
+        }
     }
 }
