@@ -98,8 +98,15 @@ class Subject:
         """The target name under which the library's own registration entry enters a handler."""
         if self.has_manifest:
             spec = self._specs[name]
-            return f"{spec.library}.{spec.name}"
+            return spec.name
         return f"conformance_c.{name}"
+
+    def beyond(self, revision):
+        """The handlers that a runtime of this revision refuses, since they answer a newer version."""
+        if not self.has_manifest or revision == 0:
+            return []
+        newest = max(1, _revisions.version(revision))
+        return [spec.name for spec in self._specs.values() if _revisions.version(spec.floor) > newest]
 
     def target(self, name):
         return f"{self.kind}.{name}"
