@@ -53,6 +53,7 @@ mod user_data;
 
 pub use attribute::{Attribute, Attributes};
 pub use call::frame::CallFrame;
+pub use call::print::describe;
 pub use call::{Call, Outcome, PreparedCall, Stages};
 pub use device::{DeviceAllocator, HostAllocator, Stream};
 pub use dtype::DType;

@@ -5,6 +5,7 @@ pub(crate) mod encoded;
 pub(crate) mod frame;
 mod invoke;
 mod prepared;
+pub(crate) mod print;
 pub(crate) mod state;
 
 pub(crate) use context::Parts;
