@@ -46,6 +46,8 @@ mod parse;
 mod runtime;
 mod shape;
 pub mod spec;
+#[doc(hidden)]
+pub mod statics;
 mod status;
 mod tensor;
 mod types;
@@ -65,6 +67,7 @@ pub use metadata::Metadata;
 pub use parse::ParseError;
 pub use runtime::{Runtime, canonical_platform, living_objects};
 pub use shape::Shape;
+pub use statics::StaticHandler;
 pub use status::{Code, Error, Finding, Hazard, Result};
 pub use tensor::{ALIGNMENT, Element, Tensor};
 pub use types::TypeInfo;

@@ -174,6 +174,12 @@ impl CallFrame {
         Ok(copy)
     }
 
+    /// The same operands with other attributes.
+    pub(crate) fn with_attributes(mut self, attributes: Arc<Encoded>) -> Self {
+        self.attributes = attributes;
+        self
+    }
+
     pub(crate) fn arg_buffers(&self) -> &[XLA_FFI_Buffer] {
         &self.args.buffers
     }
