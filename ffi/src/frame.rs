@@ -565,7 +565,7 @@ mod tests {
         for align in [1usize, 2, 4, 8, 16, 64] {
             for address in (0..256)
                 .chain((1 << 47)..(1 << 47) + 256)
-                .chain(usize::MAX - 255..)
+                .chain(usize::MAX - 255..usize::MAX)
             {
                 let data = std::ptr::without_provenance_mut(address);
                 let expected = address != 0 && address.is_multiple_of(align);

@@ -152,8 +152,7 @@ impl Host {
     #[cold]
     pub(crate) fn lacks(self, feature: &str, since: Revision) -> Error {
         Error::unimplemented(format!(
-            "{feature}: not offered by this host, which speaks {self}; the first jaxlib that has \
-             it is {}",
+            "{feature}: the first jaxlib that has it is {}; this host speaks {self}",
             since.first_jaxlib()
         ))
     }

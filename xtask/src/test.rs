@@ -68,12 +68,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }),
         Some(venv) => {
             for driver in DRIVERS {
-                let name = format!("JAX {driver}");
-                tally.step(
-                    &name,
-                    Format::Driver,
-                    &mut python_driver(&root, venv, driver),
-                );
+                tally.work(&format!("JAX {driver}"), || {
+                    let mut command = python_driver(&root, venv, driver);
+                    command.args(libraries::example_arguments(&root)?);
+                    tally::run(Format::Driver, &mut command)
+                });
             }
         }
     }
