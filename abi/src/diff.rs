@@ -202,11 +202,42 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     diff.aliases();
     diff.constants();
     let mut changes = diff.changes;
+    follow_typedefs(&mut changes);
     for change in &mut changes {
         change.effect = meaning::of(change);
     }
     changes.sort_by_key(|change| change.follows);
     changes
+}
+
+/// Fields of a typedef'd type change with the typedef.
+fn follow_typedefs(changes: &mut [Change]) {
+    let causes: Vec<(String, String)> = changes
+        .iter()
+        .filter(|change| {
+            change.class == Class::Retyped
+                && !change.follows
+                && matches!(change.subject, Subject::Function | Subject::Alias)
+        })
+        .filter_map(|change| Some((change.was.clone()?, change.now.clone()?)))
+        .collect();
+    for change in changes {
+        let is_field = matches!(change.subject, Subject::Field | Subject::Slot)
+            && matches!(change.class, Class::Retyped | Class::Resized);
+        // "u32, 4 bytes" names a size behind the type.
+        let same = |told: &Option<String>, ty: &str| {
+            told.as_deref()
+                .and_then(|told| told.strip_prefix(ty))
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(", "))
+        };
+        if is_field
+            && causes
+                .iter()
+                .any(|(was, now)| same(&change.was, was) && same(&change.now, now))
+        {
+            change.follows = true;
+        }
+    }
 }
 
 /// Names of types that changed while what they name stayed.
@@ -631,8 +662,11 @@ impl Diff<'_> {
             } else {
                 Subject::Field
             };
+            let exchanged = matched.iter().any(|(other_was, other_is)| {
+                other_was.offset == is.offset && other_is.offset == was.offset
+            });
             // A field that kept its place among the others was pushed by a cause.
-            let pushed = kept.contains(&index) && (has_cause || any_out_of_order);
+            let pushed = kept.contains(&index) && !exchanged && (has_cause || any_out_of_order);
             self.push(
                 Change::new(Class::Moved, subject, name)
                     .member(&is.name)

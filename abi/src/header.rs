@@ -240,8 +240,11 @@ impl Source {
                 missing: vec![(Reader::Clang, why)],
                 disagreement: Vec::new(),
             }),
-            (Ok(abi), Ok(other)) => Ok(Opinions {
-                disagreement: crate::diff::differences(&abi, &other),
+            (Ok(abi), Ok(mut other)) => Ok(Opinions {
+                disagreement: {
+                    adopt_alignment(&abi, &mut other);
+                    crate::diff::differences(&abi, &other)
+                },
                 abi,
                 by: vec![Reader::Clang, Reader::Dwarf],
                 missing: Vec::new(),
@@ -289,6 +292,18 @@ impl Source {
                 (is_number && is_name).then_some(name)
             })
             .collect()
+    }
+}
+
+/// Debug information does not tell a packed struct whose fields would lie there anyway: where all
+/// else agrees, libclang's word on alignment holds.
+fn adopt_alignment(clang: &Abi, dwarf: &mut Abi) {
+    for (name, layout) in &mut dwarf.structs {
+        if let Some(other) = clang.structs.get(name)
+            && (other.size, &other.fields) == (layout.size, &layout.fields)
+        {
+            layout.align = other.align;
+        }
     }
 }
 

@@ -1,1 +1,128 @@
-//! Placeholder.
+//! Write XLA custom calls in safe Rust. One binary loads in every XLA, is hard to misuse quietly,
+//! and costs what hand-written C costs.
+//!
+//! ```
+//! use xla_ffi::prelude::*;
+//!
+//! /// y = a x, element by element.
+//! #[xla_ffi::handler(shape = "... -> ...")]
+//! fn scale(x: Buffer<f32>, mut y: Out<f32>, a: f32) -> Result<()> {
+//!     y.write_with(|i| a * x[i]);
+//!     Ok(())
+//! }
+//!
+//! xla_ffi::library! { scale }
+//! # fn main() {}
+//! ```
+//!
+//! Compiled as a `cdylib`, this exports the symbol `scale`, which JAX registers as a custom call
+//! target, a manifest that tools read without running the code, and `xla_ffi_register`, by which
+//! other hosts register everything at once.
+//!
+//! # Parameters of a handler
+//!
+//! The type of a parameter says what it takes from the call:
+//!
+//! | | types |
+//! |---|---|
+//! | arguments | [`Buffer`], [`AnyBuffer`], [`Packed`], [`RemainingArgs`], [`Token`] |
+//! | results | [`Out`], [`AnyOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`] |
+//! | both | [`InOut`] |
+//! | attributes | whatever implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
+//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`] |
+//!
+//! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
+//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`].
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
+compile_error!("XLA FFI is laid out for 64-bit little-endian hosts");
+
+mod attribute;
+mod bind;
+mod buffer;
+mod context;
+mod detach;
+mod diagnose;
+mod dictionary;
+mod element;
+mod entry;
+mod error;
+mod frame;
+mod future;
+mod host;
+mod inout;
+mod manifest;
+mod members;
+mod optional;
+mod out;
+mod outcome;
+mod owned;
+mod packed;
+mod panics;
+mod param;
+mod register;
+mod remaining;
+pub mod shape;
+mod task;
+mod token;
+mod types;
+
+pub use attribute::{AttrValue, Attribute, Pointer};
+pub use bind::{Bind, Region};
+pub use buffer::{ANY_RANK, AnyBuffer, Buffer};
+pub use context::{
+    CustomOptions, DeviceOrdinal, Extension, Initialized, Prepared, RunId, Scratch, StateRef,
+    Stream, ThreadPool, UserData,
+};
+pub use detach::{KeptBuffer, KeptInOut, KeptOut};
+pub use diagnose::Problems;
+pub use dictionary::Dictionary;
+pub use element::{
+    DataTypes, Element, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ,
+    F8E8M0FNU, Pred, bit_width,
+};
+pub use error::{Error, ErrorCode, Result};
+pub use frame::Frame;
+pub use future::{Detach, Future, Kept, Later, Part, Promise};
+pub use host::Host;
+pub use inout::InOut;
+pub use out::{AnyOut, Out, Writer};
+pub use packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
+pub use param::{At, AttrType, Kind, Param, Presence};
+pub use remaining::{RemainingArgs, RemainingRets};
+pub use token::{Token, TokenOut};
+pub use types::{HostType, State, UserType};
+pub use xla_ffi_macros::{Attribute, State, UserType, handler, library, stateful};
+pub use xla_ffi_sys::{Revision, XLA_FFI_DataType as DataType, XLA_FFI_Error_Code as RawErrorCode};
+
+/// What handlers are written with.
+pub mod prelude {
+    pub use crate::{
+        ANY_RANK, AnyBuffer, AnyOut, Buffer, CustomOptions, DeviceOrdinal, Dictionary, Error,
+        ErrorCode, InOut, Out, RemainingArgs, RemainingRets, Result, RunId, Scratch, StateRef,
+        Stream, ThreadPool, Token, TokenOut, UserData,
+    };
+}
+
+/// What the macros call. Not part of the public interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::bind::disjoint;
+    pub use crate::context::{load_state, store_state};
+    pub use crate::entry::{Flow, Handler, Stage, counts, enter, file_region, fixed, overlap_free};
+    pub use crate::manifest::{Library, manifest, size};
+    pub use crate::members::{
+        Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
+        explain_variants, has_attr, operands, struct_from_dictionary,
+    };
+    pub use crate::optional::or_default;
+    pub use crate::outcome::{finish, finish_stage};
+    pub use crate::owned::outlives_call;
+    pub use crate::param::{HandlerInfo, StageInfo, StateInfo};
+    pub use crate::register::{Entries, Exported, Registrable, register};
+    pub use crate::shape::{Contract, Dim, Entry};
+    pub use crate::task::{Body, start_async};
+    pub use xla_ffi_macros::__export;
+    pub use xla_ffi_sys as sys;
+}

@@ -31,6 +31,7 @@ typedef struct xffi_call {
   xffi_dict attrs;
   int open_attrs; /* set it to ignore attributes that were not asked for */
   int problems;
+  XLA_FFI_Error_Code code; /* of the error that lists them */
   size_t text_size;
   char text[1200]; /* filled where there are problems */
 } xffi_call;
@@ -147,12 +148,25 @@ XFFI_COLD void xffi_shape_problem(xffi_call* call, const char* a, const xffi_buf
                text[1]);
 }
 
+/* Hosts before r5 send elements of less than a byte, which had no number then, as dtype 0, and pack
+ * the first one into the high bits (as measured on jaxlib 0.4.31 to 0.5.1). */
+XFFI_COLD int xffi_unnumbered(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
+  const unsigned bits = xffi_dtype_bits(want);
+  return got == XLA_FFI_DataType_INVALID && bits != 0 && bits < 8 &&
+         xffi_host_revision(api) < XFFI_R5;
+}
+
 XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long index,
                                    const char* name, const XLA_FFI_Buffer* got,
                                    XLA_FFI_DataType dtype, int64_t rank) {
   if (got == NULL || got->struct_size < XLA_FFI_Buffer_STRUCT_SIZE || got->rank < 0 ||
       (got->rank > 0 && got->dims == NULL)) {
     xffi_problem(call, "%s '%s' (%lld): not a buffer that this handler can read", kind, name, index);
+  } else if (xffi_unnumbered(call->api, dtype, got->dtype)) {
+    xffi_problem(call, "%s '%s' (%lld): %s arrives without its type in this XLA and packed the "
+                 "other way round; the first jaxlib that has it is %s", kind, name, index,
+                 xffi_dtype_name(dtype), xffi_first_jaxlib(XFFI_R5));
+    call->code = XLA_FFI_Error_Code_UNIMPLEMENTED;
   } else if (dtype != XFFI_ANY_DTYPE && got->dtype != dtype) {
     xffi_problem(call, "%s '%s' (%lld): expected dtype %s, got %s (%d)", kind, name, index,
                  xffi_dtype_name(dtype), xffi_dtype_name(got->dtype), (int)got->dtype);
@@ -165,14 +179,6 @@ XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long 
   }
 }
 
-/* Hosts of r3 and r4 send elements of less than a byte, which had no number then, as dtype 0. */
-XFFI_COLD int xffi_unnumbered(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
-  const xffi_revision host = xffi_host_revision(api);
-  const unsigned bits = xffi_dtype_bits(want);
-  return got == XLA_FFI_DataType_INVALID && bits != 0 && bits < 8 &&
-         want != XLA_FFI_DataType_F4E2M1FN && (host == XFFI_R3 || host == XFFI_R4);
-}
-
 XFFI_INLINE xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t index,
                                        const char* name, const XLA_FFI_Buffer* from,
                                        XLA_FFI_DataType dtype, int64_t rank) {
@@ -182,7 +188,7 @@ XFFI_INLINE xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_
             (from->rank > 0 && from->dims == NULL) ||
             (rank != XFFI_ANY_RANK && from->rank != rank);
   if (!bad && dtype != XFFI_ANY_DTYPE && from->dtype != dtype) {
-    bad = !xffi_unnumbered(call->api, dtype, from->dtype);
+    bad = 1;
   }
   if (!bad) {
     int empty = 0, over = 0;
@@ -199,8 +205,9 @@ XFFI_INLINE xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_
     }
     if (empty) {
       count = 0;
-    } else { /* 16 bytes is the widest element */
-      bad |= over || count > INT64_MAX / 16 || from->data == NULL;
+    } else { /* 16 bytes is the widest element; jaxlib 0.5.1 to 0.6.2 send tokens without data */
+      bad |= over || count > INT64_MAX / 16 ||
+             (from->data == NULL && from->dtype != XLA_FFI_DataType_TOKEN);
     }
   }
   if (XFFI_UNLIKELY(bad)) {

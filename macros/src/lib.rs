@@ -1,1 +1,122 @@
-//! Placeholder.
+//! The macros of `xla-ffi`. They parse, check and expand to calls into a hidden module of that
+//! crate; they know nothing of the ABI. Their documentation is in `xla-ffi`.
+#![forbid(unsafe_code)]
+
+mod attribute;
+mod contract;
+mod expand;
+mod export;
+mod function;
+mod library;
+mod options;
+mod parameter;
+mod reserved;
+mod stateful;
+mod types;
+
+use proc_macro::TokenStream;
+
+fn answer(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
+    result
+        .unwrap_or_else(|error| error.to_compile_error())
+        .into()
+}
+
+/// Makes a function a handler: the code behind a custom call.
+///
+/// The function stays callable as it is. What each parameter takes from the call is said by its
+/// type; see the crate's documentation. `async` functions complete through a future of the host.
+///
+/// # Options
+/// * `name = "…"`: the name of the custom call target; the function's name without it.
+/// * `shape = "…"`: a shape contract; see [`shape`](../xla_ffi/shape/index.html).
+/// * `platforms = ["…"]`: where it is registered; `["cpu"]` without it.
+/// * `open_attrs`: attributes that the handler does not know are ignored instead of refused.
+/// * `command_buffer_compatible`: every call launches the same device operations.
+/// * `floor = "r5"`: needs at least this revision, whatever the parameters say.
+///
+/// # Options of a parameter, `#[attr(…)]`
+/// * `default = EXPR`: the value where the attribute is absent.
+/// * `name = "…"`: the attribute's name; the parameter's without it.
+/// * `narrow`: integers of other widths and `f64` are taken when the value fits; Python sends
+///   64-bit numbers.
+/// * `flatten`: a struct with `#[derive(Attribute)]` whose fields are attributes of the handler.
+///
+/// # Errors at compile time
+/// A parameter that is no binding of a name, an unknown option, a contract that does not parse or
+/// does not match the number of operands, and parameters of types that are not
+/// [`Bind`](../xla_ffi/trait.Bind.html).
+#[proc_macro_attribute]
+pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
+    answer(function::handler(options.into(), item.into()))
+}
+
+/// Makes a type a handler with several stages, one function a stage.
+///
+/// In the `impl` block, functions named `instantiate`, `prepare`, `initialize`, `execute` and
+/// `record` are the stages; others stay ordinary functions. `execute` has to be there.
+/// `instantiate` makes the state, `Self`, once for each call site when the program is compiled;
+/// the later stages get it as `&self`. The host drops it with the executable. `prepare` and
+/// `initialize` may return state of their own, of a type that derives
+/// [`State`](../xla_ffi/trait.State.html).
+///
+/// The options are those of [`macro@handler`]; the name is that of the type without one. Every stage
+/// gets all attributes of the call; one that any stage declares is known to all.
+#[proc_macro_attribute]
+pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
+    answer(stateful::stateful(options.into(), item.into()))
+}
+
+/// Makes handlers a library: exports a symbol for each stage of each handler, a manifest, and a
+/// function that registers them all.
+///
+/// ```text
+/// xla_ffi::library! { rms_norm, ops::Solver }
+/// xla_ffi::library! { name = "my_ops"; rms_norm }
+/// ```
+///
+/// In a library whose only crate type is `cdylib` the symbols are `rms_norm` (execute),
+/// `Solver_instantiate` …, `xla_ffi_register` and `xla_ffi_manifest`. Everywhere the functions also
+/// have names that begin with the library's, `my_ops__rms_norm`, so that several libraries can be
+/// linked into one program. The library's name is that of the crate without `name`.
+///
+/// A name that a C library uses, such as `exp` or `read`, does not compile, and neither does
+/// `panic = "abort"`, which would take the host down with a handler.
+#[proc_macro]
+pub fn library(items: TokenStream) -> TokenStream {
+    answer(library::library(items.into()))
+}
+
+/// What `library!` expands to for one handler.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __export(items: TokenStream) -> TokenStream {
+    answer(export::export(items.into()))
+}
+
+/// Makes a type an attribute.
+///
+/// * A struct with named fields is a dictionary, or with `#[attr(flatten)]` several attributes of
+///   the handler. Fields take `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]`;
+///   `Option` fields may be absent. Entries that no field names are refused.
+/// * An enumeration without fields is an integer, of the type in its `#[repr(…)]`, else an `i64`.
+///   With `#[attr(strings)]` it is a string: the variant's name in snake case.
+/// * An enumeration whose variants hold one value each is whichever of them decodes first.
+#[proc_macro_derive(Attribute, attributes(attr))]
+pub fn derive_attribute(item: TokenStream) -> TokenStream {
+    answer(attribute::derive(item.into()))
+}
+
+/// Makes a type the state that a prepare or initialize stage leaves.
+#[proc_macro_derive(State)]
+pub fn derive_state(item: TokenStream) -> TokenStream {
+    answer(types::derive(item.into(), types::Kind::State))
+}
+
+/// Makes a type user data: an object that the program which embeds XLA hands to handlers.
+///
+/// The host knows the type by its name: `#[user_type(name = "…")]`, or the path of the type.
+#[proc_macro_derive(UserType, attributes(user_type))]
+pub fn derive_user_type(item: TokenStream) -> TokenStream {
+    answer(types::derive(item.into(), types::Kind::UserType))
+}

@@ -14,6 +14,7 @@ import jaxlib
 import numpy as np
 
 from . import _revisions
+from ._errors import UnsupportedRuntimeError
 
 try:
     from jax import ffi as _ffi
@@ -63,17 +64,28 @@ def register(target, stages, platform):
 
 def result_type(shape, dtype, like=()):
     """The type of a result; under shard_map it varies over the mesh axes that the operands vary over."""
-    varying = frozenset()
+    varying, mesh = frozenset(), None
     for operand in like:
-        varying |= getattr(getattr(operand, "aval", None), "vma", None) or frozenset()
-    if varying:
-        return jax.ShapeDtypeStruct(shape, dtype, vma=varying)
-    return jax.ShapeDtypeStruct(shape, dtype)
+        aval = getattr(operand, "aval", None)
+        if getattr(aval, "vma", None):
+            varying |= aval.vma
+            mesh = getattr(getattr(aval, "sharding", None), "mesh", mesh)
+    if not varying:
+        return jax.ShapeDtypeStruct(shape, dtype)
+    if mesh is not None and (0, 9) <= jax.version.__version_info__[:2] < (0, 10):
+        # There a type that varies has to say over which mesh.
+        replicated = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+        return jax.ShapeDtypeStruct(shape, dtype, vma=varying, sharding=replicated)
+    return jax.ShapeDtypeStruct(shape, dtype, vma=varying)
 
 
 def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, aliases=None):
     """Calls ``target``. ``results`` is a list of types; returns a list."""
+    if REVISION < 4 and (abstract_token() in results or any(is_token(arg) for arg in args)):
+        # Those runtimes end the process when they meet a token.
+        raise UnsupportedRuntimeError(f"{target}: tokens need jaxlib 0.5.1 or newer; this process has {JAXLIB}")
     if _MODERN:
+        attrs = {name: _hashable(value) for name, value in attrs.items()}
         function = _ffi.ffi_call(
             target,
             tuple(results),
@@ -97,6 +109,35 @@ def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, 
             vectorized=vmap_method in ("broadcast_all", "expand_dims", "legacy_vectorized") and len(args) == 1,
         )
     )
+
+
+class _Dict(dict):
+    """A dictionary that jax can use as a key, so that dictionaries may hold dictionaries and arrays."""
+
+    def __hash__(self):
+        return hash(_key(self))
+
+    def __eq__(self, other):
+        return isinstance(other, dict) and _key(self) == _key(other)
+
+
+class _Array(np.ndarray):
+    """An array that jax can use as a key."""
+
+    def __hash__(self):
+        return hash(_key(self))
+
+    def __eq__(self, other):
+        return isinstance(other, np.ndarray) and _key(self) == _key(other)
+
+
+def _hashable(value, inside=False):
+    """Attributes as ``ffi_call`` can hash them; top-level arrays it wraps by itself."""
+    if isinstance(value, dict):
+        return _Dict({name: _hashable(item, True) for name, item in value.items()})
+    if inside and isinstance(value, np.ndarray):
+        return value.view(_Array)
+    return value
 
 
 def _aval(result):
@@ -156,8 +197,17 @@ def _primitive():
         return rule(context, *operands)
 
     mlir.register_lowering(primitive, lower)
+    _allow_in_shard_map(primitive)
     batching.primitive_batchers[primitive] = functools.partial(_batch, callback_batching_rule, primitive)
     return primitive
+
+
+def _allow_in_shard_map(primitive):
+    """Results vary over the mesh axes that some operand varies over, as for any elementwise primitive."""
+    from jax.experimental import shard_map
+
+    shard_map.register_standard_check(primitive)
+    shard_map.register_standard_rewrite(primitive)
 
 
 def _batch(rule, primitive, args, dims, *, vectorized, **params):
@@ -188,6 +238,12 @@ def _ir_attribute(value):
     if isinstance(value, float):
         return ir.FloatAttr.get_f64(value)
     if isinstance(value, np.ndarray):
+        dense = {
+            "int8": ir.DenseI8ArrayAttr, "int16": ir.DenseI16ArrayAttr, "int32": ir.DenseI32ArrayAttr,
+            "int64": ir.DenseI64ArrayAttr, "float32": ir.DenseF32ArrayAttr, "float64": ir.DenseF64ArrayAttr,
+        }.get(value.dtype.name)  # fmt: skip
+        if dense is not None:
+            return dense.get(value.tolist())
         element = mlir.dtype_to_ir_type(value.dtype)
         return ir.DenseElementsAttr.get(np.ascontiguousarray(value), type=element)
     if isinstance(value, np.generic):

@@ -27,6 +27,23 @@ def typed(dtype, *shape):
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
+# What a runtime says before it calls any handler.
+RUNTIME_LACKS = {
+    "Unsupported attribute type for attribute": "the runtime's attribute parser knows no such attribute",
+    "Unsupported array element type for attribute": "the runtime's attribute parser knows no such array",
+    "is currently only supported in": "the runtime takes no arrays of this type",
+}
+
+
+# How a runtime says that it took no handler: at registration, when a backend with queued handlers comes
+# up, and when a program asks for the target.
+REFUSALS = (
+    "incompatible with the framework's API version",
+    "No registered implementation for custom call",
+    "No FFI handler registered",
+)
+
+
 class Subject:
     """A library whose handlers are registered when they are first called, under ``KIND.NAME``.
 
@@ -86,6 +103,10 @@ class Subject:
             raise Refused(str(error)) from error
         self._registered.add(name)
 
+    def own_target(self, name):
+        """The target name under which the library's own registration entry enters a handler."""
+        return name if self.has_manifest else f"conformance_c.{name}"
+
     def target(self, name):
         return f"{self.kind}.{name}"
 
@@ -112,12 +133,15 @@ def verdict(error):
         return "absent", text
     if isinstance(error, Refused):
         return "refused", text
-    if "not registered" in text or "No registered implementation" in text or "no handler registered" in text.lower():
+    if any(sign in text for sign in REFUSALS):
         return "refused", text
     # A clear error names the first jaxlib that has what is missing; that must be a later one.
-    named = re.search(r"jaxlib (\d+(?:\.\d+)+)", text)
+    named = re.search(r"(?:first jaxlib that has it is|needs? jaxlib) (\d+(?:\.\d+)+)", text)
     if named and _revisions._numbers(named.group(1)) > _revisions._numbers(_jax.JAXLIB):
         return "absent", text
+    for sign, lack in RUNTIME_LACKS.items():
+        if sign in text:
+            return "absent", f"{lack}: {text}"
     return "FAIL", f"{type(error).__name__}: {text}"
 
 

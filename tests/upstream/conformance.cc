@@ -81,21 +81,10 @@ struct Sink {
   }
 };
 
-ffi::Error EchoArrays(ffi::Result<ffi::BufferR1<ffi::F64>> y, ffi::Span<const int8_t> i8,
-                      ffi::Span<const int16_t> i16, ffi::Span<const int32_t> i32, ffi::Span<const int64_t> i64,
-                      ffi::Span<const uint8_t> u8, ffi::Span<const uint16_t> u16, ffi::Span<const uint32_t> u32,
-                      ffi::Span<const uint64_t> u64, ffi::Span<const float> f32, ffi::Span<const double> f64) {
+template <typename... T>
+ffi::Error EchoSpans(ffi::Result<ffi::BufferR1<ffi::F64>> y, ffi::Span<const T>... arrays) {
   Sink sink{y->typed_data(), y->typed_data() + y->element_count()};
-  sink.Add(i8);
-  sink.Add(i16);
-  sink.Add(i32);
-  sink.Add(i64);
-  sink.Add(u8);
-  sink.Add(u16);
-  sink.Add(u32);
-  sink.Add(u64);
-  sink.Add(f32);
-  sink.Add(f64);
+  (sink.Add(arrays), ...);
   if (sink.overflow || sink.at != sink.end) return Invalid("y has the wrong length");
   return ffi::Error::Success();
 }
@@ -180,6 +169,18 @@ ffi::Error Unpack(ffi::AnyBuffer x, ffi::Result<ffi::Buffer<ffi::S8>> y) {
     int value = packed[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1);
     if (is_signed && value >> (bits - 1)) value -= 1 << bits;
     y->typed_data()[i] = static_cast<int8_t>(value);
+  }
+  return ffi::Error::Success();
+}
+
+// Upstream's typed buffers know no such element types.
+ffi::Error UnpackS4(ffi::AnyBuffer x, ffi::Result<ffi::Buffer<ffi::S8>> y) {
+  if (x.element_type() != ffi::DataType::S4) return Invalid("x is no S4");
+  if (x.element_count() != y->element_count()) return Invalid("x and y differ in length");
+  const auto* packed = static_cast<const uint8_t*>(x.untyped_data());
+  for (size_t i = 0; i < y->element_count(); ++i) {
+    const int value = packed[i / 2] >> (i % 2 * 4) & 15;
+    y->typed_data()[i] = static_cast<int8_t>(value >= 8 ? value - 16 : value);
   }
   return ffi::Error::Success();
 }
@@ -361,19 +362,22 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_floats, EchoFloats,
                               Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attr<float>("f32").Attr<double>("f64"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_string, EchoString,
                               Ffi::Bind().Ret<ffi::BufferR1<ffi::U8>>().Attr<std::string_view>("text"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_arrays, EchoArrays,
+XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_arrays, (EchoSpans<int8_t, int16_t, int32_t, int64_t, float, double>),
                               Ffi::Bind()
                                   .Ret<ffi::BufferR1<ffi::F64>>()
                                   .Attr<ffi::Span<const int8_t>>("i8")
                                   .Attr<ffi::Span<const int16_t>>("i16")
                                   .Attr<ffi::Span<const int32_t>>("i32")
                                   .Attr<ffi::Span<const int64_t>>("i64")
+                                  .Attr<ffi::Span<const float>>("f32")
+                                  .Attr<ffi::Span<const double>>("f64"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_unsigned_arrays, (EchoSpans<uint8_t, uint16_t, uint32_t, uint64_t>),
+                              Ffi::Bind()
+                                  .Ret<ffi::BufferR1<ffi::F64>>()
                                   .Attr<ffi::Span<const uint8_t>>("u8")
                                   .Attr<ffi::Span<const uint16_t>>("u16")
                                   .Attr<ffi::Span<const uint32_t>>("u32")
-                                  .Attr<ffi::Span<const uint64_t>>("u64")
-                                  .Attr<ffi::Span<const float>>("f32")
-                                  .Attr<ffi::Span<const double>>("f64"));
+                                  .Attr<ffi::Span<const uint64_t>>("u64"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_dict, EchoDict,
                               Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attr<ffi::Dictionary>("options"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_nested, EchoNested,
@@ -382,6 +386,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(echo_optional, EchoOptional, Ffi::Bind().Ret<ffi::
 XLA_FFI_DEFINE_HANDLER_SYMBOL(describe, Describe, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(copy, Copy, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(unpack, Unpack, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::Buffer<ffi::S8>>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(unpack_s4, UnpackS4, Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::Buffer<ffi::S8>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(pack, Pack, Ffi::Bind().Arg<ffi::Buffer<ffi::S8>>().Ret<ffi::AnyBuffer>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(sum_all, SumAll, Ffi::Bind().RemainingArgs().Ret<ffi::BufferR0<ffi::F32>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(add_tokens, AddTokens,

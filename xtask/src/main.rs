@@ -1,10 +1,15 @@
 //! The project's only task runner: `cargo xtask TASK`.
 #![forbid(unsafe_code)]
 
+mod abi;
 mod cache;
+mod demo;
+mod expected;
 mod fetch;
 mod headers;
 mod jaxlibs;
+mod libraries;
+mod matrix;
 mod python;
 mod tally;
 mod test;
@@ -26,8 +31,14 @@ struct Cli {
 enum Task {
     /// Generate the C headers, or check that the committed ones are fresh.
     Headers(headers::Args),
+    /// Build everything and show the examples, on the embedded runtime and in JAX.
+    Demo(demo::Args),
+    /// Compare the headers of a jaxlib with the known revisions of the ABI.
+    Abi(abi::Args),
     /// Run every check of the project.
     Test(test::Args),
+    /// Run every feature on every jaxlib.
+    Matrix(matrix::Args),
     /// Fill the cache: headers, libclang, virtual environments.
     Fetch(fetch::Args),
 }
@@ -35,7 +46,10 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
+        Task::Demo(args) => demo::run(&args),
+        Task::Abi(args) => abi::run(&args),
         Task::Test(args) => test::run(&args),
+        Task::Matrix(args) => matrix::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {

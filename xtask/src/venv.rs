@@ -83,6 +83,16 @@ pub(crate) fn exactly(version: &str) -> Result<Venv> {
     prepare(&Cache::open()?, &python::all()?, version)
 }
 
+/// Whether everything that some Python needs for this jaxlib was fetched before.
+pub(crate) fn is_known(cache: &Cache, version: &str) -> bool {
+    python::MINORS.iter().any(|minor| {
+        cache
+            .path("resolved")
+            .join(format!("cp3{minor}-jaxlib-{version}"))
+            .is_file()
+    })
+}
+
 fn prepare(cache: &Cache, pythons: &[Python], version: &str) -> Result<Venv> {
     // A Python for which everything is at hand goes first: a warm cache needs no index.
     let at_hand = |python: &&Python| resolved_file(cache, python, version).is_file();

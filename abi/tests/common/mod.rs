@@ -1,0 +1,53 @@
+//! What the tests share: where headers lie, and how a test says that it cannot run.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("abi/ lies in the repository")
+        .to_owned()
+}
+
+/// Says why a test cannot run; the task runner counts it.
+pub(crate) fn skip(test: &str, reason: &str) {
+    println!("skipped: {reason}");
+    if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .expect("XLA_FFI_SKIPS names a file");
+        writeln!(file, "{test}: {reason}").expect("XLA_FFI_SKIPS can be written");
+    }
+}
+
+/// The folder of all versions' headers; `None` where the task runner did not set it.
+pub(crate) fn headers() -> Option<PathBuf> {
+    std::env::var_os("XLA_FFI_JAXLIB_HEADERS").map(PathBuf::from)
+}
+
+/// `xla/ffi/api` of one jaxlib.
+pub(crate) fn api_folder(headers: &Path, version: &str) -> PathBuf {
+    let folder = headers.join(version);
+    let wheel = folder.join("jaxlib/include/xla/ffi/api");
+    if wheel.is_dir() {
+        wheel
+    } else {
+        folder.join("xla/ffi/api")
+    }
+}
+
+/// The project's list of jaxlib releases.
+pub(crate) fn listed() -> Vec<String> {
+    std::fs::read_to_string(root().join("jaxlibs.txt"))
+        .expect("jaxlibs.txt is there")
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,314 @@
+//! The committed C headers compile alone in every language that uses them, and declare every name
+//! that the newest upstream headers declare, each as the kind of thing that it is there.
+
+mod common;
+
+use common::{api_folder, headers, root, skip};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use xla_ffi_abi::declared::EDITIONS;
+use xla_ffi_abi::model::Header;
+
+fn is_there(compiler: &str) -> bool {
+    Command::new(compiler)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// Compiles `text`; gives what the compiler said when it refuses.
+fn compile(compiler: &str, arguments: &[&str], text: &str) -> Result<(), String> {
+    let folder = tempfile::tempdir().unwrap();
+    let is_cpp = compiler.contains("++");
+    let file = folder
+        .path()
+        .join(if is_cpp { "unit.cc" } else { "unit.c" });
+    std::fs::write(&file, text).unwrap();
+    let output = Command::new(compiler)
+        .args(["-Wall", "-Wextra", "-pedantic", "-Werror", "-c"])
+        .arg(&file)
+        .arg("-o")
+        .arg(folder.path().join("unit.o"))
+        .args(arguments)
+        .output()
+        .unwrap();
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+fn include() -> String {
+    format!("-I{}", root().join("include").display())
+}
+
+#[test]
+fn each_header_compiles_alone() {
+    let include = include();
+    for (compiler, standards) in [
+        ("gcc", ["-std=c99", "-std=c11", "-std=c17"]),
+        ("clang", ["-std=c99", "-std=c11", "-std=c17"]),
+        ("g++", ["-std=c++11", "-std=c++17", "-std=c++20"]),
+        ("clang++", ["-std=c++11", "-std=c++17", "-std=c++20"]),
+    ] {
+        if !is_there(compiler) {
+            skip(
+                "each_header_compiles_alone",
+                &format!("{compiler} is not there"),
+            );
+            continue;
+        }
+        for standard in standards {
+            for header in Header::ALL {
+                // Twice: a header may be included by several others.
+                let text = format!(
+                    "#include \"xla/ffi/api/{header}\"\n#include \"xla/ffi/api/{header}\"\n\
+                     extern int unit;\nint unit;\n"
+                );
+                if let Err(said) = compile(compiler, &[standard, &include], &text) {
+                    panic!("{header}, {compiler} {standard}:\n{said}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_handler_in_plain_c_compiles() {
+    let text = r#"
+#include "xla/ffi/api/c_api.h"
+struct Mine { size_t struct_size; int last; };
+XLA_FFI_DEFINE_STRUCT_TRAITS(Mine, last);
+XLA_FFI_Error* add(XLA_FFI_CallFrame* call_frame);
+XLA_FFI_Error* add(XLA_FFI_CallFrame* call_frame) {
+  static XLA_FFI_TypeId id;
+  XLA_FFI_Handler* self = add;
+  const XLA_FFI_Api* api = call_frame->api;
+  XLA_FFI_Error_Create* create = api->XLA_FFI_Error_Create;
+  XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, NULL, "no",
+                                    XLA_FFI_Error_Code_INTERNAL};
+  XLA_FFI_Buffer* x = (XLA_FFI_Buffer*)call_frame->args.args[0];
+  id = XLA_FFI_UNKNOWN_TYPE_ID;
+  if (x->dtype != XLA_FFI_DataType_F32 || id.type_id != 0 || self == NULL) return create(&args);
+  return NULL;
+}
+"#;
+    for compiler in ["gcc", "clang"] {
+        if !is_there(compiler) {
+            skip(
+                "a_handler_in_plain_c_compiles",
+                &format!("{compiler} is not there"),
+            );
+            continue;
+        }
+        if let Err(said) = compile(compiler, &["-std=c11", &include()], text) {
+            panic!("{compiler}:\n{said}");
+        }
+    }
+}
+
+/// Static assertions about every declaration of the newest edition.
+fn kinds() -> String {
+    let mut text = String::from(
+        "#include <type_traits>\n#include \"xla/ffi/api/record_c_api.h\"\n\
+         #include \"xla/ffi/api/collectives_c_api.h\"\n\
+         template <typename T, typename = void> struct complete : std::false_type {};\n\
+         template <typename T> struct complete<T, decltype(void(sizeof(T)))> : std::true_type {};\n",
+    );
+    let mut say = |what: String| text.push_str(&format!("static_assert({what}, \"\");\n"));
+    for edition in EDITIONS
+        .iter()
+        .filter(|edition| edition.last_jaxlib.is_none())
+    {
+        let abi = edition.declared();
+        for (name, layout) in &abi.structs {
+            say(format!("std::is_class<{name}>::value"));
+            say(format!("std::is_same<{name}, struct {name}>::value"));
+            say(format!("sizeof({name}) == {}", layout.size));
+            if let Some(size) = layout.struct_size {
+                say(format!("{name}_STRUCT_SIZE == {size}"));
+            }
+            for field in &layout.fields {
+                say(format!(
+                    "offsetof({name}, {}) == {}",
+                    field.name, field.offset
+                ));
+            }
+        }
+        for (name, layout) in &abi.enums {
+            say(format!("std::is_enum<enum {name}>::value"));
+            for (value, number) in &layout.values {
+                say(format!(
+                    "std::is_same<decltype({value}), enum {name}>::value"
+                ));
+                say(format!("{value} == {number}"));
+            }
+        }
+        for name in &abi.opaque {
+            say(format!("!complete<{name}>::value"));
+            say(format!("std::is_same<{name}, struct {name}>::value"));
+        }
+        for name in abi.functions.keys() {
+            say(format!("std::is_function<{name}>::value"));
+        }
+        for (name, value) in &abi.constants {
+            say(format!("{name} == {value}"));
+        }
+    }
+    say(
+        "std::is_same<XLA_FFI_Api*, std::remove_const<XLA_FFI_Api>::type*>::value && \
+         std::is_same<decltype(&XLA_FFI_GetApi), const XLA_FFI_Api* (*)()>::value"
+            .to_owned(),
+    );
+    say("std::is_same<decltype(XLA_FFI_UNKNOWN_TYPE_ID), XLA_FFI_TypeId>::value".to_owned());
+    say("std::is_same<XLA_FFI_ExecutionContext, XLA_FFI_InvokeContext>::value".to_owned());
+    say("std::is_same<XLA_FFI_Handler_Traits, uint32_t>::value".to_owned());
+    text.push_str("constexpr XLA_FFI_TypeId none = XLA_FFI_UNKNOWN_TYPE_ID;\n");
+    text.push_str("static_assert(none.type_id == 0, \"\");\n");
+    text
+}
+
+#[test]
+fn names_are_the_kinds_that_upstream_has() {
+    let text = kinds();
+    assert!(text.matches("static_assert").count() > 500);
+    for compiler in ["g++", "clang++"] {
+        if !is_there(compiler) {
+            skip(
+                "names_are_the_kinds_that_upstream_has",
+                &format!("{compiler} is not there"),
+            );
+            continue;
+        }
+        // GCC warns of offsetof only where it is not sure; every struct here is standard layout.
+        if let Err(said) = compile(compiler, &["-std=c++17", &include()], &text) {
+            panic!("{compiler}:\n{said}");
+        }
+        let wrong = text.replacen(
+            "sizeof(XLA_FFI_Buffer) == 48",
+            "sizeof(XLA_FFI_Buffer) == 40",
+            1,
+        );
+        assert_ne!(wrong, text);
+        assert!(compile(compiler, &["-std=c++17", &include()], &wrong).is_err());
+    }
+}
+
+fn upstream() -> Option<PathBuf> {
+    Some(api_folder(&headers()?, "0.12.0"))
+}
+
+/// Names of this ABI in a C text, comments left out.
+fn names(path: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default())
+        .flat_map(|line| line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_'))
+        .filter(|word| word.starts_with("XLA_FFI_") && !word.ends_with("_H_"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn no_upstream_name_is_missing() {
+    let Some(upstream) = upstream() else {
+        skip(
+            "no_upstream_name_is_missing",
+            "XLA_FFI_JAXLIB_HEADERS is not set (cargo xtask test sets it)",
+        );
+        return;
+    };
+    let folder = root().join("include/xla/ffi/api");
+    let main = names(&folder.join(Header::Main.file_name()));
+    for header in Header::ALL {
+        let file = header.file_name();
+        let theirs = names(&upstream.join(file));
+        // The extensions' headers include the main one.
+        let ours: BTreeSet<_> = names(&folder.join(file)).union(&main).cloned().collect();
+        assert!(theirs.len() > 10, "{file}");
+        let missing: Vec<_> = theirs.difference(&ours).collect();
+        assert!(missing.is_empty(), "{file} lacks {missing:?}");
+    }
+}
+
+#[test]
+fn upstream_sources_compile_against_ours() {
+    let Some(upstream) = upstream() else {
+        skip(
+            "upstream_sources_compile_against_ours",
+            "XLA_FFI_JAXLIB_HEADERS is not set (cargo xtask test sets it)",
+        );
+        return;
+    };
+    if !is_there("g++") {
+        skip("upstream_sources_compile_against_ours", "g++ is not there");
+        return;
+    }
+    // Our folder holds the C headers alone, so the C++ ones are upstream's.
+    let only_c = tempfile::tempdir().unwrap();
+    let api = only_c.path().join("xla/ffi/api");
+    std::fs::create_dir_all(&api).unwrap();
+    for header in Header::ALL {
+        let file = header.file_name();
+        std::fs::copy(
+            root().join("include/xla/ffi/api").join(file),
+            api.join(file),
+        )
+        .unwrap();
+    }
+    let ours = format!("-I{}", only_c.path().display());
+    let theirs = format!("-isystem{}", upstream.ancestors().nth(3).unwrap().display());
+    let text = r#"
+#include "xla/ffi/api/ffi.h"
+#include "xla/ffi/api/record_api.h"
+#include "xla/ffi/api/collectives_api.h"
+#ifndef XLA_FFI_SDK_C_API_H_
+#error "these are upstream's C headers"
+#endif
+namespace ffi = xla::ffi;
+static ffi::Error Add(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
+  y->typed_data()[0] = x.typed_data()[0];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(add, Add,
+    ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+"#;
+    if let Err(said) = compile("g++", &["-std=c++17", &ours, &theirs], text) {
+        panic!("{said}");
+    }
+}
+
+#[test]
+fn meeting_upstream_is_told() {
+    let Some(upstream) = upstream() else {
+        skip(
+            "meeting_upstream_is_told",
+            "XLA_FFI_JAXLIB_HEADERS is not set (cargo xtask test sets it)",
+        );
+        return;
+    };
+    if !is_there("g++") {
+        skip("meeting_upstream_is_told", "g++ is not there");
+        return;
+    }
+    let theirs = upstream.join("c_api.h").display().to_string();
+    let ours = root()
+        .join("include/xla/ffi/api/c_api.h")
+        .display()
+        .to_string();
+    let both = |first: &str, second: &str| {
+        compile(
+            "g++",
+            &["-std=c++17"],
+            &format!("#include \"{first}\"\n#include \"{second}\"\n"),
+        )
+    };
+    let said = both(&theirs, &ours).unwrap_err();
+    assert!(said.contains("keep one of the two include"), "{said}");
+    // The other way round upstream's adds nothing: its guard is taken and every name is there.
+    both(&ours, &theirs).unwrap();
+}

@@ -1,0 +1,454 @@
+//! Attributes: the values that the caller fixes when the program is built.
+
+use std::borrow::Cow;
+
+use crate::bind::Bind;
+use crate::diagnose::Problems;
+use crate::dictionary::Dictionary;
+use crate::element::{Element, Pred, name};
+use crate::frame::{Frame, RawAttr};
+use crate::param::{At, AttrType, Param};
+use xla_ffi_sys::XLA_FFI_DataType;
+
+/// A type that an attribute can be decoded to. Implement it to make a type of your own a parameter
+/// of handlers; for structs and enumerations `#[derive(Attribute)]` does it.
+///
+/// Numbers, `bool`, `&str`, `String`, slices, arrays and vectors of numbers, [`Dictionary`],
+/// [`Pointer`] and [`AttrValue`] implement it. Since r0.
+///
+/// ```
+/// use xla_ffi::{AttrType, AttrValue, Attribute, prelude::*};
+///
+/// struct Degrees(f64);
+///
+/// impl<'f> Attribute<'f> for Degrees {
+///     const TYPE: AttrType = <f64 as Attribute>::TYPE;
+///
+///     fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
+///         f64::decode(value, narrow).map(Degrees)
+///     }
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn rotate(angle: Degrees, mut y: Out<f64, 0>) -> Result<()> {
+///     y.fill(angle.0.to_radians());
+///     Ok(())
+/// }
+/// ```
+pub trait Attribute<'f>: Sized {
+    /// What the manifest says of the attribute.
+    const TYPE: AttrType;
+
+    /// Decodes a value; `None` when it has another type. With `narrow`, values of wider types are
+    /// taken too when they fit.
+    fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self>;
+
+    /// Why `value` was not accepted, in words that stand behind "attribute `name`: ".
+    #[must_use]
+    fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
+        expected(Self::TYPE, value, narrow, name)
+    }
+}
+
+/// An attribute of any type, to be looked at by the handler.
+#[derive(Clone, Copy)]
+pub struct AttrValue<'f>(pub(crate) RawAttr<'f>);
+
+// SAFETY: attributes are never written.
+unsafe impl Send for AttrValue<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for AttrValue<'_> {}
+
+impl<'f> AttrValue<'f> {
+    /// The value as a `T`; `None` when it has another type.
+    #[must_use]
+    pub fn get<T: Attribute<'f>>(self) -> Option<T> {
+        T::decode(self, false)
+    }
+
+    /// The element type of a scalar or an array; `None` for strings and dictionaries.
+    #[must_use]
+    pub fn dtype(self) -> Option<XLA_FFI_DataType> {
+        self.0
+            .scalar()
+            .map(|scalar| scalar.dtype())
+            .or_else(|| self.0.array().map(|array| array.dtype()))
+    }
+
+    /// What it is, for messages: `a scalar of type F64`.
+    #[must_use]
+    pub fn describe(self) -> String {
+        if let Some(scalar) = self.0.scalar() {
+            format!("a scalar of type {}", name(scalar.dtype()))
+        } else if let Some(array) = self.0.array() {
+            format!("an array of {} {}", array.len(), name(array.dtype()))
+        } else if self.0.string().is_some() {
+            "a string".to_owned()
+        } else if self.0.dictionary().is_some() {
+            "a dictionary".to_owned()
+        } else {
+            "a value of a kind that is not known".to_owned()
+        }
+    }
+}
+
+impl std::fmt::Debug for AttrValue<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+/// The default explanation: expected and got, and what to write in Python where we know it.
+#[cold]
+fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> String {
+    let got = value.describe();
+    let wanted = match ty {
+        AttrType::Scalar(dtype) => format!("a scalar of type {}", name(dtype)),
+        AttrType::Array(dtype) => format!("an array of {}", name(dtype)),
+        AttrType::String => "a string in UTF-8".to_owned(),
+        AttrType::Dictionary => "a dictionary".to_owned(),
+        AttrType::Any => "another value".to_owned(),
+    };
+    let mut text = format!("expected {wanted}, got {got}");
+    if narrow && let (AttrType::Scalar(_), Some(scalar)) = (ty, value.0.scalar()) {
+        let shown = scalar
+            .get::<i64>()
+            .map(|v| v.to_string())
+            .or_else(|| scalar.get::<f64>().map(|v| v.to_string()));
+        if let Some(shown) = shown {
+            text.push_str(&format!(" ({shown} does not fit)"));
+        }
+        return text;
+    }
+    let same_kind = matches!(
+        (ty, value.0.scalar().is_some(), value.0.array().is_some()),
+        (AttrType::Scalar(_), true, _) | (AttrType::Array(_), _, true)
+    );
+    if same_kind && let Some(cast) = python_cast(ty, attr) {
+        text.push_str(&format!("; pass {cast}"));
+        if matches!(ty, AttrType::Scalar(_)) {
+            text.push_str(", or let the handler narrow it: #[attr(narrow)]");
+        }
+    }
+    text
+}
+
+fn python_cast(ty: AttrType, attr: &str) -> Option<String> {
+    use XLA_FFI_DataType as D;
+    let (dtype, array) = match ty {
+        AttrType::Scalar(dtype) => (dtype, false),
+        AttrType::Array(dtype) => (dtype, true),
+        _ => return None,
+    };
+    let numpy = match dtype {
+        D::PRED if !array => return Some(format!("bool({attr})")),
+        D::S8 => "int8",
+        D::S16 => "int16",
+        D::S32 => "int32",
+        D::S64 => "int64",
+        D::U8 => "uint8",
+        D::U16 => "uint16",
+        D::U32 => "uint32",
+        D::U64 => "uint64",
+        D::F32 => "float32",
+        D::F64 => "float64",
+        _ => return None,
+    };
+    Some(if array {
+        format!("np.asarray({attr}, np.{numpy})")
+    } else {
+        format!("np.{numpy}({attr})")
+    })
+}
+
+impl<'f, A: Attribute<'f>> Bind<'f> for A {
+    const PARAM: Param = Param::attribute(A::TYPE);
+
+    #[inline(always)]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        let value = frame.attrs().get(at.param.name, at.attr)?;
+        A::decode(AttrValue(value), at.param.narrow)
+    }
+
+    #[cold]
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        explain_attr::<A>(frame, at, problems);
+    }
+}
+
+/// Says what is wrong with one attribute.
+#[cold]
+pub(crate) fn explain_attr<'f, A: Attribute<'f>>(
+    frame: &Frame<'f>,
+    at: &At,
+    problems: &mut Problems<'_>,
+) {
+    let name = at.param.name;
+    let Some(value) = frame.attrs().get(name, at.attr).map(AttrValue) else {
+        problems.push(format!("attribute `{name}` is missing"));
+        return;
+    };
+    if A::decode(value, at.param.narrow).is_none() {
+        let why = A::explain(value, at.param.narrow, name);
+        problems.push(format!("attribute `{name}`: {why}"));
+    }
+}
+
+/// Conversion from a scalar of another type, exact or refused; floats are rounded to nearest.
+pub(crate) trait Narrow: Sized {
+    fn from_int(value: i128) -> Option<Self>;
+    fn from_float(value: f64) -> Option<Self>;
+}
+
+macro_rules! narrow_int {
+    ($($ty:ty)*) => {
+        $(impl Narrow for $ty {
+            fn from_int(value: i128) -> Option<Self> {
+                value.try_into().ok()
+            }
+
+            fn from_float(_: f64) -> Option<Self> {
+                None
+            }
+        })*
+    };
+}
+
+narrow_int!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+impl Narrow for f64 {
+    fn from_int(value: i128) -> Option<Self> {
+        let float = value as Self;
+        (float as i128 == value).then_some(float)
+    }
+
+    fn from_float(value: f64) -> Option<Self> {
+        Some(value)
+    }
+}
+
+impl Narrow for f32 {
+    fn from_int(value: i128) -> Option<Self> {
+        let float = value as Self;
+        (float as i128 == value).then_some(float)
+    }
+
+    fn from_float(value: f64) -> Option<Self> {
+        let float = value as Self;
+        (float.is_finite() || !value.is_finite()).then_some(float)
+    }
+}
+
+/// An integer of any width, or a float, widened.
+enum Wide {
+    Int(i128),
+    Float(f64),
+}
+
+#[cold]
+fn widen(value: AttrValue<'_>) -> Option<Wide> {
+    use XLA_FFI_DataType as D;
+    let scalar = value.0.scalar()?;
+    Some(match scalar.dtype() {
+        D::S8 => Wide::Int(scalar.get::<i8>()?.into()),
+        D::S16 => Wide::Int(scalar.get::<i16>()?.into()),
+        D::S32 => Wide::Int(scalar.get::<i32>()?.into()),
+        D::S64 => Wide::Int(scalar.get::<i64>()?.into()),
+        D::U8 => Wide::Int(scalar.get::<u8>()?.into()),
+        D::U16 => Wide::Int(scalar.get::<u16>()?.into()),
+        D::U32 => Wide::Int(scalar.get::<u32>()?.into()),
+        D::U64 => Wide::Int(scalar.get::<u64>()?.into()),
+        D::F32 => Wide::Float(scalar.get::<f32>()?.into()),
+        D::F64 => Wide::Float(scalar.get::<f64>()?),
+        _ => return None,
+    })
+}
+
+fn narrow<T: Narrow>(value: AttrValue<'_>) -> Option<T> {
+    match widen(value)? {
+        Wide::Int(value) => T::from_int(value),
+        Wide::Float(value) => T::from_float(value),
+    }
+}
+
+macro_rules! scalars {
+    ($($ty:ty)*) => {
+        $(
+            impl<'f> Attribute<'f> for $ty {
+                const TYPE: AttrType = AttrType::Scalar(<$ty as Element>::DTYPE);
+
+                #[inline(always)]
+                fn decode(value: AttrValue<'f>, narrowing: bool) -> Option<Self> {
+                    let exact = value.0.scalar().and_then(|scalar| scalar.get::<Self>());
+                    if exact.is_none() && narrowing {
+                        return narrow(value);
+                    }
+                    exact
+                }
+            }
+        )*
+    };
+}
+
+scalars!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
+
+#[cfg(feature = "complex")]
+macro_rules! complex_scalars {
+    ($($ty:ty)*) => {
+        $(
+            impl<'f> Attribute<'f> for num_complex::Complex<$ty> {
+                const TYPE: AttrType = AttrType::Scalar(<Self as Element>::DTYPE);
+
+                #[inline(always)]
+                fn decode(value: AttrValue<'f>, _narrow: bool) -> Option<Self> {
+                    value.0.scalar()?.get()
+                }
+            }
+        )*
+    };
+}
+
+#[cfg(feature = "complex")]
+complex_scalars!(f32 f64);
+
+impl<'f> Attribute<'f> for bool {
+    const TYPE: AttrType = AttrType::Scalar(XLA_FFI_DataType::PRED);
+
+    #[inline(always)]
+    fn decode(value: AttrValue<'f>, _narrow: bool) -> Option<Self> {
+        value.0.scalar()?.get::<Pred>().map(Pred::get)
+    }
+}
+
+impl<'f> Attribute<'f> for &'f str {
+    const TYPE: AttrType = AttrType::String;
+
+    #[inline(always)]
+    fn decode(value: AttrValue<'f>, _narrow: bool) -> Option<Self> {
+        std::str::from_utf8(value.0.string()?).ok()
+    }
+}
+
+impl<'f> Attribute<'f> for String {
+    const TYPE: AttrType = AttrType::String;
+
+    fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
+        <&str>::decode(value, narrow).map(str::to_owned)
+    }
+}
+
+impl<'f> Attribute<'f> for Cow<'f, str> {
+    const TYPE: AttrType = AttrType::String;
+
+    fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
+        <&str>::decode(value, narrow).map(Cow::Borrowed)
+    }
+}
+
+impl<'f, T: Element> Attribute<'f> for &'f [T] {
+    const TYPE: AttrType = AttrType::Array(T::DTYPE);
+
+    #[inline(always)]
+    fn decode(value: AttrValue<'f>, _narrow: bool) -> Option<Self> {
+        value.0.array()?.get()
+    }
+}
+
+impl<'f, T: Element> Attribute<'f> for Vec<T> {
+    const TYPE: AttrType = AttrType::Array(T::DTYPE);
+
+    fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
+        <&[T]>::decode(value, narrow).map(<[T]>::to_vec)
+    }
+}
+
+impl<'f, T: Element, const N: usize> Attribute<'f> for [T; N] {
+    const TYPE: AttrType = AttrType::Array(T::DTYPE);
+
+    #[inline(always)]
+    fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
+        <&[T]>::decode(value, narrow)?.try_into().ok()
+    }
+
+    fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
+        match value.0.array().and_then(|array| array.get::<T>()) {
+            Some(elements) => format!("expected {N} elements, got {}", elements.len()),
+            None => expected(Self::TYPE, value, narrow, name),
+        }
+    }
+}
+
+impl<'f> Attribute<'f> for Dictionary<'f> {
+    const TYPE: AttrType = AttrType::Dictionary;
+
+    #[inline(always)]
+    fn decode(value: AttrValue<'f>, _narrow: bool) -> Option<Self> {
+        value.0.dictionary().map(Dictionary::new)
+    }
+}
+
+impl<'f> Attribute<'f> for AttrValue<'f> {
+    const TYPE: AttrType = AttrType::Any;
+
+    #[inline(always)]
+    fn decode(value: AttrValue<'f>, _narrow: bool) -> Option<Self> {
+        Some(value)
+    }
+}
+
+/// An address that the caller gave as an integer attribute.
+///
+/// Nothing vouches for what it points to: reading it is the handler's own unsafe act.
+pub struct Pointer<T>(*mut T);
+
+impl<T> Clone for Pointer<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Pointer<T> {}
+
+impl<T> std::fmt::Debug for Pointer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<T> Pointer<T> {
+    /// The address; may be null.
+    #[must_use]
+    pub fn as_ptr(self) -> *mut T {
+        self.0
+    }
+}
+
+impl<'f, T> Attribute<'f> for Pointer<T> {
+    const TYPE: AttrType = AttrType::Scalar(XLA_FFI_DataType::S64);
+
+    #[inline(always)]
+    fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
+        i64::decode(value, narrow)
+            .map(|address| Self(std::ptr::with_exposed_provenance_mut(address as usize)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn narrowing_is_exact_for_integers_and_rounds_floats() {
+        assert_eq!(i8::from_int(127), Some(127));
+        assert_eq!(i8::from_int(128), None);
+        assert_eq!(u64::from_int(-1), None);
+        assert_eq!(i32::from_float(1.0), None);
+        assert_eq!(f32::from_float(1e-5), Some(1e-5));
+        assert_eq!(f32::from_float(1e40), None);
+        assert_eq!(f32::from_float(f64::INFINITY), Some(f32::INFINITY));
+        assert!(f32::from_float(f64::NAN).is_some_and(f32::is_nan));
+        assert_eq!(f32::from_int(1 << 24), Some(16_777_216.0));
+        assert_eq!(f32::from_int((1 << 24) + 1), None);
+        assert_eq!(f64::from_int(i128::from(i64::MAX)), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! How a parameter of a handler is decoded from the call.
+
+use crate::diagnose::Problems;
+use crate::frame::Frame;
+use crate::param::{At, Param};
+
+/// A type that can be a parameter of a handler.
+///
+/// What a parameter takes from the call is said by this trait alone. To make a type of your own an
+/// attribute, implement [`Attribute`](crate::Attribute) instead, which is simpler.
+///
+/// `bind` is the fast way and says only whether it worked; where it did not, `explain` goes over
+/// the same ground again and says why.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a parameter of a handler",
+    label = "not an operand, an attribute or a part of the context",
+    note = "operands are `Buffer<T>` and `AnyBuffer` (arguments), `Out<T>` and `AnyOut` (results), \
+            `InOut<T>`; attributes are numbers, `bool`, `&str`, slices of numbers, `Dictionary` and \
+            types that implement `Attribute`; see the documentation of `Bind` for all"
+)]
+pub trait Bind<'f>: Sized {
+    /// What the parameter takes.
+    const PARAM: Param;
+
+    /// Decodes; `None` when something is wrong, which [`Bind::explain`] then tells.
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self>;
+
+    /// Tells what is wrong, if anything.
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>);
+
+    /// The host memory that the value may read or write, for the check that results overlap
+    /// nothing.
+    #[inline(always)]
+    fn region(&self) -> Region {
+        Region::EMPTY
+    }
+}
+
+/// A range of addresses; empty ones overlap nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    start: usize,
+    end: usize,
+}
+
+impl Region {
+    /// Nothing.
+    pub const EMPTY: Self = Self { start: 0, end: 0 };
+
+    /// `bytes` bytes from `start`, which do not wrap around.
+    #[must_use]
+    #[inline(always)]
+    pub fn new(start: *const u8, bytes: usize) -> Self {
+        let start = start as usize;
+        Self {
+            start,
+            end: start.wrapping_add(bytes),
+        }
+    }
+
+    /// Whether the two share a byte.
+    #[must_use]
+    #[inline(always)]
+    pub fn overlaps(self, other: Self) -> bool {
+        // Empty regions may lie inside others: the comparison with `&` keeps this branchless.
+        (self.start < other.end)
+            & (other.start < self.end)
+            & (self.start < self.end)
+            & (other.start < other.end)
+    }
+}
+
+/// Whether no result shares memory with an argument or another result.
+#[inline(always)]
+pub fn disjoint<const A: usize, const R: usize>(args: &[Region; A], rets: &[Region; R]) -> bool {
+    let mut overlap = false;
+    let mut r = 0;
+    while r < R {
+        let mut a = 0;
+        while a < A {
+            overlap |= rets[r].overlaps(args[a]);
+            a += 1;
+        }
+        let mut other = 0;
+        while other < r {
+            overlap |= rets[r].overlaps(rets[other]);
+            other += 1;
+        }
+        r += 1;
+    }
+    !overlap
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(start: usize, end: usize) -> Region {
+        Region { start, end }
+    }
+
+    #[test]
+    fn regions_overlap_when_they_share_a_byte() {
+        let a = region(16, 32);
+        assert!(a.overlaps(region(31, 40)));
+        assert!(a.overlaps(region(0, 17)));
+        assert!(a.overlaps(region(20, 21)));
+        assert!(!a.overlaps(region(32, 40)));
+        assert!(!a.overlaps(region(0, 16)));
+        assert!(!a.overlaps(region(20, 20)));
+        assert!(!region(20, 20).overlaps(a));
+    }
+
+    #[test]
+    fn results_may_not_overlap_each_other() {
+        let (a, b) = (region(0, 8), region(8, 16));
+        assert!(disjoint(&[a], &[b]));
+        assert!(!disjoint(&[a], &[b, region(12, 20)]));
+        assert!(!disjoint(&[a, b], &[region(15, 16)]));
+        assert!(disjoint(&[a, a], &[b]));
+    }
+}

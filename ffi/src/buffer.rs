@@ -1,0 +1,300 @@
+//! Arguments: arrays in host memory that a handler may read.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use crate::bind::{Bind, Region};
+use crate::diagnose::Problems;
+use crate::element::{DataTypes, Element, bit_width};
+use crate::error::{Error, Result};
+use crate::frame::{Frame, RawBuffer, Typed};
+use crate::param::{At, Kind, Param};
+use xla_ffi_sys::XLA_FFI_DataType;
+
+/// In place of a rank: any rank.
+pub const ANY_RANK: usize = usize::MAX;
+
+pub(crate) const fn rank(rank: usize) -> Option<usize> {
+    if rank == ANY_RANK { None } else { Some(rank) }
+}
+
+/// An argument with elements of type `T`, in row-major order whatever layout the caller asked for.
+///
+/// It is a slice of its elements. `RANK` fixes the number of dimensions; without it any rank is
+/// accepted. Decoding checks element type, rank, alignment and the number of elements. Since r0.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn total(x: Buffer<f64>, mut sum: Out<f64, 0>) -> Result<()> {
+///     sum.fill(x.iter().sum());
+///     Ok(())
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn trace(matrix: Buffer<f32, 2>, mut y: Out<f32, 0>) -> Result<()> {
+///     let [rows, cols] = matrix.shape();
+///     y.fill((0..rows.min(cols)).map(|i| matrix[i * cols + i]).sum());
+///     Ok(())
+/// }
+/// ```
+pub struct Buffer<'f, T, const RANK: usize = ANY_RANK> {
+    data: *const T,
+    dims: &'f [usize],
+    len: usize,
+    _elements: PhantomData<&'f [T]>,
+}
+
+// SAFETY: it is a shared slice and a slice of numbers.
+unsafe impl<T: Sync, const RANK: usize> Send for Buffer<'_, T, RANK> {}
+// SAFETY: as above.
+unsafe impl<T: Sync, const RANK: usize> Sync for Buffer<'_, T, RANK> {}
+
+impl<T, const RANK: usize> Clone for Buffer<'_, T, RANK> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T, const RANK: usize> Copy for Buffer<'_, T, RANK> {}
+
+impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
+    #[inline(always)]
+    pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
+        let Typed { data, dims, len } = raw.typed::<T>(rank(RANK))?;
+        Some(Self {
+            data,
+            dims,
+            len,
+            _elements: PhantomData,
+        })
+    }
+
+    /// The elements.
+    #[must_use]
+    #[inline]
+    pub fn as_slice(&self) -> &'f [T] {
+        // SAFETY: `Typed` guarantees `len` aligned elements behind a pointer that is not null; the
+        // host keeps them until the call completes, and no result overlaps them (checked before
+        // the handler runs).
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+
+    /// Number of elements along each dimension.
+    #[must_use]
+    #[inline]
+    pub fn dims(&self) -> &'f [usize] {
+        self.dims
+    }
+
+    /// The elements in rows along the last dimension; a scalar is one row of one element. Nothing
+    /// comes where the last dimension is 0.
+    #[must_use]
+    pub fn rows(&self) -> std::slice::ChunksExact<'f, T> {
+        self.as_slice().chunks_exact(row(self.dims))
+    }
+}
+
+/// Length of a row, at least 1 so that it can be a chunk size.
+pub(crate) fn row(dims: &[usize]) -> usize {
+    dims.last().copied().unwrap_or(1).max(1)
+}
+
+impl<T: Element, const RANK: usize> Buffer<'_, T, RANK> {
+    /// The dimensions as an array; for buffers of fixed rank.
+    #[must_use]
+    #[inline]
+    pub fn shape(&self) -> [usize; RANK] {
+        const {
+            assert!(
+                RANK != ANY_RANK,
+                "`shape` needs a fixed rank: `Buffer<T, 2>`"
+            )
+        };
+        let mut shape = [0; RANK];
+        shape.copy_from_slice(self.dims);
+        shape
+    }
+}
+
+impl<T: Element, const RANK: usize> Deref for Buffer<'_, T, RANK> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        self.as_slice()
+    }
+}
+
+impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
+    pub(crate) fn into_parts(self) -> (*mut T, &'f [usize], usize) {
+        (self.data.cast_mut(), self.dims, self.len)
+    }
+
+    /// # Safety
+    /// The parts of such an operand, whose data lives as long as `'f`.
+    pub(crate) unsafe fn from_parts(data: *mut T, dims: &'f [usize], len: usize) -> Self {
+        Self {
+            data,
+            dims,
+            len,
+            _elements: PhantomData,
+        }
+    }
+}
+
+impl<T: Element, const RANK: usize> std::fmt::Debug for Buffer<'_, T, RANK> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Buffer")
+            .field("dims", &self.dims)
+            .field("elements", &self.as_slice())
+            .finish()
+    }
+}
+
+impl<'f, T: Element, const RANK: usize> Bind<'f> for Buffer<'f, T, RANK> {
+    const PARAM: Param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank(RANK));
+
+    #[inline(always)]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::decode(frame.arg(at.arg)?)
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        problems.arg(frame, at, align_of::<T>());
+    }
+
+    #[inline(always)]
+    fn region(&self) -> Region {
+        Region::new(self.data.cast(), self.len * size_of::<T>())
+    }
+}
+
+/// An argument of any element type and rank. Since r0.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn count(x: AnyBuffer, mut n: Out<u64, 0>) -> Result<()> {
+///     n.fill(x.dims().iter().product::<usize>() as u64);
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Copy)]
+pub struct AnyBuffer<'f> {
+    raw: RawBuffer<'f>,
+    dims: &'f [usize],
+    bytes: usize,
+}
+
+// SAFETY: a view of memory that no one writes while it lives.
+unsafe impl Send for AnyBuffer<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for AnyBuffer<'_> {}
+
+/// Bytes of `len` elements: sub-byte types are packed, types that are not known count one byte an
+/// element.
+pub(crate) fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
+    let bits = bit_width(dtype).unwrap_or(8);
+    let bytes = if bits < 8 {
+        len.checked_mul(bits)?.div_ceil(8)
+    } else {
+        len.checked_mul(bits / 8)?
+    };
+    (bytes <= isize::MAX as usize).then_some(bytes)
+}
+
+impl<'f> AnyBuffer<'f> {
+    pub(crate) fn raw(&self) -> RawBuffer<'f> {
+        self.raw
+    }
+
+    #[inline(always)]
+    pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
+        let (dims, len) = raw.shape()?;
+        let bytes = byte_size(raw.dtype(), len)?;
+        (bytes == 0 || !raw.data().is_null()).then_some(Self { raw, dims, bytes })
+    }
+
+    /// The element type.
+    #[must_use]
+    pub fn dtype(&self) -> XLA_FFI_DataType {
+        self.raw.dtype()
+    }
+
+    /// Number of elements along each dimension.
+    #[must_use]
+    pub fn dims(&self) -> &'f [usize] {
+        self.dims
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn element_count(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// Bytes of all elements. Sub-byte types are packed: `S4` takes half a byte an element.
+    #[must_use]
+    pub fn byte_size(&self) -> usize {
+        self.bytes
+    }
+
+    /// The bytes of all elements.
+    #[must_use]
+    pub fn bytes(&self) -> &'f [u8] {
+        if self.bytes == 0 {
+            return &[];
+        }
+        // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape, alive
+        // until the call completes and not overlapped by a result.
+        unsafe { std::slice::from_raw_parts(self.raw.data().cast(), self.bytes) }
+    }
+
+    /// The buffer with elements of type `T` and, where it is fixed, rank `RANK`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type,
+    /// rank or alignment.
+    pub fn typed<T: Element, const RANK: usize>(&self) -> Result<Buffer<'f, T, RANK>> {
+        Buffer::decode(self.raw).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
+    }
+}
+
+#[cold]
+pub(crate) fn mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
+    let param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank);
+    Error::invalid_argument(
+        crate::diagnose::operand(raw, &param, align_of::<T>())
+            .unwrap_or_else(|| "the operand cannot be viewed so".to_owned()),
+    )
+}
+
+impl std::fmt::Debug for AnyBuffer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AnyBuffer")
+            .field("dtype", &crate::element::name(self.dtype()))
+            .field("dims", &self.dims)
+            .finish()
+    }
+}
+
+impl<'f> Bind<'f> for AnyBuffer<'f> {
+    const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None);
+
+    #[inline(always)]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::decode(frame.arg(at.arg)?)
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        problems.arg(frame, at, 1);
+    }
+
+    #[inline(always)]
+    fn region(&self) -> Region {
+        Region::new(self.raw.data().cast(), self.bytes)
+    }
+}

@@ -1,0 +1,64 @@
+//! What a handler can take from the context of its call.
+
+mod device_ordinal;
+mod extension;
+mod options;
+mod parallel;
+mod run_id;
+mod scratch;
+mod state;
+mod stream;
+mod thread_pool;
+mod user_data;
+
+pub use device_ordinal::DeviceOrdinal;
+pub use extension::Extension;
+pub use options::CustomOptions;
+pub use run_id::RunId;
+pub use scratch::Scratch;
+pub use state::{Initialized, Prepared, StateRef, load_state, store_state};
+pub use stream::Stream;
+pub use thread_pool::ThreadPool;
+pub use user_data::UserData;
+
+use crate::error::Result;
+use crate::frame::Frame;
+use xla_ffi_sys::Revision;
+
+/// A part of the context.
+pub(crate) trait Context<'f>: Sized {
+    /// Name in the manifest.
+    const NAME: &'static str;
+    /// The oldest revision that has it.
+    const SINCE: Revision;
+
+    /// Asks the host for it.
+    fn take(frame: &Frame<'f>) -> Result<Self>;
+}
+
+macro_rules! context {
+    ($({$($generics:tt)*})? $ty:ty) => {
+        impl<'f $(, $($generics)*)?> $crate::bind::Bind<'f> for $ty {
+            const PARAM: $crate::param::Param = $crate::param::Param::context(
+                <Self as $crate::context::Context<'f>>::NAME,
+                <Self as $crate::context::Context<'f>>::SINCE,
+            );
+
+            #[inline(always)]
+            fn bind(frame: &$crate::frame::Frame<'f>, _at: &$crate::param::At) -> Option<Self> {
+                <Self as $crate::context::Context<'f>>::take(frame).ok()
+            }
+
+            fn explain(
+                frame: &$crate::frame::Frame<'f>,
+                at: &$crate::param::At,
+                problems: &mut $crate::diagnose::Problems<'_>,
+            ) {
+                if let Err(error) = <Self as $crate::context::Context<'f>>::take(frame) {
+                    problems.context(&format!("`{}`", at.param.name), &error);
+                }
+            }
+        }
+    };
+}
+pub(crate) use context;

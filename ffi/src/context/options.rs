@@ -1,0 +1,35 @@
+//! The options of one execution.
+
+use std::ops::Deref;
+
+use super::{Context, context};
+use crate::dictionary::Dictionary;
+use crate::error::Result;
+use crate::frame::Frame;
+use xla_ffi_sys::Revision;
+
+/// Options that the caller gives with each execution, as a dictionary; empty where there are none.
+/// Since r10 (jaxlib 0.12.0).
+#[derive(Clone, Copy, Debug)]
+pub struct CustomOptions<'f>(Dictionary<'f>);
+
+impl<'f> Deref for CustomOptions<'f> {
+    type Target = Dictionary<'f>;
+
+    fn deref(&self) -> &Dictionary<'f> {
+        &self.0
+    }
+}
+
+impl<'f> Context<'f> for CustomOptions<'f> {
+    const NAME: &'static str = "custom_options";
+    const SINCE: Revision = Revision::R10;
+
+    fn take(frame: &Frame<'f>) -> Result<Self> {
+        // SAFETY: the frame's own context, which lives as long as the frame.
+        let raw = unsafe { frame.host().custom_options(frame.ctx()) }?;
+        Ok(Self(Dictionary::new(raw)))
+    }
+}
+
+context!(CustomOptions<'f>);

@@ -1,0 +1,40 @@
+//! The run id.
+
+use super::{Context, context};
+use crate::error::Result;
+use crate::frame::Frame;
+use xla_ffi_sys::Revision;
+
+/// Number of the execution, the same on all devices that take part in it. Since r4 (jaxlib 0.5.1).
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn run_number(run: RunId, mut y: Out<i64, 0>) -> Result<()> {
+///     y.fill(run.get());
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RunId(i64);
+
+impl RunId {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+}
+
+impl<'f> Context<'f> for RunId {
+    const NAME: &'static str = "run_id";
+    const SINCE: Revision = Revision::R4;
+
+    fn take(frame: &Frame<'f>) -> Result<Self> {
+        // SAFETY: the frame's own context.
+        unsafe { frame.host().run_id(frame.ctx()) }.map(Self)
+    }
+}
+
+context!(RunId);

@@ -1,0 +1,40 @@
+//! The platform's stream.
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+
+use super::{Context, context};
+use crate::error::Result;
+use crate::frame::Frame;
+use xla_ffi_sys::Revision;
+
+/// The stream that the call belongs to, a `CUstream` on CUDA. CPU hosts have none. Since r0.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream<'f> {
+    raw: *mut c_void,
+    _call: PhantomData<&'f ()>,
+}
+
+impl Stream<'_> {
+    /// The platform's handle, valid during the call.
+    #[must_use]
+    pub fn as_raw(self) -> *mut c_void {
+        self.raw
+    }
+}
+
+impl<'f> Context<'f> for Stream<'f> {
+    const NAME: &'static str = "stream";
+    const SINCE: Revision = Revision::R0;
+
+    fn take(frame: &Frame<'f>) -> Result<Self> {
+        // SAFETY: the frame's own context.
+        let raw = unsafe { frame.host().stream(frame.ctx()) }?;
+        Ok(Self {
+            raw,
+            _call: PhantomData,
+        })
+    }
+}
+
+context!(Stream<'f>);

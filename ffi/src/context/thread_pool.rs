@@ -1,0 +1,170 @@
+//! The host's thread pool.
+
+use std::marker::PhantomData;
+
+use super::{Context, context, parallel};
+use crate::error::{Error, Result};
+use crate::frame::Frame;
+use crate::host::Host;
+use xla_ffi_sys::{Revision, XLA_FFI_InvokeContext};
+
+/// The host's pool of CPU threads. Since r1 (jaxlib 0.4.33); its size since r3 (0.4.38).
+///
+/// The loops hand chunks to the pool and to the calling thread alike, and the calling thread waits
+/// only for chunks that another thread has begun. So they work with one thread, without a pool
+/// behind the context, and when tasks run late or never. They allocate.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn squares(x: Buffer<f32>, mut y: Out<f32>, pool: ThreadPool) -> Result<()> {
+///     let x = x.as_slice();
+///     pool.for_each_chunk(y.as_uninit(), 1024, |start, chunk| {
+///         for (offset, y) in chunk.iter_mut().enumerate() {
+///             y.write(x[start + offset] * x[start + offset]);
+///         }
+///     });
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadPool<'f> {
+    host: Host,
+    ctx: *mut XLA_FFI_InvokeContext,
+    _call: PhantomData<&'f ()>,
+}
+
+impl ThreadPool<'_> {
+    /// Number of threads, at least 1; where the host does not tell, as many as the machine offers.
+    #[must_use]
+    pub fn num_threads(&self) -> usize {
+        self.size()
+            .ok()
+            .filter(|threads| *threads > 0)
+            .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+            .unwrap_or(1)
+    }
+
+    /// Number of threads as the host tells it. Since r3 (jaxlib 0.4.38).
+    ///
+    /// # Errors
+    /// [`ErrorCode::Unimplemented`](crate::ErrorCode::Unimplemented) on older hosts, and what the
+    /// host answers where the context has no pool.
+    pub fn size(&self) -> Result<usize> {
+        // SAFETY: the call's own context, which 'f keeps alive.
+        let threads = unsafe { self.host.num_threads(self.ctx) }?;
+        usize::try_from(threads)
+            .map_err(|_| Error::internal(format!("the host says its pool has {threads} threads")))
+    }
+
+    /// Runs `task` on the pool, some time, on any thread.
+    ///
+    /// # Errors
+    /// What the host answers where the context has no pool.
+    pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
+        let task: Box<Box<dyn FnOnce() + Send>> = Box::new(Box::new(task));
+        let data = Box::into_raw(task);
+        // SAFETY: the call's own context; `run_boxed` takes the box back, once.
+        let scheduled = unsafe { self.host.schedule(self.ctx, run_boxed, data.cast()) };
+        if scheduled.is_err() {
+            // SAFETY: the host did not take the task, so it is still ours.
+            drop(unsafe { Box::from_raw(data) });
+        }
+        scheduled
+    }
+
+    /// Calls `body(i)` for each `i` below `count`, in parallel.
+    ///
+    /// # Panics
+    /// When `body` panics, after the chunks that have begun are done.
+    pub fn for_each(&self, count: usize, body: impl Fn(usize) + Sync) {
+        let grain = count.div_ceil(self.num_threads() * 4).max(1);
+        self.for_each_range(count, grain, |range| range.for_each(&body));
+    }
+
+    /// Calls `body(range)` for ranges of at most `grain` that together cover `0..count`, in
+    /// parallel.
+    ///
+    /// # Panics
+    /// When `body` panics, after the ranges that have begun are done.
+    pub fn for_each_range(
+        &self,
+        count: usize,
+        grain: usize,
+        body: impl Fn(std::ops::Range<usize>) + Sync,
+    ) {
+        let grain = grain.max(1);
+        let chunks = count.div_ceil(grain);
+        let helpers = self.num_threads().min(chunks.saturating_sub(1));
+        parallel::run(
+            chunks,
+            helpers,
+            &|chunk| {
+                let start = chunk * grain;
+                body(start..count.min(start + grain));
+            },
+            &|task| self.spawn(task).is_ok(),
+        );
+    }
+
+    /// Calls `body(start, chunk)` for chunks of at most `grain` elements, `start` being the
+    /// position of the chunk's first element, in parallel.
+    ///
+    /// # Panics
+    /// When `body` panics, after the chunks that have begun are done.
+    pub fn for_each_chunk<T: Send>(
+        &self,
+        elements: &mut [T],
+        grain: usize,
+        body: impl Fn(usize, &mut [T]) + Sync,
+    ) {
+        /// The slice's start, shared among threads that take disjoint parts of it.
+        struct Shared<T>(*mut T);
+        // SAFETY: each thread reaches a part of its own; T is Send.
+        unsafe impl<T: Send> Sync for Shared<T> {}
+        impl<T> Shared<T> {
+            fn get(&self) -> *mut T {
+                self.0
+            }
+        }
+        let len = elements.len();
+        let start = Shared(elements.as_mut_ptr());
+        self.for_each_range(len, grain, |range| {
+            // SAFETY: ranges lie within the slice.
+            let first = unsafe { start.get().add(range.start) };
+            // SAFETY: ranges are disjoint, so this part is ours alone; the borrow of `elements`
+            // outlives the loop.
+            let chunk = unsafe { std::slice::from_raw_parts_mut(first, range.len()) };
+            body(range.start, chunk);
+        });
+    }
+}
+
+/// Runs a boxed task.
+unsafe extern "C" fn run_boxed(data: *mut std::ffi::c_void) {
+    // SAFETY: the pointer comes from `spawn`, and the host calls a task once.
+    let task = unsafe { Box::from_raw(data.cast::<Box<dyn FnOnce() + Send>>()) };
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)).is_err() {
+        eprintln!("xla-ffi: a task on the thread pool panicked");
+    }
+}
+
+impl<'f> Context<'f> for ThreadPool<'f> {
+    const NAME: &'static str = "thread_pool";
+    const SINCE: Revision = Revision::R1;
+
+    fn take(frame: &Frame<'f>) -> Result<Self> {
+        let host = frame.host();
+        if !host.has(xla_ffi_sys::Slot::ThreadPoolSchedule) {
+            return Err::<Self, Error>(host.lacks("thread pool", Revision::R1));
+        }
+        Ok(Self {
+            host,
+            ctx: frame.ctx(),
+            _call: PhantomData,
+        })
+    }
+}
+
+context!(ThreadPool<'f>);

@@ -1,0 +1,64 @@
+//! User data.
+
+use std::ops::Deref;
+
+use super::{Context, context};
+use crate::error::{Error, Result};
+use crate::frame::Frame;
+use crate::types::UserType;
+use xla_ffi_sys::Revision;
+
+/// An object that the program which embeds XLA hands to its handlers. JAX has no way to give one;
+/// the embedded runtime and PJRT have. Since r0.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[derive(xla_ffi::UserType)]
+/// struct Store {
+///     scale: f32,
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn scaled(x: Buffer<f32>, store: UserData<Store>, mut y: Out<f32>) -> Result<()> {
+///     y.write_iter(x.iter().map(|x| x * store.scale))?;
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug)]
+pub struct UserData<'f, T>(&'f T);
+
+impl<T> Clone for UserData<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for UserData<'_, T> {}
+
+impl<T> Deref for UserData<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
+impl<'f, T: UserType> Context<'f> for UserData<'f, T> {
+    const NAME: &'static str = "user_data";
+    const SINCE: Revision = Revision::R0;
+
+    fn take(frame: &Frame<'f>) -> Result<Self> {
+        let id = T::host_type().id(frame.host())?;
+        // SAFETY: the frame's own context.
+        let data = unsafe { frame.host().user_data(frame.ctx(), id) }?;
+        // SAFETY: the type's number names T (registered by `host_type`), and the host keeps the
+        // object until the execution ends.
+        let object = unsafe { data.cast::<T>().as_ref() };
+        object
+            .map(Self)
+            .ok_or_else(|| Error::not_found("the context has a null object for this type"))
+    }
+}
+
+context!({T: UserType} UserData<'f, T>);

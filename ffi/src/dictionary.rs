@@ -1,0 +1,110 @@
+//! Dictionaries of attributes.
+
+use crate::attribute::{AttrValue, Attribute};
+use crate::error::{Error, Result};
+use crate::frame::RawAttrs;
+
+/// A dictionary attribute; values are found by name. Since r0.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn describe(options: Dictionary, mut n: Out<i64, 0>) -> Result<()> {
+///     let depth: i64 = options.get("depth")?;
+///     n.fill(depth + options.len() as i64);
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Dictionary<'f> {
+    raw: RawAttrs<'f>,
+}
+
+// SAFETY: attributes are never written.
+unsafe impl Send for Dictionary<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Dictionary<'_> {}
+
+impl<'f> Dictionary<'f> {
+    pub(crate) fn new(raw: RawAttrs<'f>) -> Self {
+        Self { raw }
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.raw.len()
+    }
+
+    /// Whether there are no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The names and values, sorted by the bytes of the names. Bytes that are not UTF-8 are
+    /// replaced.
+    pub fn iter(
+        &self,
+    ) -> impl Iterator<Item = (std::borrow::Cow<'f, str>, AttrValue<'f>)> + use<'f> {
+        let raw = self.raw;
+        (0..raw.len()).map(move |index| {
+            (
+                String::from_utf8_lossy(raw.name(index)),
+                AttrValue(raw.value(index)),
+            )
+        })
+    }
+
+    /// Whether there is an entry `name`.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.raw.get(name, 0).is_some()
+    }
+
+    /// The entry `name` as a `T`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::NotFound`](crate::ErrorCode::NotFound) when there is none,
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type.
+    pub fn get<T: Attribute<'f>>(&self, name: &str) -> Result<T> {
+        match self.get_optional(name)? {
+            Some(value) => Ok(value),
+            None => Err(Error::not_found(format!("no entry `{name}`"))),
+        }
+    }
+
+    /// The entry `name` as a `T`, or `None` when there is no such entry.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type.
+    pub fn get_optional<T: Attribute<'f>>(&self, name: &str) -> Result<Option<T>> {
+        let Some(value) = self.raw.get(name, 0).map(AttrValue) else {
+            return Ok(None);
+        };
+        T::decode(value, false).map(Some).ok_or_else(|| {
+            Error::invalid_argument(format!(
+                "entry `{name}`: {}",
+                T::explain(value, false, name)
+            ))
+        })
+    }
+
+    /// For `#[derive(Attribute)]`: the entry `name`, probably at `cursor`, which then moves on.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn next(&self, name: &str, cursor: &mut usize) -> Option<AttrValue<'f>> {
+        let value = self.raw.get(name, *cursor).map(AttrValue);
+        if value.is_some() {
+            *cursor += 1;
+        }
+        value
+    }
+}
+
+impl std::fmt::Debug for Dictionary<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,301 @@
+//! Element types of buffers and arrays.
+
+use std::fmt;
+use xla_ffi_sys::XLA_FFI_DataType;
+
+/// A type whose values lie in buffers as XLA lays them out.
+///
+/// # Safety
+/// Every bit pattern of `size_of::<Self>()` bytes is a valid value, and `DTYPE` names the element
+/// type with exactly this size and meaning.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element type of XLA",
+    note = "booleans are `Pred`; `usize` and `isize` have no fixed size: write `u64` or `i64`; \
+            16-bit floats need the feature `half`, complex numbers the feature `complex`"
+)]
+pub unsafe trait Element: Copy + Send + Sync + fmt::Debug + 'static {
+    /// The element type in the ABI.
+    const DTYPE: XLA_FFI_DataType;
+}
+
+macro_rules! elements {
+    ($($ty:ty => $dtype:ident;)*) => {
+        $(
+            // SAFETY: a plain number (or bytes) of the named type; all bit patterns are values.
+            unsafe impl Element for $ty {
+                const DTYPE: XLA_FFI_DataType = XLA_FFI_DataType::$dtype;
+            }
+        )*
+    };
+}
+
+elements! {
+    i8 => S8;
+    i16 => S16;
+    i32 => S32;
+    i64 => S64;
+    u8 => U8;
+    u16 => U16;
+    u32 => U32;
+    u64 => U64;
+    f32 => F32;
+    f64 => F64;
+    Pred => PRED;
+    F8E5M2 => F8E5M2;
+    F8E3M4 => F8E3M4;
+    F8E4M3 => F8E4M3;
+    F8E4M3FN => F8E4M3FN;
+    F8E4M3B11FNUZ => F8E4M3B11FNUZ;
+    F8E5M2FNUZ => F8E5M2FNUZ;
+    F8E4M3FNUZ => F8E4M3FNUZ;
+    F8E8M0FNU => F8E8M0FNU;
+}
+
+#[cfg(feature = "half")]
+elements! {
+    half::f16 => F16;
+    half::bf16 => BF16;
+}
+
+#[cfg(feature = "complex")]
+elements! {
+    num_complex::Complex<f32> => C64;
+    num_complex::Complex<f64> => C128;
+}
+
+/// A boolean as XLA stores it: one byte, 0 or 1. Foreign bytes may hold anything, so it is not a
+/// Rust `bool`; every byte but 0 is true.
+///
+/// ```
+/// use xla_ffi::Pred;
+/// assert_eq!(Pred::from(true), Pred::TRUE);
+/// assert!(Pred::TRUE.get() && !Pred::FALSE.get());
+/// ```
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pred(u8);
+
+impl Pred {
+    /// True.
+    pub const TRUE: Self = Self(1);
+    /// False.
+    pub const FALSE: Self = Self(0);
+
+    /// The value as a Rust boolean.
+    #[must_use]
+    pub const fn get(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl From<bool> for Pred {
+    fn from(value: bool) -> Self {
+        Self(u8::from(value))
+    }
+}
+
+impl From<Pred> for bool {
+    fn from(value: Pred) -> Self {
+        value.get()
+    }
+}
+
+macro_rules! eight_bit_floats {
+    ($($(#[$meta:meta])* $name:ident;)*) => {
+        $(
+            $(#[$meta])*
+            ///
+            /// The bits as XLA stores them; arithmetic is left to crates made for it.
+            #[repr(transparent)]
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+            pub struct $name(u8);
+
+            impl $name {
+                /// The value with these bits.
+                #[must_use]
+                pub const fn from_bits(bits: u8) -> Self {
+                    Self(bits)
+                }
+
+                /// The bits of the value.
+                #[must_use]
+                pub const fn to_bits(self) -> u8 {
+                    self.0
+                }
+            }
+        )*
+    };
+}
+
+eight_bit_floats! {
+    /// 8-bit float, 5 exponent and 2 mantissa bits.
+    F8E5M2;
+    /// 8-bit float, 3 exponent and 4 mantissa bits. From jaxlib 0.4.35.
+    F8E3M4;
+    /// 8-bit float, 4 exponent and 3 mantissa bits, with infinities. From jaxlib 0.4.35.
+    F8E4M3;
+    /// 8-bit float, 4 exponent and 3 mantissa bits, finite.
+    F8E4M3FN;
+    /// 8-bit float, 4 exponent and 3 mantissa bits, bias 11, finite, no negative zero.
+    F8E4M3B11FNUZ;
+    /// 8-bit float, 5 exponent and 2 mantissa bits, finite, no negative zero.
+    F8E5M2FNUZ;
+    /// 8-bit float, 4 exponent and 3 mantissa bits, finite, no negative zero.
+    F8E4M3FNUZ;
+    /// 8-bit power of two: exponent only. From jaxlib 0.5.0.
+    F8E8M0FNU;
+}
+
+/// A set of element types.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct DataTypes(u64);
+
+impl DataTypes {
+    /// Every element type, tokens excepted, those not yet known included.
+    pub const ANY: Self = Self(u64::MAX);
+
+    /// The set with this one type.
+    #[must_use]
+    pub const fn only(dtype: XLA_FFI_DataType) -> Self {
+        Self(1 << (dtype.0 & 63))
+    }
+
+    /// Whether the set has `dtype`.
+    #[must_use]
+    #[inline(always)]
+    pub const fn contains(self, dtype: XLA_FFI_DataType) -> bool {
+        self.0 == u64::MAX || (dtype.0 < 64 && self.0 & (1 << dtype.0) != 0)
+    }
+
+    /// Whether the set has tokens and nothing else.
+    pub(crate) const fn is_only_token(self) -> bool {
+        self.0 == 1 << XLA_FFI_DataType::TOKEN.0
+    }
+
+    /// Whether the set is [`DataTypes::ANY`].
+    #[must_use]
+    pub const fn is_any(self) -> bool {
+        self.0 == u64::MAX
+    }
+}
+
+impl fmt::Debug for DataTypes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for DataTypes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_any() {
+            return f.write_str("any type");
+        }
+        let mut first = true;
+        for (name, dtype) in NAMES {
+            if self.contains(*dtype) {
+                if !first {
+                    f.write_str(" or ")?;
+                }
+                f.write_str(name)?;
+                first = false;
+            }
+        }
+        Ok(())
+    }
+}
+
+macro_rules! names {
+    ($($name:ident)*) => {
+        /// All element types with their C names, prefix removed.
+        pub(crate) const NAMES: &[(&str, XLA_FFI_DataType)] =
+            &[$((stringify!($name), XLA_FFI_DataType::$name)),*];
+    };
+}
+
+names! {
+    PRED S1 S2 S4 S8 S16 S32 S64 U1 U2 U4 U8 U16 U32 U64 F16 F32 F64 BF16 C64 C128 TOKEN F8E5M2
+    F8E3M4 F8E4M3 F8E4M3FN F8E4M3B11FNUZ F8E5M2FNUZ F8E4M3FNUZ F4E2M1FN F8E8M0FNU
+}
+
+/// The C name of an element type without its prefix, or its number.
+pub(crate) fn name(dtype: XLA_FFI_DataType) -> String {
+    NAMES.iter().find(|(_, known)| *known == dtype).map_or_else(
+        || format!("element type {}", dtype.0),
+        |(name, _)| (*name).to_owned(),
+    )
+}
+
+/// Bits that one element takes in a buffer; `None` for types that are not known, 0 for tokens.
+#[must_use]
+pub const fn bit_width(dtype: XLA_FFI_DataType) -> Option<usize> {
+    use XLA_FFI_DataType as D;
+    Some(match dtype {
+        D::TOKEN => 0,
+        D::S1 | D::U1 => 1,
+        D::S2 | D::U2 => 2,
+        D::S4 | D::U4 | D::F4E2M1FN => 4,
+        D::PRED
+        | D::S8
+        | D::U8
+        | D::F8E5M2
+        | D::F8E3M4
+        | D::F8E4M3
+        | D::F8E4M3FN
+        | D::F8E4M3B11FNUZ
+        | D::F8E5M2FNUZ
+        | D::F8E4M3FNUZ
+        | D::F8E8M0FNU => 8,
+        D::S16 | D::U16 | D::F16 | D::BF16 => 16,
+        D::S32 | D::U32 | D::F32 => 32,
+        D::S64 | D::U64 | D::F64 | D::C64 => 64,
+        D::C128 => 128,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_agree_with_the_element_types() {
+        fn check<T: Element>() {
+            assert_eq!(bit_width(T::DTYPE), Some(8 * size_of::<T>()));
+        }
+        check::<i8>();
+        check::<i16>();
+        check::<u32>();
+        check::<u64>();
+        check::<f32>();
+        check::<f64>();
+        check::<Pred>();
+        check::<F8E8M0FNU>();
+    }
+
+    #[test]
+    fn names_cover_the_header() {
+        assert_eq!(
+            NAMES.len() + 1,
+            XLA_FFI_DataType::ENUM.values.len(),
+            "INVALID alone has no name here"
+        );
+        for (name, dtype) in NAMES {
+            let known = XLA_FFI_DataType::ENUM
+                .values
+                .iter()
+                .find(|v| v.value == dtype.0);
+            assert_eq!(
+                known.map(|v| v.name),
+                Some(format!("XLA_FFI_DataType_{name}").as_str())
+            );
+            assert!(bit_width(*dtype).is_some());
+        }
+    }
+
+    #[test]
+    fn sets_print_their_members() {
+        assert_eq!(DataTypes::only(XLA_FFI_DataType::F32).to_string(), "F32");
+        assert!(DataTypes::ANY.contains(XLA_FFI_DataType(200)));
+        assert!(!DataTypes::only(XLA_FFI_DataType::F32).contains(XLA_FFI_DataType(75)));
+    }
+}

@@ -1,0 +1,202 @@
+//! Errors that a handler gives to its host.
+
+use std::borrow::Cow;
+use std::fmt;
+use xla_ffi_sys::XLA_FFI_Error_Code;
+
+/// What a handler returns.
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+/// The canonical absl status codes, success excepted.
+///
+/// The hosts of r0 and r1 (jaxlib 0.4.31 and 0.4.33) report every code as `Internal`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// The operation was cancelled.
+    Cancelled,
+    /// The cause is not known.
+    Unknown,
+    /// An argument is wrong whatever the state of the system.
+    InvalidArgument,
+    /// Time ran out.
+    DeadlineExceeded,
+    /// Something that was asked for does not exist.
+    NotFound,
+    /// Something that was to be made exists.
+    AlreadyExists,
+    /// The caller may not do this.
+    PermissionDenied,
+    /// Memory, quota or another resource is used up.
+    ResourceExhausted,
+    /// The system is not in the state that the operation needs.
+    FailedPrecondition,
+    /// The operation was given up.
+    Aborted,
+    /// Past a valid range.
+    OutOfRange,
+    /// Not implemented or not supported here.
+    Unimplemented,
+    /// An invariant is broken.
+    Internal,
+    /// The service is down for the moment.
+    Unavailable,
+    /// Data is lost or corrupt.
+    DataLoss,
+    /// Credentials are missing or wrong.
+    Unauthenticated,
+}
+
+impl ErrorCode {
+    /// The code in the C header.
+    #[must_use]
+    pub const fn to_raw(self) -> XLA_FFI_Error_Code {
+        XLA_FFI_Error_Code(self as u32 + 1)
+    }
+
+    /// The code for a number of the C header; `None` for 0 (success). Numbers that are not known
+    /// become [`ErrorCode::Unknown`].
+    #[must_use]
+    pub const fn from_raw(raw: XLA_FFI_Error_Code) -> Option<Self> {
+        Some(match raw.0 {
+            0 => return None,
+            1 => Self::Cancelled,
+            3 => Self::InvalidArgument,
+            4 => Self::DeadlineExceeded,
+            5 => Self::NotFound,
+            6 => Self::AlreadyExists,
+            7 => Self::PermissionDenied,
+            8 => Self::ResourceExhausted,
+            9 => Self::FailedPrecondition,
+            10 => Self::Aborted,
+            11 => Self::OutOfRange,
+            12 => Self::Unimplemented,
+            13 => Self::Internal,
+            14 => Self::Unavailable,
+            15 => Self::DataLoss,
+            16 => Self::Unauthenticated,
+            _ => Self::Unknown,
+        })
+    }
+}
+
+/// An error: a code and a text.
+///
+/// The text reaches the host as a C string: a NUL in it is shown as `\0`.
+///
+/// ```
+/// use xla_ffi::{Error, ErrorCode};
+/// let error = Error::invalid_argument("the matrix is singular");
+/// assert_eq!(error.code(), ErrorCode::InvalidArgument);
+/// assert_eq!(error.to_string(), "the matrix is singular");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    code: ErrorCode,
+    message: Cow<'static, str>,
+}
+
+macro_rules! constructors {
+    ($($name:ident $code:ident;)*) => {
+        $(
+            #[doc = concat!("An error with [`ErrorCode::", stringify!($code), "`].")]
+            #[must_use]
+            pub fn $name(message: impl Into<Cow<'static, str>>) -> Self {
+                Self::new(ErrorCode::$code, message)
+            }
+        )*
+    };
+}
+
+impl Error {
+    /// An error.
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    constructors! {
+        invalid_argument InvalidArgument;
+        not_found NotFound;
+        already_exists AlreadyExists;
+        resource_exhausted ResourceExhausted;
+        failed_precondition FailedPrecondition;
+        out_of_range OutOfRange;
+        unimplemented Unimplemented;
+        internal Internal;
+        unavailable Unavailable;
+    }
+
+    /// The code.
+    #[must_use]
+    pub const fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let code = match error.kind() {
+            ErrorKind::NotFound => ErrorCode::NotFound,
+            ErrorKind::PermissionDenied => ErrorCode::PermissionDenied,
+            ErrorKind::AlreadyExists => ErrorCode::AlreadyExists,
+            ErrorKind::InvalidInput => ErrorCode::InvalidArgument,
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => ErrorCode::DataLoss,
+            ErrorKind::TimedOut => ErrorCode::DeadlineExceeded,
+            ErrorKind::OutOfMemory => ErrorCode::ResourceExhausted,
+            ErrorKind::Unsupported => ErrorCode::Unimplemented,
+            _ => ErrorCode::Unknown,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<String> for Error {
+    /// An error with [`ErrorCode::Internal`].
+    fn from(message: String) -> Self {
+        Self::internal(message)
+    }
+}
+
+impl From<&'static str> for Error {
+    /// An error with [`ErrorCode::Internal`].
+    fn from(message: &'static str) -> Self {
+        Self::internal(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_survive_the_way_to_the_header_and_back() {
+        for number in 1..=16 {
+            let raw = XLA_FFI_Error_Code(number);
+            assert_eq!(ErrorCode::from_raw(raw).map(ErrorCode::to_raw), Some(raw));
+        }
+        assert_eq!(ErrorCode::from_raw(XLA_FFI_Error_Code::OK), None);
+        assert_eq!(
+            ErrorCode::from_raw(XLA_FFI_Error_Code(99)),
+            Some(ErrorCode::Unknown)
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! Operands that share memory because the caller said so.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::bind::{Bind, Region};
+use crate::buffer::{ANY_RANK, rank};
+use crate::diagnose::Problems;
+use crate::element::{DataTypes, Element};
+use crate::frame::{Frame, Typed};
+use crate::param::{At, Kind, Param};
+use std::marker::PhantomData;
+
+/// An argument and a result in the same memory: the elements come in and are changed in place.
+///
+/// It takes the next argument *and* the next result. The caller has to declare the aliasing
+/// (`input_output_aliases={i: j}` in `jax.ffi.ffi_call`); when the two lie apart, the call is
+/// refused with that advice. Since r0.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn increment(mut x: InOut<i32>) -> Result<()> {
+///     x.iter_mut().for_each(|v| *v += 1);
+///     Ok(())
+/// }
+/// ```
+pub struct InOut<'f, T, const RANK: usize = ANY_RANK> {
+    data: *mut T,
+    dims: &'f [usize],
+    len: usize,
+    _elements: PhantomData<&'f mut [T]>,
+}
+
+// SAFETY: it is a unique slice of numbers.
+unsafe impl<T: Send, const RANK: usize> Send for InOut<'_, T, RANK> {}
+// SAFETY: as above.
+unsafe impl<T: Sync, const RANK: usize> Sync for InOut<'_, T, RANK> {}
+
+impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
+    /// Number of elements along each dimension.
+    #[must_use]
+    pub fn dims(&self) -> &'f [usize] {
+        self.dims
+    }
+}
+
+impl<T: Element, const RANK: usize> Deref for InOut<'_, T, RANK> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `Typed` guarantees `len` aligned elements; they came in as an argument, so they
+        // are initialised.
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+impl<T: Element, const RANK: usize> DerefMut for InOut<'_, T, RANK> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and the memory overlaps no other operand (checked before the handler
+        // runs), so that the view is unique.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+    }
+}
+
+impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
+    pub(crate) fn into_parts(self) -> (*mut T, &'f [usize], usize) {
+        (self.data, self.dims, self.len)
+    }
+
+    /// # Safety
+    /// The parts of such an operand, whose data lives as long as `'f`.
+    pub(crate) unsafe fn from_parts(data: *mut T, dims: &'f [usize], len: usize) -> Self {
+        Self {
+            data,
+            dims,
+            len,
+            _elements: PhantomData,
+        }
+    }
+}
+
+impl<T: Element, const RANK: usize> std::fmt::Debug for InOut<'_, T, RANK> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InOut")
+            .field("dims", &self.dims)
+            .field("elements", &&**self)
+            .finish()
+    }
+}
+
+impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
+    const PARAM: Param = Param::operand(Kind::InOut, DataTypes::only(T::DTYPE), rank(RANK));
+
+    #[inline(always)]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        let arg = frame.arg(at.arg)?.typed::<T>(rank(RANK))?;
+        let Typed { data, dims, len } = frame.ret(at.ret)?.typed::<T>(rank(RANK))?;
+        (arg.dims == dims && (arg.data == data || len == 0)).then_some(Self {
+            data,
+            dims,
+            len,
+            _elements: PhantomData,
+        })
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        let before = problems.len();
+        problems.arg(frame, at, align_of::<T>());
+        problems.ret(frame, at, align_of::<T>());
+        let (Some(arg), Some(ret)) = (frame.arg(at.arg), frame.ret(at.ret)) else {
+            return;
+        };
+        if problems.len() > before {
+            return;
+        }
+        let name = at.param.name;
+        if arg.raw_dims() != ret.raw_dims() {
+            problems.push(format!(
+                "in-out operand `{name}`: the argument has shape {:?}, the result {:?}; both have \
+                 to be the same array",
+                arg.raw_dims(),
+                ret.raw_dims()
+            ));
+        } else if arg.data() != ret.data() && !arg.raw_dims().contains(&0) {
+            problems.push(format!(
+                "in-out operand `{name}`: argument and result lie in different memory; declare the \
+                 aliasing: input_output_aliases={{{}: {}}}",
+                at.arg, at.ret
+            ));
+        }
+    }
+
+    #[inline(always)]
+    fn region(&self) -> Region {
+        Region::new(self.data.cast(), self.len * size_of::<T>())
+    }
+}

@@ -1,0 +1,350 @@
+//! The manifest: what a library says about itself, written when it is compiled. The format is
+//! described in `docs/manifest.md`.
+
+use crate::element::DataTypes;
+use crate::param::{HandlerInfo, Kind, Param, Presence};
+
+/// Bytes before the payload.
+const HEAD: usize = 16;
+/// Version of the format.
+const FORMAT: u32 = 1;
+
+/// What the manifest is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    /// Name of the library.
+    pub name: &'static str,
+    /// Symbol of its registration function.
+    pub register: &'static str,
+    /// The handlers with the exported symbols of their stages, in the order of
+    /// [`HandlerInfo::stages`].
+    pub handlers: &'static [(&'static HandlerInfo, &'static [&'static str])],
+}
+
+/// The names of the stages, by number.
+const STAGES: [&str; 5] = ["instantiate", "prepare", "initialize", "execute", "record"];
+
+/// Bytes that [`manifest`] needs for a library.
+#[must_use]
+pub const fn size(library: &Library) -> usize {
+    HEAD + payload::<0>(library).len
+}
+
+/// The manifest; `N` is [`size`] of the library.
+#[must_use]
+pub const fn manifest<const N: usize>(library: &Library) -> [u8; N] {
+    let body = payload::<N>(library);
+    let mut bytes = [0; N];
+    let magic = b"XLAFFIMF";
+    let mut i = 0;
+    while i < 8 {
+        bytes[i] = magic[i];
+        i += 1;
+    }
+    let (format, len) = (FORMAT.to_le_bytes(), (body.len as u32).to_le_bytes());
+    let mut i = 0;
+    while i < 4 {
+        bytes[8 + i] = format[i];
+        bytes[12 + i] = len[i];
+        i += 1;
+    }
+    let mut i = 0;
+    while i < body.len {
+        bytes[HEAD + i] = body.bytes[i];
+        i += 1;
+    }
+    bytes
+}
+
+/// Collects text in constant evaluation; with `N` 0 it only counts.
+struct Json<const N: usize> {
+    bytes: [u8; N],
+    len: usize,
+}
+
+const fn payload<const N: usize>(library: &Library) -> Json<N> {
+    Json {
+        bytes: [0; N],
+        len: 0,
+    }
+    .library(library)
+}
+
+impl<const N: usize> Json<N> {
+    const fn byte(mut self, byte: u8) -> Self {
+        if self.len < N {
+            self.bytes[self.len] = byte;
+        }
+        self.len += 1;
+        self
+    }
+
+    const fn raw(mut self, text: &str) -> Self {
+        let bytes = text.as_bytes();
+        let mut i = 0;
+        while i < bytes.len() {
+            self = self.byte(bytes[i]);
+            i += 1;
+        }
+        self
+    }
+
+    const fn string(mut self, text: &str) -> Self {
+        self = self.byte(b'"');
+        let bytes = text.as_bytes();
+        let hex = b"0123456789abcdef";
+        let mut i = 0;
+        while i < bytes.len() {
+            let byte = bytes[i];
+            if byte == b'"' || byte == b'\\' {
+                self = self.byte(b'\\').byte(byte);
+            } else if byte < 0x20 {
+                self = self.raw("\\u00").byte(hex[(byte >> 4) as usize]);
+                self = self.byte(hex[(byte & 15) as usize]);
+            } else {
+                self = self.byte(byte);
+            }
+            i += 1;
+        }
+        self.byte(b'"')
+    }
+
+    const fn number(self, number: usize) -> Self {
+        let this = if number >= 10 {
+            self.number(number / 10)
+        } else {
+            self
+        };
+        this.byte(b'0' + (number % 10) as u8)
+    }
+
+    const fn boolean(self, value: bool) -> Self {
+        self.raw(if value { "true" } else { "false" })
+    }
+
+    /// A comma where something went before.
+    const fn comma(self, first: bool) -> Self {
+        if first { self } else { self.byte(b',') }
+    }
+
+    const fn library(mut self, library: &Library) -> Self {
+        self = self.raw("{\"library\":").string(library.name);
+        self = self.raw(",\"sdk\":").string(env!("CARGO_PKG_VERSION"));
+        self = self.raw(",\"register\":").string(library.register);
+        self = self.raw(",\"handlers\":[");
+        let mut i = 0;
+        while i < library.handlers.len() {
+            let (info, symbols) = library.handlers[i];
+            self = self.comma(i == 0).handler(info, symbols);
+            i += 1;
+        }
+        self.raw("]}")
+    }
+
+    const fn handler(mut self, info: &HandlerInfo, symbols: &[&str]) -> Self {
+        self = self.raw("{\"name\":").string(info.name);
+        self = self.raw(",\"platforms\":[");
+        let mut i = 0;
+        while i < info.platforms.len() {
+            self = self.comma(i == 0).string(info.platforms[i]);
+            i += 1;
+        }
+        self = self.raw("],\"stages\":{");
+        let mut is_async = false;
+        let mut i = 0;
+        while i < info.stages.len() {
+            self = self
+                .comma(i == 0)
+                .string(STAGES[info.stages[i].stage as usize]);
+            self = self.byte(b':').string(symbols[i]);
+            is_async |= info.stages[i].is_async;
+            i += 1;
+        }
+        let params = execute(info);
+        self = self.raw("},\"args\":[").operands(params, true);
+        self = self.raw("],\"rets\":[").operands(params, false);
+        self = self.raw("],\"attrs\":[").attrs(info);
+        self = self.raw("],\"open_attrs\":").boolean(info.open_attrs);
+        self = self.raw(",\"shape\":");
+        self = if info.shape.is_empty() {
+            self.raw("null")
+        } else {
+            self.string(info.shape)
+        };
+        self = self.raw(",\"context\":[").context(info);
+        self = self.raw("],\"traits\":[");
+        if info.traits & 1 != 0 {
+            self = self.string("command_buffer_compatible");
+        }
+        self = self.raw("],\"async\":").boolean(is_async);
+        self = self.raw(",\"state\":");
+        self = match info.state {
+            Some(state) => self.raw("{\"type\":").string(state.name).byte(b'}'),
+            None => self.raw("null"),
+        };
+        self = self.raw(",\"floor\":").string(info.floor().name());
+        self.byte(b'}')
+    }
+
+    const fn operands(mut self, params: &[Param], args: bool) -> Self {
+        let mut first = true;
+        let mut i = 0;
+        while i < params.len() {
+            let param = &params[i];
+            if if args {
+                param.takes_arg()
+            } else {
+                param.takes_ret()
+            } {
+                self = self.comma(first).operand(param);
+                first = false;
+            }
+            i += 1;
+        }
+        self
+    }
+
+    const fn operand(mut self, param: &Param) -> Self {
+        let token = param.dtypes.is_only_token();
+        self = self.raw("{\"name\":").string(param.name);
+        self = self
+            .raw(",\"kind\":")
+            .string(if token { "token" } else { "buffer" });
+        self = self.raw(",\"dtypes\":").dtypes(param.dtypes);
+        self = self.raw(",\"rank\":");
+        self = match param.rank {
+            Some(rank) => self.number(rank),
+            None => self.raw("null"),
+        };
+        self = self.raw(",\"optional\":");
+        self = self.boolean(matches!(param.presence, Presence::Optional));
+        self = self.raw(",\"variadic\":");
+        self = self.boolean(matches!(param.presence, Presence::Variadic));
+        if matches!(param.kind, Kind::InOut) {
+            self = self.raw(",\"inout\":true");
+        }
+        self.byte(b'}')
+    }
+
+    const fn dtypes(mut self, dtypes: DataTypes) -> Self {
+        if dtypes.is_any() {
+            return self.raw("null");
+        }
+        self = self.byte(b'[');
+        let names = crate::element::NAMES;
+        let mut first = true;
+        let mut i = 0;
+        while i < names.len() {
+            if dtypes.contains(names[i].1) {
+                self = self.comma(first).string(names[i].0);
+                first = false;
+            }
+            i += 1;
+        }
+        self.byte(b']')
+    }
+
+    const fn attrs(mut self, info: &HandlerInfo) -> Self {
+        let mut i = 0;
+        while let Some(attr) = info.attr(i) {
+            self = self.comma(i == 0).raw("{\"name\":").string(attr.name);
+            self = self.raw(",\"type\":").string(attr.attr.name());
+            self = self.raw(",\"optional\":");
+            self = self.boolean(!matches!(attr.presence, Presence::Required));
+            self = self.raw(",\"default\":");
+            self = match attr.default {
+                Some(json) => self.raw(json),
+                None => self.raw("null"),
+            };
+            self = self.raw(",\"narrow\":").boolean(attr.narrow).byte(b'}');
+            i += 1;
+        }
+        self
+    }
+
+    const fn context(mut self, info: &HandlerInfo) -> Self {
+        let mut first = true;
+        let mut s = 0;
+        while s < info.stages.len() {
+            let params = info.stages[s].params;
+            let mut p = 0;
+            while p < params.len() {
+                if matches!(params[p].kind, Kind::Context) {
+                    self = self.comma(first).string(params[p].context);
+                    first = false;
+                }
+                p += 1;
+            }
+            s += 1;
+        }
+        self
+    }
+}
+
+/// The parameters of the execute stage.
+const fn execute(info: &HandlerInfo) -> &'static [Param] {
+    let mut i = 0;
+    while i < info.stages.len() {
+        if info.stages[i].stage == 3 {
+            return info.stages[i].params;
+        }
+        i += 1;
+    }
+    &[]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::param::{AttrType, StageInfo};
+    use xla_ffi_sys::{Revision, XLA_FFI_DataType};
+
+    const INFO: HandlerInfo = HandlerInfo {
+        name: "say \"hi\"",
+        platforms: &["cpu"],
+        stages: &[StageInfo {
+            stage: 3,
+            params: &[
+                Param::operand(Kind::Arg, DataTypes::only(XLA_FFI_DataType::F32), Some(12))
+                    .named("x"),
+                Param::operand(Kind::Ret, DataTypes::ANY, None).named("y"),
+                Param::attribute(AttrType::Scalar(XLA_FFI_DataType::F32))
+                    .named("eps")
+                    .with_default(Some("1e-5")),
+                Param::context("run_id", Revision::R4).named("run"),
+            ],
+            is_async: false,
+        }],
+        open_attrs: false,
+        shape: "",
+        traits: 0,
+        state: None,
+        floor: Revision::R0,
+    };
+    const LIBRARY: Library = Library {
+        name: "lib",
+        register: "lib__xla_ffi_register",
+        handlers: &[(&INFO, &["lib__say"])],
+    };
+    const BYTES: [u8; size(&LIBRARY)] = manifest(&LIBRARY);
+
+    #[test]
+    fn the_manifest_is_what_the_documentation_says() {
+        assert_eq!(&BYTES[..8], b"XLAFFIMF");
+        assert_eq!(BYTES[8..12], 1u32.to_le_bytes());
+        assert_eq!(BYTES[12..16], ((BYTES.len() - 16) as u32).to_le_bytes());
+        let text = std::str::from_utf8(&BYTES[16..]).unwrap();
+        let expected = concat!(
+            r#"{"library":"lib","sdk":""#,
+            env!("CARGO_PKG_VERSION"),
+            r#"","register":"lib__xla_ffi_register","handlers":[{"name":"say \"hi\"","#,
+            r#""platforms":["cpu"],"stages":{"execute":"lib__say"},"args":[{"name":"x","#,
+            r#""kind":"buffer","dtypes":["F32"],"rank":12,"optional":false,"variadic":false}],"#,
+            r#""rets":[{"name":"y","kind":"buffer","dtypes":null,"rank":null,"optional":false,"#,
+            r#""variadic":false}],"attrs":[{"name":"eps","type":"f32","optional":true,"#,
+            r#""default":1e-5,"narrow":false}],"open_attrs":false,"shape":null,"#,
+            r#""context":["run_id"],"traits":[],"async":false,"state":null,"floor":"r4"}]}"#
+        );
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,211 @@
+//! What `#[derive(Attribute)]` expands to: structs from dictionaries or from the handler's own
+//! attributes, and the words for what did not decode.
+
+use std::fmt::Display;
+
+use crate::attribute::{AttrValue, Attribute};
+use crate::bind::Bind;
+use crate::diagnose::Problems;
+use crate::dictionary::Dictionary;
+use crate::element::name;
+use crate::frame::Frame;
+use crate::param::{At, AttrType, Kind, Param};
+
+/// A struct whose fields are attributes.
+pub trait Attributes<'f>: Sized {
+    /// The fields, sorted by name.
+    const MEMBERS: &'static [Param];
+
+    /// Decodes the fields; the first is probably at `cursor`. Also says how many entries were
+    /// there.
+    fn decode(dictionary: Dictionary<'f>, cursor: usize) -> Option<(Self, usize)>;
+
+    /// Says what is wrong with each field.
+    fn explain(dictionary: Dictionary<'f>, problems: &mut Problems<'_>);
+}
+
+/// The type of a field: an attribute, or an `Option` of one.
+pub trait Member<'f>: Sized {
+    /// What the manifest says of it.
+    const PARAM: Param;
+
+    /// Decodes the value, which may be absent.
+    fn take(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self>;
+
+    /// Says what is wrong with the entry `name`.
+    fn explain(
+        dictionary: Dictionary<'f>,
+        name: &str,
+        narrow: bool,
+        optional: bool,
+        problems: &mut Problems<'_>,
+    );
+}
+
+impl<'f, A: Attribute<'f>> Member<'f> for A {
+    const PARAM: Param = Param::attribute(A::TYPE);
+
+    #[inline(always)]
+    fn take(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self> {
+        A::decode(value?, narrow)
+    }
+
+    fn explain(
+        dictionary: Dictionary<'f>,
+        name: &str,
+        narrow: bool,
+        optional: bool,
+        problems: &mut Problems<'_>,
+    ) {
+        match dictionary.next(name, &mut 0) {
+            Some(value) if A::decode(value, narrow).is_none() => problems.push(format!(
+                "attribute `{name}`: {}",
+                A::explain(value, narrow, name)
+            )),
+            Some(_) => {}
+            None if optional => {}
+            None => problems.push(format!("attribute `{name}` is missing")),
+        }
+    }
+}
+
+impl<'f, A: Attribute<'f>> Member<'f> for Option<A> {
+    const PARAM: Param = Param::attribute(A::TYPE).optional();
+
+    #[inline(always)]
+    fn take(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self> {
+        match value {
+            Some(value) => A::decode(value, narrow).map(Some),
+            None => Some(None),
+        }
+    }
+
+    fn explain(
+        dictionary: Dictionary<'f>,
+        name: &str,
+        narrow: bool,
+        _optional: bool,
+        problems: &mut Problems<'_>,
+    ) {
+        <A as Member>::explain(dictionary, name, narrow, true, problems);
+    }
+}
+
+/// A parameter whose fields are attributes of the handler.
+#[derive(Debug)]
+pub struct Flat<T>(pub T);
+
+impl<'f, T: Attributes<'f>> Bind<'f> for Flat<T> {
+    const PARAM: Param = Param::attributes(T::MEMBERS);
+
+    #[inline(always)]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        let (value, _) = T::decode(Dictionary::new(frame.attrs()), at.attr)?;
+        Some(Self(value))
+    }
+
+    fn explain(frame: &Frame<'f>, _at: &At, problems: &mut Problems<'_>) {
+        T::explain(Dictionary::new(frame.attrs()), problems);
+    }
+}
+
+/// A struct from a dictionary that has its fields and nothing else.
+#[inline(always)]
+pub fn struct_from_dictionary<'f, T: Attributes<'f>>(value: AttrValue<'f>) -> Option<T> {
+    let dictionary = <Dictionary as Attribute>::decode(value, false)?;
+    let (value, found) = T::decode(dictionary, 0)?;
+    (found == dictionary.len()).then_some(value)
+}
+
+/// Why a struct did not decode.
+#[cold]
+pub fn explain_struct<'f, T: Attributes<'f>>(value: AttrValue<'f>, _name: &str) -> String {
+    let Some(dictionary) = <Dictionary as Attribute>::decode(value, false) else {
+        return format!("expected a dictionary, got {}", value.describe());
+    };
+    let mut lines = Vec::new();
+    T::explain(dictionary, &mut Problems::new(&mut lines));
+    for (name, _) in dictionary.iter() {
+        if !T::MEMBERS.iter().any(|member| member.name == name) {
+            lines.push(format!("entry `{name}` is not known"));
+        }
+    }
+    format!("in the dictionary: {}", lines.join("; "))
+}
+
+/// Why a number is no variant.
+#[cold]
+pub fn explain_number<'f, T: Attribute<'f> + Display>(
+    value: AttrValue<'f>,
+    narrow: bool,
+    name: &str,
+    known: &[(T, &str)],
+) -> String {
+    let Some(number) = T::decode(value, narrow) else {
+        return <T as Attribute>::explain(value, narrow, name);
+    };
+    let known: Vec<String> = known
+        .iter()
+        .map(|(number, variant)| format!("{number} ({variant})"))
+        .collect();
+    format!("expected one of {}, got {number}", known.join(", "))
+}
+
+/// Why a string is no variant.
+#[cold]
+pub fn explain_name(value: AttrValue<'_>, narrow: bool, name: &str, known: &[&str]) -> String {
+    match <&str as Attribute>::decode(value, narrow) {
+        Some(text) => format!("expected one of {known:?}, got {text:?}"),
+        None => <&str as Attribute>::explain(value, narrow, name),
+    }
+}
+
+/// Why a value is none of several types.
+#[cold]
+#[must_use]
+pub fn explain_variants(value: AttrValue<'_>, types: &[AttrType]) -> String {
+    let types: Vec<String> = types
+        .iter()
+        .map(|ty| match ty {
+            AttrType::Scalar(dtype) => format!("a scalar of type {}", name(*dtype)),
+            AttrType::Array(dtype) => format!("an array of {}", name(*dtype)),
+            AttrType::String => "a string".to_owned(),
+            AttrType::Dictionary => "a dictionary".to_owned(),
+            AttrType::Any => "another value".to_owned(),
+        })
+        .collect();
+    format!("expected {}, got {}", types.join(" or "), value.describe())
+}
+
+/// For the macros: `#[attr]` stands on attributes alone.
+#[must_use]
+pub const fn attribute_only(param: Param) -> Param {
+    assert!(
+        matches!(param.kind, Kind::Attr),
+        "#[attr(…)] stands on a parameter that is no attribute"
+    );
+    param
+}
+
+/// For the macros: whether the call has the attribute of this place.
+#[must_use]
+pub fn has_attr(frame: &Frame<'_>, at: &At) -> bool {
+    frame.attrs().get(at.param.name, at.attr).is_some()
+}
+
+/// For the macros: number of parameters that take arguments or results.
+#[must_use]
+pub const fn operands(params: &[Param], args: bool) -> usize {
+    let (mut count, mut i) = (0, 0);
+    while i < params.len() {
+        if if args {
+            params[i].takes_arg()
+        } else {
+            params[i].takes_ret()
+        } {
+            count += 1;
+        }
+        i += 1;
+    }
+    count
+}

@@ -1,0 +1,387 @@
+//! Results: arrays in host memory that a handler fills.
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use crate::bind::{Bind, Region};
+use crate::buffer::{ANY_RANK, byte_size, mismatch, rank, row};
+use crate::diagnose::Problems;
+use crate::element::{DataTypes, Element};
+use crate::error::{Error, Result};
+use crate::frame::{Frame, RawBuffer, Typed};
+use crate::param::{At, Kind, Param};
+use xla_ffi_sys::XLA_FFI_DataType;
+
+/// A result with elements of type `T`, to be filled by the handler.
+///
+/// The host hands out memory that nobody has written, so the elements are `MaybeUninit` until one
+/// of the filling methods has run; those return the elements as an ordinary slice. Decoding checks
+/// what [`Buffer`](crate::Buffer) checks, and that the memory overlaps no argument and no other
+/// result. Since r0.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn double(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+///     let y = y.copy_from(&x)?;
+///     y.iter_mut().for_each(|v| *v *= 2.0);
+///     Ok(())
+/// }
+/// ```
+pub struct Out<'f, T, const RANK: usize = ANY_RANK> {
+    data: *mut T,
+    dims: &'f [usize],
+    len: usize,
+    _elements: PhantomData<&'f mut [T]>,
+}
+
+// SAFETY: it is a unique slice of numbers and a shared slice of numbers.
+unsafe impl<T: Send, const RANK: usize> Send for Out<'_, T, RANK> {}
+// SAFETY: as above; a shared reference gives no access to the elements.
+unsafe impl<T: Sync, const RANK: usize> Sync for Out<'_, T, RANK> {}
+
+impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
+    /// The caller vouches that nothing else reaches these elements while the value lives.
+    #[inline(always)]
+    pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
+        let Typed { data, dims, len } = raw.typed::<T>(rank(RANK))?;
+        Some(Self {
+            data,
+            dims,
+            len,
+            _elements: PhantomData,
+        })
+    }
+
+    /// Number of elements along each dimension.
+    #[must_use]
+    #[inline]
+    pub fn dims(&self) -> &'f [usize] {
+        self.dims
+    }
+
+    /// The dimensions as an array; for results of fixed rank.
+    #[must_use]
+    #[inline]
+    pub fn shape(&self) -> [usize; RANK] {
+        const { assert!(RANK != ANY_RANK, "`shape` needs a fixed rank: `Out<T, 2>`") };
+        let mut shape = [0; RANK];
+        shape.copy_from_slice(self.dims);
+        shape
+    }
+
+    /// Number of elements.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements, as yet unwritten.
+    #[must_use]
+    #[inline]
+    pub fn as_uninit(&mut self) -> &mut [MaybeUninit<T>] {
+        // SAFETY: `Typed` guarantees `len` aligned elements behind a pointer that is not null;
+        // they overlap nothing else (checked before the handler runs), and `&mut self` keeps the
+        // view unique.
+        unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.len) }
+    }
+
+    /// The unwritten elements in rows along the last dimension, as
+    /// [`Buffer::rows`](crate::Buffer::rows) gives them.
+    pub fn rows_uninit(&mut self) -> std::slice::ChunksExactMut<'_, MaybeUninit<T>> {
+        let row = row(self.dims);
+        self.as_uninit().chunks_exact_mut(row)
+    }
+
+    /// Writes `value` to every element.
+    pub fn fill(&mut self, value: T) -> &mut [T] {
+        self.write_with(|_| value)
+    }
+
+    /// Writes `element(i)` to element `i`, in row-major order.
+    #[inline]
+    pub fn write_with(&mut self, mut element: impl FnMut(usize) -> T) -> &mut [T] {
+        let elements = self.as_uninit();
+        for (index, slot) in elements.iter_mut().enumerate() {
+            slot.write(element(index));
+        }
+        // SAFETY: every element was written by the loop.
+        unsafe { elements.assume_init_mut() }
+    }
+
+    /// Copies all elements.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the numbers of
+    /// elements differ.
+    pub fn copy_from(&mut self, source: &[T]) -> Result<&mut [T]> {
+        if source.len() != self.len {
+            return Err(Error::invalid_argument(format!(
+                "{} elements cannot fill a result of {}",
+                source.len(),
+                self.len
+            )));
+        }
+        Ok(self.as_uninit().write_copy_of_slice(source))
+    }
+
+    /// Writes what the iterator gives.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it gives fewer
+    /// elements than the result has; what it gives beyond them is not asked for.
+    pub fn write_iter(&mut self, elements: impl IntoIterator<Item = T>) -> Result<&mut [T]> {
+        let mut writer = self.writer();
+        for element in elements {
+            if writer.is_full() {
+                break;
+            }
+            writer.push(element)?;
+        }
+        writer.finish()
+    }
+
+    /// A writer that takes one element after the other and can tell whether all were written.
+    pub fn writer(&mut self) -> Writer<'_, T> {
+        Writer {
+            elements: self.as_uninit(),
+            written: 0,
+        }
+    }
+
+    /// The elements as they are.
+    ///
+    /// # Safety
+    /// Every element has been written through this value.
+    pub unsafe fn assume_init_mut(&mut self) -> &mut [T] {
+        // SAFETY: the caller's promise.
+        unsafe { self.as_uninit().assume_init_mut() }
+    }
+}
+
+impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
+    pub(crate) fn into_parts(self) -> (*mut T, &'f [usize], usize) {
+        (self.data, self.dims, self.len)
+    }
+
+    /// # Safety
+    /// The parts of such an operand, whose data lives as long as `'f`.
+    pub(crate) unsafe fn from_parts(data: *mut T, dims: &'f [usize], len: usize) -> Self {
+        Self {
+            data,
+            dims,
+            len,
+            _elements: PhantomData,
+        }
+    }
+}
+
+impl<T: Element, const RANK: usize> std::fmt::Debug for Out<'_, T, RANK> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Out")
+            .field("dims", &self.dims)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
+    const PARAM: Param = Param::operand(Kind::Ret, DataTypes::only(T::DTYPE), rank(RANK));
+
+    #[inline(always)]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::decode(frame.ret(at.ret)?)
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        problems.ret(frame, at, align_of::<T>());
+    }
+
+    #[inline(always)]
+    fn region(&self) -> Region {
+        Region::new(self.data.cast(), self.len * size_of::<T>())
+    }
+}
+
+/// Fills a result element by element.
+#[derive(Debug)]
+pub struct Writer<'a, T> {
+    elements: &'a mut [MaybeUninit<T>],
+    // Invariant: the first `written` elements are initialised.
+    written: usize,
+}
+
+impl<'a, T: Element> Writer<'a, T> {
+    /// Writes the next element.
+    ///
+    /// # Errors
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when all are written.
+    pub fn push(&mut self, element: T) -> Result<()> {
+        let Some(slot) = self.elements.get_mut(self.written) else {
+            return Err(Error::out_of_range(format!(
+                "all {} elements of the result are written",
+                self.elements.len()
+            )));
+        };
+        slot.write(element);
+        self.written += 1;
+        Ok(())
+    }
+
+    /// Whether all elements are written.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.written == self.elements.len()
+    }
+
+    /// The elements, if all of them were written.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when some were not.
+    pub fn finish(self) -> Result<&'a mut [T]> {
+        if !self.is_full() {
+            return Err(Error::invalid_argument(format!(
+                "{} of {} elements of the result were written",
+                self.written,
+                self.elements.len()
+            )));
+        }
+        // SAFETY: `written` says that all elements are initialised.
+        Ok(unsafe { self.elements.assume_init_mut() })
+    }
+}
+
+/// A result of any element type and rank. Since r0.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn zeros(mut y: AnyOut) -> Result<()> {
+///     y.fill_bytes(0);
+///     Ok(())
+/// }
+/// ```
+pub struct AnyOut<'f> {
+    raw: RawBuffer<'f>,
+    dims: &'f [usize],
+    bytes: usize,
+}
+
+// SAFETY: a unique view of memory.
+unsafe impl Send for AnyOut<'_> {}
+// SAFETY: a shared reference gives no access to the elements.
+unsafe impl Sync for AnyOut<'_> {}
+
+impl<'f> AnyOut<'f> {
+    pub(crate) fn raw(&self) -> RawBuffer<'f> {
+        self.raw
+    }
+
+    #[inline(always)]
+    pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
+        let (dims, len) = raw.shape()?;
+        let bytes = byte_size(raw.dtype(), len)?;
+        (bytes == 0 || !raw.data().is_null()).then_some(Self { raw, dims, bytes })
+    }
+
+    /// The element type.
+    #[must_use]
+    pub fn dtype(&self) -> XLA_FFI_DataType {
+        self.raw.dtype()
+    }
+
+    /// Number of elements along each dimension.
+    #[must_use]
+    pub fn dims(&self) -> &'f [usize] {
+        self.dims
+    }
+
+    /// Bytes of all elements. Sub-byte types are packed.
+    #[must_use]
+    pub fn byte_size(&self) -> usize {
+        self.bytes
+    }
+
+    /// The bytes, as yet unwritten.
+    #[must_use]
+    pub fn bytes_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
+        if self.bytes == 0 {
+            return &mut [];
+        }
+        // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape; they
+        // overlap nothing else, and `&mut self` keeps the view unique.
+        unsafe { std::slice::from_raw_parts_mut(self.raw.data().cast(), self.bytes) }
+    }
+
+    /// Writes `byte` to every byte.
+    pub fn fill_bytes(&mut self, byte: u8) -> &mut [u8] {
+        let bytes = self.bytes_uninit();
+        for slot in &mut *bytes {
+            slot.write(byte);
+        }
+        // SAFETY: every byte was written by the loop.
+        unsafe { bytes.assume_init_mut() }
+    }
+
+    /// Copies all bytes.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the numbers of bytes
+    /// differ.
+    pub fn copy_from_bytes(&mut self, source: &[u8]) -> Result<&mut [u8]> {
+        if source.len() != self.bytes {
+            return Err(Error::invalid_argument(format!(
+                "{} bytes cannot fill a result of {}",
+                source.len(),
+                self.bytes
+            )));
+        }
+        Ok(self.bytes_uninit().write_copy_of_slice(source))
+    }
+
+    /// The result with elements of type `T` and, where it is fixed, rank `RANK`; it takes the
+    /// place of this value while it lives.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type,
+    /// rank or alignment.
+    pub fn typed<T: Element, const RANK: usize>(&mut self) -> Result<Out<'_, T, RANK>> {
+        Out::decode(self.raw).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
+    }
+}
+
+impl std::fmt::Debug for AnyOut<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AnyOut")
+            .field("dtype", &crate::element::name(self.dtype()))
+            .field("dims", &self.dims)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'f> Bind<'f> for AnyOut<'f> {
+    const PARAM: Param = Param::operand(Kind::Ret, DataTypes::ANY, None);
+
+    #[inline(always)]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::decode(frame.ret(at.ret)?)
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        problems.ret(frame, at, 1);
+    }
+
+    #[inline(always)]
+    fn region(&self) -> Region {
+        Region::new(self.raw.data().cast(), self.bytes)
+    }
+}

@@ -1,0 +1,91 @@
+//! What handlers may return.
+
+use crate::context::store_state;
+use crate::entry::Flow;
+use crate::error::{Error, Result};
+use crate::frame::Frame;
+use crate::future::Future;
+use crate::types::State;
+
+/// The return type of the execute stage: nothing, a `Result` whose error becomes an [`Error`], or
+/// a [`Future`].
+#[diagnostic::on_unimplemented(
+    message = "a handler cannot return `{Self}`",
+    note = "return `Result<()>`, a result whose error converts into `xla_ffi::Error`, a `Future`, or \
+            nothing"
+)]
+pub trait Outcome {
+    /// How the call went.
+    fn flow(self) -> Flow;
+}
+
+impl Outcome for () {
+    #[inline(always)]
+    fn flow(self) -> Flow {
+        Flow::Done
+    }
+}
+
+impl Outcome for Future {
+    #[inline(always)]
+    fn flow(self) -> Flow {
+        self.into_flow()
+    }
+}
+
+impl<T: Outcome, E: Into<Error>> Outcome for Result<T, E> {
+    #[inline(always)]
+    fn flow(self) -> Flow {
+        match self {
+            Ok(outcome) => outcome.flow(),
+            Err(error) => Flow::Failed(error.into()),
+        }
+    }
+}
+
+/// The return type of the other stages: nothing, state, or a `Result` with either.
+#[diagnostic::on_unimplemented(
+    message = "this stage cannot return `{Self}`",
+    note = "return `Result<()>`, or `Result<S>` with a type of state: `#[derive(xla_ffi::State)]`"
+)]
+pub trait StageOutcome {
+    /// Hands state to the host and says how the call went.
+    fn flow(self, frame: &Frame<'_>, stage: u32) -> Flow;
+}
+
+impl StageOutcome for () {
+    fn flow(self, _: &Frame<'_>, _: u32) -> Flow {
+        Flow::Done
+    }
+}
+
+impl<S: State> StageOutcome for S {
+    fn flow(self, frame: &Frame<'_>, stage: u32) -> Flow {
+        match store_state(frame, stage, self) {
+            Ok(()) => Flow::Done,
+            Err(error) => Flow::Failed(error),
+        }
+    }
+}
+
+impl<T: StageOutcome, E: Into<Error>> StageOutcome for Result<T, E> {
+    fn flow(self, frame: &Frame<'_>, stage: u32) -> Flow {
+        match self {
+            Ok(outcome) => outcome.flow(frame, stage),
+            Err(error) => Flow::Failed(error.into()),
+        }
+    }
+}
+
+/// For the macros: the end of an execute stage.
+#[doc(hidden)]
+#[inline(always)]
+pub fn finish(outcome: impl Outcome) -> Flow {
+    outcome.flow()
+}
+
+/// For the macros: the end of another stage.
+#[doc(hidden)]
+pub fn finish_stage<T: StageOutcome, const STAGE: u32>(frame: &Frame<'_>, outcome: T) -> Flow {
+    outcome.flow(frame, STAGE)
+}

@@ -1,0 +1,336 @@
+//! Elements of less than a byte.
+//!
+//! XLA packs them, the first element in the low bits of the first byte: two to a byte for 4-bit
+//! types, four for 2-bit types, eight for 1-bit types. A buffer of `n` elements has the packed bytes
+//! and nothing more.
+//!
+//! Runtimes name these types since r5 (jaxlib 0.6.0). r3 and r4 send them as dtype 0 in another
+//! order, so a handler that takes them has r5 as its floor.
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+use crate::bind::{Bind, Region};
+use crate::buffer::{ANY_RANK, AnyBuffer, rank};
+use crate::diagnose::Problems;
+use crate::element::DataTypes;
+use crate::error::{Error, Result};
+use crate::frame::{Frame, RawBuffer};
+use crate::out::AnyOut;
+use crate::param::{At, Kind, Param};
+use xla_ffi_sys::{Revision, XLA_FFI_DataType};
+
+/// An element type of less than a byte.
+pub trait PackedElement: 'static {
+    /// The element type in the ABI.
+    const DTYPE: XLA_FFI_DataType;
+    /// Bits of one element: 1, 2 or 4.
+    const BITS: usize;
+    /// What an element is taken out as.
+    type Value: Copy;
+
+    /// The element in the low [`PackedElement::BITS`] bits, the others being 0.
+    fn from_bits(bits: u8) -> Self::Value;
+
+    /// The bits of an element; only the low [`PackedElement::BITS`] are stored.
+    fn to_bits(value: Self::Value) -> u8;
+}
+
+macro_rules! packed_elements {
+    ($($(#[$meta:meta])* $name:ident $bits:literal $value:ty, $from:expr;)*) => {
+        $(
+            $(#[$meta])*
+            #[derive(Debug)]
+            pub enum $name {}
+
+            impl PackedElement for $name {
+                const DTYPE: XLA_FFI_DataType = XLA_FFI_DataType::$name;
+                const BITS: usize = $bits;
+                type Value = $value;
+
+                #[inline]
+                fn from_bits(bits: u8) -> $value {
+                    let from: fn(u8) -> $value = $from;
+                    from(bits)
+                }
+
+                #[inline]
+                fn to_bits(value: $value) -> u8 {
+                    value as u8
+                }
+            }
+        )*
+    };
+}
+
+packed_elements! {
+    /// 1-bit signed integer: 0 or -1.
+    S1 1 i8, |bits| ((bits << 7) as i8) >> 7;
+    /// 2-bit signed integer: -2 to 1.
+    S2 2 i8, |bits| ((bits << 6) as i8) >> 6;
+    /// 4-bit signed integer: -8 to 7.
+    S4 4 i8, |bits| ((bits << 4) as i8) >> 4;
+    /// 1-bit unsigned integer.
+    U1 1 u8, |bits| bits;
+    /// 2-bit unsigned integer.
+    U2 2 u8, |bits| bits;
+    /// 4-bit unsigned integer.
+    U4 4 u8, |bits| bits;
+    /// 4-bit float, 2 exponent bits and 1 mantissa bit; elements are its bits.
+    F4E2M1FN 4 u8, |bits| bits;
+}
+
+const fn mask(bits: usize) -> u8 {
+    ((1u16 << bits) - 1) as u8
+}
+
+/// An argument with packed elements of type `P`. Since r5 (jaxlib 0.6.0).
+///
+/// ```
+/// use xla_ffi::{Packed, S4, prelude::*};
+///
+/// #[xla_ffi::handler(shape = "n -> n")]
+/// fn widen(x: Packed<S4, 1>, mut y: Out<i8, 1>) -> Result<()> {
+///     y.write_iter(x.iter())?;
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Packed<'f, P, const RANK: usize = ANY_RANK> {
+    buffer: AnyBuffer<'f>,
+    len: usize,
+    _element: PhantomData<fn() -> P>,
+}
+
+impl<P, const RANK: usize> Clone for Packed<'_, P, RANK> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P, const RANK: usize> Copy for Packed<'_, P, RANK> {}
+
+fn fits<P: PackedElement>(raw: RawBuffer<'_>, rank: Option<usize>) -> bool {
+    raw.dtype() == P::DTYPE && rank.is_none_or(|rank| raw.rank() == rank as i64)
+}
+
+impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
+    fn decode(raw: RawBuffer<'f>) -> Option<Self> {
+        if !fits::<P>(raw, rank(RANK)) {
+            return None;
+        }
+        let buffer = AnyBuffer::decode(raw)?;
+        Some(Self {
+            buffer,
+            len: buffer.element_count(),
+            _element: PhantomData,
+        })
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of elements along each dimension.
+    #[must_use]
+    pub fn dims(&self) -> &'f [usize] {
+        self.buffer.dims()
+    }
+
+    /// The packed bytes, the first element in the low bits of the first. What lies behind the last
+    /// element in the last byte is not defined.
+    #[must_use]
+    pub fn bytes(&self) -> &'f [u8] {
+        self.buffer.bytes()
+    }
+
+    /// Element `index`, in row-major order; `None` past the end.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<P::Value> {
+        if index >= self.len {
+            return None;
+        }
+        let per_byte = 8 / P::BITS;
+        let byte = self.bytes()[index / per_byte];
+        let shift = P::BITS * (index % per_byte);
+        Some(P::from_bits((byte >> shift) & mask(P::BITS)))
+    }
+
+    /// The elements in row-major order.
+    pub fn iter(&self) -> impl Iterator<Item = P::Value> + use<'f, P, RANK> {
+        let this = *self;
+        (0..this.len).map_while(move |index| this.get(index))
+    }
+}
+
+impl<'f> AnyBuffer<'f> {
+    /// The buffer with packed elements of type `P` and, where it is fixed, rank `RANK`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type
+    /// or rank.
+    pub fn packed<P: PackedElement, const RANK: usize>(&self) -> Result<Packed<'f, P, RANK>> {
+        Packed::decode(self.raw()).ok_or_else(|| wrong::<P>(self.raw(), rank(RANK)))
+    }
+}
+
+impl AnyOut<'_> {
+    /// The result with packed elements of type `P` and, where it is fixed, rank `RANK`; it takes
+    /// the place of this value while it lives.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type
+    /// or rank.
+    pub fn packed<P: PackedElement, const RANK: usize>(
+        &mut self,
+    ) -> Result<PackedOut<'_, P, RANK>> {
+        PackedOut::decode(self.raw()).ok_or_else(|| wrong::<P>(self.raw(), rank(RANK)))
+    }
+}
+
+#[cold]
+fn wrong<P: PackedElement>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
+    let param = Param::operand(Kind::Arg, DataTypes::only(P::DTYPE), rank);
+    Error::invalid_argument(
+        crate::diagnose::operand(raw, &param, 1)
+            .unwrap_or_else(|| "the operand cannot be viewed so".to_owned()),
+    )
+}
+
+const fn param<P: PackedElement>(kind: Kind, rank: Option<usize>) -> Param {
+    let mut param = Param::operand(kind, DataTypes::only(P::DTYPE), rank);
+    param.since = Revision::R5;
+    param
+}
+
+impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, RANK> {
+    const PARAM: Param = param::<P>(Kind::Arg, rank(RANK));
+
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::decode(frame.arg(at.arg)?)
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        problems.arg(frame, at, 1);
+        lacking::<P>(frame, frame.arg(at.arg), problems);
+    }
+
+    fn region(&self) -> Region {
+        self.buffer.region()
+    }
+}
+
+/// Runtimes before r5 cannot name the type: say so instead of "expected S4, got element type 0".
+fn lacking<P: PackedElement>(
+    frame: &Frame<'_>,
+    raw: Option<RawBuffer<'_>>,
+    problems: &mut Problems<'_>,
+) {
+    if raw.is_some_and(|raw| raw.dtype() == XLA_FFI_DataType::INVALID)
+        && frame.host().revision() < Revision::R5
+    {
+        let error = frame
+            .host()
+            .lacks("element types of less than a byte", Revision::R5);
+        problems.replace_last(&error);
+    }
+}
+
+/// A result with packed elements of type `P`. Since r5 (jaxlib 0.6.0).
+#[derive(Debug)]
+pub struct PackedOut<'f, P, const RANK: usize = ANY_RANK> {
+    out: AnyOut<'f>,
+    len: usize,
+    _element: PhantomData<fn() -> P>,
+}
+
+impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
+    fn decode(raw: RawBuffer<'f>) -> Option<Self> {
+        if !fits::<P>(raw, rank(RANK)) {
+            return None;
+        }
+        let out = AnyOut::decode(raw)?;
+        Some(Self {
+            len: out.dims().iter().product(),
+            out,
+            _element: PhantomData,
+        })
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of elements along each dimension.
+    #[must_use]
+    pub fn dims(&self) -> &'f [usize] {
+        self.out.dims()
+    }
+
+    /// The packed bytes, as yet unwritten.
+    #[must_use]
+    pub fn bytes_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
+        self.out.bytes_uninit()
+    }
+
+    /// Writes `element(i)` to element `i`, in row-major order, and gives the packed bytes. Bits
+    /// behind the last element are 0.
+    pub fn write_with(&mut self, mut element: impl FnMut(usize) -> P::Value) -> &mut [u8] {
+        let len = self.len;
+        let per_byte = 8 / P::BITS;
+        let bytes = self.out.fill_bytes(0);
+        for index in 0..len {
+            let bits = P::to_bits(element(index)) & mask(P::BITS);
+            bytes[index / per_byte] |= bits << (P::BITS * (index % per_byte));
+        }
+        bytes
+    }
+}
+
+impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for PackedOut<'f, P, RANK> {
+    const PARAM: Param = param::<P>(Kind::Ret, rank(RANK));
+
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::decode(frame.ret(at.ret)?)
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        problems.ret(frame, at, 1);
+        lacking::<P>(frame, frame.ret(at.ret), problems);
+    }
+
+    fn region(&self) -> Region {
+        self.out.region()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signed_elements_extend_their_sign() {
+        assert_eq!(S4::from_bits(0b0111), 7);
+        assert_eq!(S4::from_bits(0b1000), -8);
+        assert_eq!(S2::from_bits(0b10), -2);
+        assert_eq!(S1::from_bits(1), -1);
+        assert_eq!(U4::from_bits(0b1111), 15);
+        assert_eq!(S4::to_bits(-1) & mask(4), 0b1111);
+    }
+}

@@ -1,0 +1,53 @@
+//! Tokens: operands that carry order and no data.
+
+use std::marker::PhantomData;
+
+use crate::bind::Bind;
+use crate::diagnose::Problems;
+use crate::element::DataTypes;
+use crate::frame::Frame;
+use crate::param::{At, Kind, Param};
+use xla_ffi_sys::XLA_FFI_DataType;
+
+/// A token argument. Since r0.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn after(_before: Token, _after: TokenOut) -> Result<()> {
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Token<'f>(PhantomData<&'f ()>);
+
+/// A token result. Since r0.
+#[derive(Debug)]
+pub struct TokenOut<'f>(PhantomData<&'f ()>);
+
+macro_rules! token {
+    ($name:ident $kind:ident $operand:ident $index:ident) => {
+        impl<'f> Bind<'f> for $name<'f> {
+            const PARAM: Param = Param::operand(
+                Kind::$kind,
+                DataTypes::only(XLA_FFI_DataType::TOKEN),
+                Some(0),
+            );
+
+            #[inline(always)]
+            fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+                let raw = frame.$operand(at.$index)?;
+                (raw.dtype() == XLA_FFI_DataType::TOKEN && raw.rank() == 0)
+                    .then_some(Self(PhantomData))
+            }
+
+            fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+                problems.$operand(frame, at, 1);
+            }
+        }
+    };
+}
+
+token!(Token Arg arg arg);
+token!(TokenOut Ret ret ret);

@@ -1,0 +1,336 @@
+//! `#[derive(Attribute)]`.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Data, DataEnum, DeriveInput, Fields, FieldsNamed, Ident};
+
+use crate::parameter::AttrOptions;
+
+pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
+    let input: DeriveInput = syn::parse2(item)?;
+    match &input.data {
+        Data::Struct(data) => match &data.fields {
+            Fields::Named(fields) => structure(&input, fields),
+            _ => Err(syn::Error::new_spanned(
+                &input.ident,
+                "the entries of a dictionary have names: write a struct with named fields",
+            )),
+        },
+        Data::Enum(data) => enumeration(&input, data),
+        Data::Union(_) => Err(syn::Error::new_spanned(
+            &input.ident,
+            "a union cannot be an attribute",
+        )),
+    }
+}
+
+/// The lifetime of the implementation, its generics and those of the type.
+fn generics(input: &DeriveInput) -> syn::Result<(TokenStream, TokenStream, TokenStream)> {
+    let generics = &input.generics;
+    let lifetimes: Vec<_> = generics.lifetimes().collect();
+    if lifetimes.len() != generics.params.len() || lifetimes.len() > 1 {
+        return Err(syn::Error::new_spanned(
+            generics,
+            "an attribute type may have one lifetime, that of the call, and no other parameters",
+        ));
+    }
+    Ok(match lifetimes.first() {
+        Some(lifetime) => {
+            let lifetime = &lifetime.lifetime;
+            (quote!(#lifetime), quote!(<#lifetime>), quote!(<#lifetime>))
+        }
+        None => (quote!('f), quote!(<'f>), quote!()),
+    })
+}
+
+fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStream> {
+    struct Member<'a> {
+        ident: &'a Ident,
+        ty: &'a syn::Type,
+        name: String,
+        options: AttrOptions,
+    }
+    let mut members = Vec::new();
+    for field in &fields.named {
+        let Some(ident) = &field.ident else { continue };
+        let options = AttrOptions::read(&field.attrs)?;
+        if options.flatten {
+            return Err(syn::Error::new_spanned(
+                field,
+                "`flatten` stands on parameters of handlers; a field's struct is a nested dictionary",
+            ));
+        }
+        let plain = ident.to_string();
+        let plain = plain.strip_prefix("r#").unwrap_or(&plain).to_owned();
+        let name = options.name.as_ref().map_or(plain, syn::LitStr::value);
+        members.push(Member {
+            ident,
+            ty: &field.ty,
+            name,
+            options,
+        });
+    }
+    // In the order of the bytes of the names, which is the order in the call frame.
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Some(pair) = members.windows(2).find(|pair| pair[0].name == pair[1].name) {
+        return Err(syn::Error::new_spanned(
+            pair[1].ident,
+            format!("two fields are called `{}`", pair[1].name),
+        ));
+    }
+    let ident = &input.ident;
+    let (lifetime, impl_generics, type_generics) = generics(input)?;
+    let constants = members.iter().map(|member| {
+        let (ty, name) = (member.ty, &member.name);
+        let modifiers = member.options.modifiers();
+        quote_spanned! {ty.span()=>
+            <#ty as ::xla_ffi::__private::Member<'_>>::PARAM.named(#name) #modifiers
+        }
+    });
+    let decodes = members.iter().map(|member| {
+        let (ident, ty, name, narrow) =
+            (member.ident, member.ty, &member.name, member.options.narrow);
+        let take = quote_spanned! {ty.span()=>
+            <#ty as ::xla_ffi::__private::Member<#lifetime>>::take(value, #narrow)?
+        };
+        match &member.options.default {
+            Some(default) => quote! {
+                let value = dictionary.next(#name, &mut cursor);
+                found += usize::from(value.is_some());
+                let #ident: #ty = if value.is_some() { #take } else { #default };
+            },
+            None => quote! {
+                let value = dictionary.next(#name, &mut cursor);
+                found += usize::from(value.is_some());
+                let #ident: #ty = #take;
+            },
+        }
+    });
+    let explains = members.iter().map(|member| {
+        let (ty, name, narrow) = (member.ty, &member.name, member.options.narrow);
+        let optional = member.options.default.is_some();
+        quote_spanned! {ty.span()=>
+            <#ty as ::xla_ffi::__private::Member<#lifetime>>::explain(
+                dictionary, #name, #narrow, #optional, problems,
+            );
+        }
+    });
+    let fields = members.iter().map(|member| member.ident);
+    Ok(quote! {
+        impl #impl_generics ::xla_ffi::__private::Attributes<#lifetime> for #ident #type_generics {
+            const MEMBERS: &'static [::xla_ffi::Param] = &[#(#constants),*];
+
+            #[inline(always)]
+            fn decode(
+                dictionary: ::xla_ffi::Dictionary<#lifetime>,
+                mut cursor: usize,
+            ) -> ::core::option::Option<(Self, usize)> {
+                let mut found = 0;
+                #(#decodes)*
+                ::core::option::Option::Some((Self { #(#fields),* }, found))
+            }
+
+            #[cold]
+            fn explain(
+                dictionary: ::xla_ffi::Dictionary<#lifetime>,
+                problems: &mut ::xla_ffi::Problems<'_>,
+            ) {
+                #(#explains)*
+            }
+        }
+
+        impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
+            const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::Dictionary;
+
+            #[inline(always)]
+            fn decode(
+                value: ::xla_ffi::AttrValue<#lifetime>,
+                _narrow: bool,
+            ) -> ::core::option::Option<Self> {
+                ::xla_ffi::__private::struct_from_dictionary(value)
+            }
+
+            fn explain(value: ::xla_ffi::AttrValue<#lifetime>, _narrow: bool, name: &str) -> ::std::string::String {
+                ::xla_ffi::__private::explain_struct::<Self>(value, name)
+            }
+        }
+    })
+}
+
+fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
+    if data.variants.is_empty() {
+        return Err(syn::Error::new_spanned(
+            &input.ident,
+            "no variant to decode to",
+        ));
+    }
+    if data
+        .variants
+        .iter()
+        .all(|variant| matches!(variant.fields, Fields::Unit))
+    {
+        return if strings(input)? {
+            by_name(input, data)
+        } else {
+            by_number(input, data)
+        };
+    }
+    variants(input, data)
+}
+
+/// Whether `#[attr(strings)]` stands on the enumeration.
+fn strings(input: &DeriveInput) -> syn::Result<bool> {
+    let mut strings = false;
+    for attr in input
+        .attrs
+        .iter()
+        .filter(|attr| attr.path().is_ident("attr"))
+    {
+        attr.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("strings") {
+                return Err(meta.error("unknown option; enumerations have #[attr(strings)]"));
+            }
+            strings = true;
+            Ok(())
+        })?;
+    }
+    Ok(strings)
+}
+
+/// The integer type of the enumeration: that of its `#[repr(…)]`, else `i64`.
+fn repr(input: &DeriveInput) -> syn::Result<Ident> {
+    let mut repr = format_ident!("i64");
+    for attr in input
+        .attrs
+        .iter()
+        .filter(|attr| attr.path().is_ident("repr"))
+    {
+        attr.parse_nested_meta(|meta| {
+            if let Some(ident) = meta.path.get_ident()
+                && ident.to_string().starts_with(['i', 'u'])
+            {
+                repr = ident.clone();
+            }
+            Ok(())
+        })?;
+    }
+    Ok(repr)
+}
+
+fn by_number(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
+    let ident = &input.ident;
+    let repr = repr(input)?;
+    let (lifetime, impl_generics, type_generics) = generics(input)?;
+    let idents: Vec<&Ident> = data.variants.iter().map(|variant| &variant.ident).collect();
+    let known = idents.iter().map(|variant| {
+        let name = variant.to_string();
+        quote!((Self::#variant as #repr, #name))
+    });
+    Ok(quote! {
+        impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
+            const TYPE: ::xla_ffi::AttrType = <#repr as ::xla_ffi::Attribute<#lifetime>>::TYPE;
+
+            fn decode(
+                value: ::xla_ffi::AttrValue<#lifetime>,
+                narrow: bool,
+            ) -> ::core::option::Option<Self> {
+                let number = <#repr as ::xla_ffi::Attribute<#lifetime>>::decode(value, narrow)?;
+                #(if number == Self::#idents as #repr {
+                    return ::core::option::Option::Some(Self::#idents);
+                })*
+                ::core::option::Option::None
+            }
+
+            fn explain(value: ::xla_ffi::AttrValue<#lifetime>, narrow: bool, name: &str) -> ::std::string::String {
+                ::xla_ffi::__private::explain_number::<#repr>(value, narrow, name, &[#(#known),*])
+            }
+        }
+    })
+}
+
+fn snake_case(name: &str) -> String {
+    let mut snake = String::new();
+    for (index, c) in name.chars().enumerate() {
+        if c.is_uppercase() && index > 0 {
+            snake.push('_');
+        }
+        snake.extend(c.to_lowercase());
+    }
+    snake
+}
+
+fn by_name(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
+    let ident = &input.ident;
+    let (lifetime, impl_generics, type_generics) = generics(input)?;
+    let idents: Vec<&Ident> = data.variants.iter().map(|variant| &variant.ident).collect();
+    let names: Vec<String> = idents
+        .iter()
+        .map(|name| snake_case(&name.to_string()))
+        .collect();
+    Ok(quote! {
+        impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
+            const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::String;
+
+            fn decode(
+                value: ::xla_ffi::AttrValue<#lifetime>,
+                narrow: bool,
+            ) -> ::core::option::Option<Self> {
+                let name = <&str as ::xla_ffi::Attribute<#lifetime>>::decode(value, narrow)?;
+                match name {
+                    #(#names => ::core::option::Option::Some(Self::#idents),)*
+                    _ => ::core::option::Option::None,
+                }
+            }
+
+            fn explain(value: ::xla_ffi::AttrValue<#lifetime>, narrow: bool, name: &str) -> ::std::string::String {
+                ::xla_ffi::__private::explain_name(value, narrow, name, &[#(#names),*])
+            }
+        }
+    })
+}
+
+fn variants(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
+    let ident = &input.ident;
+    let (lifetime, impl_generics, type_generics) = generics(input)?;
+    let mut idents = Vec::new();
+    let mut types = Vec::new();
+    for variant in &data.variants {
+        match &variant.fields {
+            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
+                idents.push(&variant.ident);
+                types.push(&fields.unnamed[0].ty);
+            }
+            _ => {
+                return Err(syn::Error::new_spanned(
+                    variant,
+                    "each variant holds one value, `F(f32)` for instance, or none of them holds any",
+                ));
+            }
+        }
+    }
+    Ok(quote! {
+        impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
+            const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::Any;
+
+            fn decode(
+                value: ::xla_ffi::AttrValue<#lifetime>,
+                narrow: bool,
+            ) -> ::core::option::Option<Self> {
+                #(if let ::core::option::Option::Some(value) =
+                    <#types as ::xla_ffi::Attribute<#lifetime>>::decode(value, narrow)
+                {
+                    return ::core::option::Option::Some(Self::#idents(value));
+                })*
+                ::core::option::Option::None
+            }
+
+            fn explain(value: ::xla_ffi::AttrValue<#lifetime>, _narrow: bool, _name: &str) -> ::std::string::String {
+                ::xla_ffi::__private::explain_variants(
+                    value,
+                    &[#(<#types as ::xla_ffi::Attribute<#lifetime>>::TYPE),*],
+                )
+            }
+        }
+    })
+}

@@ -1,0 +1,180 @@
+//! Shape contracts. The grammar is told in `xla_ffi::shape`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::LitStr;
+
+#[derive(Clone)]
+enum Dim {
+    Name(usize),
+    Size(usize),
+    Any,
+    Ellipsis,
+}
+
+#[derive(Clone)]
+struct Entry {
+    dims: Vec<Dim>,
+    repeats: bool,
+}
+
+pub(crate) struct Contract {
+    text: LitStr,
+    names: Vec<String>,
+    args: Vec<Entry>,
+    rets: Vec<Entry>,
+}
+
+/// As many sizes as `xla_ffi::shape::MAX_NAMES` allows.
+const MAX_NAMES: usize = 26;
+
+impl Contract {
+    pub(crate) fn parse(text: &LitStr) -> syn::Result<Self> {
+        let value = text.value();
+        let wrong = |why: String| syn::Error::new_spanned(text, why);
+        let sides: Vec<&str> = value.split("->").collect();
+        let [args, rets] = sides[..] else {
+            return Err(wrong(format!(
+                "a shape contract has one `->` between arguments and results, as in \
+                 \"b n k, b k m -> b n m\"; this one has {}",
+                sides.len() - 1
+            )));
+        };
+        let mut contract = Self {
+            text: text.clone(),
+            names: Vec::new(),
+            args: Vec::new(),
+            rets: Vec::new(),
+        };
+        contract.args = contract.side(args).map_err(wrong)?;
+        let wrong = |why: String| syn::Error::new_spanned(text, why);
+        contract.rets = contract.side(rets).map_err(wrong)?;
+        Ok(contract)
+    }
+
+    fn side(&mut self, text: &str) -> Result<Vec<Entry>, String> {
+        if text.trim().is_empty() {
+            return Ok(Vec::new());
+        }
+        let entries: Vec<Entry> = text
+            .split(',')
+            .map(|entry| self.entry(entry.trim()))
+            .collect::<Result<_, _>>()?;
+        if let Some(early) = entries.iter().rev().skip(1).find(|entry| entry.repeats) {
+            let _ = early;
+            return Err("only the last entry of a side may repeat (`*`)".to_owned());
+        }
+        Ok(entries)
+    }
+
+    fn entry(&mut self, text: &str) -> Result<Entry, String> {
+        let (text, repeats) = match text.strip_suffix('*') {
+            Some(rest) => (rest.trim_end(), true),
+            None => (text, false),
+        };
+        let text = text.strip_suffix('?').map_or(text, str::trim_end);
+        if text.is_empty() {
+            return Err("an entry is empty; a scalar is `()`".to_owned());
+        }
+        if text == "()" || text == "token" {
+            return Ok(Entry {
+                dims: Vec::new(),
+                repeats,
+            });
+        }
+        let dims: Vec<Dim> = text
+            .split_whitespace()
+            .map(|dim| self.dim(dim))
+            .collect::<Result<_, _>>()?;
+        let ellipses = dims
+            .iter()
+            .filter(|dim| matches!(dim, Dim::Ellipsis))
+            .count();
+        if ellipses > 1 {
+            return Err(format!("`{text}` has more than one `...`"));
+        }
+        Ok(Entry { dims, repeats })
+    }
+
+    fn dim(&mut self, text: &str) -> Result<Dim, String> {
+        if text == "..." {
+            return Ok(Dim::Ellipsis);
+        }
+        if text == "_" {
+            return Ok(Dim::Any);
+        }
+        if text.starts_with(|c: char| c.is_ascii_digit()) {
+            return text
+                .parse::<u32>()
+                .map(|size| Dim::Size(size as usize))
+                .map_err(|_| format!("`{text}` is no size"));
+        }
+        let is_name = text
+            .chars()
+            .enumerate()
+            .all(|(i, c)| c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit()));
+        if !is_name {
+            return Err(format!(
+                "`{text}` is no dimension; write a name, a number, `_` or `...`"
+            ));
+        }
+        if let Some(index) = self.names.iter().position(|name| name == text) {
+            return Ok(Dim::Name(index));
+        }
+        if self.names.len() == MAX_NAMES {
+            return Err(format!("more than {MAX_NAMES} named sizes"));
+        }
+        self.names.push(text.to_owned());
+        Ok(Dim::Name(self.names.len() - 1))
+    }
+
+    pub(crate) fn text(&self) -> &LitStr {
+        &self.text
+    }
+
+    /// Tells at compile time when the contract has another number of entries than the handler has
+    /// operands.
+    pub(crate) fn count_check(&self, params: &TokenStream) -> TokenStream {
+        let (args, rets) = (self.args.len(), self.rets.len());
+        let text = self.text.value();
+        let message = format!(
+            "the shape contract `{text}` has {args} arguments and {rets} results, the handler another \
+             number"
+        );
+        quote! {
+            const _: () = assert!(
+                ::xla_ffi::__private::operands(#params, true) == #args
+                    && ::xla_ffi::__private::operands(#params, false) == #rets,
+                #message
+            );
+        }
+    }
+
+    pub(crate) fn tokens(&self) -> TokenStream {
+        let text = &self.text;
+        let names = &self.names;
+        let entries = |entries: &[Entry]| {
+            let entries = entries.iter().map(|entry| {
+                let repeats = entry.repeats;
+                let dims = entry.dims.iter().map(|dim| match dim {
+                    Dim::Name(index) => quote!(::xla_ffi::__private::Dim::Name(#index)),
+                    Dim::Size(size) => quote!(::xla_ffi::__private::Dim::Size(#size)),
+                    Dim::Any => quote!(::xla_ffi::__private::Dim::Any),
+                    Dim::Ellipsis => quote!(::xla_ffi::__private::Dim::Ellipsis),
+                });
+                quote!(::xla_ffi::__private::Entry { dims: &[#(#dims),*], repeats: #repeats })
+            });
+            quote!(&[#(#entries),*])
+        };
+        let args = entries(&self.args);
+        let rets = entries(&self.rets);
+        quote! {
+            ::xla_ffi::__private::Contract {
+                text: #text,
+                names: &[#(#names),*],
+                args: #args,
+                rets: #rets,
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! What functions and `impl` blocks have in common: a stage becomes an implementation of `Stage`.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::spanned::Spanned;
+use syn::{FnArg, ReturnType, Signature};
+
+use crate::options::Options;
+use crate::parameter::Parameter;
+
+/// The stages in the order of their numbers.
+pub(crate) const STAGES: [&str; 5] = ["instantiate", "prepare", "initialize", "execute", "record"];
+/// Number of the execute stage.
+pub(crate) const EXECUTE: u32 = 3;
+
+/// One stage of a handler, read from a function.
+pub(crate) struct Stage {
+    pub(crate) number: u32,
+    /// The type that stands for the handler.
+    pub(crate) owner: TokenStream,
+    /// How the user's function is called.
+    pub(crate) callee: TokenStream,
+    pub(crate) takes_self: bool,
+    pub(crate) is_async: bool,
+    pub(crate) span: Span,
+    params: Vec<Parameter>,
+}
+
+impl Stage {
+    /// Reads a signature and takes the `#[attr]` attributes out of it.
+    pub(crate) fn take(
+        signature: &mut Signature,
+        number: u32,
+        owner: TokenStream,
+        callee: TokenStream,
+    ) -> syn::Result<Self> {
+        if let Some(unsafety) = &signature.unsafety {
+            return Err(syn::Error::new_spanned(
+                unsafety,
+                "hosts call handlers with whatever they have: a handler cannot be unsafe",
+            ));
+        }
+        let generics = &signature.generics;
+        if let Some(param) = generics
+            .params
+            .iter()
+            .find(|param| !matches!(param, syn::GenericParam::Lifetime(lifetime) if lifetime.bounds.is_empty()))
+        {
+            return Err(syn::Error::new_spanned(
+                param,
+                "a handler cannot be generic: each call would need to choose; write one handler a type",
+            ));
+        }
+        if let Some(clause) = &generics.where_clause {
+            return Err(syn::Error::new_spanned(
+                clause,
+                "a handler cannot have bounds",
+            ));
+        }
+        let span = signature.ident.span();
+        let takes_self = matches!(signature.inputs.first(), Some(FnArg::Receiver(_)));
+        // `async fn` wants every lifetime written out, which handlers are spared: the future is
+        // returned by an ordinary function (`desugar_body`).
+        let is_async = signature.asyncness.take().is_some();
+        let skip = usize::from(takes_self);
+        let params: Vec<Parameter> = signature
+            .inputs
+            .iter_mut()
+            .skip(skip)
+            .map(Parameter::take)
+            .collect::<syn::Result<_>>()?;
+        for (index, param) in params.iter().enumerate() {
+            if params[..index]
+                .iter()
+                .any(|other| other.name() == param.name())
+            {
+                return Err(syn::Error::new_spanned(
+                    &param.ident,
+                    format!("two parameters are called `{}`", param.name()),
+                ));
+            }
+        }
+        if let ReturnType::Type(_, ty) = &signature.output
+            && let syn::Type::ImplTrait(ty) = &**ty
+        {
+            return Err(syn::Error::new_spanned(
+                ty,
+                "a handler returns `Result<()>`",
+            ));
+        }
+        if is_async {
+            let output = match &signature.output {
+                ReturnType::Default => quote!(()),
+                ReturnType::Type(_, ty) => quote!(#ty),
+            };
+            signature.output = syn::parse_quote! {
+                -> impl ::core::future::Future<Output = #output> + ::core::marker::Send
+            };
+        }
+        Ok(Self {
+            number,
+            owner,
+            callee,
+            takes_self,
+            is_async,
+            span: span.span(),
+            params,
+        })
+    }
+
+    fn params_path(&self) -> TokenStream {
+        let (owner, number) = (&self.owner, self.number);
+        quote!(<#owner as ::xla_ffi::__private::Stage<#number>>::PARAMS)
+    }
+
+    /// The element of `HandlerInfo::stages`.
+    pub(crate) fn info(&self) -> TokenStream {
+        let (number, is_async, params) = (self.number, self.is_async, self.params_path());
+        quote! {
+            ::xla_ffi::__private::StageInfo {
+                stage: #number,
+                params: #params,
+                is_async: #is_async,
+            }
+        }
+    }
+
+    /// The implementation of `Stage`.
+    pub(crate) fn implementation(&self, options: &Options) -> TokenStream {
+        let (owner, number) = (&self.owner, self.number);
+        let params = self.params_path();
+        let constants = self.params.iter().map(Parameter::constant);
+        let at: Vec<TokenStream> = (0..self.params.len())
+            .map(|index| {
+                quote! {
+                    const {
+                        &::xla_ffi::At::of(
+                            &<#owner as ::xla_ffi::__private::Handler>::INFO,
+                            #params,
+                            #index,
+                        )
+                    }
+                }
+            })
+            .collect();
+        let explains = self
+            .params
+            .iter()
+            .zip(&at)
+            .map(|(param, at)| param.explain(at));
+        // Contracts speak of the operands of the execute stage.
+        let contract = options.shape.as_ref().filter(|_| number == EXECUTE);
+        let check = contract.map(|contract| {
+            let tokens = contract.tokens();
+            let counts = contract.count_check(&params);
+            quote! {
+                #counts
+                const CONTRACT: ::xla_ffi::__private::Contract = #tokens;
+            }
+        });
+        let explain_contract = contract.map(|_| {
+            quote! {
+                if problems.is_empty() {
+                    CONTRACT.explain(frame, #params, problems);
+                }
+            }
+        });
+        let call = self.call(&at, contract.is_some());
+        quote! {
+            const _: () = {
+                #check
+                impl ::xla_ffi::__private::Stage<#number> for #owner {
+                    const PARAMS: &'static [::xla_ffi::Param] = &[#(#constants),*];
+
+                    #[inline(always)]
+                    fn call<'f>(frame: &::xla_ffi::Frame<'f>) -> ::xla_ffi::__private::Flow {
+                        #call
+                    }
+
+                    #[cold]
+                    fn explain<'f>(
+                        frame: &::xla_ffi::Frame<'f>,
+                        problems: &mut ::xla_ffi::Problems<'_>,
+                    ) {
+                        let _ = &frame;
+                        #(#explains)*
+                        #explain_contract
+                    }
+                }
+            };
+        }
+    }
+
+    /// The statements that decode every parameter or return `Flow::Mismatch`, and the names of the
+    /// decoded values.
+    fn decode(&self, at: &[TokenStream], contract: bool) -> (TokenStream, Vec<Ident>) {
+        let mismatch = if self.is_async {
+            quote!(::core::result::Result::Err(
+                ::xla_ffi::__private::Flow::Mismatch
+            ))
+        } else {
+            quote!(::xla_ffi::__private::Flow::Mismatch)
+        };
+        let (owner, number) = (&self.owner, self.number);
+        let params = self.params_path();
+        let values: Vec<Ident> = (0..self.params.len())
+            .map(|index| format_ident!("__p{index}", span = Span::mixed_site()))
+            .collect();
+        let decodes = self
+            .params
+            .iter()
+            .zip(at)
+            .map(|(param, at)| param.decode(at));
+        let regions = self
+            .params
+            .iter()
+            .zip(at)
+            .zip(&values)
+            .filter_map(|((param, at), value)| {
+                let region = param.region(value)?;
+                Some(quote! {
+                    ::xla_ffi::__private::file_region(#at, #region, &mut __args, &mut __rets);
+                })
+            });
+        let contract = contract.then(|| {
+            quote! {
+                if !CONTRACT.holds(frame) {
+                    return #mismatch;
+                }
+            }
+        });
+        let statements = quote! {
+            if !::xla_ffi::__private::counts::<#owner, #number>(frame) {
+                return #mismatch;
+            }
+            #(let ::core::option::Option::Some(#values) = #decodes else {
+                return #mismatch;
+            };)*
+            let mut __args = [::xla_ffi::Region::EMPTY; ::xla_ffi::__private::fixed(#params, true)];
+            let mut __rets = [::xla_ffi::Region::EMPTY; ::xla_ffi::__private::fixed(#params, false)];
+            #(#regions)*
+            if !::xla_ffi::__private::overlap_free(frame, #params, &__args, &__rets) {
+                return #mismatch;
+            }
+            #contract
+        };
+        (statements, values)
+    }
+
+    fn call(&self, at: &[TokenStream], contract: bool) -> TokenStream {
+        let (decode, values) = self.decode(at, contract);
+        let (owner, callee, number) = (&self.owner, &self.callee, self.number);
+        let failed = if self.is_async {
+            quote!(::core::result::Result::Err(
+                ::xla_ffi::__private::Flow::Failed(error)
+            ))
+        } else {
+            quote!(::xla_ffi::__private::Flow::Failed(error))
+        };
+        let state = self.takes_self.then(|| {
+            quote! {
+                let __state = match ::xla_ffi::__private::load_state::<#owner>(frame, 0) {
+                    ::core::result::Result::Ok(state) => state,
+                    ::core::result::Result::Err(error) => return #failed,
+                };
+            }
+        });
+        let receiver = self.takes_self.then(|| quote!(__state,));
+        let finish = if number == EXECUTE {
+            quote!(finish)
+        } else {
+            quote!(finish_stage::<_, #number>)
+        };
+        if self.is_async {
+            return quote! {
+                fn start<'x>(
+                    frame: &::xla_ffi::Frame<'x>,
+                ) -> ::core::result::Result<
+                    ::xla_ffi::__private::Body<'x>,
+                    ::xla_ffi::__private::Flow,
+                > {
+                    #decode
+                    #state
+                    #(::xla_ffi::__private::outlives_call(&#values);)*
+                    let body = #callee(#receiver #(#values),*);
+                    ::core::result::Result::Ok(::std::boxed::Box::pin(async move {
+                        ::core::result::Result::map_err(body.await, ::core::convert::Into::into)
+                    }))
+                }
+                ::xla_ffi::__private::start_async(
+                    frame,
+                    <#owner as ::xla_ffi::__private::Handler>::INFO.name,
+                    start,
+                )
+            };
+        }
+        let finish_frame = (number != EXECUTE).then(|| quote!(frame,));
+        quote! {
+            #decode
+            #state
+            ::xla_ffi::__private::#finish(#finish_frame #callee(#receiver #(#values),*))
+        }
+    }
+}
+
+/// The body of an `async fn` whose signature [`Stage::take`] has made ordinary.
+pub(crate) fn desugar_body(block: &mut syn::Block) {
+    let statements = std::mem::take(&mut block.stmts);
+    *block = syn::parse_quote!({ async move { #(#statements)* } });
+}
+
+/// The implementation of `Handler`.
+pub(crate) fn handler(
+    owner: &TokenStream,
+    name: &str,
+    options: &Options,
+    stages: &[Stage],
+    state: Option<&TokenStream>,
+) -> TokenStream {
+    let infos = stages.iter().map(Stage::info);
+    let platforms: Vec<String> = if options.platforms.is_empty() {
+        vec!["cpu".to_owned()]
+    } else {
+        options.platforms.iter().map(syn::LitStr::value).collect()
+    };
+    let open_attrs = options.open_attrs;
+    let traits = u32::from(options.command_buffer_compatible);
+    let floor = usize::from(options.floor);
+    let shape = options
+        .shape
+        .as_ref()
+        .map_or_else(String::new, |contract| contract.text().value());
+    let state = match state {
+        Some(state) => quote!(::core::option::Option::Some(#state)),
+        None => quote!(::core::option::Option::None),
+    };
+    quote! {
+        impl ::xla_ffi::__private::Handler for #owner {
+            const INFO: ::xla_ffi::__private::HandlerInfo = ::xla_ffi::__private::HandlerInfo {
+                name: #name,
+                platforms: &[#(#platforms),*],
+                stages: &[#(#infos),*],
+                open_attrs: #open_attrs,
+                shape: #shape,
+                traits: #traits,
+                state: #state,
+                floor: ::xla_ffi::Revision::ALL[#floor],
+            };
+        }
+    }
+}
+
+/// The macro by which `library!` learns the handler's name and stages.
+pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> TokenStream {
+    let macro_name = format_ident!("__xla_ffi_export_{}", ident);
+    let numbers = stages.iter().map(|stage| stage.number);
+    quote! {
+        #[doc(hidden)]
+        #[allow(unused_macros)]
+        macro_rules! #macro_name {
+            ($($library:tt)*) => {
+                ::xla_ffi::__private::__export! { #name [#(#numbers)*] $($library)* }
+            };
+        }
+        #[doc(hidden)]
+        #[allow(unused_imports)]
+        pub(crate) use #macro_name;
+    }
+}

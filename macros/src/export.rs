@@ -1,0 +1,119 @@
+//! The exported symbols of one handler.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::parse::{Parse, ParseStream};
+use syn::{LitBool, LitInt, LitStr, Path};
+
+use crate::expand::{EXECUTE, STAGES};
+use crate::reserved::RESERVED;
+
+/// `"NAME" [STAGES] "LIBRARY" ALIAS PATH`: the first two from the handler, the rest from
+/// `library!`.
+struct Export {
+    name: LitStr,
+    stages: Vec<u32>,
+    library: LitStr,
+    alias: bool,
+    path: Path,
+}
+
+impl Parse for Export {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let name = input.parse()?;
+        let list;
+        syn::bracketed!(list in input);
+        let mut stages = Vec::new();
+        while !list.is_empty() {
+            stages.push(list.parse::<LitInt>()?.base10_parse()?);
+        }
+        Ok(Self {
+            name,
+            stages,
+            library: input.parse()?,
+            alias: input.parse::<LitBool>()?.value,
+            path: input.parse()?,
+        })
+    }
+}
+
+/// A name as a part of a symbol: characters that C does not allow become underscores.
+fn symbol(name: &str) -> String {
+    name.chars()
+        .map(|c| {
+            if c == '_' || c.is_ascii_alphanumeric() {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
+    let Export {
+        name,
+        stages,
+        library,
+        alias,
+        path,
+    } = syn::parse2(items)?;
+    let base = symbol(&name.value());
+    if RESERVED.contains(&base.as_str()) {
+        return Err(syn::Error::new_spanned(
+            &path,
+            format!(
+                "the exported symbol `{base}` would shadow the C library's function of that name; \
+                 give the handler another: name = \"my_{base}\""
+            ),
+        ));
+    }
+    let mut symbols = Vec::new();
+    let mut functions = Vec::new();
+    let mut entries: Vec<TokenStream> = (0..STAGES.len())
+        .map(|_| quote!(::core::option::Option::None))
+        .collect();
+    for stage in stages {
+        let number = usize::try_from(stage).unwrap_or_default();
+        let short = if stage == EXECUTE {
+            base.clone()
+        } else {
+            format!("{base}_{}", STAGES[number])
+        };
+        let long = format!("{}__{short}", library.value());
+        let entry = format_ident!("entry_{}", number, span = Span::mixed_site());
+        let alias_entry = format_ident!("alias_{}", number, span = Span::mixed_site());
+        let alias = alias.then(|| {
+            quote! {
+                #[unsafe(export_name = #short)]
+                unsafe extern "C" fn #alias_entry(
+                    frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
+                ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
+                    // SAFETY: the host's call frame, handed on.
+                    unsafe { #entry(frame) }
+                }
+            }
+        });
+        functions.push(quote! {
+            #[unsafe(export_name = #long)]
+            unsafe extern "C" fn #entry(
+                frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
+            ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
+                // SAFETY: hosts call handlers with their call frame.
+                unsafe { ::xla_ffi::__private::enter::<#path, #stage>(frame) }
+            }
+            #alias
+        });
+        entries[number] = quote!(::core::option::Option::Some(#entry));
+        symbols.push(long);
+    }
+    Ok(quote! {
+        const _: () = {
+            #(#functions)*
+            impl ::xla_ffi::__private::Exported for #path {
+                const SYMBOLS: &'static [&'static str] = &[#(#symbols),*];
+                const ENTRIES: ::xla_ffi::__private::Entries = [#(#entries),*];
+            }
+        };
+    })
+}

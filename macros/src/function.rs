@@ -1,0 +1,47 @@
+//! `#[handler]`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Item, ItemFn};
+
+use crate::expand::{self, EXECUTE, Stage};
+use crate::options::Options;
+
+pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let options = Options::parse(options)?;
+    let mut function: ItemFn = match syn::parse2(item)? {
+        Item::Fn(function) => function,
+        Item::Impl(item) => {
+            return Err(syn::Error::new_spanned(
+                item.self_ty,
+                "an impl block with stages wants `#[xla_ffi::stateful]`",
+            ));
+        }
+        other => return Err(syn::Error::new_spanned(other, "a handler is a function")),
+    };
+    let ident = function.sig.ident.clone();
+    let name = options
+        .name
+        .as_ref()
+        .map_or_else(|| ident.to_string(), syn::LitStr::value);
+    let owner = quote!(#ident);
+    let stage = Stage::take(&mut function.sig, EXECUTE, owner.clone(), quote!(#ident))?;
+    if stage.is_async {
+        expand::desugar_body(&mut function.block);
+    }
+    let implementation = stage.implementation(&options);
+    let stages = [stage];
+    let handler = expand::handler(&owner, &name, &options, &stages, None);
+    let export = expand::export_macro(&ident, &name, &stages);
+    let vis = &function.vis;
+    // A struct with braces lives among the types, so it can share the function's name.
+    Ok(quote! {
+        #function
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, dead_code)]
+        #vis struct #ident {}
+        #handler
+        #implementation
+        #export
+    })
+}

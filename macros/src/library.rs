@@ -1,0 +1,153 @@
+//! `library!`.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Ident, LitStr, Path, Token};
+
+struct Library {
+    name: Option<LitStr>,
+    handlers: Vec<Path>,
+}
+
+impl Parse for Library {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut name = None;
+        if input.peek(Ident) && input.peek2(Token![=]) {
+            let key: Ident = input.parse()?;
+            if key != "name" {
+                return Err(syn::Error::new_spanned(key, "expected `name = \"…\";`"));
+            }
+            input.parse::<Token![=]>()?;
+            name = Some(input.parse()?);
+            input.parse::<Token![;]>()?;
+        }
+        let handlers = Punctuated::<Path, Token![,]>::parse_terminated(input)?;
+        Ok(Self {
+            name,
+            handlers: handlers.into_iter().collect(),
+        })
+    }
+}
+
+/// Whether this compilation makes a `cdylib` and nothing else; only then may symbols have names
+/// that other libraries use too.
+fn is_cdylib_alone() -> bool {
+    let mut kinds = Vec::new();
+    let mut args = std::env::args();
+    while let Some(arg) = args.next() {
+        if let Some(kind) = arg.strip_prefix("--crate-type=") {
+            kinds.push(kind.to_owned());
+        } else if arg == "--crate-type" {
+            kinds.extend(args.next());
+        }
+    }
+    kinds.len() == 1 && kinds[0] == "cdylib"
+}
+
+fn crate_name() -> String {
+    std::env::var("CARGO_CRATE_NAME")
+        .or_else(|_| std::env::var("CARGO_PKG_NAME"))
+        .unwrap_or_else(|_| "library".to_owned())
+        .replace('-', "_")
+}
+
+fn is_symbol(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+}
+
+pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
+    let library: Library = syn::parse2(items)?;
+    let name = match &library.name {
+        Some(name) if !is_symbol(&name.value()) => {
+            return Err(syn::Error::new_spanned(
+                name,
+                "the library's name is part of symbols: letters, digits and underscores",
+            ));
+        }
+        Some(name) => name.value(),
+        None => crate_name(),
+    };
+    if library.handlers.is_empty() {
+        return Err(syn::Error::new(
+            proc_macro2::Span::call_site(),
+            "name the handlers of the library: library! { rms_norm, ops::Solver }",
+        ));
+    }
+    let alias = is_cdylib_alone();
+    let mut exports = Vec::new();
+    for path in &library.handlers {
+        let mut export = path.clone();
+        let Some(last) = export.segments.last_mut() else {
+            return Err(syn::Error::new_spanned(
+                path,
+                "expected the path of a handler",
+            ));
+        };
+        last.ident = format_ident!("__xla_ffi_export_{}", last.ident);
+        exports.push(quote!(#export! { #name #alias #path }));
+    }
+    let handlers = &library.handlers;
+    let register = format!("{name}__xla_ffi_register");
+    let manifest = if alias {
+        "xla_ffi_manifest".to_owned()
+    } else {
+        format!("{name}__xla_ffi_manifest")
+    };
+    let register_alias = alias.then(|| {
+        quote! {
+            #[unsafe(export_name = "xla_ffi_register")]
+            unsafe extern "C" fn register_alias(
+                api: *const ::xla_ffi::__private::sys::XLA_FFI_Api,
+                platform: *const ::core::ffi::c_char,
+            ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
+                // SAFETY: the caller's promise, handed on.
+                unsafe { register(api, platform) }
+            }
+        }
+    });
+    Ok(quote! {
+        #[cfg(panic = "abort")]
+        ::core::compile_error!(
+            "a panic in a handler must not take the host down: build with panic = \"unwind\""
+        );
+        #(#exports)*
+        const _: () = {
+            const LIBRARY: ::xla_ffi::__private::Library = ::xla_ffi::__private::Library {
+                name: #name,
+                register: #register,
+                handlers: &[#((
+                    &<#handlers as ::xla_ffi::__private::Handler>::INFO,
+                    <#handlers as ::xla_ffi::__private::Exported>::SYMBOLS,
+                )),*],
+            };
+            #[repr(C, align(16))]
+            struct Aligned<T>(T);
+            #[used]
+            #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__xla_ffi"))]
+            #[cfg_attr(not(target_os = "macos"), unsafe(link_section = ".xla_ffi_manifest"))]
+            #[unsafe(export_name = #manifest)]
+            #[allow(long_running_const_eval)]
+            static MANIFEST: Aligned<[u8; ::xla_ffi::__private::size(&LIBRARY)]> =
+                Aligned(::xla_ffi::__private::manifest(&LIBRARY));
+
+            /// Registers the library's handlers for a platform.
+            #[unsafe(export_name = #register)]
+            unsafe extern "C" fn register(
+                api: *const ::xla_ffi::__private::sys::XLA_FFI_Api,
+                platform: *const ::core::ffi::c_char,
+            ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
+                const HANDLERS: &[::xla_ffi::__private::Registrable] = &[#((
+                    &<#handlers as ::xla_ffi::__private::Handler>::INFO,
+                    <#handlers as ::xla_ffi::__private::Exported>::ENTRIES,
+                )),*];
+                // SAFETY: the caller gives a host's table and a C string, or null.
+                unsafe { ::xla_ffi::__private::register(api, platform, #name, HANDLERS) }
+            }
+            #register_alias
+        };
+    })
+}

@@ -1,0 +1,80 @@
+//! Options of `#[handler]` and `#[stateful]`.
+
+use proc_macro2::TokenStream;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Expr, ExprArray, ExprLit, Lit, LitStr, Meta, Token};
+
+use crate::contract::Contract;
+
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) shape: Option<Contract>,
+    pub(crate) platforms: Vec<LitStr>,
+    pub(crate) open_attrs: bool,
+    pub(crate) command_buffer_compatible: bool,
+    pub(crate) floor: u8,
+}
+
+pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {
+    match expr {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Ok(text.clone()),
+        other => Err(syn::Error::new_spanned(other, "expected a string literal")),
+    }
+}
+
+fn strings(expr: &Expr) -> syn::Result<Vec<LitStr>> {
+    match expr {
+        Expr::Array(ExprArray { elems, .. }) => elems.iter().map(string).collect(),
+        other => Err(syn::Error::new_spanned(
+            other,
+            "expected a list of string literals, [\"cpu\"] for instance",
+        )),
+    }
+}
+
+fn floor(expr: &Expr) -> syn::Result<u8> {
+    let text = string(expr)?;
+    let number = text.value().strip_prefix('r').and_then(|n| n.parse().ok());
+    number
+        .filter(|revision| *revision <= 10)
+        .ok_or_else(|| syn::Error::new_spanned(&text, "expected a revision, \"r0\" to \"r10\""))
+}
+
+impl Options {
+    pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
+        let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens)?;
+        let mut options = Self::default();
+        for meta in metas {
+            let key = meta
+                .path()
+                .get_ident()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            match (key.as_str(), &meta) {
+                ("name", Meta::NameValue(pair)) => options.name = Some(string(&pair.value)?),
+                ("shape", Meta::NameValue(pair)) => {
+                    options.shape = Some(Contract::parse(&string(&pair.value)?)?);
+                }
+                ("platforms", Meta::NameValue(pair)) => options.platforms = strings(&pair.value)?,
+                ("floor", Meta::NameValue(pair)) => options.floor = floor(&pair.value)?,
+                ("open_attrs", Meta::Path(_)) => options.open_attrs = true,
+                ("command_buffer_compatible", Meta::Path(_)) => {
+                    options.command_buffer_compatible = true;
+                }
+                _ => {
+                    return Err(syn::Error::new_spanned(
+                        meta,
+                        "unknown option; there are name = \"…\", shape = \"…\", platforms = [\"…\"], \
+                         floor = \"r0\"…\"r10\", open_attrs, command_buffer_compatible",
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}

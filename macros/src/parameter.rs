@@ -1,0 +1,258 @@
+//! Parameters of a stage and the `#[attr(…)]` options on them.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
+use syn::{Expr, ExprLit, ExprUnary, FnArg, Lit, LitStr, Meta, Pat, Token, Type, UnOp};
+
+/// `#[attr(…)]` on a parameter or a field.
+#[derive(Default)]
+pub(crate) struct AttrOptions {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) default: Option<Expr>,
+    pub(crate) narrow: bool,
+    pub(crate) flatten: bool,
+    pub(crate) present: bool,
+}
+
+impl AttrOptions {
+    /// Takes the `#[attr]` attributes out of the list.
+    pub(crate) fn take(attrs: &mut Vec<syn::Attribute>) -> syn::Result<Self> {
+        let options = Self::read(attrs)?;
+        attrs.retain(|attr| !attr.path().is_ident("attr"));
+        Ok(options)
+    }
+
+    /// Reads the `#[attr]` attributes of the list.
+    pub(crate) fn read(attrs: &[syn::Attribute]) -> syn::Result<Self> {
+        let mut options = Self::default();
+        for attr in attrs.iter().filter(|attr| attr.path().is_ident("attr")) {
+            options.present = true;
+            if matches!(attr.meta, Meta::Path(_)) {
+                continue;
+            }
+            let metas = attr.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)?;
+            for meta in metas {
+                options.add(&meta)?;
+            }
+        }
+        Ok(options)
+    }
+
+    fn add(&mut self, meta: &Meta) -> syn::Result<()> {
+        let key = meta
+            .path()
+            .get_ident()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        match (key.as_str(), meta) {
+            ("default", Meta::NameValue(pair)) => self.default = Some(pair.value.clone()),
+            ("name", Meta::NameValue(pair)) => {
+                self.name = Some(crate::options::string(&pair.value)?);
+            }
+            ("narrow", Meta::Path(_)) => self.narrow = true,
+            ("flatten", Meta::Path(_)) => self.flatten = true,
+            _ => {
+                return Err(syn::Error::new_spanned(
+                    meta,
+                    "unknown option; there are #[attr(default = …)], #[attr(name = \"…\")], \
+                     #[attr(narrow)], #[attr(flatten)]",
+                ));
+            }
+        }
+        if self.flatten && (self.default.is_some() || self.name.is_some() || self.narrow) {
+            return Err(syn::Error::new_spanned(
+                meta,
+                "`flatten` stands alone: its fields have names, defaults and narrowing of their own",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The builder calls that a `Param` constant gets.
+    pub(crate) fn modifiers(&self) -> TokenStream {
+        let narrow = self.narrow.then(|| quote!(.narrowed()));
+        let default = self.default.as_ref().map(|default| match json(default) {
+            Some(json) => quote!(.with_default(::core::option::Option::Some(#json))),
+            None => quote!(.with_default(::core::option::Option::None)),
+        });
+        quote!(#narrow #default)
+    }
+}
+
+/// The JSON of a literal; `None` for other expressions.
+fn json(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Unary(ExprUnary {
+            op: UnOp::Neg(_),
+            expr,
+            ..
+        }) => match &**expr {
+            Expr::Lit(ExprLit {
+                lit: Lit::Int(_) | Lit::Float(_),
+                ..
+            }) => json(expr).map(|number| format!("-{number}")),
+            _ => None,
+        },
+        Expr::Lit(ExprLit { lit, .. }) => match lit {
+            Lit::Int(number) => Some(number.base10_digits().to_owned()),
+            Lit::Float(number) => {
+                let value: f64 = number.base10_digits().parse().ok()?;
+                value.is_finite().then(|| format!("{value:e}"))
+            }
+            Lit::Bool(value) => Some(value.value.to_string()),
+            Lit::Str(text) => Some(quoted(&text.value())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut json = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => json.extend(['\\', c]),
+            c if (c as u32) < 0x20 => json.push_str(&format!("\\u{:04x}", c as u32)),
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+    json
+}
+
+/// One parameter of a stage.
+pub(crate) struct Parameter {
+    pub(crate) ident: Ident,
+    pub(crate) ty: Type,
+    pub(crate) options: AttrOptions,
+}
+
+/// Forgets named lifetimes: each call has its own.
+struct Elide;
+
+impl VisitMut for Elide {
+    fn visit_lifetime_mut(&mut self, lifetime: &mut syn::Lifetime) {
+        if lifetime.ident != "static" {
+            lifetime.ident = Ident::new("_", lifetime.ident.span());
+        }
+    }
+}
+
+impl Parameter {
+    /// Reads a parameter and takes its `#[attr]` attributes out.
+    pub(crate) fn take(arg: &mut FnArg) -> syn::Result<Self> {
+        let FnArg::Typed(arg) = arg else {
+            return Err(syn::Error::new_spanned(
+                arg,
+                "a handler is a free function; for state write `#[xla_ffi::stateful] impl Type`",
+            ));
+        };
+        let Pat::Ident(pat) = &*arg.pat else {
+            return Err(syn::Error::new_spanned(
+                &arg.pat,
+                "a parameter of a handler needs a plain name: messages and the manifest use it",
+            ));
+        };
+        if let Type::ImplTrait(ty) = &*arg.ty {
+            return Err(syn::Error::new_spanned(
+                ty,
+                "a parameter of a handler needs a type that can be named",
+            ));
+        }
+        let options = AttrOptions::take(&mut arg.attrs)?;
+        let mut ty = (*arg.ty).clone();
+        Elide.visit_type_mut(&mut ty);
+        Ok(Self {
+            ident: pat.ident.clone(),
+            ty,
+            options,
+        })
+    }
+
+    /// The name in messages, in the manifest and, for attributes, in the call.
+    pub(crate) fn name(&self) -> String {
+        match &self.options.name {
+            Some(name) => name.value(),
+            None => {
+                let name = self.ident.to_string();
+                let name = name.strip_prefix("r#").unwrap_or(&name);
+                // `_before` is how Rust marks a parameter that is not used.
+                let bare = name.trim_start_matches('_');
+                if bare.is_empty() { name } else { bare }.to_owned()
+            }
+        }
+    }
+
+    /// The type that is bound: for structs of attributes a wrapper.
+    fn bound(&self) -> TokenStream {
+        let ty = &self.ty;
+        if self.options.flatten {
+            quote_spanned!(ty.span()=> ::xla_ffi::__private::Flat<#ty>)
+        } else {
+            quote!(#ty)
+        }
+    }
+
+    /// The parameter as a constant.
+    pub(crate) fn constant(&self) -> TokenStream {
+        let name = self.name();
+        let bound = self.bound();
+        let modifiers = self.options.modifiers();
+        let constant = quote_spanned! {self.ty.span()=>
+            <#bound as ::xla_ffi::Bind<'_>>::PARAM
+        };
+        let checked = if self.options.present && !self.options.flatten {
+            quote!(::xla_ffi::__private::attribute_only(#constant))
+        } else {
+            constant
+        };
+        quote!(#checked.named(#name) #modifiers)
+    }
+
+    /// An expression of type `Option<T>` that decodes the parameter; `at` is its place.
+    pub(crate) fn decode(&self, at: &TokenStream) -> TokenStream {
+        let ty = &self.ty;
+        let bound = self.bound();
+        if let Some(default) = &self.options.default {
+            return quote_spanned! {ty.span()=>
+                ::xla_ffi::__private::or_default::<#ty>(frame, #at, || #default)
+            };
+        }
+        let bind = quote_spanned!(ty.span()=> <#bound as ::xla_ffi::Bind<'_>>::bind(frame, #at));
+        if self.options.flatten {
+            quote!(#bind.map(|flat| flat.0))
+        } else {
+            bind
+        }
+    }
+
+    /// A statement that says what is wrong with the parameter.
+    pub(crate) fn explain(&self, at: &TokenStream) -> TokenStream {
+        let ty = &self.ty;
+        let bound = self.bound();
+        let explain = quote_spanned! {ty.span()=>
+            <#bound as ::xla_ffi::Bind<'_>>::explain(frame, #at, problems)
+        };
+        if self.options.default.is_some() {
+            quote! {
+                if ::xla_ffi::__private::has_attr(frame, #at) {
+                    #explain
+                }
+            }
+        } else {
+            quote!(#explain;)
+        }
+    }
+
+    /// The memory that the parameter reaches.
+    pub(crate) fn region(&self, value: &Ident) -> Option<TokenStream> {
+        if self.options.flatten {
+            return None;
+        }
+        let ty = &self.ty;
+        Some(quote_spanned!(ty.span()=> <#ty as ::xla_ffi::Bind<'_>>::region(&#value)))
+    }
+}

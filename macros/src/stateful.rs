@@ -1,0 +1,107 @@
+//! `#[stateful]`.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{ImplItem, ItemImpl, Type};
+
+use crate::expand::{self, EXECUTE, STAGES, Stage};
+use crate::options::Options;
+
+pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let options = Options::parse(options)?;
+    let mut block: ItemImpl = syn::parse2(item)?;
+    if let Some((_, path, _)) = &block.trait_ {
+        return Err(syn::Error::new_spanned(
+            path,
+            "the stages stand in an impl block of the type itself, not of a trait",
+        ));
+    }
+    if !block.generics.params.is_empty() {
+        return Err(syn::Error::new_spanned(
+            &block.generics,
+            "the state of a handler cannot be generic: hosts know it as one type",
+        ));
+    }
+    let owner = (*block.self_ty).clone();
+    let ident = match &owner {
+        Type::Path(path) if path.qself.is_none() => path.path.segments.last(),
+        _ => None,
+    };
+    let Some(ident) = ident.map(|segment| segment.ident.clone()) else {
+        return Err(syn::Error::new_spanned(
+            owner,
+            "expected the name of a type",
+        ));
+    };
+    let mut stages = Vec::new();
+    for item in &mut block.items {
+        let ImplItem::Fn(function) = item else {
+            continue;
+        };
+        let name = function.sig.ident.clone();
+        let Some(number) = STAGES.iter().position(|stage| name == stage) else {
+            continue;
+        };
+        let stage = Stage::take(
+            &mut function.sig,
+            u32::try_from(number).unwrap_or(EXECUTE),
+            quote!(#owner),
+            quote!(<#owner>::#name),
+        )?;
+        if stage.number == 0 && stage.takes_self {
+            return Err(syn::Error::new_spanned(
+                &function.sig.inputs,
+                "`instantiate` makes the state: it has no `self` yet and returns `Result<Self>`",
+            ));
+        }
+        if stage.is_async && stage.number != EXECUTE {
+            return Err(syn::Error::new(stage.span, "only `execute` may be async"));
+        }
+        if stage.is_async {
+            expand::desugar_body(&mut function.block);
+        }
+        stages.push(stage);
+    }
+    if !stages.iter().any(|stage| stage.number == EXECUTE) {
+        return Err(syn::Error::new_spanned(
+            &block.self_ty,
+            "a handler needs an `execute` stage: fn execute(&self, …) -> Result<()>",
+        ));
+    }
+    let makes_state = stages.iter().any(|stage| stage.number == 0);
+    if let Some(stage) = stages.iter().find(|stage| stage.takes_self && !makes_state) {
+        return Err(syn::Error::new(
+            stage.span,
+            "`self` is the state that `instantiate` makes: add fn instantiate(…) -> Result<Self>",
+        ));
+    }
+    stages.sort_by_key(|stage| stage.number);
+    let name = options
+        .name
+        .as_ref()
+        .map_or_else(|| ident.to_string(), syn::LitStr::value);
+    let tokens = quote!(#owner);
+    let implementations = stages.iter().map(|stage| stage.implementation(&options));
+    let (state, state_type) = if makes_state {
+        let known_as = quote!(::core::concat!(::core::module_path!(), "::", #name));
+        let state = quote! {
+            ::xla_ffi::__private::StateInfo {
+                name: #known_as,
+                host_type: <#owner as ::xla_ffi::State>::host_type,
+            }
+        };
+        let implementation = crate::types::host_type(&tokens, &known_as, crate::types::Kind::State);
+        (Some(state), Some(implementation))
+    } else {
+        (None, None)
+    };
+    let handler = expand::handler(&tokens, &name, &options, &stages, state.as_ref());
+    let export = expand::export_macro(&ident, &name, &stages);
+    Ok(quote! {
+        #block
+        #handler
+        #state_type
+        #(#implementations)*
+        #export
+    })
+}

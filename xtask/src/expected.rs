@@ -1,0 +1,331 @@
+//! The cells that the matrix is to have, `tests/jax/expected.txt`.
+//!
+//! ```text
+//! [rust, c]
+//! stateless = ok
+//! run id = absent before r4
+//! nested = absent before r2; absent jaxlib 0.4.35..0.4.36
+//! ```
+//! A rule is a cell and where it holds: `before rN`, `from rN`, `rA..rB` (both included), the same with
+//! `jaxlib X.Y.Z` in place of a revision, or nothing for everywhere. The first rule that holds decides; where
+//! none does, the cell is `ok`.
+
+use crate::jaxlibs;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use xla_ffi_sys::Revision;
+
+/// What a cell says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Cell {
+    /// It works.
+    Ok,
+    /// The runtime lacks it, and a clear error said so.
+    Absent,
+    /// The runtime does not register the handler.
+    Refused,
+    /// A wrong result or a wrong error.
+    Wrong,
+    /// The process died or hung.
+    Crash,
+    /// `Wrong` or `Crash`, where memory that is not ours decides. Only expected, never got.
+    Broken,
+}
+
+impl Cell {
+    /// The word for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Absent => "absent",
+            Self::Refused => "refused",
+            Self::Wrong => "wrong",
+            Self::Crash => "crash",
+            Self::Broken => "broken",
+        }
+    }
+
+    /// Whether a result is what is expected.
+    pub(crate) fn is_expected(self, expected: Self) -> bool {
+        self == expected || (expected == Self::Broken && matches!(self, Self::Wrong | Self::Crash))
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [
+            Self::Ok,
+            Self::Absent,
+            Self::Refused,
+            Self::Wrong,
+            Self::Crash,
+            Self::Broken,
+        ]
+        .into_iter()
+        .find(|cell| cell.name() == word)
+    }
+}
+
+/// A jaxlib and its revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Runtime {
+    /// The version, as given.
+    pub(crate) version: String,
+    numbers: Vec<u32>,
+    /// Its revision.
+    pub(crate) revision: Revision,
+}
+
+impl Runtime {
+    /// The runtime of a jaxlib version.
+    pub(crate) fn of(version: &str) -> Result<Self> {
+        let numbers = jaxlibs::parts(version)?;
+        let mut revision = None;
+        for candidate in Revision::ALL {
+            if jaxlibs::parts(candidate.first_jaxlib())? <= numbers {
+                revision = Some(candidate);
+            }
+        }
+        let oldest = Revision::ALL[0].first_jaxlib();
+        let revision = revision.with_context(|| {
+            format!("jaxlib {version} is older than {oldest}, the first with this ABI")
+        })?;
+        Ok(Self {
+            version: version.to_owned(),
+            numbers,
+            revision,
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Bound {
+    Revision(Revision),
+    Jaxlib(Vec<u32>),
+}
+
+impl Bound {
+    fn parse(text: &str, jaxlib: bool) -> Result<Self> {
+        if jaxlib {
+            return Ok(Self::Jaxlib(jaxlibs::parts(text)?));
+        }
+        Ok(Self::Revision(
+            Revision::from_name(text).with_context(|| format!("{text:?} is no revision"))?,
+        ))
+    }
+
+    /// How a runtime compares to it.
+    fn compare(&self, runtime: &Runtime) -> std::cmp::Ordering {
+        match self {
+            Self::Revision(revision) => runtime.revision.cmp(revision),
+            Self::Jaxlib(numbers) => runtime.numbers.cmp(numbers),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    cell: Cell,
+    from: Option<Bound>,
+    to: Option<Bound>,
+    before: Option<Bound>,
+}
+
+impl Rule {
+    fn parse(text: &str) -> Result<Self> {
+        let mut words = text.split_whitespace().peekable();
+        let word = words.next().context("a rule is empty")?;
+        let cell = Cell::parse(word).with_context(|| format!("{word:?} is no cell"))?;
+        let mut rule = Self {
+            cell,
+            from: None,
+            to: None,
+            before: None,
+        };
+        let Some(mut next) = words.next() else {
+            return Ok(rule);
+        };
+        let place = if matches!(next, "before" | "from") {
+            Some(next)
+        } else {
+            None
+        };
+        if place.is_some() {
+            next = words
+                .next()
+                .with_context(|| format!("{text:?} ends early"))?;
+        }
+        let jaxlib = next == "jaxlib";
+        if jaxlib {
+            next = words
+                .next()
+                .with_context(|| format!("{text:?} ends early"))?;
+        }
+        match place {
+            Some("before") => rule.before = Some(Bound::parse(next, jaxlib)?),
+            Some(_) => rule.from = Some(Bound::parse(next, jaxlib)?),
+            None => {
+                let (from, to) = next.split_once("..").unwrap_or((next, next));
+                rule.from = Some(Bound::parse(from, jaxlib)?);
+                rule.to = Some(Bound::parse(to, jaxlib)?);
+            }
+        }
+        if let Some(more) = words.next() {
+            bail!("{text:?}: {more:?} is not understood");
+        }
+        Ok(rule)
+    }
+
+    fn holds(&self, runtime: &Runtime) -> bool {
+        self.from
+            .as_ref()
+            .is_none_or(|bound| bound.compare(runtime).is_ge())
+            && self
+                .to
+                .as_ref()
+                .is_none_or(|bound| bound.compare(runtime).is_le())
+            && self
+                .before
+                .as_ref()
+                .is_none_or(|bound| bound.compare(runtime).is_lt())
+    }
+}
+
+/// The whole file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expected {
+    rules: BTreeMap<(String, String), Vec<Rule>>,
+}
+
+impl Expected {
+    /// Reads the file.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let mut expected = Self::default();
+        let mut libraries: Vec<String> = Vec::new();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            let at = || format!("line {}", index + 1);
+            if line.is_empty() {
+            } else if let Some(inner) = line
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'))
+            {
+                libraries = inner
+                    .split(',')
+                    .map(|name| name.trim().to_owned())
+                    .collect();
+            } else {
+                let (feature, rules) = line.split_once(" = ").with_context(at)?;
+                let rules = rules
+                    .split(';')
+                    .map(|rule| Rule::parse(rule.trim()))
+                    .collect::<Result<Vec<_>>>();
+                let rules = rules.with_context(at)?;
+                if libraries.is_empty() {
+                    bail!("{}: no library is named before it", at());
+                }
+                for library in &libraries {
+                    let key = (library.clone(), feature.trim().to_owned());
+                    if expected.rules.insert(key, rules.clone()).is_some() {
+                        bail!("{}: {feature:?} is there twice for {library}", at());
+                    }
+                }
+            }
+        }
+        Ok(expected)
+    }
+
+    /// The cell of a feature, `None` where the file does not list it.
+    pub(crate) fn cell(&self, library: &str, feature: &str, runtime: &Runtime) -> Option<Cell> {
+        let rules = self.rules.get(&(library.to_owned(), feature.to_owned()))?;
+        Some(
+            rules
+                .iter()
+                .find(|rule| rule.holds(runtime))
+                .map_or(Cell::Ok, |rule| rule.cell),
+        )
+    }
+
+    /// Every feature listed for a library.
+    pub(crate) fn features(&self, library: &str) -> impl Iterator<Item = &str> {
+        self.rules
+            .keys()
+            .filter(move |(of, _)| of == library)
+            .map(|(_, feature)| feature.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_follow_from_revision_and_version() {
+        let text = "# comment\n[a, b]\nrun id = absent before r4\n\
+                    odd = wrong r1..r2; absent from jaxlib 0.8.0; absent jaxlib 0.4.31\n[b]\nall = crash\n";
+        let expected = Expected::parse(text).unwrap();
+        let cell = |feature, version| expected.cell("b", feature, &Runtime::of(version).unwrap());
+        assert_eq!(cell("run id", "0.4.38"), Some(Cell::Absent));
+        assert_eq!(cell("run id", "0.5.1"), Some(Cell::Ok));
+        assert_eq!(cell("odd", "0.4.31"), Some(Cell::Absent));
+        assert_eq!(cell("odd", "0.4.36"), Some(Cell::Wrong));
+        assert_eq!(cell("odd", "0.6.0"), Some(Cell::Ok));
+        assert_eq!(cell("odd", "0.10.2"), Some(Cell::Absent));
+        assert_eq!(cell("all", "0.13.0"), Some(Cell::Crash));
+        assert_eq!(
+            expected.cell("a", "all", &Runtime::of("0.12.0").unwrap()),
+            None
+        );
+        assert_eq!(expected.features("b").count(), 3);
+    }
+
+    #[test]
+    fn bad_files_are_refused() {
+        for bad in [
+            "x = ok",
+            "[a]\nx",
+            "[a]\nx = maybe",
+            "[a]\nx = ok before",
+            "[a]\nx = ok r99",
+            "[a]\nx = ok\nx = ok",
+        ] {
+            assert!(Expected::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn versions_map_to_revisions() {
+        let name = |version| {
+            Runtime::of(version)
+                .map(|runtime| runtime.revision.name())
+                .unwrap()
+        };
+        assert_eq!(name("0.9.0.1"), "r7");
+        assert_eq!(name("0.9.1"), "r8");
+        assert_eq!(name("0.99.0"), "r10");
+        assert!(Runtime::of("0.4.30").is_err());
+    }
+
+    #[test]
+    fn the_committed_file_parses() {
+        let text = std::fs::read_to_string(jaxlibs::root().join("tests/jax/expected.txt")).unwrap();
+        Expected::parse(&text).unwrap();
+    }
+
+    #[test]
+    fn the_loader_knows_the_same_revisions() {
+        let text =
+            std::fs::read_to_string(jaxlibs::root().join("python/xla_ffi/_revisions.py")).unwrap();
+        let after = text
+            .split("FIRST_JAXLIB = (")
+            .nth(1)
+            .unwrap()
+            .split(')')
+            .next()
+            .unwrap();
+        let listed: Vec<&str> = after.split('"').skip(1).step_by(2).collect();
+        let known: Vec<&str> = Revision::ALL
+            .iter()
+            .map(|revision| revision.first_jaxlib())
+            .collect();
+        assert_eq!(listed, known);
+    }
+}
