@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::handlers::{Function, data, error, metadata, slot};
+use support::handlers::{Function, arg, error, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, Code, DType, Executable, Hazard, PreparedCall, Revision, Runtime,
     Shape, Tensor, living_objects,
@@ -24,9 +24,9 @@ unsafe extern "C" fn add_run_id(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_E
         return std::ptr::null_mut();
     }
     // SAFETY: the frame has one argument.
-    let x = unsafe { data((*frame).args.args, 0) }.cast::<i64>();
+    let x = unsafe { arg(frame, 0) }.cast::<i64>();
     // SAFETY: the frame has one result.
-    let y = unsafe { data((*frame).rets.rets, 0) }.cast::<i64>();
+    let y = unsafe { ret(frame, 0) }.cast::<i64>();
     // SAFETY: slot 16 gives the run id.
     let run_id: Function<XLA_FFI_RunId_Get_Args> = unsafe { slot(frame, 16) };
     let mut args = XLA_FFI_RunId_Get_Args {
@@ -96,9 +96,9 @@ unsafe extern "C" fn doubled_later(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FF
     }
     let later = Box::new(Later {
         // SAFETY: the frame has one argument.
-        x: unsafe { data((*frame).args.args, 0) }.cast(),
+        x: unsafe { arg(frame, 0) }.cast(),
         // SAFETY: the frame has one result.
-        y: unsafe { data((*frame).rets.rets, 0) }.cast(),
+        y: unsafe { ret(frame, 0) }.cast(),
         future: made.future,
         // SAFETY: slot 14 completes futures.
         complete: unsafe { slot(frame, 14) },
@@ -183,7 +183,7 @@ unsafe extern "C" fn nests(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
         return std::ptr::null_mut();
     }
     // SAFETY: the frame has one argument.
-    let depth = unsafe { data((*frame).args.args, 0) }.cast::<i64>();
+    let depth = unsafe { arg(frame, 0) }.cast::<i64>();
     // SAFETY: one i64.
     let depth = unsafe { depth.read() };
     if depth > 0 {
@@ -193,7 +193,7 @@ unsafe extern "C" fn nests(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
             .unwrap();
     }
     // SAFETY: the frame has one result.
-    let y = unsafe { data((*frame).rets.rets, 0) }.cast::<i64>();
+    let y = unsafe { ret(frame, 0) }.cast::<i64>();
     // SAFETY: one i64.
     unsafe { y.write(depth) };
     std::ptr::null_mut()
