@@ -168,7 +168,12 @@ impl Context {
         }
         if let Some(allocator) = &self.parts.allocator {
             for (data, size) in memory {
-                allocator.free(data as *mut c_void, size);
+                Stream::free(
+                    self.parts.stream.as_ref(),
+                    allocator,
+                    data as *mut c_void,
+                    size,
+                );
             }
         }
     }
@@ -218,7 +223,7 @@ impl Context {
                 )));
             }
         }
-        allocator.free(data, size);
+        Stream::free(self.parts.stream.as_ref(), allocator, data, size);
         Ok(())
     }
 }

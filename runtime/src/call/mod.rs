@@ -143,6 +143,14 @@ impl Call {
         self
     }
 
+    /// Gives the call a device that is a thread: its stream and its scratch memory, no thread pool.
+    #[must_use]
+    pub fn on_device(self, device: &crate::CpuDevice) -> Self {
+        self.stream(device.stream.stream())
+            .allocator(device.allocator.clone())
+            .without_thread_pool()
+    }
+
     /// Sets where scratch memory comes from; there is none unless set.
     #[must_use]
     pub fn allocator(mut self, allocator: Arc<dyn DeviceAllocator>) -> Self {
