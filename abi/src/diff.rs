@@ -203,6 +203,12 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     diff.constants();
     let mut changes = diff.changes;
     follow_typedefs(&mut changes);
+    // Something has to be the cause: where everything seems to follow, nothing does.
+    if changes.iter().all(|change| change.follows) {
+        for change in &mut changes {
+            change.follows = false;
+        }
+    }
     for change in &mut changes {
         change.effect = meaning::of(change);
     }
@@ -805,10 +811,15 @@ impl Diff<'_> {
             match new.functions.get(name) {
                 Some(other) if other == ty => {}
                 Some(other) => {
+                    let slot_too = self.changes.iter().any(|change| {
+                        change.class == Class::Retyped
+                            && change.subject == Subject::Slot
+                            && change.member.as_ref() == Some(name)
+                    });
                     let change = Change::new(Class::Retyped, Subject::Function, name)
                         .was(ty.as_str())
                         .now(other.as_str())
-                        .follows(is_slot(old, name) && is_slot(new, name));
+                        .follows(slot_too);
                     self.push(change);
                 }
                 None => {

@@ -112,15 +112,15 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
         path: path.to_owned(),
         what: what.to_owned(),
     };
+    if bytes.starts_with(b"!<arch>") || bytes.starts_with(b"!<thin>") {
+        return Err(kind("it is a static archive; link it with -shared"));
+    }
     match FileKind::parse(bytes) {
         Ok(FileKind::Elf64) => {}
         Ok(FileKind::Elf32) => {
             return Err(kind(
                 "it is a 32-bit ELF file; jaxlib runs on 64-bit systems",
             ));
-        }
-        Ok(FileKind::Archive) => {
-            return Err(kind("it is a static archive; link it with -shared"));
         }
         Ok(FileKind::MachO32 | FileKind::MachO64 | FileKind::MachOFat32 | FileKind::MachOFat64) => {
             return Err(kind("it is a Mach-O file, for macOS"));
@@ -256,12 +256,8 @@ fn dynamic<'a>(
             "it has no dynamic section, so no program can load it".to_owned(),
         ));
     };
-    let strings = sections.section(strings).and_then(|section| {
-        let range = section
-            .data(endian, bytes)
-            .map(|data| object::StringTable::new(data, 0, data.len() as u64));
-        range
-    })?;
+    let strings = sections.section(strings)?.data(endian, bytes)?;
+    let strings = object::StringTable::new(strings, 0, strings.len() as u64);
     for entry in entries {
         let Some(tag) = entry.tag32(endian) else {
             continue;
