@@ -46,6 +46,8 @@ mod parse;
 mod runtime;
 mod shape;
 pub mod spec;
+#[doc(hidden)]
+pub mod statics;
 mod status;
 mod tensor;
 mod types;
@@ -53,6 +55,7 @@ mod user_data;
 
 pub use attribute::{Attribute, Attributes};
 pub use call::frame::CallFrame;
+pub use call::print::describe;
 pub use call::{Call, Outcome, PreparedCall, Stages};
 pub use device::{DeviceAllocator, HostAllocator, Stream};
 pub use dtype::DType;
@@ -64,6 +67,7 @@ pub use metadata::Metadata;
 pub use parse::ParseError;
 pub use runtime::{Runtime, canonical_platform, living_objects};
 pub use shape::Shape;
+pub use statics::StaticHandler;
 pub use status::{Code, Error, Finding, Hazard, Result};
 pub use tensor::{ALIGNMENT, Element, Tensor};
 pub use types::TypeInfo;

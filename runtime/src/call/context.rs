@@ -38,6 +38,7 @@ pub(crate) struct Context {
     prepare: StateSlot,
     initialize: StateSlot,
     found: AtomicBool,
+    prints: bool,
     loose: Mutex<Loose>,
 }
 
@@ -60,6 +61,7 @@ impl Context {
             prepare: StateSlot::default(),
             initialize: StateSlot::default(),
             found: AtomicBool::new(false),
+            prints: super::print::wanted(),
             loose: Mutex::default(),
         }
     }
@@ -74,6 +76,12 @@ impl Context {
 
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// Whether the call's frames are printed.
+    #[inline]
+    pub(crate) fn prints(&self) -> bool {
+        self.prints
     }
 
     /// The context belongs to a call of `stage` from here on.

@@ -7,6 +7,7 @@ use super::invoke::{invoke, stage_error, translate};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
 use crate::{Code, Error, Result, Stage, Tensor};
+use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ struct Body {
     // library destroys its state.
     context: Box<Context>,
     raw: RawFrame,
-    _frame: CallFrame,
+    frame: CallFrame,
     args: Vec<Tensor>,
     rets: Vec<Tensor>,
     executable: Executable,
@@ -33,7 +34,7 @@ pub struct PreparedCall {
 }
 
 impl PreparedCall {
-    pub(crate) fn new(call: Call) -> Result<Self> {
+    pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
         let handler = call.executable.function(Stage::Execute)?;
         let stages: Vec<_> = [Stage::Prepare, Stage::Initialize]
             .into_iter()
@@ -48,12 +49,15 @@ impl PreparedCall {
                 .map(|tensor| (tensor.shape().clone(), tensor.data()))
                 .collect()
         };
-        let mut frame = CallFrame::with_encoded(
-            shared.revision,
-            &operands(&args),
-            &operands(&rets),
-            executable.attributes.clone(),
-        )?;
+        let mut frame = match frame {
+            Some(frame) => frame.with_attributes(executable.attributes.clone()),
+            None => CallFrame::with_encoded(
+                shared.revision,
+                &operands(&args),
+                &operands(&rets),
+                executable.attributes.clone(),
+            )?,
+        };
         let context = Context::new(shared.clone(), call.parts, executable.state.clone());
         let context = Box::new(context);
         for stage in stages {
@@ -72,7 +76,7 @@ impl PreparedCall {
         let body = Body {
             context,
             raw,
-            _frame: frame,
+            frame,
             args,
             rets,
             executable,
@@ -151,6 +155,24 @@ impl PreparedCall {
                     .with_findings(std::mem::take(&mut findings)))
             }
         }
+    }
+
+    /// Replaces the data pointers of a call that was prepared on a frame of the caller's.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, `INVALID_ARGUMENT` for a wrong number of
+    /// pointers.
+    ///
+    /// # Safety
+    /// As [`Call::prepare_on`].
+    pub unsafe fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
+        self.check_closed()?;
+        if !self.body.args.is_empty() || !self.body.rets.is_empty() {
+            return Err(Error::invalid(
+                "the operands of this call are its own arrays",
+            ));
+        }
+        self.body.frame.update(args, rets)
     }
 
     fn revision(&self) -> xla_ffi_sys::Revision {
