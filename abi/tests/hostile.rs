@@ -275,10 +275,10 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn pick<'a, K: Ord + Clone, V>(
-    map: &'a mut std::collections::BTreeMap<K, V>,
+fn pick<K: Ord + Clone, V>(
+    map: &mut std::collections::BTreeMap<K, V>,
     at: prop::sample::Index,
-) -> (K, &'a mut V) {
+) -> (K, &mut V) {
     let key = map.keys().nth(at.index(map.len())).unwrap().clone();
     let value = map.get_mut(&key).unwrap();
     (key, value)
