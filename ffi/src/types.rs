@@ -3,14 +3,18 @@
 
 use std::ffi::c_void;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::host::Host;
 use xla_ffi_sys::XLA_FFI_Api;
 
-/// XLA copies that one process may hold.
-const COPIES: usize = 16;
+/// The number of a type in one XLA copy.
+struct Known {
+    api: *const XLA_FFI_Api,
+    id: i64,
+    older: *const Known,
+}
 
 /// A type that hosts carry, known to each XLA copy under a number of its own.
 pub struct HostType {
@@ -19,8 +23,9 @@ pub struct HostType {
     /// registers two types.
     private: bool,
     deleter: unsafe extern "C" fn(*mut c_void),
-    // Invariant: an entry whose `api` is not null has its `id`; entries are filled in order.
-    copies: [(AtomicPtr<XLA_FFI_Api>, AtomicI64); COPIES],
+    // The XLA copies that know the type, the newest first. Invariant: null, or an entry that is
+    // never written or freed again.
+    copies: AtomicPtr<Known>,
     registration: Mutex<()>,
 }
 
@@ -52,7 +57,7 @@ impl HostType {
             name,
             private,
             deleter: drop_box::<T>,
-            copies: [const { (AtomicPtr::new(std::ptr::null_mut()), AtomicI64::new(0)) }; COPIES],
+            copies: AtomicPtr::new(std::ptr::null_mut()),
             registration: Mutex::new(()),
         }
     }
@@ -76,10 +81,15 @@ impl HostType {
 
     #[inline]
     fn known(&self, host: Host) -> Option<i64> {
-        self.copies
-            .iter()
-            .find(|(api, _)| std::ptr::eq(api.load(Ordering::Acquire), host.api()))
-            .map(|(_, id)| id.load(Ordering::Relaxed))
+        let mut copy = self.copies.load(Ordering::Acquire).cast_const();
+        // SAFETY: the invariant on `copies`, for the head and for each `older`.
+        while let Some(entry) = unsafe { copy.as_ref() } {
+            if std::ptr::eq(entry.api, host.api()) {
+                return Some(entry.id);
+            }
+            copy = entry.older;
+        }
+        None
     }
 
     /// The type's number in `host`, registered if this is the first time.
@@ -99,16 +109,6 @@ impl HostType {
         if let Some(id) = self.known(host) {
             return Ok(id);
         }
-        let Some((api, slot)) = self
-            .copies
-            .iter()
-            .find(|(api, _)| api.load(Ordering::Relaxed).is_null())
-        else {
-            return Err(Error::resource_exhausted(format!(
-                "type `{}`: more than {COPIES} copies of XLA in one process",
-                self.name
-            )));
-        };
         let unique;
         let name = if self.private {
             unique = format!("{}@{:x}", self.name, std::ptr::from_ref(self) as usize);
@@ -117,8 +117,13 @@ impl HostType {
             self.name
         };
         let id = host.register_type(name, self.deleter)?;
-        slot.store(id, Ordering::Relaxed);
-        api.store(host.api().cast_mut(), Ordering::Release);
+        // Kept for good, as the host's table is: one entry for each XLA copy in the process.
+        let entry = Box::leak(Box::new(Known {
+            api: host.api(),
+            id,
+            older: self.copies.load(Ordering::Relaxed),
+        }));
+        self.copies.store(entry, Ordering::Release);
         Ok(id)
     }
 }
