@@ -105,14 +105,7 @@ class Subject:
 
     def own_target(self, name):
         """The target name under which the library's own registration entry enters a handler."""
-<<<<<<< HEAD
         return name if self.has_manifest else f"conformance_c.{name}"
-=======
-        if self.has_manifest:
-            spec = self._specs[name]
-            return spec.name
-        return f"conformance_c.{name}"
->>>>>>> main
 
     def beyond(self, revision):
         """The handlers that a runtime of this revision refuses, since they answer a newer version."""
