@@ -75,7 +75,7 @@ pub use context::{
     CustomOptions, DeviceOrdinal, Extension, Initialized, Prepared, RunId, Scratch, StateRef,
     Stream, ThreadPool, UserData,
 };
-pub use detach::{KeptBuffer, KeptInOut, KeptOut};
+pub use detach::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
 pub use diagnose::Problems;
 pub use dictionary::Dictionary;
 pub use element::{
@@ -88,10 +88,13 @@ pub use future::{Detach, Future, Kept, Later, Part, Promise};
 pub use host::Host;
 pub use inout::InOut;
 pub use out::{AnyOut, Out, Writer};
+pub use owned::OutlivesCall;
 pub use packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
 pub use param::{At, AttrType, Kind, Param, Presence};
-pub use remaining::{RemainingArgs, RemainingRets};
+pub use remaining::{IntoRets, RemainingArgs, RemainingRets};
 pub use token::{Token, TokenOut};
+#[doc(hidden)]
+pub use types::KnownType;
 pub use types::{HostType, State, UserType};
 pub use xla_ffi_macros::{Attribute, State, UserType, handler, library, stateful};
 pub use xla_ffi_sys::{Revision, XLA_FFI_DataType as DataType, XLA_FFI_Error_Code as RawErrorCode};

@@ -217,7 +217,7 @@ impl Stage {
             .zip(at)
             .zip(&values)
             .filter_map(|((param, at), value)| {
-                let region = param.region(value)?;
+                let region = param.region(value, at)?;
                 Some(quote! {
                     ::xla_ffi::__private::file_region(#at, #region, &mut __args, &mut __rets);
                 })

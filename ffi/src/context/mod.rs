@@ -31,6 +31,8 @@ pub(crate) trait Context<'f>: Sized {
     const NAME: &'static str;
     /// The oldest revision that has it.
     const SINCE: Revision;
+    /// The user type that the host has to know before.
+    const TYPE: Option<fn() -> &'static crate::types::KnownType> = None;
 
     /// Asks the host for it.
     fn take(frame: &Frame<'f>) -> Result<Self>;
@@ -38,11 +40,13 @@ pub(crate) trait Context<'f>: Sized {
 
 macro_rules! context {
     ($({$($generics:tt)*})? $ty:ty) => {
-        impl<'f $(, $($generics)*)?> $crate::bind::Bind<'f> for $ty {
+        // SAFETY: takes no operand.
+        unsafe impl<'f $(, $($generics)*)?> $crate::bind::Bind<'f> for $ty {
             const PARAM: $crate::param::Param = $crate::param::Param::context(
                 <Self as $crate::context::Context<'f>>::NAME,
                 <Self as $crate::context::Context<'f>>::SINCE,
-            );
+            )
+            .of_type(<Self as $crate::context::Context<'f>>::TYPE);
 
             #[inline(always)]
             fn bind(frame: &$crate::frame::Frame<'f>, _at: &$crate::param::At) -> Option<Self> {
