@@ -150,11 +150,11 @@ pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option
             shown(raw)
         ));
     }
-    if param.device {
-        return None;
-    }
     if len > 0 && dtype != XLA_FFI_DataType::TOKEN && raw.data().is_null() {
         return Some(format!("{} has a null data pointer", shown(raw)));
+    }
+    if param.device {
+        return None;
     }
     if len > 0 && !(raw.data() as usize).is_multiple_of(align) {
         return Some(format!(

@@ -238,7 +238,11 @@ pub unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *
             unsafe { (*raw).future = future.cast() };
             std::ptr::null_mut()
         }
-        Ok(Flow::Mismatch) => mismatch(&frame, &H::INFO, H::PARAMS, S, H::explain),
+        // Users' attributes explain themselves, in code that may panic.
+        Ok(Flow::Mismatch) => std::panic::catch_unwind(AssertUnwindSafe(|| {
+            mismatch(&frame, &H::INFO, H::PARAMS, S, H::explain)
+        }))
+        .unwrap_or_else(|panic| panicked(&frame, &H::INFO, panic)),
         Ok(Flow::Failed(error)) => frame.host().make_error(error.code(), error.message()),
         Err(panic) => panicked(&frame, &H::INFO, panic),
     }

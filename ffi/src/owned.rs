@@ -216,6 +216,12 @@ outlives! {
     {} crate::AnyOut<'_>;
     {} crate::RemainingArgs<'_>;
     {} crate::RemainingRets<'_>;
+    {S, const RANK: usize} crate::OneOf<'_, S, RANK>;
+    {S, const RANK: usize} crate::OneOfOut<'_, S, RANK>;
+    {T, const RANK: usize} crate::DeviceBuffer<'_, T, RANK>;
+    {T, const RANK: usize} crate::DeviceOut<'_, T, RANK>;
+    {} crate::AnyDeviceBuffer<'_>;
+    {} crate::AnyDeviceOut<'_>;
     {} crate::Token<'_>;
     {} crate::TokenOut<'_>;
     {} crate::RunId;
