@@ -39,6 +39,7 @@
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
 compile_error!("XLA FFI is laid out for 64-bit little-endian hosts");
 
+mod agree;
 #[cfg(feature = "ndarray")]
 mod arrays;
 mod attribute;
@@ -124,6 +125,7 @@ pub mod prelude {
 /// What the macros call. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::agree::Written;
     pub use crate::bind::disjoint;
     pub use crate::context::{load_state, store_state};
     pub use crate::entry::{Flow, Handler, Stage, counts, enter, file_region, fixed, overlap_free};

@@ -8,10 +8,12 @@ const HEAD: usize = 6;
 /// First word of the object behind the table, by which this image knows its own tables.
 const MAGIC: usize = 0x5846_4652_554E_5449;
 
-/// A table and, right behind it, the object that `internal_api` names: on r0–r4, where
-/// `struct_size` says 88, the distance between the two is how libraries learn the table's length.
+/// A table, which is never freed: libraries know a host by its table's address, as they may, since
+/// those of real hosts live as long as the process. Right behind it, the object that `internal_api`
+/// names: on r0–r4, where `struct_size` says 88, the distance between the two is how libraries learn
+/// the table's length.
 pub(crate) struct Table {
-    words: Box<[usize]>,
+    words: &'static [usize],
     internal: usize,
 }
 
@@ -35,7 +37,7 @@ impl Table {
     fn build<const R: u8>() -> Self {
         let revision = super::revision::<R>();
         let internal = revision.api_size() / 8;
-        let mut words = vec![0; internal + 2].into_boxed_slice();
+        let words = Box::leak(vec![0; internal + 2].into_boxed_slice());
         words[0] = revision.api_struct_size();
         words[2] = 24;
         // Two C ints, the major version (0) in the low half on the little-endian hosts there are.
