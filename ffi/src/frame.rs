@@ -9,6 +9,7 @@
 //!
 //! A host that breaks 2 or 3 breaks the ABI itself; nothing here can tell.
 
+use std::ffi::c_void;
 use std::marker::PhantomData;
 use xla_ffi_sys::{
     XLA_FFI_ArgType, XLA_FFI_Array, XLA_FFI_AttrType, XLA_FFI_Attrs, XLA_FFI_Buffer,
@@ -17,6 +18,7 @@ use xla_ffi_sys::{
 };
 
 use crate::element::Element;
+use crate::future::Pending;
 use crate::host::Host;
 
 /// Bytes of a call frame that every revision has.
@@ -28,8 +30,9 @@ pub(crate) const FRAME_SIZE: usize = 168;
 /// [`Bind`]: crate::Bind
 #[derive(Clone, Copy)]
 pub struct Frame<'f> {
-    // A pointer and no more: what is read from the host's frame need not be copied first.
+    // The host's frame is read where it lies: nothing of it is copied first.
     raw: *const XLA_FFI_CallFrame,
+    pending: Option<&'f Pending>,
     _frame: PhantomData<&'f XLA_FFI_CallFrame>,
 }
 
@@ -56,6 +59,7 @@ impl<'f> Frame<'f> {
         }
         Some(Self {
             raw,
+            pending: None,
             _frame: PhantomData,
         })
     }
@@ -72,6 +76,19 @@ impl<'f> Frame<'f> {
         // SAFETY: the list lies within FRAME_SIZE.
         let rets = unsafe { &(*self.raw).rets };
         Operands::new(rets.size, rets.types, rets.rets)
+    }
+
+    /// The same frame of a call that may stay pending.
+    #[inline(always)]
+    pub(crate) fn with_pending(mut self, pending: &'f Pending) -> Self {
+        self.pending = Some(pending);
+        self
+    }
+
+    /// Where a promise leaves word that the call is pending; `None` in frames that were copied.
+    #[inline(always)]
+    pub(crate) fn pending(&self) -> Option<&'f Pending> {
+        self.pending
     }
 
     /// The host.
@@ -188,7 +205,7 @@ impl<'f> RawBuffer<'f> {
     /// # Safety
     /// `raw` is null or points to a buffer that lives as long as `'f`.
     #[inline(always)]
-    unsafe fn new(raw: *const XLA_FFI_Buffer) -> Option<Self> {
+    pub(crate) unsafe fn new(raw: *const XLA_FFI_Buffer) -> Option<Self> {
         // SAFETY: the caller's promise; the struct has the same 48 bytes in every revision.
         let raw = unsafe { raw.as_ref()? };
         (raw.struct_size >= 48).then_some(Self { raw })
@@ -515,6 +532,32 @@ impl<'f> RawArray<'f> {
 
     pub(crate) fn len(self) -> usize {
         self.array.size
+    }
+
+    /// Where the elements lie; may be null or unaligned.
+    pub(crate) fn data(self) -> *const c_void {
+        self.array.data.cast_const()
+    }
+
+    /// The elements if they are of type `T`, wherever they lie.
+    pub(crate) fn copied<T: Element>(self) -> Option<Vec<T>> {
+        if self.array.dtype != T::DTYPE {
+            return None;
+        }
+        let data = self.array.data.cast_const().cast::<T>();
+        if self.array.size == 0 {
+            return Some(Vec::new());
+        }
+        if data.is_null() || self.array.size > isize::MAX as usize / size_of::<T>() {
+            return None;
+        }
+        let element = |index| {
+            // SAFETY: `index` is below `size`, the number of elements of type T (ABI).
+            let place = unsafe { data.add(index) };
+            // SAFETY: as above; hosts do not promise alignment.
+            unsafe { place.read_unaligned() }
+        };
+        Some((0..self.array.size).map(element).collect())
     }
 
     /// The bytes of the elements, in memory that is aligned for every type.

@@ -60,7 +60,7 @@ pub struct Contract {
 }
 
 /// What the names stand for in one call, while a contract that is broken is explained. Whether it is
-/// broken at all is found by the macros' code, which knows the contract: see `Contract::check` there.
+/// broken at all is found by the macros' code, which knows the contract: see `Contract::comparisons` there.
 struct Sizes<'f> {
     named: [i64; MAX_NAMES],
     ellipsis: Option<&'f [i64]>,
