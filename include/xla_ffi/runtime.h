@@ -75,6 +75,18 @@ xffi_rt_status* xffi_rt_library_register(xffi_rt_library* library, const char* n
                                          const char* instantiate, const char* prepare,
                                          const char* initialize);
 
+/* --- streams ----------------------------------------------------------------------------------- */
+
+/* A stream whose work runs on a thread of its own, in order: a device for tests. */
+typedef struct xffi_rt_stream xffi_rt_stream;
+xffi_rt_status* xffi_rt_stream_create(xffi_rt_stream** out);
+/* NULL is fine. What is queued still runs. */
+void xffi_rt_stream_destroy(xffi_rt_stream* stream);
+/* What handlers get as the platform's stream; for xffi_rt_call_set_stream. */
+void* xffi_rt_stream_handle(const xffi_rt_stream* stream);
+/* Puts work on the stream with this handle, from inside a handler for instance. */
+xffi_rt_status* xffi_rt_stream_enqueue(void* handle, XLA_FFI_Task* task, void* data);
+
 /* --- calls ------------------------------------------------------------------------------------- */
 
 /* Makes an executable of a registered handler and a call of it. `attributes` is an MLIR dictionary,

@@ -28,6 +28,7 @@
 
 mod attribute;
 mod call;
+mod cpu_device;
 mod device;
 mod display;
 pub mod dtype;
@@ -36,6 +37,7 @@ mod foreign;
 mod guard;
 mod handler;
 mod host;
+pub mod internal;
 mod isolate;
 mod library;
 pub mod metadata;
@@ -57,7 +59,8 @@ pub use attribute::{Attribute, Attributes};
 pub use call::frame::CallFrame;
 pub use call::print::describe;
 pub use call::{Call, Outcome, PreparedCall, Stages};
-pub use device::{DeviceAllocator, HostAllocator, Stream};
+pub use cpu_device::{CpuDevice, CpuStream};
+pub use device::{DeviceAllocator, DeviceStream, HostAllocator, Stream};
 pub use dtype::DType;
 pub use guard::CONTAINS_CXX_EXCEPTIONS;
 pub use handler::{Bundle, Executable, Handler, Stage};

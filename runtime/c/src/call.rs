@@ -5,7 +5,7 @@ use crate::status::{answer, xffi_rt_status};
 use crate::{hand_over, object, object_mut, optional_text, take_back, text};
 use host::{
     Attributes, Call, CallFrame, Code, DType, Error, Executable, PreparedCall, Result, Runtime,
-    Shape, Stream,
+    Shape,
 };
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
@@ -265,7 +265,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_stream(
     stream: *mut c_void,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| call.stream(Stream::borrowed(stream))) }
+    unsafe { change(call, |call| call.stream(crate::stream::of(stream))) }
 }
 
 /// `xffi_rt_call_set_time_limit`.

@@ -5,6 +5,7 @@ mod call;
 mod library;
 mod runtime;
 mod status;
+mod stream;
 
 use host::{Error, Result};
 use std::ffi::{CStr, c_char};

@@ -26,6 +26,7 @@ pub(crate) struct Parts {
     pub(crate) user_data: Arc<UserData>,
     pub(crate) extensions: Extensions,
     pub(crate) custom_options: Arc<Encoded>,
+    pub(crate) called_computation: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 /// A context as handlers see it: an address.
@@ -168,7 +169,12 @@ impl Context {
         }
         if let Some(allocator) = &self.parts.allocator {
             for (data, size) in memory {
-                allocator.free(data as *mut c_void, size);
+                Stream::free(
+                    self.parts.stream.as_ref(),
+                    allocator,
+                    data as *mut c_void,
+                    size,
+                );
             }
         }
     }
@@ -218,7 +224,7 @@ impl Context {
                 )));
             }
         }
-        allocator.free(data, size);
+        Stream::free(self.parts.stream.as_ref(), allocator, data, size);
         Ok(())
     }
 }

@@ -35,6 +35,7 @@ impl Parts {
             user_data: Arc::default(),
             extensions: Default::default(),
             custom_options: Encoded::new(&Attributes::new(), shared.revision),
+            called_computation: None,
         }
     }
 }
@@ -143,6 +144,14 @@ impl Call {
         self
     }
 
+    /// Gives the call a device that is a thread: its stream and its scratch memory, no thread pool.
+    #[must_use]
+    pub fn on_device(self, device: &crate::CpuDevice) -> Self {
+        self.stream(device.stream.stream())
+            .allocator(device.allocator.clone())
+            .without_thread_pool()
+    }
+
     /// Sets where scratch memory comes from; there is none unless set.
     #[must_use]
     pub fn allocator(mut self, allocator: Arc<dyn DeviceAllocator>) -> Self {
@@ -171,6 +180,13 @@ impl Call {
     #[must_use]
     pub unsafe fn extension(mut self, extension: *const XLA_FFI_Extension) -> Self {
         self.parts.extensions.push(extension);
+        self
+    }
+
+    /// The computation that the call calls, for handlers of the internal API.
+    #[must_use]
+    pub fn called_computation(mut self, computation: Arc<dyn std::any::Any + Send + Sync>) -> Self {
+        self.parts.called_computation = Some(computation);
         self
     }
 

@@ -63,11 +63,29 @@ pub(crate) unsafe fn error(
     unsafe { create(&raw mut args) }
 }
 
-/// The data of an operand.
+/// The data of an argument.
 ///
 /// # Safety
-/// The frame is a host's and has the operand.
-pub(crate) unsafe fn data(list: *mut *mut c_void, index: usize) -> *mut c_void {
+/// The frame is a host's and has the argument.
+pub(crate) unsafe fn arg(frame: *mut XLA_FFI_CallFrame, index: usize) -> *mut c_void {
+    // SAFETY: the frame is a host's.
+    let list = unsafe { (*frame).args.args };
+    // SAFETY: as promised by the caller.
+    unsafe { data(list, index) }
+}
+
+/// The data of a result.
+///
+/// # Safety
+/// The frame is a host's and has the result.
+pub(crate) unsafe fn ret(frame: *mut XLA_FFI_CallFrame, index: usize) -> *mut c_void {
+    // SAFETY: the frame is a host's.
+    let list = unsafe { (*frame).rets.rets };
+    // SAFETY: as promised by the caller.
+    unsafe { data(list, index) }
+}
+
+unsafe fn data(list: *mut *mut c_void, index: usize) -> *mut c_void {
     // SAFETY: as promised by the caller.
     let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
     // SAFETY: operands are buffers.
