@@ -397,7 +397,13 @@ fn check(library: &str, first: &Path, twin: &Path) {
         };
         for (feature, exercise) in FEATURES {
             let (got, why) = cell(exercise(&subject));
-            let wanted = expected(table, library, feature, revision);
+            // What old runtimes lack there is their parser of attributes; the embedded runtime takes
+            // them all.
+            let wanted = if feature.starts_with("attribute: ") {
+                "ok"
+            } else {
+                expected(table, library, feature, revision)
+            };
             if got != wanted {
                 differences.push(format!(
                     "{library}, {revision}, {feature}: expected {wanted}, got {got} {why}"

@@ -242,7 +242,7 @@ impl Error {
 
     /// The same error under the code INTERNAL.
     #[must_use]
-    pub(crate) fn as_internal(mut self) -> Self {
+    pub(crate) fn into_internal(mut self) -> Self {
         self.code = Code::Internal;
         self
     }
