@@ -161,7 +161,9 @@ fn python_cast(ty: AttrType, attr: &str) -> Option<String> {
     })
 }
 
-impl<'f, A: Attribute<'f>> Bind<'f> for A {
+// SAFETY: takes no operand.
+
+unsafe impl<'f, A: Attribute<'f>> Bind<'f> for A {
     const PARAM: Param = Param::attribute(A::TYPE);
 
     #[inline(always)]
@@ -352,13 +354,43 @@ impl<'f, T: Element> Attribute<'f> for &'f [T] {
     fn decode(value: AttrValue<'f>, _narrow: bool) -> Option<Self> {
         value.0.array()?.get()
     }
+
+    fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
+        let array = value.0.array().filter(|array| array.dtype() == T::DTYPE);
+        match array {
+            Some(array) if array.data().is_null() => null_array(array.len()),
+            Some(array) => format!(
+                "its elements lie at {:p}, which is not a multiple of {}; a `Vec` takes them from \
+                 there",
+                array.data(),
+                align_of::<T>()
+            ),
+            None => expected(Self::TYPE, value, narrow, name),
+        }
+    }
+}
+
+#[cold]
+fn null_array(len: usize) -> String {
+    format!("an array of {len} elements has a null data pointer")
 }
 
 impl<'f, T: Element> Attribute<'f> for Vec<T> {
     const TYPE: AttrType = AttrType::Array(T::DTYPE);
 
     fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
-        <&[T]>::decode(value, narrow).map(<[T]>::to_vec)
+        // Aligned arrays, the rule, are copied at once.
+        match <&[T]>::decode(value, narrow) {
+            Some(elements) => Some(elements.to_vec()),
+            None => value.0.array()?.copied(),
+        }
+    }
+
+    fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
+        match value.0.array() {
+            Some(array) if array.dtype() == T::DTYPE => null_array(array.len()),
+            _ => expected(Self::TYPE, value, narrow, name),
+        }
     }
 }
 
@@ -367,12 +399,16 @@ impl<'f, T: Element, const N: usize> Attribute<'f> for [T; N] {
 
     #[inline(always)]
     fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
-        <&[T]>::decode(value, narrow)?.try_into().ok()
+        match <&[T]>::decode(value, narrow) {
+            Some(elements) => elements.try_into().ok(),
+            None => value.0.array()?.copied()?.try_into().ok(),
+        }
     }
 
     fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
-        match value.0.array().and_then(|array| array.get::<T>()) {
-            Some(elements) => format!("expected {N} elements, got {}", elements.len()),
+        match value.0.array().filter(|array| array.dtype() == T::DTYPE) {
+            Some(array) if array.len() == N => null_array(N),
+            Some(array) => format!("expected {N} elements, got {}", array.len()),
             None => expected(Self::TYPE, value, narrow, name),
         }
     }

@@ -7,10 +7,17 @@ use crate::param::{At, Param};
 /// A type that can be a parameter of a handler.
 ///
 /// What a parameter takes from the call is said by this trait alone. To make a type of your own an
-/// attribute, implement [`Attribute`](crate::Attribute) instead, which is simpler.
+/// attribute, implement [`Attribute`](crate::Attribute) instead; for one that is made from another
+/// parameter, derive it ([`macro@Bind`](macro@crate::Bind)). Both are safe.
 ///
 /// `bind` is the fast way and says only whether it worked; where it did not, `explain` goes over
 /// the same ground again and says why.
+///
+/// # Safety
+/// A handler's parameters are checked against each other by what this trait says of them. So a value
+/// reaches the memory of those operands alone that `PARAM` takes at the place `at`, [`Bind::region`]
+/// covers what it reaches, `bind` gives each operand to one value, and neither `bind` nor `explain`
+/// keeps the frame, reads operands' elements or writes them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a handler",
     label = "not an operand, an attribute or a part of the context",
@@ -18,7 +25,7 @@ use crate::param::{At, Param};
             `InOut<T>`; attributes are numbers, `bool`, `&str`, slices of numbers, `Dictionary` and \
             types that implement `Attribute`; see the documentation of `Bind` for all"
 )]
-pub trait Bind<'f>: Sized {
+pub unsafe trait Bind<'f>: Sized {
     /// What the parameter takes.
     const PARAM: Param;
 
@@ -33,6 +40,13 @@ pub trait Bind<'f>: Sized {
     #[inline(always)]
     fn region(&self) -> Region {
         Region::EMPTY
+    }
+
+    /// The same, for values that have forgotten what they were made from: asked instead of
+    /// [`Bind::region`], with the frame and the place that `bind` was given.
+    #[inline(always)]
+    fn region_at(&self, _frame: &Frame<'f>, _at: &At) -> Region {
+        self.region()
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::element::{bit_width, name};
 use crate::frame::{Frame, RawBuffer};
 use crate::param::{At, Counts, HandlerInfo, Kind, Param, Presence};
-use xla_ffi_sys::XLA_FFI_DataType;
+use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
 /// Collects what is wrong with one call.
 #[derive(Debug)]
@@ -30,14 +30,6 @@ impl<'a> Problems<'a> {
             self.other_than_lacks = true;
         }
         self.lines.push(format!("{what}: {error}"));
-    }
-
-    /// Puts a lack of the host in the place of the last problem, which it explains.
-    pub(crate) fn replace_last(&mut self, error: &crate::Error) {
-        if let Some(last) = self.lines.last_mut() {
-            *last = error.to_string();
-            self.other_than_lacks = self.lines.len() > 1;
-        }
     }
 
     /// Whether all that is wrong is that the host lacks something.
@@ -66,19 +58,27 @@ impl<'a> Problems<'a> {
     /// Checks an argument; one that is not there is left to the check of their number.
     pub(crate) fn arg(&mut self, frame: &Frame<'_>, at: &At, align: usize) {
         if at.arg < frame.arg_count() {
-            self.operand("argument", at.arg, frame.arg(at.arg), &at.param, align);
+            self.operand(
+                frame,
+                "argument",
+                at.arg,
+                frame.arg(at.arg),
+                &at.param,
+                align,
+            );
         }
     }
 
     /// Checks a result; one that is not there is left to the check of their number.
     pub(crate) fn ret(&mut self, frame: &Frame<'_>, at: &At, align: usize) {
         if at.ret < frame.ret_count() {
-            self.operand("result", at.ret, frame.ret(at.ret), &at.param, align);
+            self.operand(frame, "result", at.ret, frame.ret(at.ret), &at.param, align);
         }
     }
 
     fn operand(
         &mut self,
+        frame: &Frame<'_>,
         what: &str,
         index: usize,
         raw: Option<RawBuffer<'_>>,
@@ -95,7 +95,19 @@ impl<'a> Problems<'a> {
             } else {
                 String::new()
             };
-            self.push(format!("{what} `{}`{place}: {wrong}", param.name));
+            let who = format!("{what} `{}`{place}", param.name);
+            // Hosts before r5 cannot name packed types: say so instead of "got element type 0".
+            if raw.is_some_and(|raw| raw.dtype() == XLA_FFI_DataType::INVALID)
+                && param.dtypes.has_packed()
+                && frame.host().revision() < Revision::R5
+            {
+                let lack = frame
+                    .host()
+                    .lacks("element types of less than a byte", Revision::R5);
+                self.context(&who, &lack);
+            } else {
+                self.push(format!("{who}: {wrong}"));
+            }
         }
     }
 }
@@ -125,7 +137,14 @@ pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option
             shown(raw)
         ));
     };
-    if crate::buffer::byte_size(dtype, len).is_none() {
+    if bit_width(dtype).is_none() && !param.device {
+        return Some(format!(
+            "{} has elements of a size that this SDK ({}) does not know; a newer one may",
+            shown(raw),
+            env!("CARGO_PKG_VERSION")
+        ));
+    }
+    if bit_width(dtype).is_some() && crate::buffer::byte_size(dtype, len).is_none() {
         return Some(format!(
             "{} takes more bytes than can be addressed",
             shown(raw)
@@ -133,6 +152,9 @@ pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option
     }
     if len > 0 && dtype != XLA_FFI_DataType::TOKEN && raw.data().is_null() {
         return Some(format!("{} has a null data pointer", shown(raw)));
+    }
+    if param.device {
+        return None;
     }
     if len > 0 && !(raw.data() as usize).is_multiple_of(align) {
         return Some(format!(
@@ -158,11 +180,7 @@ fn numpy_name(param: &Param) -> Option<&'static str> {
 /// A buffer as text: `F32[2,3]`.
 pub(crate) fn shown(raw: RawBuffer<'_>) -> String {
     let dims: Vec<String> = raw.raw_dims().iter().map(i64::to_string).collect();
-    let mut text = format!("{}[{}]", name(raw.dtype()), dims.join(","));
-    if bit_width(raw.dtype()).is_none() {
-        text.push_str(" (a type that this SDK does not know)");
-    }
-    text
+    format!("{}[{}]", name(raw.dtype()), dims.join(","))
 }
 
 /// The name of a stage.

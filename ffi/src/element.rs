@@ -167,6 +167,38 @@ impl DataTypes {
         self.0 == u64::MAX || (dtype.0 < 64 && self.0 & (1 << dtype.0) != 0)
     }
 
+    /// The set with all types of both.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The set with all of these types.
+    ///
+    /// ```
+    /// use xla_ffi::{DataType, DataTypes};
+    ///
+    /// const FLOATS: DataTypes = DataTypes::of(&[DataType::F32, DataType::F64]);
+    /// assert!(FLOATS.contains(DataType::F64) && !FLOATS.contains(DataType::S32));
+    /// assert_eq!(FLOATS.to_string(), "F32 or F64");
+    /// ```
+    #[must_use]
+    pub const fn of(dtypes: &[XLA_FFI_DataType]) -> Self {
+        let (mut set, mut i) = (Self(0), 0);
+        while i < dtypes.len() {
+            set = set.or(Self::only(dtypes[i]));
+            i += 1;
+        }
+        set
+    }
+
+    /// Whether the set has a type of less than a byte.
+    pub(crate) const fn has_packed(self) -> bool {
+        use XLA_FFI_DataType as D;
+        let packed = Self::of(&[D::S1, D::S2, D::S4, D::U1, D::U2, D::U4, D::F4E2M1FN]);
+        self.0 & packed.0 != 0
+    }
+
     /// Whether the set has tokens and nothing else.
     pub(crate) const fn is_only_token(self) -> bool {
         self.0 == 1 << XLA_FFI_DataType::TOKEN.0

@@ -8,6 +8,7 @@ use crate::bind::Region;
 use crate::diagnose::{self, Problems};
 use crate::error::{Error, ErrorCode};
 use crate::frame::{FRAME_SIZE, Frame};
+use crate::future::{Call, Pending};
 use crate::host::Host;
 use crate::param::{HandlerInfo, Param, Presence};
 use xla_ffi_sys::*;
@@ -205,26 +206,90 @@ pub unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *
         }
     }
     // SAFETY: the caller's frame, used during the call only.
-    let Some(frame) = (unsafe { Frame::new(raw) }) else {
+    let Some(mut frame) = (unsafe { Frame::new(raw) }) else {
         // SAFETY: as above.
         return unsafe { refuse_short_frame(raw, &H::INFO) };
     };
+    let pending = Pending::default();
+    if const { takes_later(H::PARAMS) } {
+        frame = frame.with_pending(&pending);
+    }
     if frame.stage() != S {
         return refuse(&frame, &H::INFO, S, &wrong_stage(frame.stage()));
     }
-    if const { uses_host_memory(H::PARAMS) } && !operands_on_host(&frame) {
-        return refuse_device(&frame, &H::INFO);
+    if const { uses_host_memory(H::PARAMS) } {
+        if !operands_on_host(&frame) {
+            return refuse_device(&frame, &H::INFO);
+        }
+    } else {
+        crate::panics::install();
     }
-    match std::panic::catch_unwind(AssertUnwindSafe(|| H::call(&frame))) {
+    let flow = std::panic::catch_unwind(AssertUnwindSafe(|| H::call(&frame)));
+    if const { takes_later(H::PARAMS) }
+        && let Some(call) = pending.take()
+    {
+        // SAFETY: the caller's frame.
+        return unsafe { settle(raw, &frame, &H::INFO, &call, flow) };
+    }
+    match flow {
         Ok(Flow::Done) => std::ptr::null_mut(),
         Ok(Flow::Pending(future)) => {
             // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
             unsafe { (*raw).future = future.cast() };
             std::ptr::null_mut()
         }
-        Ok(Flow::Mismatch) => mismatch(&frame, &H::INFO, H::PARAMS, S, H::explain),
+        // Users' attributes explain themselves, in code that may panic.
+        Ok(Flow::Mismatch) => std::panic::catch_unwind(AssertUnwindSafe(|| {
+            mismatch(&frame, &H::INFO, H::PARAMS, S, H::explain)
+        }))
+        .unwrap_or_else(|panic| panicked(&frame, &H::INFO, panic)),
         Ok(Flow::Failed(error)) => frame.host().make_error(error.code(), error.message()),
-        Err(panic) => panicked(&frame, &H::INFO, &*panic),
+        Err(panic) => panicked(&frame, &H::INFO, panic),
+    }
+}
+
+/// Whether a parameter may leave the call pending.
+const fn takes_later(params: &[Param]) -> bool {
+    let (mut count, mut i) = (0, 0);
+    while i < params.len() {
+        let context = params[i].context;
+        if crate::param::same(context, crate::future::CONTEXT) {
+            count += 1;
+        }
+        i += 1;
+    }
+    assert!(
+        count < 2,
+        "a call completes once: one parameter `Later` is enough"
+    );
+    count == 1
+}
+
+/// The end of a call whose handler has made a promise: it is pending whatever the handler returned.
+///
+/// # Safety
+/// `raw` is the host's call frame.
+#[inline(never)]
+unsafe fn settle(
+    raw: *mut XLA_FFI_CallFrame,
+    frame: &Frame<'_>,
+    info: &HandlerInfo,
+    call: &Call,
+    flow: std::thread::Result<Flow>,
+) -> *mut XLA_FFI_Error {
+    let error = match flow {
+        Ok(Flow::Failed(error)) => Some(error),
+        Ok(_) => None,
+        Err(panic) => Some(Error::internal(crate::panics::describe(info.name, panic))),
+    };
+    match call.settle(error) {
+        Flow::Failed(error) => frame.host().make_error(error.code(), error.message()),
+        Flow::Pending(future) => {
+            // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
+            unsafe { (*raw).future = future.cast() };
+            std::ptr::null_mut()
+        }
+        _ => std::ptr::null_mut(),
     }
 }
 
@@ -239,6 +304,9 @@ const fn uses_host_memory(params: &[Param]) -> bool {
     }
     false
 }
+
+/// Bytes of the metadata struct up to the traits, which every host has.
+const METADATA_SIZE: usize = 36;
 
 /// Answers a metadata call; `false` when this is none.
 ///
@@ -262,6 +330,14 @@ unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> bo
     }
     // SAFETY: the link's type says that it begins a metadata extension.
     let metadata = unsafe { (*link.cast::<XLA_FFI_Metadata_Extension>()).metadata };
+    // SAFETY: not null here means that the host asks; the first field of every struct is its size.
+    if metadata.is_null() || unsafe { (*metadata).struct_size } < METADATA_SIZE {
+        eprintln!(
+            "xla-ffi: {}: the host's metadata struct is too short",
+            info.name
+        );
+        return true;
+    }
     // SAFETY: every frame has FRAME_SIZE bytes; `api` lies within.
     let api = unsafe { (*raw).api };
     // SAFETY: a frame names its host's table.
@@ -278,6 +354,10 @@ unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> bo
     unsafe { (*version).minor_version = minor };
     // SAFETY: as above.
     unsafe { (*metadata).traits = info.traits };
+    // User data has to be known before the program can hand any out.
+    if !api.is_null() {
+        info.register_types(host);
+    }
     // Only hosts from version 0.2 have room for the type of the state (ABI: r7).
     if !api.is_null()
         && host.version() >= (0, 2)
@@ -382,7 +462,7 @@ fn mismatch(
 fn panicked(
     frame: &Frame<'_>,
     info: &HandlerInfo,
-    panic: &(dyn std::any::Any + Send),
+    panic: Box<dyn std::any::Any + Send>,
 ) -> *mut XLA_FFI_Error {
     let message = crate::panics::describe(info.name, panic);
     frame.host().make_error(ErrorCode::Internal, &message)

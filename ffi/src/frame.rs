@@ -9,6 +9,7 @@
 //!
 //! A host that breaks 2 or 3 breaks the ABI itself; nothing here can tell.
 
+use std::ffi::c_void;
 use std::marker::PhantomData;
 use xla_ffi_sys::{
     XLA_FFI_ArgType, XLA_FFI_Array, XLA_FFI_AttrType, XLA_FFI_Attrs, XLA_FFI_Buffer,
@@ -17,6 +18,7 @@ use xla_ffi_sys::{
 };
 
 use crate::element::Element;
+use crate::future::Pending;
 use crate::host::Host;
 
 /// Bytes of a call frame that every revision has.
@@ -32,6 +34,7 @@ pub struct Frame<'f> {
     args: Operands<'f, XLA_FFI_ArgType>,
     rets: Operands<'f, XLA_FFI_RetType>,
     attrs: RawAttrs<'f>,
+    pending: Option<&'f Pending>,
 }
 
 impl<'f> Frame<'f> {
@@ -63,7 +66,21 @@ impl<'f> Frame<'f> {
                 raw: attrs,
                 _frame: PhantomData,
             },
+            pending: None,
         })
+    }
+
+    /// The same frame of a call that may stay pending.
+    #[inline(always)]
+    pub(crate) fn with_pending(mut self, pending: &'f Pending) -> Self {
+        self.pending = Some(pending);
+        self
+    }
+
+    /// Where a promise leaves word that the call is pending; `None` in frames that were copied.
+    #[inline(always)]
+    pub(crate) fn pending(&self) -> Option<&'f Pending> {
+        self.pending
     }
 
     /// The host.
@@ -176,7 +193,7 @@ impl<'f> RawBuffer<'f> {
     /// # Safety
     /// `raw` is null or points to a buffer that lives as long as `'f`.
     #[inline(always)]
-    unsafe fn new(raw: *const XLA_FFI_Buffer) -> Option<Self> {
+    pub(crate) unsafe fn new(raw: *const XLA_FFI_Buffer) -> Option<Self> {
         // SAFETY: the caller's promise; the struct has the same 48 bytes in every revision.
         let raw = unsafe { raw.as_ref()? };
         (raw.struct_size >= 48).then_some(Self { raw })
@@ -475,6 +492,32 @@ impl<'f> RawArray<'f> {
 
     pub(crate) fn len(self) -> usize {
         self.array.size
+    }
+
+    /// Where the elements lie; may be null or unaligned.
+    pub(crate) fn data(self) -> *const c_void {
+        self.array.data.cast_const()
+    }
+
+    /// The elements if they are of type `T`, wherever they lie.
+    pub(crate) fn copied<T: Element>(self) -> Option<Vec<T>> {
+        if self.array.dtype != T::DTYPE {
+            return None;
+        }
+        let data = self.array.data.cast_const().cast::<T>();
+        if self.array.size == 0 {
+            return Some(Vec::new());
+        }
+        if data.is_null() || self.array.size > isize::MAX as usize / size_of::<T>() {
+            return None;
+        }
+        let element = |index| {
+            // SAFETY: `index` is below `size`, the number of elements of type T (ABI).
+            let place = unsafe { data.add(index) };
+            // SAFETY: as above; hosts do not promise alignment.
+            unsafe { place.read_unaligned() }
+        };
+        Some((0..self.array.size).map(element).collect())
     }
 
     /// The bytes of the elements, in memory that is aligned for every type.

@@ -95,7 +95,9 @@ impl<'f, A: Attribute<'f>> Member<'f> for Option<A> {
 #[derive(Debug)]
 pub struct Flat<T>(pub T);
 
-impl<'f, T: Attributes<'f>> Bind<'f> for Flat<T> {
+// SAFETY: takes no operand.
+
+unsafe impl<'f, T: Attributes<'f>> Bind<'f> for Flat<T> {
     const PARAM: Param = Param::attributes(T::MEMBERS);
 
     #[inline(always)]

@@ -2,34 +2,100 @@
 //! itself, so a type keeps one number for each function table it has met.
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
 
 use crate::error::Result;
 use crate::host::Host;
 use xla_ffi_sys::XLA_FFI_Api;
 
-/// The number of a type in one XLA copy.
-struct Known {
-    api: *const XLA_FFI_Api,
-    id: i64,
-    older: *const Known,
+/// XLA copies whose numbers are found without a lock.
+const COPIES: usize = 16;
+
+/// A type that hosts carry, known to each XLA copy under a number of its own; made once, as a
+/// `static`, for exactly the type `T`.
+pub struct HostType<T> {
+    known: KnownType,
+    // Invariant: `known` has the deleter of T and no other type uses it.
+    _type: PhantomData<fn(T) -> T>,
 }
 
-/// A type that hosts carry, known to each XLA copy under a number of its own.
-pub struct HostType {
+impl<T> std::fmt::Debug for HostType<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.known.fmt(f)
+    }
+}
+
+impl<T: Send + Sync + 'static> HostType<T> {
+    /// The type of a handler's state. `name` should carry the library's; it is made unique for
+    /// each time that the library is loaded.
+    #[must_use]
+    pub const fn state(name: &'static str) -> Self {
+        Self::new(name, true, 0)
+    }
+
+    /// A type of user data, known to the host under exactly this name and the number that the host
+    /// gives it.
+    #[must_use]
+    pub const fn user_data(name: &'static str) -> Self {
+        Self::new(name, false, 0)
+    }
+
+    /// A type of user data, known to the host under exactly this name and this number, above 0,
+    /// which the program that hands out the objects has chosen.
+    #[must_use]
+    pub const fn user_data_with_id(name: &'static str, id: i64) -> Self {
+        assert!(id > 0, "the number of a type is above 0");
+        Self::new(name, false, id)
+    }
+
+    const fn new(name: &'static str, private: bool, wanted: i64) -> Self {
+        Self {
+            known: KnownType {
+                name,
+                private,
+                wanted,
+                deleter: drop_box::<T>,
+                copies: [const { (AtomicPtr::new(std::ptr::null_mut()), AtomicI64::new(0)) };
+                    COPIES],
+                more: Mutex::new(Vec::new()),
+            },
+            _type: PhantomData,
+        }
+    }
+
+    /// The name under which hosts know it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.known.name
+    }
+
+    /// For the macros: the same without its Rust type.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn erased(&self) -> &KnownType {
+        &self.known
+    }
+}
+
+/// What hosts have to know of a type.
+#[doc(hidden)]
+pub struct KnownType {
     name: &'static str,
     /// Whether the name is made unique in the process, so that a library that is loaded twice
     /// registers two types.
     private: bool,
+    /// The number to ask for; 0 for any.
+    wanted: i64,
     deleter: unsafe extern "C" fn(*mut c_void),
-    // The XLA copies that know the type, the newest first. Invariant: null, or an entry that is
-    // never written or freed again.
-    copies: AtomicPtr<Known>,
-    registration: Mutex<()>,
+    // Invariant: an entry whose `api` is not null has its `id`; entries are filled in order.
+    copies: [(AtomicPtr<XLA_FFI_Api>, AtomicI64); COPIES],
+    // The copies beyond these; the lock is held while a type is registered.
+    more: Mutex<Vec<(Host, i64)>>,
 }
 
-impl std::fmt::Debug for HostType {
+impl std::fmt::Debug for KnownType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostType")
             .field("name", &self.name)
@@ -43,53 +109,26 @@ unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
         // SAFETY: hosts call the deleter once, with the object that was handed over.
         drop(unsafe { Box::from_raw(object.cast::<T>()) });
     });
-    if dropped.is_err() {
-        eprintln!(
-            "xla-ffi: the destructor of {} panicked",
-            std::any::type_name::<T>()
-        );
+    if let Err(panic) = dropped {
+        let what = format!("the destructor of {}", std::any::type_name::<T>());
+        eprintln!("xla-ffi: {}", crate::panics::describe(&what, panic));
     }
 }
 
-impl HostType {
-    const fn new<T: Send + Sync + 'static>(name: &'static str, private: bool) -> Self {
-        Self {
-            name,
-            private,
-            deleter: drop_box::<T>,
-            copies: AtomicPtr::new(std::ptr::null_mut()),
-            registration: Mutex::new(()),
-        }
-    }
-
-    /// The type of a handler's state. `name` should carry the library's; it is made unique for
-    /// each time that the library is loaded.
-    #[must_use]
-    pub const fn state<T: Send + Sync + 'static>(name: &'static str) -> Self {
-        Self::new::<T>(name, true)
-    }
-
-    /// A type of user data, known to the host under exactly this name.
-    #[must_use]
-    pub const fn user_data<T: Send + Sync + 'static>(name: &'static str) -> Self {
-        Self::new::<T>(name, false)
-    }
-
+impl KnownType {
     pub(crate) fn deleter(&self) -> unsafe extern "C" fn(*mut c_void) {
         self.deleter
     }
 
     #[inline]
     fn known(&self, host: Host) -> Option<i64> {
-        let mut copy = self.copies.load(Ordering::Acquire).cast_const();
-        // SAFETY: the invariant on `copies`, for the head and for each `older`.
-        while let Some(entry) = unsafe { copy.as_ref() } {
-            if std::ptr::eq(entry.api, host.api()) {
-                return Some(entry.id);
-            }
-            copy = entry.older;
+        if host.api().is_null() {
+            return None;
         }
-        None
+        self.copies
+            .iter()
+            .find(|(api, _)| std::ptr::eq(api.load(Ordering::Acquire), host.api()))
+            .map(|(_, id)| id.load(Ordering::Relaxed))
     }
 
     /// The type's number in `host`, registered if this is the first time.
@@ -102,11 +141,12 @@ impl HostType {
 
     #[cold]
     fn register(&self, host: Host) -> Result<i64> {
-        let _one_at_a_time = self
-            .registration
+        let mut more = self
+            .more
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(id) = self.known(host) {
+        let known = more.iter().find(|(known, _)| *known == host);
+        if let Some(id) = self.known(host).or(known.map(|(_, id)| *id)) {
             return Ok(id);
         }
         let unique;
@@ -116,14 +156,18 @@ impl HostType {
         } else {
             self.name
         };
-        let id = host.register_type(name, self.deleter)?;
-        // Kept for good, as the host's table is: one entry for each XLA copy in the process.
-        let entry = Box::leak(Box::new(Known {
-            api: host.api(),
-            id,
-            older: self.copies.load(Ordering::Relaxed),
-        }));
-        self.copies.store(entry, Ordering::Release);
+        let id = host.register_type(name, self.wanted, self.deleter)?;
+        let free = self
+            .copies
+            .iter()
+            .find(|(api, _)| api.load(Ordering::Relaxed).is_null());
+        match free {
+            Some((api, slot)) => {
+                slot.store(id, Ordering::Relaxed);
+                api.store(host.api().cast_mut(), Ordering::Release);
+            }
+            None => more.push((host, id)),
+        }
         Ok(id)
     }
 }
@@ -135,7 +179,7 @@ impl HostType {
 )]
 pub trait State: Send + Sync + Sized + 'static {
     /// How hosts know the type.
-    fn host_type() -> &'static HostType;
+    fn host_type() -> &'static HostType<Self>;
 }
 
 /// A type whose objects the host's owner hands to handlers as user data; `#[derive(UserType)]`
@@ -146,5 +190,5 @@ pub trait State: Send + Sync + Sized + 'static {
 )]
 pub trait UserType: Send + Sync + Sized + 'static {
     /// How hosts know the type.
-    fn host_type() -> &'static HostType;
+    fn host_type() -> &'static HostType<Self>;
 }

@@ -152,7 +152,7 @@ impl Stage {
         let contract = options.shape.as_ref().filter(|_| number == EXECUTE);
         let check = contract.map(|contract| {
             let tokens = contract.tokens();
-            let counts = contract.count_check(&params);
+            let counts = contract.check(&params);
             quote! {
                 #counts
                 const CONTRACT: ::xla_ffi::__private::Contract = #tokens;
@@ -217,7 +217,7 @@ impl Stage {
             .zip(at)
             .zip(&values)
             .filter_map(|((param, at), value)| {
-                let region = param.region(value)?;
+                let region = param.region(value, at)?;
                 Some(quote! {
                     ::xla_ffi::__private::file_region(#at, #region, &mut __args, &mut __rets);
                 })

@@ -37,6 +37,7 @@ mod foreign;
 mod guard;
 mod handler;
 mod host;
+pub mod internal;
 mod isolate;
 mod library;
 pub mod metadata;

@@ -204,8 +204,11 @@ pub(crate) fn fetch(
     if dependencies == Dependencies::Without {
         pip.arg("--no-deps");
     }
-    // What was fetched before need not come over the wire again.
-    pip.arg("--find-links").arg(cache.path("wheels"));
+    if dependencies == Dependencies::With {
+        // What was fetched before need not come over the wire again. (Alone, a requirement is only fetched when it is
+        // not in the cache, and other versions there would make an unreachable index look reached.)
+        pip.arg("--find-links").arg(cache.path("wheels"));
+    }
     pip.args(requirements);
     ui::note(format_args!(
         "fetching {named} for Python 3.{}",
@@ -255,6 +258,7 @@ pub(crate) fn fetch(
 fn no_such_wheel(errors: &str) -> bool {
     let unreached = [
         "Retrying (",
+        "(from versions: none)",
         "Temporary failure",
         "Connection",
         "SSLError",
@@ -446,6 +450,7 @@ mod tests {
         let offline = "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken\n\
                        ERROR: No matching distribution found for jaxlib==9.9";
         assert!(!no_such_wheel(offline));
+        assert!(!no_such_wheel(&none.replace("0.4.31", "none")));
         assert!(!no_such_wheel("ERROR: something else"));
     }
 

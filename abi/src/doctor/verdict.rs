@@ -150,7 +150,7 @@ pub fn verdict(
         }
         return verdict;
     }
-    let behaviour = Behaviour::of(&subject.answers);
+    let behaviour = subject.behaviour();
     if let Some(floor) = subject.floor
         && revision < floor
     {
@@ -489,5 +489,10 @@ mod tests {
         let verdict = on("0.10.2", &ours);
         assert!(verdict.loads == Loads::No && verdict.declared);
         assert_eq!(on("0.11.1", &ours).loads, Loads::Yes);
+        // A floor at the top leaves one version to answer, which is no header's habit.
+        let mut newest = subject(false, |r| fixed(5, r));
+        assert_eq!(newest.behaviour(), Behaviour::Fixed(5));
+        newest.floor = Some(Revision::R10);
+        assert_eq!(newest.behaviour(), Behaviour::Negotiates);
     }
 }

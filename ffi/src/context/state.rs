@@ -17,7 +17,7 @@ const INITIALIZE: u32 = XLA_FFI_ExecutionStage::INITIALIZE.0;
 pub fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<()> {
     let host = frame.host();
     host.needs_state()?;
-    let host_type = T::host_type();
+    let host_type = T::host_type().erased();
     let id = host_type.id(host)?;
     let state = Box::into_raw(Box::new(state));
     // SAFETY: the frame's own context; the deleter drops a box of T.
@@ -35,7 +35,7 @@ pub fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<
 pub fn load_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T> {
     let host = frame.host();
     host.needs_state()?;
-    let id = T::host_type().id(host)?;
+    let id = T::host_type().erased().id(host)?;
     // SAFETY: the frame's own context.
     let state = unsafe { host.state(frame.ctx(), stage, id) }?;
     // SAFETY: the type's number names T, and the host keeps the state at least until the call ends;

@@ -26,6 +26,7 @@ pub(crate) struct Parts {
     pub(crate) user_data: Arc<UserData>,
     pub(crate) extensions: Extensions,
     pub(crate) custom_options: Arc<Encoded>,
+    pub(crate) called_computation: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 /// A context as handlers see it: an address.

@@ -35,6 +35,7 @@ impl Parts {
             user_data: Arc::default(),
             extensions: Default::default(),
             custom_options: Encoded::new(&Attributes::new(), shared.revision),
+            called_computation: None,
         }
     }
 }
@@ -179,6 +180,13 @@ impl Call {
     #[must_use]
     pub unsafe fn extension(mut self, extension: *const XLA_FFI_Extension) -> Self {
         self.parts.extensions.push(extension);
+        self
+    }
+
+    /// The computation that the call calls, for handlers of the internal API.
+    #[must_use]
+    pub fn called_computation(mut self, computation: Arc<dyn std::any::Any + Send + Sync>) -> Self {
+        self.parts.called_computation = Some(computation);
         self
     }
 
