@@ -349,7 +349,7 @@ fn class(picture: &Picture<'_>, part: &Part<'_>) -> &'static str {
 
 /// Cuts a range into what the grid can show: whole rows in one, other bytes a row at a time.
 fn pieces(start: u64, end: u64) -> Vec<(u64, u64)> {
-    if start % 8 == 0 && end % 8 == 0 {
+    if start.is_multiple_of(8) && end.is_multiple_of(8) {
         return vec![(start, end)];
     }
     let mut pieces = Vec::new();

@@ -152,8 +152,7 @@ impl Host {
     #[cold]
     pub(crate) fn lacks(self, feature: &str, since: Revision) -> Error {
         Error::unimplemented(format!(
-            "{feature}: not offered by this host, which speaks {self}; the first jaxlib that has \
-             it is {}",
+            "{feature}: the first jaxlib that has it is {}; this host speaks {self}",
             since.first_jaxlib()
         ))
     }
@@ -309,6 +308,15 @@ impl Host {
         Ok(id.type_id)
     }
 
+    /// Fails where there is no state: r0 has the functions, but they crash.
+    pub(crate) fn needs_state(self) -> Result<()> {
+        if self.at_least(1) {
+            Ok(())
+        } else {
+            Err(self.lacks("state", Revision::R1))
+        }
+    }
+
     /// Hands an object of type `type_id` over as the state of `stage`.
     ///
     /// # Safety
@@ -349,9 +357,7 @@ impl Host {
             // SAFETY: the layout of version 0.2.
             return unsafe { self.call(Slot::StateSet, "state", &mut args) };
         }
-        if !self.at_least(1) {
-            return Err(self.lacks("state", Revision::R1));
-        }
+        self.needs_state()?;
         let mut args = XLA_FFI_State_Set_Args_R0 {
             struct_size: 48,
             extension_start: std::ptr::null_mut(),
@@ -391,9 +397,7 @@ impl Host {
         if stage != XLA_FFI_ExecutionStage::INSTANTIATE.0 {
             return Err(self.lacks("state of the prepare and initialize stages", Revision::R8));
         }
-        if !self.at_least(1) {
-            return Err(self.lacks("state", Revision::R1));
-        }
+        self.needs_state()?;
         let mut args = XLA_FFI_State_Get_Args_R0 {
             struct_size: 40,
             extension_start: std::ptr::null_mut(),

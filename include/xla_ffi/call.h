@@ -31,6 +31,7 @@ typedef struct xffi_call {
   xffi_dict attrs;
   int open_attrs; /* set it to ignore attributes that were not asked for */
   int problems;
+  XLA_FFI_Error_Code code; /* of the error that lists them */
   size_t text_size;
   char text[1200]; /* filled where there are problems */
 } xffi_call;
@@ -165,6 +166,7 @@ XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long 
     xffi_problem(call, "%s '%s' (%lld): %s arrives without its type in this XLA and packed the "
                  "other way round; the first jaxlib that has it is %s", kind, name, index,
                  xffi_dtype_name(dtype), xffi_first_jaxlib(XFFI_R5));
+    call->code = XLA_FFI_Error_Code_UNIMPLEMENTED;
   } else if (dtype != XFFI_ANY_DTYPE && got->dtype != dtype) {
     xffi_problem(call, "%s '%s' (%lld): expected dtype %s, got %s (%d)", kind, name, index,
                  xffi_dtype_name(dtype), xffi_dtype_name(got->dtype), (int)got->dtype);

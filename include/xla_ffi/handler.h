@@ -58,7 +58,7 @@ XFFI_INLINE const char* xffi_stage_name(XLA_FFI_ExecutionStage stage) {
 }
 
 XFFI_COLD XLA_FFI_Error* xffi_refuse(xffi_call* call) {
-  return xffi_error_format(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT, "%s [%s]:%s%s",
+  return xffi_error_format(call->api, call->code, "%s [%s]:%s%s",
                            call->handler, xffi_stage_name(call->frame->stage),
                            call->problems == 1 ? " " : "\n",
                            call->text + 1);
@@ -166,6 +166,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_ha
   call.attrs.seen[0] = call.attrs.seen[1] = call.attrs.seen[2] = call.attrs.seen[3] = 0;
   call.open_attrs = 0;
   call.problems = 0;
+  call.code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
   call.text_size = 0;
   return function(&call);
 }

@@ -22,7 +22,7 @@ impl Extensions {
             .map(|link| *link as *const XLA_FFI_Extension)
             .find(|link| {
                 // SAFETY: `Call::extension` demands extensions that outlive the call.
-                let id = unsafe { (&raw const (**link).id).read() };
+                let id = unsafe { (**link).id };
                 id.extension_type == number
             })
     }

@@ -28,6 +28,7 @@
 
 mod attribute;
 mod call;
+mod cpu_device;
 mod device;
 mod display;
 pub mod dtype;
@@ -46,6 +47,8 @@ mod parse;
 mod runtime;
 mod shape;
 pub mod spec;
+#[doc(hidden)]
+pub mod statics;
 mod status;
 mod tensor;
 mod types;
@@ -53,8 +56,10 @@ mod user_data;
 
 pub use attribute::{Attribute, Attributes};
 pub use call::frame::CallFrame;
+pub use call::print::describe;
 pub use call::{Call, Outcome, PreparedCall, Stages};
-pub use device::{DeviceAllocator, HostAllocator, Stream};
+pub use cpu_device::{CpuDevice, CpuStream};
+pub use device::{DeviceAllocator, DeviceStream, HostAllocator, Stream};
 pub use dtype::DType;
 pub use guard::CONTAINS_CXX_EXCEPTIONS;
 pub use handler::{Bundle, Executable, Handler, Stage};
@@ -64,6 +69,7 @@ pub use metadata::Metadata;
 pub use parse::ParseError;
 pub use runtime::{Runtime, canonical_platform, living_objects};
 pub use shape::Shape;
+pub use statics::StaticHandler;
 pub use status::{Code, Error, Finding, Hazard, Result};
 pub use tensor::{ALIGNMENT, Element, Tensor};
 pub use types::TypeInfo;

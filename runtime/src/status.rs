@@ -130,6 +130,8 @@ pub enum Hazard {
     ErrorMisuse,
     /// Handler registration laid out for a later version of the ABI.
     RegisterLayout,
+    /// A function was called that the revision's table does not have.
+    AbsentFunction,
     /// A panic or a C++ exception left the handler.
     Unwound,
     /// The process in which the handler ran died or did not answer.
@@ -151,6 +153,7 @@ impl Hazard {
             Self::FutureMisuse => "future-misuse",
             Self::ErrorMisuse => "error-misuse",
             Self::RegisterLayout => "register-layout",
+            Self::AbsentFunction => "absent-function",
             Self::Unwound => "unwound",
             Self::Crash => "crash",
         }
@@ -239,7 +242,7 @@ impl Error {
 
     /// The same error under the code INTERNAL.
     #[must_use]
-    pub(crate) fn as_internal(mut self) -> Self {
+    pub(crate) fn into_internal(mut self) -> Self {
         self.code = Code::Internal;
         self
     }

@@ -35,6 +35,15 @@ RUNTIME_LACKS = {
 }
 
 
+# How a runtime says that it took no handler: at registration, when a backend with queued handlers comes
+# up, and when a program asks for the target.
+REFUSALS = (
+    "incompatible with the framework's API version",
+    "No registered implementation for custom call",
+    "No FFI handler registered",
+)
+
+
 class Subject:
     """A library whose handlers are registered when they are first called, under ``KIND.NAME``.
 
@@ -96,10 +105,7 @@ class Subject:
 
     def own_target(self, name):
         """The target name under which the library's own registration entry enters a handler."""
-        if self.has_manifest:
-            spec = self._specs[name]
-            return f"{spec.library}.{spec.name}"
-        return f"conformance_c.{name}"
+        return name if self.has_manifest else f"conformance_c.{name}"
 
     def target(self, name):
         return f"{self.kind}.{name}"
@@ -127,10 +133,10 @@ def verdict(error):
         return "absent", text
     if isinstance(error, Refused):
         return "refused", text
-    if "not registered" in text or "No registered implementation" in text or "no handler registered" in text.lower():
+    if any(sign in text for sign in REFUSALS):
         return "refused", text
     # A clear error names the first jaxlib that has what is missing; that must be a later one.
-    named = re.search(r"jaxlib\D{,40}?(\d+(?:\.\d+)+)", text)
+    named = re.search(r"(?:first jaxlib that has it is|needs? jaxlib) (\d+(?:\.\d+)+)", text)
     if named and _revisions._numbers(named.group(1)) > _revisions._numbers(_jax.JAXLIB):
         return "absent", text
     for sign, lack in RUNTIME_LACKS.items():

@@ -520,9 +520,22 @@ def self_registration(world):
     if not hasattr(library.image, "xla_ffi_register"):
         raise Absent("the library has no registration entry")
     entry = library.address("xla_ffi_register")
+    call = lambda: jax.jit(lambda x: world.bootstrap.call("bootstrap", f32(), x, entry=entry, has_side_effect=True))(X)
+    # A handler that needs more than this runtime has is told by name; all others are registered.
+    lacking = library.has_manifest and 1 <= _jax.REVISION < 10
     for _ in range(2):
         # Twice: registration is idempotent.
-        expect(jax.jit(lambda x: world.bootstrap.call("bootstrap", f32(), x, entry=entry, has_side_effect=True))(X), X)
+        if lacking:
+            try:
+                jax.block_until_ready(call())
+                raise AssertionError("a handler that this runtime cannot take was registered")
+            except AssertionError:
+                raise
+            except Exception as error:
+                if "1 of" not in str(error) or "custom_options" not in str(error):
+                    raise
+        else:
+            expect(call(), X)
     got = jax.jit(lambda x: _jax.call(world.self_target("scale"), [f32(5)], [x], {"factor": F(2)})[0])(vector())
     expect(got, np.arange(2, 12, 2, dtype=F))
 
@@ -570,9 +583,11 @@ def threads(world):
     x, wrong = vector(1000), []
 
     def work():
-        for _ in range(50):
-            if not np.array_equal(np.asarray(scale(x)), np.asarray(x) * 2):
-                wrong.append(1)
+        try:
+            for _ in range(50):
+                expect(scale(x), np.asarray(x) * 2)
+        except Exception as error:
+            wrong.append(error)
 
     workers = [threading.Thread(target=work) for _ in range(4)]
     for worker in workers:
@@ -580,7 +595,7 @@ def threads(world):
     for worker in workers:
         worker.join()
     if wrong:
-        raise AssertionError(f"{len(wrong)} wrong results")
+        raise wrong[0]
 
 
 class World:

@@ -3,6 +3,7 @@
 
 mod abi;
 mod cache;
+mod demo;
 mod expected;
 mod fetch;
 mod headers;
@@ -30,6 +31,8 @@ struct Cli {
 enum Task {
     /// Generate the C headers, or check that the committed ones are fresh.
     Headers(headers::Args),
+    /// Build everything and show the examples, on the embedded runtime and in JAX.
+    Demo(demo::Args),
     /// Compare the headers of a jaxlib with the known revisions of the ABI.
     Abi(abi::Args),
     /// Run every check of the project.
@@ -43,6 +46,7 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
+        Task::Demo(args) => demo::run(&args),
         Task::Abi(args) => abi::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Matrix(args) => matrix::run(&args),

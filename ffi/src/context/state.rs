@@ -16,6 +16,7 @@ const INITIALIZE: u32 = XLA_FFI_ExecutionStage::INITIALIZE.0;
 #[doc(hidden)]
 pub fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<()> {
     let host = frame.host();
+    host.needs_state()?;
     let host_type = T::host_type().erased();
     let id = host_type.id(host)?;
     let state = Box::into_raw(Box::new(state));
@@ -33,6 +34,7 @@ pub fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<
 #[doc(hidden)]
 pub fn load_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T> {
     let host = frame.host();
+    host.needs_state()?;
     let id = T::host_type().erased().id(host)?;
     // SAFETY: the frame's own context.
     let state = unsafe { host.state(frame.ctx(), stage, id) }?;

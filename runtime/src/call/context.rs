@@ -38,6 +38,7 @@ pub(crate) struct Context {
     prepare: StateSlot,
     initialize: StateSlot,
     found: AtomicBool,
+    prints: bool,
     loose: Mutex<Loose>,
 }
 
@@ -60,6 +61,7 @@ impl Context {
             prepare: StateSlot::default(),
             initialize: StateSlot::default(),
             found: AtomicBool::new(false),
+            prints: super::print::wanted(),
             loose: Mutex::default(),
         }
     }
@@ -74,6 +76,12 @@ impl Context {
 
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// Whether the call's frames are printed.
+    #[inline]
+    pub(crate) fn prints(&self) -> bool {
+        self.prints
     }
 
     /// The context belongs to a call of `stage` from here on.
@@ -160,7 +168,12 @@ impl Context {
         }
         if let Some(allocator) = &self.parts.allocator {
             for (data, size) in memory {
-                allocator.free(data as *mut c_void, size);
+                Stream::free(
+                    self.parts.stream.as_ref(),
+                    allocator,
+                    data as *mut c_void,
+                    size,
+                );
             }
         }
     }
@@ -210,7 +223,7 @@ impl Context {
                 )));
             }
         }
-        allocator.free(data, size);
+        Stream::free(self.parts.stream.as_ref(), allocator, data, size);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod encoded;
 pub(crate) mod frame;
 mod invoke;
 mod prepared;
+pub(crate) mod print;
 pub(crate) mod state;
 
 pub(crate) use context::Parts;
@@ -17,6 +18,7 @@ use crate::runtime::Shared;
 use crate::user_data::UserData;
 use crate::{Attributes, Error, Result, Shape, Stage, Tensor};
 use encoded::Encoded;
+use frame::CallFrame;
 use std::sync::Arc;
 use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
@@ -141,6 +143,14 @@ impl Call {
         self
     }
 
+    /// Gives the call a device that is a thread: its stream and its scratch memory, no thread pool.
+    #[must_use]
+    pub fn on_device(self, device: &crate::CpuDevice) -> Self {
+        self.stream(device.stream.stream())
+            .allocator(device.allocator.clone())
+            .without_thread_pool()
+    }
+
     /// Sets where scratch memory comes from; there is none unless set.
     #[must_use]
     pub fn allocator(mut self, allocator: Arc<dyn DeviceAllocator>) -> Self {
@@ -191,7 +201,29 @@ impl Call {
     /// # Errors
     /// Element types that the revision lacks, memory that cannot be had, and what the stages answer.
     pub fn prepare(self) -> Result<PreparedCall> {
-        PreparedCall::new(self)
+        PreparedCall::new(self, None)
+    }
+
+    /// As [`Call::prepare`], on a frame whose memory the caller keeps: the arguments and results
+    /// added to the call itself are ignored, and handlers see the executable's attributes.
+    ///
+    /// # Errors
+    /// A frame of another revision, and what the stages answer.
+    ///
+    /// # Safety
+    /// The frame's data pointers name memory of the shapes' sizes, readable for arguments and
+    /// writable for results, for as long as executions run, open futures included.
+    pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
+        let revision = self.executable.handler.shared.revision;
+        if frame.revision() != revision {
+            return Err(Error::invalid(format!(
+                "the frame is laid out for {}, the runtime speaks {revision}",
+                frame.revision()
+            )));
+        }
+        self.args.clear();
+        self.rets.clear();
+        PreparedCall::new(self, Some(frame))
     }
 
     /// Runs the call and waits until it is complete.

@@ -1,18 +1,21 @@
 //! The function table of a revision as raw memory of exactly that revision's size and order.
 
-use super::{context, errors, futures, pool, register, state};
-use xla_ffi_sys::{Revision, Slot, XLA_FFI_Api, XLA_FFI_InternalApi};
+use super::{answer, context, errors, futures, pool, register, state};
+use crate::{Error, Hazard};
+use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+use xla_ffi_sys::{Revision, Slot, XLA_FFI_Api, XLA_FFI_Error, XLA_FFI_InternalApi};
 
 /// Words before the first function.
 const HEAD: usize = 6;
-/// First word of the object behind the table, by which this image knows its own tables.
-const MAGIC: usize = 0x5846_4652_554E_5449;
+/// Words behind the table. Each holds [`absent`]: a library that calls a function which this
+/// revision lacks lands there, where a real host has somebody else's memory.
+const BEHIND: usize = 16;
 
-/// A table, which is never freed: libraries know a host by its table's address, as they may, since
-/// those of real hosts live as long as the process. Right behind it, the object that `internal_api`
-/// names: on r0–r4, where `struct_size` says 88, the distance between the two is how libraries learn
-/// the table's length.
+/// A table and, right behind it, the object that `internal_api` names: on r0–r4, where
+/// `struct_size` says 88, the distance between the two is how libraries learn the table's length.
 pub(crate) struct Table {
+    // Never freed: libraries know hosts by this address, so a later table must not get it.
     words: &'static [usize],
     internal: usize,
 }
@@ -37,18 +40,19 @@ impl Table {
     fn build<const R: u8>() -> Self {
         let revision = super::revision::<R>();
         let internal = revision.api_size() / 8;
-        let words = Box::leak(vec![0; internal + 2].into_boxed_slice());
+        let mut words = vec![0; internal + BEHIND].into_boxed_slice();
         words[0] = revision.api_struct_size();
         words[2] = 24;
         // Two C ints, the major version (0) in the low half on the little-endian hosts there are.
         words[4] = (revision.minor_version() as u32 as usize) << 32;
         words[5] = &raw const words[internal] as usize;
-        words[internal] = MAGIC;
+        words[internal..].fill(absent::<R> as *const () as usize);
         for slot in Slot::ALL {
             if let Some(index) = slot.index(revision) {
                 words[HEAD + index] = function::<R>(slot);
             }
         }
+        let words = keep(words);
         Self { words, internal }
     }
 
@@ -59,6 +63,31 @@ impl Table {
     pub(crate) fn internal_api(&self) -> *const XLA_FFI_InternalApi {
         (&raw const self.words[self.internal]).cast()
     }
+}
+
+/// Keeps a table for good, in a list so that leak checkers see it.
+fn keep(words: Box<[usize]>) -> &'static [usize] {
+    static KEPT: Mutex<Vec<&'static [usize]>> = Mutex::new(Vec::new());
+    let words: &'static [usize] = Box::leak(words);
+    KEPT.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(words);
+    words
+}
+
+/// Stands where the table has ended.
+extern "C" fn absent<const R: u8>(_args: *mut c_void) -> *mut XLA_FFI_Error {
+    answer("the function table", || {
+        let revision = super::revision::<R>();
+        Err(Error::hazard(
+            Hazard::AbsentFunction,
+            format!(
+                "a function was called that {revision} (jaxlib {}) does not have; a real host would \
+                 jump into other memory: ask for the table's length before",
+                revision.first_jaxlib()
+            ),
+        ))
+    })
 }
 
 /// The address of a slot's function for the revision.
@@ -111,7 +140,7 @@ mod tests {
     fn the_head_reads_as_the_struct() {
         let table = Table::new(Revision::R8);
         // SAFETY: the fields read lie in every revision's table.
-        let version = unsafe { (&raw const (*table.api()).api_version).read() };
+        let version = unsafe { (*table.api()).api_version };
         assert_eq!(
             (
                 version.struct_size,

@@ -1,0 +1,32 @@
+// C++17 custom calls for XLA, the base: bindings, decoding, handlers, the macros that define them.
+// Header-only, standard library only; sources written for XLA's own header of this name compile.
+// Include <xla/ffi/api/ffi.h>, which adds buffers, errors, contexts and futures.
+#if defined(XLA_FFI_API_API_H_) && !defined(XLA_FFI_SDK_API_H_)
+#error "XLA's own api.h came before this SDK's api.h: keep one of the two include directories"
+#endif
+
+#ifndef XLA_FFI_API_API_H_
+#define XLA_FFI_API_API_H_
+#define XLA_FFI_SDK_API_H_
+
+// XLA's own ffi.h refuses to be included after this: it takes the name for that of the other
+// implementation that it cannot be mixed with.
+#ifndef XLA_FFI_FFI_H_
+#define XLA_FFI_FFI_H_
+#endif
+
+#include "xla/ffi/api/c_api.h"
+#include "xla_ffi/cpp/attribute.h"
+#include "xla_ffi/cpp/binding.h"
+#include "xla_ffi/cpp/config.h"
+#include "xla_ffi/cpp/decoding.h"
+#include "xla_ffi/cpp/diagnostic.h"
+#include "xla_ffi/cpp/handler_core.h"
+#include "xla_ffi/cpp/host.h"
+#include "xla_ffi/cpp/macros.h"
+#include "xla_ffi/cpp/match.h"
+#include "xla_ffi/cpp/print.h"
+#include "xla_ffi/cpp/refusal.h"
+#include "xla_ffi/cpp/registration.h"
+
+#endif  // XLA_FFI_API_API_H_

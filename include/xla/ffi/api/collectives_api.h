@@ -1,0 +1,183 @@
+// Communicators and collective memory windows of the host. From r9, versions 0.1 (communicators) and
+// 0.2 (windows) of the extension.
+//
+//   ffi::Ffi::BindPrepare().Ctx<ffi::Extension<ffi::CollectivesExtension>>()...
+//       .To([](ffi::CommunicatorContext collectives, ...) -> ffi::Error { ... });
+#if defined(XLA_FFI_API_COLLECTIVES_API_H_) && !defined(XLA_FFI_SDK_COLLECTIVES_API_H_)
+#error "XLA's own collectives_api.h came before this SDK's: keep one of the two include directories"
+#endif
+
+#ifndef XLA_FFI_API_COLLECTIVES_API_H_
+#define XLA_FFI_API_COLLECTIVES_API_H_
+#define XLA_FFI_SDK_COLLECTIVES_API_H_
+
+#include "xla/ffi/api/collectives_c_api.h"
+#include "xla/ffi/api/ffi.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+
+// How the ids of a group are meant.
+enum class GroupMode {
+  kCrossReplica = XLA_FFI_GROUP_CROSS_REPLICA,
+  kCrossPartition = XLA_FFI_GROUP_CROSS_PARTITION,
+  kCrossReplicaAndPartition = XLA_FFI_GROUP_CROSS_REPLICA_AND_PARTITION,
+  kFlattenedId = XLA_FFI_GROUP_FLATTENED_ID,
+};
+
+// Device memory to register with a communicator.
+struct XLA_FFI_SDK_TYPE CollectiveMemoryRegion {
+  const void* buffer;
+  size_t byte_size;
+  uint64_t flags = 0;
+};
+
+// A window, and where in it a buffer lies, in bytes.
+struct XLA_FFI_SDK_TYPE WindowLookup {
+  XLA_FFI_Window* window;
+  size_t offset;
+};
+
+namespace internal {
+
+// What a handler asks for in the prepare stage and gets in the later ones.
+template <typename ErrorPolicy>
+class XLA_FFI_SDK_TYPE CommunicatorContextBase {
+ public:
+  using Status = typename ErrorPolicy::Status;
+  template <typename T>
+  using StatusOr = typename ErrorPolicy::template StatusOr<T>;
+  using Groups = std::vector<std::vector<int64_t>>;
+
+  XLA_FFI_SDK_FN CommunicatorContextBase(const XLA_FFI_Api* api,
+                                         const XLA_FFI_Collectives_Extension* ext)
+      : api_(api), ext_(ext) {}
+
+  // Prepare stage: asks for the communicator of `groups`.
+  XLA_FFI_SDK_FN Status RequestCommunicator(GroupMode group_mode, const Groups& groups,
+                                            int64_t communication_id) {
+    const RawGroups raw(groups);
+    XLA_FFI_Communicator_Request_Args args{};
+    args.struct_size = XLA_FFI_Communicator_Request_Args_STRUCT_SIZE;
+    raw.Fill(args, group_mode, communication_id);
+    return Done(ext_->request_communicator(ext_, &args));
+  }
+
+  // Later stages: the communicator, which the host keeps (an ncclComm_t on CUDA).
+  XLA_FFI_SDK_FN StatusOr<XLA_FFI_Communicator*> GetCommunicator(GroupMode group_mode,
+                                                                 const Groups& groups,
+                                                                 int64_t communication_id) {
+    const RawGroups raw(groups);
+    XLA_FFI_Communicator_Get_Args args{};
+    args.struct_size = XLA_FFI_Communicator_Get_Args_STRUCT_SIZE;
+    raw.Fill(args, group_mode, communication_id);
+    XLA_FFI_Error* error = ext_->get_communicator(ext_, &args);
+    if (error != nullptr) return ErrorPolicy::TakeError(api_, error);
+    return args.communicator;
+  }
+
+  // Prepare stage, after RequestCommunicator of the same groups and id: asks that buffers be
+  // registered. Version 0.2.
+  XLA_FFI_SDK_FN Status RequestWindow(GroupMode group_mode, const Groups& groups,
+                                      int64_t communication_id,
+                                      const std::vector<CollectiveMemoryRegion>& regions) {
+    if (!Reaches(offsetof(XLA_FFI_Collectives_Extension, request_window))) return NoWindows();
+    const RawGroups raw(groups);
+    std::vector<XLA_FFI_CollectiveMemoryRegion> raw_regions;
+    raw_regions.reserve(regions.size());
+    for (const CollectiveMemoryRegion& region : regions) {
+      raw_regions.push_back({region.buffer, region.byte_size, region.flags});
+    }
+    XLA_FFI_Window_Request_Args args{};
+    args.struct_size = XLA_FFI_Window_Request_Args_STRUCT_SIZE;
+    raw.Fill(args, group_mode, communication_id);
+    args.regions = raw_regions.data();
+    args.num_regions = raw_regions.size();
+    return Done(ext_->request_window(ext_, &args));
+  }
+
+  // Later stages: the window of a buffer (an ncclWindow_t on CUDA). Version 0.2.
+  XLA_FFI_SDK_FN StatusOr<WindowLookup> GetWindow(GroupMode group_mode, const Groups& groups,
+                                                  int64_t communication_id, const void* buffer) {
+    if (!Reaches(offsetof(XLA_FFI_Collectives_Extension, get_window))) return NoWindows();
+    const RawGroups raw(groups);
+    XLA_FFI_Window_Get_Args args{};
+    args.struct_size = XLA_FFI_Window_Get_Args_STRUCT_SIZE;
+    raw.Fill(args, group_mode, communication_id);
+    args.buffer = buffer;
+    XLA_FFI_Error* error = ext_->get_window(ext_, &args);
+    if (error != nullptr) return ErrorPolicy::TakeError(api_, error);
+    return WindowLookup{args.window, args.window_offset};
+  }
+
+ private:
+  // Groups as the C API takes them; the ids stay where they are.
+  class RawGroups {
+   public:
+    explicit RawGroups(const Groups& groups) {
+      groups_.reserve(groups.size());
+      for (const std::vector<int64_t>& group : groups) {
+        groups_.push_back({group.data(), group.size()});
+      }
+    }
+    template <typename Args>
+    void Fill(Args& args, GroupMode group_mode, int64_t communication_id) const {
+      args.group_mode = static_cast<XLA_FFI_CollectiveGroupMode>(group_mode);
+      args.groups = groups_.data();
+      args.num_groups = groups_.size();
+      args.communication_id = communication_id;
+    }
+
+   private:
+    std::vector<XLA_FFI_ReplicaGroup> groups_;
+  };
+
+  // A field is read only where the host's struct reaches over it.
+  bool Reaches(size_t offset) const {
+    return offset + sizeof(void*) <= ext_->extension_base.struct_size;
+  }
+
+  Status NoWindows() const {
+    return ErrorPolicy::FromErrorCode(
+        XLA_FFI_Error_Code_UNIMPLEMENTED,
+        "collective memory windows: not in this XLA (collectives extension " +
+            std::to_string(ext_->extension_base.id.major_version) + "." +
+            std::to_string(ext_->extension_base.id.minor_version) +
+            "); the first jaxlib that has them is 0.12.0");
+  }
+  Status Done(XLA_FFI_Error* error) const {
+    return error == nullptr ? ErrorPolicy::Ok() : ErrorPolicy::TakeError(api_, error);
+  }
+
+  const XLA_FFI_Api* api_;
+  const XLA_FFI_Collectives_Extension* ext_;
+};
+
+// The traits of the extension, for a context type.
+template <typename CommunicatorContextT>
+struct XLA_FFI_SDK_TYPE CollectivesExtensionBase {
+  using Type = CommunicatorContextT;
+  using CExtension = XLA_FFI_Collectives_Extension;
+  static constexpr auto kName = "CollectivesExtension";
+  static constexpr int32_t kExtensionType = XLA_FFI_Extension_Collectives;
+  static constexpr int32_t kMajorVersion = XLA_FFI_Extension_Collectives_MajorVersion;
+  static constexpr int32_t kMinorVersion = XLA_FFI_Extension_Collectives_MinorVersion;
+
+  XLA_FFI_SDK_FN static bool Support(int32_t major, int32_t minor) {
+    return major == kMajorVersion && minor >= 1 && minor <= kMinorVersion;
+  }
+  template <typename T = CommunicatorContextT>
+  XLA_FFI_SDK_FN static T Create(const XLA_FFI_Api* api, const CExtension* ext) {
+    return T(api, ext);
+  }
+};
+
+}  // namespace internal
+
+// The extension as handlers of a shared library use it.
+using CommunicatorContext = internal::CommunicatorContextBase<internal::ErrorPolicy>;
+struct XLA_FFI_SDK_TYPE CollectivesExtension
+    : internal::CollectivesExtensionBase<CommunicatorContext> {};
+
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_API_COLLECTIVES_API_H_

@@ -1,0 +1,377 @@
+// Attributes: scalars, one of several types, enums, and structs from dictionaries. Part of
+// <xla/ffi/api/api.h>.
+#ifndef XLA_FFI_SDK_CPP_ATTRIBUTE_H_
+#define XLA_FFI_SDK_CPP_ATTRIBUTE_H_
+
+#include "xla_ffi/cpp/handler_core.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// The element type of a C++ type; INVALID for types that have none.
+template <typename T>
+constexpr XLA_FFI_DataType DTypeOf() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return XLA_FFI_DataType_PRED;
+  } else if constexpr (std::is_same_v<T, std::complex<float>>) {
+    return XLA_FFI_DataType_C64;
+  } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+    return XLA_FFI_DataType_C128;
+  } else if constexpr (std::is_same_v<T, float>) {
+    return XLA_FFI_DataType_F32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return XLA_FFI_DataType_F64;
+  } else if constexpr (std::is_same_v<T, char>) {
+    return XLA_FFI_DataType_U8;
+  } else if constexpr (std::is_integral_v<T>) {
+    constexpr bool kSigned = std::is_signed_v<T>;
+    switch (sizeof(T)) {
+      case 1:
+        return kSigned ? XLA_FFI_DataType_S8 : XLA_FFI_DataType_U8;
+      case 2:
+        return kSigned ? XLA_FFI_DataType_S16 : XLA_FFI_DataType_U16;
+      case 4:
+        return kSigned ? XLA_FFI_DataType_S32 : XLA_FFI_DataType_U32;
+      default:
+        return kSigned ? XLA_FFI_DataType_S64 : XLA_FFI_DataType_U64;
+    }
+  } else {
+    return XLA_FFI_DataType_INVALID;
+  }
+}
+
+// The same, for types that have one.
+template <typename T>
+constexpr XLA_FFI_DataType NativeTypeToCApiDataType() {
+  static_assert(DTypeOf<T>() != XLA_FFI_DataType_INVALID, "no XLA element type for this C++ type");
+  return DTypeOf<T>();
+}
+
+// "array of F32" and the like, for messages.
+XLA_FFI_SDK_COLD inline std::string DescribeAttr(XLA_FFI_AttrType type, void* attr) {
+  const unsigned number = NumberOf(type);
+  std::string text = NameOr(AttrTypeName(number), number);
+  if (number == XLA_FFI_AttrType_SCALAR || number == XLA_FFI_AttrType_ARRAY) {
+    // both start with their element type
+    const unsigned dtype = NumberOf(static_cast<const XLA_FFI_Scalar*>(attr)->dtype);
+    text += " of " + NameOr(DTypeName(dtype), dtype);
+  }
+  return text;
+}
+
+// The scalar behind an attribute, or null after telling what else it is.
+XLA_FFI_SDK_COLD inline void DiagnoseScalar(XLA_FFI_AttrType type, void* attr,
+                                            XLA_FFI_DataType dtype, DiagnosticEngine& diagnostic) {
+  if (NumberOf(type) != XLA_FFI_AttrType_SCALAR) {
+    const unsigned number = NumberOf(dtype);
+    DiagnoseKind(diagnostic, ("a scalar of " + NameOr(DTypeName(number), number)).c_str(),
+                 DescribeAttr(type, attr));
+  } else {
+    DiagnoseDType(diagnostic, "a scalar of ", NumberOf(dtype),
+                  NumberOf(static_cast<const XLA_FFI_Scalar*>(attr)->dtype), true);
+  }
+}
+
+template <typename T>
+struct XLA_FFI_SDK_TYPE ScalarDecoding {
+  using Type = T;
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
+    return type == XLA_FFI_AttrType_SCALAR &&
+           static_cast<const XLA_FFI_Scalar*>(attr)->dtype == DTypeOf<T>();
+  }
+  XLA_FFI_SDK_HOT static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
+                                                 DiagnosticEngine& diagnostic) {
+    if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
+      DiagnoseScalar(type, attr, DTypeOf<T>(), diagnostic);
+      return std::nullopt;
+    }
+    return Take(attr);
+  }
+  XLA_FFI_SDK_HOT static T Take(void* attr) {
+    const void* from = static_cast<const XLA_FFI_Scalar*>(attr)->value;
+    if constexpr (std::is_same_v<T, bool>) {  // any byte but 0 is true
+      unsigned char byte;
+      std::memcpy(&byte, from, 1);
+      return byte != 0;
+    } else {
+      T value;
+      std::memcpy(&value, from, sizeof(T));
+      return value;
+    }
+  }
+};
+
+XLA_FFI_SDK_INTERNAL_END
+
+template <>
+struct AttrDecoding<bool> : internal::ScalarDecoding<bool> {};
+template <>
+struct AttrDecoding<int8_t> : internal::ScalarDecoding<int8_t> {};
+template <>
+struct AttrDecoding<int16_t> : internal::ScalarDecoding<int16_t> {};
+template <>
+struct AttrDecoding<int32_t> : internal::ScalarDecoding<int32_t> {};
+template <>
+struct AttrDecoding<int64_t> : internal::ScalarDecoding<int64_t> {};
+template <>
+struct AttrDecoding<uint8_t> : internal::ScalarDecoding<uint8_t> {};
+template <>
+struct AttrDecoding<uint16_t> : internal::ScalarDecoding<uint16_t> {};
+template <>
+struct AttrDecoding<uint32_t> : internal::ScalarDecoding<uint32_t> {};
+template <>
+struct AttrDecoding<uint64_t> : internal::ScalarDecoding<uint64_t> {};
+template <>
+struct AttrDecoding<float> : internal::ScalarDecoding<float> {};
+template <>
+struct AttrDecoding<double> : internal::ScalarDecoding<double> {};
+template <>
+struct AttrDecoding<std::complex<float>> : internal::ScalarDecoding<std::complex<float>> {};
+template <>
+struct AttrDecoding<std::complex<double>> : internal::ScalarDecoding<std::complex<double>> {};
+
+// One of several types: the first that fits.
+template <typename T0, typename T1, typename... Ts>
+struct AttrDecoding<std::variant<T0, T1, Ts...>> {
+  using Type = std::variant<internal::AttrTypeOf<T0>, internal::AttrTypeOf<T1>,
+                            internal::AttrTypeOf<Ts>...>;
+
+  XLA_FFI_SDK_FN static bool Isa(XLA_FFI_AttrType type, void* attr) {
+    return internal::IsaAttr<T0>(type, attr) || internal::IsaAttr<T1>(type, attr) ||
+           (internal::IsaAttr<Ts>(type, attr) || ...);
+  }
+
+  XLA_FFI_SDK_FN static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
+                                                   DiagnosticEngine& diagnostic) {
+    return Try<0, T0, T1, Ts...>(type, attr, diagnostic);
+  }
+
+ private:
+  template <size_t i, typename U, typename... Us>
+  XLA_FFI_SDK_HOT static std::optional<Type> Try(XLA_FFI_AttrType type, void* attr,
+                                                 DiagnosticEngine& diagnostic) {
+    if (internal::IsaAttr<U>(type, attr)) {
+      auto value = AttrDecoding<U>::Decode(type, attr, diagnostic);
+      if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return std::nullopt;
+      return Type(std::in_place_index<i>, std::move(*value));
+    }
+    if constexpr (sizeof...(Us) > 0) {
+      return Try<i + 1, Us...>(type, attr, diagnostic);
+    } else {
+      return internal::DiagnoseKind(diagnostic, "one of the types that the handler takes",
+                                    internal::DescribeAttr(type, attr));
+    }
+  }
+};
+
+// A field of a struct that is decoded from a dictionary.
+template <typename T>
+struct StructMember {
+  using Type = T;
+  XLA_FFI_SDK_FN constexpr explicit StructMember(std::string_view name) : name(name) {}
+  std::string_view name;
+};
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+template <typename T>
+inline constexpr bool is_std_optional_v = false;
+template <typename T>
+inline constexpr bool is_std_optional_v<std::optional<T>> = true;
+
+// Decodes a dictionary into a T made from its fields in order.
+template <typename T, typename... Ts>
+class StructDecoder {
+ public:
+  constexpr explicit StructDecoder(StructMember<Ts>... members) : names_{members.name...} {
+    // The dictionary is sorted by name and has these names alone: a name's place is its rank.
+    for (size_t i = 0; i < sizeof...(Ts); ++i) {
+      for (size_t k = 0; k < sizeof...(Ts); ++k) {
+        if (names_[i].compare(names_[k]) < 0) ++rank_[k];
+      }
+    }
+  }
+
+  XLA_FFI_SDK_FN std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
+                                         DiagnosticEngine& diagnostic) const {
+    if (XLA_FFI_PREDICT_FALSE(type != XLA_FFI_AttrType_DICTIONARY)) {
+      return DiagnoseKind(diagnostic, "a dictionary", DescribeAttr(type, attr));
+    }
+    return Members(static_cast<const XLA_FFI_Attrs*>(attr), diagnostic,
+                   std::index_sequence_for<Ts...>{});
+  }
+
+  XLA_FFI_SDK_FN bool Isa(XLA_FFI_AttrType type, void* attr) const {
+    DiagnosticEngine ignored;
+    return Decode(type, attr, ignored).has_value();
+  }
+
+ private:
+  template <size_t... Is>
+  XLA_FFI_SDK_HOT std::optional<T> Members(const XLA_FFI_Attrs* attrs,
+                                           DiagnosticEngine& diagnostic,
+                                           std::index_sequence<Is...>) const {
+    [[maybe_unused]] int64_t found = 0;
+    std::tuple<std::optional<AttrTypeOf<Ts>>...> members{
+        Member<Ts>(attrs, Is, found, diagnostic)...};
+    bool good = (1 & ... & static_cast<int>(std::get<Is>(members).has_value())) != 0;
+    if (XLA_FFI_PREDICT_FALSE(found != attrs->size)) {
+      DiagnoseUnknown(attrs, diagnostic);
+      good = false;
+    }
+    if (XLA_FFI_PREDICT_FALSE(!good)) return std::nullopt;
+    return T{std::move(*std::get<Is>(members))...};
+  }
+
+  template <typename U>
+  XLA_FFI_SDK_HOT std::optional<AttrTypeOf<U>> Member(const XLA_FFI_Attrs* attrs, size_t i,
+                                                      int64_t& found,
+                                                      DiagnosticEngine& diagnostic) const {
+    const std::string_view name = names_[i];
+    int64_t index = rank_[i];
+    if (XLA_FFI_PREDICT_FALSE(index >= attrs->size || ViewOf(attrs->names[index]) != name)) {
+      index = FindAttrIn(attrs, name);
+    }
+    if (XLA_FFI_PREDICT_FALSE(index < 0)) {
+      if constexpr (is_std_optional_v<U>) {
+        return AttrTypeOf<U>(std::nullopt);
+      } else {
+        DiagnosticAccess::Add(diagnostic, "'" + std::string(name) + "': missing");
+        return std::nullopt;
+      }
+    }
+    ++found;
+    auto value = AttrDecoding<U>::Decode(attrs->types[index], attrs->attrs[index], diagnostic);
+    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) NameLast(diagnostic, name);
+    return value;
+  }
+
+  XLA_FFI_SDK_COLD static void NameLast(DiagnosticEngine& diagnostic, std::string_view name) {
+    DiagnosticAccess::PrefixLast(diagnostic, "'" + std::string(name) + "': ");
+  }
+
+  XLA_FFI_SDK_COLD void DiagnoseUnknown(const XLA_FFI_Attrs* attrs,
+                                        DiagnosticEngine& diagnostic) const {
+    for (int64_t n = 0; n < attrs->size; ++n) {
+      const std::string_view name = ViewOf(attrs->names[n]);
+      bool known = false;
+      for (const std::string_view& mine : names_) known = known || mine == name;
+      if (!known) {
+        DiagnosticAccess::Add(diagnostic,
+                              "'" + std::string(name) + "': not one that this handler knows");
+      }
+    }
+  }
+
+  std::array<std::string_view, sizeof...(Ts)> names_;
+  std::array<int64_t, sizeof...(Ts)> rank_{};
+};
+
+template <typename T, typename... Members>
+constexpr auto MakeStructDecoder(Members... members) {
+  return StructDecoder<T, typename Members::Type...>(members...);
+}
+
+XLA_FFI_SDK_COLD inline void DiagnoseEnumRange(DiagnosticEngine& diagnostic, long long value,
+                                               long long first, long long last) {
+  DiagnosticAccess::Add(diagnostic, "expected a value from " + std::to_string(first) + " to " +
+                                        std::to_string(last) + ", got " + std::to_string(value));
+}
+
+// Decodes an enum by its underlying type, within a range.
+template <typename T>
+struct XLA_FFI_SDK_TYPE EnumDecoding {
+  static_assert(std::is_enum_v<T>, "an enum is expected");
+  using Type = T;
+  using U = std::underlying_type_t<T>;
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
+    return ScalarDecoding<U>::Isa(type, attr);
+  }
+  XLA_FFI_SDK_HOT static T Take(void* attr) {
+    return static_cast<T>(ScalarDecoding<U>::Take(attr));
+  }
+  XLA_FFI_SDK_HOT static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
+                                                 DiagnosticEngine& diagnostic) {
+    const std::optional<U> value = ScalarDecoding<U>::Decode(type, attr, diagnostic);
+    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return std::nullopt;
+    return static_cast<T>(*value);
+  }
+};
+
+template <typename T>
+struct XLA_FFI_SDK_TYPE EnumRangeDecoding : EnumDecoding<T> {
+  using U = std::underlying_type_t<T>;
+  XLA_FFI_SDK_HOT static bool Within(XLA_FFI_AttrType type, void* attr, T first, T last) {
+    if (!ScalarDecoding<U>::Isa(type, attr)) return false;
+    const U value = ScalarDecoding<U>::Take(attr);
+    return value >= static_cast<U>(first) && value <= static_cast<U>(last);
+  }
+  XLA_FFI_SDK_COLD static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
+                                                  DiagnosticEngine& diagnostic, T first, T last) {
+    const std::optional<T> value = EnumDecoding<T>::Decode(type, attr, diagnostic);
+    if (XLA_FFI_PREDICT_FALSE(value.has_value() &&
+                              (static_cast<U>(*value) < static_cast<U>(first) ||
+                               static_cast<U>(*value) > static_cast<U>(last)))) {
+      DiagnoseEnumRange(diagnostic, static_cast<long long>(*value), static_cast<long long>(first),
+                        static_cast<long long>(last));
+      return std::nullopt;
+    }
+    return value;
+  }
+};
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+// Decodes a dictionary into a struct, as an attribute and as all attributes of a handler:
+//   XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Range, StructMember<int64_t>("lo"),
+//                                         StructMember<int64_t>("hi"));
+// Fields are given in the order of the struct. A field of std::optional may be absent.
+#define XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(T, ...)                                         \
+  namespace xla::ffi {                                                                        \
+  template <>                                                                                 \
+  struct AttrsBinding<T> {                                                                    \
+    using Attrs = T;                                                                          \
+  };                                                                                          \
+  template <>                                                                                 \
+  struct AttrDecoding<T> {                                                                    \
+    using Type = T;                                                                           \
+    XLA_FFI_SDK_FN static bool Isa(XLA_FFI_AttrType type, void* attr) {                       \
+      static const auto decoder = ::xla::ffi::internal::MakeStructDecoder<T>(__VA_ARGS__);    \
+      return decoder.Isa(type, attr);                                                         \
+    }                                                                                         \
+    XLA_FFI_SDK_HOT static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,         \
+                                                   ::xla::ffi::DiagnosticEngine& diagnostic) { \
+      static const auto decoder = ::xla::ffi::internal::MakeStructDecoder<T>(__VA_ARGS__);    \
+      return decoder.Decode(type, attr, diagnostic);                                          \
+    }                                                                                         \
+  };                                                                                          \
+  } /* namespace xla::ffi */                                                                  \
+  static_assert(std::is_class_v<::xla::ffi::AttrDecoding<T>>)
+
+// Decodes a scalar of an enum's underlying type into the enum; every value is taken.
+#define XLA_FFI_REGISTER_ENUM_ATTR_DECODING(T)                         \
+  namespace xla::ffi {                                                 \
+  template <>                                                          \
+  struct AttrDecoding<T> : ::xla::ffi::internal::EnumDecoding<T> {};   \
+  } /* namespace xla::ffi */                                           \
+  static_assert(std::is_class_v<::xla::ffi::AttrDecoding<T>>)
+
+// The same; values outside of FIRST to LAST are refused.
+#define XLA_FFI_REGISTER_ENUM_RANGE_ATTR_DECODING(T, FIRST, LAST)                             \
+  namespace xla::ffi {                                                                        \
+  template <>                                                                                 \
+  struct AttrDecoding<T> : ::xla::ffi::internal::EnumRangeDecoding<T> {                       \
+    XLA_FFI_SDK_HOT static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,         \
+                                                   ::xla::ffi::DiagnosticEngine& diagnostic) { \
+      return ::xla::ffi::internal::EnumRangeDecoding<T>::Decode(type, attr, diagnostic,       \
+                                                                FIRST, LAST);                 \
+    }                                                                                         \
+    XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {                      \
+      return ::xla::ffi::internal::EnumRangeDecoding<T>::Within(type, attr, FIRST, LAST);     \
+    }                                                                                         \
+  };                                                                                          \
+  } /* namespace xla::ffi */                                                                  \
+  static_assert(std::is_class_v<::xla::ffi::AttrDecoding<T>>)
+
+#endif  // XLA_FFI_SDK_CPP_ATTRIBUTE_H_

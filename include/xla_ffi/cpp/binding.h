@@ -1,0 +1,514 @@
+// The signature of a handler, written as a chain or read off a function. Part of
+// <xla/ffi/api/api.h>.
+//
+// A binding whose names are string literals is a constant: the compiler folds it into the handler,
+// names and all.
+#ifndef XLA_FFI_SDK_CPP_BINDING_H_
+#define XLA_FFI_SDK_CPP_BINDING_H_
+
+#include "xla_ffi/cpp/diagnostic.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+
+enum class ExecutionStage : uint8_t {
+  kInstantiate = XLA_FFI_ExecutionStage_INSTANTIATE,
+  kPrepare = XLA_FFI_ExecutionStage_PREPARE,
+  kInitialize = XLA_FFI_ExecutionStage_INITIALIZE,
+  kRecord = XLA_FFI_ExecutionStage_RECORD,
+  kExecute = XLA_FFI_ExecutionStage_EXECUTE,
+};
+
+enum class Traits : uint32_t {
+  // Every call launches the same device operations, so that they may be captured into a command
+  // buffer (a CUDA graph) and replayed: no work on the host that matters, no device memory
+  // allocated but by the caller, no query of the stream.
+  kCmdBufferCompatible = XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE,
+};
+
+class Dictionary;
+class Context;
+class RemainingArgs;
+class RemainingRets;
+
+// Context tag: the options of this execution as a Dictionary. From r10.
+struct CustomOptions {};
+
+template <ExecutionStage stage, typename... Ts>
+class Binding;
+template <ExecutionStage stage, typename Fn, typename... Ts>
+class Handler;
+template <typename T>
+class Result;
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// What each element of a binding is.
+template <typename T>
+struct ArgTag {};
+template <typename T>
+struct OptionalArgTag {};
+struct RemainingArgsTag {};
+template <typename T>
+struct RetTag {};
+template <typename T>
+struct OptionalRetTag {};
+struct RemainingRetsTag {};
+template <typename T>
+struct AttrTag {};
+template <typename T>
+struct AttrsTag {};
+template <typename T>
+struct CtxTag {};
+
+template <template <typename> typename Tag, typename T>
+inline constexpr bool is_tagged_v = false;
+template <template <typename> typename Tag, typename T>
+inline constexpr bool is_tagged_v<Tag, Tag<T>> = true;
+
+template <template <typename> typename Tag, typename... Ts>
+inline constexpr int count_tagged_v = (0 + ... + static_cast<int>(is_tagged_v<Tag, Ts>));
+
+template <typename T, typename... Ts>
+inline constexpr bool contains_v = (std::is_same_v<T, Ts> || ...);
+
+// Keeps a name that is not known to outlive the handler. Names are few and their handlers are
+// static, so they are kept for good, each once.
+XLA_FFI_SDK_COLD inline std::string_view Intern(std::string_view name) {
+  struct Node {
+    std::string text;
+    Node* next;
+  };
+  static std::mutex* mutex = new std::mutex;
+  static Node* first = nullptr;
+  std::lock_guard<std::mutex> lock(*mutex);
+  for (Node* node = first; node != nullptr; node = node->next) {
+    if (node->text == name) return node->text;
+  }
+  first = new Node{std::string(name), first};
+  return first->text;
+}
+
+// The name of an attribute or operand. A literal in a constant expression is taken as it is.
+class BoundName {
+ public:
+  constexpr BoundName() = default;
+  constexpr BoundName(const char* name)  // NOLINT
+#if defined(__GNUC__)
+      : text_(__builtin_is_constant_evaluated() ? std::string_view(name)
+                                                : Intern(std::string_view(name))) {
+  }
+#else
+      : text_(Intern(std::string_view(name))) {
+  }
+#endif
+  BoundName(const std::string& name) : text_(Intern(name)) {}  // NOLINT
+  constexpr BoundName(std::string_view name)                   // NOLINT
+#if defined(__GNUC__)
+      : text_(__builtin_is_constant_evaluated() ? name : Intern(name)) {
+  }
+#else
+      : text_(Intern(name)) {
+  }
+#endif
+
+  constexpr std::string_view text() const { return text_; }
+
+ private:
+  std::string_view text_;
+};
+
+// A list of names; an array may not be empty.
+template <size_t n>
+struct BoundNames {
+  BoundName names[n == 0 ? 1 : n] = {};
+
+  constexpr BoundNames<n + 1> With(BoundName name) const {
+    BoundNames<n + 1> more;
+    for (size_t i = 0; i < n; ++i) more.names[i] = names[i];
+    more.names[n] = name;
+    return more;
+  }
+};
+
+template <typename T>
+struct IsBinding : std::false_type {};
+template <ExecutionStage stage, typename... Ts>
+struct IsBinding<Binding<stage, Ts...>> : std::true_type {};
+
+struct BindingAccess;
+
+XLA_FFI_SDK_INTERNAL_END
+
+// The signature of a handler. `name`s of operands are for messages only.
+template <ExecutionStage stage, typename... Ts>
+class XLA_FFI_SDK_TYPE Binding {
+ public:
+  template <typename T>
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::ArgTag<T>> Arg(
+      internal::BoundName name = {}) && {
+    static_assert((!internal::is_tagged_v<internal::OptionalArgTag, Ts> && ...),
+                  "an argument cannot stand after an optional one");
+    static_assert(!internal::contains_v<internal::RemainingArgsTag, Ts...>,
+                  "an argument cannot stand after the remaining ones");
+    return Add<internal::ArgTag<T>>(name);
+  }
+
+  template <typename T>
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::RetTag<T>> Ret(
+      internal::BoundName name = {}) && {
+    static_assert((!internal::is_tagged_v<internal::OptionalRetTag, Ts> && ...),
+                  "a result cannot stand after an optional one");
+    static_assert(!internal::contains_v<internal::RemainingRetsTag, Ts...>,
+                  "a result cannot stand after the remaining ones");
+    return Add<internal::RetTag<T>>(name);
+  }
+
+  template <typename T>
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::OptionalArgTag<T>> OptionalArg(
+      internal::BoundName name = {}) && {
+    static_assert(!internal::contains_v<internal::RemainingArgsTag, Ts...>,
+                  "an optional argument cannot stand after the remaining ones");
+    return Add<internal::OptionalArgTag<T>>(name);
+  }
+
+  template <typename T>
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::OptionalRetTag<T>> OptionalRet(
+      internal::BoundName name = {}) && {
+    static_assert(!internal::contains_v<internal::RemainingRetsTag, Ts...>,
+                  "an optional result cannot stand after the remaining ones");
+    return Add<internal::OptionalRetTag<T>>(name);
+  }
+
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::RemainingArgsTag> RemainingArgs() && {
+    static_assert(!internal::contains_v<internal::RemainingArgsTag, Ts...>,
+                  "the remaining arguments can be bound once");
+    return Add<internal::RemainingArgsTag>({});
+  }
+
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::RemainingRetsTag> RemainingRets() && {
+    static_assert(!internal::contains_v<internal::RemainingRetsTag, Ts...>,
+                  "the remaining results can be bound once");
+    return Add<internal::RemainingRetsTag>({});
+  }
+
+  template <typename T>
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::CtxTag<T>> Ctx() && {
+    return Add<internal::CtxTag<T>>({});
+  }
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::CtxTag<Context>> Ctx() && {
+    return Add<internal::CtxTag<Context>>({});
+  }
+
+  // An attribute by name. `std::optional<T>`: it may be absent.
+  template <typename T>
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::AttrTag<T>> Attr(
+      internal::BoundName name) && {
+    static_assert(internal::count_tagged_v<internal::AttrsTag, Ts...> == 0,
+                  "attributes are bound by name or all together, not both");
+    return Add<internal::AttrTag<T>>(name);
+  }
+
+  // All attributes, as a Dictionary or decoded into a struct.
+  template <typename T = Dictionary>
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::AttrsTag<T>> Attrs() && {
+    static_assert(internal::count_tagged_v<internal::AttrTag, Ts...> == 0,
+                  "attributes are bound by name or all together, not both");
+    return Add<internal::AttrsTag<T>>({});
+  }
+
+  // Binds a function.
+  template <typename Fn>
+  XLA_FFI_SDK_FN std::unique_ptr<Handler<stage, Fn, Ts...>> To(
+      Fn fn, std::initializer_list<Traits> traits = {}) const {
+    return std::make_unique<Handler<stage, Fn, Ts...>>(std::move(fn), traits, names_);
+  }
+
+  Binding(Binding&&) = default;
+  Binding(const Binding&) = delete;
+
+ private:
+  template <ExecutionStage, typename...>
+  friend class Binding;
+  friend struct internal::BindingAccess;
+
+  constexpr Binding() = default;
+  constexpr explicit Binding(const internal::BoundNames<sizeof...(Ts)>& names) : names_(names) {}
+
+  template <typename Tag>
+  constexpr Binding<stage, Ts..., Tag> Add(internal::BoundName name) const {
+    return Binding<stage, Ts..., Tag>(names_.With(name));
+  }
+
+  internal::BoundNames<sizeof...(Ts)> names_;
+};
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+struct BindingAccess {
+  template <ExecutionStage stage>
+  static constexpr Binding<stage> Empty() {
+    return Binding<stage>();
+  }
+  template <ExecutionStage stage, typename... Ts>
+  static constexpr const BoundNames<sizeof...(Ts)>& Names(const Binding<stage, Ts...>& binding) {
+    return binding.names_;
+  }
+};
+
+XLA_FFI_SDK_INTERNAL_END
+
+// A result, which the handler fills: a pointer-like wrapper of a buffer.
+template <typename T>
+class XLA_FFI_SDK_TYPE Result {
+ public:
+  XLA_FFI_SDK_HOT Result(T value) : value_(std::move(value)) {}  // NOLINT
+  XLA_FFI_SDK_HOT T& operator*() { return value_; }
+  XLA_FFI_SDK_HOT const T& operator*() const { return value_; }
+  XLA_FFI_SDK_HOT T* operator->() { return &value_; }
+  XLA_FFI_SDK_HOT const T* operator->() const { return &value_; }
+
+ private:
+  T value_;
+};
+
+// An attribute whose name is part of its type, for automatic binding.
+template <typename T, char const* attr_name>
+class XLA_FFI_SDK_TYPE Attr {
+ public:
+  XLA_FFI_SDK_HOT Attr(T value) : value_(std::move(value)) {}  // NOLINT
+  XLA_FFI_SDK_HOT T& operator*() { return value_; }
+  XLA_FFI_SDK_HOT const T& operator*() const { return value_; }
+  XLA_FFI_SDK_HOT T* operator->() { return &value_; }
+  XLA_FFI_SDK_HOT const T* operator->() const { return &value_; }
+
+ private:
+  T value_;
+};
+
+// How a parameter type binds automatically. Specialize one of these for a type of yours:
+//   template <> struct ArgBinding<T> { using Arg = ...; };
+//   template <> struct RetBinding<T> { using Ret = ...; };
+//   template <> struct AttrBinding<T> { using Attr = ...; static constexpr std::string_view name(); };
+//   template <> struct AttrsBinding<T> { using Attrs = ...; };
+//   template <> struct CtxBinding<T> { using Ctx = ...; };
+template <typename T>
+struct ArgBinding {
+  using Arg = void;
+};
+template <typename T>
+struct RetBinding {
+  using Ret = void;
+};
+template <typename T>
+struct AttrBinding {
+  using Attr = void;
+};
+template <typename T>
+struct AttrsBinding {
+  using Attrs = void;
+};
+template <typename T>
+struct CtxBinding {
+  using Ctx = void;
+};
+
+template <typename T, const char* attr_name>
+struct AttrBinding<Attr<T, attr_name>> {
+  using Attr = T;
+  static constexpr std::string_view name() { return attr_name; }
+};
+
+template <>
+struct AttrsBinding<Dictionary> {
+  using Attrs = Dictionary;
+};
+
+template <>
+struct CtxBinding<Context> {
+  using Ctx = Context;
+};
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// The wrapped type of std::optional, void for other types.
+template <typename T>
+struct OptionalOf {
+  using Type = void;
+};
+template <typename T>
+struct OptionalOf<std::optional<T>> {
+  using Type = T;
+};
+
+// Adds the parameter types of a function to a binding, one by one.
+template <typename... Params>
+struct Infer;
+
+template <>
+struct Infer<> {
+  template <typename B>
+  static constexpr B Bind(B binding) {
+    return binding;
+  }
+};
+
+template <typename Param, typename... Params>
+struct Infer<Param, Params...> {
+  template <typename B>
+  static constexpr auto Bind(B binding) {
+    using T = std::remove_cv_t<std::remove_reference_t<Param>>;
+    using O = typename OptionalOf<T>::Type;
+    using Next = Infer<Params...>;
+    if constexpr (!std::is_void_v<typename ArgBinding<T>::Arg>) {
+      return Next::Bind(std::move(binding).template Arg<typename ArgBinding<T>::Arg>());
+    } else if constexpr (!std::is_void_v<typename RetBinding<T>::Ret>) {
+      return Next::Bind(std::move(binding).template Ret<typename RetBinding<T>::Ret>());
+    } else if constexpr (!std::is_void_v<typename AttrBinding<T>::Attr>) {
+      return Next::Bind(std::move(binding).template Attr<typename AttrBinding<T>::Attr>(
+          std::string_view(AttrBinding<T>::name())));
+    } else if constexpr (!std::is_void_v<typename AttrsBinding<T>::Attrs>) {
+      return Next::Bind(std::move(binding).template Attrs<typename AttrsBinding<T>::Attrs>());
+    } else if constexpr (!std::is_void_v<typename CtxBinding<T>::Ctx>) {
+      return Next::Bind(std::move(binding).template Ctx<typename CtxBinding<T>::Ctx>());
+    } else if constexpr (std::is_same_v<T, RemainingArgs>) {
+      return Next::Bind(std::move(binding).RemainingArgs());
+    } else if constexpr (std::is_same_v<T, RemainingRets>) {
+      return Next::Bind(std::move(binding).RemainingRets());
+    } else if constexpr (!std::is_void_v<typename ArgBinding<O>::Arg>) {
+      return Next::Bind(std::move(binding).template OptionalArg<typename ArgBinding<O>::Arg>());
+    } else if constexpr (!std::is_void_v<typename RetBinding<O>::Ret>) {
+      return Next::Bind(std::move(binding).template OptionalRet<typename RetBinding<O>::Ret>());
+    } else {
+      static_assert(sizeof(Param) == 0,
+                    "this parameter type cannot be bound automatically: bind it by a chain, or "
+                    "specialize ArgBinding, RetBinding, AttrBinding, AttrsBinding or CtxBinding");
+    }
+  }
+};
+
+template <typename Fn>
+struct InferOf : InferOf<decltype(&Fn::operator())> {};
+template <typename R, typename... Params>
+struct InferOf<R (*)(Params...)> : Infer<Params...> {};
+template <typename R, typename... Params>
+struct InferOf<R (*)(Params...) noexcept> : Infer<Params...> {};
+template <typename R, typename C, typename... Params>
+struct InferOf<R (C::*)(Params...) const> : Infer<Params...> {};
+template <typename R, typename C, typename... Params>
+struct InferOf<R (C::*)(Params...) const noexcept> : Infer<Params...> {};
+
+XLA_FFI_SDK_INTERNAL_END
+
+// The base of handlers, and the door to bindings and registration. A class of yours may derive from
+// it and override Call; the protected functions make its errors.
+class XLA_FFI_SDK_TYPE Ffi {
+ public:
+  template <ExecutionStage stage = ExecutionStage::kExecute>
+  XLA_FFI_SDK_FN static constexpr Binding<stage> Bind() {
+    return internal::BindingAccess::Empty<stage>();
+  }
+  XLA_FFI_SDK_FN static constexpr Binding<ExecutionStage::kInstantiate> BindInstantiate() {
+    return Bind<ExecutionStage::kInstantiate>();
+  }
+  XLA_FFI_SDK_FN static constexpr Binding<ExecutionStage::kPrepare> BindPrepare() {
+    return Bind<ExecutionStage::kPrepare>();
+  }
+  XLA_FFI_SDK_FN static constexpr Binding<ExecutionStage::kInitialize> BindInitialize() {
+    return Bind<ExecutionStage::kInitialize>();
+  }
+  XLA_FFI_SDK_FN static constexpr Binding<ExecutionStage::kExecute> BindExecute() {
+    return Bind<ExecutionStage::kExecute>();
+  }
+  XLA_FFI_SDK_FN static constexpr Binding<ExecutionStage::kRecord> BindRecord() {
+    return Bind<ExecutionStage::kRecord>();
+  }
+
+  // Reads the binding off the signature of `fn`: a function pointer or a callable that is not
+  // overloaded.
+  template <typename Fn, ExecutionStage stage = ExecutionStage::kExecute>
+  XLA_FFI_SDK_FN static auto BindTo(Fn fn, std::initializer_list<Traits> traits = {}) {
+    return internal::InferOf<Fn>::Bind(Bind<stage>()).To(std::move(fn), traits);
+  }
+
+  XLA_FFI_SDK_FN Ffi() = default;
+  XLA_FFI_SDK_FN virtual ~Ffi() = default;
+  virtual XLA_FFI_Error* Call(XLA_FFI_CallFrame* call_frame) const = 0;
+
+  // Registers handlers under a name on a platform.
+  XLA_FFI_SDK_COLD static inline XLA_FFI_Error* RegisterStaticHandler(
+      const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
+      XLA_FFI_Handler_Bundle bundle, XLA_FFI_Handler_Traits traits = 0);
+  XLA_FFI_SDK_COLD static XLA_FFI_Error* RegisterStaticHandler(const XLA_FFI_Api* api,
+                                                               std::string_view name,
+                                                               std::string_view platform,
+                                                               XLA_FFI_Handler* execute,
+                                                               XLA_FFI_Handler_Traits traits = 0) {
+    return RegisterStaticHandler(
+        api, name, platform,
+        XLA_FFI_Handler_Bundle{nullptr, nullptr, nullptr, execute, nullptr}, traits);
+  }
+
+  // Registers a type for state or user data. `type_id`: in and out, 0 asks for a number. State types
+  // need not be registered: the library does it by itself.
+  XLA_FFI_SDK_COLD static inline XLA_FFI_Error* RegisterTypeId(const XLA_FFI_Api* api,
+                                                               std::string_view name,
+                                                               XLA_FFI_TypeId* type_id,
+                                                               const XLA_FFI_TypeInfo* type_info);
+  XLA_FFI_SDK_COLD static XLA_FFI_Error* RegisterTypeId(const XLA_FFI_Api* api,
+                                                        std::string_view name,
+                                                        XLA_FFI_TypeId* type_id,
+                                                        XLA_FFI_TypeInfo type_info) {
+    return RegisterTypeId(api, name, type_id, &type_info);
+  }
+
+  // A function as a type: `Wrapper<fn>()` is a callable that the compiler can inline.
+  template <auto fn>
+  struct Wrapper;
+  template <typename Ret, typename... Args, Ret (*fn)(Args...)>
+  struct Wrapper<fn> {
+    XLA_FFI_SDK_HOT Ret operator()(Args... args) const {
+      return fn(std::forward<Args>(args)...);
+    }
+  };
+
+ protected:
+  XLA_FFI_SDK_FN static XLA_FFI_Error* Success() { return nullptr; }
+
+  XLA_FFI_SDK_COLD static XLA_FFI_Error* MakeError(const XLA_FFI_Api* api, XLA_FFI_Error_Code errc,
+                                                   std::string message) {
+    return internal::NewError(api, errc, message);
+  }
+  XLA_FFI_SDK_COLD static XLA_FFI_Error* InvalidArgument(const XLA_FFI_Api* api,
+                                                         std::string message) {
+    return internal::NewError(api, XLA_FFI_Error_Code_INVALID_ARGUMENT, message);
+  }
+  XLA_FFI_SDK_COLD static XLA_FFI_Error* FailedPrecondition(const XLA_FFI_Api* api,
+                                                            std::string message) {
+    return internal::NewError(api, XLA_FFI_Error_Code_FAILED_PRECONDITION, message);
+  }
+  XLA_FFI_SDK_FN static XLA_FFI_Error* CheckStructSize(const XLA_FFI_Api* api,
+                                                       std::string_view struct_name,
+                                                       size_t expected, size_t actual) {
+    return expected == actual ? nullptr : WrongSize(api, struct_name, "", expected, actual);
+  }
+  XLA_FFI_SDK_FN static XLA_FFI_Error* StructSizeIsGreaterOrEqual(const XLA_FFI_Api* api,
+                                                                  std::string_view struct_name,
+                                                                  size_t expected, size_t actual) {
+    return actual >= expected ? nullptr
+                              : WrongSize(api, struct_name, "at least ", expected, actual);
+  }
+
+ private:
+  XLA_FFI_SDK_COLD static XLA_FFI_Error* WrongSize(const XLA_FFI_Api* api, std::string_view name,
+                                                   const char* bound, size_t expected,
+                                                   size_t actual) {
+    return InvalidArgument(api, std::string(name) + ": expected " + bound +
+                                    std::to_string(expected) + " bytes, got " +
+                                    std::to_string(actual) +
+                                    "; the host and this library disagree about the ABI");
+  }
+};
+
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_BINDING_H_

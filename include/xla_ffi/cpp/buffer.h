@@ -1,0 +1,353 @@
+// Element types and buffers. Part of <xla/ffi/api/ffi.h>.
+#ifndef XLA_FFI_SDK_CPP_BUFFER_H_
+#define XLA_FFI_SDK_CPP_BUFFER_H_
+
+#include "xla_ffi/cpp/attribute.h"
+#include "xla_ffi/cpp/error.h"
+#include "xla_ffi/cpp/match.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+
+enum class DataType : uint8_t {
+  INVALID = XLA_FFI_DataType_INVALID,
+  PRED = XLA_FFI_DataType_PRED,
+  S1 = XLA_FFI_DataType_S1,
+  S2 = XLA_FFI_DataType_S2,
+  S4 = XLA_FFI_DataType_S4,
+  S8 = XLA_FFI_DataType_S8,
+  S16 = XLA_FFI_DataType_S16,
+  S32 = XLA_FFI_DataType_S32,
+  S64 = XLA_FFI_DataType_S64,
+  U1 = XLA_FFI_DataType_U1,
+  U2 = XLA_FFI_DataType_U2,
+  U4 = XLA_FFI_DataType_U4,
+  U8 = XLA_FFI_DataType_U8,
+  U16 = XLA_FFI_DataType_U16,
+  U32 = XLA_FFI_DataType_U32,
+  U64 = XLA_FFI_DataType_U64,
+  F16 = XLA_FFI_DataType_F16,
+  F32 = XLA_FFI_DataType_F32,
+  F64 = XLA_FFI_DataType_F64,
+  BF16 = XLA_FFI_DataType_BF16,
+  C64 = XLA_FFI_DataType_C64,
+  C128 = XLA_FFI_DataType_C128,
+  TOKEN = XLA_FFI_DataType_TOKEN,
+  F8E5M2 = XLA_FFI_DataType_F8E5M2,
+  F8E4M3 = XLA_FFI_DataType_F8E4M3,
+  F8E4M3FN = XLA_FFI_DataType_F8E4M3FN,
+  F8E4M3B11FNUZ = XLA_FFI_DataType_F8E4M3B11FNUZ,
+  F8E5M2FNUZ = XLA_FFI_DataType_F8E5M2FNUZ,
+  F8E4M3FNUZ = XLA_FFI_DataType_F8E4M3FNUZ,
+  F8E3M4 = XLA_FFI_DataType_F8E3M4,
+  F4E2M1FN = XLA_FFI_DataType_F4E2M1FN,
+  F8E8M0FNU = XLA_FFI_DataType_F8E8M0FNU,
+};
+
+inline constexpr DataType PRED = DataType::PRED;
+inline constexpr DataType S1 = DataType::S1;
+inline constexpr DataType S2 = DataType::S2;
+inline constexpr DataType S4 = DataType::S4;
+inline constexpr DataType S8 = DataType::S8;
+inline constexpr DataType S16 = DataType::S16;
+inline constexpr DataType S32 = DataType::S32;
+inline constexpr DataType S64 = DataType::S64;
+inline constexpr DataType U1 = DataType::U1;
+inline constexpr DataType U2 = DataType::U2;
+inline constexpr DataType U4 = DataType::U4;
+inline constexpr DataType U8 = DataType::U8;
+inline constexpr DataType U16 = DataType::U16;
+inline constexpr DataType U32 = DataType::U32;
+inline constexpr DataType U64 = DataType::U64;
+inline constexpr DataType F16 = DataType::F16;
+inline constexpr DataType F32 = DataType::F32;
+inline constexpr DataType F64 = DataType::F64;
+inline constexpr DataType BF16 = DataType::BF16;
+inline constexpr DataType C64 = DataType::C64;
+inline constexpr DataType C128 = DataType::C128;
+inline constexpr DataType TOKEN = DataType::TOKEN;
+inline constexpr DataType F8E5M2 = DataType::F8E5M2;
+inline constexpr DataType F8E4M3 = DataType::F8E4M3;
+inline constexpr DataType F8E4M3FN = DataType::F8E4M3FN;
+inline constexpr DataType F8E4M3B11FNUZ = DataType::F8E4M3B11FNUZ;
+inline constexpr DataType F8E5M2FNUZ = DataType::F8E5M2FNUZ;
+inline constexpr DataType F8E4M3FNUZ = DataType::F8E4M3FNUZ;
+inline constexpr DataType F8E3M4 = DataType::F8E3M4;
+inline constexpr DataType F4E2M1FN = DataType::F4E2M1FN;
+inline constexpr DataType F8E8M0FNU = DataType::F8E8M0FNU;
+
+XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const DataType dtype) {
+  const auto number = static_cast<unsigned>(dtype);
+  return os << internal::NameOr(internal::DTypeName(number), number);
+}
+
+// Bits of one element; 0 for tokens and unknown types. Elements of less than a byte are packed, the
+// first in the low bits.
+constexpr size_t BitWidth(DataType dtype) {
+  switch (dtype) {
+    case DataType::S1:
+    case DataType::U1:
+      return 1;
+    case DataType::S2:
+    case DataType::U2:
+      return 2;
+    case DataType::S4:
+    case DataType::U4:
+    case DataType::F4E2M1FN:
+      return 4;
+    case DataType::PRED:
+    case DataType::S8:
+    case DataType::U8:
+    case DataType::F8E5M2:
+    case DataType::F8E4M3:
+    case DataType::F8E4M3FN:
+    case DataType::F8E4M3B11FNUZ:
+    case DataType::F8E5M2FNUZ:
+    case DataType::F8E4M3FNUZ:
+    case DataType::F8E3M4:
+    case DataType::F8E8M0FNU:
+      return 8;
+    case DataType::S16:
+    case DataType::U16:
+    case DataType::F16:
+    case DataType::BF16:
+      return 16;
+    case DataType::S32:
+    case DataType::U32:
+    case DataType::F32:
+      return 32;
+    case DataType::S64:
+    case DataType::U64:
+    case DataType::F64:
+    case DataType::C64:
+      return 64;
+    case DataType::C128:
+      return 128;
+    default:
+      return 0;
+  }
+}
+
+// Bytes of one element on its own; a packed element counts as one. Use size_bytes for buffers.
+constexpr size_t ByteWidth(DataType dtype) { return (BitWidth(dtype) + 7) / 8; }
+
+constexpr DataType ToComplex(DataType dtype) {
+  return dtype == DataType::F32   ? DataType::C64
+         : dtype == DataType::F64 ? DataType::C128
+                                  : DataType::INVALID;
+}
+constexpr DataType ToReal(DataType dtype) {
+  return dtype == DataType::C64    ? DataType::F32
+         : dtype == DataType::C128 ? DataType::F64
+                                   : dtype;
+}
+constexpr DataType ToImag(DataType dtype) { return ToReal(dtype); }
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+template <DataType dtype>
+constexpr auto* NativeOf() {
+  if constexpr (dtype == DataType::PRED) {
+    return static_cast<bool*>(nullptr);
+  } else if constexpr (dtype == DataType::S8) {
+    return static_cast<int8_t*>(nullptr);
+  } else if constexpr (dtype == DataType::S16) {
+    return static_cast<int16_t*>(nullptr);
+  } else if constexpr (dtype == DataType::S32) {
+    return static_cast<int32_t*>(nullptr);
+  } else if constexpr (dtype == DataType::S64) {
+    return static_cast<int64_t*>(nullptr);
+  } else if constexpr (dtype == DataType::U32) {
+    return static_cast<uint32_t*>(nullptr);
+  } else if constexpr (dtype == DataType::U64) {
+    return static_cast<uint64_t*>(nullptr);
+  } else if constexpr (dtype == DataType::F32) {
+    return static_cast<float*>(nullptr);
+  } else if constexpr (dtype == DataType::F64) {
+    return static_cast<double*>(nullptr);
+  } else if constexpr (dtype == DataType::C64) {
+    return static_cast<std::complex<float>*>(nullptr);
+  } else if constexpr (dtype == DataType::C128) {
+    return static_cast<std::complex<double>*>(nullptr);
+  } else if constexpr (dtype == DataType::TOKEN || dtype == DataType::INVALID) {
+    return static_cast<void*>(nullptr);
+  } else if constexpr (BitWidth(dtype) == 16) {
+    return static_cast<uint16_t*>(nullptr);
+  } else {
+    return static_cast<uint8_t*>(nullptr);
+  }
+}
+
+// Elements of a shape; the largest number where they are more than memory can hold, or a dimension
+// is negative.
+XLA_FFI_SDK_HOT inline size_t CountElements(const int64_t* dims, int64_t rank) {
+  int64_t count = 1;
+  bool over = false, empty = false;
+  for (int64_t i = 0; i < rank; ++i) {
+#if defined(__GNUC__)
+    over |= __builtin_mul_overflow(count, dims[i], &count);
+#else
+    over |= dims[i] > 0 && count > std::numeric_limits<int64_t>::max() / dims[i];
+    if (!over) count *= dims[i];
+#endif
+    over |= dims[i] < 0;
+    empty |= dims[i] == 0;
+  }
+  if (XLA_FFI_PREDICT_FALSE(empty)) return 0;
+  return XLA_FFI_PREDICT_FALSE(over) ? std::numeric_limits<size_t>::max()
+                                     : static_cast<size_t>(count);
+}
+
+// Bytes of packed elements; the largest number where they are more than memory can hold.
+XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
+  const size_t bits = BitWidth(dtype);
+  if (bits < 8) return count / 8 * bits + (count % 8 * bits + 7) / 8;
+  const size_t width = bits / 8;
+  return XLA_FFI_PREDICT_FALSE(count > std::numeric_limits<size_t>::max() / width)
+             ? std::numeric_limits<size_t>::max()
+             : count * width;
+}
+
+XLA_FFI_SDK_INTERNAL_END
+
+// The C++ type of an element: of the same bits where C++ has no type for it, bytes where elements
+// are packed.
+template <DataType dtype>
+using NativeType = std::remove_pointer_t<decltype(internal::NativeOf<dtype>())>;
+
+template <DataType dtype>
+constexpr bool IsComplexType() {
+  return dtype == DataType::C64 || dtype == DataType::C128;
+}
+
+// A view of contiguous values that belong to somebody else.
+template <typename T>
+class XLA_FFI_SDK_TYPE Span {
+ public:
+  using value_type = std::remove_cv_t<T>;
+
+  constexpr Span() {}
+  XLA_FFI_SDK_HOT constexpr Span(T* data, size_t size) : data_(data), size_(size) {}
+  XLA_FFI_SDK_FN Span(const std::vector<std::remove_const_t<T>>& vec)  // NOLINT
+      : Span(vec.data(), vec.size()) {}
+
+  XLA_FFI_SDK_HOT T& operator[](size_t index) const { return data_[index]; }
+  XLA_FFI_SDK_FN bool operator==(const Span<T>& other) const {
+    return size() == other.size() && std::equal(begin(), end(), other.begin());
+  }
+  XLA_FFI_SDK_FN bool operator!=(const Span<T>& other) const { return !(*this == other); }
+  XLA_FFI_SDK_HOT T& front() const { return data_[0]; }
+  XLA_FFI_SDK_HOT T& back() const { return data_[size_ - 1]; }
+  XLA_FFI_SDK_HOT Span<T> first(size_t n) const { return Span<T>(data_, n); }
+  XLA_FFI_SDK_HOT Span<T> last(size_t n) const { return Span<T>(data_ + size_ - n, n); }
+  XLA_FFI_SDK_HOT size_t size() const { return size_; }
+  XLA_FFI_SDK_HOT bool empty() const { return size_ == 0; }
+  XLA_FFI_SDK_HOT T* data() const { return data_; }
+  XLA_FFI_SDK_HOT T* begin() const { return data_; }
+  XLA_FFI_SDK_HOT T* end() const { return data_ + size_; }
+
+ private:
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// A buffer of any element type and rank.
+class XLA_FFI_SDK_TYPE AnyBuffer {
+ public:
+  using Dimensions = Span<const int64_t>;
+
+  XLA_FFI_SDK_HOT explicit AnyBuffer(const XLA_FFI_Buffer* buf) : buf_(buf) {}
+
+  XLA_FFI_SDK_HOT DataType element_type() const { return static_cast<DataType>(buf_->dtype); }
+  XLA_FFI_SDK_HOT Dimensions dimensions() const {
+    return Dimensions(buf_->dims, static_cast<size_t>(buf_->rank));
+  }
+  // Bytes of the data; the largest number for a shape that no memory can hold.
+  XLA_FFI_SDK_HOT size_t size_bytes() const {
+    return internal::CountBytes(element_type(), element_count());
+  }
+  XLA_FFI_SDK_HOT size_t element_count() const {
+    return internal::CountElements(buf_->dims, buf_->rank);
+  }
+  XLA_FFI_SDK_HOT void* untyped_data() const { return buf_->data; }
+
+  // The data as elements of type T: XLA's own type for the buffer, or one of yours of its width.
+  template <typename T>
+  XLA_FFI_SDK_HOT T* typed_data() const {
+    assert((internal::DTypeOf<T>() == buf_->dtype ||
+            sizeof(T) * 8 == BitWidth(element_type())) &&
+           "the type does not fit the buffer's elements");
+    return reinterpret_cast<T*>(buf_->data);
+  }
+  template <typename T>
+  XLA_FFI_SDK_HOT T* reinterpret_data() const {
+    assert(sizeof(T) == ByteWidth(element_type()) &&
+           reinterpret_cast<uintptr_t>(buf_->data) % alignof(T) == 0 &&
+           "the type has another width or alignment than the buffer's elements");
+    return reinterpret_cast<T*>(buf_->data);
+  }
+
+ private:
+  friend struct internal::BufferCast;
+  const XLA_FFI_Buffer* buf_;
+};
+
+// A buffer of a known element type and, unless it is kDynamicRank, rank.
+template <DataType dtype, size_t rank = kDynamicRank>
+class XLA_FFI_SDK_TYPE Buffer {
+ public:
+  using Dimensions = AnyBuffer::Dimensions;
+
+  XLA_FFI_SDK_HOT explicit Buffer(const XLA_FFI_Buffer* buf) : buf_(buf) {}
+
+  XLA_FFI_SDK_HOT DataType element_type() const { return dtype; }
+  XLA_FFI_SDK_HOT Dimensions dimensions() const {
+    return Dimensions(buf_->dims,
+                      rank == kDynamicRank ? static_cast<size_t>(buf_->rank) : rank);
+  }
+  XLA_FFI_SDK_HOT size_t size_bytes() const {
+    return internal::CountBytes(dtype, element_count());
+  }
+  XLA_FFI_SDK_HOT size_t element_count() const {
+    return internal::CountElements(
+        buf_->dims, rank == kDynamicRank ? buf_->rank : static_cast<int64_t>(rank));
+  }
+  XLA_FFI_SDK_HOT void* untyped_data() const { return buf_->data; }
+  XLA_FFI_SDK_HOT NativeType<dtype>* typed_data() const {
+    return static_cast<NativeType<dtype>*>(buf_->data);
+  }
+
+ private:
+  friend struct internal::BufferCast;
+  const XLA_FFI_Buffer* buf_;
+};
+
+template <DataType dtype>
+using BufferR0 = Buffer<dtype, 0>;
+template <DataType dtype>
+using BufferR1 = Buffer<dtype, 1>;
+template <DataType dtype>
+using BufferR2 = Buffer<dtype, 2>;
+template <DataType dtype>
+using BufferR3 = Buffer<dtype, 3>;
+template <DataType dtype>
+using BufferR4 = Buffer<dtype, 4>;
+
+// Orders side effects; it has no elements.
+using Token = BufferR0<DataType::TOKEN>;
+
+template <DataType dtype, size_t rank = kDynamicRank>
+using ResultBuffer = Result<Buffer<dtype, rank>>;
+template <DataType dtype>
+using ResultBufferR0 = ResultBuffer<dtype, 0>;
+template <DataType dtype>
+using ResultBufferR1 = ResultBuffer<dtype, 1>;
+template <DataType dtype>
+using ResultBufferR2 = ResultBuffer<dtype, 2>;
+template <DataType dtype>
+using ResultBufferR3 = ResultBuffer<dtype, 3>;
+template <DataType dtype>
+using ResultBufferR4 = ResultBuffer<dtype, 4>;
+
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_BUFFER_H_

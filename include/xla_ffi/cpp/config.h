@@ -1,0 +1,116 @@
+// Compiler macros, the namespace, and the standard headers that sources may rely on. Part of
+// <xla/ffi/api/api.h>.
+//
+// Everything lives in an inline namespace of this SDK and functions are hidden, so that libraries
+// built from XLA's own headers, or from another version of these, can share a process. Public types
+// keep default visibility: a class of yours may hold them without a compiler warning.
+#ifndef XLA_FFI_SDK_CPP_CONFIG_H_
+#define XLA_FFI_SDK_CPP_CONFIG_H_
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <iostream>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <optional>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "xla/ffi/api/c_api.h"
+
+#if defined(__cplusplus) && __cplusplus < 201703L && !defined(_MSC_VER)
+#error "xla/ffi/api needs C++17 or newer"
+#endif
+
+#ifdef __has_builtin
+#define XLA_FFI_HAS_BUILTIN(x) __has_builtin(x)
+#else
+#define XLA_FFI_HAS_BUILTIN(x) 0
+#endif
+
+#if defined(__GNUC__)
+#define XLA_FFI_ATTRIBUTE_ALWAYS_INLINE __attribute__((always_inline))
+#define XLA_FFI_ATTRIBUTE_NEVER_INLINE __attribute__((noinline))
+#define XLA_FFI_PREDICT_FALSE(x) (__builtin_expect(false || (x), false))
+#define XLA_FFI_PREDICT_TRUE(x) (__builtin_expect(false || (x), true))
+// Hot: decoded in a straight line. Cold: never inlined, kept away from the hot path.
+#define XLA_FFI_SDK_HOT __attribute__((always_inline, visibility("hidden")))
+#define XLA_FFI_SDK_COLD __attribute__((cold, noinline, visibility("hidden")))
+#define XLA_FFI_SDK_FN __attribute__((visibility("hidden")))
+#define XLA_FFI_SDK_TYPE __attribute__((visibility("default")))
+#define XLA_FFI_SDK_EXPORT __attribute__((visibility("default")))
+#define XLA_FFI_SDK_UNREACHABLE() __builtin_unreachable()
+#elif defined(_MSC_VER)
+#define XLA_FFI_ATTRIBUTE_ALWAYS_INLINE __forceinline
+#define XLA_FFI_ATTRIBUTE_NEVER_INLINE __declspec(noinline)
+#define XLA_FFI_PREDICT_FALSE(x) (x)
+#define XLA_FFI_PREDICT_TRUE(x) (x)
+#define XLA_FFI_SDK_HOT
+#define XLA_FFI_SDK_COLD __declspec(noinline)
+#define XLA_FFI_SDK_FN
+#define XLA_FFI_SDK_TYPE
+#define XLA_FFI_SDK_EXPORT __declspec(dllexport)
+#define XLA_FFI_SDK_UNREACHABLE() __assume(0)
+#else
+#define XLA_FFI_ATTRIBUTE_ALWAYS_INLINE
+#define XLA_FFI_ATTRIBUTE_NEVER_INLINE
+#define XLA_FFI_PREDICT_FALSE(x) (x)
+#define XLA_FFI_PREDICT_TRUE(x) (x)
+#define XLA_FFI_SDK_HOT
+#define XLA_FFI_SDK_COLD
+#define XLA_FFI_SDK_FN
+#define XLA_FFI_SDK_TYPE
+#define XLA_FFI_SDK_EXPORT
+#define XLA_FFI_SDK_UNREACHABLE() std::abort()
+#endif
+
+#if defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND)
+#define XLA_FFI_SDK_EXCEPTIONS 1
+#else
+#define XLA_FFI_SDK_EXCEPTIONS 0
+#endif
+
+#define XLA_FFI_SDK_NAMESPACE_BEGIN \
+  namespace xla::ffi {              \
+  inline namespace sdk_v1 {
+#define XLA_FFI_SDK_NAMESPACE_END \
+  } /* inline namespace sdk_v1 */ \
+  } /* namespace xla::ffi */
+
+// Types that users do not hold are hidden as a whole.
+#if defined(__GNUC__)
+#define XLA_FFI_SDK_INTERNAL_BEGIN namespace internal __attribute__((visibility("hidden"))) {
+#else
+#define XLA_FFI_SDK_INTERNAL_BEGIN namespace internal {
+#endif
+#define XLA_FFI_SDK_INTERNAL_END } /* namespace internal */
+
+namespace xla::ffi {
+// The table of the program that this is linked into statically. Outside the inline namespace: the
+// program defines it. A shared library takes the table from the call frame instead.
+const XLA_FFI_Api* GetXlaFfiApi();
+}  // namespace xla::ffi
+
+#endif  // XLA_FFI_SDK_CPP_CONFIG_H_

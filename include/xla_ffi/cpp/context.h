@@ -1,0 +1,290 @@
+// What a call's context gives: stream, scratch memory, thread pool, ids, options, extensions. Part
+// of <xla/ffi/api/ffi.h>. Nothing of it outlives the call.
+//
+// A value that the host lacks is an UNIMPLEMENTED error that names it, the host and the first
+// jaxlib that has it; `Ctx<std::optional<T>>` takes it as absent instead.
+#ifndef XLA_FFI_SDK_CPP_CONTEXT_H_
+#define XLA_FFI_SDK_CPP_CONTEXT_H_
+
+#include "xla_ffi/cpp/dictionary.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+
+// The context itself, to take values from later in the handler.
+class XLA_FFI_SDK_TYPE Context {
+ public:
+  XLA_FFI_SDK_HOT Context(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx)
+      : api_(api), ctx_(ctx) {}
+  XLA_FFI_SDK_HOT const XLA_FFI_Api* api() const { return api_; }
+  XLA_FFI_SDK_HOT XLA_FFI_InvokeContext* ctx() const { return ctx_; }
+
+  template <typename T>
+  XLA_FFI_SDK_FN ErrorOr<typename CtxDecoding<T>::Type> get() const {
+    DiagnosticEngine diagnostic;
+    auto value = CtxDecoding<T>::Decode(api_, ctx_, diagnostic);
+    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return internal::ErrorOf(diagnostic);
+    return std::move(*value);
+  }
+
+ private:
+  const XLA_FFI_Api* api_;
+  XLA_FFI_InvokeContext* ctx_;
+};
+
+template <>
+struct CtxDecoding<Context> {
+  using Type = Context;
+  XLA_FFI_SDK_HOT static std::optional<Context> Decode(const XLA_FFI_Api* api,
+                                                       XLA_FFI_InvokeContext* ctx,
+                                                       DiagnosticEngine&) {
+    return Context(api, ctx);
+  }
+};
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+template <typename Args>
+XLA_FFI_SDK_HOT inline Args ContextArgs(XLA_FFI_InvokeContext* ctx, size_t struct_size) {
+  Args args{};
+  args.struct_size = struct_size;
+  args.ctx = ctx;
+  return args;
+}
+
+XLA_FFI_SDK_INTERNAL_END
+
+// Tag: the platform's stream as a T, a pointer type such as CUstream.
+template <typename T>
+struct PlatformStream {};
+
+template <typename T>
+struct CtxDecoding<PlatformStream<T>> {
+  static_assert(std::is_pointer_v<T>, "a stream is a pointer");
+  using Type = T;
+  XLA_FFI_SDK_HOT static std::optional<T> Decode(const XLA_FFI_Api* api,
+                                                 XLA_FFI_InvokeContext* ctx,
+                                                 DiagnosticEngine& diagnostic) {
+    auto args = internal::ContextArgs<XLA_FFI_Stream_Get_Args>(
+        ctx, XLA_FFI_Stream_Get_Args_STRUCT_SIZE);
+    XLA_FFI_Error* error = api->XLA_FFI_Stream_Get(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      return internal::DiagnoseError(diagnostic, api, "the platform's stream", error);
+    }
+    return reinterpret_cast<T>(args.stream);
+  }
+};
+
+// Allocates scratch memory on the device, which is freed when this goes away. Not to be kept after
+// the handler has returned.
+class XLA_FFI_SDK_TYPE ScratchAllocator {
+ public:
+  XLA_FFI_SDK_HOT ScratchAllocator(ScratchAllocator&& other) noexcept
+      : api_(other.api_), ctx_(other.ctx_), first_(std::exchange(other.first_, nullptr)) {}
+  ScratchAllocator& operator=(ScratchAllocator&&) = delete;
+  XLA_FFI_SDK_HOT ~ScratchAllocator() {
+    if (first_ != nullptr) Free();
+  }
+
+  // Memory, or nothing where the host has none to give. `alignment` is a power of two.
+  XLA_FFI_SDK_FN std::optional<void*> Allocate(size_t size, size_t alignment = 1) {
+    auto args = internal::ContextArgs<XLA_FFI_DeviceMemory_Allocate_Args>(
+        ctx_, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE);
+    args.size = size;
+    args.alignment = alignment;
+    XLA_FFI_Error* error = api_->XLA_FFI_DeviceMemory_Allocate(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      internal::DestroyError(api_, error);
+      return std::nullopt;
+    }
+    first_ = new Allocation{size, args.data, first_};
+    return args.data;
+  }
+
+ private:
+  friend struct CtxDecoding<ScratchAllocator>;
+  struct Allocation {
+    size_t size;
+    void* data;
+    Allocation* next;
+  };
+
+  XLA_FFI_SDK_HOT ScratchAllocator(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx)
+      : api_(api), ctx_(ctx) {}
+
+  XLA_FFI_SDK_FN XLA_FFI_ATTRIBUTE_NEVER_INLINE void Free() {
+    while (first_ != nullptr) {
+      auto args = internal::ContextArgs<XLA_FFI_DeviceMemory_Free_Args>(
+          ctx_, XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE);
+      args.size = first_->size;
+      args.data = first_->data;
+      XLA_FFI_Error* error = api_->XLA_FFI_DeviceMemory_Free(&args);
+      if (error != nullptr) internal::DestroyError(api_, error);  // nobody to tell
+      delete std::exchange(first_, first_->next);
+    }
+  }
+
+  const XLA_FFI_Api* api_;
+  XLA_FFI_InvokeContext* ctx_;
+  Allocation* first_ = nullptr;
+};
+
+template <>
+struct CtxDecoding<ScratchAllocator> {
+  using Type = ScratchAllocator;
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
+                                                    XLA_FFI_InvokeContext* ctx,
+                                                    DiagnosticEngine&) {
+    return ScratchAllocator(api, ctx);
+  }
+};
+
+// The host's thread pool. From r1; its size from r3. Tasks run on other threads where there are
+// any; a handler that waits for its tasks needs a pool of two threads or more.
+class XLA_FFI_SDK_TYPE ThreadPool {
+ public:
+  // Runs `f()` on the pool, or here where the pool refuses it. An exception ends the task.
+  template <typename F>
+  XLA_FFI_SDK_FN void Schedule(F&& f) {
+    using Task = std::decay_t<F>;
+    XLA_FFI_Task* run = +[](void* data) {
+      std::unique_ptr<Task> task(static_cast<Task*>(data));
+#if XLA_FFI_SDK_EXCEPTIONS
+      try {
+        (*task)();
+      } catch (...) {
+        std::fputs("XLA FFI: a C++ exception ended a task on the thread pool\n", stderr);
+      }
+#else
+      (*task)();
+#endif
+    };
+    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_Schedule_Args>(
+        ctx_, XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE);
+    args.task = run;
+    args.data = new Task(std::forward<F>(f));
+    XLA_FFI_Error* error = api_->XLA_FFI_ThreadPool_Schedule(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      internal::DestroyError(api_, error);
+      run(args.data);
+    }
+  }
+
+  // The number of threads; 0 where the host does not tell it.
+  XLA_FFI_SDK_FN int64_t num_threads() const {
+    int64_t count = 0;
+    if (internal::HostRevision(api_) < internal::Revision::r3) return count;  // another function
+    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
+        ctx_, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
+    args.num_threads = &count;
+    XLA_FFI_Error* error = api_->XLA_FFI_ThreadPool_NumThreads(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      internal::DestroyError(api_, error);
+      return 0;
+    }
+    return count;
+  }
+
+ private:
+  friend struct CtxDecoding<ThreadPool>;
+  XLA_FFI_SDK_HOT ThreadPool(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx)
+      : api_(api), ctx_(ctx) {}
+
+  const XLA_FFI_Api* api_;
+  XLA_FFI_InvokeContext* ctx_;
+};
+
+template <>
+struct CtxDecoding<ThreadPool> {
+  using Type = ThreadPool;
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
+                                                    XLA_FFI_InvokeContext* ctx,
+                                                    DiagnosticEngine& diagnostic) {
+    if (XLA_FFI_PREDICT_FALSE(internal::HostMinor(api) < 1)) {
+      return internal::DiagnoseLack(diagnostic, api, "the thread pool", internal::Revision::r1);
+    }
+    return ThreadPool(api, ctx);
+  }
+};
+
+// The id of this execution, one for all its devices. From r4.
+struct XLA_FFI_SDK_TYPE RunId {
+  int64_t run_id;
+};
+
+template <>
+struct CtxDecoding<RunId> {
+  using Type = RunId;
+  XLA_FFI_SDK_HOT static std::optional<RunId> Decode(const XLA_FFI_Api* api,
+                                                     XLA_FFI_InvokeContext* ctx,
+                                                     DiagnosticEngine& diagnostic) {
+    auto* get = XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_RunId_Get);
+    if (XLA_FFI_PREDICT_FALSE(get == nullptr)) {
+      return internal::DiagnoseLack(diagnostic, api, "the run id", internal::Revision::r4);
+    }
+    auto args =
+        internal::ContextArgs<XLA_FFI_RunId_Get_Args>(ctx, XLA_FFI_RunId_Get_Args_STRUCT_SIZE);
+    XLA_FFI_Error* error = get(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      return internal::DiagnoseError(diagnostic, api, "the run id", error);
+    }
+    return RunId{args.run_id};
+  }
+};
+
+// Tag: the global number of the device, an int32_t. From r5.
+struct DeviceOrdinal {};
+
+template <>
+struct CtxDecoding<DeviceOrdinal> {
+  using Type = int32_t;
+  XLA_FFI_SDK_HOT static std::optional<int32_t> Decode(const XLA_FFI_Api* api,
+                                                       XLA_FFI_InvokeContext* ctx,
+                                                       DiagnosticEngine& diagnostic) {
+    auto* get = XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_DeviceOrdinal_Get);
+    if (XLA_FFI_PREDICT_FALSE(get == nullptr)) {
+      return internal::DiagnoseLack(diagnostic, api, "the device ordinal", internal::Revision::r5);
+    }
+    auto args = internal::ContextArgs<XLA_FFI_DeviceOrdinal_Get_Args>(
+        ctx, XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE);
+    XLA_FFI_Error* error = get(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      return internal::DiagnoseError(diagnostic, api, "the device ordinal", error);
+    }
+    return args.device_ordinal;
+  }
+};
+
+template <>
+struct CtxDecoding<CustomOptions> {
+  using Type = Dictionary;
+  XLA_FFI_SDK_HOT static std::optional<Dictionary> Decode(const XLA_FFI_Api* api,
+                                                          XLA_FFI_InvokeContext* ctx,
+                                                          DiagnosticEngine& diagnostic) {
+    auto* get = XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_CustomOptions_Get);
+    if (XLA_FFI_PREDICT_FALSE(get == nullptr)) {
+      return internal::DiagnoseLack(diagnostic, api, "custom options", internal::Revision::r10);
+    }
+    auto args = internal::ContextArgs<XLA_FFI_CustomOptions_Get_Args>(
+        ctx, XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE);
+    XLA_FFI_Error* error = get(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      return internal::DiagnoseError(diagnostic, api, "custom options", error);
+    }
+    return Dictionary(args.attrs);
+  }
+};
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+template <>
+inline constexpr Revision ctx_floor_v<ThreadPool> = Revision::r1;
+template <>
+inline constexpr Revision ctx_floor_v<RunId> = Revision::r4;
+template <>
+inline constexpr Revision ctx_floor_v<DeviceOrdinal> = Revision::r5;
+template <>
+inline constexpr Revision ctx_floor_v<CustomOptions> = Revision::r10;
+XLA_FFI_SDK_INTERNAL_END
+
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_CONTEXT_H_

@@ -1,0 +1,284 @@
+// How operands, attributes and context values are decoded, and results encoded: the templates to
+// specialize for types of yours, and the decoding of one element of a binding. Part of
+// <xla/ffi/api/api.h>.
+#ifndef XLA_FFI_SDK_CPP_DECODING_H_
+#define XLA_FFI_SDK_CPP_DECODING_H_
+
+#include "xla_ffi/cpp/registration.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+
+// template <> struct ArgDecoding<T> {
+//   static bool Isa(XLA_FFI_ArgType type, void* arg);  // for RemainingArgs::isa
+//   static std::optional<T> Decode(XLA_FFI_ArgType type, void* arg, DiagnosticEngine&);
+// };
+template <typename T>
+struct ArgDecoding;
+
+// template <> struct RetDecoding<T> {
+//   static bool Isa(XLA_FFI_RetType type, void* ret);
+//   static std::optional<Result<T>> Decode(XLA_FFI_RetType type, void* ret, DiagnosticEngine&);
+// };
+template <typename T>
+struct RetDecoding;
+
+// template <> struct AttrDecoding<T> {
+//   using Type = ...;  // what the handler receives
+//   static bool Isa(XLA_FFI_AttrType type, void* attr);  // optional
+//   static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr, DiagnosticEngine&);
+// };
+template <typename T>
+struct AttrDecoding;
+
+// template <> struct CtxDecoding<T> {
+//   using Type = ...;
+//   static std::optional<Type> Decode(const XLA_FFI_Api*, XLA_FFI_InvokeContext*, DiagnosticEngine&);
+// };
+template <typename T>
+struct CtxDecoding;
+
+// template <ExecutionStage stage> struct ResultEncoding<stage, T> {
+//   // or XLA_FFI_Future*, or std::variant<XLA_FFI_Error*, XLA_FFI_Future*>
+//   static XLA_FFI_Error* Encode(const XLA_FFI_Api*, XLA_FFI_InvokeContext*, T);
+//   static XLA_FFI_TypeId state_type_id(const XLA_FFI_Api*);  // of results that are state
+// };
+template <ExecutionStage stage, typename T>
+struct ResultEncoding;
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// Whether decoders have an Isa of their own.
+template <typename D, typename = void>
+inline constexpr bool has_isa_v = false;
+template <typename D>
+inline constexpr bool
+    has_isa_v<D, std::void_t<decltype(D::Isa(std::declval<XLA_FFI_AttrType>(), nullptr))>> = true;
+
+// Whether an attribute decodes to T: by its Isa, else by trying.
+template <typename T>
+XLA_FFI_SDK_FN inline bool IsaAttr(XLA_FFI_AttrType type, void* attr) {
+  if constexpr (has_isa_v<AttrDecoding<T>>) {
+    return AttrDecoding<T>::Isa(type, attr);
+  } else {
+    DiagnosticEngine ignored;
+    return AttrDecoding<T>::Decode(type, attr, ignored).has_value();
+  }
+}
+
+template <typename T>
+using AttrTypeOf = typename AttrDecoding<T>::Type;
+
+// What a handler receives for an element of its binding.
+template <typename Tag>
+struct ParamOf;
+template <typename T>
+struct ParamOf<ArgTag<T>> {
+  using Type = T;
+};
+template <typename T>
+struct ParamOf<OptionalArgTag<T>> {
+  using Type = std::optional<T>;
+};
+template <>
+struct ParamOf<RemainingArgsTag> {
+  using Type = RemainingArgs;
+};
+template <typename T>
+struct ParamOf<RetTag<T>> {
+  using Type = Result<T>;
+};
+template <typename T>
+struct ParamOf<OptionalRetTag<T>> {
+  using Type = std::optional<Result<T>>;
+};
+template <>
+struct ParamOf<RemainingRetsTag> {
+  using Type = RemainingRets;
+};
+template <typename T>
+struct ParamOf<AttrTag<T>> {
+  using Type = typename AttrDecoding<T>::Type;
+};
+template <typename T>
+struct ParamOf<AttrsTag<T>> {
+  using Type = T;
+};
+template <typename T>
+struct ParamOf<CtxTag<T>> {
+  using Type = typename CtxDecoding<T>::Type;
+};
+
+// Whether an attribute may be absent.
+template <typename Tag>
+inline constexpr bool is_optional_attr_v = false;
+template <typename T>
+inline constexpr bool is_optional_attr_v<AttrTag<std::optional<T>>> = true;
+
+// The oldest revision that a binding needs. Context tags say so by a specialization.
+template <typename T>
+inline constexpr Revision ctx_floor_v = Revision::r0;
+template <typename Tag>
+inline constexpr Revision floor_v = Revision::r0;
+template <typename T>
+inline constexpr Revision floor_v<CtxTag<T>> = ctx_floor_v<T>;
+
+// What decoding an element sees: the frame, and where its operand or attribute lies in it.
+struct Place {
+  const XLA_FFI_CallFrame* frame;
+  int64_t index;
+};
+inline constexpr int64_t kAbsent = -1;   // an optional operand or attribute that is not there
+inline constexpr int64_t kMissing = -2;  // an attribute that has to be there
+
+// Whether a decoding has the short way: `Isa` says all, and `Take(void*)` then makes the value.
+// What is taken goes straight into the call of the function and leaves no copy behind.
+template <typename D, typename = void>
+inline constexpr bool takes_v = false;
+template <typename D>
+inline constexpr bool takes_v<D, std::void_t<decltype(D::Take(std::declval<void*>()))>> = true;
+
+// Decodes one element: by Call, or by Check and then Take where it kTakes.
+template <typename Tag>
+struct DecodeOne;
+
+template <typename T>
+struct DecodeOne<ArgTag<T>> {
+  using D = ArgDecoding<T>;
+  static constexpr bool kTakes = takes_v<D>;
+  XLA_FFI_SDK_HOT static bool Check(Place at) {
+    return D::Isa(at.frame->args.types[at.index], at.frame->args.args[at.index]);
+  }
+  XLA_FFI_SDK_HOT static auto Take(Place at) { return D::Take(at.frame->args.args[at.index]); }
+  XLA_FFI_SDK_HOT static std::optional<T> Call(Place at, DiagnosticEngine& diagnostic) {
+    return D::Decode(at.frame->args.types[at.index], at.frame->args.args[at.index], diagnostic);
+  }
+};
+
+template <typename T>
+struct DecodeOne<RetTag<T>> {
+  using D = RetDecoding<T>;
+  static constexpr bool kTakes = takes_v<D>;
+  XLA_FFI_SDK_HOT static bool Check(Place at) {
+    return D::Isa(at.frame->rets.types[at.index], at.frame->rets.rets[at.index]);
+  }
+  XLA_FFI_SDK_HOT static auto Take(Place at) { return D::Take(at.frame->rets.rets[at.index]); }
+  XLA_FFI_SDK_HOT static std::optional<Result<T>> Call(Place at, DiagnosticEngine& diagnostic) {
+    return D::Decode(at.frame->rets.types[at.index], at.frame->rets.rets[at.index], diagnostic);
+  }
+};
+
+template <typename T>
+struct DecodeOne<AttrTag<T>> {
+  using D = AttrDecoding<T>;
+  static constexpr bool kTakes = takes_v<D>;
+  XLA_FFI_SDK_HOT static bool Check(Place at) {
+    return D::Isa(at.frame->attrs.types[at.index], at.frame->attrs.attrs[at.index]);
+  }
+  XLA_FFI_SDK_HOT static auto Take(Place at) { return D::Take(at.frame->attrs.attrs[at.index]); }
+  XLA_FFI_SDK_HOT static std::optional<typename D::Type> Call(Place at,
+                                                              DiagnosticEngine& diagnostic) {
+    return D::Decode(at.frame->attrs.types[at.index], at.frame->attrs.attrs[at.index], diagnostic);
+  }
+};
+
+// An element that may be absent, on top of one that may not.
+template <typename Tag>
+struct DecodeOptional {
+  using Type = std::optional<typename ParamOf<Tag>::Type>;
+  static constexpr bool kTakes = DecodeOne<Tag>::kTakes;
+  XLA_FFI_SDK_HOT static bool Check(Place at) {
+    return at.index == kAbsent || DecodeOne<Tag>::Check(at);
+  }
+  XLA_FFI_SDK_HOT static Type Take(Place at) {
+    if (at.index == kAbsent) return std::nullopt;
+    return DecodeOne<Tag>::Take(at);
+  }
+  XLA_FFI_SDK_HOT static std::optional<Type> Call(Place at, DiagnosticEngine& diagnostic) {
+    if (at.index == kAbsent) return Type(std::nullopt);
+    auto value = DecodeOne<Tag>::Call(at, diagnostic);
+    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return std::nullopt;
+    return Type(std::move(value));
+  }
+};
+
+template <typename T>
+struct DecodeOne<OptionalArgTag<T>> : DecodeOptional<ArgTag<T>> {};
+template <typename T>
+struct DecodeOne<OptionalRetTag<T>> : DecodeOptional<RetTag<T>> {};
+template <typename T>
+struct DecodeOne<AttrTag<std::optional<T>>> : DecodeOptional<AttrTag<T>> {};
+
+template <typename Params, typename Args>
+struct DecodeRemaining {
+  static constexpr bool kTakes = true;
+  XLA_FFI_SDK_HOT static bool Check(Place) { return true; }
+  template <typename P = Params>
+  XLA_FFI_SDK_HOT static P Take(Place at) {
+    return P(Operands(at.frame), static_cast<size_t>(at.index));
+  }
+
+ private:
+  XLA_FFI_SDK_HOT static const Args* Operands(const XLA_FFI_CallFrame* frame) {
+    if constexpr (std::is_same_v<Args, XLA_FFI_Args>) {
+      return &frame->args;
+    } else {
+      return &frame->rets;
+    }
+  }
+};
+template <>
+struct DecodeOne<RemainingArgsTag> : DecodeRemaining<RemainingArgs, XLA_FFI_Args> {};
+template <>
+struct DecodeOne<RemainingRetsTag> : DecodeRemaining<RemainingRets, XLA_FFI_Rets> {};
+
+template <typename T>
+struct DecodeOne<AttrsTag<T>> {
+  static constexpr bool kTakes = false;
+  XLA_FFI_SDK_HOT static std::optional<T> Call(Place at, DiagnosticEngine& diagnostic) {
+    return AttrDecoding<T>::Decode(
+        XLA_FFI_AttrType_DICTIONARY,
+        const_cast<void*>(static_cast<const void*>(&at.frame->attrs)), diagnostic);
+  }
+};
+
+template <typename T>
+struct DecodeOne<CtxTag<T>> {
+  static constexpr bool kTakes = false;
+  XLA_FFI_SDK_HOT static std::optional<typename CtxDecoding<T>::Type> Call(
+      Place at, DiagnosticEngine& diagnostic) {
+    return CtxDecoding<T>::Decode(at.frame->api, at.frame->ctx, diagnostic);
+  }
+};
+
+XLA_FFI_SDK_INTERNAL_END
+
+// An attribute that may be absent. Within a dictionary's struct likewise.
+template <typename T>
+struct AttrDecoding<std::optional<T>> {
+  using Type = std::optional<typename AttrDecoding<T>::Type>;
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
+    return internal::IsaAttr<T>(type, attr);
+  }
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
+                                                    DiagnosticEngine& diagnostic) {
+    auto value = AttrDecoding<T>::Decode(type, attr, diagnostic);
+    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return std::nullopt;
+    return Type(std::move(value));
+  }
+};
+
+// A context value that may be absent: the host lacks it, or has none for this call.
+template <typename T>
+struct CtxDecoding<std::optional<T>> {
+  using Type = std::optional<typename CtxDecoding<T>::Type>;
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
+                                                    XLA_FFI_InvokeContext* ctx,
+                                                    DiagnosticEngine&) {
+    DiagnosticEngine ignored;
+    return Type(CtxDecoding<T>::Decode(api, ctx, ignored));
+  }
+};
+
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_DECODING_H_

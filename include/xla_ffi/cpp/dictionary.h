@@ -1,0 +1,236 @@
+// Arrays, strings, pointers and dictionaries as attributes. Part of <xla/ffi/api/ffi.h>.
+#ifndef XLA_FFI_SDK_CPP_DICTIONARY_H_
+#define XLA_FFI_SDK_CPP_DICTIONARY_H_
+
+#include "xla_ffi/cpp/operand.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+XLA_FFI_SDK_COLD inline void DiagnoseArray(XLA_FFI_AttrType type, void* attr,
+                                           XLA_FFI_DataType dtype, DiagnosticEngine& diagnostic) {
+  if (NumberOf(type) != XLA_FFI_AttrType_ARRAY) {
+    const unsigned number = NumberOf(dtype);
+    DiagnoseKind(diagnostic, ("an array of " + NameOr(DTypeName(number), number)).c_str(),
+                 DescribeAttr(type, attr));
+  } else {
+    DiagnoseDType(diagnostic, "an array of ", NumberOf(dtype),
+                  NumberOf(static_cast<const XLA_FFI_Array*>(attr)->dtype), false);
+  }
+}
+
+XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseAttrKind(const char* expected,
+                                                        XLA_FFI_AttrType type, void* attr,
+                                                        DiagnosticEngine& diagnostic) {
+  return DiagnoseKind(diagnostic, expected, DescribeAttr(type, attr));
+}
+
+XLA_FFI_SDK_INTERNAL_END
+
+// An array of scalars, seen in place until the call ends.
+template <typename T>
+struct AttrDecoding<Span<const T>> {
+  static_assert(internal::DTypeOf<T>() != XLA_FFI_DataType_INVALID,
+                "no XLA element type for the elements of this span");
+  using Type = Span<const T>;
+
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
+    return type == XLA_FFI_AttrType_ARRAY &&
+           static_cast<const XLA_FFI_Array*>(attr)->dtype == internal::DTypeOf<T>();
+  }
+  XLA_FFI_SDK_HOT static Type Take(void* attr) {
+    const auto* array = static_cast<const XLA_FFI_Array*>(attr);
+    return Type(static_cast<const T*>(array->data), array->size);
+  }
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
+                                                    DiagnosticEngine& diagnostic) {
+    if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
+      internal::DiagnoseArray(type, attr, internal::DTypeOf<T>(), diagnostic);
+      return std::nullopt;
+    }
+    return Take(attr);
+  }
+};
+
+// A string, seen in place until the call ends.
+template <>
+struct AttrDecoding<std::string_view> {
+  using Type = std::string_view;
+
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void*) {
+    return type == XLA_FFI_AttrType_STRING;
+  }
+  XLA_FFI_SDK_HOT static Type Take(void* attr) {
+    const auto* span = static_cast<const XLA_FFI_ByteSpan*>(attr);
+    return std::string_view(span->ptr, span->len);
+  }
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
+                                                    DiagnosticEngine& diagnostic) {
+    if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
+      return internal::DiagnoseAttrKind("a string", type, attr, diagnostic);
+    }
+    return Take(attr);
+  }
+};
+
+// A string of its own.
+template <>
+struct AttrDecoding<std::string> {
+  using Type = std::string;
+
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void*) {
+    return type == XLA_FFI_AttrType_STRING;
+  }
+  XLA_FFI_SDK_FN static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
+                                                   DiagnosticEngine& diagnostic) {
+    auto view = AttrDecoding<std::string_view>::Decode(type, attr, diagnostic);
+    if (!view.has_value()) return std::nullopt;
+    return std::string(*view);
+  }
+};
+
+// An i64 scalar that is the address of a T.
+template <typename T>
+struct Pointer {};
+
+template <typename T>
+struct AttrDecoding<Pointer<T>> {
+  using Type = T*;
+
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
+    return AttrDecoding<int64_t>::Isa(type, attr);
+  }
+  XLA_FFI_SDK_HOT static Type Take(void* attr) {
+    return reinterpret_cast<Type>(static_cast<uintptr_t>(AttrDecoding<int64_t>::Take(attr)));
+  }
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
+                                                    DiagnosticEngine& diagnostic) {
+    if (!AttrDecoding<int64_t>::Decode(type, attr, diagnostic).has_value()) return std::nullopt;
+    return Take(attr);
+  }
+};
+
+// Attributes by name, seen in place until the call ends.
+class XLA_FFI_SDK_TYPE Dictionary {
+ public:
+  XLA_FFI_SDK_HOT explicit Dictionary(const XLA_FFI_Attrs* attrs) : attrs_(attrs) {}
+
+  // Goes over the names.
+  class XLA_FFI_SDK_TYPE Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using difference_type = ptrdiff_t;
+    using value_type = std::string_view;
+    using pointer = const std::string_view*;
+    using reference = std::string_view;
+
+    XLA_FFI_SDK_FN Iterator() {}
+    XLA_FFI_SDK_HOT bool operator==(const Iterator& it) const { return index_ == it.index_; }
+    XLA_FFI_SDK_HOT bool operator!=(const Iterator& it) const { return index_ != it.index_; }
+    XLA_FFI_SDK_HOT std::string_view operator*() const {
+      return internal::ViewOf(attrs_->names[index_]);
+    }
+    XLA_FFI_SDK_HOT Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    XLA_FFI_SDK_HOT Iterator operator++(int) {
+      Iterator old = *this;
+      ++index_;
+      return old;
+    }
+
+   private:
+    friend class Dictionary;
+    XLA_FFI_SDK_HOT Iterator(const XLA_FFI_Attrs* attrs, int64_t index)
+        : attrs_(attrs), index_(index) {}
+    const XLA_FFI_Attrs* attrs_ = nullptr;
+    int64_t index_ = 0;
+  };
+
+  XLA_FFI_SDK_HOT size_t size() const {
+    return attrs_ == nullptr ? 0 : static_cast<size_t>(attrs_->size);
+  }
+  XLA_FFI_SDK_HOT bool empty() const { return size() == 0; }
+  XLA_FFI_SDK_HOT Iterator begin() const { return Iterator(attrs_, 0); }
+  XLA_FFI_SDK_HOT Iterator end() const {
+    return Iterator(attrs_, static_cast<int64_t>(size()));
+  }
+
+  XLA_FFI_SDK_FN bool contains(std::string_view name) const { return Find(name) >= 0; }
+  template <typename T>
+  XLA_FFI_SDK_FN bool contains(std::string_view name) const {
+    const int64_t index = Find(name);
+    return index >= 0 && Isa<T>(index);
+  }
+  template <typename T>
+  XLA_FFI_SDK_FN bool isa(const Iterator& it) const {
+    return Isa<T>(it.index_);
+  }
+
+  template <typename T>
+  XLA_FFI_SDK_FN ErrorOr<internal::AttrTypeOf<T>> get(const Iterator& it) const {
+    return Get<T>(it.index_, *it);
+  }
+  template <typename T>
+  XLA_FFI_SDK_FN ErrorOr<internal::AttrTypeOf<T>> get(std::string_view name) const {
+    const int64_t index = Find(name);
+    if (XLA_FFI_PREDICT_FALSE(index < 0)) {
+      if constexpr (internal::is_std_optional_v<T>) {
+        return internal::AttrTypeOf<T>(std::nullopt);
+      } else {
+        return Missing(name);
+      }
+    }
+    return Get<T>(index, name);
+  }
+
+ private:
+  template <typename T>
+  XLA_FFI_SDK_FN bool Isa(int64_t index) const {
+    return internal::IsaAttr<T>(attrs_->types[index], attrs_->attrs[index]);
+  }
+  template <typename T>
+  XLA_FFI_SDK_FN ErrorOr<internal::AttrTypeOf<T>> Get(int64_t index,
+                                                      std::string_view name) const {
+    DiagnosticEngine diagnostic;
+    auto value =
+        AttrDecoding<T>::Decode(attrs_->types[index], attrs_->attrs[index], diagnostic);
+    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return Wrong(name, diagnostic);
+    return std::move(*value);
+  }
+  XLA_FFI_SDK_FN int64_t Find(std::string_view name) const {
+    return internal::FindAttrIn(attrs_, name);
+  }
+  XLA_FFI_SDK_COLD static Error Missing(std::string_view name) {
+    return Error::Internal("attribute '" + std::string(name) + "': missing");
+  }
+  XLA_FFI_SDK_COLD static Error Wrong(std::string_view name, const DiagnosticEngine& diagnostic) {
+    return Error::Internal("attribute '" + std::string(name) + "': " + diagnostic.Result());
+  }
+
+  const XLA_FFI_Attrs* attrs_;
+};
+
+template <>
+struct AttrDecoding<Dictionary> {
+  using Type = Dictionary;
+
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void*) {
+    return type == XLA_FFI_AttrType_DICTIONARY;
+  }
+  XLA_FFI_SDK_HOT static Dictionary Take(void* attr) {
+    return Dictionary(static_cast<const XLA_FFI_Attrs*>(attr));
+  }
+  XLA_FFI_SDK_HOT static std::optional<Dictionary> Decode(XLA_FFI_AttrType type, void* attr,
+                                                          DiagnosticEngine& diagnostic) {
+    if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
+      return internal::DiagnoseAttrKind("a dictionary", type, attr, diagnostic);
+    }
+    return Take(attr);
+  }
+};
+
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_DICTIONARY_H_

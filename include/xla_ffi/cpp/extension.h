@@ -1,0 +1,95 @@
+// Extensions that a host attaches to a call's context. From r9. Part of <xla/ffi/api/ffi.h>.
+#ifndef XLA_FFI_SDK_CPP_EXTENSION_H_
+#define XLA_FFI_SDK_CPP_EXTENSION_H_
+
+#include "xla_ffi/cpp/context.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+
+// Tag: an extension. T defines
+//   using CExtension = ...;  // the C struct, which starts with an XLA_FFI_Extension
+//   using Type = ...;        // what the handler receives
+//   static constexpr auto kName = "...";
+//   static constexpr int64_t kExtensionType = ...;
+//   static constexpr int32_t kMajorVersion = ..., kMinorVersion = ...;
+//   static Type Create(const XLA_FFI_Api*, const CExtension*);
+//   static bool Support(int32_t major, int32_t minor);  // optional; else the versions are equal
+template <typename T>
+struct Extension {};
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+template <typename T, typename = void>
+inline constexpr bool has_support_v = false;
+template <typename T>
+inline constexpr bool has_support_v<T, std::void_t<decltype(T::Support(int32_t{}, int32_t{}))>> =
+    true;
+
+XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseExtension(DiagnosticEngine& diagnostic,
+                                                         const char* name, int32_t major,
+                                                         int32_t minor,
+                                                         const XLA_FFI_Extension* got) {
+  const std::string head = std::string("extension ") + name + ": ";
+  if (got == nullptr) {
+    DiagnosticAccess::Add(diagnostic, head + "not found in this call's context");
+  } else {
+    DiagnosticAccess::Add(diagnostic,
+                          head + "expected version " + std::to_string(major) + "." +
+                              std::to_string(minor) + ", got " +
+                              std::to_string(got->id.major_version) + "." +
+                              std::to_string(got->id.minor_version));
+  }
+  return std::nullopt;
+}
+
+template <typename T>
+inline constexpr Revision ctx_floor_v<Extension<T>> = Revision::r9;
+
+XLA_FFI_SDK_INTERNAL_END
+
+template <typename T>
+struct CtxDecoding<Extension<T>> {
+  using Type = typename T::Type;
+  XLA_FFI_SDK_FN static std::optional<Type> Decode(const XLA_FFI_Api* api,
+                                                   XLA_FFI_InvokeContext* ctx,
+                                                   DiagnosticEngine& diagnostic) {
+    auto* find = XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_InvokeContext_FindExtension);
+    if (XLA_FFI_PREDICT_FALSE(find == nullptr)) {
+      return internal::DiagnoseLack(diagnostic, api, T::kName, internal::Revision::r9);
+    }
+    auto args = internal::ContextArgs<XLA_FFI_InvokeContext_FindExtension_Args>(
+        ctx, XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE);
+    args.extension_type = T::kExtensionType;
+    XLA_FFI_Error* error = find(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      return internal::DiagnoseError(diagnostic, api, T::kName, error);
+    }
+    const XLA_FFI_Extension* found = args.extension;
+    bool good = found != nullptr;
+    if (good) {
+      if constexpr (internal::has_support_v<T>) {
+        good = T::Support(found->id.major_version, found->id.minor_version);
+      } else {
+        good = found->id.major_version == T::kMajorVersion &&
+               found->id.minor_version == T::kMinorVersion;
+      }
+    }
+    if (XLA_FFI_PREDICT_FALSE(!good)) {
+      return internal::DiagnoseExtension(diagnostic, T::kName, T::kMajorVersion, T::kMinorVersion,
+                                         found);
+    }
+    return T::Create(api, reinterpret_cast<const typename T::CExtension*>(found));
+  }
+};
+
+// The head of an extension struct, for hosts and tests that make one.
+template <typename T>
+XLA_FFI_SDK_FN inline XLA_FFI_Extension MakeExtensionHeader() {
+  return XLA_FFI_Extension{
+      sizeof(typename T::CExtension),
+      XLA_FFI_ExtensionId{T::kExtensionType, T::kMajorVersion, T::kMinorVersion}, nullptr};
+}
+
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_EXTENSION_H_

@@ -1,0 +1,208 @@
+// The host behind a call: its revision, what its table has, errors for it. Part of
+// <xla/ffi/api/api.h>.
+//
+// A table's true length is not told by its version: 0.1 names six layouts. `struct_size` is true
+// from revision r5 (jaxlib 0.6.0); before, it says 88 everywhere and the distance from the table to
+// the object behind `internal_api` is the table's size. No function is called to find out what it is.
+#ifndef XLA_FFI_SDK_CPP_HOST_H_
+#define XLA_FFI_SDK_CPP_HOST_H_
+
+#include "xla_ffi/cpp/config.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// The layouts of the ABI, oldest first. A handler's floor is the oldest on which it can work.
+enum class Revision : int { r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10 };
+
+constexpr Revision Later(Revision a, Revision b) { return a < b ? b : a; }
+
+constexpr int MinorOf(Revision revision) {
+  const int r = static_cast<int>(revision);
+  return r <= 1 ? r : r <= 6 ? 1 : r - 5;
+}
+
+constexpr const char* FirstJaxlib(Revision revision) {
+  constexpr const char* kNames[] = {"0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.0",
+                                    "0.8.0",  "0.8.1",  "0.9.1",  "0.11.1", "0.12.0"};
+  return kNames[static_cast<int>(revision)];
+}
+
+// The newest minor version that these headers know.
+inline constexpr int kNewestMinor = XLA_FFI_API_MINOR;
+
+inline int HostMinor(const XLA_FFI_Api* api) {
+  return api->api_version.major_version > 0 ? 1000 : api->api_version.minor_version;
+}
+
+// The true size of the host's table in bytes.
+inline size_t HostSize(const XLA_FFI_Api* api) {
+  if (XLA_FFI_PREDICT_TRUE(api->struct_size >= 192)) return api->struct_size;
+  if (HostMinor(api) < 1) return 136;
+  const uintptr_t gap =
+      reinterpret_cast<uintptr_t>(api->internal_api) - reinterpret_cast<uintptr_t>(api);
+  return gap == 168 || gap == 176 || gap == 184 ? static_cast<size_t>(gap) : 144;
+}
+
+inline Revision HostRevision(const XLA_FFI_Api* api) {
+  const int minor = HostMinor(api);
+  if (minor >= 5) return Revision::r10;
+  if (minor >= 2) return static_cast<Revision>(minor + 5);
+  if (minor < 1) return Revision::r0;
+  switch (HostSize(api)) {
+    case 144:
+      return Revision::r1;
+    case 168:
+      return Revision::r2;
+    case 176:
+      return Revision::r3;
+    case 184:
+      return Revision::r4;
+    default:
+      return Revision::r5;  // r6 has the same table
+  }
+}
+
+// The function at byte `offset` of the host's table, or null where the table ends before it.
+template <typename Function>
+inline Function* HostFunction(const XLA_FFI_Api* api, size_t offset) {
+  if (XLA_FFI_PREDICT_FALSE(offset + sizeof(Function*) > HostSize(api))) return nullptr;
+  Function* function;
+  std::memcpy(&function, reinterpret_cast<const char*>(api) + offset, sizeof(function));
+  return function;
+}
+
+#define XLA_FFI_SDK_HOST_FUNCTION(api, name)                \
+  (::xla::ffi::internal::HostFunction<::name>((api), offsetof(XLA_FFI_Api, name)))
+
+// The three future functions moved by one slot between r2 and r3, which both say 0.1.
+struct FutureFunctions {
+  XLA_FFI_Future_Create* create = nullptr;
+  XLA_FFI_Future_SetAvailable* set_available = nullptr;
+  XLA_FFI_Future_SetError* set_error = nullptr;
+
+  explicit FutureFunctions(const XLA_FFI_Api* api) {
+    const Revision host = HostRevision(api);
+    if (XLA_FFI_PREDICT_FALSE(host < Revision::r2)) return;
+    const size_t at = offsetof(XLA_FFI_Api, XLA_FFI_Future_Create) -
+                      (host == Revision::r2 ? sizeof(void*) : 0);
+    create = HostFunction<XLA_FFI_Future_Create>(api, at);
+    set_available = HostFunction<XLA_FFI_Future_SetAvailable>(api, at + sizeof(void*));
+    set_error = HostFunction<XLA_FFI_Future_SetError>(api, at + 2 * sizeof(void*));
+  }
+  explicit operator bool() const { return create != nullptr; }
+};
+
+// A message as the host can show it: NULs and bytes that are not UTF-8 are escaped.
+XLA_FFI_SDK_COLD inline std::string Escape(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    const unsigned char c = byte(i);
+    size_t n = (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\t' ? 1
+               : c >= 0xc2 && c <= 0xdf                        ? 2
+               : c >= 0xe0 && c <= 0xef                        ? 3
+               : c >= 0xf0 && c <= 0xf4                        ? 4
+                                                               : 0;
+    for (size_t k = 1; k < n; ++k) {
+      if (i + k >= text.size() || (byte(i + k) & 0xc0) != 0x80) n = 0;
+    }
+    if (n >= 3) {  // overlong forms, surrogates, beyond U+10FFFF
+      const unsigned char d = byte(i + 1);
+      if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) ||
+          (c == 0xf4 && d > 0x8f)) {
+        n = 0;
+      }
+    }
+    if (n != 0) {
+      out.append(text.substr(i, n));
+      i += n;
+    } else {
+      constexpr char kHex[] = "0123456789abcdef";
+      out += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
+      ++i;
+    }
+  }
+  return out;
+}
+
+// Makes an error for the host; null where there is no host to make it. OK is no error code and
+// becomes INTERNAL, a code that absl does not know UNKNOWN.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                                std::string_view message) {
+  if (api == nullptr) return nullptr;
+  const std::string text = Escape(message);
+  XLA_FFI_Error_Create_Args args{};
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = text.c_str();
+  const auto number = static_cast<unsigned>(code);
+  args.errc = number == 0                                       ? XLA_FFI_Error_Code_INTERNAL
+              : number > XLA_FFI_Error_Code_UNAUTHENTICATED ? XLA_FFI_Error_Code_UNKNOWN
+                                                            : code;
+  return api->XLA_FFI_Error_Create(&args);
+}
+
+XLA_FFI_SDK_COLD inline std::string LacksMessage(const XLA_FFI_Api* api, std::string_view feature,
+                                                 Revision since) {
+  std::string text(feature);
+  text += ": not in this XLA (XLA FFI ";
+  text += std::to_string(api->api_version.major_version) + "." +
+          std::to_string(api->api_version.minor_version) + ", a table of " +
+          std::to_string(HostSize(api)) + " bytes); the first jaxlib that has it is ";
+  text += FirstJaxlib(since);
+  return text;
+}
+
+// The error for a feature that the host lacks: what, which host, and the first that has it.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* Lacks(const XLA_FFI_Api* api, std::string_view feature,
+                                             Revision since) {
+  return NewError(api, XLA_FFI_Error_Code_UNIMPLEMENTED, LacksMessage(api, feature, since));
+}
+
+XLA_FFI_SDK_COLD inline void DestroyError(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  XLA_FFI_Error_Destroy_Args args{};
+  args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+  args.error = error;
+  api->XLA_FFI_Error_Destroy(&args);
+}
+
+// Code and message of an error; the message lives as long as the error.
+struct ErrorDetails {
+  XLA_FFI_Error_Code errc;
+  const char* message;
+};
+
+// Hosts before r9 do not tell the code: INTERNAL then, as upstream presets it.
+XLA_FFI_SDK_COLD inline ErrorDetails GetErrorDetails(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  XLA_FFI_Error_GetDetails_Args args{};
+  args.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
+  args.error = error;
+  args.errc = XLA_FFI_Error_Code_INTERNAL;
+  api->XLA_FFI_Error_GetDetails(&args);
+  return {args.errc, args.message != nullptr ? args.message : ""};
+}
+
+inline const char* GetErrorMessage(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  return GetErrorDetails(api, error).message;
+}
+
+// The message of an error, which is destroyed.
+XLA_FFI_SDK_COLD inline std::string TakeErrorMessage(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  std::string message = GetErrorMessage(api, error);
+  DestroyError(api, error);
+  return message;
+}
+
+// Joins printable values.
+template <typename... Args>
+XLA_FFI_SDK_COLD std::string StrCat(Args&&... args) {
+  std::ostringstream out;
+  (out << ... << std::forward<Args>(args));
+  return out.str();
+}
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_HOST_H_

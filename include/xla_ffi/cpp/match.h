@@ -1,0 +1,310 @@
+// Patterns that buffers are matched against: element type, rank, dimensions. Part of
+// <xla/ffi/api/api.h>.
+//
+// A pattern holds up to eight dimensions in place; nothing is allocated on the way to success.
+#ifndef XLA_FFI_SDK_CPP_MATCH_H_
+#define XLA_FFI_SDK_CPP_MATCH_H_
+
+#include "xla_ffi/cpp/print.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+
+// The rank of buffers that may have any.
+inline constexpr size_t kDynamicRank = std::numeric_limits<size_t>::max();
+
+template <size_t rank, size_t... ranks>
+constexpr bool IsDynamicRank() {
+  return rank == kDynamicRank || ((ranks == kDynamicRank) || ...);
+}
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// Turns an untyped buffer into a typed one that it has been checked to be.
+struct BufferCast;
+
+template <typename T>
+XLA_FFI_SDK_COLD std::string Printed(const T& value) {
+  return StrCat(value);
+}
+
+XLA_FFI_SDK_INTERNAL_END
+
+namespace internal {
+
+// A list of constants in a type.
+template <typename T, T... values>
+struct XLA_FFI_SDK_TYPE ValueSequence {
+  using ValueType = T;
+  static constexpr size_t size() { return sizeof...(values); }
+
+  XLA_FFI_SDK_HOT static bool Has([[maybe_unused]] T value) {
+    return sizeof...(values) == 0 || ((value == values) || ...);
+  }
+  // "F32", or "one of [F32, F64]".
+  XLA_FFI_SDK_COLD static std::string Describe() {
+    std::string text;
+    ((text += text.empty() ? "" : ", ", text += Printed(values)), ...);
+    return sizeof...(values) == 1 ? text : "one of [" + text + "]";
+  }
+};
+
+template <typename DTypes, typename Ranks>
+class BufferPatternBase;
+
+}  // namespace internal
+
+namespace match {
+
+template <typename DType, DType... dtypes>
+using DTypeSet = internal::ValueSequence<DType, dtypes...>;
+template <size_t... ranks>
+using RankSet = internal::ValueSequence<size_t, ranks...>;
+
+// One dimension: any, a size, or a place to keep the size.
+class XLA_FFI_SDK_TYPE DimPattern {
+ public:
+  XLA_FFI_SDK_HOT DimPattern() {}
+  template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
+  XLA_FFI_SDK_HOT DimPattern(T value) : kind_(Kind::kSize), size_(static_cast<int64_t>(value)) {  // NOLINT
+    static_assert(sizeof(T) <= sizeof(int64_t));
+  }
+  // Two dimensions with one place have to be equal.
+  XLA_FFI_SDK_HOT DimPattern(int64_t* value)  // NOLINT
+      : kind_(value != nullptr ? Kind::kCapture : Kind::kAny), capture_(value) {}
+
+  XLA_FFI_SDK_FN std::optional<std::string> Match(int64_t value, size_t index) const {
+    if (XLA_FFI_PREDICT_TRUE(kind_ != Kind::kSize || size_ == value)) return std::nullopt;
+    return Mismatch(size_, value, index);
+  }
+  XLA_FFI_SDK_HOT void Capture(int64_t value) const {
+    if (kind_ == Kind::kCapture) *capture_ = value;
+  }
+  XLA_FFI_SDK_COLD std::string Describe() const {
+    switch (kind_) {
+      case Kind::kSize:
+        return std::to_string(size_);
+      case Kind::kCapture:
+        return "captured";
+      default:
+        return "any";
+    }
+  }
+
+ private:
+  template <typename, typename>
+  friend class internal::BufferPatternBase;
+  enum class Kind : uint8_t { kAny, kSize, kCapture };
+
+  XLA_FFI_SDK_COLD static std::string Mismatch(int64_t expected, int64_t got, size_t index) {
+    return "expected dimension " + std::to_string(index) + " to be " + std::to_string(expected) +
+           ", got " + std::to_string(got);
+  }
+  const int64_t* capture() const { return kind_ == Kind::kCapture ? capture_ : nullptr; }
+
+  Kind kind_ = Kind::kAny;
+  union {
+    int64_t size_ = 0;
+    int64_t* capture_;
+  };
+};
+
+}  // namespace match
+
+namespace internal {
+
+// What a buffer has to be. The element types and ranks are part of the type, so that a match can
+// give a typed buffer; those taken from another buffer are values.
+template <typename DTypes, typename Ranks>
+class XLA_FFI_SDK_TYPE BufferPatternBase {
+  using DType = typename DTypes::ValueType;
+  using Dim = match::DimPattern;
+
+ public:
+  XLA_FFI_SDK_HOT BufferPatternBase() {}
+
+  template <size_t rank, size_t... ranks>
+  XLA_FFI_SDK_HOT auto WithRank() const {
+    static_assert(!IsDynamicRank<rank, ranks...>(), "any rank is what a pattern has by itself");
+    return BufferPatternBase<DTypes, match::RankSet<rank, ranks...>>(*this);
+  }
+
+  template <DType dtype, DType... dtypes>
+  XLA_FFI_SDK_HOT auto WithDType() const {
+    return BufferPatternBase<match::DTypeSet<DType, dtype, dtypes...>, Ranks>(*this);
+  }
+
+  // The shape of `buffer`.
+  template <typename Buffer>
+  XLA_FFI_SDK_FN auto WithShapeOf(Buffer buffer) const {
+    BufferPatternBase<DTypes, match::RankSet<>> pattern(*this);
+    const auto dimensions = buffer.dimensions();
+    pattern.rank_ = dimensions.size();
+    pattern.Resize(0);
+    pattern.Resize(dimensions.size());
+    for (size_t i = 0; i < dimensions.size(); ++i) pattern.At(i) = Dim(dimensions[i]);
+    return pattern;
+  }
+
+  // The shape and element type of `buffer`.
+  template <typename Buffer>
+  XLA_FFI_SDK_FN auto Like(Buffer buffer) const {
+    BufferPatternBase<match::DTypeSet<DType>, match::RankSet<>> pattern(WithShapeOf(buffer));
+    pattern.dtype_ = buffer.element_type();
+    return pattern;
+  }
+
+  // Every dimension in order, and so the rank.
+  template <typename... Args,
+            typename = std::enable_if_t<(std::is_convertible_v<Args, match::DimPattern> && ...)>>
+  XLA_FFI_SDK_HOT auto WithDims(Args&&... dimensions) const {
+    BufferPatternBase<DTypes, match::RankSet<sizeof...(Args)>> pattern(*this);
+    pattern.Resize(0);
+    pattern.Resize(sizeof...(Args));
+    [[maybe_unused]] size_t i = 0;
+    ((pattern.At(i++) = Dim(std::forward<Args>(dimensions))), ...);
+    return pattern;
+  }
+
+  // One dimension; the others, and the rank, stay as they are.
+  XLA_FFI_SDK_FN BufferPatternBase WithDim(size_t index, match::DimPattern dimension) const {
+    BufferPatternBase pattern(*this);
+    if (index >= pattern.count_) pattern.Resize(index + 1);
+    pattern.At(index) = dimension;
+    return pattern;
+  }
+  template <size_t index>
+  XLA_FFI_SDK_FN BufferPatternBase WithDim(match::DimPattern dimension) const {
+    return WithDim(index, dimension);
+  }
+
+  // Nothing where the buffer matches, else why it does not.
+  template <typename Buffer>
+  XLA_FFI_SDK_HOT std::optional<std::string> Match(Buffer buffer) const {
+    const DType dtype = buffer.element_type();
+    const auto dimensions = buffer.dimensions();
+    bool good = DTypes::Has(dtype) && (!dtype_.has_value() || *dtype_ == dtype) &&
+                Ranks::Has(dimensions.size()) &&
+                (!rank_.has_value() || *rank_ == dimensions.size()) &&
+                count_ <= dimensions.size();
+    for (size_t i = 0; good && i < count_; ++i) {
+      const Dim& dim = At(i);
+      good = dim.kind_ != Dim::Kind::kSize || dim.size_ == dimensions[i];
+      if (dim.kind_ != Dim::Kind::kCapture) continue;
+      for (size_t k = 0; k < i; ++k) {
+        good = good && (At(k).capture() != dim.capture_ || dimensions[k] == dimensions[i]);
+      }
+    }
+    if (XLA_FFI_PREDICT_TRUE(good)) return std::nullopt;
+    return Why(dtype, dimensions.begin(), dimensions.size());
+  }
+
+  // Keeps the sizes that were asked for.
+  template <typename Buffer>
+  XLA_FFI_SDK_HOT void Capture(Buffer buffer) const {
+    const auto dimensions = buffer.dimensions();
+    for (size_t i = 0; i < count_ && i < dimensions.size(); ++i) At(i).Capture(dimensions[i]);
+  }
+
+  XLA_FFI_SDK_COLD std::string Describe() const {
+    std::string text = "a buffer";
+    if (DTypes::size() != 0) text += " with dtype " + DTypes::Describe();
+    if (dtype_.has_value()) text += " with dtype " + Printed(*dtype_);
+    if (Ranks::size() != 0) text += " with rank " + Ranks::Describe();
+    if (rank_.has_value()) text += " with rank " + std::to_string(*rank_);
+    for (size_t i = 0; i < count_; ++i) {
+      text += (i == 0 ? " with dimensions [" : ", ") + At(i).Describe();
+    }
+    return count_ != 0 ? text + "]" : text;
+  }
+
+ private:
+  template <typename, typename>
+  friend class BufferPatternBase;
+  static constexpr size_t kInPlace = 8;
+
+  // A constraint is part of the type or a value, never both.
+  template <typename OtherDTypes, typename OtherRanks>
+  XLA_FFI_SDK_HOT explicit BufferPatternBase(
+      const BufferPatternBase<OtherDTypes, OtherRanks>& other)
+      : count_(other.count_), in_place_(other.in_place_), more_(other.more_) {
+    if (DTypes::size() == 0) dtype_ = other.dtype_;
+    if (Ranks::size() == 0) rank_ = other.rank_;
+  }
+
+  XLA_FFI_SDK_HOT const Dim& At(size_t i) const {
+    return i < kInPlace ? in_place_[i] : more_[i - kInPlace];
+  }
+  XLA_FFI_SDK_HOT Dim& At(size_t i) { return i < kInPlace ? in_place_[i] : more_[i - kInPlace]; }
+  XLA_FFI_SDK_HOT void Resize(size_t count) {
+    for (size_t i = count_; i < count && i < kInPlace; ++i) in_place_[i] = Dim();
+    if (XLA_FFI_PREDICT_FALSE(count > kInPlace)) more_.resize(count - kInPlace);
+    count_ = count;
+  }
+
+  XLA_FFI_SDK_COLD std::string Why(DType dtype, const int64_t* dims, size_t rank) const {
+    if (!DTypes::Has(dtype)) {
+      return "expected dtype " + DTypes::Describe() + ", got " + Printed(dtype);
+    }
+    if (dtype_.has_value() && *dtype_ != dtype) {
+      return "expected dtype " + Printed(*dtype_) + ", got " + Printed(dtype);
+    }
+    if (!Ranks::Has(rank)) {
+      return "expected rank " + Ranks::Describe() + ", got " + std::to_string(rank);
+    }
+    if (rank_.has_value() && *rank_ != rank) {
+      return "expected rank " + std::to_string(*rank_) + ", got " + std::to_string(rank);
+    }
+    if (count_ > rank) {
+      return "expected a dimension " + std::to_string(count_ - 1) + ", got rank " +
+             std::to_string(rank);
+    }
+    for (size_t i = 0; i < count_; ++i) {
+      if (auto problem = At(i).Match(dims[i], i)) return *problem;
+      const int64_t* capture = At(i).capture();
+      for (size_t k = 0; capture != nullptr && k < i; ++k) {
+        if (At(k).capture() == capture && dims[k] != dims[i]) {
+          return Dim::Mismatch(dims[k], dims[i], i) + ", as dimension " + std::to_string(k);
+        }
+      }
+    }
+    return "it does not match";
+  }
+
+  std::optional<DType> dtype_;
+  std::optional<size_t> rank_;
+  size_t count_ = 0;
+  std::array<Dim, kInPlace> in_place_;
+  std::vector<Dim> more_;
+};
+
+}  // namespace internal
+
+namespace match {
+
+XLA_FFI_SDK_HOT inline DimPattern Dim() { return DimPattern(); }
+template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
+XLA_FFI_SDK_HOT inline DimPattern Dim(T value) {
+  return DimPattern(value);
+}
+XLA_FFI_SDK_HOT inline DimPattern Dim(int64_t* value) { return DimPattern(value); }
+
+}  // namespace match
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// Matches and captures; else the message, with the buffer's name.
+template <typename Buffer, typename Pattern>
+XLA_FFI_SDK_HOT inline std::optional<std::string> TryMatchBuffer(std::string_view name, Buffer buffer,
+                                                          const Pattern& pattern) {
+  std::optional<std::string> problem = pattern.Match(buffer);
+  if (XLA_FFI_PREDICT_FALSE(problem.has_value())) {
+    return "buffer '" + std::string(name) + "' is not " + pattern.Describe() + ": " + *problem;
+  }
+  pattern.Capture(buffer);
+  return std::nullopt;
+}
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_MATCH_H_

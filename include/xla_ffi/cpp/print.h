@@ -1,0 +1,106 @@
+// Printing and comparing the C API's enums and structs. Part of <xla/ffi/api/api.h>.
+#ifndef XLA_FFI_SDK_CPP_PRINT_H_
+#define XLA_FFI_SDK_CPP_PRINT_H_
+
+#include "xla_ffi/cpp/host.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// The name of an element type, or null for a number that these headers do not know.
+XLA_FFI_SDK_COLD inline const char* DTypeName(unsigned dtype) {
+  constexpr const char* kNames[] = {
+      "INVALID",    "PRED",       "S8",       "S16",  "S32",    "S64",
+      "U8",         "U16",        "U32",      "U64",  "F16",    "F32",
+      "F64",        nullptr,      nullptr,    "C64",  "BF16",   "TOKEN",
+      "C128",       "F8E5M2",     "F8E4M3FN", "S4",   "U4",     "F8E4M3B11FNUZ",
+      "F8E5M2FNUZ", "F8E4M3FNUZ", "S2",       "U2",   "F8E4M3", "F8E3M4",
+      "S1",         "U1",         "F4E2M1FN", "F8E8M0FNU"};
+  return dtype < std::size(kNames) ? kNames[dtype] : nullptr;
+}
+
+XLA_FFI_SDK_COLD inline const char* AttrTypeName(unsigned type) {
+  constexpr const char* kNames[] = {nullptr, "array", "dictionary", "scalar", "string"};
+  return type < std::size(kNames) ? kNames[type] : nullptr;
+}
+
+XLA_FFI_SDK_COLD inline const char* StageName(unsigned stage) {
+  constexpr const char* kNames[] = {"instantiate", "prepare", "initialize", "execute", "record"};
+  return stage < std::size(kNames) ? kNames[stage] : nullptr;
+}
+
+XLA_FFI_SDK_COLD inline std::string NameOr(const char* name, unsigned number) {
+  return name != nullptr ? std::string(name) : "unknown(" + std::to_string(number) + ")";
+}
+
+// The number behind a C enum; hosts send values that no enumerator names.
+template <typename Enum>
+inline unsigned NumberOf(const Enum& value) {
+  static_assert(sizeof(Enum) == sizeof(unsigned));
+  unsigned number;
+  std::memcpy(&number, &value, sizeof(number));
+  return number;
+}
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_DataType dtype) {
+  const unsigned number = xla::ffi::internal::NumberOf(dtype);
+  return os << xla::ffi::internal::NameOr(xla::ffi::internal::DTypeName(number), number);
+}
+
+XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_AttrType type) {
+  const unsigned number = xla::ffi::internal::NumberOf(type);
+  return os << xla::ffi::internal::NameOr(xla::ffi::internal::AttrTypeName(number), number);
+}
+
+XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os,
+                                                 const XLA_FFI_ExecutionStage stage) {
+  const unsigned number = xla::ffi::internal::NumberOf(stage);
+  return os << xla::ffi::internal::NameOr(xla::ffi::internal::StageName(number), number);
+}
+
+XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_ArgType type) {
+  const unsigned number = xla::ffi::internal::NumberOf(type);
+  return os << xla::ffi::internal::NameOr(number == 1 ? "buffer" : nullptr, number);
+}
+
+XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_RetType type) {
+  const unsigned number = xla::ffi::internal::NumberOf(type);
+  return os << xla::ffi::internal::NameOr(number == 1 ? "buffer" : nullptr, number);
+}
+
+XLA_FFI_SDK_FN inline bool operator==(const XLA_FFI_TypeId& a, const XLA_FFI_TypeId& b) {
+  return a.type_id == b.type_id;
+}
+XLA_FFI_SDK_FN inline bool operator!=(const XLA_FFI_TypeId& a, const XLA_FFI_TypeId& b) {
+  return !(a == b);
+}
+
+XLA_FFI_SDK_FN inline bool operator==(const XLA_FFI_Api_Version& a, const XLA_FFI_Api_Version& b) {
+  return a.major_version == b.major_version && a.minor_version == b.minor_version;
+}
+XLA_FFI_SDK_FN inline bool operator!=(const XLA_FFI_Api_Version& a, const XLA_FFI_Api_Version& b) {
+  return !(a == b);
+}
+
+XLA_FFI_SDK_FN inline bool operator==(const XLA_FFI_Metadata& a, const XLA_FFI_Metadata& b) {
+  return a.api_version == b.api_version && a.traits == b.traits &&
+         a.state_type_id == b.state_type_id;
+}
+XLA_FFI_SDK_FN inline bool operator!=(const XLA_FFI_Metadata& a, const XLA_FFI_Metadata& b) {
+  return !(a == b);
+}
+
+XLA_FFI_SDK_FN inline bool operator==(const XLA_FFI_Handler_Bundle& a,
+                                      const XLA_FFI_Handler_Bundle& b) {
+  return a.instantiate == b.instantiate && a.prepare == b.prepare &&
+         a.initialize == b.initialize && a.execute == b.execute && a.record == b.record;
+}
+XLA_FFI_SDK_FN inline bool operator!=(const XLA_FFI_Handler_Bundle& a,
+                                      const XLA_FFI_Handler_Bundle& b) {
+  return !(a == b);
+}
+
+#endif  // XLA_FFI_SDK_CPP_PRINT_H_

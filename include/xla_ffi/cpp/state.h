@@ -1,0 +1,262 @@
+// User types: their registration, user data, and state that one stage leaves for later ones. Part
+// of <xla/ffi/api/ffi.h>.
+//
+// A state type has a static `TypeId id`, as XLA's own headers ask. Nobody has to register it: the
+// library registers it once with each XLA copy in the process, under a name of its own, when the
+// host asks for metadata or when it is first used.
+#ifndef XLA_FFI_SDK_CPP_STATE_H_
+#define XLA_FFI_SDK_CPP_STATE_H_
+
+#include "xla_ffi/cpp/context.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+
+using TypeId = XLA_FFI_TypeId;
+using TypeInfo = XLA_FFI_TypeInfo;
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+template <typename T>
+void DeleteObject(void* object) {
+  delete static_cast<T*>(object);
+}
+XLA_FFI_SDK_INTERNAL_END
+
+// How a host destroys a T.
+template <typename T>
+XLA_FFI_SDK_FN constexpr XLA_FFI_TypeInfo MakeTypeInfo() {
+  return XLA_FFI_TypeInfo{XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, &internal::DeleteObject<T>};
+}
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+template <typename T>
+constexpr std::string_view PrettyType() {
+#if defined(__GNUC__)
+  return __PRETTY_FUNCTION__;
+#else
+  return __FUNCSIG__;
+#endif
+}
+
+// The numbers of a type that this library registered.
+template <typename T>
+inline TypeList own_types;
+
+template <typename T>
+XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_TypeId* id) {
+  if (HostMinor(api) < 1) return Lacks(api, "state", Revision::r1);
+  // Registered by the source itself: that number is the one. It is kept like our own.
+  if (const XLA_FFI_TypeId* named = NamedTypes::Get().Find(api, &T::id)) {
+    own_types<T>.Add(api, *named);
+    *id = *named;
+    return nullptr;
+  }
+  const XLA_FFI_TypeInfo info = MakeTypeInfo<T>();
+  return RegisterOwnType(api, own_types<T>, PrettyType<T>(), info, id);
+}
+
+// The number of T in the host's copy of XLA.
+template <typename T>
+XLA_FFI_SDK_HOT inline XLA_FFI_Error* TypeIdFor(const XLA_FFI_Api* api, XLA_FFI_TypeId* id) {
+  static_assert(std::is_same_v<std::remove_cv_t<decltype(T::id)>, TypeId>,
+                "a type of state or user data has a static `TypeId id`");
+  using U = std::remove_const_t<T>;
+  const XLA_FFI_TypeId* known = own_types<U>.Find(api);
+  if (XLA_FFI_PREDICT_TRUE(known != nullptr)) {
+    *id = *known;
+    return nullptr;
+  }
+  return FirstTypeId<U>(api, id);
+}
+
+// The arguments of State_Set up to r6, of State_Set on r7 and State_Get up to r7.
+struct StateArgsR0 {
+  size_t struct_size;
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;
+  XLA_FFI_TypeId* type_id;
+  void* state;
+  void (*deleter)(void* state);
+};
+struct StateArgsR7 {
+  size_t struct_size;
+  XLA_FFI_InternalExtension* extension_start;
+  XLA_FFI_InvokeContext* ctx;
+  XLA_FFI_TypeId* type_id;
+  void* state;
+};
+static_assert(sizeof(void*) != 8 || (sizeof(StateArgsR0) == 48 && sizeof(StateArgsR7) == 40));
+
+template <ExecutionStage stage>
+XLA_FFI_SDK_HOT inline bool HostHasState(const XLA_FFI_Api* api) {
+  return HostMinor(api) >= (stage == ExecutionStage::kInstantiate ? 1 : 3);
+}
+
+template <ExecutionStage stage>
+constexpr const char* kStateName = stage == ExecutionStage::kInstantiate  ? "state"
+                                   : stage == ExecutionStage::kPrepare    ? "prepared state"
+                                   : stage == ExecutionStage::kInitialize ? "initialized state"
+                                                                          : "recorded state";
+template <ExecutionStage stage>
+constexpr Revision kStateSince =
+    stage == ExecutionStage::kInstantiate ? Revision::r1 : Revision::r8;
+
+XLA_FFI_SDK_FN inline XLA_FFI_Error* SetState(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
+                                              ExecutionStage stage, XLA_FFI_TypeId id,
+                                              void* state, void (*deleter)(void*)) {
+  const int minor = HostMinor(api);
+  if (XLA_FFI_PREDICT_TRUE(minor >= 3)) {
+    auto args = ContextArgs<XLA_FFI_State_Set_Args>(ctx, XLA_FFI_State_Set_Args_STRUCT_SIZE);
+    args.stage = static_cast<XLA_FFI_ExecutionStage>(stage);
+    args.type_id = &id;
+    args.state = state;
+    return api->XLA_FFI_State_Set(&args);
+  }
+  if (minor == 2) {
+    StateArgsR7 args{sizeof(args), nullptr, ctx, &id, state};
+    return api->XLA_FFI_State_Set(reinterpret_cast<XLA_FFI_State_Set_Args*>(&args));
+  }
+  StateArgsR0 args{sizeof(args), nullptr, ctx, &id, state, deleter};
+  return api->XLA_FFI_State_Set(reinterpret_cast<XLA_FFI_State_Set_Args*>(&args));
+}
+
+XLA_FFI_SDK_HOT inline XLA_FFI_Error* GetState(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
+                                               ExecutionStage stage, XLA_FFI_TypeId id,
+                                               void** state) {
+  XLA_FFI_Error* error;
+  if (XLA_FFI_PREDICT_TRUE(HostMinor(api) >= 3)) {
+    auto args = ContextArgs<XLA_FFI_State_Get_Args>(ctx, XLA_FFI_State_Get_Args_STRUCT_SIZE);
+    args.stage = static_cast<XLA_FFI_ExecutionStage>(stage);
+    args.type_id = &id;
+    error = api->XLA_FFI_State_Get(&args);
+    *state = args.state;
+  } else {
+    StateArgsR7 args{sizeof(args), nullptr, ctx, &id, nullptr};
+    error = api->XLA_FFI_State_Get(reinterpret_cast<XLA_FFI_State_Get_Args*>(&args));
+    *state = args.state;
+  }
+  return error;
+}
+
+XLA_FFI_SDK_INTERNAL_END
+
+// Tag: the object of type T that the caller attached to the execution, as a T*. T::id is its number,
+// which the caller's side registered.
+template <typename T>
+struct UserData {};
+
+template <typename T>
+struct CtxDecoding<UserData<T>> {
+  using Type = T*;
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
+                                                    XLA_FFI_InvokeContext* ctx,
+                                                    DiagnosticEngine& diagnostic) {
+    static_assert(std::is_same_v<std::remove_cv_t<decltype(T::id)>, TypeId>,
+                  "a type of state or user data has a static `TypeId id`");
+    XLA_FFI_TypeId id = T::id;
+    if (XLA_FFI_PREDICT_FALSE(id.type_id == 0)) return Unregistered(diagnostic);
+    auto args = internal::ContextArgs<XLA_FFI_InvokeContext_Get_Args>(
+        ctx, XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE);
+    args.type_id = &id;
+    XLA_FFI_Error* error = api->XLA_FFI_InvokeContext_Get(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      return internal::DiagnoseError(diagnostic, api, "user data from the context", error);
+    }
+    return static_cast<Type>(args.data);
+  }
+
+ private:
+  XLA_FFI_SDK_COLD static std::nullopt_t Unregistered(DiagnosticEngine& diagnostic) {
+    internal::DiagnosticAccess::Add(
+        diagnostic, "failed to get user data from the context: its type is not registered");
+    return std::nullopt;
+  }
+};
+
+// Tag: the state of type T that a stage left, as a T*. Of instantiate: from r1, of others: r8.
+template <typename T, ExecutionStage stage = ExecutionStage::kInstantiate>
+struct State {};
+template <typename T>
+using Prepared = State<T, ExecutionStage::kPrepare>;
+template <typename T>
+using Initialized = State<T, ExecutionStage::kInitialize>;
+
+template <typename T, ExecutionStage stage>
+struct CtxDecoding<State<T, stage>> {
+  using Type = T*;
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
+                                                    XLA_FFI_InvokeContext* ctx,
+                                                    DiagnosticEngine& diagnostic) {
+    if (XLA_FFI_PREDICT_FALSE(!internal::HostHasState<stage>(api))) {
+      return internal::DiagnoseLack(diagnostic, api, internal::kStateName<stage>,
+                                    internal::kStateSince<stage>);
+    }
+    XLA_FFI_TypeId id{0};
+    void* state = nullptr;
+    XLA_FFI_Error* error = internal::TypeIdFor<T>(api, &id);
+    if (XLA_FFI_PREDICT_TRUE(error == nullptr)) {
+      error = internal::GetState(api, ctx, stage, id, &state);
+    }
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      return internal::DiagnoseError(diagnostic, api, internal::kStateName<stage>, error);
+    }
+    return static_cast<Type>(state);
+  }
+};
+
+// Leaves the object as the stage's state. Where that fails it is destroyed.
+template <typename T, ExecutionStage stage>
+struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
+  static_assert(stage != ExecutionStage::kExecute, "the execute stage cannot leave state");
+
+  XLA_FFI_SDK_COLD static XLA_FFI_Error* RegisterState(const XLA_FFI_Api* api,
+                                                       XLA_FFI_TypeId* id) {
+    return internal::TypeIdFor<T>(api, id);
+  }
+  XLA_FFI_SDK_COLD static XLA_FFI_TypeId state_type_id(const XLA_FFI_Api* api) {
+    XLA_FFI_TypeId id{0};
+    if (XLA_FFI_Error* error = RegisterState(api, &id)) internal::DestroyError(api, error);
+    return id;
+  }
+
+  XLA_FFI_SDK_FN static XLA_FFI_Error* Encode(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
+                                              ErrorOr<std::unique_ptr<T>> state) {
+    if (XLA_FFI_PREDICT_FALSE(!state.has_value())) {
+      return internal::CreateError(api, state.error());
+    }
+    if (XLA_FFI_PREDICT_FALSE(!internal::HostHasState<stage>(api))) {
+      return internal::Lacks(api, internal::kStateName<stage>, internal::kStateSince<stage>);
+    }
+    XLA_FFI_TypeId id{0};
+    if (XLA_FFI_Error* error = internal::TypeIdFor<T>(api, &id)) return error;
+    void* object = const_cast<std::remove_const_t<T>*>(state.value().get());
+    XLA_FFI_Error* error =
+        internal::SetState(api, ctx, stage, id, object,
+                           &internal::DeleteObject<std::remove_const_t<T>>);
+    if (XLA_FFI_PREDICT_TRUE(error == nullptr)) static_cast<void>(state.value().release());
+    return error;
+  }
+};
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+template <typename T, ExecutionStage stage>
+inline constexpr Revision ctx_floor_v<State<T, stage>> = kStateSince<stage>;
+XLA_FFI_SDK_INTERNAL_END
+
+XLA_FFI_SDK_NAMESPACE_END
+
+// Registers a type for user data before main runs. A failure is told on stderr.
+#define XLA_FFI_REGISTER_TYPE(API, NAME, TYPE_ID, TYPE_INFO) \
+  XLA_FFI_REGISTER_TYPE_(API, NAME, TYPE_ID, TYPE_INFO, __COUNTER__)
+#define XLA_FFI_REGISTER_TYPE_(API, NAME, TYPE_ID, TYPE_INFO, N) \
+  XLA_FFI_REGISTER_TYPE__(API, NAME, TYPE_ID, TYPE_INFO, N)
+#define XLA_FFI_REGISTER_TYPE__(API, NAME, TYPE_ID, TYPE_INFO, N)                              \
+  [[maybe_unused]] static const bool xla_ffi_type_##N##_registered_ = [] {                     \
+    const XLA_FFI_Api* xla_ffi_api = API;                                                      \
+    return ::xla::ffi::internal::RegisterAndTell(                                              \
+               xla_ffi_api, NAME,                                                              \
+               ::xla::ffi::Ffi::RegisterTypeId(xla_ffi_api, NAME, TYPE_ID, TYPE_INFO)) ==      \
+           nullptr;                                                                            \
+  }()
+
+#endif  // XLA_FFI_SDK_CPP_STATE_H_
