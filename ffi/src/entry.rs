@@ -222,29 +222,10 @@ pub unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *
     }
     if const { takes_later(H::PARAMS) } {
         // SAFETY: the caller's frame.
-        return unsafe { run_pending::<H, S>(raw, frame) };
+        return unsafe { enter_pending::<H, S>(raw, frame) };
     }
-    // The answer is made inside: it fits in a register, and users' attributes explain themselves in
-    // code that may panic.
-    let answer = std::panic::catch_unwind(AssertUnwindSafe(move || {
-        let flow = H::call(&frame);
-        // SAFETY: the caller's frame.
-        unsafe { answer::<H, S>(raw, frame, flow) }
-    }));
-    answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
-}
-
-/// What the host is told of a call that went so.
-///
-/// # Safety
-/// `raw` is the host's call frame.
-#[inline(always)]
-unsafe fn answer<H: Stage<S>, const S: u32>(
-    raw: *mut XLA_FFI_CallFrame,
-    frame: Frame<'_>,
-    flow: Flow,
-) -> *mut XLA_FFI_Error {
-    match flow {
+    // The answer is made inside: it fits in a register, and what explains a mismatch may panic too.
+    let answer = std::panic::catch_unwind(AssertUnwindSafe(move || match H::call(&frame) {
         Flow::Done => std::ptr::null_mut(),
         Flow::Pending(future) => {
             // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
@@ -252,40 +233,37 @@ unsafe fn answer<H: Stage<S>, const S: u32>(
             std::ptr::null_mut()
         }
         Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
-        Flow::Failed(error) => failed(frame, &error),
-    }
+        Flow::Failed(error) => failed(frame, error),
+    }));
+    answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
 
-/// Runs a handler that may leave its call pending.
+/// The rest of [`enter`] for handlers that may leave the call pending.
 ///
 /// # Safety
 /// `raw` is the host's call frame.
 #[inline(always)]
-unsafe fn run_pending<H: Stage<S>, const S: u32>(
+unsafe fn enter_pending<H: Stage<S>, const S: u32>(
     raw: *mut XLA_FFI_CallFrame,
     frame: Frame<'_>,
 ) -> *mut XLA_FFI_Error {
     let pending = Pending::default();
-    let flow =
-        std::panic::catch_unwind(AssertUnwindSafe(|| H::call(&frame.with_pending(&pending))));
+    let frame = frame.with_pending(&pending);
+    let flow = std::panic::catch_unwind(AssertUnwindSafe(|| H::call(&frame)));
     if let Some(call) = pending.take() {
         // SAFETY: the caller's frame.
-        return unsafe { settle(raw, frame, &H::INFO, &call, flow) };
+        return unsafe { settle(raw, &frame, &H::INFO, &call, flow) };
     }
-    let answer = flow.and_then(|flow| {
-        // SAFETY: the caller's frame.
-        std::panic::catch_unwind(AssertUnwindSafe(|| unsafe {
-            answer::<H, S>(raw, frame, flow)
+    match flow {
+        // Users' attributes explain themselves, in code that may panic.
+        Ok(Flow::Mismatch) => std::panic::catch_unwind(AssertUnwindSafe(|| {
+            mismatch(frame, &H::INFO, H::PARAMS, S, H::explain)
         }))
-    });
-    answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
-}
-
-/// Hands a handler's error to the host.
-#[cold]
-#[inline(never)]
-fn failed(frame: Frame<'_>, error: &Error) -> *mut XLA_FFI_Error {
-    frame.host().make_error(error.code(), error.message())
+        .unwrap_or_else(|panic| panicked(frame, &H::INFO, panic)),
+        Ok(Flow::Failed(error)) => failed(frame, error),
+        Ok(Flow::Done | Flow::Pending(_)) => std::ptr::null_mut(),
+        Err(panic) => panicked(frame, &H::INFO, panic),
+    }
 }
 
 /// Whether a parameter may leave the call pending.
@@ -312,7 +290,7 @@ const fn takes_later(params: &[Param]) -> bool {
 #[inline(never)]
 unsafe fn settle(
     raw: *mut XLA_FFI_CallFrame,
-    frame: Frame<'_>,
+    frame: &Frame<'_>,
     info: &HandlerInfo,
     call: &Call,
     flow: std::thread::Result<Flow>,
@@ -323,7 +301,7 @@ unsafe fn settle(
         Err(panic) => Some(Error::internal(crate::panics::describe(info.name, panic))),
     };
     match call.settle(error) {
-        Flow::Failed(error) => failed(frame, &error),
+        Flow::Failed(error) => frame.host().make_error(error.code(), error.message()),
         Flow::Pending(future) => {
             // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
             unsafe { (*raw).future = future.cast() };
@@ -331,6 +309,13 @@ unsafe fn settle(
         }
         _ => std::ptr::null_mut(),
     }
+}
+
+/// Hands a handler's error to the host.
+#[cold]
+#[inline(never)]
+fn failed(frame: Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
+    frame.host().make_error(error.code(), error.message())
 }
 
 /// Whether a parameter reads or writes host memory.

@@ -30,7 +30,7 @@ pub(crate) const FRAME_SIZE: usize = 168;
 /// [`Bind`]: crate::Bind
 #[derive(Clone, Copy)]
 pub struct Frame<'f> {
-    // The host's frame is read where it lies: nothing of it is copied first.
+    // A pointer: what is read from the host's frame need not be copied first.
     raw: *const XLA_FFI_CallFrame,
     pending: Option<&'f Pending>,
     _frame: PhantomData<&'f XLA_FFI_CallFrame>,
@@ -64,6 +64,19 @@ impl<'f> Frame<'f> {
         })
     }
 
+    /// The same frame of a call that may stay pending.
+    #[inline(always)]
+    pub(crate) fn with_pending(mut self, pending: &'f Pending) -> Self {
+        self.pending = Some(pending);
+        self
+    }
+
+    /// Where a promise leaves word that the call is pending; `None` in frames that were copied.
+    #[inline(always)]
+    pub(crate) fn pending(&self) -> Option<&'f Pending> {
+        self.pending
+    }
+
     #[inline(always)]
     fn args(&self) -> Operands<'f, XLA_FFI_ArgType> {
         // SAFETY: the list lies within FRAME_SIZE.
@@ -76,19 +89,6 @@ impl<'f> Frame<'f> {
         // SAFETY: the list lies within FRAME_SIZE.
         let rets = unsafe { &(*self.raw).rets };
         Operands::new(rets.size, rets.types, rets.rets)
-    }
-
-    /// The same frame of a call that may stay pending.
-    #[inline(always)]
-    pub(crate) fn with_pending(mut self, pending: &'f Pending) -> Self {
-        self.pending = Some(pending);
-        self
-    }
-
-    /// Where a promise leaves word that the call is pending; `None` in frames that were copied.
-    #[inline(always)]
-    pub(crate) fn pending(&self) -> Option<&'f Pending> {
-        self.pending
     }
 
     /// The host.
@@ -176,7 +176,7 @@ impl<'f, Tag: Copy + PartialEq> Operands<'f, Tag> {
             return None;
         }
         // SAFETY: invariant 2, `index` is in range.
-        let tag = unsafe { *self.types.add(index) };
+        let tag = unsafe { self.types.add(index).read() };
         if tag != buffer {
             return None;
         }

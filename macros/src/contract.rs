@@ -204,9 +204,8 @@ impl Contract {
     }
 
     /// Tells at compile time when the contract has another number of entries than the handler has
-    /// operands.
-    /// Or when an entry does not fit its parameter.
-    pub(crate) fn check(&self, params: &TokenStream) -> TokenStream {
+    /// operands, or when an entry does not fit its parameter.
+    pub(crate) fn fits_params(&self, params: &TokenStream) -> TokenStream {
         let (args, rets) = (self.args.len(), self.rets.len());
         let text = self.text.value();
         let message = format!(

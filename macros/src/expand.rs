@@ -153,7 +153,7 @@ impl Stage {
         let contract = options.shape.as_ref().filter(|_| number == EXECUTE);
         let check = contract.map(|contract| {
             let tokens = contract.tokens();
-            let counts = contract.check(&params);
+            let counts = contract.fits_params(&params);
             quote! {
                 #counts
                 const CONTRACT: ::xla_ffi::__private::Contract = #tokens;
