@@ -435,7 +435,7 @@ fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *mut XLA_FFI
         "called at stage {}; register the bundle's functions each for its own stage",
         diagnose::stage_name(frame.stage())
     );
-    let message = diagnose::message(info, stage, &[why]);
+    let (message, _) = diagnose::message(info, stage, |problems| problems.push(why));
     frame
         .host()
         .make_error(ErrorCode::InvalidArgument, &message)
@@ -464,20 +464,18 @@ fn mismatch(
     stage: u32,
     explain: for<'f> fn(&Frame<'f>, &mut Problems<'_>),
 ) -> *mut XLA_FFI_Error {
-    let mut lines = Vec::new();
-    let mut problems = Problems::new(&mut lines);
-    diagnose::frame(&frame, info, params, &mut problems);
-    explain(&frame, &mut problems);
-    if problems.is_empty() {
-        diagnose::overlaps(&frame, params, &mut problems);
-    }
-    let unimplemented = problems.unimplemented();
+    let (message, unimplemented) = diagnose::message(info, stage, |problems| {
+        diagnose::frame(&frame, info, params, problems);
+        explain(&frame, problems);
+        if problems.is_empty() {
+            diagnose::overlaps(&frame, params, problems);
+        }
+    });
     let code = if unimplemented {
         ErrorCode::Unimplemented
     } else {
         ErrorCode::InvalidArgument
     };
-    let message = diagnose::message(info, stage, &lines);
     frame.host().make_error(code, &message)
 }
 

@@ -150,6 +150,18 @@ impl<'f> Frame<'f> {
     }
 }
 
+/// The value at `index` of a list.
+///
+/// # Safety
+/// The list has more than `index` values.
+#[inline(always)]
+unsafe fn element<T: Copy>(list: *const T, index: usize) -> T {
+    // SAFETY: the caller's promise.
+    let place = unsafe { list.add(index) };
+    // SAFETY: as above.
+    unsafe { place.read() }
+}
+
 /// A list of arguments or results.
 #[derive(Clone, Copy)]
 struct Operands<'f, Tag> {
@@ -176,12 +188,12 @@ impl<'f, Tag: Copy + PartialEq> Operands<'f, Tag> {
             return None;
         }
         // SAFETY: invariant 2, `index` is in range.
-        let tag = unsafe { self.types.add(index).read() };
+        let tag = unsafe { element(self.types, index) };
         if tag != buffer {
             return None;
         }
         // SAFETY: invariant 2, `index` is in range.
-        let value = unsafe { *self.values.add(index) };
+        let value = unsafe { element(self.values, index) };
         // SAFETY: invariant 2: the tag says that it is a buffer.
         unsafe { RawBuffer::new(value.cast()) }
     }
@@ -357,9 +369,11 @@ impl<'f> RawAttrs<'f> {
         // SAFETY: made from attributes whose struct_size was checked.
         let names = unsafe { (*self.raw).names };
         // SAFETY: invariant 2, `index` is in range.
-        let span = unsafe { *names.add(index) };
+        let span = unsafe { element(names, index) };
         // SAFETY: invariant 2: names are byte spans.
-        unsafe { bytes(&*span) }
+        let span = unsafe { &*span };
+        // SAFETY: invariant 3.
+        unsafe { bytes(span) }
     }
 
     /// Whether the name at `index`, which is below [`RawAttrs::len`], is `name`.
@@ -368,7 +382,7 @@ impl<'f> RawAttrs<'f> {
         // SAFETY: made from attributes whose struct_size was checked.
         let names = unsafe { (*self.raw).names };
         // SAFETY: invariant 2, `index` is in range.
-        let span = unsafe { *names.add(index) };
+        let span = unsafe { element(names, index) };
         // SAFETY: invariant 2: names are byte spans.
         let span = unsafe { &*span };
         // The length first: then the bytes are compared as words, not by a call.
@@ -387,9 +401,9 @@ impl<'f> RawAttrs<'f> {
         // SAFETY: as above.
         let attrs = unsafe { (*self.raw).attrs };
         // SAFETY: invariant 2, `index` is in range.
-        let tag = unsafe { *types.add(index) };
+        let tag = unsafe { element(types, index) };
         // SAFETY: invariant 2, `index` is in range.
-        let value = unsafe { *attrs.add(index) };
+        let value = unsafe { element(attrs, index) };
         RawAttr {
             tag,
             value,
