@@ -4,14 +4,18 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::error::Result;
 use crate::host::Host;
 use xla_ffi_sys::XLA_FFI_Api;
 
-/// XLA copies whose numbers are found without a lock.
-const COPIES: usize = 16;
+/// The number of a type in one XLA copy.
+struct Known {
+    api: *const XLA_FFI_Api,
+    id: i64,
+    older: *const Known,
+}
 
 /// A type that hosts carry, known to each XLA copy under a number of its own; made once, as a
 /// `static`, for exactly the type `T`.
@@ -57,9 +61,8 @@ impl<T: Send + Sync + 'static> HostType<T> {
                 private,
                 wanted,
                 deleter: drop_box::<T>,
-                copies: [const { (AtomicPtr::new(std::ptr::null_mut()), AtomicI64::new(0)) };
-                    COPIES],
-                more: Mutex::new(Vec::new()),
+                copies: AtomicPtr::new(std::ptr::null_mut()),
+                registration: Mutex::new(()),
             },
             _type: PhantomData,
         }
@@ -89,10 +92,10 @@ pub struct KnownType {
     /// The number to ask for; 0 for any.
     wanted: i64,
     deleter: unsafe extern "C" fn(*mut c_void),
-    // Invariant: an entry whose `api` is not null has its `id`; entries are filled in order.
-    copies: [(AtomicPtr<XLA_FFI_Api>, AtomicI64); COPIES],
-    // The copies beyond these; the lock is held while a type is registered.
-    more: Mutex<Vec<(Host, i64)>>,
+    // The XLA copies that know the type, the newest first. Invariant: null, or an entry that is
+    // never written or freed again.
+    copies: AtomicPtr<Known>,
+    registration: Mutex<()>,
 }
 
 impl std::fmt::Debug for KnownType {
@@ -122,13 +125,15 @@ impl KnownType {
 
     #[inline]
     fn known(&self, host: Host) -> Option<i64> {
-        if host.api().is_null() {
-            return None;
+        let mut copy = self.copies.load(Ordering::Acquire).cast_const();
+        // SAFETY: the invariant on `copies`, for the head and for each `older`.
+        while let Some(entry) = unsafe { copy.as_ref() } {
+            if std::ptr::eq(entry.api, host.api()) {
+                return Some(entry.id);
+            }
+            copy = entry.older;
         }
-        self.copies
-            .iter()
-            .find(|(api, _)| std::ptr::eq(api.load(Ordering::Acquire), host.api()))
-            .map(|(_, id)| id.load(Ordering::Relaxed))
+        None
     }
 
     /// The type's number in `host`, registered if this is the first time.
@@ -141,12 +146,11 @@ impl KnownType {
 
     #[cold]
     fn register(&self, host: Host) -> Result<i64> {
-        let mut more = self
-            .more
+        let _one_at_a_time = self
+            .registration
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let known = more.iter().find(|(known, _)| *known == host);
-        if let Some(id) = self.known(host).or(known.map(|(_, id)| *id)) {
+        if let Some(id) = self.known(host) {
             return Ok(id);
         }
         let unique;
@@ -157,17 +161,13 @@ impl KnownType {
             self.name
         };
         let id = host.register_type(name, self.wanted, self.deleter)?;
-        let free = self
-            .copies
-            .iter()
-            .find(|(api, _)| api.load(Ordering::Relaxed).is_null());
-        match free {
-            Some((api, slot)) => {
-                slot.store(id, Ordering::Relaxed);
-                api.store(host.api().cast_mut(), Ordering::Release);
-            }
-            None => more.push((host, id)),
-        }
+        // Kept for good, as the host's table is: one entry for each XLA copy in the process.
+        let entry = Box::leak(Box::new(Known {
+            api: host.api(),
+            id,
+            older: self.copies.load(Ordering::Relaxed),
+        }));
+        self.copies.store(entry, Ordering::Release);
         Ok(id)
     }
 }
