@@ -11,9 +11,7 @@ use std::sync::Arc;
 
 use crate::call::context::Context;
 use crate::host::errors;
-use crate::{
-    Attributes, Code, DeviceAllocator, Error, Result, Runtime, Stage, Stream, UserData,
-};
+use crate::{Attributes, Code, DeviceAllocator, Error, Result, Runtime, Stage, Stream, UserData};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
 
 /// The execution context of a call, for as long as the call lasts.
@@ -124,7 +122,9 @@ impl<'f> Invocation<'f> {
     /// # Errors
     /// `UNIMPLEMENTED` where the call has no pool.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
-        self.context.pool()?.spawn(self.context.shared().clone(), task);
+        self.context
+            .pool()?
+            .spawn(self.context.shared().clone(), task);
         Ok(())
     }
 }
