@@ -281,11 +281,10 @@ impl Host {
         unsafe { self.call(Slot::HandlerRegister, "registration", &mut args) }
     }
 
-    /// Registers a user type and gives its number in this XLA copy: `wanted`, or any for 0. On r0 the number is of no use.
+    /// Registers a user type and gives its number in this XLA copy: On r0 the number is of no use.
     pub(crate) fn register_type(
         self,
         name: &str,
-        wanted: i64,
         deleter: unsafe extern "C" fn(*mut c_void),
     ) -> Result<i64> {
         let info = XLA_FFI_TypeInfo {
@@ -293,7 +292,7 @@ impl Host {
             extension_start: std::ptr::null_mut(),
             deleter: Some(deleter),
         };
-        let mut id = XLA_FFI_TypeId { type_id: wanted };
+        let mut id = XLA_FFI_UNKNOWN_TYPE_ID;
         let mut args = XLA_FFI_Type_Register_Args {
             struct_size: 40,
             extension_start: std::ptr::null_mut(),
