@@ -46,6 +46,8 @@ pub enum Flow {
     Mismatch,
     /// It failed.
     Failed(Error),
+    /// It failed, and this is the host's own error object for it.
+    Answered(*mut XLA_FFI_Error),
 }
 
 /// Whether a stage's operands have to be as many as declared: always at execute; elsewhere only if
@@ -234,6 +236,7 @@ pub unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *
         }
         Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
         Flow::Failed(error) => failed(frame, error),
+        Flow::Answered(error) => error,
     }));
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
@@ -261,6 +264,7 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
         }))
         .unwrap_or_else(|panic| panicked(frame, &H::INFO, panic)),
         Ok(Flow::Failed(error)) => failed(frame, error),
+        Ok(Flow::Answered(error)) => error,
         Ok(Flow::Done | Flow::Pending(_)) => std::ptr::null_mut(),
         Err(panic) => panicked(frame, &H::INFO, panic),
     }

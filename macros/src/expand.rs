@@ -169,6 +169,7 @@ impl Stage {
         let call = self.call(&at, contract);
         quote! {
             const _: () = {
+                const _: () = ::xla_ffi::__private::one_api(#params);
                 #check
                 impl ::xla_ffi::__private::Stage<#number> for #owner {
                     const PARAMS: &'static [::xla_ffi::Param] = &[#(#constants),*];
