@@ -3,7 +3,9 @@
 
 mod cpp_support;
 
-use cpp_support::{For, Headers, build, cases, check, compilers, sources, traits, upstream_headers};
+use cpp_support::{
+    For, Headers, build, cases, check, compilers, sources, traits, upstream_headers,
+};
 use std::path::Path;
 use xla_ffi_runtime::{Revision, Runtime, Stage};
 
@@ -31,7 +33,11 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
                     let text = error.message();
                     let told = text.contains("the first jaxlib that has it is")
                         && (!codes || error.code().name() == "UNIMPLEMENTED");
-                    if told { Ok(()) } else { Err(format!("expected a clear lack, got {error}")) }
+                    if told {
+                        Ok(())
+                    } else {
+                        Err(format!("expected a clear lack, got {error}"))
+                    }
                 }
                 Err(_) => Ok(()), // the host refused the version
             }
@@ -60,11 +66,17 @@ fn ours_on_every_revision() {
             wrong.extend(run(&source, &library, revision, false));
         }
         for (symbol, bits) in traits(&source) {
-            let library = Runtime::new(Revision::NEWEST).open(&library).expect("it loads");
+            let library = Runtime::new(Revision::NEWEST)
+                .open(&library)
+                .expect("it loads");
             let handler = library
                 .handler(&symbol, &[(Stage::Execute, &symbol)])
                 .expect("it registers");
-            assert_eq!(handler.metadata().expect("metadata").traits, bits, "{symbol}");
+            assert_eq!(
+                handler.metadata().expect("metadata").traits,
+                bits,
+                "{symbol}"
+            );
         }
     }
     println!("{count} cases on {} revisions", Revision::ALL.len());
@@ -82,7 +94,12 @@ fn upstream_gives_the_same() {
     };
     let mut wrong = vec![];
     for source in sources() {
-        let library = build(compiler, &source, &Headers::Upstream(headers.clone()), &["-DNDEBUG"]);
+        let library = build(
+            compiler,
+            &source,
+            &Headers::Upstream(headers.clone()),
+            &["-DNDEBUG"],
+        );
         wrong.extend(run(&source, &library, Revision::NEWEST, true));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

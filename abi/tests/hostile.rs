@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use xla_ffi_abi::diff;
 use xla_ffi_abi::doctor::Examination;
 use xla_ffi_abi::header::{Error, Reader, Source};
@@ -121,6 +122,31 @@ fn damaged_headers_are_survived_by_libclang() {
 #[test]
 fn damaged_headers_are_survived_by_the_compiler() {
     header_survives(Reader::Dwarf, 15);
+}
+
+#[test]
+fn headers_that_never_end_are_stopped() {
+    // Each macro is ten times as long as the one before.
+    let mut text = String::from("#define L0 int x;\n");
+    for level in 1..13 {
+        let body = format!(" L{}", level - 1).repeat(10);
+        text.push_str(&format!("#define L{level}{body}\n"));
+    }
+    text.push_str("struct XLA_FFI_Buffer { L12 };\n");
+    let limit = Duration::from_secs(2);
+    let source = Source::from_text(Path::new("endless.h"), text).limit(limit);
+    let start = Instant::now();
+    match source.read(Reader::Dwarf) {
+        Err(Error::Missing(why)) => return skip("headers_that_never_end_are_stopped", &why),
+        Err(Error::Time { .. } | Error::Parse { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    // Both readers together: the compiler's word keeps libclang from trying.
+    match source.opinions() {
+        Err(Error::Time { .. } | Error::Parse { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(start.elapsed() < Duration::from_secs(30));
 }
 
 const LIBRARY: &str = r#"

@@ -114,7 +114,7 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         let shown = scalar
             .get::<i64>()
             .map(|v| v.to_string())
-            .or_else(|| scalar.get::<f64>().map(|v| v.to_string()));
+            .or_else(|| scalar.get::<f64>().map(|v| format!("{v:?}")));
         if let Some(shown) = shown {
             text.push_str(&format!(" ({shown} does not fit)"));
         }

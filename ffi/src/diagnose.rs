@@ -1,6 +1,7 @@
 //! What is wrong with a call, all of it at once and by name. Nothing here runs on the way of a
 //! call that succeeds.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::element::{bit_width, name};
@@ -11,16 +12,34 @@ use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 /// Collects what is wrong with one call.
 #[derive(Debug)]
 pub struct Problems<'a> {
-    lines: &'a mut Vec<String>,
+    // Everything is written to one text: a call that is refused should not cost a dozen allocations.
+    text: &'a mut String,
+    // Where the first problem begins.
+    start: usize,
+    separator: &'static str,
+    count: usize,
     other_than_lacks: bool,
 }
 
 impl<'a> Problems<'a> {
-    pub(crate) fn new(lines: &'a mut Vec<String>) -> Self {
+    /// Writes behind what `text` holds, with `separator` between one problem and the next.
+    pub(crate) fn new(text: &'a mut String, separator: &'static str) -> Self {
         Self {
-            lines,
+            start: text.len(),
+            text,
+            separator,
+            count: 0,
             other_than_lacks: false,
         }
+    }
+
+    /// The text, ready for the next problem.
+    fn next(&mut self) -> &mut String {
+        if self.count > 0 {
+            self.text.push_str(self.separator);
+        }
+        self.count += 1;
+        self.text
     }
 
     /// Adds what a part of the context answered; `UNIMPLEMENTED` stays that if nothing else is
@@ -29,30 +48,31 @@ impl<'a> Problems<'a> {
         if error.code() != crate::ErrorCode::Unimplemented {
             self.other_than_lacks = true;
         }
-        self.lines.push(format!("{what}: {error}"));
+        let text = self.next();
+        text.extend([what, ": ", error.message()]);
     }
 
     /// Whether all that is wrong is that the host lacks something.
-    pub(crate) fn unimplemented(&self) -> bool {
-        !self.lines.is_empty() && !self.other_than_lacks
+    fn unimplemented(&self) -> bool {
+        self.count > 0 && !self.other_than_lacks
     }
 
     /// Adds a problem: one line that names the parameter.
-    pub fn push(&mut self, problem: impl Into<String>) {
+    pub fn push(&mut self, problem: impl AsRef<str>) {
         self.other_than_lacks = true;
-        self.lines.push(problem.into());
+        self.next().push_str(problem.as_ref());
     }
 
     /// Number of problems so far.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lines.len()
+        self.count
     }
 
     /// Whether there are none so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.count == 0
     }
 
     /// Checks an argument; one that is not there is left to the check of their number.
@@ -86,84 +106,131 @@ impl<'a> Problems<'a> {
         align: usize,
     ) {
         let wrong = match raw {
-            Some(raw) => operand(raw, param, align),
-            None => Some("not a buffer, or one that is shorter than the ABI's".to_owned()),
+            Some(raw) => match fault(raw, param, align) {
+                Some(fault) => Some((raw, fault)),
+                None => return,
+            },
+            None => None,
         };
-        if let Some(wrong) = wrong {
-            let place = if matches!(param.presence, Presence::Variadic) {
-                format!(" ({what} {index})")
-            } else {
-                String::new()
-            };
-            let who = format!("{what} `{}`{place}", param.name);
-            // Hosts before r5 cannot name packed types: say so instead of "got element type 0".
-            if raw.is_some_and(|raw| raw.dtype() == XLA_FFI_DataType::INVALID)
-                && param.dtypes.has_packed()
-                && frame.host().revision() < Revision::R5
-            {
-                let lack = frame
-                    .host()
-                    .lacks("element types of less than a byte", Revision::R5);
-                self.context(&who, &lack);
-            } else {
-                self.push(format!("{who}: {wrong}"));
-            }
+        // Hosts before r5 cannot name packed types: say so instead of "got element type 0".
+        let lacks = raw.is_some_and(|raw| raw.dtype() == XLA_FFI_DataType::INVALID)
+            && param.dtypes.has_packed()
+            && frame.host().revision() < Revision::R5;
+        self.other_than_lacks |= !lacks;
+        let text = self.next();
+        text.extend([what, " `", param.name, "`"]);
+        if matches!(param.presence, Presence::Variadic) {
+            let _ = write!(text, " ({what} {index})");
+        }
+        text.push_str(": ");
+        if lacks {
+            let host = frame.host();
+            let lack = host.lacks("element types of less than a byte", Revision::R5);
+            text.push_str(lack.message());
+        } else if let Some((raw, fault)) = wrong {
+            tell(text, fault, raw, param);
+        } else {
+            text.push_str("not a buffer, or one that is shorter than the ABI's");
         }
     }
 }
 
-/// What keeps a buffer from being what the parameter wants.
-pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<String> {
+/// What keeps a buffer from being what a parameter wants.
+#[derive(Clone, Copy)]
+enum Fault {
+    Dtype,
+    Rank(usize),
+    Count,
+    UnknownSize,
+    Bytes,
+    Null,
+    Alignment(usize),
+}
+
+fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
     let dtype = raw.dtype();
     if !param.dtypes.contains(dtype) {
-        let mut text = format!("expected {}, got {}", param.dtypes, shown(raw));
-        if dtype == XLA_FFI_DataType::PRED {
-            text.push_str("; booleans are `Pred`");
-        } else if dtype == XLA_FFI_DataType::F64 || dtype == XLA_FFI_DataType::S64 {
-            if let Some(cast) = numpy_name(param) {
-                let _ = write!(text, "; cast it: x.astype(np.{cast})");
-            }
-        }
-        return Some(text);
+        return Some(Fault::Dtype);
     }
     if let Some(rank) = param.rank
         && raw.rank() != rank as i64
     {
-        return Some(format!("expected rank {rank}, got {}", shown(raw)));
+        return Some(Fault::Rank(rank));
     }
     let Some((_, len)) = raw.shape() else {
-        return Some(format!(
-            "{} has a negative dimension, or more elements than can be counted",
-            shown(raw)
-        ));
+        return Some(Fault::Count);
     };
-    if bit_width(dtype).is_none() && !param.device {
-        return Some(format!(
-            "{} has elements of a size that this SDK ({}) does not know; a newer one may",
-            shown(raw),
-            env!("CARGO_PKG_VERSION")
-        ));
+    let known = bit_width(dtype).is_some();
+    if !known && !param.device {
+        return Some(Fault::UnknownSize);
     }
-    if bit_width(dtype).is_some() && crate::buffer::byte_size(dtype, len).is_none() {
-        return Some(format!(
-            "{} takes more bytes than can be addressed",
-            shown(raw)
-        ));
+    if known && crate::buffer::byte_size(dtype, len).is_none() {
+        return Some(Fault::Bytes);
     }
     if len > 0 && dtype != XLA_FFI_DataType::TOKEN && raw.data().is_null() {
-        return Some(format!("{} has a null data pointer", shown(raw)));
+        return Some(Fault::Null);
     }
-    if param.device {
-        return None;
-    }
-    if len > 0 && !(raw.data() as usize).is_multiple_of(align) {
-        return Some(format!(
-            "{} lies at {:p}, which is not a multiple of {align}",
-            shown(raw),
-            raw.data()
-        ));
+    if len > 0 && !param.device && !(raw.data() as usize).is_multiple_of(align) {
+        return Some(Fault::Alignment(align));
     }
     None
+}
+
+fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
+    match fault {
+        Fault::Dtype => {
+            let _ = write!(text, "expected {}, got ", param.dtypes);
+            show(text, raw);
+            let dtype = raw.dtype();
+            if dtype == XLA_FFI_DataType::PRED {
+                text.push_str("; booleans are `Pred`");
+            } else if (dtype == XLA_FFI_DataType::F64 || dtype == XLA_FFI_DataType::S64)
+                && let Some(cast) = numpy_name(param)
+            {
+                text.extend(["; cast it: x.astype(np.", cast, ")"]);
+            }
+        }
+        Fault::Rank(rank) => {
+            let _ = write!(text, "expected rank {rank}, got ");
+            show(text, raw);
+        }
+        Fault::Count => {
+            show(text, raw);
+            text.push_str(" has a negative dimension, or more elements than can be counted");
+        }
+        Fault::UnknownSize => {
+            show(text, raw);
+            text.push_str(concat!(
+                " has elements of a size that this SDK (",
+                env!("CARGO_PKG_VERSION"),
+                ") does not know; a newer one may"
+            ));
+        }
+        Fault::Bytes => {
+            show(text, raw);
+            text.push_str(" takes more bytes than can be addressed");
+        }
+        Fault::Null => {
+            show(text, raw);
+            text.push_str(" has a null data pointer");
+        }
+        Fault::Alignment(align) => {
+            show(text, raw);
+            let data = raw.data();
+            let _ = write!(
+                text,
+                " lies at {data:p}, which is not a multiple of {align}"
+            );
+        }
+    }
+}
+
+/// What keeps a buffer from being what the parameter wants, as text.
+pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<String> {
+    let fault = fault(raw, param, align)?;
+    let mut text = String::new();
+    tell(&mut text, fault, raw, param);
+    Some(text)
 }
 
 fn numpy_name(param: &Param) -> Option<&'static str> {
@@ -177,22 +244,34 @@ fn numpy_name(param: &Param) -> Option<&'static str> {
     .map(|(_, name)| name)
 }
 
+/// Writes a buffer as text: `F32[2,3]`.
+fn show(text: &mut String, raw: RawBuffer<'_>) {
+    text.push_str(&name(raw.dtype()));
+    text.push('[');
+    for (index, dim) in raw.raw_dims().iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        let _ = write!(text, "{comma}{dim}");
+    }
+    text.push(']');
+}
+
 /// A buffer as text: `F32[2,3]`.
 pub(crate) fn shown(raw: RawBuffer<'_>) -> String {
-    let dims: Vec<String> = raw.raw_dims().iter().map(i64::to_string).collect();
-    format!("{}[{}]", name(raw.dtype()), dims.join(","))
+    let mut text = String::new();
+    show(&mut text, raw);
+    text
 }
 
 /// The name of a stage.
-pub(crate) fn stage_name(stage: u32) -> String {
-    match stage {
-        0 => "instantiate".to_owned(),
-        1 => "prepare".to_owned(),
-        2 => "initialize".to_owned(),
-        3 => "execute".to_owned(),
-        4 => "record".to_owned(),
-        other => format!("stage {other}"),
-    }
+pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
+    Cow::Borrowed(match stage {
+        0 => "instantiate",
+        1 => "prepare",
+        2 => "initialize",
+        3 => "execute",
+        4 => "record",
+        other => return Cow::Owned(format!("stage {other}")),
+    })
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -331,20 +410,23 @@ pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Probl
     }
 }
 
-/// The whole message.
-pub(crate) fn message(info: &HandlerInfo, stage: u32, lines: &[String]) -> String {
-    let head = format!("{} ({})", info.name, stage_name(stage));
-    match lines {
-        [] => {
-            format!("{head}: the call was refused, but a second look found nothing wrong with it")
-        }
-        [line] => format!("{head}: {line}"),
-        lines => {
-            let mut text = format!("{head}: {} problems", lines.len());
-            for line in lines {
-                let _ = write!(text, "\n  {line}");
-            }
-            text
-        }
+/// The message of a call that is refused: who refuses it at which stage, and then what `tell` finds
+/// wrong. Also whether all of it is that the host lacks something.
+pub(crate) fn message(
+    info: &HandlerInfo,
+    stage: u32,
+    tell: impl FnOnce(&mut Problems<'_>),
+) -> (String, bool) {
+    let mut text = String::with_capacity(256);
+    text.extend([info.name, " (", &stage_name(stage), "): "]);
+    let mut problems = Problems::new(&mut text, "\n  ");
+    tell(&mut problems);
+    let (count, start) = (problems.count, problems.start);
+    let unimplemented = problems.unimplemented();
+    match count {
+        0 => text.push_str("the call was refused, but a second look found nothing wrong with it"),
+        1 => {}
+        _ => text.insert_str(start, &format!("{count} problems\n  ")),
     }
+    (text, unimplemented)
 }

@@ -1,5 +1,6 @@
 //! Element types of buffers and arrays.
 
+use std::borrow::Cow;
 use std::fmt;
 use xla_ffi_sys::XLA_FFI_DataType;
 
@@ -250,11 +251,12 @@ names! {
 }
 
 /// The C name of an element type without its prefix, or its number.
-pub(crate) fn name(dtype: XLA_FFI_DataType) -> String {
-    NAMES.iter().find(|(_, known)| *known == dtype).map_or_else(
-        || format!("element type {}", dtype.0),
-        |(name, _)| (*name).to_owned(),
-    )
+pub(crate) fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
+    let known = NAMES.iter().find(|(_, known)| *known == dtype);
+    match known {
+        Some((name, _)) => Cow::Borrowed(*name),
+        None => Cow::Owned(format!("element type {}", dtype.0)),
+    }
 }
 
 /// Bits that one element takes in a buffer; `None` for types that are not known, 0 for tokens.

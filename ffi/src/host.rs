@@ -3,6 +3,7 @@
 //! pointer; nothing is remembered.
 
 use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::frame::RawAttrs;
@@ -165,22 +166,23 @@ impl Host {
             return std::ptr::null_mut();
         };
         // A short text needs no allocation.
-        let mut short = [0u8; 512];
-        let mut long = Vec::new();
-        let text: &[u8] = if message.len() < short.len() && !message.contains('\0') {
-            short[..message.len()].copy_from_slice(message.as_bytes());
-            &short
+        let mut short = [const { MaybeUninit::<u8>::uninit() }; 512];
+        let mut long = String::new();
+        let text = if message.len() < short.len() && !message.contains('\0') {
+            short[..message.len()].write_copy_of_slice(message.as_bytes());
+            short[message.len()].write(0);
+            short.as_ptr().cast::<c_char>()
         } else {
-            long.extend_from_slice(message.replace('\0', "\\0").as_bytes());
-            long.push(0);
-            &long
+            long.push_str(&message.replace('\0', "\\0"));
+            long.push('\0');
+            long.as_ptr().cast::<c_char>()
         };
         let mut args = XLA_FFI_Error_Create_Args {
             struct_size: XLA_FFI_Error_Create_Args::LAYOUT
                 .struct_size
                 .map_or(0, |(_, s)| s),
             extension_start: std::ptr::null_mut(),
-            message: text.as_ptr().cast::<c_char>(),
+            message: text,
             errc: code.to_raw(),
         };
         // SAFETY: slot 0 takes this struct in every revision; the text ends in NUL and is copied.
@@ -279,11 +281,10 @@ impl Host {
         unsafe { self.call(Slot::HandlerRegister, "registration", &mut args) }
     }
 
-    /// Registers a user type and gives its number in this XLA copy: `wanted`, or any for 0. On r0 the number is of no use.
+    /// Registers a user type and gives its number in this XLA copy: On r0 the number is of no use.
     pub(crate) fn register_type(
         self,
         name: &str,
-        wanted: i64,
         deleter: unsafe extern "C" fn(*mut c_void),
     ) -> Result<i64> {
         let info = XLA_FFI_TypeInfo {
@@ -291,7 +292,7 @@ impl Host {
             extension_start: std::ptr::null_mut(),
             deleter: Some(deleter),
         };
-        let mut id = XLA_FFI_TypeId { type_id: wanted };
+        let mut id = XLA_FFI_UNKNOWN_TYPE_ID;
         let mut args = XLA_FFI_Type_Register_Args {
             struct_size: 40,
             extension_start: std::ptr::null_mut(),

@@ -140,7 +140,7 @@ pub mod __private {
     pub use crate::owned::outlives_call;
     pub use crate::param::{HandlerInfo, StageInfo, StateInfo};
     pub use crate::register::{Entries, Exported, Registrable, register};
-    pub use crate::shape::{Contract, Dim, Entry};
+    pub use crate::shape::{Contract, Dim, Entry, arg_dims, ret_dims, same_dims, same_size};
     pub use crate::task::{Body, start_async};
     pub use xla_ffi_macros::__export;
     pub use xla_ffi_sys as sys;

@@ -109,9 +109,10 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
                 .arg(index)
                 .is_some_and(|raw| AnyBuffer::decode(raw).is_some())
         };
-        (at.arg <= frame.arg_count() && (at.arg..frame.arg_count()).all(whole)).then_some(Self {
+        (at.arg..frame.arg_count()).all(whole).then_some(Self {
             frame: *frame,
-            first: at.arg,
+            // Optional arguments before it may be absent.
+            first: at.arg.min(frame.arg_count()),
         })
     }
 
@@ -307,9 +308,10 @@ unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
                 .ret(index)
                 .is_some_and(|raw| AnyOut::decode(raw).is_some())
         };
-        (at.ret <= frame.ret_count() && (at.ret..frame.ret_count()).all(whole)).then(|| Self {
+        (at.ret..frame.ret_count()).all(whole).then(|| Self {
             frame: *frame,
-            first: at.ret,
+            // Optional results before it may be absent.
+            first: at.ret.min(frame.ret_count()),
             taken: Taken::default(),
         })
     }

@@ -14,7 +14,7 @@
 //! | `n?` at the end of an entry, as in `n m?` | the operand may be absent |
 //! | `*` at the end of an entry, as in `n m*` | any number of operands, each of this shape |
 //!
-//! The macros parse it when the handler is compiled. It is checked after the operands have been
+//! The macros parse it when the handler is compiled and turn it into comparisons. It is checked after the operands have been
 //! decoded, and the manifest keeps it, so that callers can infer result shapes.
 
 use crate::diagnose::Problems;
@@ -59,7 +59,8 @@ pub struct Contract {
     pub rets: &'static [Entry],
 }
 
-/// What the names stand for in one call.
+/// What the names stand for in one call, while a contract that is broken is explained. Whether it is
+/// broken at all is found by the macros' code, which knows the contract: see `Contract::comparisons` there.
 struct Sizes<'f> {
     named: [i64; MAX_NAMES],
     ellipsis: Option<&'f [i64]>,
@@ -68,7 +69,6 @@ struct Sizes<'f> {
 const UNKNOWN: i64 = -1;
 
 impl<'f> Sizes<'f> {
-    #[inline(always)]
     fn new() -> Self {
         Self {
             named: [UNKNOWN; MAX_NAMES],
@@ -76,7 +76,6 @@ impl<'f> Sizes<'f> {
         }
     }
 
-    #[inline(always)]
     fn takes_one(&mut self, dim: Dim, size: i64) -> bool {
         match dim {
             Dim::Any => true,
@@ -92,7 +91,6 @@ impl<'f> Sizes<'f> {
         }
     }
 
-    #[inline(always)]
     fn takes(&mut self, dims: &[Dim], sizes: &'f [i64]) -> bool {
         let mut ellipsis = dims.len();
         let mut i = 0;
@@ -135,46 +133,37 @@ impl<'f> Sizes<'f> {
     }
 }
 
-impl Contract {
-    /// Whether the operands keep the contract.
-    #[inline(always)]
-    #[must_use]
-    pub fn holds(&self, frame: &Frame<'_>) -> bool {
-        let mut sizes = Sizes::new();
-        let mut good = true;
-        let mut i = 0;
-        while i < self.args.len() {
-            let entry = &self.args[i];
-            let last = if entry.repeats {
-                frame.arg_count()
-            } else {
-                i + 1
-            };
-            for index in i..last {
-                if let Some(raw) = frame.arg(index) {
-                    good &= sizes.takes(entry.dims, raw.raw_dims());
-                }
-            }
-            i += 1;
-        }
-        let mut i = 0;
-        while i < self.rets.len() {
-            let entry = &self.rets[i];
-            let last = if entry.repeats {
-                frame.ret_count()
-            } else {
-                i + 1
-            };
-            for index in i..last {
-                if let Some(raw) = frame.ret(index) {
-                    good &= sizes.takes(entry.dims, raw.raw_dims());
-                }
-            }
-            i += 1;
-        }
-        good
-    }
+/// For the macros: the dimensions of an argument, if it came.
+#[doc(hidden)]
+#[inline(always)]
+#[must_use]
+pub fn arg_dims<'f>(frame: &Frame<'f>, index: usize) -> Option<&'f [i64]> {
+    frame.arg(index).map(RawBuffer::raw_dims)
+}
 
+/// For the macros: the dimensions of a result, if it came.
+#[doc(hidden)]
+#[inline(always)]
+#[must_use]
+pub fn ret_dims<'f>(frame: &Frame<'f>, index: usize) -> Option<&'f [i64]> {
+    frame.ret(index).map(RawBuffer::raw_dims)
+}
+
+/// For the macros: whether a named size is what it was before.
+#[doc(hidden)]
+#[inline(always)]
+pub fn same_size(known: &mut Option<i64>, size: i64) -> bool {
+    *known.get_or_insert(size) == size
+}
+
+/// For the macros: whether `...` stands for what it stood for before.
+#[doc(hidden)]
+#[inline(always)]
+pub fn same_dims<'f>(known: &mut Option<&'f [i64]>, dims: &'f [i64]) -> bool {
+    *known.get_or_insert(dims) == dims
+}
+
+impl Contract {
     /// Says which operands break the contract and how.
     #[cold]
     pub fn explain<'f>(&self, frame: &Frame<'f>, params: &[Param], problems: &mut Problems<'_>) {

@@ -4,14 +4,18 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::error::Result;
 use crate::host::Host;
 use xla_ffi_sys::XLA_FFI_Api;
 
-/// XLA copies whose numbers are found without a lock.
-const COPIES: usize = 16;
+/// The number of a type in one XLA copy.
+struct Known {
+    api: *const XLA_FFI_Api,
+    id: i64,
+    older: *const Known,
+}
 
 /// A type that hosts carry, known to each XLA copy under a number of its own; made once, as a
 /// `static`, for exactly the type `T`.
@@ -42,24 +46,23 @@ impl<T: Send + Sync + 'static> HostType<T> {
         Self::new(name, false, 0)
     }
 
-    /// A type of user data, known to the host under exactly this name and this number, above 0,
-    /// which the program that hands out the objects has chosen.
+    /// A type of user data with a number, above 0, that the program which hands out the objects has
+    /// chosen and registered itself. The name serves messages alone.
     #[must_use]
     pub const fn user_data_with_id(name: &'static str, id: i64) -> Self {
         assert!(id > 0, "the number of a type is above 0");
         Self::new(name, false, id)
     }
 
-    const fn new(name: &'static str, private: bool, wanted: i64) -> Self {
+    const fn new(name: &'static str, private: bool, chosen: i64) -> Self {
         Self {
             known: KnownType {
                 name,
                 private,
-                wanted,
+                chosen,
                 deleter: drop_box::<T>,
-                copies: [const { (AtomicPtr::new(std::ptr::null_mut()), AtomicI64::new(0)) };
-                    COPIES],
-                more: Mutex::new(Vec::new()),
+                copies: AtomicPtr::new(std::ptr::null_mut()),
+                registration: Mutex::new(()),
             },
             _type: PhantomData,
         }
@@ -86,13 +89,13 @@ pub struct KnownType {
     /// Whether the name is made unique in the process, so that a library that is loaded twice
     /// registers two types.
     private: bool,
-    /// The number to ask for; 0 for any.
-    wanted: i64,
+    /// The number that the program has chosen; 0 where the host chooses.
+    chosen: i64,
     deleter: unsafe extern "C" fn(*mut c_void),
-    // Invariant: an entry whose `api` is not null has its `id`; entries are filled in order.
-    copies: [(AtomicPtr<XLA_FFI_Api>, AtomicI64); COPIES],
-    // The copies beyond these; the lock is held while a type is registered.
-    more: Mutex<Vec<(Host, i64)>>,
+    // The XLA copies that know the type, the newest first. Invariant: null, or an entry that is
+    // never written or freed again.
+    copies: AtomicPtr<Known>,
+    registration: Mutex<()>,
 }
 
 impl std::fmt::Debug for KnownType {
@@ -122,17 +125,22 @@ impl KnownType {
 
     #[inline]
     fn known(&self, host: Host) -> Option<i64> {
-        if host.api().is_null() {
-            return None;
+        let mut copy = self.copies.load(Ordering::Acquire).cast_const();
+        // SAFETY: the invariant on `copies`, for the head and for each `older`.
+        while let Some(entry) = unsafe { copy.as_ref() } {
+            if std::ptr::eq(entry.api, host.api()) {
+                return Some(entry.id);
+            }
+            copy = entry.older;
         }
-        self.copies
-            .iter()
-            .find(|(api, _)| std::ptr::eq(api.load(Ordering::Acquire), host.api()))
-            .map(|(_, id)| id.load(Ordering::Relaxed))
+        None
     }
 
     /// The type's number in `host`, registered if this is the first time.
     pub(crate) fn id(&self, host: Host) -> Result<i64> {
+        if self.chosen != 0 {
+            return Ok(self.chosen);
+        }
         match self.known(host) {
             Some(id) => Ok(id),
             None => self.register(host),
@@ -141,12 +149,11 @@ impl KnownType {
 
     #[cold]
     fn register(&self, host: Host) -> Result<i64> {
-        let mut more = self
-            .more
+        let _one_at_a_time = self
+            .registration
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let known = more.iter().find(|(known, _)| *known == host);
-        if let Some(id) = self.known(host).or(known.map(|(_, id)| *id)) {
+        if let Some(id) = self.known(host) {
             return Ok(id);
         }
         let unique;
@@ -156,18 +163,14 @@ impl KnownType {
         } else {
             self.name
         };
-        let id = host.register_type(name, self.wanted, self.deleter)?;
-        let free = self
-            .copies
-            .iter()
-            .find(|(api, _)| api.load(Ordering::Relaxed).is_null());
-        match free {
-            Some((api, slot)) => {
-                slot.store(id, Ordering::Relaxed);
-                api.store(host.api().cast_mut(), Ordering::Release);
-            }
-            None => more.push((host, id)),
-        }
+        let id = host.register_type(name, self.deleter)?;
+        // Kept for good, as the host's table is: one entry for each XLA copy in the process.
+        let entry = Box::leak(Box::new(Known {
+            api: host.api(),
+            id,
+            older: self.copies.load(Ordering::Relaxed),
+        }));
+        self.copies.store(entry, Ordering::Release);
         Ok(id)
     }
 }

@@ -36,8 +36,9 @@ pub(crate) fn works(program: &str) -> bool {
 
 /// The C++ compilers of this machine out of GCC and Clang; what is missing is told as a skip.
 pub(crate) fn compilers(test: &str) -> Vec<&'static str> {
-    let (here, missing): (Vec<_>, Vec<_>) =
-        ["g++", "clang++"].into_iter().partition(|program| works(program));
+    let (here, missing): (Vec<_>, Vec<_>) = ["g++", "clang++"]
+        .into_iter()
+        .partition(|program| works(program));
     for program in missing {
         println!("SKIP {test}: no {program}");
     }
@@ -93,7 +94,15 @@ pub(crate) fn build(compiler: &str, source: &Path, headers: &Headers, flags: &[&
     std::fs::create_dir_all(&out).expect("the target folder");
     let library = out.join(format!("lib{stem}.so"));
     let output = Command::new(compiler)
-        .args(["-std=c++17", "-O0", "-g0", "-shared", "-fPIC", "-w", "-pthread"])
+        .args([
+            "-std=c++17",
+            "-O0",
+            "-g0",
+            "-shared",
+            "-fPIC",
+            "-w",
+            "-pthread",
+        ])
         .args(flags)
         .args(headers.flags())
         .arg(source)
@@ -208,10 +217,9 @@ impl Case {
             .split(',')
             .map(|word| match word.split_once('=') {
                 None => (Stage::Execute, word.to_owned()),
-                Some((stage, symbol)) => (
-                    Stage::from_name(stage).expect("a stage"),
-                    symbol.to_owned(),
-                ),
+                Some((stage, symbol)) => {
+                    (Stage::from_name(stage).expect("a stage"), symbol.to_owned())
+                }
             })
             .collect();
         let options = words
@@ -245,14 +253,18 @@ impl Case {
 
     /// The oldest revision on which the handler can do its work.
     pub(crate) fn from(&self) -> Revision {
-        self.option("from")
-            .map_or(Revision::R0, |name| Revision::from_name(name).expect("a revision"))
+        self.option("from").map_or(Revision::R0, |name| {
+            Revision::from_name(name).expect("a revision")
+        })
     }
 
     /// Runs the case; what comes back are the results' numbers.
     pub(crate) fn run(&self, runtime: &Runtime, library: &Library) -> Result<Vec<Vec<f64>>> {
         let mut user_data = UserData::new();
-        for name in ["type", "user-data"].iter().filter_map(|key| self.option(key)) {
+        for name in ["type", "user-data"]
+            .iter()
+            .filter_map(|key| self.option(key))
+        {
             let id = register(runtime, library, name)?;
             if self.option("user-data").is_some() {
                 static NUMBER: i64 = 99;
@@ -269,11 +281,16 @@ impl Case {
             .collect();
         let handler = library.handler(&self.stages[0].1, &stages)?;
         let executable = handler.instantiate(&Attributes::parse(&self.attributes)?)?;
-        let calls = self.option("calls").map_or(1, |n| n.parse().expect("a number"));
+        let calls = self
+            .option("calls")
+            .map_or(1, |n| n.parse().expect("a number"));
         let extension = self.option("extension").map(Extension::new);
         let mut values = vec![];
         for _ in 0..calls {
-            let mut call = executable.call().stages(Stages::All).user_data(user_data.clone());
+            let mut call = executable
+                .call()
+                .stages(Stages::All)
+                .user_data(user_data.clone());
             for arg in &self.args {
                 call = call.arg(spec::Spec::parse(arg)?.tensor()?);
             }
@@ -387,14 +404,21 @@ pub(crate) fn check(
                 Err(format!("expected {want:?}, got {got:?}"))
             }
         }
-        (Want::Values(want), Err(error)) => {
-            Err(format!("expected {want:?}, got {error}"))
-        }
+        (Want::Values(want), Err(error)) => Err(format!("expected {want:?}, got {error}")),
         (Want::Failure { code, .. }, Ok(got)) => Err(format!("expected {code}, got {got:?}")),
-        (Want::Failure { code: want, text: part }, Err(error)) => {
+        (
+            Want::Failure {
+                code: want,
+                text: part,
+            },
+            Err(error),
+        ) => {
             let message = error.message().to_owned();
             if code && error.code().name() != want {
-                return Err(format!("expected {want}, got {}: {message}", error.code().name()));
+                return Err(format!(
+                    "expected {want}, got {}: {message}",
+                    error.code().name()
+                ));
             }
             if text && !message.contains(part.as_str()) {
                 return Err(format!("expected {part:?} in {message:?}"));

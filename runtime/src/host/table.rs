@@ -12,10 +12,8 @@ const HEAD: usize = 6;
 /// revision lacks lands there, where a real host has somebody else's memory.
 const BEHIND: usize = 16;
 
-/// A table, which is never freed: libraries know a host by its table's address, as they may, since
-/// those of real hosts live as long as the process. Right behind it, the object that `internal_api`
-/// names: on r0–r4, where `struct_size` says 88, the distance between the two is how libraries learn
-/// the table's length.
+/// A table and, right behind it, the object that `internal_api` names: on r0–r4, where
+/// `struct_size` says 88, the distance between the two is how libraries learn the table's length.
 pub(crate) struct Table {
     // Never freed: libraries know hosts by this address, so a later table must not get it.
     words: &'static [usize],
