@@ -29,7 +29,7 @@ pub(crate) fn debug_library(
             "-O0",
             "-fPIC",
             "-shared",
-            "-nostdlib",
+            "-nodefaultlibs",
         ])
         // Types that nothing uses are what we came for.
         .arg("-fno-eliminate-unused-debug-types")
@@ -80,6 +80,19 @@ fn find() -> Option<String> {
             .status()
             .is_ok_and(|status| status.success())
     })
+}
+
+/// The folder of the headers that the compiler brings, `stdbool.h` for instance.
+pub(crate) fn own_headers() -> Option<String> {
+    let output = start(&find()?)
+        .arg("-print-file-name=include")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let folder = String::from_utf8(output.stdout).ok()?;
+    let folder = folder.trim();
+    Path::new(folder).is_dir().then(|| folder.to_owned())
 }
 
 /// A command for a compiler that may be named with arguments, as in `CXX="ccache g++"`.

@@ -191,6 +191,19 @@ impl Source {
         self
     }
 
+    /// Whether the header includes more than what libclang is given.
+    pub(crate) fn includes_more(&self) -> bool {
+        self.text.lines().any(|line| {
+            let line = line.trim_start();
+            line.starts_with('#')
+                && line.contains("include")
+                && line.contains('<')
+                && !["<stddef.h>", "<stdint.h>", "<cstddef>", "<cstdint>"]
+                    .iter()
+                    .any(|known| line.contains(known))
+        })
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -277,6 +290,13 @@ impl Source {
                     missing: Vec::new(),
                 })
             }
+            // The header compiles, so it is libclang's surroundings that do not fit it.
+            (Err(error @ (Error::Parse { .. } | Error::Time { .. })), Ok(abi)) => Ok(Opinions {
+                abi,
+                by: vec![Reader::Dwarf],
+                missing: vec![(Reader::Clang, error.to_string())],
+                disagreement: Vec::new(),
+            }),
             (Err(error), _) => Err(error),
         }
     }

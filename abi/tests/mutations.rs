@@ -531,6 +531,13 @@ const HARMLESS: &[(&str, Edit)] = &[
         Everywhere("XLA_FFI_API_C_API_H_", "MY_COPY_OF_C_API_H_"),
     ),
     (
+        "more includes",
+        Text(
+            "#include <stddef.h>",
+            "#include <stdbool.h>\n#include <stdarg.h>\n#include <string.h>\n#include <stddef.h>",
+        ),
+    ),
+    (
         "guard by pragma",
         Text("#include <stddef.h>", "#pragma once\n#include <stddef.h>"),
     ),

@@ -184,7 +184,13 @@ fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
 fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
     match fault {
         Fault::Dtype => {
-            let _ = write!(text, "expected {}, got ", param.dtypes);
+            text.push_str("expected ");
+            let mut joint = "";
+            for name in param.dtypes.names() {
+                put(text, &[joint, name]);
+                joint = " or ";
+            }
+            text.push_str(", got ");
             show(text, raw);
             let dtype = raw.dtype();
             if dtype == XLA_FFI_DataType::PRED {

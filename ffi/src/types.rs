@@ -46,20 +46,20 @@ impl<T: Send + Sync + 'static> HostType<T> {
         Self::new(name, false, 0)
     }
 
-    /// A type of user data, known to the host under exactly this name and this number, above 0,
-    /// which the program that hands out the objects has chosen.
+    /// A type of user data with a number, above 0, that the program which hands out the objects has
+    /// chosen and registered itself. The name serves messages alone.
     #[must_use]
     pub const fn user_data_with_id(name: &'static str, id: i64) -> Self {
         assert!(id > 0, "the number of a type is above 0");
         Self::new(name, false, id)
     }
 
-    const fn new(name: &'static str, private: bool, wanted: i64) -> Self {
+    const fn new(name: &'static str, private: bool, chosen: i64) -> Self {
         Self {
             known: KnownType {
                 name,
                 private,
-                wanted,
+                chosen,
                 deleter: drop_box::<T>,
                 copies: AtomicPtr::new(std::ptr::null_mut()),
                 registration: Mutex::new(()),
@@ -89,8 +89,8 @@ pub struct KnownType {
     /// Whether the name is made unique in the process, so that a library that is loaded twice
     /// registers two types.
     private: bool,
-    /// The number to ask for; 0 for any.
-    wanted: i64,
+    /// The number that the program has chosen; 0 where the host chooses.
+    chosen: i64,
     deleter: unsafe extern "C" fn(*mut c_void),
     // The XLA copies that know the type, the newest first. Invariant: null, or an entry that is
     // never written or freed again.
@@ -138,6 +138,9 @@ impl KnownType {
 
     /// The type's number in `host`, registered if this is the first time.
     pub(crate) fn id(&self, host: Host) -> Result<i64> {
+        if self.chosen != 0 {
+            return Ok(self.chosen);
+        }
         match self.known(host) {
             Some(id) => Ok(id),
             None => self.register(host),
@@ -160,7 +163,7 @@ impl KnownType {
         } else {
             self.name
         };
-        let id = host.register_type(name, self.wanted, self.deleter)?;
+        let id = host.register_type(name, self.deleter)?;
         // Kept for good, as the host's table is: one entry for each XLA copy in the process.
         let entry = Box::leak(Box::new(Known {
             api: host.api(),

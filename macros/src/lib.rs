@@ -133,7 +133,8 @@ pub fn derive_state(item: TokenStream) -> TokenStream {
 /// Makes a type user data: an object that the program which embeds XLA hands to handlers.
 ///
 /// The host knows the type by its name: `#[user_type(name = "…")]`, or the path of the type. The
-/// host gives it a number, unless `#[user_type(name = "…", id = 7)]` says which one it has there.
+/// host gives it a number, unless `#[user_type(name = "…", id = 7)]` says which one the program has
+/// registered it with.
 #[proc_macro_derive(UserType, attributes(user_type))]
 pub fn derive_user_type(item: TokenStream) -> TokenStream {
     answer(types::derive(item.into(), types::Kind::UserType))

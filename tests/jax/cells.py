@@ -143,8 +143,8 @@ def verdict(error):
     if any(sign in text for sign in REFUSALS):
         return "refused", text
     # A clear error names the first jaxlib that has what is missing; that must be a later one.
-    named = re.search(r"(?:first jaxlib that has it is|needs? jaxlib) (\d+(?:\.\d+)+)", text)
-    if named and _revisions._numbers(named.group(1)) > _revisions._numbers(_jax.JAXLIB):
+    named = re.findall(r"jaxlib\D{,30}?(\d+(?:\.\d+)+)", text)
+    if any(_revisions._numbers(version) > _revisions._numbers(_jax.JAXLIB) for version in named):
         return "absent", text
     for sign, lack in RUNTIME_LACKS.items():
         if sign in text:
