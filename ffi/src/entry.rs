@@ -439,7 +439,7 @@ fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *mut XLA_FFI
         "called at stage {}; register the bundle's functions each for its own stage",
         diagnose::stage_name(frame.stage())
     );
-    let (message, _) = diagnose::message(info, stage, |problems| problems.push(why));
+    let (message, _) = diagnose::message(info, stage, &mut |problems| problems.push(&why));
     frame
         .host()
         .make_error(ErrorCode::InvalidArgument, &message)
@@ -468,7 +468,7 @@ fn mismatch(
     stage: u32,
     explain: for<'f> fn(&Frame<'f>, &mut Problems<'_>),
 ) -> *mut XLA_FFI_Error {
-    let (message, unimplemented) = diagnose::message(info, stage, |problems| {
+    let (message, unimplemented) = diagnose::message(info, stage, &mut |problems| {
         diagnose::frame(&frame, info, params, problems);
         explain(&frame, problems);
         if problems.is_empty() {
