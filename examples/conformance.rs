@@ -202,7 +202,7 @@ fn unpack_s4(x: xla_ffi::Packed<S4, 1>, mut y: Out<i8, 1>) -> Result<()> {
 }
 
 #[xla_ffi::handler(shape = "n -> n")]
-fn pack(x: Buffer<i8, 1>, mut y: AnyOut) -> Result<()> {
+fn pack(x: Buffer<i8, 1>, y: AnyOut) -> Result<()> {
     use xla_ffi::DataType as D;
     match y.dtype() {
         D::S4 => y.packed::<S4, 1>()?.write_with(|i| x[i]),

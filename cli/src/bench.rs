@@ -1,9 +1,121 @@
-//! `xla-ffi bench`.
+//! `xla-ffi bench`: what one call of a handler costs.
+
+use crate::run::{CallArgs, Prepared};
+use crate::supervise;
+use anyhow::{Result, bail};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Command line of `bench`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(flatten)]
+    call: CallArgs,
+    /// How many calls are measured.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    calls: u32,
+    /// How many calls come before, unmeasured.
+    #[arg(long, default_value_t = 100)]
+    warmup: u32,
+    /// Answer in JSON.
+    #[arg(long)]
+    json: bool,
+    /// Run the handler in this process; a crash ends it then.
+    #[arg(long = "in-this-process")]
+    in_this_process: bool,
+}
 
-pub(crate) fn run(_args: &Args) -> anyhow::Result<()> {
-    anyhow::bail!("not there yet")
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    if !args.in_this_process {
+        return supervise::again(Duration::from_secs(args.call.time_limit.saturating_add(5)));
+    }
+    let mut call = Prepared::new(&args.call)?.call().prepare()?;
+    for _ in 0..args.warmup {
+        call.invoke()?;
+    }
+    let mut nanoseconds = Vec::with_capacity(args.calls as usize);
+    for _ in 0..args.calls {
+        let start = Instant::now();
+        let outcome = call.invoke();
+        nanoseconds.push(start.elapsed().as_nanos());
+        outcome?;
+    }
+    call.into_rets()?;
+    let Some(summary) = Summary::of(nanoseconds) else {
+        bail!("nothing was measured")
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&summary.json())?);
+    } else {
+        summary.print();
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Times of single calls in nanoseconds, the clock's own cost included.
+struct Summary {
+    sorted: Vec<u128>,
+}
+
+impl Summary {
+    fn of(mut times: Vec<u128>) -> Option<Self> {
+        times.sort_unstable();
+        (!times.is_empty()).then_some(Self { sorted: times })
+    }
+
+    /// The time that `percent` of the calls did not exceed.
+    fn percentile(&self, percent: f64) -> u128 {
+        let last = self.sorted.len() - 1;
+        let at = (percent / 100.0 * last as f64).round() as usize;
+        self.sorted[at.min(last)]
+    }
+
+    fn mean(&self) -> f64 {
+        self.sorted.iter().sum::<u128>() as f64 / self.sorted.len() as f64
+    }
+
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "calls": self.sorted.len(),
+            "unit": "ns",
+            "mean": self.mean(),
+            "min": self.percentile(0.0) as u64,
+            "p50": self.percentile(50.0) as u64,
+            "p90": self.percentile(90.0) as u64,
+            "p99": self.percentile(99.0) as u64,
+            "p99.9": self.percentile(99.9) as u64,
+            "max": self.percentile(100.0) as u64,
+        })
+    }
+
+    fn print(&self) {
+        println!("{} calls, mean {:.0} ns", self.sorted.len(), self.mean());
+        for (name, percent) in [
+            ("min", 0.0),
+            ("50 %", 50.0),
+            ("90 %", 90.0),
+            ("99 %", 99.0),
+            ("99.9 %", 99.9),
+            ("max", 100.0),
+        ] {
+            println!("{name:>8} {:>12} ns", self.percentile(percent));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles() {
+        let summary = Summary::of((1..=101).rev().collect()).unwrap();
+        assert_eq!(summary.percentile(0.0), 1);
+        assert_eq!(summary.percentile(50.0), 51);
+        assert_eq!(summary.percentile(99.0), 100);
+        assert_eq!(summary.percentile(100.0), 101);
+        assert!((summary.mean() - 51.0).abs() < 1e-9);
+        assert!(Summary::of(vec![]).is_none());
+    }
 }

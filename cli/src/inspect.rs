@@ -100,7 +100,16 @@ fn ask(target: &Target, handler: &Chosen<'_>) -> Reception {
                     .copied()
                     .ok_or_else(|| "it was not asked".to_owned())
             }
-            Err(error) => Err(format!("{error:#}")),
+            Err(error) => {
+                let told = error.downcast_ref::<xla_ffi_runtime::Error>();
+                let crashed = told.is_some_and(|error| error.has(xla_ffi_runtime::Hazard::Crash));
+                answer = Err(format!("{error:#}"));
+                // What crashes or hangs once does so on the other revisions, too.
+                if crashed && accepted.is_empty() {
+                    break;
+                }
+                continue;
+            }
         };
     }
     Reception { accepted, answer }

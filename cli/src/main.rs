@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Inspect(args) => done(inspect::run(&args)),
         Command::Doctor(args) => done(doctor::run(&args)),
-        Command::Bench(args) => done(bench::run(&args)),
+        Command::Bench(args) => bench::run(&args),
         Command::Abi(args) => done(abi::run(&args)),
         Command::New(args) => done(new::run(&args)),
     };

@@ -73,7 +73,7 @@ pub(crate) struct CallArgs {
     stages: StageSet,
     /// How many seconds a call may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    time_limit: u64,
+    pub(crate) time_limit: u64,
 }
 
 /// What runs a handler.

@@ -101,22 +101,25 @@ impl std::fmt::Debug for AttrValue<'_> {
 /// The default explanation: expected and got, and what to write in Python where we know it.
 #[cold]
 fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> String {
-    let got = value.describe();
-    let wanted = match ty {
-        AttrType::Scalar(dtype) => format!("a scalar of type {}", name(dtype)),
-        AttrType::Array(dtype) => format!("an array of {}", name(dtype)),
-        AttrType::String => "a string in UTF-8".to_owned(),
-        AttrType::Dictionary => "a dictionary".to_owned(),
-        AttrType::Any => "another value".to_owned(),
-    };
-    let mut text = format!("expected {wanted}, got {got}");
+    let mut text = String::from("expected ");
+    match ty {
+        AttrType::Scalar(dtype) => {
+            crate::diagnose::put(&mut text, &["a scalar of type ", &name(dtype)])
+        }
+        AttrType::Array(dtype) => crate::diagnose::put(&mut text, &["an array of ", &name(dtype)]),
+        AttrType::String => text.push_str("a string in UTF-8"),
+        AttrType::Dictionary => text.push_str("a dictionary"),
+        AttrType::Any => text.push_str("another value"),
+    }
+    crate::diagnose::put(&mut text, &[", got ", &value.describe()]);
     if narrow && let (AttrType::Scalar(_), Some(scalar)) = (ty, value.0.scalar()) {
-        let shown = scalar
-            .get::<i64>()
-            .map(|v| v.to_string())
-            .or_else(|| scalar.get::<f64>().map(|v| v.to_string()));
-        if let Some(shown) = shown {
-            text.push_str(&format!(" ({shown} does not fit)"));
+        if let Some(number) = scalar.get::<i64>() {
+            text.push_str(" (");
+            crate::diagnose::number(&mut text, number);
+            text.push_str(" does not fit)");
+        } else if scalar.dtype() == XLA_FFI_DataType::F64 {
+            // Without the value: printing floats would make each library a tenth larger.
+            text.push_str(" (the value does not fit)");
         }
         return text;
     }
@@ -125,7 +128,7 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         (AttrType::Scalar(_), true, _) | (AttrType::Array(_), _, true)
     );
     if same_kind && let Some(cast) = python_cast(ty, attr) {
-        text.push_str(&format!("; pass {cast}"));
+        crate::diagnose::put(&mut text, &["; pass ", &cast]);
         if matches!(ty, AttrType::Scalar(_)) {
             text.push_str(", or let the handler narrow it: #[attr(narrow)]");
         }
@@ -161,7 +164,9 @@ fn python_cast(ty: AttrType, attr: &str) -> Option<String> {
     })
 }
 
-impl<'f, A: Attribute<'f>> Bind<'f> for A {
+// SAFETY: takes no operand.
+
+unsafe impl<'f, A: Attribute<'f>> Bind<'f> for A {
     const PARAM: Param = Param::attribute(A::TYPE);
 
     #[inline(always)]
@@ -352,13 +357,43 @@ impl<'f, T: Element> Attribute<'f> for &'f [T] {
     fn decode(value: AttrValue<'f>, _narrow: bool) -> Option<Self> {
         value.0.array()?.get()
     }
+
+    fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
+        let array = value.0.array().filter(|array| array.dtype() == T::DTYPE);
+        match array {
+            Some(array) if array.data().is_null() => null_array(array.len()),
+            Some(array) => format!(
+                "its elements lie at {:p}, which is not a multiple of {}; a `Vec` takes them from \
+                 there",
+                array.data(),
+                align_of::<T>()
+            ),
+            None => expected(Self::TYPE, value, narrow, name),
+        }
+    }
+}
+
+#[cold]
+fn null_array(len: usize) -> String {
+    format!("an array of {len} elements has a null data pointer")
 }
 
 impl<'f, T: Element> Attribute<'f> for Vec<T> {
     const TYPE: AttrType = AttrType::Array(T::DTYPE);
 
     fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
-        <&[T]>::decode(value, narrow).map(<[T]>::to_vec)
+        // Aligned arrays, the rule, are copied at once.
+        match <&[T]>::decode(value, narrow) {
+            Some(elements) => Some(elements.to_vec()),
+            None => value.0.array()?.copied(),
+        }
+    }
+
+    fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
+        match value.0.array() {
+            Some(array) if array.dtype() == T::DTYPE => null_array(array.len()),
+            _ => expected(Self::TYPE, value, narrow, name),
+        }
     }
 }
 
@@ -367,12 +402,16 @@ impl<'f, T: Element, const N: usize> Attribute<'f> for [T; N] {
 
     #[inline(always)]
     fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
-        <&[T]>::decode(value, narrow)?.try_into().ok()
+        match <&[T]>::decode(value, narrow) {
+            Some(elements) => elements.try_into().ok(),
+            None => value.0.array()?.copied()?.try_into().ok(),
+        }
     }
 
     fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
-        match value.0.array().and_then(|array| array.get::<T>()) {
-            Some(elements) => format!("expected {N} elements, got {}", elements.len()),
+        match value.0.array().filter(|array| array.dtype() == T::DTYPE) {
+            Some(array) if array.len() == N => null_array(N),
+            Some(array) => format!("expected {N} elements, got {}", array.len()),
             None => expected(Self::TYPE, value, narrow, name),
         }
     }

@@ -7,10 +7,17 @@ use crate::param::{At, Param};
 /// A type that can be a parameter of a handler.
 ///
 /// What a parameter takes from the call is said by this trait alone. To make a type of your own an
-/// attribute, implement [`Attribute`](crate::Attribute) instead, which is simpler.
+/// attribute, implement [`Attribute`](crate::Attribute) instead; for one that is made from another
+/// parameter, derive it ([`macro@Bind`](macro@crate::Bind)). Both are safe.
 ///
 /// `bind` is the fast way and says only whether it worked; where it did not, `explain` goes over
 /// the same ground again and says why.
+///
+/// # Safety
+/// A handler's parameters are checked against each other by what this trait says of them. So a value
+/// reaches the memory of those operands alone that `PARAM` takes at the place `at`, [`Bind::region`]
+/// covers what it reaches, `bind` gives each operand to one value, and neither `bind` nor `explain`
+/// keeps the frame, reads operands' elements or writes them.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a handler",
     label = "not an operand, an attribute or a part of the context",
@@ -18,7 +25,7 @@ use crate::param::{At, Param};
             `InOut<T>`; attributes are numbers, `bool`, `&str`, slices of numbers, `Dictionary` and \
             types that implement `Attribute`; see the documentation of `Bind` for all"
 )]
-pub trait Bind<'f>: Sized {
+pub unsafe trait Bind<'f>: Sized {
     /// What the parameter takes.
     const PARAM: Param;
 
@@ -34,24 +41,38 @@ pub trait Bind<'f>: Sized {
     fn region(&self) -> Region {
         Region::EMPTY
     }
+
+    /// The same, for values that have forgotten what they were made from: asked instead of
+    /// [`Bind::region`], with the frame and the place that `bind` was given.
+    #[inline(always)]
+    fn region_at(&self, _frame: &Frame<'f>, _at: &At) -> Region {
+        self.region()
+    }
 }
 
 /// A range of addresses; empty ones overlap nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Region {
+    // Invariant: `start` is below `end`, or the region is EMPTY.
     start: usize,
     end: usize,
 }
 
 impl Region {
-    /// Nothing.
-    pub const EMPTY: Self = Self { start: 0, end: 0 };
+    /// Nothing. It ends before it starts, so that no comparison finds it to overlap anything.
+    pub const EMPTY: Self = Self {
+        start: usize::MAX,
+        end: 0,
+    };
 
     /// `bytes` bytes from `start`, which do not wrap around.
     #[must_use]
     #[inline(always)]
     pub fn new(start: *const u8, bytes: usize) -> Self {
         let start = start as usize;
+        if bytes == 0 {
+            return Self::EMPTY;
+        }
         Self {
             start,
             end: start.wrapping_add(bytes),
@@ -62,11 +83,8 @@ impl Region {
     #[must_use]
     #[inline(always)]
     pub fn overlaps(self, other: Self) -> bool {
-        // Empty regions may lie inside others: the comparison with `&` keeps this branchless.
-        (self.start < other.end)
-            & (other.start < self.end)
-            & (self.start < self.end)
-            & (other.start < other.end)
+        // `&` keeps this without branches: there is one comparison for each pair of operands.
+        (self.start < other.end) & (other.start < self.end)
     }
 }
 
@@ -96,7 +114,7 @@ mod tests {
     use super::*;
 
     fn region(start: usize, end: usize) -> Region {
-        Region { start, end }
+        Region::new(std::ptr::without_provenance(start), end - start)
     }
 
     #[test]
@@ -109,6 +127,8 @@ mod tests {
         assert!(!a.overlaps(region(0, 16)));
         assert!(!a.overlaps(region(20, 20)));
         assert!(!region(20, 20).overlaps(a));
+        assert!(!region(0, 0).overlaps(region(0, 0)));
+        assert!(!Region::EMPTY.overlaps(region(0, usize::MAX)));
     }
 
     #[test]

@@ -153,7 +153,9 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for Buffer<'_, T, RANK> {
     }
 }
 
-impl<'f, T: Element, const RANK: usize> Bind<'f> for Buffer<'f, T, RANK> {
+// SAFETY: takes the argument at its place, and `region` covers it.
+
+unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Buffer<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank(RANK));
 
     #[inline(always)]
@@ -171,14 +173,14 @@ impl<'f, T: Element, const RANK: usize> Bind<'f> for Buffer<'f, T, RANK> {
     }
 }
 
-/// An argument of any element type and rank. Since r0.
+/// An argument of any rank and any element type whose size is known. Since r0.
 ///
 /// ```
 /// use xla_ffi::prelude::*;
 ///
 /// #[xla_ffi::handler]
 /// fn count(x: AnyBuffer, mut n: Out<u64, 0>) -> Result<()> {
-///     n.fill(x.dims().iter().product::<usize>() as u64);
+///     n.fill(x.element_count() as u64);
 ///     Ok(())
 /// }
 /// ```
@@ -186,6 +188,7 @@ impl<'f, T: Element, const RANK: usize> Bind<'f> for Buffer<'f, T, RANK> {
 pub struct AnyBuffer<'f> {
     raw: RawBuffer<'f>,
     dims: &'f [usize],
+    len: usize,
     bytes: usize,
 }
 
@@ -194,10 +197,11 @@ unsafe impl Send for AnyBuffer<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for AnyBuffer<'_> {}
 
-/// Bytes of `len` elements: sub-byte types are packed, types that are not known count one byte an
-/// element.
+/// Bytes of `len` elements, sub-byte types packed; `None` for types whose size is not known, and for
+/// more bytes than can be addressed. r3 and r4 send packed types as dtype 0, so that guessing a byte
+/// an element would reach past the end.
 pub(crate) fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
-    let bits = bit_width(dtype).unwrap_or(8);
+    let bits = bit_width(dtype)?;
     let bytes = if bits < 8 {
         len.checked_mul(bits)?.div_ceil(8)
     } else {
@@ -215,7 +219,12 @@ impl<'f> AnyBuffer<'f> {
     pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
         let (dims, len) = raw.shape()?;
         let bytes = byte_size(raw.dtype(), len)?;
-        (bytes == 0 || !raw.data().is_null()).then_some(Self { raw, dims, bytes })
+        (bytes == 0 || !raw.data().is_null()).then_some(Self {
+            raw,
+            dims,
+            len,
+            bytes,
+        })
     }
 
     /// The element type.
@@ -233,7 +242,7 @@ impl<'f> AnyBuffer<'f> {
     /// Number of elements.
     #[must_use]
     pub fn element_count(&self) -> usize {
-        self.dims.iter().product()
+        self.len
     }
 
     /// Bytes of all elements. Sub-byte types are packed: `S4` takes half a byte an element.
@@ -265,11 +274,14 @@ impl<'f> AnyBuffer<'f> {
 
 #[cold]
 pub(crate) fn mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
+    unlike::<T>(raw, rank)
+        .unwrap_or_else(|| Error::invalid_argument("the operand cannot be viewed so"))
+}
+
+/// What keeps an operand from being viewed with elements of type `T`.
+pub(crate) fn unlike<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Option<Error> {
     let param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank);
-    Error::invalid_argument(
-        crate::diagnose::operand(raw, &param, align_of::<T>())
-            .unwrap_or_else(|| "the operand cannot be viewed so".to_owned()),
-    )
+    crate::diagnose::operand(raw, &param, align_of::<T>()).map(Error::invalid_argument)
 }
 
 impl std::fmt::Debug for AnyBuffer<'_> {
@@ -281,7 +293,9 @@ impl std::fmt::Debug for AnyBuffer<'_> {
     }
 }
 
-impl<'f> Bind<'f> for AnyBuffer<'f> {
+// SAFETY: takes the argument at its place, and `region` covers it.
+
+unsafe impl<'f> Bind<'f> for AnyBuffer<'f> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None);
 
     #[inline(always)]

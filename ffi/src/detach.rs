@@ -1,10 +1,14 @@
 //! Operands kept beyond the handler's return.
 
-use crate::buffer::Buffer;
+use std::sync::Arc;
+
+use crate::buffer::{AnyBuffer, Buffer};
 use crate::element::Element;
+use crate::frame::RawBuffer;
 use crate::future::{Detach, Kept};
 use crate::inout::InOut;
-use crate::out::Out;
+use crate::out::{AnyOut, Out};
+use xla_ffi_sys::XLA_FFI_Buffer;
 
 /// The parts of a typed operand: where the data lies, its dimensions (copied), its length.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ macro_rules! detach {
         unsafe impl<T: Element, const RANK: usize> Detach for $name<'_, T, RANK> {
             type Kept = $kept<T, RANK>;
 
-            fn detach(self) -> Self::Kept {
+            unsafe fn detach(self) -> Self::Kept {
                 let (data, dims, len) = self.into_parts();
                 $kept(Parts {
                     data,
@@ -54,6 +58,73 @@ detach!(Buffer KeptBuffer);
 detach!(Out KeptOut);
 detach!(InOut KeptInOut);
 
+/// An untyped operand kept for later: the buffer struct and the dimensions that it points to.
+struct AnyParts {
+    // Invariant: a whole buffer struct; `dims` in it points into `_dims`.
+    raw: Arc<XLA_FFI_Buffer>,
+    _dims: Arc<[i64]>,
+}
+
+// SAFETY: as `Parts`; the structs are not written once they are made.
+unsafe impl Send for AnyParts {}
+
+impl AnyParts {
+    fn new(buffer: RawBuffer<'_>) -> Self {
+        let dims: Arc<[i64]> = buffer.raw_dims().into();
+        let raw = XLA_FFI_Buffer {
+            struct_size: 48,
+            extension_start: std::ptr::null_mut(),
+            dtype: buffer.dtype(),
+            data: buffer.data(),
+            rank: buffer.rank(),
+            dims: dims.as_ptr().cast_mut(),
+        };
+        Self {
+            raw: Arc::new(raw),
+            _dims: dims,
+        }
+    }
+
+    fn at(&self) -> RawBuffer<'_> {
+        // SAFETY: the invariant; both live as long as `self`.
+        let raw = unsafe { RawBuffer::new(&raw const *self.raw) };
+        raw.expect("a whole struct is not refused")
+    }
+}
+
+macro_rules! detach_any {
+    ($name:ident $kept:ident) => {
+        #[doc = concat!("A [`", stringify!($name), "`] kept until the call is completed.")]
+        pub struct $kept(AnyParts);
+
+        impl std::fmt::Debug for $kept {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($kept)).finish_non_exhaustive()
+            }
+        }
+
+        // SAFETY: the data pointer is all that is kept of the host's memory.
+        unsafe impl Detach for $name<'_> {
+            type Kept = $kept;
+
+            unsafe fn detach(self) -> $kept {
+                $kept(AnyParts::new(self.raw()))
+            }
+        }
+
+        impl Kept for $kept {
+            type At<'a> = $name<'a>;
+
+            fn at(&mut self) -> $name<'_> {
+                $name::decode(self.0.at()).expect("it was decoded once")
+            }
+        }
+    };
+}
+
+detach_any!(AnyBuffer KeptAnyBuffer);
+detach_any!(AnyOut KeptAnyOut);
+
 macro_rules! tuples {
     ($($name:ident)*) => {
         // SAFETY: each part keeps its promise.
@@ -61,9 +132,10 @@ macro_rules! tuples {
             type Kept = ($($name::Kept,)*);
 
             #[expect(non_snake_case, reason = "variables are called as their types")]
-            fn detach(self) -> Self::Kept {
+            unsafe fn detach(self) -> Self::Kept {
                 let ($($name,)*) = self;
-                ($($name.detach(),)*)
+                // SAFETY: the caller's promise goes for each part.
+                ($(unsafe { $name.detach() },)*)
             }
         }
 
@@ -92,7 +164,7 @@ tuples!(A B C D E F G H);
 unsafe impl Detach for () {
     type Kept = ();
 
-    fn detach(self) {}
+    unsafe fn detach(self) {}
 }
 
 impl Kept for () {

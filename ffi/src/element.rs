@@ -1,5 +1,6 @@
 //! Element types of buffers and arrays.
 
+use std::borrow::Cow;
 use std::fmt;
 use xla_ffi_sys::XLA_FFI_DataType;
 
@@ -167,9 +168,50 @@ impl DataTypes {
         self.0 == u64::MAX || (dtype.0 < 64 && self.0 & (1 << dtype.0) != 0)
     }
 
+    /// The set with all types of both.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The set with all of these types.
+    ///
+    /// ```
+    /// use xla_ffi::{DataType, DataTypes};
+    ///
+    /// const FLOATS: DataTypes = DataTypes::of(&[DataType::F32, DataType::F64]);
+    /// assert!(FLOATS.contains(DataType::F64) && !FLOATS.contains(DataType::S32));
+    /// assert_eq!(FLOATS.to_string(), "F32 or F64");
+    /// ```
+    #[must_use]
+    pub const fn of(dtypes: &[XLA_FFI_DataType]) -> Self {
+        let (mut set, mut i) = (Self(0), 0);
+        while i < dtypes.len() {
+            set = set.or(Self::only(dtypes[i]));
+            i += 1;
+        }
+        set
+    }
+
+    /// Whether the set has a type of less than a byte.
+    pub(crate) const fn has_packed(self) -> bool {
+        use XLA_FFI_DataType as D;
+        let packed = Self::of(&[D::S1, D::S2, D::S4, D::U1, D::U2, D::U4, D::F4E2M1FN]);
+        self.0 & packed.0 != 0
+    }
+
     /// Whether the set has tokens and nothing else.
     pub(crate) const fn is_only_token(self) -> bool {
         self.0 == 1 << XLA_FFI_DataType::TOKEN.0
+    }
+
+    /// The names of its members, for messages.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let any = self.is_any().then_some("any type");
+        let members = NAMES
+            .iter()
+            .filter(move |(_, dtype)| !self.is_any() && self.contains(*dtype));
+        any.into_iter().chain(members.map(|(name, _)| *name))
     }
 
     /// Whether the set is [`DataTypes::ANY`].
@@ -187,18 +229,11 @@ impl fmt::Debug for DataTypes {
 
 impl fmt::Display for DataTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_any() {
-            return f.write_str("any type");
-        }
-        let mut first = true;
-        for (name, dtype) in NAMES {
-            if self.contains(*dtype) {
-                if !first {
-                    f.write_str(" or ")?;
-                }
-                f.write_str(name)?;
-                first = false;
-            }
+        let mut joint = "";
+        for name in self.names() {
+            f.write_str(joint)?;
+            f.write_str(name)?;
+            joint = " or ";
         }
         Ok(())
     }
@@ -218,11 +253,12 @@ names! {
 }
 
 /// The C name of an element type without its prefix, or its number.
-pub(crate) fn name(dtype: XLA_FFI_DataType) -> String {
-    NAMES.iter().find(|(_, known)| *known == dtype).map_or_else(
-        || format!("element type {}", dtype.0),
-        |(name, _)| (*name).to_owned(),
-    )
+pub(crate) fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
+    let known = NAMES.iter().find(|(_, known)| *known == dtype);
+    match known {
+        Some((name, _)) => Cow::Borrowed(*name),
+        None => Cow::Owned(format!("element type {}", dtype.0)),
+    }
 }
 
 /// Bits that one element takes in a buffer; `None` for types that are not known, 0 for tokens.

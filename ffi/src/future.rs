@@ -1,7 +1,12 @@
 //! Calls that complete after the handler has returned.
+//!
+//! What makes this sound: a promise owns operands whose memory the host takes back once the call is
+//! over. So from the moment a promise exists, the call *is* pending, whatever the handler returns
+//! ([`Pending`], [`Call::settle`]): an error of the handler's waits for the promise, too.
 
-use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::bind::Bind;
@@ -13,30 +18,123 @@ use crate::host::Host;
 use crate::param::{At, Param};
 use xla_ffi_sys::{Revision, XLA_FFI_Future};
 
-/// Where a completion goes: to the host's future, or to a call that waits since its host has none.
-enum Target {
+/// A call that is under way, shared between its completion and its handler's return.
+pub(crate) enum Call {
+    /// Completed through a future of the host.
     Host {
         host: Host,
         future: *mut XLA_FFI_Future,
+        // OPEN -> DONE, or OPEN -> FAILED -> DONE.
+        state: AtomicU8,
+        // Set before the state becomes FAILED.
+        failure: Mutex<Option<Error>>,
     },
-    Waiting(Arc<Waiting>),
+    /// The host has no futures: the handler's return waits.
+    Waiting {
+        outcome: Mutex<Option<Result<()>>>,
+        done: Condvar,
+    },
 }
 
-// SAFETY: hosts let futures be completed on any thread.
-unsafe impl Send for Target {}
-// SAFETY: completing takes the target by value.
-unsafe impl Sync for Target {}
+const OPEN: u8 = 0;
+const FAILED: u8 = 1;
+const DONE: u8 = 2;
 
+// SAFETY: hosts let futures be completed on any thread; the state decides who completes it, once.
+unsafe impl Send for Call {}
+// SAFETY: as above.
+unsafe impl Sync for Call {}
+
+impl Call {
+    /// Completes the call; asked once, by the one [`Completion`].
+    fn complete(&self, outcome: Result<()>) {
+        match self {
+            Self::Host {
+                host,
+                future,
+                state,
+                failure,
+            } => {
+                let before = state.swap(DONE, Ordering::AcqRel);
+                let outcome = match before {
+                    FAILED => failure
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .take()
+                        .map_or(outcome, Err),
+                    _ => outcome,
+                };
+                // SAFETY: the future came from this host; there is one completion, and it is taken.
+                unsafe { host.complete(*future, &outcome) };
+            }
+            Self::Waiting {
+                outcome: slot,
+                done,
+            } => {
+                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+                done.notify_all();
+            }
+        }
+    }
+
+    /// What the host is told when the handler has returned, perhaps with an error of its own.
+    pub(crate) fn settle(&self, error: Option<Error>) -> Flow {
+        match self {
+            Self::Host {
+                future,
+                state,
+                failure,
+                ..
+            } => {
+                let Some(error) = error else {
+                    return Flow::Pending(future.cast());
+                };
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                let open =
+                    state.compare_exchange(OPEN, FAILED, Ordering::AcqRel, Ordering::Acquire);
+                if open.is_ok() {
+                    return Flow::Pending(future.cast());
+                }
+                // The promise has gone, so nothing reaches an operand any more.
+                let error = failure
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take();
+                error.map_or(Flow::Done, Flow::Failed)
+            }
+            Self::Waiting { outcome, done } => {
+                let mut slot = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+                let outcome = loop {
+                    match slot.take() {
+                        Some(outcome) => break outcome,
+                        None => slot = done.wait(slot).unwrap_or_else(PoisonError::into_inner),
+                    }
+                };
+                match error.map_or(outcome, Err) {
+                    Ok(()) => Flow::Done,
+                    Err(error) => Flow::Failed(error),
+                }
+            }
+        }
+    }
+}
+
+/// The call that a handler has made a promise of, if any. It lives in the entry point's frame.
 #[derive(Default)]
-struct Waiting {
-    outcome: Mutex<Option<Result<()>>>,
-    done: Condvar,
+pub(crate) struct Pending {
+    call: Cell<Option<Arc<Call>>>,
+}
+
+impl Pending {
+    pub(crate) fn take(&self) -> Option<Arc<Call>> {
+        self.call.take()
+    }
 }
 
 /// The duty to complete a call. Dropping it completes the call with an error; forgetting it
 /// (`mem::forget`) leaves the host waiting for ever.
 pub(crate) struct Completion {
-    target: Option<Target>,
+    call: Option<Arc<Call>>,
 }
 
 impl Completion {
@@ -46,19 +144,8 @@ impl Completion {
     }
 
     fn fire(&mut self, outcome: Result<()>) {
-        match self.target.take() {
-            None => {}
-            // SAFETY: the future came from this host; `take` makes this the one completion.
-            Some(Target::Host { host, future }) => unsafe { host.complete(future, &outcome) },
-            Some(Target::Waiting(waiting)) => {
-                let mut slot = waiting
-                    .outcome
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                *slot = Some(outcome);
-                drop(slot);
-                waiting.done.notify_all();
-            }
+        if let Some(call) = self.call.take() {
+            call.complete(outcome);
         }
     }
 }
@@ -79,78 +166,42 @@ impl std::fmt::Debug for Completion {
 
 /// What a handler returns to say that the call is under way. On hosts without futures (r0, r1)
 /// returning it waits for the completion instead.
+///
+/// It only says so: a handler that has made a promise is under way whatever it returns. An error
+/// that it returns after that reaches the host when the promise is completed or dropped, in the
+/// place of the promise's own outcome.
 #[derive(Debug)]
 #[must_use = "return it from the handler"]
 pub struct Future {
-    state: State,
+    // Belongs to its call, so to its thread.
+    _here: PhantomData<*const ()>,
 }
 
-enum State {
-    Host(*mut XLA_FFI_Future),
-    Waiting(Arc<Waiting>),
-}
-
-impl std::fmt::Debug for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Host(_) => "of the host",
-            Self::Waiting(_) => "waits",
-        })
-    }
-}
-
-impl Future {
-    pub(crate) fn into_flow(self) -> Flow {
-        match self.state {
-            State::Host(future) => Flow::Pending(future.cast::<c_void>()),
-            State::Waiting(waiting) => {
-                let mut outcome = waiting
-                    .outcome
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                loop {
-                    match outcome.take() {
-                        Some(Ok(())) => return Flow::Done,
-                        Some(Err(error)) => return Flow::Failed(error),
-                        None => {
-                            outcome = waiting
-                                .done
-                                .wait(outcome)
-                                .unwrap_or_else(PoisonError::into_inner);
-                        }
-                    }
-                }
-            }
+/// A call under way and the duty to complete it.
+pub(crate) fn pair(host: Host) -> Result<(Completion, Arc<Call>)> {
+    let call = Arc::new(if host.has_futures() {
+        Call::Host {
+            host,
+            future: host.make_future()?,
+            state: AtomicU8::new(OPEN),
+            failure: Mutex::new(None),
         }
-    }
-}
-
-/// A completion and the future that goes with it.
-pub(crate) fn pair(host: Host) -> Result<(Completion, Future)> {
-    if host.has_futures() {
-        let future = host.make_future()?;
-        return Ok((
-            Completion {
-                target: Some(Target::Host { host, future }),
-            },
-            Future {
-                state: State::Host(future),
-            },
-        ));
-    }
-    let waiting = Arc::new(Waiting::default());
-    Ok((
-        Completion {
-            target: Some(Target::Waiting(Arc::clone(&waiting))),
-        },
-        Future {
-            state: State::Waiting(waiting),
-        },
-    ))
+    } else {
+        Call::Waiting {
+            outcome: Mutex::new(None),
+            done: Condvar::new(),
+        }
+    });
+    let completion = Completion {
+        call: Some(Arc::clone(&call)),
+    };
+    Ok((completion, call))
 }
 
 /// Operands that can outlive the handler: what their data pointers name stays until the call is
-/// completed, everything else is copied.
+/// completed, everything else is copied. [`Buffer`](crate::Buffer), [`Out`](crate::Out),
+/// [`InOut`](crate::InOut), [`AnyBuffer`](crate::AnyBuffer) and [`AnyOut`](crate::AnyOut) implement
+/// it, and tuples of up to eight.
 ///
 /// # Safety
 /// What `detach` gives reaches no memory of the host but operand data.
@@ -159,7 +210,10 @@ pub unsafe trait Detach {
     type Kept: Kept;
 
     /// Copies what ends with the handler.
-    fn detach(self) -> Self::Kept;
+    ///
+    /// # Safety
+    /// What comes back is dropped before the call is completed.
+    unsafe fn detach(self) -> Self::Kept;
 }
 
 /// Operands kept for later.
@@ -189,12 +243,17 @@ pub trait Kept: Send + 'static {
 /// }
 /// ```
 ///
-/// Futures exist since r2 (jaxlib 0.4.34). On older hosts the call waits where the handler returns
-/// the future, so a handler needs no other code there.
-#[derive(Debug)]
+/// Futures exist since r2 (jaxlib 0.4.34). On older hosts the call waits where the handler returns,
+/// so a handler needs no other code there.
 pub struct Later<'f> {
     host: Host,
-    _call: std::marker::PhantomData<&'f ()>,
+    pending: &'f Pending,
+}
+
+impl std::fmt::Debug for Later<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Later").finish_non_exhaustive()
+    }
 }
 
 impl Later<'_> {
@@ -209,25 +268,31 @@ impl Later<'_> {
     /// # Errors
     /// What the host answers when it cannot make a future.
     pub fn promise<T: Detach>(self, operands: T) -> Result<(Promise<T::Kept>, Future)> {
-        let (completion, future) = pair(self.host)?;
-        Ok((
-            Promise {
-                operands: operands.detach(),
-                completion,
-            },
-            future,
-        ))
+        let (completion, call) = pair(self.host)?;
+        self.pending.call.set(Some(call));
+        let promise = Promise {
+            // SAFETY: the call is pending from here on, and the promise drops the operands before
+            // it completes the call.
+            operands: unsafe { operands.detach() },
+            completion,
+        };
+        let future = Future { _here: PhantomData };
+        Ok((promise, future))
     }
 }
 
-impl<'f> Bind<'f> for Later<'f> {
-    const PARAM: Param = Param::context("future", Revision::R0);
+/// The name of this part of the context, by which the entry point knows that it is taken.
+pub(crate) const CONTEXT: &str = "future";
+
+// SAFETY: takes no operand.
+unsafe impl<'f> Bind<'f> for Later<'f> {
+    const PARAM: Param = Param::context(CONTEXT, Revision::R0);
 
     #[inline(always)]
     fn bind(frame: &Frame<'f>, _at: &At) -> Option<Self> {
         Some(Self {
             host: frame.host(),
-            _call: std::marker::PhantomData,
+            pending: frame.pending()?,
         })
     }
 
@@ -237,6 +302,7 @@ impl<'f> Bind<'f> for Later<'f> {
 /// The duty to complete a call, with the operands that may be touched until then. Dropped, it
 /// completes the call with an error. Completing consumes it: nothing reaches an operand afterwards.
 pub struct Promise<K: Kept> {
+    // Declared, and so dropped, before the completion.
     operands: K,
     completion: Completion,
 }
@@ -262,12 +328,13 @@ impl<K: Kept> Promise<K> {
 
     /// Works on the operands and completes the call with the outcome; a panic becomes an error.
     pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<()>) {
+        crate::panics::install();
         let outcome =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(self.operands.at())));
         let outcome = outcome.unwrap_or_else(|panic| {
             Err(Error::internal(crate::panics::describe(
                 "the handler",
-                &*panic,
+                panic,
             )))
         });
         self.complete(outcome);
@@ -275,6 +342,19 @@ impl<K: Kept> Promise<K> {
 
     /// Several promises out of one: the call completes when all parts have, with the first error if
     /// there is one. The operands are dropped first.
+    ///
+    /// ```
+    /// use xla_ffi::{Future, Later, prelude::*};
+    ///
+    /// #[xla_ffi::handler]
+    /// fn two_halves(_x: Buffer<f32>, later: Later) -> Result<Future> {
+    ///     let (promise, future) = later.promise(())?;
+    ///     for part in promise.count_down(2) {
+    ///         std::thread::spawn(move || part.complete(Ok(())));
+    ///     }
+    ///     Ok(future)
+    /// }
+    /// ```
     ///
     /// # Panics
     /// When `parts` is 0.

@@ -89,7 +89,9 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for InOut<'_, T, RANK> {
     }
 }
 
-impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
+// SAFETY: takes the argument and the result at its place, which are one, and `region` covers it.
+
+unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::InOut, DataTypes::only(T::DTYPE), rank(RANK));
 
     #[inline(always)]

@@ -25,24 +25,29 @@
 //!
 //! | | types |
 //! |---|---|
-//! | arguments | [`Buffer`], [`AnyBuffer`], [`Packed`], [`RemainingArgs`], [`Token`] |
-//! | results | [`Out`], [`AnyOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`] |
+//! | arguments | [`Buffer`], [`AnyBuffer`], [`OneOf`], [`Packed`], [`RemainingArgs`], [`Token`], [`DeviceBuffer`] |
+//! | results | [`Out`], [`AnyOut`], [`OneOfOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`], [`DeviceOut`] |
 //! | both | [`InOut`] |
 //! | attributes | whatever implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
-//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`] |
+//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Later`], [`RawCall`] |
 //!
 //! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
-//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`].
+//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. Types of your
+//! own become parameters with [`macro@Attribute`] or [`macro@Bind`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
 compile_error!("XLA FFI is laid out for 64-bit little-endian hosts");
 
+mod agree;
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod attribute;
 mod bind;
 mod buffer;
 mod context;
 mod detach;
+mod device;
 mod diagnose;
 mod dictionary;
 mod element;
@@ -52,8 +57,13 @@ mod frame;
 mod future;
 mod host;
 mod inout;
+#[cfg(feature = "internal")]
+pub mod internal;
+mod made;
 mod manifest;
+pub mod matching;
 mod members;
+mod one_of;
 mod optional;
 mod out;
 mod outcome;
@@ -72,10 +82,11 @@ pub use attribute::{AttrValue, Attribute, Pointer};
 pub use bind::{Bind, Region};
 pub use buffer::{ANY_RANK, AnyBuffer, Buffer};
 pub use context::{
-    CustomOptions, DeviceOrdinal, Extension, Initialized, Prepared, RunId, Scratch, StateRef,
-    Stream, ThreadPool, UserData,
+    CustomOptions, DeviceOrdinal, Extension, Initialized, Prepared, RawCall, RunId, Scratch,
+    StateRef, Stream, ThreadPool, UserData,
 };
-pub use detach::{KeptBuffer, KeptInOut, KeptOut};
+pub use detach::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
+pub use device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
 pub use diagnose::Problems;
 pub use dictionary::Dictionary;
 pub use element::{
@@ -87,14 +98,22 @@ pub use frame::Frame;
 pub use future::{Detach, Future, Kept, Later, Part, Promise};
 pub use host::Host;
 pub use inout::InOut;
+pub use one_of::{Elements, OneOf, OneOfOut};
 pub use out::{AnyOut, Out, Writer};
+pub use owned::OutlivesCall;
 pub use packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
 pub use param::{At, AttrType, Kind, Param, Presence};
-pub use remaining::{RemainingArgs, RemainingRets};
+pub use remaining::{IntoRets, RemainingArgs, RemainingRets};
 pub use token::{Token, TokenOut};
+#[doc(hidden)]
+pub use types::KnownType;
 pub use types::{HostType, State, UserType};
-pub use xla_ffi_macros::{Attribute, State, UserType, handler, library, stateful};
-pub use xla_ffi_sys::{Revision, XLA_FFI_DataType as DataType, XLA_FFI_Error_Code as RawErrorCode};
+pub use xla_ffi_macros::{Attribute, Bind, State, UserType, handler, library, stateful};
+/// The ABI itself, for what this crate does not wrap.
+pub use xla_ffi_sys as sys;
+pub use xla_ffi_sys::{
+    Revision, Slot, XLA_FFI_DataType as DataType, XLA_FFI_Error_Code as RawErrorCode,
+};
 
 /// What handlers are written with.
 pub mod prelude {
@@ -108,9 +127,11 @@ pub mod prelude {
 /// What the macros call. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::agree::Written;
     pub use crate::bind::disjoint;
     pub use crate::context::{load_state, store_state};
     pub use crate::entry::{Flow, Handler, Stage, counts, enter, file_region, fixed, overlap_free};
+    pub use crate::made::{explain as explain_made, readable, region as region_made};
     pub use crate::manifest::{Library, manifest, size};
     pub use crate::members::{
         Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
@@ -119,9 +140,9 @@ pub mod __private {
     pub use crate::optional::or_default;
     pub use crate::outcome::{finish, finish_stage};
     pub use crate::owned::outlives_call;
-    pub use crate::param::{HandlerInfo, StageInfo, StateInfo};
+    pub use crate::param::{HandlerInfo, StageInfo, StateInfo, one_api};
     pub use crate::register::{Entries, Exported, Registrable, register};
-    pub use crate::shape::{Contract, Dim, Entry};
+    pub use crate::shape::{Contract, Dim, Entry, arg_dims, ret_dims, same_dims, same_size};
     pub use crate::task::{Body, start_async};
     pub use xla_ffi_macros::__export;
     pub use xla_ffi_sys as sys;

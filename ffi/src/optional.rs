@@ -18,7 +18,8 @@ fn present(frame: &Frame<'_>, at: &At) -> bool {
 
 /// `None` where the operand or attribute did not come, or the host lacks the part of the context;
 /// such a parameter does not raise the handler's floor.
-impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
+// SAFETY: what it wraps keeps the promise.
+unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
     const PARAM: Param = T::PARAM.optional();
 
     #[inline(always)]
@@ -34,14 +35,28 @@ impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
-        if present(frame, at) && !matches!(at.param.kind, Kind::Context) {
-            T::explain(frame, at, problems);
+        if !present(frame, at) || matches!(at.param.kind, Kind::Context) {
+            return;
         }
+        if matches!(at.param.kind, Kind::InOut) && at.ret >= frame.ret_count() {
+            problems.push(format!(
+                "in-out operand `{}`: came as an argument, but not as a result",
+                at.param.name
+            ));
+            return;
+        }
+        T::explain(frame, at, problems);
     }
 
     #[inline(always)]
     fn region(&self) -> Region {
         self.as_ref().map_or(Region::EMPTY, T::region)
+    }
+
+    #[inline(always)]
+    fn region_at(&self, frame: &Frame<'f>, at: &At) -> Region {
+        self.as_ref()
+            .map_or(Region::EMPTY, |value| value.region_at(frame, at))
     }
 }
 

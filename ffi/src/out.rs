@@ -193,7 +193,9 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for Out<'_, T, RANK> {
     }
 }
 
-impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
+// SAFETY: takes the result at its place, and `region` covers it.
+
+unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::only(T::DTYPE), rank(RANK));
 
     #[inline(always)]
@@ -259,7 +261,7 @@ impl<'a, T: Element> Writer<'a, T> {
     }
 }
 
-/// A result of any element type and rank. Since r0.
+/// A result of any rank and any element type whose size is known. Since r0.
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -273,6 +275,7 @@ impl<'a, T: Element> Writer<'a, T> {
 pub struct AnyOut<'f> {
     raw: RawBuffer<'f>,
     dims: &'f [usize],
+    len: usize,
     bytes: usize,
 }
 
@@ -290,7 +293,12 @@ impl<'f> AnyOut<'f> {
     pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
         let (dims, len) = raw.shape()?;
         let bytes = byte_size(raw.dtype(), len)?;
-        (bytes == 0 || !raw.data().is_null()).then_some(Self { raw, dims, bytes })
+        (bytes == 0 || !raw.data().is_null()).then_some(Self {
+            raw,
+            dims,
+            len,
+            bytes,
+        })
     }
 
     /// The element type.
@@ -303,6 +311,12 @@ impl<'f> AnyOut<'f> {
     #[must_use]
     pub fn dims(&self) -> &'f [usize] {
         self.dims
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn element_count(&self) -> usize {
+        self.len
     }
 
     /// Bytes of all elements. Sub-byte types are packed.
@@ -348,13 +362,13 @@ impl<'f> AnyOut<'f> {
         Ok(self.bytes_uninit().write_copy_of_slice(source))
     }
 
-    /// The result with elements of type `T` and, where it is fixed, rank `RANK`; it takes the
-    /// place of this value while it lives.
+    /// The result with elements of type `T` and, where it is fixed, rank `RANK`, in the place of this
+    /// value.
     ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type,
     /// rank or alignment.
-    pub fn typed<T: Element, const RANK: usize>(&mut self) -> Result<Out<'_, T, RANK>> {
+    pub fn typed<T: Element, const RANK: usize>(self) -> Result<Out<'f, T, RANK>> {
         Out::decode(self.raw).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
     }
 }
@@ -368,7 +382,9 @@ impl std::fmt::Debug for AnyOut<'_> {
     }
 }
 
-impl<'f> Bind<'f> for AnyOut<'f> {
+// SAFETY: takes the result at its place, and `region` covers it.
+
+unsafe impl<'f> Bind<'f> for AnyOut<'f> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::ANY, None);
 
     #[inline(always)]

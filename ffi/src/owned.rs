@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::ffi::c_void;
+use std::ptr::NonNull;
 
 use crate::attribute::{AttrValue, Attribute};
 use crate::frame::{Frame, RawAttrs, RawBuffer};
@@ -10,9 +11,18 @@ use xla_ffi_sys::*;
 
 /// The copy. Everything that its call frame points to, data and context excepted, lies in `kept`.
 pub(crate) struct OwnedFrame {
-    raw: Box<XLA_FFI_CallFrame>,
+    // Invariant: a boxed frame. Not a `Box`, since frames are read through copies of this pointer
+    // while this value moves.
+    raw: NonNull<XLA_FFI_CallFrame>,
     #[expect(dead_code, reason = "the frame points into it")]
     kept: Vec<Box<dyn Any>>,
+}
+
+impl Drop for OwnedFrame {
+    fn drop(&mut self) {
+        // SAFETY: made from a box, freed once.
+        drop(unsafe { Box::from_raw(self.raw.as_ptr()) });
+    }
 }
 
 // SAFETY: nothing in it is written after it is made, and it is not tied to a thread.
@@ -103,13 +113,17 @@ impl Keeper {
             );
         }
         if let Some(array) = value.0.array() {
-            let copy = self.keep(array.aligned_copy());
+            let data = if array.data().is_null() {
+                std::ptr::null_mut()
+            } else {
+                self.keep(array.aligned_copy()).cast()
+            };
             return (
                 XLA_FFI_AttrType::ARRAY,
                 self.one(XLA_FFI_Array {
                     dtype: array.dtype(),
                     size: array.len(),
-                    data: copy.cast(),
+                    data,
                 }),
             );
         }
@@ -146,18 +160,19 @@ impl OwnedFrame {
             rets: keeper.buffers(rets),
         };
         let attrs = keeper.attrs(frame.attrs());
+        let raw = Box::new(XLA_FFI_CallFrame {
+            struct_size: 168,
+            extension_start: std::ptr::null_mut(),
+            api: frame.host().api(),
+            ctx: frame.ctx(),
+            stage: XLA_FFI_ExecutionStage(frame.stage()),
+            args,
+            rets,
+            attrs,
+            future: std::ptr::null_mut(),
+        });
         Self {
-            raw: Box::new(XLA_FFI_CallFrame {
-                struct_size: 168,
-                extension_start: std::ptr::null_mut(),
-                api: frame.host().api(),
-                ctx: frame.ctx(),
-                stage: XLA_FFI_ExecutionStage(frame.stage()),
-                args,
-                rets,
-                attrs,
-                future: std::ptr::null_mut(),
-            }),
+            raw: NonNull::from(Box::leak(raw)),
             kept: keeper.kept,
         }
     }
@@ -165,7 +180,7 @@ impl OwnedFrame {
     /// The copy as a frame. Its context is that of the call: it may be used until the call returns.
     pub(crate) fn frame(&self) -> Option<Frame<'_>> {
         // SAFETY: a whole frame, which lives as long as `self`.
-        unsafe { Frame::new(&raw const *self.raw) }
+        unsafe { Frame::new(self.raw.as_ptr()) }
     }
 }
 
@@ -201,6 +216,12 @@ outlives! {
     {} crate::AnyOut<'_>;
     {} crate::RemainingArgs<'_>;
     {} crate::RemainingRets<'_>;
+    {S, const RANK: usize} crate::OneOf<'_, S, RANK>;
+    {S, const RANK: usize} crate::OneOfOut<'_, S, RANK>;
+    {T, const RANK: usize} crate::DeviceBuffer<'_, T, RANK>;
+    {T, const RANK: usize} crate::DeviceOut<'_, T, RANK>;
+    {} crate::AnyDeviceBuffer<'_>;
+    {} crate::AnyDeviceOut<'_>;
     {} crate::Token<'_>;
     {} crate::TokenOut<'_>;
     {} crate::RunId;

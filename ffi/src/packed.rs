@@ -182,16 +182,14 @@ impl<'f> AnyBuffer<'f> {
     }
 }
 
-impl AnyOut<'_> {
-    /// The result with packed elements of type `P` and, where it is fixed, rank `RANK`; it takes
-    /// the place of this value while it lives.
+impl<'f> AnyOut<'f> {
+    /// The result with packed elements of type `P` and, where it is fixed, rank `RANK`, in the place
+    /// of this value.
     ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type
     /// or rank.
-    pub fn packed<P: PackedElement, const RANK: usize>(
-        &mut self,
-    ) -> Result<PackedOut<'_, P, RANK>> {
+    pub fn packed<P: PackedElement, const RANK: usize>(self) -> Result<PackedOut<'f, P, RANK>> {
         PackedOut::decode(self.raw()).ok_or_else(|| wrong::<P>(self.raw(), rank(RANK)))
     }
 }
@@ -211,7 +209,9 @@ const fn param<P: PackedElement>(kind: Kind, rank: Option<usize>) -> Param {
     param
 }
 
-impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, RANK> {
+// SAFETY: takes the operand at its place, and `region` covers it.
+
+unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, RANK> {
     const PARAM: Param = param::<P>(Kind::Arg, rank(RANK));
 
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
@@ -220,27 +220,10 @@ impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, RANK> {
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         problems.arg(frame, at, 1);
-        lacking::<P>(frame, frame.arg(at.arg), problems);
     }
 
     fn region(&self) -> Region {
         self.buffer.region()
-    }
-}
-
-/// Runtimes before r5 cannot name the type: say so instead of "expected S4, got element type 0".
-fn lacking<P: PackedElement>(
-    frame: &Frame<'_>,
-    raw: Option<RawBuffer<'_>>,
-    problems: &mut Problems<'_>,
-) {
-    if raw.is_some_and(|raw| raw.dtype() == XLA_FFI_DataType::INVALID)
-        && frame.host().revision() < Revision::R5
-    {
-        let error = frame
-            .host()
-            .lacks("element types of less than a byte", Revision::R5);
-        problems.replace_last(&error);
     }
 }
 
@@ -259,7 +242,7 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
         }
         let out = AnyOut::decode(raw)?;
         Some(Self {
-            len: out.dims().iter().product(),
+            len: out.element_count(),
             out,
             _element: PhantomData,
         })
@@ -303,7 +286,9 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
     }
 }
 
-impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for PackedOut<'f, P, RANK> {
+// SAFETY: takes the operand at its place, and `region` covers it.
+
+unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for PackedOut<'f, P, RANK> {
     const PARAM: Param = param::<P>(Kind::Ret, rank(RANK));
 
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
@@ -312,7 +297,6 @@ impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for PackedOut<'f, P, RANK
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         problems.ret(frame, at, 1);
-        lacking::<P>(frame, frame.ret(at.ret), problems);
     }
 
     fn region(&self) -> Region {

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::panic::AssertUnwindSafe;
 use std::sync::Once;
 
 thread_local! {
@@ -12,7 +13,20 @@ static INSTALL: Once = Once::new();
 
 /// Makes panics remember their place for [`describe`], once in a process; the hook that was there
 /// goes on to run.
+#[inline]
 pub(crate) fn install() {
+    if !INSTALL.is_completed() {
+        install_now();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn install_now() {
+    // The hook cannot be changed while this thread unwinds.
+    if std::thread::panicking() {
+        return;
+    }
     INSTALL.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
@@ -24,8 +38,8 @@ pub(crate) fn install() {
     });
 }
 
-/// A panic as text: who, what and where.
-pub(crate) fn describe(who: &str, panic: &(dyn Any + Send)) -> String {
+/// A panic as text: who, what and where. What was thrown is destroyed.
+pub(crate) fn describe(who: &str, panic: Box<dyn Any + Send>) -> String {
     let what = panic
         .downcast_ref::<&str>()
         .copied()
@@ -34,5 +48,40 @@ pub(crate) fn describe(who: &str, panic: &(dyn Any + Send)) -> String {
     let place = LAST_PLACE
         .with_borrow_mut(Option::take)
         .map_or_else(String::new, |place| format!(", at {place}"));
-    format!("{who} panicked: {what}{place}")
+    let text = format!("{who} panicked: {what}{place}");
+    discard(panic);
+    text
+}
+
+/// Destroys what a panic threw, whose destructor may panic in its turn.
+pub(crate) fn discard(panic: Box<dyn Any + Send>) {
+    if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // One that throws bombs for ever is not worth a process: it leaks.
+        std::mem::forget(again);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::panic_any(Self);
+        }
+    }
+
+    #[test]
+    fn what_is_thrown_may_panic_when_it_is_destroyed() {
+        let text = describe("the handler", Box::new(Bomb));
+        assert!(text.starts_with("the handler panicked: a value that is not text"));
+        assert_eq!(
+            describe("it", Box::new("because".to_owned()))
+                .split(',')
+                .next(),
+            Some("it panicked: because")
+        );
+    }
 }

@@ -100,6 +100,8 @@ pub struct Param {
     pub since: Revision,
     /// The attributes of a struct that is taken from the handler's own attributes.
     pub members: &'static [Param],
+    /// The type of a context part that the host carries: made known before the first call.
+    pub(crate) host_type: Option<fn() -> &'static crate::types::KnownType>,
 }
 
 impl Param {
@@ -117,6 +119,7 @@ impl Param {
             context: "",
             since: Revision::R0,
             members: &[],
+            host_type: None,
         }
     }
 
@@ -159,6 +162,15 @@ impl Param {
         param.context = context;
         param.since = since;
         param
+    }
+
+    /// The same part of the context, made of a type that the host carries.
+    pub(crate) const fn of_type(
+        mut self,
+        host_type: Option<fn() -> &'static crate::types::KnownType>,
+    ) -> Self {
+        self.host_type = host_type;
+        self
     }
 
     /// The same with a name.
@@ -205,6 +217,30 @@ impl Param {
     pub(crate) const fn takes_ret(&self) -> bool {
         matches!(self.kind, Kind::Ret | Kind::InOut)
     }
+}
+
+/// The name of what the internal API takes from the context.
+pub(crate) const INTERNAL: &str = "internal";
+
+/// For the macros: refuses a stage whose context comes from both APIs.
+pub const fn one_api(params: &[Param]) {
+    let (mut internal, mut external, mut i) = (false, false, 0);
+    while i < params.len() {
+        if matches!(params[i].kind, Kind::Context) {
+            if same(params[i].context, INTERNAL) {
+                internal = true;
+            } else {
+                external = true;
+            }
+        }
+        i += 1;
+    }
+    assert!(
+        !(internal && external),
+        "a handler takes its context from one API: `internal::Invocation` has the runtime's own \
+         objects, which the external parts of the context (ThreadPool, Stream, UserData, …) hide; \
+         use the one or the other"
+    );
 }
 
 /// One stage of a handler.
@@ -300,6 +336,15 @@ impl HandlerInfo {
             i += 1;
         }
         floor
+    }
+
+    /// Makes the types of user data that parameters take known to the host. What goes wrong here is
+    /// told when the parameter is bound.
+    pub(crate) fn register_types(&self, host: crate::Host) {
+        let params = self.stages.iter().flat_map(|stage| stage.params);
+        for host_type in params.filter_map(|param| param.host_type) {
+            let _ = host_type().id(host);
+        }
     }
 
     /// The `i`-th attribute in the order of declaration over all stages, structs unfolded; a name
@@ -535,5 +580,5 @@ pub struct StateInfo {
     /// The name under which it is registered.
     pub name: &'static str,
     /// How hosts know it.
-    pub host_type: fn() -> &'static crate::types::HostType,
+    pub host_type: fn() -> &'static crate::types::KnownType,
 }

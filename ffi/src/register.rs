@@ -50,6 +50,7 @@ pub unsafe fn register(
             continue;
         }
         made_for_it += 1;
+        info.register_types(host);
         let bundle = XLA_FFI_Handler_Bundle {
             instantiate: entries[0],
             prepare: entries[1],

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::frame::{Frame, RawBuffer};
 use crate::out::{AnyOut, Out};
 use crate::param::{At, Kind, Param};
+use xla_ffi_sys::XLA_FFI_DataType;
 
 /// All arguments behind those that other parameters take. Since r0.
 ///
@@ -96,7 +97,9 @@ impl std::fmt::Debug for RemainingArgs<'_> {
     }
 }
 
-impl<'f> Bind<'f> for RemainingArgs<'f> {
+// SAFETY: takes the operands from its place on; `overlap` checks variadic ones.
+
+unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None).variadic();
 
     #[inline(always)]
@@ -106,9 +109,10 @@ impl<'f> Bind<'f> for RemainingArgs<'f> {
                 .arg(index)
                 .is_some_and(|raw| AnyBuffer::decode(raw).is_some())
         };
-        (at.arg <= frame.arg_count() && (at.arg..frame.arg_count()).all(whole)).then_some(Self {
+        (at.arg..frame.arg_count()).all(whole).then_some(Self {
             frame: *frame,
-            first: at.arg,
+            // Optional arguments before it may be absent.
+            first: at.arg.min(frame.arg_count()),
         })
     }
 
@@ -120,31 +124,60 @@ impl<'f> Bind<'f> for RemainingArgs<'f> {
     }
 }
 
-/// All results behind those that other parameters take. Since r0.
+/// All results behind those that other parameters take. Each can be taken once. Since r0.
 ///
 /// ```
 /// use xla_ffi::prelude::*;
 ///
 /// #[xla_ffi::handler]
-/// fn ones(mut ys: RemainingRets) -> Result<()> {
-///     for index in 0..ys.len() {
-///         ys.get::<f32, ANY_RANK>(index)?.fill(1.0);
+/// fn ones(ys: RemainingRets) -> Result<()> {
+///     for y in ys {
+///         y.typed::<f32, ANY_RANK>()?.fill(1.0);
 ///     }
+///     Ok(())
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn sine_and_cosine(x: Buffer<f32>, mut ys: RemainingRets) -> Result<()> {
+///     ys.take::<f32, ANY_RANK>(0)?.write_iter(x.iter().map(|x| x.sin()))?;
+///     ys.take::<f32, ANY_RANK>(1)?.write_iter(x.iter().map(|x| x.cos()))?;
 ///     Ok(())
 /// }
 /// ```
 pub struct RemainingRets<'f> {
     frame: Frame<'f>,
     first: usize,
+    taken: Taken,
 }
 
-// SAFETY: results are reached through `&mut self` alone, and their frame lives for 'f.
+/// Which results have been taken; a handler with more than 64 of them pays an allocation.
+#[derive(Default)]
+struct Taken {
+    low: u64,
+    high: Vec<bool>,
+}
+
+impl Taken {
+    /// Marks `index`, below `len`; `false` when it is marked already.
+    fn mark(&mut self, index: usize, len: usize) -> bool {
+        if index < 64 {
+            let bit = 1 << index;
+            let free = self.low & bit == 0;
+            self.low |= bit;
+            return free;
+        }
+        self.high.resize(len - 64, false);
+        !std::mem::replace(&mut self.high[index - 64], true)
+    }
+}
+
+// SAFETY: each result is given out once, and their frame lives for 'f.
 unsafe impl Send for RemainingRets<'_> {}
 // SAFETY: a shared reference gives no access to the elements.
 unsafe impl Sync for RemainingRets<'_> {}
 
 impl<'f> RemainingRets<'f> {
-    /// Number of results.
+    /// Number of results, those that have been taken included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.frame.ret_count() - self.first
@@ -156,6 +189,25 @@ impl<'f> RemainingRets<'f> {
         self.len() == 0
     }
 
+    /// The element type of result `index`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such result.
+    pub fn dtype(&self, index: usize) -> Result<XLA_FFI_DataType> {
+        self.raw(index).map(RawBuffer::dtype)
+    }
+
+    /// Number of elements along each dimension of result `index`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such result.
+    pub fn dims(&self, index: usize) -> Result<&'f [usize]> {
+        let shape = self.raw(index)?.shape();
+        shape
+            .map(|(dims, _)| dims)
+            .ok_or_else(|| missing("result", index, self.len()))
+    }
+
     fn raw(&self, index: usize) -> Result<RawBuffer<'f>> {
         self.first
             .checked_add(index)
@@ -163,26 +215,76 @@ impl<'f> RemainingRets<'f> {
             .ok_or_else(|| missing("result", index, self.len()))
     }
 
-    /// Result `index` with elements of type `T` and, where it is fixed, rank `RANK`.
+    /// Takes result `index` with elements of type `T` and, where it is fixed, rank `RANK`. One that
+    /// has another type or rank is not taken.
     ///
     /// # Errors
     /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such result,
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type
-    /// or rank.
-    pub fn get<T: Element, const RANK: usize>(&mut self, index: usize) -> Result<Out<'_, T, RANK>> {
+    /// or rank, [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) when it has
+    /// been taken.
+    pub fn take<T: Element, const RANK: usize>(
+        &mut self,
+        index: usize,
+    ) -> Result<Out<'f, T, RANK>> {
         let raw = self.raw(index)?;
-        Out::decode(raw).ok_or_else(|| {
-            let error = crate::buffer::mismatch::<T>(raw, crate::buffer::rank(RANK));
-            named("result", index, &error)
-        })
+        if let Some(wrong) = crate::buffer::unlike::<T>(raw, crate::buffer::rank(RANK)) {
+            return Err(named("result", index, &wrong));
+        }
+        self.take_any(index)?
+            .typed()
+            .map_err(|error| named("result", index, &error))
     }
 
-    /// Result `index`, whatever its type.
+    /// Takes result `index`, whatever its type.
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such result.
-    pub fn any(&mut self, index: usize) -> Result<AnyOut<'_>> {
-        AnyOut::decode(self.raw(index)?).ok_or_else(|| missing("result", index, self.len()))
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such result,
+    /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) when it has been
+    /// taken.
+    pub fn take_any(&mut self, index: usize) -> Result<AnyOut<'f>> {
+        let len = self.len();
+        let out = AnyOut::decode(self.raw(index)?).ok_or_else(|| missing("result", index, len))?;
+        if !self.taken.mark(index, len) {
+            return Err(Error::failed_precondition(format!(
+                "remaining result {index} has been taken already"
+            )));
+        }
+        Ok(out)
+    }
+}
+
+impl<'f> IntoIterator for RemainingRets<'f> {
+    type Item = AnyOut<'f>;
+    type IntoIter = IntoRets<'f>;
+
+    /// The results that have not been taken, one after the other.
+    fn into_iter(self) -> IntoRets<'f> {
+        IntoRets {
+            rets: self,
+            next: 0,
+        }
+    }
+}
+
+/// The results of [`RemainingRets`], one after the other.
+#[derive(Debug)]
+pub struct IntoRets<'f> {
+    rets: RemainingRets<'f>,
+    next: usize,
+}
+
+impl<'f> Iterator for IntoRets<'f> {
+    type Item = AnyOut<'f>;
+
+    fn next(&mut self) -> Option<AnyOut<'f>> {
+        while self.next < self.rets.len() {
+            self.next += 1;
+            if let Ok(out) = self.rets.take_any(self.next - 1) {
+                return Some(out);
+            }
+        }
+        None
     }
 }
 
@@ -194,7 +296,9 @@ impl std::fmt::Debug for RemainingRets<'_> {
     }
 }
 
-impl<'f> Bind<'f> for RemainingRets<'f> {
+// SAFETY: takes the operands from its place on; `overlap` checks variadic ones.
+
+unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::ANY, None).variadic();
 
     #[inline(always)]
@@ -204,9 +308,11 @@ impl<'f> Bind<'f> for RemainingRets<'f> {
                 .ret(index)
                 .is_some_and(|raw| AnyOut::decode(raw).is_some())
         };
-        (at.ret <= frame.ret_count() && (at.ret..frame.ret_count()).all(whole)).then_some(Self {
+        (at.ret..frame.ret_count()).all(whole).then(|| Self {
             frame: *frame,
-            first: at.ret,
+            // Optional results before it may be absent.
+            first: at.ret.min(frame.ret_count()),
+            taken: Taken::default(),
         })
     }
 

@@ -92,7 +92,7 @@ impl Task {
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => Err(Error::internal(crate::panics::describe(
                 self.handler,
-                &*panic,
+                panic,
             ))),
         };
         let done = body.take();
@@ -101,7 +101,7 @@ impl Task {
             Ok(()) => outcome,
             Err(panic) => Err(Error::internal(crate::panics::describe(
                 self.handler,
-                &*panic,
+                panic,
             ))),
         })
     }
@@ -134,7 +134,7 @@ pub fn start_async(
     // heap and stay where they are; `Task` drops the body first.
     let body = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
     let host = frame.host();
-    let (completion, future) = match pair(host) {
+    let (completion, call) = match pair(host) {
         Ok(pair) => pair,
         Err(error) => return Flow::Failed(error),
     };
@@ -149,11 +149,11 @@ pub fn start_async(
         let data = Arc::into_raw(Arc::clone(&task)).cast_mut().cast::<c_void>();
         // SAFETY: the frame's own context, during the call; `first_poll` takes the count back, once.
         if unsafe { host.schedule(frame.ctx(), first_poll, data) }.is_ok() {
-            return future.into_flow();
+            return call.settle(None);
         }
         // SAFETY: the host did not take the task, so the count is still ours.
         drop(unsafe { Arc::from_raw(data.cast_const().cast::<Task>()) });
     }
     task.run();
-    future.into_flow()
+    call.settle(None)
 }

@@ -28,7 +28,8 @@ pub struct TokenOut<'f>(PhantomData<&'f ()>);
 
 macro_rules! token {
     ($name:ident $kind:ident $operand:ident $index:ident) => {
-        impl<'f> Bind<'f> for $name<'f> {
+        // SAFETY: reaches no memory.
+        unsafe impl<'f> Bind<'f> for $name<'f> {
             const PARAM: Param = Param::operand(
                 Kind::$kind,
                 DataTypes::only(XLA_FFI_DataType::TOKEN),

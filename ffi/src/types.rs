@@ -2,29 +2,103 @@
 //! itself, so a type keeps one number for each function table it has met.
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::host::Host;
 use xla_ffi_sys::XLA_FFI_Api;
 
-/// XLA copies that one process may hold.
-const COPIES: usize = 16;
+/// The number of a type in one XLA copy.
+struct Known {
+    api: *const XLA_FFI_Api,
+    id: i64,
+    older: *const Known,
+}
 
-/// A type that hosts carry, known to each XLA copy under a number of its own.
-pub struct HostType {
+/// A type that hosts carry, known to each XLA copy under a number of its own; made once, as a
+/// `static`, for exactly the type `T`.
+pub struct HostType<T> {
+    known: KnownType,
+    // Invariant: `known` has the deleter of T and no other type uses it.
+    _type: PhantomData<fn(T) -> T>,
+}
+
+impl<T> std::fmt::Debug for HostType<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.known.fmt(f)
+    }
+}
+
+impl<T: Send + Sync + 'static> HostType<T> {
+    /// The type of a handler's state. `name` should carry the library's; it is made unique for
+    /// each time that the library is loaded.
+    #[must_use]
+    pub const fn state(name: &'static str) -> Self {
+        Self::new(name, true, 0)
+    }
+
+    /// A type of user data, known to the host under exactly this name and the number that the host
+    /// gives it.
+    #[must_use]
+    pub const fn user_data(name: &'static str) -> Self {
+        Self::new(name, false, 0)
+    }
+
+    /// A type of user data with a number, above 0, that the program which hands out the objects has
+    /// chosen and registered itself. The name serves messages alone.
+    #[must_use]
+    pub const fn user_data_with_id(name: &'static str, id: i64) -> Self {
+        assert!(id > 0, "the number of a type is above 0");
+        Self::new(name, false, id)
+    }
+
+    const fn new(name: &'static str, private: bool, chosen: i64) -> Self {
+        Self {
+            known: KnownType {
+                name,
+                private,
+                chosen,
+                deleter: drop_box::<T>,
+                copies: AtomicPtr::new(std::ptr::null_mut()),
+                registration: Mutex::new(()),
+            },
+            _type: PhantomData,
+        }
+    }
+
+    /// The name under which hosts know it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.known.name
+    }
+
+    /// For the macros: the same without its Rust type.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn erased(&self) -> &KnownType {
+        &self.known
+    }
+}
+
+/// What hosts have to know of a type.
+#[doc(hidden)]
+pub struct KnownType {
     name: &'static str,
     /// Whether the name is made unique in the process, so that a library that is loaded twice
     /// registers two types.
     private: bool,
+    /// The number that the program has chosen; 0 where the host chooses.
+    chosen: i64,
     deleter: unsafe extern "C" fn(*mut c_void),
-    // Invariant: an entry whose `api` is not null has its `id`; entries are filled in order.
-    copies: [(AtomicPtr<XLA_FFI_Api>, AtomicI64); COPIES],
+    // The XLA copies that know the type, the newest first. Invariant: null, or an entry that is
+    // never written or freed again.
+    copies: AtomicPtr<Known>,
     registration: Mutex<()>,
 }
 
-impl std::fmt::Debug for HostType {
+impl std::fmt::Debug for KnownType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostType")
             .field("name", &self.name)
@@ -38,52 +112,35 @@ unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
         // SAFETY: hosts call the deleter once, with the object that was handed over.
         drop(unsafe { Box::from_raw(object.cast::<T>()) });
     });
-    if dropped.is_err() {
-        eprintln!(
-            "xla-ffi: the destructor of {} panicked",
-            std::any::type_name::<T>()
-        );
+    if let Err(panic) = dropped {
+        let what = format!("the destructor of {}", std::any::type_name::<T>());
+        eprintln!("xla-ffi: {}", crate::panics::describe(&what, panic));
     }
 }
 
-impl HostType {
-    const fn new<T: Send + Sync + 'static>(name: &'static str, private: bool) -> Self {
-        Self {
-            name,
-            private,
-            deleter: drop_box::<T>,
-            copies: [const { (AtomicPtr::new(std::ptr::null_mut()), AtomicI64::new(0)) }; COPIES],
-            registration: Mutex::new(()),
-        }
-    }
-
-    /// The type of a handler's state. `name` should carry the library's; it is made unique for
-    /// each time that the library is loaded.
-    #[must_use]
-    pub const fn state<T: Send + Sync + 'static>(name: &'static str) -> Self {
-        Self::new::<T>(name, true)
-    }
-
-    /// A type of user data, known to the host under exactly this name.
-    #[must_use]
-    pub const fn user_data<T: Send + Sync + 'static>(name: &'static str) -> Self {
-        Self::new::<T>(name, false)
-    }
-
+impl KnownType {
     pub(crate) fn deleter(&self) -> unsafe extern "C" fn(*mut c_void) {
         self.deleter
     }
 
     #[inline]
     fn known(&self, host: Host) -> Option<i64> {
-        self.copies
-            .iter()
-            .find(|(api, _)| std::ptr::eq(api.load(Ordering::Acquire), host.api()))
-            .map(|(_, id)| id.load(Ordering::Relaxed))
+        let mut copy = self.copies.load(Ordering::Acquire).cast_const();
+        // SAFETY: the invariant on `copies`, for the head and for each `older`.
+        while let Some(entry) = unsafe { copy.as_ref() } {
+            if std::ptr::eq(entry.api, host.api()) {
+                return Some(entry.id);
+            }
+            copy = entry.older;
+        }
+        None
     }
 
     /// The type's number in `host`, registered if this is the first time.
     pub(crate) fn id(&self, host: Host) -> Result<i64> {
+        if self.chosen != 0 {
+            return Ok(self.chosen);
+        }
         match self.known(host) {
             Some(id) => Ok(id),
             None => self.register(host),
@@ -99,16 +156,6 @@ impl HostType {
         if let Some(id) = self.known(host) {
             return Ok(id);
         }
-        let Some((api, slot)) = self
-            .copies
-            .iter()
-            .find(|(api, _)| api.load(Ordering::Relaxed).is_null())
-        else {
-            return Err(Error::resource_exhausted(format!(
-                "type `{}`: more than {COPIES} copies of XLA in one process",
-                self.name
-            )));
-        };
         let unique;
         let name = if self.private {
             unique = format!("{}@{:x}", self.name, std::ptr::from_ref(self) as usize);
@@ -117,8 +164,13 @@ impl HostType {
             self.name
         };
         let id = host.register_type(name, self.deleter)?;
-        slot.store(id, Ordering::Relaxed);
-        api.store(host.api().cast_mut(), Ordering::Release);
+        // Kept for good, as the host's table is: one entry for each XLA copy in the process.
+        let entry = Box::leak(Box::new(Known {
+            api: host.api(),
+            id,
+            older: self.copies.load(Ordering::Relaxed),
+        }));
+        self.copies.store(entry, Ordering::Release);
         Ok(id)
     }
 }
@@ -130,7 +182,7 @@ impl HostType {
 )]
 pub trait State: Send + Sync + Sized + 'static {
     /// How hosts know the type.
-    fn host_type() -> &'static HostType;
+    fn host_type() -> &'static HostType<Self>;
 }
 
 /// A type whose objects the host's owner hands to handlers as user data; `#[derive(UserType)]`
@@ -141,5 +193,5 @@ pub trait State: Send + Sync + Sized + 'static {
 )]
 pub trait UserType: Send + Sync + Sized + 'static {
     /// How hosts know the type.
-    fn host_type() -> &'static HostType;
+    fn host_type() -> &'static HostType<Self>;
 }

@@ -1,7 +1,7 @@
 //! Shape contracts. The grammar is told in `xla_ffi::shape`.
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
 use syn::LitStr;
 
 #[derive(Clone)]
@@ -14,8 +14,29 @@ enum Dim {
 
 #[derive(Clone)]
 struct Entry {
+    text: String,
     dims: Vec<Dim>,
     repeats: bool,
+    optional: bool,
+    token: bool,
+}
+
+impl Entry {
+    /// As `xla_ffi` compares it with a parameter.
+    fn written(&self) -> TokenStream {
+        let ellipsis = self.dims.iter().any(|dim| matches!(dim, Dim::Ellipsis));
+        let dims = self.dims.len() - usize::from(ellipsis);
+        let (repeats, optional, token) = (self.repeats, self.optional, self.token);
+        quote! {
+            ::xla_ffi::__private::Written {
+                dims: #dims,
+                ellipsis: #ellipsis,
+                repeats: #repeats,
+                optional: #optional,
+                token: #token,
+            }
+        }
+    }
 }
 
 pub(crate) struct Contract {
@@ -27,6 +48,44 @@ pub(crate) struct Contract {
 
 /// As many sizes as `xla_ffi::shape::MAX_NAMES` allows.
 const MAX_NAMES: usize = 26;
+
+impl Entry {
+    /// An expression: whether `dims` fit the entry, given what the names already stand for.
+    fn fits(&self, known: &[Ident]) -> TokenStream {
+        let sizes: Vec<Ident> = (0..self.dims.len())
+            .map(|index| format_ident!("__dim{index}", span = Span::mixed_site()))
+            .collect();
+        let dims = || self.dims.iter().zip(&sizes);
+        let patterns = dims().map(|(dim, size)| match dim {
+            Dim::Any => quote!(_),
+            Dim::Ellipsis => quote!(#size @ ..),
+            Dim::Name(_) | Dim::Size(_) => quote!(#size),
+        });
+        let checks = dims().filter_map(|(dim, size)| {
+            Some(match dim {
+                Dim::Any => return None,
+                Dim::Size(expected) => {
+                    let expected = *expected as i64;
+                    quote!((*#size == #expected))
+                }
+                Dim::Name(index) => {
+                    let known = &known[*index];
+                    quote!(::xla_ffi::__private::same_size(&mut #known, *#size))
+                }
+                Dim::Ellipsis => {
+                    quote!(::xla_ffi::__private::same_dims(&mut __ellipsis, #size))
+                }
+            })
+        });
+        quote! {
+            match dims {
+                [#(#patterns),*] => true #(& #checks)*,
+                #[allow(unreachable_patterns)]
+                _ => false,
+            }
+        }
+    }
+}
 
 impl Contract {
     pub(crate) fn parse(text: &LitStr) -> syn::Result<Self> {
@@ -60,27 +119,39 @@ impl Contract {
             .split(',')
             .map(|entry| self.entry(entry.trim()))
             .collect::<Result<_, _>>()?;
-        if let Some(early) = entries.iter().rev().skip(1).find(|entry| entry.repeats) {
-            let _ = early;
+        if entries.iter().rev().skip(1).any(|entry| entry.repeats) {
             return Err("only the last entry of a side may repeat (`*`)".to_owned());
         }
         Ok(entries)
     }
 
     fn entry(&mut self, text: &str) -> Result<Entry, String> {
+        let whole = text;
         let (text, repeats) = match text.strip_suffix('*') {
             Some(rest) => (rest.trim_end(), true),
             None => (text, false),
         };
-        let text = text.strip_suffix('?').map_or(text, str::trim_end);
+        let (text, optional) = match text.strip_suffix('?') {
+            Some(rest) => (rest.trim_end(), true),
+            None => (text, false),
+        };
+        if optional && repeats {
+            return Err(format!(
+                "`{whole}`: any number of operands (`*`) includes none, so `?` says nothing"
+            ));
+        }
+        let entry = |dims| Entry {
+            text: whole.to_owned(),
+            dims,
+            repeats,
+            optional,
+            token: text == "token",
+        };
         if text.is_empty() {
             return Err("an entry is empty; a scalar is `()`".to_owned());
         }
         if text == "()" || text == "token" {
-            return Ok(Entry {
-                dims: Vec::new(),
-                repeats,
-            });
+            return Ok(entry(Vec::new()));
         }
         let dims: Vec<Dim> = text
             .split_whitespace()
@@ -93,7 +164,7 @@ impl Contract {
         if ellipses > 1 {
             return Err(format!("`{text}` has more than one `...`"));
         }
-        Ok(Entry { dims, repeats })
+        Ok(entry(dims))
     }
 
     fn dim(&mut self, text: &str) -> Result<Dim, String> {
@@ -133,20 +204,93 @@ impl Contract {
     }
 
     /// Tells at compile time when the contract has another number of entries than the handler has
-    /// operands.
-    pub(crate) fn count_check(&self, params: &TokenStream) -> TokenStream {
+    /// operands, or when an entry does not fit its parameter.
+    pub(crate) fn fits_params(&self, params: &TokenStream) -> TokenStream {
         let (args, rets) = (self.args.len(), self.rets.len());
         let text = self.text.value();
         let message = format!(
             "the shape contract `{text}` has {args} arguments and {rets} results, the handler another \
              number"
         );
-        quote! {
+        let span = self.text.span();
+        let sides = [(true, &self.args), (false, &self.rets)];
+        let entries = sides.into_iter().flat_map(|(is_arg, entries)| {
+            entries.iter().enumerate().map(move |(index, entry)| {
+                let written = entry.written();
+                let side = if is_arg { "argument" } else { "result" };
+                let message = format!(
+                    "the entry `{}` of the shape contract does not fit {side} {index}: as many \
+                     dimensions as its rank, `?` on optional operands and on no others, `*` on \
+                     remaining ones, `token` on tokens",
+                    entry.text
+                );
+                quote_spanned! {span=>
+                    const _: () = assert!(#written.fits(#params, #is_arg, #index), #message);
+                }
+            })
+        });
+        quote_spanned! {span=>
             const _: () = assert!(
                 ::xla_ffi::__private::operands(#params, true) == #args
                     && ::xla_ffi::__private::operands(#params, false) == #rets,
                 #message
             );
+            #(#entries)*
+        }
+    }
+
+    /// Statements that run `refuse` when the operands of `frame` break the contract: one comparison
+    /// for each dimension, without tables or loops where none are needed.
+    pub(crate) fn comparisons(&self, refuse: &TokenStream) -> TokenStream {
+        let known: Vec<Ident> = (0..self.names.len())
+            .map(|index| format_ident!("__size{index}", span = Span::mixed_site()))
+            .collect();
+        let side = |entries: &[Entry], dims: &TokenStream, count: &TokenStream| -> TokenStream {
+            let checks = entries.iter().enumerate().map(|(index, entry)| {
+                let fits = entry.fits(&known);
+                if entry.repeats {
+                    quote! {
+                        for index in #index..frame.#count() {
+                            if let ::core::option::Option::Some(dims) = #dims(frame, index) {
+                                __good &= #fits;
+                            }
+                        }
+                    }
+                } else {
+                    quote! {
+                        if let ::core::option::Option::Some(dims) = #dims(frame, #index) {
+                            __good &= #fits;
+                        }
+                    }
+                }
+            });
+            quote!(#(#checks)*)
+        };
+        let args = side(
+            &self.args,
+            &quote!(::xla_ffi::__private::arg_dims),
+            &quote!(arg_count),
+        );
+        let rets = side(
+            &self.rets,
+            &quote!(::xla_ffi::__private::ret_dims),
+            &quote!(ret_count),
+        );
+        let ellipsis = self
+            .args
+            .iter()
+            .chain(&self.rets)
+            .any(|entry| entry.dims.iter().any(|dim| matches!(dim, Dim::Ellipsis)))
+            .then(|| quote!(let mut __ellipsis = ::core::option::Option::None;));
+        quote! {
+            #(let mut #known = ::core::option::Option::None;)*
+            #ellipsis
+            let mut __good = true;
+            #args
+            #rets
+            if !__good {
+                #refuse
+            }
         }
     }
 

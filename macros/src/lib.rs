@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
+mod bind;
 mod contract;
 mod expand;
 mod export;
@@ -107,6 +108,22 @@ pub fn derive_attribute(item: TokenStream) -> TokenStream {
     answer(attribute::derive(item.into()))
 }
 
+/// Makes a type a parameter of handlers, made from another parameter: an argument, an attribute or a
+/// part of the context.
+///
+/// ```text
+/// #[derive(xla_ffi::Bind)]
+/// #[bind(from = Buffer<'f, f32, 2>)]
+/// struct Square<'f> { … }
+/// impl<'f> TryFrom<Buffer<'f, f32, 2>> for Square<'f> { … }
+/// ```
+///
+/// When `try_from` fails, the call is refused with its error and the parameter's name.
+#[proc_macro_derive(Bind, attributes(bind))]
+pub fn derive_bind(item: TokenStream) -> TokenStream {
+    answer(bind::derive(item.into()))
+}
+
 /// Makes a type the state that a prepare or initialize stage leaves.
 #[proc_macro_derive(State)]
 pub fn derive_state(item: TokenStream) -> TokenStream {
@@ -115,7 +132,9 @@ pub fn derive_state(item: TokenStream) -> TokenStream {
 
 /// Makes a type user data: an object that the program which embeds XLA hands to handlers.
 ///
-/// The host knows the type by its name: `#[user_type(name = "…")]`, or the path of the type.
+/// The host knows the type by its name: `#[user_type(name = "…")]`, or the path of the type. The
+/// host gives it a number, unless `#[user_type(name = "…", id = 7)]` says which one the program has
+/// registered it with.
 #[proc_macro_derive(UserType, attributes(user_type))]
 pub fn derive_user_type(item: TokenStream) -> TokenStream {
     answer(types::derive(item.into(), types::Kind::UserType))

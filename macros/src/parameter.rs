@@ -248,11 +248,13 @@ impl Parameter {
     }
 
     /// The memory that the parameter reaches.
-    pub(crate) fn region(&self, value: &Ident) -> Option<TokenStream> {
+    pub(crate) fn region(&self, value: &Ident, at: &TokenStream) -> Option<TokenStream> {
         if self.options.flatten {
             return None;
         }
         let ty = &self.ty;
-        Some(quote_spanned!(ty.span()=> <#ty as ::xla_ffi::Bind<'_>>::region(&#value)))
+        Some(
+            quote_spanned!(ty.span()=> <#ty as ::xla_ffi::Bind<'_>>::region_at(&#value, frame, #at)),
+        )
     }
 }

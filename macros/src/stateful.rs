@@ -87,10 +87,11 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
         let state = quote! {
             ::xla_ffi::__private::StateInfo {
                 name: #known_as,
-                host_type: <#owner as ::xla_ffi::State>::host_type,
+                host_type: || <#owner as ::xla_ffi::State>::host_type().erased(),
             }
         };
-        let implementation = crate::types::host_type(&tokens, &known_as, crate::types::Kind::State);
+        let implementation =
+            crate::types::host_type(&tokens, &known_as, crate::types::Kind::State, None);
         (Some(state), Some(implementation))
     } else {
         (None, None)

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{DeriveInput, LitStr};
+use syn::{DeriveInput, LitInt, LitStr};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -11,15 +11,24 @@ pub(crate) enum Kind {
 }
 
 /// The implementation by which hosts know a type as `name`.
-pub(crate) fn host_type(ty: &TokenStream, name: &TokenStream, kind: Kind) -> TokenStream {
-    let (implemented, constructor) = match kind {
-        Kind::State => (quote!(::xla_ffi::State), quote!(state)),
-        Kind::UserType => (quote!(::xla_ffi::UserType), quote!(user_data)),
+pub(crate) fn host_type(
+    ty: &TokenStream,
+    name: &TokenStream,
+    kind: Kind,
+    id: Option<&LitInt>,
+) -> TokenStream {
+    let (implemented, constructor) = match (kind, id) {
+        (Kind::State, _) => (quote!(::xla_ffi::State), quote!(state(#name))),
+        (Kind::UserType, None) => (quote!(::xla_ffi::UserType), quote!(user_data(#name))),
+        (Kind::UserType, Some(id)) => (
+            quote!(::xla_ffi::UserType),
+            quote!(user_data_with_id(#name, #id)),
+        ),
     };
     quote! {
         impl #implemented for #ty {
-            fn host_type() -> &'static ::xla_ffi::HostType {
-                static TYPE: ::xla_ffi::HostType = ::xla_ffi::HostType::#constructor::<#ty>(#name);
+            fn host_type() -> &'static ::xla_ffi::HostType<Self> {
+                static TYPE: ::xla_ffi::HostType<#ty> = ::xla_ffi::HostType::#constructor;
                 &TYPE
             }
         }
@@ -36,16 +45,20 @@ pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> 
     }
     let ident = &input.ident;
     let mut name: Option<LitStr> = None;
+    let mut id: Option<LitInt> = None;
     for attr in input
         .attrs
         .iter()
         .filter(|attr| attr.path().is_ident("user_type"))
     {
         attr.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("name") {
-                return Err(meta.error("expected #[user_type(name = \"…\")]"));
+            if meta.path.is_ident("name") {
+                name = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("id") {
+                id = Some(meta.value()?.parse()?);
+            } else {
+                return Err(meta.error("expected #[user_type(name = \"…\", id = 7)]"));
             }
-            name = Some(meta.value()?.parse()?);
             Ok(())
         })?;
     }
@@ -54,5 +67,13 @@ pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> 
         Some(name) => quote!(#name),
         None => quote!(::core::concat!(::core::module_path!(), "::", #text)),
     };
-    Ok(host_type(&quote!(#ident), &name, kind))
+    if let Some(id) = &id
+        && id.base10_parse::<i64>().ok().is_none_or(|id| id < 1)
+    {
+        return Err(syn::Error::new_spanned(
+            id,
+            "the number of a type is above 0 and fits an i64",
+        ));
+    }
+    Ok(host_type(&quote!(#ident), &name, kind, id.as_ref()))
 }

@@ -207,6 +207,8 @@ pub(crate) fn is_bare(name: &str) -> bool {
 pub(crate) fn mlir_name(dtype: DType) -> String {
     match dtype.c_name() {
         "PRED" => "i1".into(),
+        // i1 is the boolean; the one-bit integer has to say that it is signed.
+        "S1" => "si1".into(),
         "C64" => "complex<f32>".into(),
         "C128" => "complex<f64>".into(),
         name => match name.strip_prefix('S') {

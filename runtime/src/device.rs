@@ -1,32 +1,43 @@
 //! Devices as handlers see them: a stream, and an allocator for scratch memory.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// A stream that the host can put work on and wait for.
+pub trait DeviceStream: Send + Sync {
+    /// What handlers are given.
+    fn handle(&self) -> *mut c_void;
+    /// Puts work behind everything that is on the stream.
+    fn enqueue(&self, work: Box<dyn FnOnce() + Send>);
+    /// Waits until everything on the stream has run.
+    fn synchronize(&self);
+}
 
 /// A platform's stream, which handlers see as a pointer (`CUstream` for instance).
 #[derive(Clone)]
 pub struct Stream {
     handle: usize,
-    _owner: Option<Arc<dyn Any + Send + Sync>>,
+    device: Option<Arc<dyn DeviceStream>>,
 }
 
 impl Stream {
-    /// A stream that somebody else keeps alive for as long as calls use it.
+    /// A stream that somebody else keeps alive for as long as calls use it, and waits for.
     #[must_use]
     pub fn borrowed(handle: *mut c_void) -> Self {
         Self {
             handle: handle as usize,
-            _owner: None,
+            device: None,
         }
     }
 
-    /// A stream that lives as long as its owner.
-    pub fn owned(handle: *mut c_void, owner: Arc<dyn Any + Send + Sync>) -> Self {
+    /// A stream that calls keep alive and wait for before their results are read; scratch memory
+    /// lives until the stream has run what the call put on it.
+    #[must_use]
+    pub fn of(device: Arc<dyn DeviceStream>) -> Self {
         Self {
-            handle: handle as usize,
-            _owner: Some(owner),
+            handle: device.handle() as usize,
+            device: Some(device),
         }
     }
 
@@ -34,6 +45,31 @@ impl Stream {
     #[must_use]
     pub fn handle(&self) -> *mut c_void {
         self.handle as *mut c_void
+    }
+
+    pub(crate) fn synchronize(&self) {
+        if let Some(device) = &self.device {
+            device.synchronize();
+        }
+    }
+
+    /// Frees scratch memory: at once, or when the stream has run what uses it.
+    pub(crate) fn free(
+        stream: Option<&Self>,
+        allocator: &Arc<dyn DeviceAllocator>,
+        data: *mut c_void,
+        size: usize,
+    ) {
+        match stream.and_then(|stream| stream.device.as_ref()) {
+            None => allocator.free(data, size),
+            Some(device) => {
+                let allocator = allocator.clone();
+                let address = data as usize;
+                device.enqueue(Box::new(move || {
+                    allocator.free(address as *mut c_void, size)
+                }));
+            }
+        }
     }
 }
 

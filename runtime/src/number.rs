@@ -337,6 +337,25 @@ pub(crate) fn load(bytes: &[u8], dtype: DType, index: usize) -> u128 {
 }
 
 impl Tensor {
+    /// The same elements in the other order within each byte: hosts before r5 put the first element
+    /// of a byte into its high bits. Arrays that are not packed are the same in both.
+    pub(crate) fn with_flipped_packing(&self) -> Result<Self> {
+        let dtype = self.shape().dtype();
+        if !dtype.is_packed() {
+            return Ok(self.clone());
+        }
+        let width = dtype.bits();
+        let per_byte = 8 / width;
+        let mask = ((1_u16 << width) - 1) as u8;
+        let flip = |byte: &u8| {
+            (0..per_byte).fold(0, |flipped, at| {
+                flipped | (byte >> (at * width) & mask) << ((per_byte - 1 - at) * width)
+            })
+        };
+        let bytes: Vec<u8> = self.bytes().iter().map(flip).collect();
+        Self::from_bytes(self.shape().clone(), &bytes)
+    }
+
     /// An array whose elements `value` gives, by their row-major number.
     ///
     /// # Errors
@@ -436,6 +455,25 @@ mod tests {
             encode(DType::U64, Number::Unsigned(u64::MAX)).unwrap(),
             u64::MAX.into()
         );
+    }
+
+    #[test]
+    fn flipped_packing_is_its_own_inverse() {
+        for dtype in [DType::S4, DType::U2, DType::S1] {
+            let shape = Shape::new(dtype, [11]).unwrap();
+            let tensor = Tensor::from_fn(shape, |i| match dtype {
+                DType::U2 => Number::Unsigned(i as u64 % 4),
+                DType::S1 => Number::Signed(-(i as i64 % 2)),
+                _ => Number::Signed(i as i64 - 5),
+            })
+            .unwrap();
+            let flipped = tensor.with_flipped_packing().unwrap();
+            assert_ne!(flipped.bytes(), tensor.bytes());
+            assert_eq!(
+                flipped.with_flipped_packing().unwrap().bytes(),
+                tensor.bytes()
+            );
+        }
     }
 
     #[test]

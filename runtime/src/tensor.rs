@@ -195,6 +195,11 @@ impl Tensor {
         Some(unsafe { std::slice::from_raw_parts(start, self.shape.elements()) }.to_vec())
     }
 
+    /// Whether both have the same bytes in memory.
+    pub(crate) fn shares_memory_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.memory, &other.memory)
+    }
+
     /// What a host writes into `XLA_FFI_Buffer.data`: null for arrays without elements.
     pub(crate) fn data(&self) -> *mut std::ffi::c_void {
         if self.shape.elements() == 0 {

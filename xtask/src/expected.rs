@@ -28,6 +28,8 @@ pub(crate) enum Cell {
     Wrong,
     /// The process died or hung.
     Crash,
+    /// `Wrong` or `Crash`, where memory that is not ours decides. Only expected, never got.
+    Broken,
 }
 
 impl Cell {
@@ -39,7 +41,13 @@ impl Cell {
             Self::Refused => "refused",
             Self::Wrong => "wrong",
             Self::Crash => "crash",
+            Self::Broken => "broken",
         }
+    }
+
+    /// Whether a result is what is expected.
+    pub(crate) fn is_expected(self, expected: Self) -> bool {
+        self == expected || (expected == Self::Broken && matches!(self, Self::Wrong | Self::Crash))
     }
 
     fn parse(word: &str) -> Option<Self> {
@@ -49,6 +57,7 @@ impl Cell {
             Self::Refused,
             Self::Wrong,
             Self::Crash,
+            Self::Broken,
         ]
         .into_iter()
         .find(|cell| cell.name() == word)

@@ -42,6 +42,22 @@ pub(crate) fn rust(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The examples that exist in both languages: name and C source.
+pub(crate) const EXAMPLES: [(&str, &str); 2] = [
+    ("tiled_add", "c_examples/01_tiled_add.c"),
+    ("rms_norm", "c_examples/02_rms_norm.c"),
+];
+
+/// Every example as `LANGUAGE:EXAMPLE=LIBRARY`, as the JAX drivers take them. The Rust ones are built already.
+pub(crate) fn example_arguments(root: &Path) -> Result<Vec<String>> {
+    let mut arguments = Vec::new();
+    for (name, source) in EXAMPLES {
+        arguments.push(format!("rust:{name}={}", rust(root, name)?.display()));
+        arguments.push(format!("c:{name}={}", c(root, source)?.display()));
+    }
+    Ok(arguments)
+}
+
 /// Compiles a C source of ours against `include/`.
 pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
     let out = c_library(root, source)?;

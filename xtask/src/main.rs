@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+mod bench;
 mod cache;
+mod demo;
 mod expected;
 mod fetch;
 mod headers;
@@ -30,12 +32,16 @@ struct Cli {
 enum Task {
     /// Generate the C headers, or check that the committed ones are fresh.
     Headers(headers::Args),
+    /// Build everything and show the examples, on the embedded runtime and in JAX.
+    Demo(demo::Args),
     /// Compare the headers of a jaxlib with the known revisions of the ABI.
     Abi(abi::Args),
     /// Run every check of the project.
     Test(test::Args),
     /// Run every feature on every jaxlib.
     Matrix(matrix::Args),
+    /// Measure what a call costs, beside C and C++.
+    Bench(bench::Args),
     /// Fill the cache: headers, libclang, virtual environments.
     Fetch(fetch::Args),
 }
@@ -43,9 +49,11 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Headers(args) => headers::run(&args),
+        Task::Demo(args) => demo::run(&args),
         Task::Abi(args) => abi::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Matrix(args) => matrix::run(&args),
+        Task::Bench(args) => bench::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {

@@ -294,7 +294,7 @@ impl Table {
         };
         let wanted = self.expected.cell(&row.0, &row.1, runtime);
         match (cells.get(row), wanted) {
-            (Some(got), Some(wanted)) if got.cell == wanted => (got.cell.name(), None),
+            (Some(got), Some(wanted)) if got.cell.is_expected(wanted) => (got.cell.name(), None),
             (Some(got), Some(wanted)) => (
                 "FAIL",
                 Some(format!(

@@ -25,14 +25,6 @@ impl Counts {
         }
     }
 
-    /// One test that was skipped.
-    pub(crate) fn skip(reason: impl Into<String>) -> Self {
-        Self {
-            skips: vec![reason.into()],
-            ..Self::default()
-        }
-    }
-
     fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;

@@ -1,11 +1,11 @@
 //! `cargo xtask test`: every check of the project, in the order in which failures are cheap.
 
 use crate::cache::Cache;
-use crate::jaxlibs;
 use crate::python::Python;
 use crate::tally::{self, Counts, Format, Tally};
 use crate::venv::{self, Venv};
 use crate::wheel;
+use crate::{jaxlibs, libraries};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -68,12 +68,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }),
         Some(venv) => {
             for driver in DRIVERS {
-                let name = format!("JAX {driver}");
-                tally.step(
-                    &name,
-                    Format::Driver,
-                    &mut python_driver(&root, venv, driver),
-                );
+                tally.work(&format!("JAX {driver}"), || {
+                    let mut command = python_driver(&root, venv, driver);
+                    command.args(libraries::example_arguments(&root)?);
+                    tally::run(Format::Driver, &mut command)
+                });
             }
         }
     }
@@ -169,7 +168,7 @@ fn xtask(root: &Path, arguments: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// A driver of `tests/jax` in an environment: it finds the loader under `python`, the libraries in `XLA_FFI_LIBRARIES`.
+/// A driver of `tests/jax` in an environment; it finds the loader under `python`.
 pub(crate) fn python_driver(root: &Path, venv: &Venv, driver: &str) -> Command {
     let mut command = Python::command(&venv.python);
     command
@@ -177,7 +176,6 @@ pub(crate) fn python_driver(root: &Path, venv: &Venv, driver: &str) -> Command {
         .current_dir(root)
         .env("PYTHONPATH", root.join("python"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("JAX_PLATFORMS", "cpu")
-        .env("XLA_FFI_LIBRARIES", root.join("target/release/examples"));
+        .env("JAX_PLATFORMS", "cpu");
     command
 }

@@ -1,7 +1,7 @@
 //! What xtask says while it works: plain lines on standard error, so that logs stay readable.
 
 use std::fmt::Display;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// One line of progress.
 pub(crate) fn note(text: impl Display) {
@@ -16,16 +16,4 @@ pub(crate) fn seconds(duration: Duration) -> String {
     } else {
         format!("{} min {:02} s", whole / 60, whole % 60)
     }
-}
-
-/// A piece of work that tells when it starts and how long it took.
-pub(crate) fn timed<T>(
-    what: impl Display,
-    work: impl FnOnce() -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
-    note(format_args!("{what} …"));
-    let start = Instant::now();
-    let value = work()?;
-    note(format_args!("{what}: {}", seconds(start.elapsed())));
-    Ok(value)
 }

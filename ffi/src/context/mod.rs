@@ -4,6 +4,7 @@ mod device_ordinal;
 mod extension;
 mod options;
 mod parallel;
+mod raw;
 mod run_id;
 mod scratch;
 mod state;
@@ -14,6 +15,7 @@ mod user_data;
 pub use device_ordinal::DeviceOrdinal;
 pub use extension::Extension;
 pub use options::CustomOptions;
+pub use raw::RawCall;
 pub use run_id::RunId;
 pub use scratch::Scratch;
 pub use state::{Initialized, Prepared, StateRef, load_state, store_state};
@@ -31,6 +33,8 @@ pub(crate) trait Context<'f>: Sized {
     const NAME: &'static str;
     /// The oldest revision that has it.
     const SINCE: Revision;
+    /// The user type that the host has to know before.
+    const TYPE: Option<fn() -> &'static crate::types::KnownType> = None;
 
     /// Asks the host for it.
     fn take(frame: &Frame<'f>) -> Result<Self>;
@@ -38,11 +42,13 @@ pub(crate) trait Context<'f>: Sized {
 
 macro_rules! context {
     ($({$($generics:tt)*})? $ty:ty) => {
-        impl<'f $(, $($generics)*)?> $crate::bind::Bind<'f> for $ty {
+        // SAFETY: takes no operand.
+        unsafe impl<'f $(, $($generics)*)?> $crate::bind::Bind<'f> for $ty {
             const PARAM: $crate::param::Param = $crate::param::Param::context(
                 <Self as $crate::context::Context<'f>>::NAME,
                 <Self as $crate::context::Context<'f>>::SINCE,
-            );
+            )
+            .of_type(<Self as $crate::context::Context<'f>>::TYPE);
 
             #[inline(always)]
             fn bind(frame: &$crate::frame::Frame<'f>, _at: &$crate::param::At) -> Option<Self> {

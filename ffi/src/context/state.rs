@@ -16,7 +16,8 @@ const INITIALIZE: u32 = XLA_FFI_ExecutionStage::INITIALIZE.0;
 #[doc(hidden)]
 pub fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<()> {
     let host = frame.host();
-    let host_type = T::host_type();
+    host.needs_state()?;
+    let host_type = T::host_type().erased();
     let id = host_type.id(host)?;
     let state = Box::into_raw(Box::new(state));
     // SAFETY: the frame's own context; the deleter drops a box of T.
@@ -33,7 +34,8 @@ pub fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<
 #[doc(hidden)]
 pub fn load_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T> {
     let host = frame.host();
-    let id = T::host_type().id(host)?;
+    host.needs_state()?;
+    let id = T::host_type().erased().id(host)?;
     // SAFETY: the frame's own context.
     let state = unsafe { host.state(frame.ctx(), stage, id) }?;
     // SAFETY: the type's number names T, and the host keeps the state at least until the call ends;

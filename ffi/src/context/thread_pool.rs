@@ -102,7 +102,7 @@ impl ThreadPool<'_> {
             helpers,
             &|chunk| {
                 let start = chunk * grain;
-                body(start..count.min(start + grain));
+                body(start..count.min(start.saturating_add(grain)));
             },
             &|task| self.spawn(task).is_ok(),
         );
@@ -145,8 +145,9 @@ impl ThreadPool<'_> {
 unsafe extern "C" fn run_boxed(data: *mut std::ffi::c_void) {
     // SAFETY: the pointer comes from `spawn`, and the host calls a task once.
     let task = unsafe { Box::from_raw(data.cast::<Box<dyn FnOnce() + Send>>()) };
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)).is_err() {
-        eprintln!("xla-ffi: a task on the thread pool panicked");
+    if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)) {
+        let text = crate::panics::describe("a task on the thread pool", panic);
+        eprintln!("xla-ffi: {text}");
     }
 }
 

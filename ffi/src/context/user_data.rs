@@ -47,9 +47,10 @@ impl<T> Deref for UserData<'_, T> {
 impl<'f, T: UserType> Context<'f> for UserData<'f, T> {
     const NAME: &'static str = "user_data";
     const SINCE: Revision = Revision::R0;
+    const TYPE: Option<fn() -> &'static crate::types::KnownType> = Some(|| T::host_type().erased());
 
     fn take(frame: &Frame<'f>) -> Result<Self> {
-        let id = T::host_type().id(frame.host())?;
+        let id = T::host_type().erased().id(frame.host())?;
         // SAFETY: the frame's own context.
         let data = unsafe { frame.host().user_data(frame.ctx(), id) }?;
         // SAFETY: the type's number names T (registered by `host_type`), and the host keeps the

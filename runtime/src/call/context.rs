@@ -11,9 +11,9 @@ use crate::user_data::UserData;
 use crate::{Code, Error, Finding, Hazard, Result, Stage};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use xla_ffi_sys::XLA_FFI_InvokeContext;
+use xla_ffi_sys::{XLA_FFI_Extension, XLA_FFI_Extension_Record, XLA_FFI_InvokeContext};
 
 /// What a caller puts into a context.
 #[derive(Clone)]
@@ -26,6 +26,7 @@ pub(crate) struct Parts {
     pub(crate) user_data: Arc<UserData>,
     pub(crate) extensions: Extensions,
     pub(crate) custom_options: Arc<Encoded>,
+    pub(crate) called_computation: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 /// A context as handlers see it: an address.
@@ -38,6 +39,9 @@ pub(crate) struct Context {
     prepare: StateSlot,
     initialize: StateSlot,
     found: AtomicBool,
+    prints: bool,
+    /// The record extension while the record stage runs.
+    record: AtomicPtr<XLA_FFI_Extension>,
     loose: Mutex<Loose>,
 }
 
@@ -60,6 +64,8 @@ impl Context {
             prepare: StateSlot::default(),
             initialize: StateSlot::default(),
             found: AtomicBool::new(false),
+            prints: super::print::wanted(),
+            record: AtomicPtr::default(),
             loose: Mutex::default(),
         }
     }
@@ -74,6 +80,26 @@ impl Context {
 
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// Sets or takes away the record extension.
+    pub(crate) fn set_record(&self, extension: *const XLA_FFI_Extension) {
+        self.record.store(extension.cast_mut(), Ordering::Release);
+    }
+
+    /// The extension with this number.
+    pub(crate) fn find_extension(&self, number: i64) -> Option<*const XLA_FFI_Extension> {
+        let record = self.record.load(Ordering::Acquire).cast_const();
+        if number == XLA_FFI_Extension_Record && !record.is_null() {
+            return Some(record);
+        }
+        self.parts.extensions.find(number)
+    }
+
+    /// Whether the call's frames are printed.
+    #[inline]
+    pub(crate) fn prints(&self) -> bool {
+        self.prints
     }
 
     /// The context belongs to a call of `stage` from here on.
@@ -160,7 +186,12 @@ impl Context {
         }
         if let Some(allocator) = &self.parts.allocator {
             for (data, size) in memory {
-                allocator.free(data as *mut c_void, size);
+                Stream::free(
+                    self.parts.stream.as_ref(),
+                    allocator,
+                    data as *mut c_void,
+                    size,
+                );
             }
         }
     }
@@ -210,7 +241,7 @@ impl Context {
                 )));
             }
         }
-        allocator.free(data, size);
+        Stream::free(self.parts.stream.as_ref(), allocator, data, size);
         Ok(())
     }
 }

@@ -26,6 +26,14 @@ pub(crate) struct Encoded {
     _dictionaries: Vec<Arc<Encoded>>,
 }
 
+impl Encoded {
+    /// The attributes again.
+    pub(crate) fn to_attributes(&self) -> Attributes {
+        // SAFETY: a whole dictionary, which lives as long as `self`.
+        unsafe { decode(&raw const self.raw) }
+    }
+}
+
 // SAFETY: immutable once built; the pointers lead into memory that it owns.
 unsafe impl Send for Encoded {}
 // SAFETY: as above.
@@ -193,13 +201,15 @@ pub(crate) unsafe fn decode(raw: *const XLA_FFI_Attrs) -> Attributes {
     let raw = unsafe { raw.read() };
     for index in 0..usize::try_from(raw.size).unwrap_or(0) {
         // SAFETY: each list has `size` entries.
-        let name = unsafe { raw.names.add(index).read() };
+        let name = unsafe { raw.names.wrapping_add(index).read() };
         // SAFETY: names point to spans.
-        let name = unsafe { span_bytes(name.read()) };
+        let name = unsafe { name.read() };
+        // SAFETY: a host's span.
+        let name = unsafe { span_bytes(name) };
         // SAFETY: each list has `size` entries.
-        let kind = unsafe { raw.types.add(index).read() };
+        let kind = unsafe { raw.types.wrapping_add(index).read() };
         // SAFETY: each list has `size` entries.
-        let value = unsafe { raw.attrs.add(index).read() };
+        let value = unsafe { raw.attrs.wrapping_add(index).read() };
         // SAFETY: the kind says what the value points to.
         if let Some(value) = unsafe { decode_value(kind, value) } {
             attributes = attributes.with(String::from_utf8_lossy(name).into_owned(), value);

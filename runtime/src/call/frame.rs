@@ -174,6 +174,24 @@ impl CallFrame {
         Ok(copy)
     }
 
+    /// The same operands with other attributes.
+    pub(crate) fn with_attributes(mut self, attributes: Arc<Encoded>) -> Self {
+        self.attributes = attributes;
+        self
+    }
+
+    pub(crate) fn arg_buffers(&self) -> &[XLA_FFI_Buffer] {
+        &self.args.buffers
+    }
+
+    pub(crate) fn ret_buffers(&self) -> &[XLA_FFI_Buffer] {
+        &self.rets.buffers
+    }
+
+    pub(crate) fn attributes(&self) -> *const xla_ffi_sys::XLA_FFI_Attrs {
+        self.attributes.raw()
+    }
+
     /// The revision that the frame is laid out for.
     #[must_use]
     pub fn revision(&self) -> Revision {

@@ -22,6 +22,10 @@ pub(crate) fn invoke(
 ) -> Result<Option<Arc<Completion>>> {
     let revision = shared.revision;
     frame.reset(revision);
+    if context.prints() {
+        // SAFETY: the frame is laid out for the revision, and this runtime's buffers are the host's.
+        eprintln!("{}", unsafe { super::print::describe(frame.as_mut_ptr()) });
+    }
     context.begin(stage);
     let entered = Entered::new(shared, Some(context));
     // SAFETY: the frame is laid out for the revision and lives for the call; whoever loaded the
@@ -107,7 +111,7 @@ fn judge(
 /// r0 and r1 report every handler's error as INTERNAL.
 pub(crate) fn translate(shared: &Shared, error: Error) -> Error {
     if shared.revision < xla_ffi_sys::Revision::R2 {
-        error.as_internal()
+        error.into_internal()
     } else {
         error
     }

@@ -4,7 +4,9 @@ pub(crate) mod context;
 pub(crate) mod encoded;
 pub(crate) mod frame;
 mod invoke;
+mod isolated;
 mod prepared;
+pub(crate) mod print;
 pub(crate) mod state;
 
 pub(crate) use context::Parts;
@@ -17,6 +19,7 @@ use crate::runtime::Shared;
 use crate::user_data::UserData;
 use crate::{Attributes, Error, Result, Shape, Stage, Tensor};
 use encoded::Encoded;
+use frame::CallFrame;
 use std::sync::Arc;
 use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
@@ -33,6 +36,7 @@ impl Parts {
             user_data: Arc::default(),
             extensions: Default::default(),
             custom_options: Encoded::new(&Attributes::new(), shared.revision),
+            called_computation: None,
         }
     }
 }
@@ -141,6 +145,14 @@ impl Call {
         self
     }
 
+    /// Gives the call a device that is a thread: its stream and its scratch memory, no thread pool.
+    #[must_use]
+    pub fn on_device(self, device: &crate::CpuDevice) -> Self {
+        self.stream(device.stream.stream())
+            .allocator(device.allocator.clone())
+            .without_thread_pool()
+    }
+
     /// Sets where scratch memory comes from; there is none unless set.
     #[must_use]
     pub fn allocator(mut self, allocator: Arc<dyn DeviceAllocator>) -> Self {
@@ -172,6 +184,20 @@ impl Call {
         self
     }
 
+    /// The computation that the call calls, for handlers of the internal API.
+    #[must_use]
+    pub fn called_computation(mut self, computation: Arc<dyn std::any::Any + Send + Sync>) -> Self {
+        self.parts.called_computation = Some(computation);
+        self
+    }
+
+    /// Gives the call collectives; handlers find them from r9.
+    #[must_use]
+    pub fn collectives(mut self, collectives: Arc<crate::Collectives>) -> Self {
+        self.parts.extensions.push_collectives(collectives);
+        self
+    }
+
     /// Sets which stages run.
     #[must_use]
     pub fn stages(mut self, stages: Stages) -> Self {
@@ -191,7 +217,29 @@ impl Call {
     /// # Errors
     /// Element types that the revision lacks, memory that cannot be had, and what the stages answer.
     pub fn prepare(self) -> Result<PreparedCall> {
-        PreparedCall::new(self)
+        PreparedCall::new(self, None)
+    }
+
+    /// As [`Call::prepare`], on a frame whose memory the caller keeps: the arguments and results
+    /// added to the call itself are ignored, and handlers see the executable's attributes.
+    ///
+    /// # Errors
+    /// A frame of another revision, and what the stages answer.
+    ///
+    /// # Safety
+    /// The frame's data pointers name memory of the shapes' sizes, readable for arguments and
+    /// writable for results, for as long as executions run, open futures included.
+    pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
+        let revision = self.executable.handler.shared.revision;
+        if frame.revision() != revision {
+            return Err(Error::invalid(format!(
+                "the frame is laid out for {}, the runtime speaks {revision}",
+                frame.revision()
+            )));
+        }
+        self.args.clear();
+        self.rets.clear();
+        PreparedCall::new(self, Some(frame))
     }
 
     /// Runs the call and waits until it is complete.
@@ -199,7 +247,51 @@ impl Call {
     /// # Errors
     /// What the handler answers, what the host refuses, hazards, and a future that is not completed
     /// in time; its operands are then kept for ever, because the handler may still write them.
+    ///
+    /// In a build without a C++ compiler ([`CONTAINS_CXX_EXCEPTIONS`](crate::CONTAINS_CXX_EXCEPTIONS)
+    /// is false) this is [`Call::run_isolated`], because an exception would end the program; except
+    /// for calls that have to touch this process: with state, user data, a stream or an allocator.
     pub fn run(self) -> Result<Outcome> {
+        if crate::CONTAINS_CXX_EXCEPTIONS || self.touches_this_process() {
+            return self.run_here();
+        }
+        let limit = self
+            .limit
+            .unwrap_or(Duration::from_secs(u64::from(u32::MAX) / 2));
+        self.run_isolated(limit.saturating_add(Duration::from_secs(1)))
+    }
+
+    /// Whether a handler may change or needs what a child process has only a copy of.
+    fn touches_this_process(&self) -> bool {
+        self.executable
+            .handler
+            .bundle
+            .get(Stage::Instantiate)
+            .is_some()
+            || self.parts.stream.is_some()
+            || self.parts.allocator.is_some()
+            || !self.parts.user_data.is_empty()
+    }
+
+    /// The shapes of the results.
+    fn ret_shapes(&self) -> Result<Vec<Shape>> {
+        let shape = |ret: &Ret| match ret {
+            Ret::New(shape) => Ok(shape.clone()),
+            Ret::Alias(index) => self
+                .args
+                .get(*index)
+                .map(|arg| arg.shape().clone())
+                .ok_or_else(|| {
+                    Error::invalid(format!(
+                        "a result is to alias argument {index}, which there is not"
+                    ))
+                }),
+        };
+        self.rets.iter().map(shape).collect()
+    }
+
+    /// Runs the call in this process.
+    fn run_here(self) -> Result<Outcome> {
         let mut call = self.prepare()?;
         call.invoke()?;
         Ok(Outcome {

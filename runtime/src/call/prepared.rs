@@ -6,11 +6,12 @@ use super::frame::{CallFrame, RawFrame};
 use super::invoke::{invoke, stage_error, translate};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
-use crate::{Code, Error, Result, Stage, Tensor};
+use crate::{Code, Error, Recorder, Result, Stage, Tensor};
+use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::time::Duration;
-use xla_ffi_sys::XLA_FFI_Handler;
+use xla_ffi_sys::{Revision, XLA_FFI_Handler};
 
 /// What a running handler may touch. While a future is open it is neither read nor freed.
 struct Body {
@@ -18,10 +19,15 @@ struct Body {
     // library destroys its state.
     context: Box<Context>,
     raw: RawFrame,
-    _frame: CallFrame,
+    frame: CallFrame,
     args: Vec<Tensor>,
     rets: Vec<Tensor>,
     executable: Executable,
+}
+
+/// Whether hosts of the revision put the first of the elements that share a byte into its high bits.
+fn flips(revision: Revision) -> bool {
+    revision < Revision::R5
 }
 
 /// A call with its operands in place.
@@ -33,7 +39,7 @@ pub struct PreparedCall {
 }
 
 impl PreparedCall {
-    pub(crate) fn new(call: Call) -> Result<Self> {
+    pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
         let handler = call.executable.function(Stage::Execute)?;
         let stages: Vec<_> = [Stage::Prepare, Stage::Initialize]
             .into_iter()
@@ -41,19 +47,37 @@ impl PreparedCall {
             .collect();
         let executable = call.executable;
         let shared = executable.handler.shared.clone();
-        let (args, rets) = Call::operands(call.args, call.rets)?;
+        let (mut args, mut rets) = Call::operands(call.args, call.rets)?;
+        if flips(shared.revision) {
+            for ret in &mut rets {
+                // A result in an argument's memory stays there.
+                let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
+                *ret = ret.with_flipped_packing()?;
+                if let Some(arg) = shared_with {
+                    *arg = ret.clone();
+                }
+            }
+            for arg in &mut args {
+                if !rets.iter().any(|ret| ret.shares_memory_with(arg)) {
+                    *arg = arg.with_flipped_packing()?;
+                }
+            }
+        }
         let operands = |tensors: &[Tensor]| -> Vec<_> {
             tensors
                 .iter()
                 .map(|tensor| (tensor.shape().clone(), tensor.data()))
                 .collect()
         };
-        let mut frame = CallFrame::with_encoded(
-            shared.revision,
-            &operands(&args),
-            &operands(&rets),
-            executable.attributes.clone(),
-        )?;
+        let mut frame = match frame {
+            Some(frame) => frame.with_attributes(executable.attributes.clone()),
+            None => CallFrame::with_encoded(
+                shared.revision,
+                &operands(&args),
+                &operands(&rets),
+                executable.attributes.clone(),
+            )?,
+        };
         let context = Context::new(shared.clone(), call.parts, executable.state.clone());
         let context = Box::new(context);
         for stage in stages {
@@ -72,7 +96,7 @@ impl PreparedCall {
         let body = Body {
             context,
             raw,
-            _frame: frame,
+            frame,
             args,
             rets,
             executable,
@@ -116,6 +140,31 @@ impl PreparedCall {
         }
     }
 
+    /// Runs the record stage: the first time its handler makes commands, later it updates them.
+    ///
+    /// # Errors
+    /// A handler without record stage, and what it answers.
+    pub fn record(&mut self, recorder: &mut Recorder) -> Result<()> {
+        self.check_closed()?;
+        let handler = self.body.executable.function(Stage::Record)?;
+        let body = &mut *self.body;
+        let shared = &body.executable.handler.shared;
+        let mut raw = body
+            .frame
+            .raw(shared.api(), body.context.raw(), Stage::Record);
+        let completion = recorder.with_extension(|extension| {
+            body.context.set_record(extension);
+            let outcome = invoke(shared, &body.context, handler, Stage::Record, &mut raw);
+            body.context.set_record(std::ptr::null());
+            outcome
+        });
+        match completion {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => Err(Error::invalid("the record stage answered with a future")),
+            Err(error) => Err(stage_error(error, &self.body.executable, Stage::Record)),
+        }
+    }
+
     /// Waits until the execution that was started is complete.
     ///
     /// # Errors
@@ -153,7 +202,25 @@ impl PreparedCall {
         }
     }
 
-    fn revision(&self) -> xla_ffi_sys::Revision {
+    /// Replaces the data pointers of a call that was prepared on a frame of the caller's.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, `INVALID_ARGUMENT` for a wrong number of
+    /// pointers.
+    ///
+    /// # Safety
+    /// As [`Call::prepare_on`].
+    pub unsafe fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
+        self.check_closed()?;
+        if !self.body.args.is_empty() || !self.body.rets.is_empty() {
+            return Err(Error::invalid(
+                "the operands of this call are its own arrays",
+            ));
+        }
+        self.body.frame.update(args, rets)
+    }
+
+    fn revision(&self) -> Revision {
         self.body.executable.handler.shared.revision
     }
 
@@ -168,6 +235,13 @@ impl PreparedCall {
             return self.wait();
         }
         Ok(())
+    }
+
+    /// Waits for the device's stream, if the call has one.
+    fn synchronize(&self) {
+        if let Some(stream) = &self.body.context.parts().stream {
+            stream.synchronize();
+        }
     }
 
     fn check_closed(&self) -> Result<()> {
@@ -187,6 +261,7 @@ impl PreparedCall {
     /// written.
     pub fn into_rets(mut self) -> Result<Vec<Tensor>> {
         self.check_closed()?;
+        self.synchronize();
         let body = &mut *self.body;
         for (what, tensors) in [("argument", &body.args), ("result", &body.rets)] {
             for (index, tensor) in tensors.iter().enumerate() {
@@ -196,7 +271,11 @@ impl PreparedCall {
             }
         }
         body.args.clear();
-        Ok(std::mem::take(&mut body.rets))
+        let rets = std::mem::take(&mut body.rets);
+        if flips(self.revision()) {
+            return rets.iter().map(Tensor::with_flipped_packing).collect();
+        }
+        Ok(rets)
     }
 
     /// The bytes of a result after an execution.
@@ -206,6 +285,7 @@ impl PreparedCall {
     /// not.
     pub fn ret_bytes(&self, index: usize) -> Result<&[u8]> {
         self.check_closed()?;
+        self.synchronize();
         self.body.rets.get(index).map(Tensor::bytes).ok_or_else(|| {
             let count = self.body.rets.len();
             Error::new(
@@ -224,6 +304,7 @@ impl Drop for PreparedCall {
             .open
             .as_ref()
             .is_some_and(|completion| !completion.is_done());
+        self.synchronize();
         if !open {
             // SAFETY: dropped once, here, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.body) };

@@ -3,6 +3,7 @@
 use super::{answer, context, errors, futures, pool, register, state};
 use crate::{Error, Hazard};
 use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
 use xla_ffi_sys::{Revision, Slot, XLA_FFI_Api, XLA_FFI_Error, XLA_FFI_InternalApi};
 
 /// Words before the first function.
@@ -14,7 +15,8 @@ const BEHIND: usize = 16;
 /// A table and, right behind it, the object that `internal_api` names: on r0–r4, where
 /// `struct_size` says 88, the distance between the two is how libraries learn the table's length.
 pub(crate) struct Table {
-    words: Box<[usize]>,
+    // Never freed: libraries know hosts by this address, so a later table must not get it.
+    words: &'static [usize],
     internal: usize,
 }
 
@@ -50,6 +52,7 @@ impl Table {
                 words[HEAD + index] = function::<R>(slot);
             }
         }
+        let words = keep(words);
         Self { words, internal }
     }
 
@@ -60,6 +63,16 @@ impl Table {
     pub(crate) fn internal_api(&self) -> *const XLA_FFI_InternalApi {
         (&raw const self.words[self.internal]).cast()
     }
+}
+
+/// Keeps a table for good, in a list so that leak checkers see it.
+fn keep(words: Box<[usize]>) -> &'static [usize] {
+    static KEPT: Mutex<Vec<&'static [usize]>> = Mutex::new(Vec::new());
+    let words: &'static [usize] = Box::leak(words);
+    KEPT.lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(words);
+    words
 }
 
 /// Stands where the table has ended.
@@ -127,7 +140,7 @@ mod tests {
     fn the_head_reads_as_the_struct() {
         let table = Table::new(Revision::R8);
         // SAFETY: the fields read lie in every revision's table.
-        let version = unsafe { (&raw const (*table.api()).api_version).read() };
+        let version = unsafe { (*table.api()).api_version };
         assert_eq!(
             (
                 version.struct_size,

@@ -1,6 +1,8 @@
 //! Builds handler libraries for tests, and counts what cannot be built as skipped.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod handlers;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};

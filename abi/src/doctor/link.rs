@@ -1,0 +1,345 @@
+//! Findings about how a library is linked.
+
+use super::{Finding, Level, Weight};
+use crate::library::{Facts, Needed, Surroundings};
+use std::path::Path;
+
+/// The oldest glibc on which the newest jaxlib wheels run (manylinux_2_27).
+const JAXLIB_GLIBC: [u32; 2] = [2, 27];
+
+/// First systems with a glibc, for people.
+const SYSTEMS: &[([u32; 2], &str)] = &[
+    ([2, 28], "Debian 10, RHEL 8"),
+    ([2, 31], "Ubuntu 20.04, Debian 11"),
+    ([2, 34], "RHEL 9"),
+    ([2, 35], "Ubuntu 22.04"),
+    ([2, 36], "Debian 12"),
+    ([2, 39], "Ubuntu 24.04, RHEL 10"),
+];
+
+/// The GCC whose libstdc++ first had a version `GLIBCXX_3.4.N`.
+const GCCS: &[(u32, &str)] = &[
+    (19, "4.8"),
+    (21, "5"),
+    (22, "6"),
+    (24, "7"),
+    (25, "8"),
+    (26, "9"),
+    (28, "10"),
+    (29, "11"),
+    (30, "12"),
+    (32, "13"),
+    (33, "14"),
+];
+
+pub(super) fn findings(
+    path: &Path,
+    facts: &Facts,
+    surroundings: &Surroundings,
+    findings: &mut Vec<Finding>,
+) {
+    for (name, by) in &surroundings.missing {
+        findings.push(
+            Finding::new(
+                Level::Proved,
+                Weight::Fails,
+                format!("{name} is not found on this machine"),
+                format!(
+                    "{by} needs it; searched its RPATH, LD_LIBRARY_PATH and the system's folders"
+                ),
+            )
+            .fix(
+                "install it, link it statically, or ship it beside the library with RPATH $ORIGIN",
+            ),
+        );
+    }
+    imports(facts, surroundings, findings);
+    glibc(facts, findings);
+    libstdcxx(facts, findings);
+    search(facts, findings);
+    soname(path, facts, findings);
+    flags(facts, findings);
+}
+
+/// Whose symbol it is, where nobody around provides it.
+fn owner(name: &str) -> Option<&'static str> {
+    let mangled = |space: &str| {
+        ["_ZN", "_ZNK", "_ZTVN", "_ZTIN", "_ZTSN", "_ZGVN", "_ZZN"]
+            .iter()
+            .any(|start| {
+                name.strip_prefix(start)
+                    .is_some_and(|rest| rest.starts_with(space))
+            })
+    };
+    if name == "XLA_FFI_GetApi" {
+        Some("XLA_FFI_GetApi")
+    } else if name.starts_with("XlaCustomCallStatus") {
+        Some("XlaCustomCallStatus")
+    } else if name.starts_with("Py") || name.starts_with("_Py") {
+        Some("Python")
+    } else if mangled("4absl") {
+        Some("absl")
+    } else if mangled("3xla") || mangled("3tsl") || mangled("15stream_executor") {
+        Some("XLA")
+    } else if mangled("4mlir") || mangled("4llvm") {
+        Some("LLVM")
+    } else {
+        None
+    }
+}
+
+fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Finding>) {
+    let unresolved = surroundings.unresolved(facts);
+    let mut by_owner: Vec<(Option<&'static str>, Vec<&Needed>)> = Vec::new();
+    for needed in unresolved {
+        let owner = owner(&needed.name);
+        match by_owner.iter_mut().find(|(known, _)| *known == owner) {
+            Some((_, names)) => names.push(needed),
+            None => by_owner.push((owner, vec![needed])),
+        }
+    }
+    for (owner, names) in by_owner {
+        let mut list: Vec<&str> = names
+            .iter()
+            .take(4)
+            .map(|needed| needed.name.as_str())
+            .collect();
+        if names.len() > 4 {
+            list.push("…");
+        }
+        let list = list.join(", ");
+        let count = names.len();
+        let undefined = format!("{count} undefined: {list}");
+        let proved =
+            |what: &str, why: String| Finding::new(Level::Proved, Weight::Fails, what, why);
+        findings.push(match owner {
+            Some("XLA_FFI_GetApi") => proved(
+                "it links to XLA_FFI_GetApi, so no jaxlib loads it",
+                "the symbol is undefined, and no jaxlib exports it".to_owned(),
+            )
+            .fix("take the table from the call frame (`call_frame->api`) instead"),
+            Some("XlaCustomCallStatus") => proved(
+                "it links to XlaCustomCallStatusSetFailure, so no jaxlib loads it",
+                format!("{undefined}; no jaxlib exports them"),
+            )
+            .fix("move the target to the FFI, where a handler returns an error"),
+            Some("Python") => Finding::new(
+                Level::Possible,
+                Weight::Risk,
+                "it loads in a Python process alone, and perhaps in one version of Python",
+                format!("{undefined}, which an interpreter provides"),
+            )
+            .fix("keep handlers in a library of their own that does not use Python's C API"),
+            Some(owner) => proved(
+                &format!("it links to {owner}'s C++, so no jaxlib loads it"),
+                format!("{undefined}; jaxlib keeps its copy of {owner} to itself"),
+            )
+            .fix(format!(
+                "use the header-only API, or link your own {owner} statically and hide its symbols"
+            )),
+            None if surroundings.missing.is_empty() => proved(
+                "it does not load here: symbols are undefined",
+                format!("{undefined}; no library that it needs provides them"),
+            )
+            .about(super::HERE)
+            .fix("link the library that has them (with -Wl,-z,defs the linker tells in time)"),
+            None => Finding::new(
+                Level::Unknown,
+                Weight::Risk,
+                "whether all symbols are found",
+                format!("{undefined}; a library that it needs is missing here"),
+            ),
+        });
+    }
+    for needed in &facts.imports {
+        if needed.weak && owner(&needed.name) == Some("XLA_FFI_GetApi") {
+            findings.push(Finding::new(
+                Level::Proved,
+                Weight::Note,
+                "it would use XLA_FFI_GetApi where there is one",
+                "the symbol is undefined and weak: it loads without, and the function is null",
+            ));
+        }
+    }
+    for name in &facts.needs {
+        if name.starts_with("libpython") {
+            findings.push(
+                Finding::new(
+                    Level::Possible,
+                    Weight::Risk,
+                    format!("it brings a Python of its own into the process: {name}"),
+                    "it is linked to it; another version of Python then has two interpreters",
+                )
+                .fix("do not link libpython: the interpreter provides its symbols"),
+            );
+        }
+        if name.starts_with("libxla")
+            || name.starts_with("libjax")
+            || name.contains("xla_extension")
+        {
+            findings.push(Finding::new(
+                Level::Possible,
+                Weight::Risk,
+                format!("it is linked to {name}, which other versions of jaxlib do not have"),
+                "DT_NEEDED",
+            ));
+        }
+    }
+}
+
+fn dotted(version: &[u32]) -> String {
+    version
+        .iter()
+        .map(u32::to_string)
+        .collect::<Vec<_>>()
+        .join(".")
+}
+
+fn glibc(facts: &Facts, findings: &mut Vec<Finding>) {
+    let Some(floor) = facts.floor("GLIBC_") else {
+        return;
+    };
+    let shown = dotted(&floor);
+    if floor.as_slice() <= JAXLIB_GLIBC.as_slice() {
+        findings.push(Finding::new(
+            Level::Proved,
+            Weight::Note,
+            format!("it runs wherever jaxlib 0.8.0 or later does: glibc {shown} or later"),
+            "the versions that its symbols ask for",
+        ));
+        return;
+    }
+    let systems = SYSTEMS
+        .iter()
+        .find(|(version, _)| version.as_slice() >= floor.as_slice())
+        .map_or("newer systems only", |(_, systems)| *systems);
+    findings.push(
+        Finding::new(
+            Level::Possible,
+            Weight::Risk,
+            format!(
+                "it does not load on systems with a glibc older than {shown}, though jaxlib does \
+                 (from {})",
+                dotted(&JAXLIB_GLIBC)
+            ),
+            format!("its symbols ask for GLIBC_{shown}; first systems with it: {systems}"),
+        )
+        .fix("build it on an older system, in a manylinux image for instance"),
+    );
+}
+
+fn libstdcxx(facts: &Facts, findings: &mut Vec<Finding>) {
+    if !facts.needs.iter().any(|name| name.starts_with("libstdc++")) {
+        return;
+    }
+    let Some(floor) = facts.floor("GLIBCXX_") else {
+        findings.push(Finding::new(
+            Level::Proved,
+            Weight::Note,
+            "it links libstdc++ and asks for no version of it",
+            "DT_NEEDED",
+        ));
+        return;
+    };
+    let minor = floor.get(2).copied().unwrap_or(0);
+    let gcc = GCCS
+        .iter()
+        .find(|(version, _)| *version >= minor)
+        .map_or("newer than 14", |(_, gcc)| *gcc);
+    findings.push(
+        Finding::new(
+            Level::Possible,
+            Weight::Risk,
+            format!("it needs the libstdc++ of GCC {gcc} or later, which the process may not have"),
+            format!(
+                "its symbols ask for GLIBCXX_{}; the libstdc++ that is loaded first counts, and a \
+                 conda environment brings its own",
+                dotted(&floor)
+            ),
+        )
+        .fix("link with -static-libstdc++ -static-libgcc"),
+    );
+}
+
+fn search(facts: &Facts, findings: &mut Vec<Finding>) {
+    for entry in &facts.search {
+        let finding = if entry.is_empty() || (!entry.starts_with('/') && !entry.starts_with('$')) {
+            Finding::new(
+                Level::Possible,
+                Weight::Risk,
+                format!("it loads libraries from the folder in which the program happens to run ({entry:?})"),
+                "a RPATH entry that is neither absolute nor begins with $ORIGIN",
+            )
+            .fix("use $ORIGIN")
+        } else if entry.starts_with('/') {
+            let here = if Path::new(entry).is_dir() {
+                "it is there on this machine"
+            } else {
+                "it is not there even on this machine"
+            };
+            Finding::new(
+                Level::Possible,
+                Weight::Risk,
+                format!("it looks for libraries in {entry}, which other machines need not have"),
+                format!("an absolute RPATH entry; {here}"),
+            )
+            .fix("ship what it needs beside it and use $ORIGIN, or remove the entry")
+        } else {
+            continue;
+        };
+        findings.push(finding);
+    }
+}
+
+fn soname(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
+    let file = path.file_name().map(|name| name.to_string_lossy());
+    match (&facts.soname, file) {
+        (None, _) => findings.push(Finding::new(
+            Level::Proved,
+            Weight::Note,
+            "it has no SONAME",
+            "harmless where it is loaded by path, as jax does; a program that links it records the \
+             path under which the linker found it",
+        )),
+        (Some(soname), Some(file)) if *soname != file => findings.push(Finding::new(
+            Level::Proved,
+            Weight::Note,
+            format!("its SONAME is {soname}, its file {file}"),
+            "harmless where it is loaded by path; a program that links it looks for the SONAME",
+        )),
+        _ => {}
+    }
+}
+
+fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
+    if facts.executable_stack {
+        findings.push(
+            Finding::new(
+                Level::Possible,
+                Weight::Risk,
+                "it asks for an executable stack, which glibc 2.41 and hardened systems refuse",
+                "PT_GNU_STACK is executable: an object without .note.GNU-stack was linked in",
+            )
+            .fix("link with -Wl,-z,noexecstack"),
+        );
+    }
+    if facts.text_relocations {
+        findings.push(
+            Finding::new(
+                Level::Possible,
+                Weight::Risk,
+                "its code is patched when it is loaded, which hardened systems refuse",
+                "DT_TEXTREL: something was compiled without -fPIC",
+            )
+            .fix("compile everything with -fPIC"),
+        );
+    }
+    if facts.static_tls {
+        findings.push(Finding::new(
+            Level::Possible,
+            Weight::Risk,
+            "it may fail to load late in a process: \"cannot allocate memory in static TLS block\"",
+            "DF_STATIC_TLS: its thread-locals take part of the program's reserve",
+        ));
+    }
+}

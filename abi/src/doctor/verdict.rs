@@ -1,0 +1,510 @@
+//! What becomes of a handler on one jaxlib.
+
+use super::{Answer, Finding, Level, Outcome, Subject, Use, Weight};
+use crate::declared::{Edition, parse_version};
+use crate::model::Header;
+use serde::Serialize;
+use xla_ffi_sys::Revision;
+
+/// The releases that are judged where none is named: those of `jaxlibs.txt`.
+pub const JAXLIBS: [&str; 12] = [
+    "0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.2", "0.8.0", "0.8.1", "0.9.1", "0.10.2",
+    "0.11.1", "0.12.0",
+];
+
+/// The revision of a jaxlib, and how sure that is.
+#[must_use]
+pub fn jaxlib(version: &str) -> Option<(Revision, Level)> {
+    let wanted = parse_version(version)?;
+    if let Some(edition) = Edition::of_jaxlib(Header::Main, version) {
+        // The newest edition is open to the top: later releases may bring what is not known yet.
+        let level = if edition.last_jaxlib.is_some() || version == edition.first_jaxlib {
+            Level::Proved
+        } else {
+            Level::Possible
+        };
+        return Some((edition.revision, level));
+    }
+    // A release between two that are known: it has the revision of one of them.
+    let before = Revision::ALL
+        .into_iter()
+        .rev()
+        .find(|revision| parse_version(revision.first_jaxlib()).is_some_and(|v| v <= wanted))?;
+    Some((before, Level::Possible))
+}
+
+/// Whether a jaxlib takes a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Loads {
+    /// It registers and can do its work.
+    Yes,
+    /// It does not load, is refused, or lacks what it needs.
+    No,
+    /// It was not found out.
+    Unknown,
+}
+
+/// What becomes of a handler on one jaxlib.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// The release.
+    pub jaxlib: String,
+    /// Its revision.
+    pub revision: &'static str,
+    /// The handler.
+    pub handler: String,
+    /// Whether it is taken.
+    pub loads: Loads,
+    /// How sure.
+    pub level: Level,
+    /// Whether a refusal is what the library declares, not a mistake.
+    pub declared: bool,
+    /// Why.
+    pub why: String,
+    /// What may still go wrong.
+    pub risks: Vec<Finding>,
+}
+
+/// How a handler answers the question for its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// It answers what the runtime speaks.
+    Negotiates,
+    /// It answers the version of the header that it was compiled with.
+    Fixed(i32),
+    /// It cannot be told.
+    Unknown,
+}
+
+impl Behaviour {
+    /// From what a handler answered.
+    #[must_use]
+    pub fn of(answers: &[Answer]) -> Self {
+        let mut minors: Vec<i32> = answers
+            .iter()
+            .filter_map(|answer| match answer.outcome {
+                Outcome::Accepted {
+                    version: (0, minor),
+                    ..
+                } => Some(minor),
+                _ => None,
+            })
+            .collect();
+        minors.sort_unstable();
+        minors.dedup();
+        match minors.as_slice() {
+            [] => Self::Unknown,
+            [only] => {
+                // One answer to runtimes of several versions, or taken by one and refused by others.
+                let asked = answers
+                    .iter()
+                    .filter(|answer| {
+                        matches!(
+                            answer.outcome,
+                            Outcome::Accepted { .. } | Outcome::Refused { .. }
+                        )
+                    })
+                    .count();
+                if asked > 1 {
+                    Self::Fixed(*only)
+                } else {
+                    Self::Unknown
+                }
+            }
+            _ => Self::Negotiates,
+        }
+    }
+}
+
+/// The layout of the state arguments that a version uses.
+fn state_layout(minor: i32) -> i32 {
+    minor.clamp(1, 3)
+}
+
+/// What becomes of `subject` on jaxlib `version`; `broken` says why the library as a whole does
+/// not load, `compiled_with` the revisions that its debug information shows.
+#[must_use]
+pub fn verdict(
+    version: &str,
+    (revision, sure): (Revision, Level),
+    subject: &Subject,
+    broken: Option<&Finding>,
+    compiled_with: &[Revision],
+) -> Verdict {
+    let mut verdict = Verdict {
+        jaxlib: version.to_owned(),
+        revision: revision.name(),
+        handler: subject.name.clone(),
+        loads: Loads::Unknown,
+        level: sure,
+        declared: false,
+        why: String::new(),
+        risks: Vec::new(),
+    };
+    if let Some(finding) = broken {
+        verdict.loads = Loads::No;
+        verdict.why = finding.what.clone();
+        if finding.about == super::HERE {
+            verdict.level = Level::Possible;
+        }
+        return verdict;
+    }
+    let behaviour = subject.behaviour();
+    if let Some(floor) = subject.floor
+        && revision < floor
+    {
+        verdict.loads = Loads::No;
+        verdict.declared = true;
+        verdict.why = format!(
+            "it needs {floor} (jaxlib {}) for all of its work, and says so",
+            floor.first_jaxlib()
+        );
+        return verdict;
+    }
+    if revision == Revision::R0 {
+        verdict.loads = Loads::Yes;
+        verdict.why = "accepted: runtimes of r0 ask nothing".to_owned();
+        if behaviour != Behaviour::Negotiates {
+            verdict.risks.push(r0_risk(subject));
+        } else if let Use::Yes(why) | Use::Perhaps(why) = &subject.state {
+            verdict.risks.push(
+                Finding::new(
+                    Level::Possible,
+                    Weight::Risk,
+                    "a handler that keeps state answers with an error on r0",
+                    format!("{why}; runtimes of r0 run no instantiate stage"),
+                )
+                .about(&subject.name),
+            );
+        }
+        return verdict;
+    }
+    let answer = subject
+        .answers
+        .iter()
+        .find(|answer| answer.revision == revision.name());
+    match answer.map(|answer| &answer.outcome) {
+        Some(Outcome::Accepted {
+            version: (major, minor),
+            ..
+        }) => {
+            verdict.loads = Loads::Yes;
+            verdict.why = format!("it answers version {major}.{minor}, which is accepted");
+            if let Behaviour::Fixed(minor) = behaviour {
+                hazards(
+                    version,
+                    revision,
+                    minor,
+                    subject,
+                    compiled_with,
+                    &mut verdict.risks,
+                );
+            }
+        }
+        Some(Outcome::Refused { why }) => {
+            verdict.loads = Loads::No;
+            verdict.why.clone_from(why);
+        }
+        Some(Outcome::Broke { how }) => {
+            verdict.loads = Loads::No;
+            verdict.why.clone_from(how);
+        }
+        Some(Outcome::Skipped { why }) => {
+            verdict.level = Level::Unknown;
+            verdict.why.clone_from(why);
+        }
+        None => {
+            verdict.level = Level::Unknown;
+            verdict.why = "it was not asked".to_owned();
+        }
+    }
+    verdict
+}
+
+fn r0_risk(subject: &Subject) -> Finding {
+    Finding::new(
+        Level::Possible,
+        Weight::Risk,
+        "it may use what r0 does not have",
+        "nobody asks a handler on r0, so a newer one is accepted: a thread pool or a future is a \
+         call through memory that is not the table's, and State_Get crashes",
+    )
+    .about(&subject.name)
+}
+
+/// What threatens a handler that was built with upstream's header of version 0.`minor`.
+fn hazards(
+    version: &str,
+    revision: Revision,
+    minor: i32,
+    subject: &Subject,
+    compiled_with: &[Revision],
+    risks: &mut Vec<Finding>,
+) {
+    let own = revision.minor_version();
+    // Runtimes from 0.10.2 tell the 40-byte form of r7 by its size.
+    let told_by_size = minor == 2 && parse_version(version) >= parse_version("0.10.2");
+    if state_layout(minor) != state_layout(own) && !told_by_size && subject.state != Use::No {
+        let (level, weight, known) = weigh(&subject.state, "nothing tells whether it keeps state");
+        risks.push(
+            Finding::new(
+                level,
+                weight,
+                "the runtime misreads its State_Set and State_Get: an error at best, a crash at worst",
+                format!(
+                    "{known}; its state arguments are laid out for version 0.{minor}, and 0.1, 0.2 and \
+                     0.3 each have their own layout"
+                ),
+            )
+            .about(&subject.name)
+            .fix("build it with this SDK, which lays the arguments out as the runtime wants them"),
+        );
+    }
+    if minor == 1 {
+        future_hazard(revision, subject, compiled_with, risks);
+    }
+}
+
+/// Among the revisions of version 0.1 the future slots moved and were not always there.
+fn future_hazard(
+    revision: Revision,
+    subject: &Subject,
+    compiled_with: &[Revision],
+    risks: &mut Vec<Finding>,
+) {
+    let slot = |revision: Revision| match revision {
+        Revision::R0 | Revision::R1 => None,
+        Revision::R2 => Some(12),
+        _ => Some(13),
+    };
+    // Headers of version 0.1 are those of r1 to r6; r0 and r1 know no futures.
+    let headers: Vec<Revision> = compiled_with
+        .iter()
+        .copied()
+        .filter(|header| header.minor_version() == 1)
+        .collect();
+    let headers = if headers.is_empty() {
+        vec![Revision::R2, Revision::R3]
+    } else {
+        headers
+    };
+    let clash: Vec<String> = headers
+        .iter()
+        .filter(|header| slot(**header).is_some() && slot(**header) != slot(revision))
+        .map(|header| header.name().to_owned())
+        .collect();
+    if clash.is_empty() {
+        return;
+    }
+    if subject.future == Use::No {
+        return;
+    }
+    let (mut level, mut weight, known) =
+        weigh(&subject.future, "nothing tells whether it makes futures");
+    if compiled_with.is_empty() || clash.len() < headers.len() {
+        (level, weight) = (Level::Possible, Weight::Risk);
+    }
+    let what = match slot(revision) {
+        None => "making a future calls through memory that is not the runtime's table",
+        Some(_) => "making a future calls another function of the runtime",
+    };
+    risks.push(
+        Finding::new(
+            level,
+            weight,
+            what,
+            format!(
+                "{known}; {} {}, where the future slots stand elsewhere: ThreadPool_NumThreads came \
+                 before them in r3 without a new version",
+                if compiled_with.is_empty() {
+                    "it may be compiled with a header of"
+                } else {
+                    "it is compiled with a header of"
+                },
+                clash.join(" or ")
+            ),
+        )
+        .about(&subject.name)
+        .fix("build it with this SDK, which finds the slots by the table's length"),
+    );
+}
+
+/// How sure a hazard is that comes with using something.
+fn weigh<'a>(used: &'a Use, unknown: &'a str) -> (Level, Weight, &'a str) {
+    match used {
+        Use::Yes(why) => (Level::Proved, Weight::Fails, why),
+        Use::Perhaps(why) => (Level::Possible, Weight::Risk, why),
+        Use::No | Use::Unknown => (Level::Possible, Weight::Risk, unknown),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(state: bool, answer: impl Fn(Revision) -> Outcome) -> Subject {
+        Subject {
+            name: "h".to_owned(),
+            stages: vec![("execute".to_owned(), "h".to_owned())],
+            floor: None,
+            state: if state {
+                Use::Yes("a test says so".to_owned())
+            } else {
+                Use::Unknown
+            },
+            future: Use::Unknown,
+            answers: Revision::ALL[1..]
+                .iter()
+                .map(|revision| Answer {
+                    revision: revision.name(),
+                    outcome: answer(*revision),
+                })
+                .collect(),
+        }
+    }
+
+    /// A handler that always answers one version, as upstream's headers make them.
+    fn fixed(minor: i32, revision: Revision) -> Outcome {
+        let own = revision.minor_version();
+        if minor <= own && (own > 1 || minor == 1) {
+            Outcome::Accepted {
+                version: (0, minor),
+                traits: 0,
+                has_state_type: false,
+            }
+        } else {
+            Outcome::Refused {
+                why: "newer".to_owned(),
+            }
+        }
+    }
+
+    fn negotiating(revision: Revision) -> Outcome {
+        Outcome::Accepted {
+            version: (0, revision.minor_version()),
+            traits: 0,
+            has_state_type: false,
+        }
+    }
+
+    fn on(version: &str, subject: &Subject) -> Verdict {
+        verdict(version, jaxlib(version).unwrap(), subject, None, &[])
+    }
+
+    #[test]
+    fn the_list_is_the_projects() {
+        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../jaxlibs.txt");
+        let listed: Vec<String> = std::fs::read_to_string(file)
+            .unwrap()
+            .lines()
+            .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+            .map(|line| line.trim().to_owned())
+            .collect();
+        assert_eq!(listed, JAXLIBS);
+    }
+
+    #[test]
+    fn releases_have_revisions() {
+        assert_eq!(jaxlib("0.9.0.1"), Some((Revision::R7, Level::Proved)));
+        assert_eq!(jaxlib("0.12.0"), Some((Revision::R10, Level::Proved)));
+        assert_eq!(jaxlib("0.14.0"), Some((Revision::R10, Level::Possible)));
+        assert_eq!(jaxlib("0.4.37"), Some((Revision::R2, Level::Possible)));
+        assert_eq!(jaxlib("0.4.30"), None);
+    }
+
+    #[test]
+    fn behaviour_is_told_by_answers() {
+        let of =
+            |answer: &dyn Fn(Revision) -> Outcome| Behaviour::of(&subject(false, answer).answers);
+        assert_eq!(of(&|r| fixed(1, r)), Behaviour::Fixed(1));
+        assert_eq!(of(&|r| fixed(5, r)), Behaviour::Fixed(5));
+        assert_eq!(of(&negotiating), Behaviour::Negotiates);
+        assert_eq!(Behaviour::of(&[]), Behaviour::Unknown);
+    }
+
+    #[test]
+    fn state_of_an_old_header_threatens_new_runtimes() {
+        let state = |version: &str, subject: &Subject| -> Vec<(Level, Weight)> {
+            let risks = on(version, subject).risks;
+            let about_state = risks.iter().filter(|risk| risk.what.contains("State_"));
+            about_state.map(|risk| (risk.level, risk.weight)).collect()
+        };
+        let old = subject(true, |r| fixed(1, r));
+        assert_eq!(state("0.12.0", &old), [(Level::Proved, Weight::Fails)]);
+        assert_eq!(state("0.8.0", &old), []);
+        let unsure = subject(false, |r| fixed(1, r));
+        assert_eq!(state("0.12.0", &unsure), [(Level::Possible, Weight::Risk)]);
+        // Version 0.2: told by size from 0.10.2 on, not on 0.9.1.
+        let second = subject(true, |r| fixed(2, r));
+        assert_eq!(state("0.9.1", &second).len(), 1);
+        assert_eq!(state("0.10.2", &second), []);
+        assert_eq!(state("0.12.0", &subject(true, |r| fixed(3, r))), []);
+    }
+
+    #[test]
+    fn futures_threaten_where_slots_moved() {
+        let old = subject(false, |r| fixed(1, r));
+        let risks = |version: &str, compiled: &[Revision]| {
+            verdict(version, jaxlib(version).unwrap(), &old, None, compiled)
+                .risks
+                .into_iter()
+                .filter(|risk| risk.what.contains("making a future"))
+                .count()
+        };
+        assert_eq!(risks("0.4.34", &[Revision::R2]), 0);
+        assert_eq!(risks("0.4.38", &[Revision::R2]), 1);
+        assert_eq!(risks("0.4.34", &[Revision::R5]), 1);
+        assert_eq!(risks("0.12.0", &[Revision::R5]), 0);
+        assert_eq!(risks("0.4.33", &[Revision::R5]), 1);
+        assert_eq!(risks("0.12.0", &[Revision::R1]), 0);
+        assert_eq!(risks("0.12.0", &[]), 1);
+        let mut none = subject(false, |r| fixed(1, r));
+        none.future = Use::No;
+        none.state = Use::No;
+        assert!(on("0.12.0", &none).risks.is_empty());
+        let mut sure = subject(false, |r| fixed(1, r));
+        sure.future = Use::Yes("a test says so".to_owned());
+        let risks = verdict(
+            "0.5.1",
+            jaxlib("0.5.1").unwrap(),
+            &sure,
+            None,
+            &[Revision::R2],
+        )
+        .risks;
+        assert_eq!(
+            (risks[0].level, risks[0].weight),
+            (Level::Proved, Weight::Fails)
+        );
+    }
+
+    #[test]
+    fn negotiating_handlers_have_no_hazards() {
+        let ours = subject(true, negotiating);
+        for version in JAXLIBS {
+            let verdict = on(version, &ours);
+            // r0 has no state to keep, whoever asks.
+            let risks = usize::from(version == "0.4.31");
+            assert_eq!(
+                (verdict.loads, verdict.risks.len()),
+                (Loads::Yes, risks),
+                "{version}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_declared_floor_is_no_mistake() {
+        let mut ours = subject(false, negotiating);
+        ours.floor = Some(Revision::R9);
+        let verdict = on("0.10.2", &ours);
+        assert!(verdict.loads == Loads::No && verdict.declared);
+        assert_eq!(on("0.11.1", &ours).loads, Loads::Yes);
+        // A floor at the top leaves one version to answer, which is no header's habit.
+        let mut newest = subject(false, |r| fixed(5, r));
+        assert_eq!(newest.behaviour(), Behaviour::Fixed(5));
+        newest.floor = Some(Revision::R10);
+        assert_eq!(newest.behaviour(), Behaviour::Negotiates);
+    }
+}

@@ -1,0 +1,206 @@
+//! Asks handlers for their metadata as runtimes of each revision do, in child processes: a library
+//! that kills its process or hangs is a finding.
+
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use xla_ffi_abi::doctor::{Answer, Finding, HERE, Level, Outcome, Subject, Weight};
+use xla_ffi_runtime::{Hazard, Revision, Runtime, Stage, isolated};
+
+/// The finding that a handler does not survive being asked.
+pub(super) const BREAKS: &str = "it breaks when it is asked for its metadata";
+
+/// Loads the library, then asks every handler; what goes wrong becomes findings.
+pub(super) fn all(
+    path: &Path,
+    limit: Duration,
+    first: Option<Revision>,
+    subjects: &mut [Subject],
+    findings: &mut Vec<Finding>,
+) {
+    let finding = |level, weight, about: &str, what: &str, why: String| Finding {
+        level,
+        weight,
+        about: about.to_owned(),
+        what: what.to_owned(),
+        why,
+        fix: None,
+    };
+    let loaded = isolated(limit, || match Runtime::new(Revision::NEWEST).open(path) {
+        Ok(_library) => Vec::new(),
+        Err(error) => error.to_string().into_bytes(),
+    });
+    let trouble = match loaded {
+        Ok(said) if said.is_empty() => None,
+        Ok(said) => Some(String::from_utf8_lossy(&said).into_owned()),
+        Err(error) => Some(error.to_string()),
+    };
+    if let Some(why) = trouble {
+        findings.push(finding(
+            Level::Proved,
+            Weight::Fails,
+            HERE,
+            "it does not load here",
+            why,
+        ));
+        for subject in subjects {
+            subject.answers = skipped(&Revision::ALL[1..], "the library does not load here");
+        }
+        return;
+    }
+    for subject in subjects {
+        handler(path, limit, first, subject);
+        let mut broke: Vec<(&str, Vec<&str>)> = Vec::new();
+        for answer in &subject.answers {
+            if let Outcome::Broke { how } = &answer.outcome {
+                match broke.iter_mut().find(|(known, _)| known == how) {
+                    Some((_, revisions)) => revisions.push(answer.revision),
+                    None => broke.push((how, vec![answer.revision])),
+                }
+            }
+        }
+        for (how, revisions) in broke {
+            findings.push(finding(
+                Level::Proved,
+                Weight::Fails,
+                &subject.name,
+                BREAKS,
+                format!("asked as {} asks: {how}", revisions.join(", ")),
+            ));
+        }
+    }
+}
+
+fn skipped(revisions: &[Revision], why: &str) -> Vec<Answer> {
+    revisions
+        .iter()
+        .map(|revision| Answer {
+            revision: revision.name(),
+            outcome: Outcome::Skipped {
+                why: why.to_owned(),
+            },
+        })
+        .collect()
+}
+
+/// Asks one handler as r1 to r10 ask, `first` before the others. One that did not answer in time
+/// is not asked on: every other answer could cost as much.
+fn handler(path: &Path, limit: Duration, first: Option<Revision>, subject: &mut Subject) {
+    let stages: Vec<(Stage, &str)> = subject
+        .stages
+        .iter()
+        .filter_map(|(stage, symbol)| Some((Stage::from_name(stage)?, symbol.as_str())))
+        .collect();
+    // r0 asks nothing.
+    let mut revisions = Revision::ALL[1..].to_vec();
+    revisions.sort_by_key(|revision| Some(*revision) != first);
+    let mut answers = Vec::new();
+    for (at, revision) in revisions.iter().enumerate() {
+        let start = Instant::now();
+        let outcome = match isolated(limit, || {
+            ask(path, *revision, &subject.name, &stages)
+                .to_string()
+                .into_bytes()
+        }) {
+            Ok(said) => outcome(&said),
+            Err(error) => Outcome::Broke {
+                how: error.to_string(),
+            },
+        };
+        let hung = matches!(outcome, Outcome::Broke { .. }) && start.elapsed() >= limit;
+        answers.push(Answer {
+            revision: revision.name(),
+            outcome,
+        });
+        if hung {
+            let why = format!("it did not answer when it was asked as {revision} asks");
+            answers.extend(skipped(&revisions[at + 1..], &why));
+            break;
+        }
+    }
+    answers.sort_by_key(|answer| Revision::from_name(answer.revision));
+    subject.answers = answers;
+}
+
+/// Runs in the child.
+fn ask(path: &Path, revision: Revision, name: &str, stages: &[(Stage, &str)]) -> Value {
+    let answered = Runtime::new(revision)
+        .open(path)
+        .and_then(|library| library.handler(name, stages));
+    match answered {
+        Ok(handler) => match handler.metadata() {
+            Some(metadata) => json!({
+                "major": metadata.version.0,
+                "minor": metadata.version.1,
+                "traits": metadata.traits,
+                "state": metadata.state_type_id != 0,
+            }),
+            None => json!({ "refused": "it was not asked" }),
+        },
+        Err(error) => {
+            let broke = [
+                Hazard::Crash,
+                Hazard::Unwound,
+                Hazard::FrameOverrun,
+                Hazard::MetadataOverrun,
+            ]
+            .into_iter()
+            .any(|hazard| error.has(hazard));
+            let key = if broke { "broke" } else { "refused" };
+            json!({ key: error.to_string() })
+        }
+    }
+}
+
+/// What the child said. A library can write into the pipe whatever it likes, so nothing is taken
+/// for granted.
+fn outcome(said: &[u8]) -> Outcome {
+    let broke = |how: &str| Outcome::Broke {
+        how: how.to_owned(),
+    };
+    let Ok(value) = serde_json::from_slice::<Value>(said) else {
+        return broke("its child process answered nonsense");
+    };
+    let number = |key: &str| value[key].as_i64().and_then(|n| i32::try_from(n).ok());
+    if let Some(why) = value["refused"].as_str() {
+        Outcome::Refused {
+            why: why.to_owned(),
+        }
+    } else if let Some(how) = value["broke"].as_str() {
+        broke(how)
+    } else if let (Some(major), Some(minor)) = (number("major"), number("minor")) {
+        Outcome::Accepted {
+            version: (major, minor),
+            traits: value["traits"]
+                .as_u64()
+                .and_then(|bits| u32::try_from(bits).ok())
+                .unwrap_or(0),
+            has_state_type: value["state"].as_bool().unwrap_or(false),
+        }
+    } else {
+        broke("its child process answered nonsense")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_told() {
+        for said in [&b""[..], b"\xff", b"{}", b"[1]", b"{\"major\": 1e99}"] {
+            assert!(matches!(outcome(said), Outcome::Broke { .. }));
+        }
+        assert!(matches!(
+            outcome(b"{\"major\": 0, \"minor\": 3}"),
+            Outcome::Accepted {
+                version: (0, 3),
+                ..
+            }
+        ));
+        assert!(matches!(
+            outcome(b"{\"refused\": \"no\"}"),
+            Outcome::Refused { .. }
+        ));
+    }
+}

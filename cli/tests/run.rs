@@ -1,0 +1,340 @@
+//! `xla-ffi run` and `inspect`: what they print, and how they end.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+/// A handler library in plain C without any header of ours: one handler that adds 1 to floats, and
+/// handlers that misbehave.
+const SOURCE: &str = r#"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+typedef struct { size_t size; void* ext; uint32_t dtype; void* data; int64_t rank; int64_t* dims; } Buffer;
+typedef struct { size_t size; void* ext; int64_t count; uint32_t* types; void** list; } List;
+typedef struct { size_t size; void* ext; int64_t count; uint32_t* types; void** names; void** list; } Attrs;
+typedef struct Frame { size_t size; uintptr_t* ext; void** api; void* ctx; uint32_t stage; List args, rets; Attrs attrs; void* future; } Frame;
+typedef struct { size_t size; void* ext; const char* message; uint32_t code; } Create;
+static void* fail(Frame* f, uint32_t code, const char* text) {
+  Create c = {28, NULL, text, code};
+  return ((void* (*)(Create*))f->api[6])(&c);
+}
+static int metadata(Frame* f, int minor) {
+  if (f->ext == NULL) return 0;
+  char* answer = (char*)f->ext[3];
+  int version[2] = {0, minor};
+  memcpy(answer + 24, version, 8);
+  return 1;
+}
+void* add_one(Frame* f) {
+  if (metadata(f, 1)) return NULL;
+  if (f->args.count != 1 || f->rets.count != 1) return fail(f, 3, "add_one takes one argument and gives one result");
+  Buffer *x = f->args.list[0], *y = f->rets.list[0];
+  if (x->dtype != 11 || y->dtype != 11) return fail(f, 3, "argument 'x': expected dtype F32");
+  int64_t n = 1;
+  for (int64_t i = 0; i < x->rank; ++i) n *= x->dims[i];
+  for (int64_t i = 0; i < n; ++i) ((float*)y->data)[i] = ((float*)x->data)[i] + 1;
+  return NULL;
+}
+void* newer(Frame* f) { metadata(f, 9); return NULL; }
+void* silent(Frame* f) { (void)f; return NULL; }
+void* crash_in_metadata(Frame* f) { return *(void**)(f->size - 160); }
+void* hang_in_metadata(Frame* f) { for (;;) sleep(1); return f; }
+void* crash(Frame* f) { if (metadata(f, 1)) return NULL; return *(void**)(f->size - 160); }
+void* give_up(Frame* f) { if (metadata(f, 1)) return NULL; abort(); }
+void* overrun(Frame* f) {
+  if (metadata(f, 1)) return NULL;
+  ((char*)((Buffer*)f->rets.list[0])->data)[4] = 1;
+  return NULL;
+}
+"#;
+
+fn tmp() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// The library, or `None`, told, where there is no C compiler.
+fn library(test: &str) -> Option<PathBuf> {
+    static BUILDING: Mutex<Option<Option<PathBuf>>> = Mutex::new(None);
+    let mut built = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = built.get_or_insert_with(|| {
+        let source = tmp().join("handlers.c");
+        std::fs::write(&source, SOURCE).unwrap();
+        let out = tmp().join("libhandlers.so");
+        let compiler = ["cc", "gcc", "clang"].into_iter().find(|name| {
+            Command::new(name)
+                .arg("--version")
+                .output()
+                .is_ok_and(|out| out.status.success())
+        })?;
+        let done = Command::new(compiler)
+            .args(["-shared", "-fPIC", "-O0", "-w"])
+            .arg(&source)
+            .arg("-o")
+            .arg(&out)
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+        Some(out)
+    });
+    if path.is_none() {
+        println!("SKIP {test}: no C compiler");
+    }
+    path.clone()
+}
+
+fn xla_ffi(command: &str, lib: &Path, rest: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg(command)
+        .arg(lib)
+        .args(rest)
+        .output()
+        .unwrap()
+}
+
+/// Runs and expects success; gives what was printed.
+fn succeeds(lib: &Path, rest: &[&str]) -> String {
+    let out = xla_ffi("run", lib, rest);
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(0), "{rest:?}: {errors}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// Runs and expects this exit code; gives what was said.
+fn fails(code: i32, lib: &Path, rest: &[&str]) -> String {
+    let out = xla_ffi("run", lib, rest);
+    let errors = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(out.status.code(), Some(code), "{rest:?}: {errors}");
+    assert!(out.stdout.is_empty(), "{rest:?}");
+    errors
+}
+
+fn npy(name: &str, header: &str, data: &[u8]) -> String {
+    let path = tmp().join(name);
+    let mut bytes = b"\x93NUMPY\x01\0".to_vec();
+    bytes.extend_from_slice(&(header.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.extend_from_slice(data);
+    std::fs::write(&path, bytes).unwrap();
+    format!("f32[2,2]=@{}", path.display())
+}
+
+#[test]
+fn a_plain_c_handler_runs_on_every_revision() {
+    let Some(lib) = library("a_plain_c_handler_runs_on_every_revision") else {
+        return;
+    };
+    for revision in 0..=10 {
+        let revision = format!("r{revision}");
+        let args = [
+            "--handler",
+            "add_one",
+            "--arg",
+            "f32[3]=1,2,-3",
+            "--ret",
+            "f32[3]",
+        ];
+        let args = [&args[..], &["--revision", &revision]].concat();
+        assert_eq!(
+            succeeds(&lib, &args),
+            "ret0: f32[3] [2, 3, -2]\n",
+            "{revision}"
+        );
+    }
+    let empty = [
+        "--handler",
+        "add_one",
+        "--arg",
+        "f32[0,5]=zeros",
+        "--ret",
+        "f32[0,5]",
+    ];
+    assert_eq!(succeeds(&lib, &empty), "ret0: f32[0,5] []\n");
+}
+
+#[test]
+fn files_go_in_and_out() {
+    let Some(lib) = library("files_go_in_and_out") else {
+        return;
+    };
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n";
+    let data: Vec<u8> = [1.0_f32, 2.0, 3.0, 4.0]
+        .into_iter()
+        .flat_map(f32::to_le_bytes)
+        .collect();
+    let arg = npy("good.npy", header, &data);
+    let out = tmp().join("out.npz");
+    let path = out.to_str().unwrap();
+    let args = [
+        "--handler",
+        "add_one",
+        "--arg",
+        &arg,
+        "--ret",
+        "f32[2,2]",
+        "--out",
+        path,
+    ];
+    assert_eq!(succeeds(&lib, &args), "ret0: f32[2,2] [[2, 3], [4, 5]]\n");
+    let bytes = std::fs::read(&out).unwrap();
+    assert!(bytes.starts_with(b"PK\x03\x04"));
+    assert!(bytes.windows(8).any(|window| window == b"ret0.npy"));
+    let refuse = |name: &str, header: &str, data: &[u8], text: &str| {
+        let arg = npy(name, header, data);
+        let said = fails(
+            1,
+            &lib,
+            &["--handler", "add_one", "--arg", &arg, "--ret", "f32[2,2]"],
+        );
+        assert!(said.contains(text) && said.contains(name), "{said}");
+    };
+    refuse("short.npy", header, &data[..15], "truncated");
+    refuse("big.npy", &header.replace('<', ">"), &data, "big-endian");
+    refuse(
+        "fortran.npy",
+        &header.replace("False", "True"),
+        &data,
+        "Fortran",
+    );
+    refuse(
+        "objects.npy",
+        &header.replace("<f4", "|O"),
+        &data,
+        "objects",
+    );
+    refuse("wide.npy", &header.replace("<f4", "<f8"), &[0; 32], "<f8");
+    refuse(
+        "shape.npy",
+        &header.replace("(2, 2)", "(4,)"),
+        &data,
+        "shape",
+    );
+    let missing = [
+        "--handler",
+        "add_one",
+        "--arg",
+        "f32[1]=@none.npy",
+        "--ret",
+        "f32[1]",
+    ];
+    assert!(fails(1, &lib, &missing).contains("none.npy"));
+}
+
+#[test]
+fn command_lines_that_do_not_parse_end_with_2() {
+    let Some(lib) = library("command_lines_that_do_not_parse_end_with_2") else {
+        return;
+    };
+    for arg in [
+        "f33[1]=1",
+        "f32[2]=1",
+        "f32[1]=1,2",
+        "f32[-1]=ones",
+        "f32[99999999999999999999]=ones",
+        "f32[4611686018427387904,8]=ones",
+        "f32[1099511627776,1024]=zeros",
+        "s8[1]=200",
+        "f32[1]",
+        "",
+    ] {
+        let said = fails(
+            2,
+            &lib,
+            &["--handler", "add_one", "--arg", arg, "--ret", "f32[1]"],
+        );
+        assert!(said.contains("--arg"), "{said}");
+    }
+    fails(2, &lib, &["--handler", "add_one", "--ret", "f32[1]=1"]);
+    fails(2, &lib, &["--handler", "add_one", "--revision", "r11"]);
+    fails(2, &lib, &["--handler", "add_one", "--attrs", "{a = [1]}"]);
+    fails(2, &lib, &["--handler", "run=add_one"]);
+    fails(2, &lib, &["--engine", "other"]);
+}
+
+#[test]
+fn what_is_no_handler_or_no_library_ends_with_1() {
+    let Some(lib) = library("what_is_no_handler_or_no_library_ends_with_1") else {
+        return;
+    };
+    let said = |rest: &[&str]| fails(1, &lib, rest);
+    assert!(said(&[]).contains("--handler"));
+    assert!(said(&["--handler", "nope"]).contains("nope"));
+    assert!(said(&["--handler", "newer"]).contains("newer ABI"));
+    assert!(said(&["--handler", "silent"]).contains("not answered"));
+    let missing = tmp().join("missing.so");
+    assert!(fails(1, &missing, &["--handler", "f"]).contains("missing.so"));
+    let text = tmp().join("text.so");
+    std::fs::write(&text, "this is no library").unwrap();
+    assert!(fails(1, &text, &["--handler", "f"]).contains("text.so"));
+    let head = tmp().join("head.so");
+    std::fs::write(&head, &std::fs::read(&lib).unwrap()[..4000]).unwrap();
+    assert!(fails(1, &head, &["--handler", "f"]).contains("head.so"));
+    fails(1, &tmp(), &["--handler", "f"]);
+}
+
+#[test]
+fn handlers_that_misbehave_are_errors() {
+    let Some(lib) = library("handlers_that_misbehave_are_errors") else {
+        return;
+    };
+    let said = |rest: &[&str]| fails(1, &lib, rest);
+    assert!(said(&["--handler", "crash_in_metadata"]).contains("crashed"));
+    assert!(said(&["--handler", "hang_in_metadata"]).contains("did not answer"));
+    assert!(said(&["--handler", "crash"]).contains("signal 11"));
+    assert!(said(&["--handler", "give_up"]).contains("signal 6"));
+    let overrun = ["--handler", "overrun", "--ret", "f32[1]"];
+    assert!(said(&overrun).contains("behind result 0"));
+    let wrong = [
+        "--handler",
+        "add_one",
+        "--arg",
+        "s32[1]=1",
+        "--ret",
+        "f32[1]",
+    ];
+    assert_eq!(
+        said(&wrong),
+        "error: INVALID_ARGUMENT: argument 'x': expected dtype F32\n"
+    );
+    let hang = [
+        "--handler",
+        "hang_in_metadata",
+        "--revision",
+        "r0",
+        "--time-limit",
+        "0",
+    ];
+    assert!(said(&hang).contains("did not return"));
+}
+
+#[test]
+fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
+    let Some(lib) = library("inspect_asks_symbols_and_tells_the_first_jaxlib") else {
+        return;
+    };
+    let out = xla_ffi("inspect", &lib, &["--handler", "add_one", "--json"]);
+    assert_eq!(out.status.code(), Some(0));
+    let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let handler = &answer["handlers"][0];
+    assert_eq!(handler["answers"], "0.1");
+    assert_eq!(handler["first_jaxlib"], "0.4.33");
+    assert_eq!(handler["accepted_by"].as_array().unwrap().len(), 10);
+    let newer = xla_ffi("inspect", &lib, &["--handler", "newer", "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&newer.stdout).unwrap();
+    assert_eq!(
+        answer["handlers"][0]["first_jaxlib"],
+        serde_json::Value::Null
+    );
+    assert!(
+        answer["handlers"][0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("newer ABI")
+    );
+    assert_eq!(xla_ffi("inspect", &lib, &[]).status.code(), Some(1));
+}

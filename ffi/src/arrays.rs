@@ -1,0 +1,131 @@
+//! Operands as arrays of the crate `ndarray`.
+
+use std::mem::MaybeUninit;
+
+use ndarray::{
+    ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Dim, Dimension, IntoDimension, Ix, IxDyn,
+};
+
+use crate::buffer::Buffer;
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::inout::InOut;
+use crate::out::Out;
+
+fn too_large(error: ndarray::ShapeError) -> Error {
+    Error::out_of_range(format!("the shape is too large for `ndarray`: {error}"))
+}
+
+fn fixed<const RANK: usize>(dims: &[usize]) -> [usize; RANK] {
+    const {
+        assert!(
+            RANK != crate::ANY_RANK,
+            "`view` needs a fixed rank; `view_dyn` takes any"
+        );
+    };
+    let mut shape = [0; RANK];
+    shape.copy_from_slice(dims);
+    shape
+}
+
+impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
+    /// The elements as an array of the buffer's rank, up to 6. With the feature `ndarray`.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// #[xla_ffi::handler(shape = "n k, k m -> n m")]
+    /// fn product(a: Buffer<f64, 2>, b: Buffer<f64, 2>, mut y: Out<f64, 2>) -> Result<()> {
+    ///     let product = a.view()?.dot(&b.view()?);
+    ///     y.write_iter(product)?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
+    /// multiply to more than can be addressed.
+    pub fn view(&self) -> Result<ArrayView<'f, T, Dim<[Ix; RANK]>>>
+    where
+        [Ix; RANK]: IntoDimension<Dim = Dim<[Ix; RANK]>>,
+        Dim<[Ix; RANK]>: Dimension,
+    {
+        ArrayView::from_shape(fixed::<RANK>(self.dims()).into_dimension(), self.as_slice())
+            .map_err(too_large)
+    }
+
+    /// The elements as an array of any rank. With the feature `ndarray`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
+    /// multiply to more than can be addressed.
+    pub fn view_dyn(&self) -> Result<ArrayViewD<'f, T>> {
+        ArrayView::from_shape(IxDyn(self.dims()), self.as_slice()).map_err(too_large)
+    }
+}
+
+impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
+    /// The unwritten elements as an array of the result's rank, up to 6. With the feature
+    /// `ndarray`.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// #[xla_ffi::handler(shape = "n m -> m n")]
+    /// fn transpose(x: Buffer<f32, 2>, mut y: Out<f32, 2>) -> Result<()> {
+    ///     let x = x.view()?;
+    ///     for ((row, column), y) in y.view_uninit()?.indexed_iter_mut() {
+    ///         y.write(x[[column, row]]);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
+    /// multiply to more than can be addressed.
+    pub fn view_uninit(&mut self) -> Result<ArrayViewMut<'_, MaybeUninit<T>, Dim<[Ix; RANK]>>>
+    where
+        [Ix; RANK]: IntoDimension<Dim = Dim<[Ix; RANK]>>,
+        Dim<[Ix; RANK]>: Dimension,
+    {
+        let shape = fixed::<RANK>(self.dims()).into_dimension();
+        ArrayViewMut::from_shape(shape, self.as_uninit()).map_err(too_large)
+    }
+
+    /// The unwritten elements as an array of any rank. With the feature `ndarray`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
+    /// multiply to more than can be addressed.
+    pub fn view_uninit_dyn(&mut self) -> Result<ArrayViewMutD<'_, MaybeUninit<T>>> {
+        let shape = IxDyn(self.dims());
+        ArrayViewMut::from_shape(shape, self.as_uninit()).map_err(too_large)
+    }
+}
+
+impl<T: Element, const RANK: usize> InOut<'_, T, RANK> {
+    /// The elements as an array of the operand's rank, up to 6. With the feature `ndarray`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
+    /// multiply to more than can be addressed.
+    pub fn view_mut(&mut self) -> Result<ArrayViewMut<'_, T, Dim<[Ix; RANK]>>>
+    where
+        [Ix; RANK]: IntoDimension<Dim = Dim<[Ix; RANK]>>,
+        Dim<[Ix; RANK]>: Dimension,
+    {
+        let shape = fixed::<RANK>(self.dims()).into_dimension();
+        ArrayViewMut::from_shape(shape, &mut **self).map_err(too_large)
+    }
+
+    /// The elements as an array of any rank. With the feature `ndarray`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
+    /// multiply to more than can be addressed.
+    pub fn view_mut_dyn(&mut self) -> Result<ArrayViewMutD<'_, T>> {
+        let shape = IxDyn(self.dims());
+        ArrayViewMut::from_shape(shape, &mut **self).map_err(too_large)
+    }
+}

@@ -1,0 +1,46 @@
+//! What `#[derive(Bind)]` expands to: parameters made from other parameters.
+
+use crate::bind::{Bind, Region};
+use crate::diagnose::Problems;
+use crate::frame::Frame;
+use crate::param::{At, Kind, Param};
+
+/// The parameter that a type is made from: one that is only read, since types are made before it is
+/// known whether operands overlap.
+#[must_use]
+pub const fn readable(param: Param) -> Param {
+    assert!(
+        !matches!(param.kind, Kind::Ret | Kind::InOut | Kind::Attrs)
+            && !crate::param::same(param.context, crate::future::CONTEXT),
+        "#[derive(Bind)] makes types from arguments, attributes and parts of the context"
+    );
+    param
+}
+
+/// Says why a type could not be made.
+#[cold]
+pub fn explain<'f, F, T>(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>)
+where
+    F: Bind<'f>,
+    T: TryFrom<F, Error: std::fmt::Display>,
+{
+    let before = problems.len();
+    F::explain(frame, at, problems);
+    if problems.len() > before {
+        return;
+    }
+    let Some(Err(error)) = F::bind(frame, at).map(T::try_from) else {
+        return;
+    };
+    let what = match at.param.kind {
+        Kind::Arg => "argument",
+        Kind::Attr => "attribute",
+        _ => "parameter",
+    };
+    problems.push(format!("{what} `{}`: {error}", at.param.name));
+}
+
+/// The memory that what a type was made from reaches.
+pub fn region<'f, F: Bind<'f>>(frame: &Frame<'f>, at: &At) -> Region {
+    F::bind(frame, at).map_or(Region::EMPTY, |from| from.region_at(frame, at))
+}

@@ -1,0 +1,160 @@
+//! Checks for what a parameter's type and a shape contract cannot say: element types, ranks and
+//! dimensions that depend on attributes or on each other. Each gives an error that names the
+//! operand.
+//!
+//! ```
+//! use xla_ffi::{DataType, matching, prelude::*};
+//!
+//! #[xla_ffi::handler]
+//! fn pool(x: AnyBuffer, y: AnyOut, window: i64) -> Result<()> {
+//!     matching::dtype_in("x", x.dtype(), &[DataType::F32, DataType::F64])?;
+//!     matching::same_dtype("y", y.dtype(), "x", x.dtype())?;
+//!     let rank = matching::rank_in("x", x.dims(), &[2, 3])?;
+//!     let length = matching::dim("x", x.dims(), rank - 1)?;
+//!     let window = usize::try_from(window).unwrap_or(0).max(1);
+//!     matching::dim_is("y", y.dims(), rank - 1, length / window)?;
+//!     Ok(())
+//! }
+//! ```
+
+use crate::element::{DataTypes, name as dtype_name};
+use crate::error::{Error, Result};
+use xla_ffi_sys::XLA_FFI_DataType;
+
+#[cold]
+fn wrong(text: String) -> Error {
+    Error::invalid_argument(text)
+}
+
+/// The element type is one of several.
+///
+/// # Errors
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it is another.
+pub fn dtype_in(name: &str, dtype: XLA_FFI_DataType, allowed: &[XLA_FFI_DataType]) -> Result<()> {
+    if allowed.contains(&dtype) {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "`{name}`: expected {}, got {}",
+        DataTypes::of(allowed),
+        dtype_name(dtype)
+    )))
+}
+
+/// Two operands have the same element type.
+///
+/// # Errors
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when they do not.
+pub fn same_dtype(
+    name: &str,
+    dtype: XLA_FFI_DataType,
+    other: &str,
+    other_dtype: XLA_FFI_DataType,
+) -> Result<()> {
+    if dtype == other_dtype {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "`{name}`: expected {}, the element type of `{other}`, got {}",
+        dtype_name(other_dtype),
+        dtype_name(dtype)
+    )))
+}
+
+/// The rank is one of several; gives the rank.
+///
+/// # Errors
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it is another.
+pub fn rank_in(name: &str, dims: &[usize], allowed: &[usize]) -> Result<usize> {
+    if allowed.contains(&dims.len()) {
+        return Ok(dims.len());
+    }
+    let allowed: Vec<String> = allowed.iter().map(usize::to_string).collect();
+    Err(wrong(format!(
+        "`{name}`: expected rank {}, got rank {} {dims:?}",
+        allowed.join(" or "),
+        dims.len()
+    )))
+}
+
+/// The size of dimension `axis`.
+///
+/// # Errors
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when there is no such
+/// dimension.
+pub fn dim(name: &str, dims: &[usize], axis: usize) -> Result<usize> {
+    dims.get(axis).copied().ok_or_else(|| {
+        wrong(format!(
+            "`{name}`: has no dimension {axis}, its shape is {dims:?}"
+        ))
+    })
+}
+
+/// Dimension `axis` has this size.
+///
+/// # Errors
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another, or when
+/// there is no such dimension.
+pub fn dim_is(name: &str, dims: &[usize], axis: usize, size: usize) -> Result<()> {
+    let got = dim(name, dims, axis)?;
+    if got == size {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "`{name}`: expected {size} along dimension {axis}, got {got} in {dims:?}"
+    )))
+}
+
+/// Two operands have the same shape.
+///
+/// # Errors
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when they do not.
+pub fn same_shape(name: &str, dims: &[usize], other: &str, other_dims: &[usize]) -> Result<()> {
+    if dims == other_dims {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "`{name}`: expected shape {other_dims:?}, that of `{other}`, got {dims:?}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xla_ffi_sys::XLA_FFI_DataType as D;
+
+    #[test]
+    fn each_check_takes_what_fits_and_names_what_does_not() {
+        let text = |result: Result<()>| result.unwrap_err().message().to_owned();
+        assert!(dtype_in("x", D::F32, &[D::F32, D::F64]).is_ok());
+        assert_eq!(
+            text(dtype_in("x", D::S8, &[D::F32, D::F64])),
+            "`x`: expected F32 or F64, got S8"
+        );
+        assert!(same_dtype("y", D::F32, "x", D::F32).is_ok());
+        assert_eq!(
+            text(same_dtype("y", D::F64, "x", D::F32)),
+            "`y`: expected F32, the element type of `x`, got F64"
+        );
+        assert_eq!(rank_in("x", &[2, 3], &[1, 2]), Ok(2));
+        assert_eq!(
+            text(rank_in("x", &[], &[1, 2]).map(drop)),
+            "`x`: expected rank 1 or 2, got rank 0 []"
+        );
+        assert_eq!(dim("x", &[2, 3], 1), Ok(3));
+        assert_eq!(
+            text(dim_is("x", &[2], 1, 2)),
+            "`x`: has no dimension 1, its shape is [2]"
+        );
+        assert!(dim_is("x", &[2], 0, 2).is_ok());
+        assert_eq!(
+            text(dim_is("x", &[2], 0, 3)),
+            "`x`: expected 3 along dimension 0, got 2 in [2]"
+        );
+        assert!(same_shape("y", &[1], "x", &[1]).is_ok());
+        assert_eq!(
+            text(same_shape("y", &[1], "x", &[2])),
+            "`y`: expected shape [2], that of `x`, got [1]"
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! Operands of one of several element types.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use crate::bind::{Bind, Region};
+use crate::buffer::{ANY_RANK, AnyBuffer, Buffer, rank};
+use crate::diagnose::Problems;
+use crate::element::{DataTypes, Element};
+use crate::error::Result;
+use crate::frame::{Frame, RawBuffer};
+use crate::out::{AnyOut, Out};
+use crate::param::{At, Kind, Param};
+
+/// Several element types: a tuple of them, `(f32, f64)` for instance, of up to eight.
+pub trait Elements {
+    /// The types as a set.
+    const DTYPES: DataTypes;
+}
+
+macro_rules! elements {
+    ($($name:ident)*) => {
+        impl<$($name: Element),*> Elements for ($($name,)*) {
+            const DTYPES: DataTypes = DataTypes::of(&[$($name::DTYPE),*]);
+        }
+    };
+}
+
+elements!(A);
+elements!(A B);
+elements!(A B C);
+elements!(A B C D);
+elements!(A B C D E);
+elements!(A B C D E F);
+elements!(A B C D E F G);
+elements!(A B C D E F G H);
+
+fn fits<S: Elements>(raw: RawBuffer<'_>, rank: Option<usize>) -> bool {
+    S::DTYPES.contains(raw.dtype()) && rank.is_none_or(|rank| raw.rank() == rank as i64)
+}
+
+/// An argument whose element type is one of `S`, a tuple; it is an [`AnyBuffer`] otherwise. Since
+/// r0.
+///
+/// ```
+/// use xla_ffi::{DataType, OneOf, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn total(x: OneOf<(f32, f64)>, mut sum: Out<f64, 0>) -> Result<()> {
+///     sum.fill(match x.dtype() {
+///         DataType::F32 => x.typed::<f32, ANY_RANK>()?.iter().map(|x| f64::from(*x)).sum(),
+///         _ => x.typed::<f64, ANY_RANK>()?.iter().sum(),
+///     });
+///     Ok(())
+/// }
+/// ```
+pub struct OneOf<'f, S, const RANK: usize = ANY_RANK> {
+    buffer: AnyBuffer<'f>,
+    _types: PhantomData<fn() -> S>,
+}
+
+impl<S, const RANK: usize> Clone for OneOf<'_, S, RANK> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S, const RANK: usize> Copy for OneOf<'_, S, RANK> {}
+
+impl<'f, S, const RANK: usize> OneOf<'f, S, RANK> {
+    /// The buffer with elements of type `T`; `None` when it has another type.
+    #[must_use]
+    pub fn get<T: Element>(&self) -> Option<Buffer<'f, T, RANK>> {
+        Buffer::decode(self.buffer.raw())
+    }
+}
+
+impl<'f, S, const RANK: usize> Deref for OneOf<'f, S, RANK> {
+    type Target = AnyBuffer<'f>;
+
+    fn deref(&self) -> &AnyBuffer<'f> {
+        &self.buffer
+    }
+}
+
+impl<S, const RANK: usize> std::fmt::Debug for OneOf<'_, S, RANK> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.buffer.fmt(f)
+    }
+}
+
+// SAFETY: takes the argument at its place, and `region` covers it.
+unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOf<'f, S, RANK> {
+    const PARAM: Param = Param::operand(Kind::Arg, S::DTYPES, rank(RANK));
+
+    #[inline]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        let raw = frame.arg(at.arg)?;
+        Some(Self {
+            buffer: fits::<S>(raw, rank(RANK)).then(|| AnyBuffer::decode(raw))??,
+            _types: PhantomData,
+        })
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        problems.arg(frame, at, 1);
+    }
+
+    #[inline]
+    fn region(&self) -> Region {
+        self.buffer.region()
+    }
+}
+
+/// A result whose element type is one of `S`, a tuple. Since r0.
+///
+/// ```
+/// use xla_ffi::{DataType, OneOfOut, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn zeros(y: OneOfOut<(f32, f64)>) -> Result<()> {
+///     match y.dtype() {
+///         DataType::F32 => drop(y.typed::<f32>()?.fill(0.0)),
+///         _ => drop(y.typed::<f64>()?.fill(0.0)),
+///     }
+///     Ok(())
+/// }
+/// ```
+pub struct OneOfOut<'f, S, const RANK: usize = ANY_RANK> {
+    out: AnyOut<'f>,
+    _types: PhantomData<fn() -> S>,
+}
+
+impl<'f, S, const RANK: usize> OneOfOut<'f, S, RANK> {
+    /// The result with elements of type `T`, in the place of this value.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type or
+    /// alignment.
+    pub fn typed<T: Element>(self) -> Result<Out<'f, T, RANK>> {
+        self.out.typed()
+    }
+
+    /// The result, whatever its type, in the place of this value.
+    #[must_use]
+    pub fn into_any(self) -> AnyOut<'f> {
+        self.out
+    }
+}
+
+impl<'f, S, const RANK: usize> Deref for OneOfOut<'f, S, RANK> {
+    type Target = AnyOut<'f>;
+
+    fn deref(&self) -> &AnyOut<'f> {
+        &self.out
+    }
+}
+
+impl<S, const RANK: usize> std::fmt::Debug for OneOfOut<'_, S, RANK> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.out.fmt(f)
+    }
+}
+
+// SAFETY: takes the result at its place, and `region` covers it.
+unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOfOut<'f, S, RANK> {
+    const PARAM: Param = Param::operand(Kind::Ret, S::DTYPES, rank(RANK));
+
+    #[inline]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        let raw = frame.ret(at.ret)?;
+        Some(Self {
+            out: fits::<S>(raw, rank(RANK)).then(|| AnyOut::decode(raw))??,
+            _types: PhantomData,
+        })
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        problems.ret(frame, at, 1);
+    }
+
+    #[inline]
+    fn region(&self) -> Region {
+        self.out.region()
+    }
+}

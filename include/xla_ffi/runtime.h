@@ -1,0 +1,124 @@
+/* The embedded runtime: a host for XLA FFI handlers that needs no XLA.
+ *
+ * Link libxla_ffi_runtime.a or libxla_ffi_runtime.so (with -lstdc++ -lpthread -ldl -lm for the
+ * static one).
+ *
+ * Conventions
+ *   Ownership  What a *_create or *_load function gives is the caller's, to be handed to the *_destroy
+ *              function of its type once. A status other than NULL is the caller's, too.
+ *   Status     NULL is success. Otherwise the status has one of the 16 absl codes and a text.
+ *   NULL       No pointer may be NULL unless its line says so; a NULL is answered with a status.
+ *   Threads    A runtime may be used from any thread. A call is used by one thread at a time.
+ *   Strings    NUL-terminated UTF-8; copied.
+ *   Out        An out-parameter is written on success only. */
+
+#ifndef XLA_FFI_RUNTIME_H_
+#define XLA_FFI_RUNTIME_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "xla/ffi/api/c_api.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One copy of XLA's tables, registries and threads. */
+typedef struct xffi_rt xffi_rt;
+/* A loaded library; stays loaded until the program ends. */
+typedef struct xffi_rt_library xffi_rt_library;
+/* A handler with attributes and state, and operands to run it on. */
+typedef struct xffi_rt_call xffi_rt_call;
+/* Why something did not work. */
+typedef struct xffi_rt_status xffi_rt_status;
+
+/* The newest revision that this library knows. */
+#define XFFI_RT_NEWEST (-1)
+
+/* --- status ------------------------------------------------------------------------------------ */
+
+/* The absl code, XLA_FFI_Error_Code_OK for NULL. */
+XLA_FFI_Error_Code xffi_rt_status_code(const xffi_rt_status* status);
+/* The text, "" for NULL; lives as long as the status. */
+const char* xffi_rt_status_message(const xffi_rt_status* status);
+/* Whether a hazard was seen: what a real XLA would not have survived, or survived by luck. */
+int xffi_rt_status_is_hazard(const xffi_rt_status* status);
+/* NULL is fine. */
+void xffi_rt_status_destroy(xffi_rt_status* status);
+
+/* --- runtimes ---------------------------------------------------------------------------------- */
+
+/* A runtime that behaves as the hosts of a revision, 0 to 10 or XFFI_RT_NEWEST. */
+xffi_rt_status* xffi_rt_create(int revision, xffi_rt** out);
+/* The runtime behind XLA_FFI_GetApi(), of the newest revision: what handlers that register
+ * themselves at program start are registered with. Destroy it like any other; it lives on. */
+xffi_rt* xffi_rt_global(void);
+/* NULL is fine. Calls keep what they need of a runtime. */
+void xffi_rt_destroy(xffi_rt* runtime);
+/* The function table that handlers are given. */
+const XLA_FFI_Api* xffi_rt_api(const xffi_rt* runtime);
+
+/* Registers functions of this program, asked what they need as XLA asks. */
+xffi_rt_status* xffi_rt_register(xffi_rt* runtime, const char* name, const char* platform,
+                                 const XLA_FFI_Handler_Bundle* bundle, XLA_FFI_Handler_Traits traits);
+
+/* --- libraries --------------------------------------------------------------------------------- */
+
+/* Loads a library, in a child process first: a crash there is a status here. */
+xffi_rt_status* xffi_rt_library_load(xffi_rt* runtime, const char* path, xffi_rt_library** out);
+/* NULL is fine. */
+void xffi_rt_library_destroy(xffi_rt_library* library);
+/* Registers the handler that these symbols make up; stages that it has not are NULL. */
+xffi_rt_status* xffi_rt_library_register(xffi_rt_library* library, const char* name,
+                                         const char* platform, const char* execute,
+                                         const char* instantiate, const char* prepare,
+                                         const char* initialize);
+
+/* --- streams ----------------------------------------------------------------------------------- */
+
+/* A stream whose work runs on a thread of its own, in order: a device for tests. */
+typedef struct xffi_rt_stream xffi_rt_stream;
+xffi_rt_status* xffi_rt_stream_create(xffi_rt_stream** out);
+/* NULL is fine. What is queued still runs. */
+void xffi_rt_stream_destroy(xffi_rt_stream* stream);
+/* What handlers get as the platform's stream; for xffi_rt_call_set_stream. */
+void* xffi_rt_stream_handle(const xffi_rt_stream* stream);
+/* Puts work on the stream with this handle, from inside a handler for instance. */
+xffi_rt_status* xffi_rt_stream_enqueue(void* handle, XLA_FFI_Task* task, void* data);
+
+/* --- calls ------------------------------------------------------------------------------------- */
+
+/* Makes an executable of a registered handler and a call of it. `attributes` is an MLIR dictionary,
+ * "{eps = 1.0e-5 : f32}", or NULL for none. The instantiate stage runs here. */
+xffi_rt_status* xffi_rt_call_create(xffi_rt* runtime, const char* name, const char* platform,
+                                    const char* attributes, xffi_rt_call** out);
+/* NULL is fine. A call whose future is open keeps what the handler may still use. */
+void xffi_rt_call_destroy(xffi_rt_call* call);
+
+/* Adds an argument or a result. `dims` may be NULL when `rank` is 0, `data` when there are no
+ * elements. The caller keeps the data, until the call is over or destroyed. */
+xffi_rt_status* xffi_rt_call_arg(xffi_rt_call* call, XLA_FFI_DataType dtype, int64_t rank,
+                                 const int64_t* dims, void* data);
+xffi_rt_status* xffi_rt_call_ret(xffi_rt_call* call, XLA_FFI_DataType dtype, int64_t rank,
+                                 const int64_t* dims, void* data);
+/* Other data for operand `index`, of the same shape; cheap. */
+xffi_rt_status* xffi_rt_call_set_arg_data(xffi_rt_call* call, size_t index, void* data);
+xffi_rt_status* xffi_rt_call_set_ret_data(xffi_rt_call* call, size_t index, void* data);
+
+/* The context; all before the first run. */
+xffi_rt_status* xffi_rt_call_set_run_id(xffi_rt_call* call, int64_t run_id);
+xffi_rt_status* xffi_rt_call_set_device_ordinal(xffi_rt_call* call, int32_t ordinal);
+xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);
+/* Milliseconds to wait for a future; negative: for ever. 60000 unless set. */
+xffi_rt_status* xffi_rt_call_set_time_limit(xffi_rt_call* call, int64_t milliseconds);
+
+/* Runs the execute stage (prepare and initialize before the first time) and waits until it is
+ * complete. May be called again. */
+xffi_rt_status* xffi_rt_call_run(xffi_rt_call* call);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* XLA_FFI_RUNTIME_H_ */

@@ -1,0 +1,81 @@
+//! `#[derive(Bind)]`.
+
+use proc_macro2::TokenStream;
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{DeriveInput, Type};
+
+pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
+    let input: DeriveInput = syn::parse2(item)?;
+    let mut from: Option<Type> = None;
+    for attr in input
+        .attrs
+        .iter()
+        .filter(|attr| attr.path().is_ident("bind"))
+    {
+        attr.parse_nested_meta(|meta| {
+            if !meta.path.is_ident("from") {
+                return Err(meta.error("expected #[bind(from = TYPE)]"));
+            }
+            from = Some(meta.value()?.parse()?);
+            Ok(())
+        })?;
+    }
+    let ident = &input.ident;
+    let Some(from) = from else {
+        return Err(syn::Error::new_spanned(
+            ident,
+            "say what it is made from: #[bind(from = Buffer<'f, f32, 2>)], and implement `TryFrom` for \
+             that",
+        ));
+    };
+    let generics = &input.generics;
+    let lifetimes: Vec<_> = generics.lifetimes().collect();
+    if lifetimes.len() != generics.params.len() || lifetimes.len() > 1 {
+        return Err(syn::Error::new_spanned(
+            generics,
+            "a parameter's type may have one lifetime, that of the call, and no other parameters",
+        ));
+    }
+    let (lifetime, type_generics) = match lifetimes.first() {
+        Some(lifetime) => {
+            let lifetime = &lifetime.lifetime;
+            (quote!(#lifetime), quote!(<#lifetime>))
+        }
+        None => (quote!('f), quote!()),
+    };
+    let span = from.span();
+    let param = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::PARAM);
+    let bind = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::bind(frame, at));
+    let made = quote_spanned!(span=> <Self as ::core::convert::TryFrom<#from>>::try_from);
+    Ok(quote! {
+        // SAFETY: what it is made from keeps the promise, and is only read.
+        unsafe impl<#lifetime> ::xla_ffi::Bind<#lifetime> for #ident #type_generics {
+            const PARAM: ::xla_ffi::Param = ::xla_ffi::__private::readable(#param);
+
+            #[inline]
+            fn bind(
+                frame: &::xla_ffi::Frame<#lifetime>,
+                at: &::xla_ffi::At,
+            ) -> ::core::option::Option<Self> {
+                #bind.and_then(|from| #made(from).ok())
+            }
+
+            fn explain(
+                frame: &::xla_ffi::Frame<#lifetime>,
+                at: &::xla_ffi::At,
+                problems: &mut ::xla_ffi::Problems<'_>,
+            ) {
+                ::xla_ffi::__private::explain_made::<#from, Self>(frame, at, problems);
+            }
+
+            fn region_at(
+                &self,
+                frame: &::xla_ffi::Frame<#lifetime>,
+                at: &::xla_ffi::At,
+            ) -> ::xla_ffi::Region {
+                ::xla_ffi::__private::region_made::<#from>(frame, at)
+            }
+        }
+    })
+}

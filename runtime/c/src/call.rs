@@ -1,0 +1,316 @@
+//! Calls on memory of the caller.
+
+use crate::runtime::xffi_rt;
+use crate::status::{answer, xffi_rt_status};
+use crate::{hand_over, object, object_mut, optional_text, take_back, text};
+use host::{
+    Attributes, Call, CallFrame, Code, DType, Error, Executable, PreparedCall, Result, Runtime,
+    Shape,
+};
+use std::ffi::{c_char, c_void};
+use std::time::Duration;
+use xla_ffi_sys::XLA_FFI_DataType;
+
+/// `xffi_rt_call`.
+#[derive(Debug)]
+pub(crate) struct xffi_rt_call {
+    runtime: Runtime,
+    executable: Executable,
+    /// The parts of the context, until the first run.
+    call: Option<Call>,
+    prepared: Option<PreparedCall>,
+    args: Side,
+    rets: Side,
+    /// Whether data pointers were replaced since the last run.
+    stale: bool,
+}
+
+/// Operands: their shapes and where the caller keeps them.
+#[derive(Debug, Default)]
+struct Side {
+    shapes: Vec<Shape>,
+    data: Vec<*mut c_void>,
+}
+
+impl Side {
+    fn operands(&self) -> Vec<(Shape, *mut c_void)> {
+        self.shapes
+            .iter()
+            .cloned()
+            .zip(self.data.iter().copied())
+            .collect()
+    }
+}
+
+/// `xffi_rt_call_create`.
+///
+/// # Safety
+/// The pointers are as `runtime.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_create(
+    runtime: *mut xffi_rt,
+    name: *const c_char,
+    platform: *const c_char,
+    attributes: *const c_char,
+    out: *mut *mut xffi_rt_call,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = &unsafe { object(runtime, "runtime") }?.0;
+        // SAFETY: as promised by the caller.
+        let name = unsafe { text(name, "name") }?;
+        // SAFETY: as promised by the caller.
+        let platform = unsafe { text(platform, "platform") }?;
+        // SAFETY: as promised by the caller.
+        let attributes = unsafe { optional_text(attributes, "attributes") }?.unwrap_or("{}");
+        let attributes = Attributes::parse(attributes)?;
+        let executable = runtime.find(name, platform)?.instantiate(&attributes)?;
+        let call = xffi_rt_call {
+            runtime: runtime.clone(),
+            call: Some(executable.call()),
+            executable,
+            prepared: None,
+            args: Side::default(),
+            rets: Side::default(),
+            stale: false,
+        };
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over(out, call) }
+    })
+}
+
+/// `xffi_rt_call_destroy`.
+///
+/// # Safety
+/// The call is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_destroy(call: *mut xffi_rt_call) {
+    // SAFETY: as promised by the caller.
+    unsafe { take_back(call) };
+}
+
+unsafe fn operand(
+    call: *mut xffi_rt_call,
+    side: fn(&mut xffi_rt_call) -> &mut Side,
+    dtype: XLA_FFI_DataType,
+    rank: i64,
+    dims: *const i64,
+    data: *mut c_void,
+) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { object_mut(call, "call") }?;
+    if call.prepared.is_some() {
+        return Err(started("operands are added"));
+    }
+    let invalid = |message: String| Error::new(Code::InvalidArgument, message);
+    let dtype =
+        DType::from_raw(dtype).ok_or_else(|| invalid(format!("{} is no element type", dtype.0)))?;
+    let rank = usize::try_from(rank).map_err(|_| invalid(format!("the rank is {rank}")))?;
+    let dims: &[i64] = match (rank, dims.is_null()) {
+        (0, _) => &[],
+        (_, true) => return Err(crate::null("dims")),
+        // SAFETY: as promised by the caller.
+        _ => unsafe { std::slice::from_raw_parts(dims, rank) },
+    };
+    let shape = Shape::new(dtype, dims)?;
+    if data.is_null() && shape.bytes() > 0 {
+        return Err(crate::null("data"));
+    }
+    let side = side(call);
+    side.shapes.push(shape);
+    side.data.push(data);
+    Ok(())
+}
+
+fn started(what: &str) -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        format!("{what} before the first run"),
+    )
+}
+
+/// `xffi_rt_call_arg`.
+///
+/// # Safety
+/// The pointers are as `runtime.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_arg(
+    call: *mut xffi_rt_call,
+    dtype: XLA_FFI_DataType,
+    rank: i64,
+    dims: *const i64,
+    data: *mut c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    answer(|| unsafe { operand(call, |call| &mut call.args, dtype, rank, dims, data) })
+}
+
+/// `xffi_rt_call_ret`.
+///
+/// # Safety
+/// The pointers are as `runtime.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_ret(
+    call: *mut xffi_rt_call,
+    dtype: XLA_FFI_DataType,
+    rank: i64,
+    dims: *const i64,
+    data: *mut c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    answer(|| unsafe { operand(call, |call| &mut call.rets, dtype, rank, dims, data) })
+}
+
+unsafe fn set_data(
+    call: *mut xffi_rt_call,
+    side: fn(&mut xffi_rt_call) -> &mut Side,
+    index: usize,
+    data: *mut c_void,
+) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { object_mut(call, "call") }?;
+    let operands = side(call);
+    let count = operands.data.len();
+    let Some(slot) = operands.data.get_mut(index) else {
+        return Err(Error::new(
+            Code::OutOfRange,
+            format!("operand {index} is named, there are {count}"),
+        ));
+    };
+    if data.is_null() && operands.shapes[index].bytes() > 0 {
+        return Err(crate::null("data"));
+    }
+    *slot = data;
+    call.stale = true;
+    Ok(())
+}
+
+/// `xffi_rt_call_set_arg_data`.
+///
+/// # Safety
+/// The pointers are as `runtime.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_arg_data(
+    call: *mut xffi_rt_call,
+    index: usize,
+    data: *mut c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    answer(|| unsafe { set_data(call, |call| &mut call.args, index, data) })
+}
+
+/// `xffi_rt_call_set_ret_data`.
+///
+/// # Safety
+/// The pointers are as `runtime.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_ret_data(
+    call: *mut xffi_rt_call,
+    index: usize,
+    data: *mut c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    answer(|| unsafe { set_data(call, |call| &mut call.rets, index, data) })
+}
+
+unsafe fn change(
+    call: *mut xffi_rt_call,
+    change: impl FnOnce(Call) -> Call,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let call = unsafe { object_mut(call, "call") }?;
+        let parts = call
+            .call
+            .take()
+            .ok_or_else(|| started("the context is set"))?;
+        call.call = Some(change(parts));
+        Ok(())
+    })
+}
+
+/// `xffi_rt_call_set_run_id`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_run_id(
+    call: *mut xffi_rt_call,
+    run_id: i64,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, |call| call.run_id(run_id)) }
+}
+
+/// `xffi_rt_call_set_device_ordinal`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_device_ordinal(
+    call: *mut xffi_rt_call,
+    ordinal: i32,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, |call| call.device_ordinal(ordinal)) }
+}
+
+/// `xffi_rt_call_set_stream`.
+///
+/// # Safety
+/// The call is null or the caller's; the stream outlives its runs.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_stream(
+    call: *mut xffi_rt_call,
+    stream: *mut c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, |call| call.stream(crate::stream::of(stream))) }
+}
+
+/// `xffi_rt_call_set_time_limit`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_time_limit(
+    call: *mut xffi_rt_call,
+    milliseconds: i64,
+) -> *mut xffi_rt_status {
+    let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, |call| call.time_limit(limit)) }
+}
+
+/// `xffi_rt_call_run`.
+///
+/// # Safety
+/// The call is the caller's; its operands' data is as `runtime.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let call = unsafe { object_mut(call, "call") }?;
+        if call.prepared.is_none() {
+            let frame = CallFrame::new(
+                call.runtime.revision(),
+                &call.args.operands(),
+                &call.rets.operands(),
+                &Attributes::new(),
+            )?;
+            let parts = call.call.take().unwrap_or_else(|| call.executable.call());
+            // SAFETY: the caller keeps the operands' data.
+            call.prepared = Some(unsafe { parts.prepare_on(frame) }?);
+            call.stale = false;
+        }
+        let Some(prepared) = &mut call.prepared else {
+            return Ok(());
+        };
+        if call.stale {
+            // SAFETY: the caller keeps the operands' data.
+            unsafe { prepared.update(&call.args.data, &call.rets.data) }?;
+            call.stale = false;
+        }
+        prepared.invoke()
+    })
+}

@@ -1,0 +1,91 @@
+//! The embedded runtime for C and C++: `include/xla_ffi/runtime.h` says what each function does.
+#![expect(non_camel_case_types, reason = "C names are kept")]
+
+mod call;
+mod library;
+mod runtime;
+mod status;
+mod stream;
+
+use host::{Error, Result};
+use std::ffi::{CStr, c_char};
+
+/// What a pointer of the caller names.
+///
+/// # Safety
+/// The pointer is null or names a living object of its type.
+unsafe fn object<'a, T>(pointer: *const T, what: &str) -> Result<&'a T> {
+    // SAFETY: as promised by the caller.
+    unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
+}
+
+/// As [`object`], for objects that the caller uses alone.
+///
+/// # Safety
+/// As [`object`], and nobody else uses the object.
+unsafe fn object_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T> {
+    // SAFETY: as promised by the caller.
+    unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
+}
+
+/// A string of the caller.
+///
+/// # Safety
+/// The pointer is null or names a NUL-terminated string.
+unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str> {
+    if pointer.is_null() {
+        return Err(null(what));
+    }
+    // SAFETY: as promised by the caller.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str().map_err(|_| {
+        Error::new(
+            host::Code::InvalidArgument,
+            format!("{what} is not UTF-8: {text:?}"),
+        )
+    })
+}
+
+/// A string of the caller that may be absent.
+///
+/// # Safety
+/// As [`text`].
+unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Result<Option<&'a str>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { text(pointer, what) }.map(Some)
+}
+
+/// Hands an object to the caller.
+///
+/// # Safety
+/// The pointer is null or names room for a pointer.
+unsafe fn hand_over<T>(out: *mut *mut T, value: T) -> Result<()> {
+    if out.is_null() {
+        return Err(null("the out-parameter"));
+    }
+    let object = Box::into_raw(Box::new(value));
+    // SAFETY: as promised by the caller.
+    unsafe { out.write(object) };
+    Ok(())
+}
+
+/// Takes an object back; null is fine.
+///
+/// # Safety
+/// The pointer is null or was handed over and not taken back before.
+unsafe fn take_back<T>(pointer: *mut T) {
+    if !pointer.is_null() {
+        // SAFETY: as promised by the caller.
+        drop(unsafe { Box::from_raw(pointer) });
+    }
+}
+
+fn null(what: &str) -> Error {
+    Error::new(
+        host::Code::InvalidArgument,
+        format!("{what} is a null pointer"),
+    )
+}

@@ -1,0 +1,94 @@
+//! Libraries.
+
+use crate::runtime::xffi_rt;
+use crate::status::{answer, xffi_rt_status};
+use crate::{hand_over, object, optional_text, take_back, text};
+use host::{Library, Runtime, Stage};
+use std::ffi::c_char;
+
+/// `xffi_rt_library`.
+#[derive(Debug)]
+pub(crate) struct xffi_rt_library {
+    runtime: Runtime,
+    library: Library,
+}
+
+/// `xffi_rt_library_load`.
+///
+/// # Safety
+/// The pointers are as `runtime.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_library_load(
+    runtime: *mut xffi_rt,
+    path: *const c_char,
+    out: *mut *mut xffi_rt_library,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = &unsafe { object(runtime, "runtime") }?.0;
+        // SAFETY: as promised by the caller.
+        let path = unsafe { text(path, "path") }?;
+        let library = runtime.open(path)?;
+        // SAFETY: as promised by the caller.
+        unsafe {
+            hand_over(
+                out,
+                xffi_rt_library {
+                    runtime: runtime.clone(),
+                    library,
+                },
+            )
+        }
+    })
+}
+
+/// `xffi_rt_library_destroy`.
+///
+/// # Safety
+/// The library is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_library_destroy(library: *mut xffi_rt_library) {
+    // SAFETY: as promised by the caller.
+    unsafe { take_back(library) };
+}
+
+/// `xffi_rt_library_register`.
+///
+/// # Safety
+/// The pointers are as `runtime.h` says; the symbols are handlers.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_library_register(
+    library: *mut xffi_rt_library,
+    name: *const c_char,
+    platform: *const c_char,
+    execute: *const c_char,
+    instantiate: *const c_char,
+    prepare: *const c_char,
+    initialize: *const c_char,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let library = unsafe { object(library, "library") }?;
+        // SAFETY: as promised by the caller.
+        let name = unsafe { text(name, "name") }?;
+        // SAFETY: as promised by the caller.
+        let platform = unsafe { text(platform, "platform") }?;
+        // SAFETY: as promised by the caller.
+        let mut stages = vec![(Stage::Execute, unsafe { text(execute, "execute") }?)];
+        for (stage, symbol) in [
+            (Stage::Instantiate, instantiate),
+            (Stage::Prepare, prepare),
+            (Stage::Initialize, initialize),
+        ] {
+            // SAFETY: as promised by the caller.
+            if let Some(symbol) = unsafe { optional_text(symbol, stage.name()) }? {
+                stages.push((stage, symbol));
+            }
+        }
+        // Asked in a child process first, then for good.
+        let handler = library.library.handler(name, &stages)?;
+        library
+            .runtime
+            .register(name, platform, *handler.bundle(), 0)
+    })
+}

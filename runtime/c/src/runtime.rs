@@ -1,0 +1,110 @@
+//! Runtimes and registration.
+
+use crate::status::{answer, xffi_rt_status};
+use crate::{hand_over, object, take_back, text};
+use host::{Bundle, Code, Error, Revision, Runtime, Stage};
+use std::ffi::{c_char, c_int};
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Handler_Bundle, XLA_FFI_Handler_Traits};
+
+/// `xffi_rt`.
+#[derive(Debug)]
+pub(crate) struct xffi_rt(pub(crate) Runtime);
+
+/// `XLA_FFI_GetApi`: the table of the program's own runtime.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn XLA_FFI_GetApi() -> *const XLA_FFI_Api {
+    Runtime::global().api()
+}
+
+/// `xffi_rt_create`.
+///
+/// # Safety
+/// `out` is null or names room for a pointer.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_create(
+    revision: c_int,
+    out: *mut *mut xffi_rt,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        let known = match revision {
+            -1 => Some(Revision::NEWEST),
+            other => usize::try_from(other)
+                .ok()
+                .and_then(|index| Revision::ALL.get(index))
+                .copied(),
+        };
+        let revision = known.ok_or_else(|| {
+            Error::new(
+                Code::InvalidArgument,
+                format!("revision {revision}: there are 0 to 10"),
+            )
+        })?;
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over(out, xffi_rt(Runtime::new(revision))) }
+    })
+}
+
+/// `xffi_rt_global`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xffi_rt_global() -> *mut xffi_rt {
+    Box::into_raw(Box::new(xffi_rt(Runtime::global().clone())))
+}
+
+/// `xffi_rt_destroy`.
+///
+/// # Safety
+/// The runtime is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_destroy(runtime: *mut xffi_rt) {
+    // SAFETY: as promised by the caller.
+    unsafe { take_back(runtime) };
+}
+
+/// `xffi_rt_api`.
+///
+/// # Safety
+/// The runtime is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_api(runtime: *const xffi_rt) -> *const XLA_FFI_Api {
+    // SAFETY: as promised by the caller.
+    let runtime = unsafe { runtime.as_ref() };
+    runtime.map_or(std::ptr::null(), |runtime| runtime.0.api())
+}
+
+/// `xffi_rt_register`.
+///
+/// # Safety
+/// The pointers are as `runtime.h` says; the bundle's functions are handlers.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_register(
+    runtime: *mut xffi_rt,
+    name: *const c_char,
+    platform: *const c_char,
+    bundle: *const XLA_FFI_Handler_Bundle,
+    traits: XLA_FFI_Handler_Traits,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = unsafe { object(runtime, "runtime") }?;
+        // SAFETY: as promised by the caller.
+        let name = unsafe { text(name, "name") }?;
+        // SAFETY: as promised by the caller.
+        let platform = unsafe { text(platform, "platform") }?;
+        // SAFETY: as promised by the caller.
+        let raw = unsafe { object(bundle, "bundle") }?;
+        let mut bundle = Bundle::default();
+        for (stage, function) in [
+            (Stage::Instantiate, raw.instantiate),
+            (Stage::Prepare, raw.prepare),
+            (Stage::Initialize, raw.initialize),
+            (Stage::Execute, raw.execute),
+            (Stage::Record, raw.record),
+        ] {
+            if let Some(function) = function {
+                // SAFETY: as promised by the caller.
+                bundle = unsafe { bundle.with(stage, function) };
+            }
+        }
+        runtime.0.register(name, platform, bundle, traits)
+    })
+}

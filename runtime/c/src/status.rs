@@ -1,0 +1,75 @@
+//! Statuses: errors in the hands of C.
+
+use host::{Code, Error, Result};
+use std::ffi::{CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use xla_ffi_sys::XLA_FFI_Error_Code;
+
+/// `xffi_rt_status`.
+#[derive(Debug)]
+pub(crate) struct xffi_rt_status {
+    error: Error,
+    text: CString,
+}
+
+/// The status of an outcome; a panic is one, too.
+pub(crate) fn answer(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_status {
+    let outcome = catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|_| Err(Error::new(Code::Internal, "the runtime panicked")));
+    match outcome {
+        Ok(()) => std::ptr::null_mut(),
+        Err(error) => {
+            let text = CString::new(error.message().replace('\0', "\\0")).unwrap_or_default();
+            Box::into_raw(Box::new(xffi_rt_status { error, text }))
+        }
+    }
+}
+
+/// `xffi_rt_status_code`.
+///
+/// # Safety
+/// The status is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_status_code(
+    status: *const xffi_rt_status,
+) -> XLA_FFI_Error_Code {
+    // SAFETY: as promised by the caller.
+    let status = unsafe { status.as_ref() };
+    status.map_or(XLA_FFI_Error_Code::OK, |status| status.error.code().raw())
+}
+
+/// `xffi_rt_status_message`.
+///
+/// # Safety
+/// The status is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_status_message(
+    status: *const xffi_rt_status,
+) -> *const c_char {
+    // SAFETY: as promised by the caller.
+    let status = unsafe { status.as_ref() };
+    status.map_or(c"", |status| &status.text).as_ptr()
+}
+
+/// `xffi_rt_status_is_hazard`.
+///
+/// # Safety
+/// The status is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_status_is_hazard(status: *const xffi_rt_status) -> c_int {
+    // SAFETY: as promised by the caller.
+    let status = unsafe { status.as_ref() };
+    status
+        .is_some_and(|status| !status.error.findings().is_empty())
+        .into()
+}
+
+/// `xffi_rt_status_destroy`.
+///
+/// # Safety
+/// The status is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_status_destroy(status: *mut xffi_rt_status) {
+    // SAFETY: as promised by the caller.
+    unsafe { crate::take_back(status) };
+}

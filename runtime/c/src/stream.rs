@@ -1,0 +1,89 @@
+//! Streams of a device that is a thread.
+
+use crate::hand_over;
+use crate::status::{answer, xffi_rt_status};
+use crate::take_back;
+use host::{Code, CpuStream, DeviceStream, Error, Stream};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// `xffi_rt_stream`.
+pub(crate) struct xffi_rt_stream(Arc<CpuStream>);
+
+/// The stream of a device that is a thread, or one that the caller looks after.
+pub(crate) fn of(handle: *mut c_void) -> Stream {
+    CpuStream::from_handle(handle)
+        .map_or_else(|| Stream::borrowed(handle), |stream| stream.stream())
+}
+
+/// `xffi_rt_stream_create`.
+///
+/// # Safety
+/// `out` is null or names room for a pointer.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_stream_create(
+    out: *mut *mut xffi_rt_stream,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    answer(|| unsafe { hand_over(out, xffi_rt_stream(CpuStream::new()?)) })
+}
+
+/// `xffi_rt_stream_destroy`.
+///
+/// # Safety
+/// The stream is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_stream_destroy(stream: *mut xffi_rt_stream) {
+    // SAFETY: as promised by the caller.
+    unsafe { take_back(stream) };
+}
+
+/// `xffi_rt_stream_handle`.
+///
+/// # Safety
+/// The stream is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_stream_handle(
+    stream: *const xffi_rt_stream,
+) -> *mut c_void {
+    // SAFETY: as promised by the caller.
+    let stream = unsafe { stream.as_ref() };
+    stream.map_or(std::ptr::null_mut(), |stream| stream.0.handle())
+}
+
+/// A pointer of the caller on its way to the stream's thread.
+struct Data(*mut c_void);
+
+// SAFETY: the contract of `xffi_rt_stream_enqueue`: another thread may use the data.
+unsafe impl Send for Data {}
+
+impl Data {
+    fn pointer(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// `xffi_rt_stream_enqueue`.
+///
+/// # Safety
+/// The task may be called once with the data, by another thread.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_stream_enqueue(
+    handle: *mut c_void,
+    task: Option<unsafe extern "C" fn(*mut c_void)>,
+    data: *mut c_void,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        let stream = CpuStream::from_handle(handle).ok_or_else(|| {
+            Error::new(
+                Code::InvalidArgument,
+                format!("{handle:p} is no stream of this runtime"),
+            )
+        })?;
+        let task = task.ok_or_else(|| crate::null("task"))?;
+        let data = Data(data);
+        // SAFETY: as promised by the caller.
+        stream.enqueue(Box::new(move || unsafe { task(data.pointer()) }));
+        Ok(())
+    })
+}

@@ -1,0 +1,175 @@
+//! Programs in C and C++ that embed the runtime, linked with the static and the shared library.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Builds both libraries, as a C programmer would, and says where they lie.
+fn libraries() -> PathBuf {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let target = tmp.parent().expect("the target folder");
+    let done = Command::new(env!("CARGO"))
+        .args([
+            "build",
+            "--quiet",
+            "--offline",
+            "--package",
+            "xla-ffi-runtime-c",
+            "--target-dir",
+        ])
+        .arg(target)
+        .current_dir(repository())
+        .output()
+        .expect("cargo starts");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    target.join("debug")
+}
+
+/// Compiles and links a program; `None`, told, where the compiler is missing.
+fn program(test: &str, compiler: &str, name: &str, arguments: &[&str]) -> Option<PathBuf> {
+    if Command::new(compiler).arg("--version").output().is_err() {
+        println!("SKIP {test}: no {compiler}");
+        return None;
+    }
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let done = Command::new(compiler)
+        .args(arguments)
+        .arg("-o")
+        .arg(&out)
+        .current_dir(repository())
+        .output()
+        .expect("the compiler starts");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    Some(out)
+}
+
+fn run(program: &Path, libraries: &Path) -> String {
+    let done = Command::new(program)
+        .env("LD_LIBRARY_PATH", libraries)
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{:?}: {said}", done.status);
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+const SYSTEM: [&str; 4] = ["-lstdc++", "-lpthread", "-ldl", "-lm"];
+
+#[test]
+fn a_c_program_hosts_a_handler_that_is_linked_in() {
+    let test = "a_c_program_hosts_a_handler_that_is_linked_in";
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let sources = ["c_examples/embed/embed.c", "c_examples/01_tiled_add.c"];
+    let flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Iinclude"];
+    let fixed = [&flags[..], &sources, &[archive.to_str().unwrap()], &SYSTEM].concat();
+    let Some(linked) = program(test, "cc", "embed-static", &fixed) else {
+        return;
+    };
+    let text = run(&linked, &libraries);
+    assert!(text.ends_with("11 22 33 41 52 63 \n"), "{text}");
+    assert!(
+        text.contains("'b'"),
+        "the handler names what is missing: {text}"
+    );
+    let folder = format!("-L{}", libraries.display());
+    let shared = [&flags[..], &sources, &[&folder, "-lxla_ffi_runtime"]].concat();
+    let Some(linked) = program(test, "cc", "embed-shared", &shared) else {
+        return;
+    };
+    assert_eq!(run(&linked, &libraries), text);
+}
+
+#[test]
+fn the_runtime_leaks_nothing() {
+    let test = "the_runtime_leaks_nothing";
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("SKIP {test}: no valgrind");
+        return;
+    }
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let arguments = [
+        "-std=c99",
+        "-g",
+        "-Iinclude",
+        "c_examples/embed/embed.c",
+        "c_examples/01_tiled_add.c",
+    ];
+    let all = [&arguments[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
+    let Some(linked) = program(test, "cc", "embed-leaks", &all) else {
+        return;
+    };
+    let done = Command::new("valgrind")
+        .args([
+            "--quiet",
+            "--leak-check=full",
+            "--errors-for-leak-kinds=definite,indirect",
+        ])
+        .args(["--error-exitcode=9", "--read-var-info=no"])
+        .arg(&linked)
+        .output()
+        .expect("valgrind starts");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{said}");
+}
+
+#[test]
+fn cxx_handlers_register_themselves_at_program_start() {
+    let test = "cxx_handlers_register_themselves_at_program_start";
+    let Some(headers) = std::env::var_os("XLA_FFI_JAXLIB_HEADERS").map(PathBuf::from) else {
+        println!("SKIP {test}: XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)");
+        return;
+    };
+    let libraries = libraries();
+    let include = format!("-I{}", headers.join("0.12.0").display());
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let flags = [
+        "-std=c++17",
+        "-w",
+        &include,
+        "-Iinclude",
+        "runtime/tests/cxx/embed.cc",
+        archive.to_str().unwrap(),
+    ];
+    let Some(linked) = program(test, "c++", "embed-cxx", &[&flags[..], &SYSTEM].concat()) else {
+        return;
+    };
+    assert_eq!(run(&linked, &libraries), "3 8\n");
+}
+
+#[test]
+fn the_header_declares_what_the_library_exports() {
+    let header = std::fs::read_to_string(repository().join("include/xla_ffi/runtime.h")).unwrap();
+    let mut source = String::new();
+    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
+        source += &std::fs::read_to_string(entry.unwrap().path()).unwrap();
+    }
+    let names = |text: &str, before: &str| {
+        let mut names: Vec<String> = text
+            .match_indices(before)
+            .filter_map(|(at, _)| {
+                let rest = &text[at + before.len() - "xffi_rt_".len()..];
+                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
+                rest[end..].starts_with('(').then(|| rest[..end].to_owned())
+            })
+            .collect();
+        names.sort();
+        names.dedup();
+        names
+    };
+    let declared = names(&header, "xffi_rt_");
+    assert_eq!(declared, names(&source, "extern \"C\" fn xffi_rt_"));
+    assert!(declared.len() > 20);
+}

@@ -1,0 +1,81 @@
+//! Handlers that a program links in, registered when it starts.
+
+use crate::{Bundle, Result, Runtime};
+use std::sync::OnceLock;
+
+/// A handler of this program. [`register_handler!`](crate::register_handler) makes one.
+#[derive(Debug)]
+pub struct StaticHandler {
+    /// The name it is registered under.
+    pub name: &'static str,
+    /// The platform, in any spelling.
+    pub platform: &'static str,
+    /// Its functions.
+    pub bundle: fn() -> Bundle,
+    /// Its traits.
+    pub traits: u32,
+}
+
+inventory::collect!(StaticHandler);
+
+/// Registers handlers that are linked into the program, for [`Runtime::register_static`].
+///
+/// ```
+/// # use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+/// # unsafe extern "C" fn scale(_: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error { std::ptr::null_mut() }
+/// xla_ffi_runtime::register_handler!("scale", "Host", Execute = scale);
+/// # fn main() {
+/// let runtime = xla_ffi_runtime::Runtime::default();
+/// # drop(runtime);
+/// # }
+/// ```
+///
+/// Each function has to be a handler of the ABI: a library's symbol, or one of `xla_ffi`'s.
+#[macro_export]
+macro_rules! register_handler {
+    ($name:expr, $platform:expr, $($stage:ident = $function:path),+ $(,)?) => {
+        $crate::register_handler! { $name, $platform, traits 0, $($stage = $function),+ }
+    };
+    ($name:expr, $platform:expr, traits $traits:expr, $($stage:ident = $function:path),+ $(,)?) => {
+        const _: () = {
+            fn bundle() -> $crate::Bundle {
+                let bundle = $crate::Bundle::default();
+                $(
+                    // SAFETY: the caller of the macro says that the function is a handler.
+                    let bundle = unsafe { bundle.with($crate::Stage::$stage, $function) };
+                )+
+                bundle
+            }
+            $crate::statics::submit! {
+                $crate::StaticHandler { name: $name, platform: $platform, bundle, traits: $traits }
+            }
+        };
+    };
+}
+
+#[doc(hidden)]
+pub use inventory::submit;
+
+impl Runtime {
+    /// Registers every handler that the program was linked with.
+    ///
+    /// # Errors
+    /// The first that is refused; the others are registered all the same.
+    pub fn register_static(&self) -> Result<()> {
+        let mut refused = None;
+        for handler in inventory::iter::<StaticHandler> {
+            let bundle = (handler.bundle)();
+            let outcome = self.register(handler.name, handler.platform, bundle, handler.traits);
+            refused = refused.or(outcome.err());
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// The program's own runtime, of the newest revision: the one behind `XLA_FFI_GetApi`, with
+    /// which C and C++ handlers register themselves when a program starts.
+    #[must_use]
+    pub fn global() -> &'static Self {
+        static GLOBAL: OnceLock<Runtime> = OnceLock::new();
+        GLOBAL.get_or_init(Self::default)
+    }
+}

@@ -1,0 +1,103 @@
+//! Stream-ordered handlers, tried on a device that is a thread.
+
+mod support;
+
+use std::ffi::c_void;
+use support::handlers::{Function, arg, metadata, ret, slot};
+use xla_ffi_runtime::{
+    Attributes, Bundle, CpuDevice, CpuStream, DType, DeviceStream, Runtime, Shape, Tensor,
+};
+use xla_ffi_sys::{
+    XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_Error, XLA_FFI_Stream_Get_Args,
+};
+
+struct Addresses(*const f32, *mut f32, *mut f32);
+
+// SAFETY: the operands live until the stream has run.
+unsafe impl Send for Addresses {}
+
+impl Addresses {
+    /// scratch = 2 x, y = scratch + 1
+    fn work(self) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        // SAFETY: one f32 each; the host keeps them until the stream has run.
+        let x = unsafe { self.0.read() };
+        // SAFETY: as above.
+        unsafe { self.2.write(2.0 * x) };
+        // SAFETY: as above.
+        let doubled = unsafe { self.2.read() };
+        // SAFETY: as above.
+        unsafe { self.1.write(doubled + 1.0) };
+    }
+}
+
+unsafe extern "C" fn launches(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: slot 4 gives the stream.
+    let get: Function<XLA_FFI_Stream_Get_Args> = unsafe { slot(frame, 4) };
+    let mut args = XLA_FFI_Stream_Get_Args {
+        struct_size: 32,
+        extension_start: std::ptr::null_mut(),
+        // SAFETY: the frame is a host's.
+        ctx: unsafe { (*frame).ctx },
+        stream: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    let failed = unsafe { get(&raw mut args) };
+    if !failed.is_null() {
+        return failed;
+    }
+    // SAFETY: slot 9 allocates.
+    let allocate: Function<XLA_FFI_DeviceMemory_Allocate_Args> = unsafe { slot(frame, 9) };
+    let mut memory = XLA_FFI_DeviceMemory_Allocate_Args {
+        struct_size: 48,
+        extension_start: std::ptr::null_mut(),
+        ctx: args.ctx,
+        size: 4,
+        alignment: 4,
+        data: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    let failed = unsafe { allocate(&raw mut memory) };
+    if !failed.is_null() {
+        return failed;
+    }
+    // SAFETY: the frame has one argument.
+    let x: *mut c_void = unsafe { arg(frame, 0) };
+    // SAFETY: the frame has one result.
+    let y = unsafe { ret(frame, 0) };
+    let stream = CpuStream::from_handle(args.stream).expect("a CPU stream");
+    let addresses = Addresses(x.cast(), y.cast(), memory.data.cast());
+    stream.enqueue(Box::new(move || addresses.work()));
+    std::ptr::null_mut()
+}
+
+#[test]
+fn results_and_scratch_memory_wait_for_the_stream() {
+    let runtime = Runtime::default();
+    // SAFETY: `launches` is a handler.
+    let bundle = unsafe { Bundle::execute(launches) };
+    let handler = runtime.handler("launches", bundle).unwrap();
+    let executable = handler.instantiate(&Attributes::new()).unwrap();
+    let device = CpuDevice::new().unwrap();
+    let call = || {
+        executable
+            .call()
+            .arg(Tensor::from_slice([1], &[3.0_f32]).unwrap())
+            .ret(Shape::new(DType::F32, [1]).unwrap())
+    };
+    let outcome = call().on_device(&device).run().unwrap();
+    assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), [7.0]);
+    let mut kept = call().on_device(&device).prepare().unwrap();
+    for _ in 0..3 {
+        kept.invoke().unwrap();
+    }
+    // A call that is given up keeps its operands until the stream has run.
+    drop(kept);
+    device.stream.synchronize();
+    assert_eq!(device.allocator.living(), 0);
+    assert!(call().run().unwrap_err().message().contains("stream"));
+}

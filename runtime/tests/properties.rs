@@ -1,0 +1,247 @@
+//! Whatever comes in, an error or an answer comes out: attribute text, SPECs, files, arguments of
+//! table functions.
+//!
+//! `XLA_FFI_CASES` sets the number of cases for each property (3000 unless set).
+
+mod support;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use support::handlers::{metadata, slot};
+use xla_ffi_runtime::spec::{Spec, parse_result};
+use xla_ffi_runtime::{
+    Attribute, Attributes, Bundle, DType, Error, Revision, Runtime, Shape, Tensor, npy, number,
+};
+use xla_ffi_sys::{Slot, XLA_FFI_CallFrame, XLA_FFI_Error};
+
+fn config() -> ProptestConfig {
+    let cases = std::env::var("XLA_FFI_CASES")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    ProptestConfig {
+        cases: cases.unwrap_or(3_000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// Text that is nearly what the parsers want.
+fn nearly(words: &'static [&'static str]) -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        8 => proptest::sample::select(words).prop_map(str::to_owned),
+        1 => any::<char>().prop_map(String::from),
+        1 => any::<i64>().prop_map(|n| n.to_string()),
+        1 => any::<f64>().prop_map(|x| format!("{x:e}")),
+    ];
+    vec(word, 0..24).prop_map(|words| words.concat())
+}
+
+const DICTIONARY: &[&str] = &[
+    "{", "}", "=", ",", ":", " ", "a", "b", "eps", "\"", "\\", "\\n", "\\00", "1", "-1", "0x",
+    "0xFF", "1.5", "e", "i32", "f32", "ui8", "i1", "true", "false", "array<", "dense<", ">", "[",
+    "]", "tensor<", "2x", "complex<", "(", ")", "{a = 1", "f8e4m3fn", "token", "é",
+];
+const SPEC: &[&str] = &[
+    "f32", "s4", "u2", "pred", "c64", "token", "bf16", "[", "]", ",", "=", "2", "0", "-1", "1",
+    "1.5", "iota", "zeros", "ones", "random", "@", "inf", "nan", "+", "i", "1+2i", "true", " ",
+    "[2,3]", "[2]=",
+];
+
+fn dtype() -> impl Strategy<Value = DType> {
+    let all: Vec<_> = DType::all()
+        .filter(|dtype| *dtype != DType::Token)
+        .collect();
+    proptest::sample::select(all)
+}
+
+fn attribute() -> impl Strategy<Value = Attribute> {
+    let bits = |dtype: DType, raw: u128| {
+        let mask = if dtype.bits() == 128 {
+            u128::MAX
+        } else {
+            (1 << dtype.bits()) - 1
+        };
+        if dtype == DType::Pred {
+            raw & 1
+        } else {
+            raw & mask
+        }
+    };
+    let scalar = (dtype(), any::<u128>())
+        .prop_map(move |(dtype, raw)| Attribute::Scalar(dtype, bits(dtype, raw)));
+    let array = vec(any::<f64>(), 0..6).prop_map(|values| Attribute::array(&values));
+    let small = vec(any::<i8>(), 0..20).prop_map(|values| Attribute::array(&values));
+    let string = vec(any::<u8>(), 0..20).prop_map(Attribute::Str);
+    let leaf = prop_oneof![scalar, array, small, string];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        vec((".{0,6}", inner), 0..4).prop_map(|entries| Attribute::Dict(dictionary(entries)))
+    })
+}
+
+fn dictionary(entries: Vec<(String, Attribute)>) -> Attributes {
+    entries
+        .into_iter()
+        .fold(Attributes::new(), |all, (name, value)| {
+            all.with(name, value)
+        })
+}
+
+/// Whether two attributes are the same up to the signs and payloads of what is not a number.
+fn same(one: &Attribute, two: &Attribute) -> bool {
+    match (one, two) {
+        (Attribute::Scalar(a, x), Attribute::Scalar(b, y)) if a == b && x != y => {
+            let text = |bits: &u128| number::shortest(*a, *bits);
+            text(x) == text(y) || text(x).contains("NaN")
+        }
+        (Attribute::Dict(a), Attribute::Dict(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .zip(b.iter())
+                    .all(|((m, x), (n, y))| m == n && same(x, y))
+        }
+        _ => one == two,
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn attribute_text_never_panics(text in nearly(DICTIONARY)) {
+        if let Ok(attributes) = Attributes::parse(&text) {
+            let printed = attributes.to_string();
+            let again = Attributes::parse(&printed).map_err(|error| TestCaseError::fail(error.to_string()))?;
+            prop_assert!(same(&again.into(), &attributes.into()), "{}", printed);
+        }
+    }
+
+    #[test]
+    fn any_text_is_an_answer_or_an_error(text in any::<String>()) {
+        let _ = Attributes::parse(&text).map_err(|error| error.to_string());
+        let _ = Spec::parse(&text).map_err(|error| error.to_string());
+        let _ = parse_result(&text).map_err(|error| error.to_string());
+    }
+
+    #[test]
+    fn printed_attributes_read_back(entries in vec((".{0,8}", attribute()), 0..5)) {
+        let attributes = dictionary(entries);
+        // Complex numbers are written in decimals, infinities have none.
+        let text = attributes.to_string();
+        if text.contains("inf") || text.contains("NaN") {
+            return Ok(());
+        }
+        let again = Attributes::parse(&text).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert!(same(&again.into(), &attributes.into()), "{}", text);
+    }
+
+    #[test]
+    fn specs_never_panic(text in nearly(SPEC)) {
+        if let Ok(spec) = Spec::parse(&text)
+            && spec.shape().bytes() < 1 << 16
+        {
+            let _ = spec.tensor().map(|tensor| tensor.to_string());
+        }
+        let _ = parse_result(&text);
+    }
+
+    #[test]
+    fn files_never_panic(
+        dtype in dtype(),
+        changes in vec((any::<proptest::sample::Index>(), any::<u8>()), 0..6),
+        cut in any::<proptest::sample::Index>(),
+    ) {
+        let shape = Shape::new(dtype, [2, 3]).map_err(fail)?;
+        let tensor = Tensor::zeros(shape.clone()).map_err(fail)?;
+        let mut bytes = npy::encode(&tensor).map_err(fail)?;
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let _ = npy::decode(&bytes[..], shape.clone());
+        bytes.truncate(cut.index(bytes.len() + 1));
+        let _ = npy::decode(&bytes[..], shape);
+    }
+
+    #[test]
+    fn numbers_round_trip(dtype in dtype(), raw in any::<u128>()) {
+        let mask = if dtype.bits() == 128 { u128::MAX } else { (1 << dtype.bits()) - 1 };
+        let bits = if dtype == DType::Pred { raw & 1 } else { raw & mask };
+        let value = number::decode(dtype, bits).expect("no token");
+        let again = number::encode(dtype, value).map_err(fail)?;
+        let text = number::shortest(dtype, bits);
+        prop_assert!(again == bits || text.contains("NaN"), "{} {:#x} {:#x}", dtype, bits, again);
+    }
+}
+
+fn fail(error: Error) -> TestCaseError {
+    TestCaseError::fail(error.to_string())
+}
+
+/// What the mutated calls are: a slot, and the words of its arguments.
+static CALLS: std::sync::Mutex<Vec<(usize, Vec<usize>)>> = std::sync::Mutex::new(Vec::new());
+
+/// Calls table functions with the arguments above; a null context stays null, a one becomes ours.
+unsafe extern "C" fn mutate(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the frame is a host's.
+    let ctx = unsafe { (*frame).ctx } as usize;
+    let calls = std::mem::take(&mut *CALLS.lock().unwrap());
+    for (index, mut words) in calls {
+        if words[2] == 1 {
+            words[2] = ctx;
+        }
+        // SAFETY: the slot exists on the newest revision; all take one pointer.
+        let function: unsafe extern "C" fn(*mut usize) -> *mut XLA_FFI_Error =
+            unsafe { slot(frame, index) };
+        // SAFETY: the words are longer than any argument struct; wild pointers are not among them.
+        let error = unsafe { function(words.as_mut_ptr()) };
+        if index != 1 && index != 2 && !error.is_null() {
+            let mut args = [24, 0, error as usize];
+            // SAFETY: slot 2 destroys errors.
+            let destroy: unsafe extern "C" fn(*mut usize) = unsafe { slot(frame, 2) };
+            // SAFETY: the arguments are whole.
+            unsafe { destroy(args.as_mut_ptr()) };
+        }
+    }
+    std::ptr::null_mut()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: config().cases / 4, ..config() })]
+
+    #[test]
+    fn table_functions_survive_mutated_arguments(
+        calls in vec(
+            (0..Slot::ALL.len(), prop_oneof![Just(0_usize), Just(16), Just(24), Just(32), Just(40),
+                Just(48), Just(84), Just(92), 0..128_usize, Just(usize::MAX)],
+             // Handler_Register and Error_Create read texts: null or a real one.
+             0..2_usize, vec(prop_oneof![Just(0_usize), Just(1), Just(3), Just(64)], 13)),
+            1..6)
+    ) {
+        let runtime = Runtime::new(Revision::NEWEST);
+        let mut calls: Vec<_> = calls.into_iter().map(|(index, size, ctx, rest)| {
+            let mut words = vec![size, 0, ctx];
+            // Every further word is null or a number too small to be followed: only null may stand
+            // where a pointer is read.
+            let pointers: &[usize] = match index {
+                0 => &[2], 3 => &[2, 4, 6, 7, 8, 9, 10], 5 => &[2, 4, 5], 6 => &[3], 7 | 8 => &[4, 3],
+                11 => &[3], 12 => &[3], _ => &[],
+            };
+            words.extend(rest);
+            for at in pointers {
+                words[*at] = 0;
+            }
+            (index, words)
+        }).collect();
+        calls.retain(|(index, words)| !(*index == 5 && words[0] >= 40 && words[2] != 0));
+        *CALLS.lock().unwrap() = calls;
+        // SAFETY: `mutate` is a handler.
+        let bundle = unsafe { Bundle::execute(mutate) };
+        let handler = runtime.handler("mutate", bundle).map_err(fail)?;
+        // Hazards may be found; nothing may crash.
+        let _ = handler.instantiate(&Attributes::new()).map_err(fail)?.call().run();
+    }
+}

@@ -1,0 +1,260 @@
+//! Registration of handlers and types, by the rules that XLA has.
+
+mod support;
+
+use support::handlers::{Function, error, metadata, slot};
+use xla_ffi_runtime::{Attributes, Bundle, Code, Hazard, Revision, Runtime, Stage, TypeInfo};
+use xla_ffi_sys::{
+    XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler_Bundle_R0,
+    XLA_FFI_Handler_Register_Args_R0, XLA_FFI_Type_Register_Args, XLA_FFI_TypeId, XLA_FFI_TypeInfo,
+};
+
+unsafe extern "C" fn one(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    unsafe { metadata(frame, 1, 0) };
+    std::ptr::null_mut()
+}
+
+unsafe extern "C" fn capturable(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    unsafe { metadata(frame, 1, 1) };
+    std::ptr::null_mut()
+}
+
+unsafe extern "C" fn refuses_metadata(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: from 0.2 on the table is there.
+    unsafe { error(frame, 9, c"not today") }
+}
+
+fn bundle(handler: xla_ffi_sys::XLA_FFI_Handler) -> Bundle {
+    // SAFETY: the functions above are handlers.
+    unsafe { Bundle::execute(handler) }
+}
+
+#[test]
+fn platforms_have_one_spelling() {
+    let runtime = Runtime::default();
+    runtime.register("one", "Host", bundle(one), 0).unwrap();
+    for platform in ["cpu", "CPU", "Host", "HOST"] {
+        assert_eq!(runtime.find("one", platform).unwrap().name(), "one");
+    }
+    let error = runtime.find("one", "CUDA").unwrap_err();
+    assert_eq!(error.code(), Code::NotFound);
+    assert!(error.message().contains("'one' on cpu"), "{error}");
+}
+
+#[test]
+fn equal_registrations_are_fine_and_others_are_not() {
+    let runtime = Runtime::default();
+    runtime.register("one", "cpu", bundle(one), 0).unwrap();
+    runtime.register("one", "Host", bundle(one), 0).unwrap();
+    let code = |result: xla_ffi_runtime::Result<()>| result.unwrap_err().code();
+    assert_eq!(
+        code(runtime.register("one", "cpu", bundle(capturable), 0)),
+        Code::AlreadyExists
+    );
+    assert_eq!(
+        code(runtime.register("one", "cpu", bundle(one), 1)),
+        Code::AlreadyExists
+    );
+    runtime
+        .register("one", "cuda", bundle(capturable), 0)
+        .unwrap();
+    assert_eq!(
+        code(runtime.register("none", "cpu", Bundle::default(), 0)),
+        Code::InvalidArgument
+    );
+}
+
+#[test]
+fn traits_are_joined() {
+    let runtime = Runtime::default();
+    let joined = |name: &str, handler, traits| {
+        runtime
+            .register(name, "cpu", bundle(handler), traits)
+            .unwrap();
+        let handler = runtime.find(name, "cpu").unwrap();
+        handler.metadata().unwrap().is_command_buffer_compatible()
+    };
+    assert!(!joined("none", one, 0));
+    assert!(joined("given", one, 1));
+    assert!(joined("answered", capturable, 0));
+}
+
+#[test]
+fn an_error_in_the_metadata_call_refuses_the_handler() {
+    let runtime = Runtime::new(Revision::R8);
+    let error = runtime
+        .register("f", "cpu", bundle(refuses_metadata), 0)
+        .unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition);
+    assert!(error.message().contains("not today"));
+    // r0 asks nothing and takes everything.
+    Runtime::new(Revision::R0)
+        .register("f", "cpu", bundle(refuses_metadata), 0)
+        .unwrap();
+}
+
+#[test]
+fn a_record_stage_needs_r9() {
+    // SAFETY: `one` is a handler.
+    let with_record = unsafe { bundle(one).with(Stage::Record, one) };
+    let register = |revision| Runtime::new(revision).register("f", "cpu", with_record, 0);
+    assert_eq!(
+        register(Revision::R8).unwrap_err().code(),
+        Code::Unimplemented
+    );
+    register(Revision::R9).unwrap();
+}
+
+/// Registers another handler and a type from inside of its own call.
+unsafe extern "C" fn registers(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        return std::ptr::null_mut();
+    }
+    let span = |text: &'static str| XLA_FFI_ByteSpan {
+        ptr: text.as_ptr().cast(),
+        len: text.len(),
+    };
+    // SAFETY: slot 3 registers handlers.
+    let register: Function<XLA_FFI_Handler_Register_Args_R0> = unsafe { slot(frame, 3) };
+    let mut args = XLA_FFI_Handler_Register_Args_R0 {
+        struct_size: 84,
+        extension_start: std::ptr::null_mut(),
+        name: span("inner"),
+        platform: span("Host"),
+        bundle: XLA_FFI_Handler_Bundle_R0 {
+            instantiate: None,
+            prepare: None,
+            initialize: None,
+            execute: Some(one),
+        },
+        traits: 1,
+    };
+    // SAFETY: the arguments are whole.
+    let refused = unsafe { register(&raw mut args) };
+    if !refused.is_null() {
+        return refused;
+    }
+    // SAFETY: slot 5 registers types.
+    let register: Function<XLA_FFI_Type_Register_Args> = unsafe { slot(frame, 5) };
+    let mut id = XLA_FFI_TypeId { type_id: 0 };
+    let info = XLA_FFI_TypeInfo {
+        struct_size: 24,
+        extension_start: std::ptr::null_mut(),
+        deleter: None,
+    };
+    let mut args = XLA_FFI_Type_Register_Args {
+        struct_size: 40,
+        extension_start: std::ptr::null_mut(),
+        name: span("inner type"),
+        type_id: &raw mut id,
+        type_info: &raw const info,
+    };
+    // SAFETY: the arguments are whole.
+    unsafe { register(&raw mut args) }
+}
+
+#[test]
+fn a_handler_may_register_from_inside_its_call() {
+    for revision in Revision::ALL {
+        let runtime = Runtime::new(revision);
+        let other = Runtime::new(revision);
+        let handler = runtime.handler("registers", bundle(registers)).unwrap();
+        let executable = handler.instantiate(&Attributes::new()).unwrap();
+        // A prepared call runs in this process whatever the build.
+        executable.call().prepare().unwrap().invoke().unwrap();
+        let inner = runtime.find("inner", "cpu").unwrap();
+        if let Some(metadata) = inner.metadata() {
+            assert_eq!(
+                metadata.traits, 1,
+                "{revision}: the 84-byte layout keeps its traits"
+            );
+        }
+        assert!(runtime.type_id("inner type").unwrap() > 0, "{revision}");
+        assert!(
+            other.find("inner", "cpu").is_err(),
+            "{revision}: the other runtime is untouched"
+        );
+        // A type's name is taken once; from r5 on the number that was given before is understood.
+        assert!(executable.call().run().is_err(), "{revision}");
+    }
+}
+
+/// Registers a type as libraries for r1 to r6 do: no type info behind the arguments.
+unsafe extern "C" fn registers_old(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: slot 5 registers types.
+    let register: Function<[usize; 6]> = unsafe { slot(frame, 5) };
+    let name = "old";
+    let mut id = 0_i64;
+    let stray = 0x1234_5678_usize;
+    let mut args = [
+        40,
+        0,
+        name.as_ptr() as usize,
+        name.len(),
+        &raw mut id as usize,
+        stray,
+    ];
+    // SAFETY: the first five words are whole; the sixth is what lies on a stack.
+    unsafe { register(&raw mut args) }
+}
+
+#[test]
+fn a_type_without_info_is_a_hazard_from_version_0_2() {
+    for revision in Revision::ALL {
+        let runtime = Runtime::new(revision);
+        let handler = runtime.handler("f", bundle(registers_old)).unwrap();
+        let outcome = handler
+            .instantiate(&Attributes::new())
+            .unwrap()
+            .call()
+            .run();
+        match outcome {
+            Ok(_) => assert!(revision < Revision::R7, "{revision}"),
+            Err(error) => {
+                assert!(revision >= Revision::R7, "{revision}: {error}");
+                assert!(error.has(Hazard::TypeInfo), "{revision}: {error}");
+            }
+        }
+    }
+}
+
+xla_ffi_runtime::register_handler!("static one", "Host", Execute = one, Initialize = one);
+xla_ffi_runtime::register_handler!("static capturable", "CPU", traits 1, Execute = one);
+
+#[test]
+fn static_handlers_are_found_under_every_spelling_of_their_platform() {
+    let runtime = Runtime::default();
+    runtime.register_static().unwrap();
+    let one = runtime.find("static one", "Cpu").unwrap();
+    assert!(one.bundle().get(Stage::Initialize).is_some());
+    let capturable = runtime.find("static capturable", "Host").unwrap();
+    assert!(
+        capturable
+            .metadata()
+            .unwrap()
+            .is_command_buffer_compatible()
+    );
+    // A second time is an equal registration.
+    runtime.register_static().unwrap();
+}
+
+#[test]
+fn runtimes_have_their_own_types_and_tables() {
+    let one = Runtime::default();
+    let two = Runtime::default();
+    assert_ne!(one.api(), two.api());
+    one.register_type("a", 0, TypeInfo::default()).unwrap();
+    let first = one.register_type("t", 0, TypeInfo::default()).unwrap();
+    let second = two.register_type("t", 0, TypeInfo::default()).unwrap();
+    assert_ne!(first, second);
+    let found = Runtime::from_internal_api(one.internal_api()).unwrap();
+    assert_eq!(found.api(), one.api());
+    assert!(Runtime::from_internal_api(one.api().cast()).is_none());
+}

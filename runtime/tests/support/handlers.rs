@@ -1,0 +1,93 @@
+//! Handlers of this program, written straight on the ABI.
+
+use std::ffi::c_void;
+use xla_ffi_sys::{
+    XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Error_Code,
+    XLA_FFI_Error_Create_Args, XLA_FFI_Metadata_Extension,
+};
+
+/// Answers the metadata call with version 0.`minor` and these traits; whether it was one.
+///
+/// # Safety
+/// The frame is a host's.
+pub(crate) unsafe fn metadata(frame: *mut XLA_FFI_CallFrame, minor: i32, traits: u32) -> bool {
+    // SAFETY: the frame is a host's.
+    let extension = unsafe { (*frame).extension_start };
+    if extension.is_null() {
+        return false;
+    }
+    // SAFETY: the only extension that hosts send is the metadata's.
+    let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
+    // SAFETY: the host's metadata is writable.
+    unsafe { (*metadata).api_version.major_version = 0 };
+    // SAFETY: as above.
+    unsafe { (*metadata).api_version.minor_version = minor };
+    // SAFETY: as above.
+    unsafe { (*metadata).traits = traits };
+    true
+}
+
+/// The function in a slot of the frame's table.
+///
+/// # Safety
+/// The frame is a host's, `F` is the type of the slot's function.
+pub(crate) unsafe fn slot<F: Copy>(frame: *mut XLA_FFI_CallFrame, index: usize) -> F {
+    // SAFETY: the frame is a host's.
+    let api: *const XLA_FFI_Api = unsafe { (*frame).api };
+    let word = api.cast::<usize>().wrapping_add(6 + index);
+    assert_eq!(size_of::<F>(), size_of::<usize>());
+    // SAFETY: as promised by the caller.
+    unsafe { word.cast::<F>().read() }
+}
+
+pub(crate) type Function<A> = unsafe extern "C" fn(*mut A) -> *mut XLA_FFI_Error;
+
+/// An error of this text.
+///
+/// # Safety
+/// The frame is a host's, with its table.
+pub(crate) unsafe fn error(
+    frame: *mut XLA_FFI_CallFrame,
+    code: u32,
+    text: &std::ffi::CStr,
+) -> *mut XLA_FFI_Error {
+    // SAFETY: slot 0 makes errors.
+    let create: Function<XLA_FFI_Error_Create_Args> = unsafe { slot(frame, 0) };
+    let mut args = XLA_FFI_Error_Create_Args {
+        struct_size: 28,
+        extension_start: std::ptr::null_mut(),
+        message: text.as_ptr(),
+        errc: XLA_FFI_Error_Code(code),
+    };
+    // SAFETY: the arguments are whole.
+    unsafe { create(&raw mut args) }
+}
+
+/// The data of an argument.
+///
+/// # Safety
+/// The frame is a host's and has the argument.
+pub(crate) unsafe fn arg(frame: *mut XLA_FFI_CallFrame, index: usize) -> *mut c_void {
+    // SAFETY: the frame is a host's.
+    let list = unsafe { (*frame).args.args };
+    // SAFETY: as promised by the caller.
+    unsafe { data(list, index) }
+}
+
+/// The data of a result.
+///
+/// # Safety
+/// The frame is a host's and has the result.
+pub(crate) unsafe fn ret(frame: *mut XLA_FFI_CallFrame, index: usize) -> *mut c_void {
+    // SAFETY: the frame is a host's.
+    let list = unsafe { (*frame).rets.rets };
+    // SAFETY: as promised by the caller.
+    unsafe { data(list, index) }
+}
+
+unsafe fn data(list: *mut *mut c_void, index: usize) -> *mut c_void {
+    // SAFETY: as promised by the caller.
+    let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
+    // SAFETY: operands are buffers.
+    unsafe { (*buffer).data }
+}

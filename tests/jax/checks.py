@@ -1,0 +1,41 @@
+"""A few lines in place of a test framework: each check prints `ok NAME`, `FAIL NAME: why` or `skipped NAME: why`."""
+
+import sys
+import traceback
+
+_failed = 0
+
+
+class Skip(Exception):
+    """A check that cannot run here; the text is the reason."""
+
+
+def check(name, work):
+    """Runs one check."""
+    global _failed
+    try:
+        work()
+        print(f"ok {name}", flush=True)
+    except Skip as why:
+        print(f"skipped {name}: {why}", flush=True)
+    except Exception as error:
+        _failed += 1
+        print(f"FAIL {name}: {type(error).__name__}: {' '.join(str(error).split())}", flush=True)
+        traceback.print_exc()
+
+
+def raises(kind, work, *texts):
+    """``work`` must raise ``kind`` with every one of ``texts`` in its message."""
+    try:
+        work()
+    except kind as error:
+        missing = [text for text in texts if text not in str(error)]
+        if missing:
+            raise AssertionError(f"{missing} not in {error}") from error
+        return
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def finish():
+    """Ends the driver."""
+    sys.exit(1 if _failed else 0)

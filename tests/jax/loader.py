@@ -1,0 +1,249 @@
+"""The Python package `xla_ffi`: manifests, contracts, attributes, operands.
+
+usage: loader.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+"""
+
+import json
+import os
+import struct
+import sys
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xla_ffi
+from checks import check, finish, raises
+from xla_ffi import _attributes, _elf, _manifest, _revisions
+from xla_ffi._contract import Contract
+
+X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
+
+
+def contracts():
+    infer = lambda text, *shapes: Contract(text).infer([f"arg{i}" for i in range(len(shapes))], shapes)
+    cases = [
+        ("... n -> ... n", [(2, 3, 4)], [(2, 3, 4)]),
+        ("... n -> ... n", [(4,)], [(4,)]),
+        ("b n k, b k m -> b n m", [(2, 3, 4), (2, 4, 5)], [(2, 3, 5)]),
+        ("n, m -> m n, n", [(2,), (3,)], [(3, 2), (2,)]),
+        ("a ... -> ... a 7", [(2, 3, 4)], [(3, 4, 2, 7)]),
+        ("_ n -> n", [(9, 5)], [(5,)]),
+        ("n 3 -> n", [(4, 3)], [(4,)]),
+        ("-> 4", [], [(4,)]),
+        ("n -> ", [(4,)], [()]),
+    ]
+    for text, shapes, wanted in cases:
+        got = infer(text, *shapes)
+        # An empty side is no operand at all.
+        wanted = [] if text.endswith("-> ") else wanted
+        if got != wanted:
+            raise AssertionError(f"{text!r} of {shapes}: {got}, expected {wanted}")
+    raises(ValueError, lambda: infer("b n k, b k m -> b n m", (2, 3, 4), (2, 5, 6)), "arg1", "k = 4")
+    raises(ValueError, lambda: infer("... n -> ... n", ()), "at least 1")
+    raises(ValueError, lambda: infer("n 3 -> n", (4, 4)), "wants 3")
+    raises(ValueError, lambda: infer("n -> n", (4,), (4,)), "1 arguments")
+    for bad in ("n", "n -> m", "n -> n -> n", "n! -> n", "... ... -> n", "n -> _", "-1 -> n"):
+        raises(ValueError, lambda bad=bad: Contract(bad), "contract")
+
+
+def attribute(kind, **more):
+    return _manifest.Attribute(name="a", type=kind, optional=False, default=None, inside=None, **more)
+
+
+def casts():
+    spec = lambda kind: _manifest.HandlerSpec("lib", "h", ("cpu",), {}, (), (), (attribute(kind),), False, None, 0)
+    cast = lambda kind, value: _attributes.cast_all(spec(kind), {"a": value})["a"]
+    for kind, value, wanted in [
+        ("f32", 1, np.float32(1)), ("f32", 0.1, np.float32(0.1)), ("f64", np.float32(0.5), np.float64(0.5)),
+        ("i8", -128, np.int8(-128)), ("u64", 2**63 - 1, np.uint64(2**63 - 1)), ("i32", np.int64(7), np.int32(7)),
+        ("i64", jnp.int32(7), np.int64(7)), ("f32", np.inf, np.float32(np.inf)),
+    ]:  # fmt: skip
+        got = cast(kind, value)
+        if type(got) is not type(wanted) or got != wanted:
+            raise AssertionError(f"{kind} of {value!r}: {got!r} ({type(got).__name__}), expected {wanted!r}")
+    if cast("bool", np.bool_(True)) is not True or cast("str", "x") != "x":
+        raise AssertionError("bool or str")
+    got = cast("[i16]", [1, 2, 3])
+    if got.dtype != np.int16 or got.tolist() != [1, 2, 3] or cast("[f32]", []).dtype != np.float32:
+        raise AssertionError(f"{got!r}")
+    for kind, value, text in [
+        ("i8", 128, "does not fit i8"), ("u8", -1, "does not fit u8"), ("i32", 1.5, "expected i32"),
+        ("i32", True, "expected i32"), ("bool", 1, "expected bool"), ("f32", 1e300, "does not fit f32"),
+        ("f32", "1", "expected f32"), ("str", 1, "expected a str"), ("i32", [1, 2], "got an array"),
+        ("c64", 1j, "no complex"), ("[bool]", [True], "cannot pass"), ("dict", 3, "expected a dict"),
+    ]:  # fmt: skip
+        raises(TypeError, lambda kind=kind, value=value: cast(kind, value), "lib.h", "'a'", text)
+    raises(TypeError, lambda: _attributes.cast_all(spec("i32"), {}), "'a' (i32) is missing")
+    raises(TypeError, lambda: _attributes.cast_all(spec("i32"), {"a": 1, "b": 2}), "no attribute 'b'")
+    raises(TypeError, lambda: jax.jit(lambda v: cast("f32", v) and v)(1.0), "traced")
+
+
+def calls(lib):
+    norm = lib.rms_norm
+    if norm(X).shape != (2, 3) or "eps" not in norm.__doc__ or "rms_norm" not in dir(lib):
+        raise AssertionError(f"{norm!r}: {norm.__doc__}")
+    if norm([1.0, 2.0]).dtype != jnp.float32:
+        raise AssertionError("a list becomes the declared type")
+    raises(TypeError, lambda: norm(X.astype(jnp.int32)), "x is to be F32", "S32", "astype")
+    raises(TypeError, lambda: norm(), "takes 1 operands, got 0")
+    raises(TypeError, lambda: norm(X, X), "takes 1 operands, got 2")
+    raises(TypeError, lambda: norm(X, ep=1.0), "no attribute 'ep'", "'eps'")
+    raises(TypeError, lambda: norm(X, eps="small"), "'eps'", "f32")
+    raises(TypeError, lambda: norm(X, eps=1.0, attrs={"eps": 2.0}), "twice")
+    raises(TypeError, lambda: jax.jit(lambda e: norm(X, eps=e))(1.0), "traced")
+    raises(TypeError, lambda: norm(jnp.float32(1)), "at least 1 dimensions")
+    raises(AttributeError, lambda: lib.rms_nrm, "rms_norm")
+    given = jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    if norm(X, result_shape_dtypes=given).shape != (2, 3) or len(norm(X, result_shape_dtypes=[given])) != 1:
+        raise AssertionError("result_shape_dtypes")
+    raises(TypeError, lambda: norm(X, result_shape_dtypes=[given, given]), "1 results")
+
+
+def loads(path):
+    if xla_ffi.load(path) is not xla_ffi.load(path):
+        raise AssertionError("loading twice gives two objects")
+    raises(xla_ffi.ManifestError, lambda: xla_ffi.load("/no/such/file.so"), "No such file")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "copy.so")
+        with open(path, "rb") as source, open(copy, "wb") as target:
+            target.write(source.read())
+        # The same library from another file would take over its targets.
+        raises(xla_ffi.LibraryError, lambda: xla_ffi.load(copy), "registered by", "prefix")
+        if xla_ffi.load(copy, prefix="copied").rms_norm(X).shape != (2, 3):
+            raise AssertionError("prefix")
+        text = os.path.join(folder, "text.so")
+        with open(text, "w") as target:
+            target.write("not a library\n" * 100)
+        raises(xla_ffi.ManifestError, lambda: xla_ffi.load(text), "no ELF")
+
+
+def hostile_files(path):
+    """Every truncation and many single-byte changes of a real library: an answer or a ManifestError."""
+    with open(path, "rb") as file:
+        whole = file.read()
+    with tempfile.TemporaryDirectory() as folder:
+        broken = os.path.join(folder, "broken.so")
+
+        def read(data):
+            with open(broken, "wb") as file:
+                file.write(data)
+            try:
+                _manifest.read(broken)
+            except xla_ffi.ManifestError:
+                return False
+            return True
+
+        if not read(whole):
+            raise AssertionError("the whole file has a manifest")
+        for size in [0, 1, 4, 16, 63, 64, 65, *range(100, len(whole), len(whole) // 50)]:
+            read(whole[:size])
+        # The ELF header, the section headers, and the manifest itself.
+        (shoff,) = struct.unpack_from("<Q", whole, 40)
+        at = whole.find(b"XLAFFIMF")
+        random = np.random.default_rng(1)
+        places = [*range(64), *range(shoff, len(whole), 3), *range(at, at + 64)]
+        for place in places:
+            data = bytearray(whole)
+            data[place] ^= int(random.integers(1, 256))
+            read(bytes(data))
+        for value in (0xFFFFFFFF, 0x7FFFFFFF, 0):
+            data = bytearray(whole)
+            struct.pack_into("<I", data, at + 12, value)
+            if read(bytes(data)):
+                raise AssertionError(f"a payload of {value} bytes was accepted")
+        data = bytearray(whole)
+        struct.pack_into("<I", data, at + 8, 2)
+        if read(bytes(data)):
+            raise AssertionError("format 2 was accepted")
+
+
+GOOD = {
+    "library": "l",
+    "handlers": [{
+        "name": "h", "platforms": ["cpu"], "stages": {"execute": "h"}, "floor": "r0", "args": [], "rets": [],
+        "attrs": [{"name": "a", "type": "[f32]"}], "unknown": 1,
+    }],
+}  # fmt: skip
+
+
+def manifests():
+    def payloads(*objects):
+        data = b""
+        for entry in objects:
+            text = entry if isinstance(entry, bytes) else json.dumps(entry).encode()
+            data += b"XLAFFIMF" + struct.pack("<II", 1, len(text)) + text
+            data += b"\0" * (-len(data) % 16)
+        return [_manifest._library(payload, "f.so") for payload in _manifest._payloads(data, "f.so")]
+
+    if [name for name, _ in payloads(GOOD, {**GOOD, "library": "k"})] != ["l", "k"]:
+        raise AssertionError("two manifests in one section")
+    handler = GOOD["handlers"][0]
+    bad_handlers = [
+        {"name": 1}, {"stages": {}}, {"stages": {"run": "h"}}, {"stages": {"execute": 1}}, {"floor": "1"}, {"floor": None},
+        {"args": [{"name": "x", "kind": "stream"}]}, {"args": [{"name": "x", "kind": "buffer", "dtypes": ["F99"]}]},
+        {"args": [{"name": "x", "kind": "buffer", "rank": -1}]}, {"args": [{"name": "x", "kind": "buffer", "rank": True}]},
+        {"attrs": [{"name": "a", "type": "i128"}]}, {"attrs": [{"name": "a", "type": "[f32"}]}, {"attrs": {}},
+        {"platforms": [1]}, {"platforms": None},
+    ]  # fmt: skip
+    for change in bad_handlers:
+        broken = {**GOOD, "handlers": [{**handler, **change}]}
+        raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken), "f.so")
+    for broken in [b"{", b"[]", b"\xff", b"[" * 100000, {"library": "l"}, {**GOOD, "handlers": [handler, handler]}, {**GOOD, "handlers": ["h"]}]:
+        raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken), "f.so")
+    raises(xla_ffi.ManifestError, lambda: _manifest._payloads(b"\0" * 16 + b"XLAFFIM?" + b"\0" * 8, "f.so"), "no manifest")
+    raises(xla_ffi.ManifestError, lambda: _elf.Elf(b"\x7fELF\x01\x01" + b"\0" * 100, "f.so"), "64-bit")
+
+
+def floors():
+    """A handler that needs a newer runtime is refused in words, and only it."""
+    if _revisions.of("0.4.30") != -1 or _revisions.of("0.9.0.1") != 7 or _revisions.of("0.99.1") != 10:
+        raise AssertionError("revisions")
+    if [_revisions.version(revision) for revision in range(11)] != [0, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5]:
+        raise AssertionError("versions")
+    from xla_ffi import _handler
+
+    spec = _manifest.HandlerSpec("l", "h", ("cpu",), {}, (), (), (), False, None, 11)
+    refusal = _handler.refusal(spec)
+    if "newer jaxlib" not in refusal:
+        raise AssertionError(refusal)
+    handler = _handler.Handler(spec, "l.h", "f.so", refusal)
+    raises(xla_ffi.UnsupportedRuntimeError, handler, "l.h")
+
+
+def wheel():
+    """The package builds without fetching anything."""
+    root = os.path.dirname(os.path.dirname(os.path.abspath(xla_ffi.__file__)))
+    sys.path.insert(0, root)
+    import zipfile
+
+    import build_backend
+
+    with tempfile.TemporaryDirectory() as folder:
+        name = build_backend.build_wheel(folder)
+        with zipfile.ZipFile(os.path.join(folder, name)) as archive:
+            names = archive.namelist()
+            if archive.testzip() or "xla_ffi/__init__.py" not in names or not any(n.endswith("/RECORD") for n in names):
+                raise AssertionError(names)
+        build_backend.build_sdist(folder)
+
+
+def main():
+    libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    check("shape contracts", contracts)
+    check("attributes are cast", casts)
+    check("manifests", manifests)
+    check("floors", floors)
+    check("the wheel", wheel)
+    for name, path in libraries.items():
+        if not name.endswith(":rms_norm"):
+            continue
+        language = name.split(":")[0]
+        check(f"calls, {language}", lambda path=path: calls(xla_ffi.load(path, prefix=language)))
+        check(f"damaged files, {language}", lambda path=path: hostile_files(path))
+    check("loading", lambda: loads(libraries["rust:rms_norm"]))
+    finish()
+
+
+if __name__ == "__main__":
+    main()

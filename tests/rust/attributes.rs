@@ -1,0 +1,556 @@
+//! Attributes of every kind.
+
+use crate::kit::{call, first, load, refused, shape};
+use num_complex::Complex;
+use std::borrow::Cow;
+use xla_ffi::{AttrType, AttrValue, Attribute, Pointer, Pred, prelude::*};
+use xla_ffi_runtime::{Attribute as Attr, Attributes, Call, DType, Runtime};
+
+fn answer(call: Call, count: i64) -> Vec<f64> {
+    first(call.ret(shape(DType::F64, &[count])))
+}
+
+fn wrong(call: Call) -> String {
+    refused(call.ret(shape(DType::F64, &[1])))
+}
+
+/// A call with attributes that have no text.
+fn with<H: xla_ffi::__private::Handler + xla_ffi::__private::Exported>(
+    attributes: &Attributes,
+) -> Call {
+    crate::kit::handler::<H>(&Runtime::default())
+        .instantiate(attributes)
+        .unwrap()
+        .call()
+}
+
+#[xla_ffi::handler]
+#[expect(clippy::too_many_arguments, reason = "one attribute of each type")]
+fn scalars(
+    mut y: Out<f64, 1>,
+    flag: bool,
+    a: i8,
+    b: i16,
+    c: i32,
+    d: i64,
+    e: u8,
+    f: u16,
+    g: u32,
+    h: u64,
+    i: f32,
+    j: f64,
+) -> Result<()> {
+    y.copy_from(&[
+        f64::from(u8::from(flag)),
+        a.into(),
+        b.into(),
+        c.into(),
+        d as f64,
+        e.into(),
+        f.into(),
+        g.into(),
+        h as f64,
+        i.into(),
+        j,
+    ])?;
+    Ok(())
+}
+
+/// BuiltinAttributes, AutoBinding.
+#[test]
+fn scalars_of_every_type() {
+    let attrs = "{flag = true, a = -1 : i8, b = -2 : i16, c = -3 : i32, d = -4 : i64, e = 5 : ui8, \
+                 f = 6 : ui16, g = 7 : ui32, h = 8 : ui64, i = 0.5 : f32, j = 0.25 : f64}";
+    let expected = [1.0, -1.0, -2.0, -3.0, -4.0, 5.0, 6.0, 7.0, 8.0, 0.5, 0.25];
+    assert_eq!(answer(call::<scalars>(attrs), 11), expected);
+}
+
+#[xla_ffi::handler]
+fn complex(
+    mut y: Out<f64, 1>,
+    z: Complex<f32>,
+    w: Complex<f64>,
+    zs: &[Complex<f32>],
+) -> Result<()> {
+    y.copy_from(&[z.re.into(), z.im.into(), w.re, w.im, zs[1].im.into()])?;
+    Ok(())
+}
+
+#[test]
+fn complex_numbers() {
+    let bytes: Vec<u8> = [1.0_f32, 2.0, 3.0, 4.0]
+        .iter()
+        .flat_map(|x| x.to_le_bytes())
+        .collect();
+    let bits = |bytes: &[u8]| {
+        let mut all = [0; 16];
+        all[..bytes.len()].copy_from_slice(bytes);
+        u128::from_le_bytes(all)
+    };
+    let wide: Vec<u8> = [5.0_f64, 6.0]
+        .iter()
+        .flat_map(|x| x.to_le_bytes())
+        .collect();
+    let attributes = Attributes::new()
+        .with("z", Attr::Scalar(DType::C64, bits(&bytes[..8])))
+        .with("w", Attr::Scalar(DType::C128, bits(&wide)))
+        .with("zs", Attr::Array(DType::C64, 2, bytes));
+    assert_eq!(
+        answer(with::<complex>(&attributes), 5),
+        [1.0, 2.0, 5.0, 6.0, 4.0]
+    );
+}
+
+#[xla_ffi::handler]
+#[expect(clippy::too_many_arguments, reason = "one attribute of each type")]
+fn arrays(
+    mut y: Out<f64, 1>,
+    a: &[i8],
+    b: &[i16],
+    c: &[i32],
+    d: &[i64],
+    e: &[u8],
+    f: &[u16],
+    g: &[u32],
+    h: &[u64],
+    i: &[f32],
+    j: &[f64],
+    k: &[Pred],
+) -> Result<()> {
+    let lens = [a.len(), b.len(), c.len(), d.len(), e.len(), f.len()];
+    let lens = lens
+        .into_iter()
+        .chain([g.len(), h.len(), i.len(), j.len(), k.len()]);
+    y.write_iter(lens.map(|len| len as f64))?;
+    assert_eq!(
+        (a, j, k),
+        (
+            &[-1_i8][..],
+            &[0.5, 1.5][..],
+            &[Pred::TRUE, Pred::FALSE][..]
+        )
+    );
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn owned_arrays(mut y: Out<f64, 1>, v: Vec<i32>, a: [f32; 2]) -> Result<()> {
+    y.write_iter(v.into_iter().map(f64::from).chain(a.map(f64::from)))?;
+    Ok(())
+}
+
+/// ArrayAttr: ten element types, and booleans, which no text has.
+#[test]
+fn arrays_of_every_type() {
+    let attributes = Attributes::new()
+        .with("a", Attr::array(&[-1_i8]))
+        .with("b", Attr::array(&[0_i16; 2]))
+        .with("c", Attr::array(&[0_i32; 3]))
+        .with("d", Attr::array(&[0_i64; 4]))
+        .with("e", Attr::array::<u8>(&[]))
+        .with("f", Attr::array(&[0_u16; 6]))
+        .with("g", Attr::array(&[0_u32; 7]))
+        .with("h", Attr::array(&[0_u64; 8]))
+        .with("i", Attr::array(&[0_f32; 9]))
+        .with("j", Attr::array(&[0.5_f64, 1.5]))
+        .with("k", Attr::Array(DType::Pred, 2, vec![1, 0]));
+    let lens = [1.0, 2.0, 3.0, 4.0, 0.0, 6.0, 7.0, 8.0, 9.0, 2.0, 2.0];
+    assert_eq!(answer(with::<arrays>(&attributes), 11), lens);
+    let call = crate::kit::call::<owned_arrays>("{v = array<i32: 1, 2>, a = array<f32: 0.5, 1.5>}");
+    assert_eq!(answer(call, 4), [1.0, 2.0, 0.5, 1.5]);
+    assert_eq!(
+        wrong(crate::kit::call::<owned_arrays>(
+            "{v = array<i64: 1>, a = array<f32: 0.5>}"
+        )),
+        "owned_arrays (execute): 2 problems\n  attribute `v`: expected an array of S32, got an array of \
+         1 S64; pass np.asarray(v, np.int32)\n  attribute `a`: expected 2 elements, got 1"
+    );
+}
+
+#[xla_ffi::handler]
+fn strings(mut y: Out<f64, 1>, a: &str, b: String, c: Cow<'_, str>) -> Result<()> {
+    y.copy_from(&[a.len() as f64, b.len() as f64, c.len() as f64])?;
+    Ok(())
+}
+
+#[test]
+fn strings_are_utf8() {
+    let call = call::<strings>(r#"{a = "", b = "b\"b", c = "ccc"}"#);
+    assert_eq!(answer(call, 3), [0.0, 3.0, 3.0]);
+    let attributes = Attributes::new()
+        .with("a", Attr::Str(vec![0xFF]))
+        .with("b", "b")
+        .with("c", "c");
+    assert_eq!(
+        wrong(with::<strings>(&attributes)),
+        "strings (execute): attribute `a`: expected a string in UTF-8, got a string"
+    );
+}
+
+#[xla_ffi::handler]
+fn dictionary(mut y: Out<f64, 1>, d: Dictionary) -> Result<()> {
+    let inner: Dictionary = d.get("inner")?;
+    let missing: Option<i64> = d.get_optional("missing")?;
+    assert_eq!(missing, None);
+    assert!(d.contains("x") && !d.contains("y") && !d.is_empty());
+    let names: Vec<String> = d.iter().map(|(name, _)| name.into_owned()).collect();
+    assert_eq!(names, ["inner", "n", "x"]);
+    let kinds: Vec<Option<_>> = d.iter().map(|(_, value)| value.dtype()).collect();
+    assert_eq!(
+        kinds,
+        [
+            None,
+            Some(xla_ffi::DataType::S64),
+            Some(xla_ffi::DataType::F64)
+        ]
+    );
+    // Read through the iterator, a fraction stays one.
+    let x = d.iter().find_map(|(_, value)| value.get::<f64>()).unwrap();
+    y.copy_from(&[
+        x,
+        d.get("x")?,
+        d.get::<i64>("n")? as f64,
+        inner.get("deep")?,
+        d.len() as f64,
+    ])?;
+    Ok(())
+}
+
+#[xla_ffi::handler(open_attrs)]
+fn lenient(mut y: Out<f64, 1>, n: i64) -> Result<()> {
+    y.fill(n as f64);
+    Ok(())
+}
+
+/// DictionaryAttr, AutoBindingDictionary; attributes that a handler ignores.
+#[test]
+fn dictionaries() {
+    let attrs = "{d = {x = 0.5, n = 3 : i64, inner = {deep = 2.5}}}";
+    assert_eq!(
+        answer(call::<dictionary>(attrs), 5),
+        [0.5, 0.5, 3.0, 2.5, 3.0]
+    );
+    let missing = call::<dictionary>("{d = {x = 0.5}}").ret(shape(DType::F64, &[1]));
+    assert_eq!(
+        crate::kit::failed(missing),
+        (
+            xla_ffi_runtime::Code::NotFound,
+            "no entry `inner`".to_owned()
+        )
+    );
+    assert_eq!(
+        answer(
+            call::<lenient>("{n = 1 : i64, other = 2 : i64, zoo = {}}"),
+            1
+        ),
+        [1.0]
+    );
+}
+
+#[derive(Attribute)]
+struct Range<'a> {
+    hi: i64,
+    lo: i64,
+    #[attr(default = 2)]
+    step: i64,
+    #[attr(name = "kind")]
+    named: &'a str,
+    label: Option<&'a str>,
+    #[attr(narrow)]
+    weight: f32,
+}
+
+impl Range<'_> {
+    fn told(&self) -> [f64; 6] {
+        [
+            self.lo as f64,
+            self.hi as f64,
+            self.step as f64,
+            self.named.len() as f64,
+            self.label.map_or(-1.0, |label| label.len() as f64),
+            self.weight.into(),
+        ]
+    }
+}
+
+#[xla_ffi::handler]
+fn from_dictionary(mut y: Out<f64, 1>, range: Range) -> Result<()> {
+    y.copy_from(&range.told())?;
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn from_attributes(mut y: Out<f64, 1>, #[attr(flatten)] range: Range, scale: f64) -> Result<()> {
+    y.write_iter(range.told().map(|told| told * scale))?;
+    Ok(())
+}
+
+/// StructAttr, AttrsAsStruct, AutoBindingStructs.
+#[test]
+fn structs() {
+    let fields = "lo = 1 : i64, hi = 9 : i64, kind = \"odd\", weight = 0.5";
+    let expected = [1.0, 9.0, 2.0, 3.0, -1.0, 0.5];
+    let whole = format!("{{range = {{{fields}}}}}");
+    assert_eq!(answer(call::<from_dictionary>(&whole), 6), expected);
+    let flat = format!("{{{fields}, label = \"x\", step = 3 : i64, scale = 2.0}}");
+    assert_eq!(
+        answer(call::<from_attributes>(&flat), 6),
+        [2.0, 18.0, 6.0, 6.0, 2.0, 1.0]
+    );
+    assert_eq!(
+        wrong(call::<from_dictionary>(
+            "{range = {lo = 1 : i32, kind = 2.0, other = 1.0, weight = 1e300}}"
+        )),
+        "from_dictionary (execute): attribute `range`: in the dictionary: attribute `hi` is missing; \
+         attribute `kind`: expected a string in UTF-8, got a scalar of type F64; attribute `lo`: \
+         expected a scalar of type S64, got a scalar of type S32; pass np.int64(lo), or let the \
+         handler narrow it: #[attr(narrow)]; attribute `weight`: expected a scalar of type F32, got a \
+         scalar of type F64 (1e300 does not fit); entry `other` is not known",
+    );
+    assert_eq!(
+        wrong(call::<from_attributes>(
+            "{lo = 1 : i64, hi = 9 : i64, kind = \"odd\", weight = 0.5, scale = 1 : i64}"
+        )),
+        "from_attributes (execute): attribute `scale`: expected a scalar of type F64, got a scalar of \
+         type S64; pass np.float64(scale), or let the handler narrow it: #[attr(narrow)]"
+    );
+    assert_eq!(
+        wrong(call::<from_dictionary>("{range = 1 : i64}")),
+        "from_dictionary (execute): attribute `range`: expected a dictionary, got a scalar of type S64"
+    );
+}
+
+#[derive(Attribute, Debug, PartialEq)]
+#[repr(i32)]
+enum Mode {
+    Fast = 1,
+    Exact = 5,
+}
+
+#[derive(Attribute)]
+enum Plain {
+    Zero,
+    One,
+}
+
+#[derive(Attribute)]
+#[attr(strings)]
+enum Word {
+    Up,
+    VeryDown,
+}
+
+#[derive(Attribute)]
+enum Either<'a> {
+    Number(f32),
+    Name(&'a str),
+    List(&'a [i64]),
+}
+
+#[xla_ffi::handler]
+fn enums(
+    mut y: Out<f64, 1>,
+    mode: Mode,
+    plain: Plain,
+    word: Word,
+    either: Either,
+    #[attr(default = Mode::Exact)] other: Mode,
+) -> Result<()> {
+    let either = match either {
+        Either::Number(number) => number.into(),
+        Either::Name(name) => name.len() as f64,
+        Either::List(list) => list.iter().sum::<i64>() as f64,
+    };
+    let word = match word {
+        Word::Up => 1.0,
+        Word::VeryDown => -1.0,
+    };
+    let modes = [mode, other].map(|mode| f64::from(mode as i32));
+    y.copy_from(&[modes[0], f64::from(plain as u8), word, either, modes[1]])?;
+    Ok(())
+}
+
+/// EnumAttr, WrongEnumAttrType, VariantAttrDecoding.
+#[test]
+fn enumerations_and_variants() {
+    let run = |text: &str| answer(call::<enums>(text), 5);
+    assert_eq!(
+        run(r#"{mode = 1 : i32, plain = 1 : i64, word = "very_down", either = 2.5 : f32}"#),
+        [1.0, 1.0, -1.0, 2.5, 5.0]
+    );
+    assert_eq!(
+        run(r#"{mode = 5 : i32, plain = 0 : i64, word = "up", either = "four", other = 1 : i32}"#),
+        [5.0, 0.0, 1.0, 4.0, 1.0]
+    );
+    assert_eq!(
+        run(r#"{mode = 5 : i32, plain = 0 : i64, word = "up", either = array<i64: 1, 2>}"#)[3],
+        3.0
+    );
+    assert_eq!(
+        wrong(call::<enums>(
+            r#"{mode = 2 : i32, plain = 9 : i64, word = "down", either = true}"#
+        )),
+        "enums (execute): 4 problems\n  attribute `mode`: expected one of 1 (Fast), 5 (Exact), got 2\n  \
+         attribute `plain`: expected one of 0 (Zero), 1 (One), got 9\n  attribute `word`: expected one of \
+         [\"up\", \"very_down\"], got \"down\"\n  attribute `either`: expected a scalar of type F32 or a \
+         string or an array of S64, got a scalar of type PRED"
+    );
+    let text = wrong(call::<enums>(
+        r#"{mode = 1 : i64, plain = 0 : i64, word = "up", either = "x"}"#,
+    ));
+    assert!(
+        text.contains("attribute `mode`: expected a scalar of type S32, got a scalar of type S64")
+    );
+}
+
+#[xla_ffi::handler]
+fn optional(
+    mut y: Out<f64, 1>,
+    n: Option<i64>,
+    #[attr(default = 0.5)] x: f64,
+    #[attr(default = "none")] s: &str,
+    #[attr(name = "d")] dictionary: Option<Dictionary>,
+) -> Result<()> {
+    let size = dictionary.map_or(-1.0, |d| d.len() as f64);
+    y.copy_from(&[n.map_or(-1.0, |n| n as f64), x, s.len() as f64, size])?;
+    Ok(())
+}
+
+#[test]
+fn optional_attributes_and_defaults() {
+    assert_eq!(answer(call::<optional>("{}"), 4), [-1.0, 0.5, 4.0, -1.0]);
+    let all = "{n = 3 : i64, x = 1.5, s = \"\", d = {}}";
+    assert_eq!(answer(call::<optional>(all), 4), [3.0, 1.5, 0.0, 0.0]);
+    assert_eq!(
+        wrong(call::<optional>("{m = 3 : i64}")),
+        "optional (execute): attribute `m` is not known to the handler: it has n, x, s, d"
+    );
+    assert_eq!(
+        wrong(call::<optional>("{x = 1.0 : f32, d = 1 : i64}")),
+        "optional (execute): 2 problems\n  attribute `x`: expected a scalar of type F64, got a scalar of \
+         type F32; pass np.float64(x), or let the handler narrow it: #[attr(narrow)]\n  attribute `d`: \
+         expected a dictionary, got a scalar of type S64"
+    );
+}
+
+#[xla_ffi::handler]
+fn narrowing(
+    mut y: Out<f64, 1>,
+    #[attr(narrow)] a: i8,
+    #[attr(narrow)] b: u32,
+    #[attr(narrow)] c: f32,
+    #[attr(narrow)] d: f64,
+) -> Result<()> {
+    y.copy_from(&[a.into(), b.into(), c.into(), d])?;
+    Ok(())
+}
+
+/// Python's integers are i64 and its floats f64: allowed where they fit.
+#[test]
+fn narrowing_is_checked() {
+    let run = |text: &str| answer(call::<narrowing>(text), 4);
+    assert_eq!(
+        run("{a = -128 : i64, b = 4294967295 : i64, c = 1.0e-5 : f64, d = 3 : i32}"),
+        [-128.0, 4_294_967_295.0, f64::from(1e-5_f32), 3.0]
+    );
+    assert_eq!(
+        run("{a = 1 : i8, b = 2 : ui32, c = 3.0 : f32, d = 0.5 : f32}"),
+        [1.0, 2.0, 3.0, 0.5]
+    );
+    assert_eq!(
+        wrong(call::<narrowing>(
+            "{a = 128 : i64, b = -1 : i64, c = 1.0e39 : f64, d = 9007199254740993 : i64}"
+        )),
+        "narrowing (execute): 4 problems\n  attribute `a`: expected a scalar of type S8, got a scalar of \
+         type S64 (128 does not fit)\n  attribute `b`: expected a scalar of type U32, got a scalar of type \
+         S64 (-1 does not fit)\n  attribute `c`: expected a scalar of type F32, got a scalar of type F64 \
+         (1e39 does not fit)\n  attribute `d`: expected a scalar of type F64, got a scalar of type S64 \
+         (9007199254740993 does not fit)"
+    );
+}
+
+#[xla_ffi::handler]
+fn pointer(mut y: Out<f64, 1>, p: Pointer<f64>, null: Pointer<u8>) -> Result<()> {
+    assert!(null.as_ptr().is_null());
+    // SAFETY: the test passes the address of a number that outlives the call.
+    y.fill(unsafe { *p.as_ptr() });
+    Ok(())
+}
+
+/// PointerAttr.
+#[test]
+fn pointers() {
+    let number = Box::new(4.5_f64);
+    let attributes = Attributes::new()
+        .with("p", Attr::pointer(&raw const *number))
+        .with("null", 0_i64);
+    assert_eq!(answer(with::<pointer>(&attributes), 1), [4.5]);
+}
+
+struct Degrees(f64);
+
+impl<'f> Attribute<'f> for Degrees {
+    const TYPE: AttrType = <f64 as Attribute>::TYPE;
+
+    fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
+        f64::decode(value, narrow)
+            .filter(|degrees| degrees.abs() <= 360.0)
+            .map(Degrees)
+    }
+
+    fn explain(value: AttrValue<'f>, _narrow: bool, name: &str) -> String {
+        format!("{name} is {value:?}, not an angle")
+    }
+}
+
+#[xla_ffi::handler]
+fn own(mut y: Out<f64, 1>, angle: Degrees, #[attr(narrow)] other: Option<Degrees>) -> Result<()> {
+    y.fill(angle.0 + other.map_or(0.0, |other| other.0));
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn whatever(mut y: Out<f64, 1>, v: AttrValue) -> Result<()> {
+    y.fill(v.get::<f32>().map_or(-1.0, f64::from));
+    Ok(())
+}
+
+#[test]
+fn types_of_ones_own() {
+    assert_eq!(answer(call::<own>("{angle = 90.0}"), 1), [90.0]);
+    assert_eq!(
+        answer(call::<own>("{angle = 90.0, other = 1 : i64}"), 1),
+        [91.0]
+    );
+    assert_eq!(
+        wrong(call::<own>("{angle = 720.0}")),
+        "own (execute): attribute `angle`: angle is a scalar of type F64, not an angle"
+    );
+    assert_eq!(answer(call::<whatever>("{v = 1.5 : f32}"), 1), [1.5]);
+    assert_eq!(answer(call::<whatever>("{v = \"text\"}"), 1), [-1.0]);
+}
+
+/// WrongNumAttrs, IgnoreAttrs, DecodingErrors: everything that is wrong, at once and by name.
+#[test]
+fn everything_wrong_at_once() {
+    let runtime = Runtime::default();
+    let call = load::<scalars>(&runtime, "{a = 1.5, zoo = 1 : i64, flag = 1 : i8}")
+        .unwrap()
+        .call();
+    let text = refused(call.ret(shape(DType::F32, &[1])));
+    let expected = "scalars (execute): 13 problems\n  \
+        attribute `zoo` is not known to the handler: it has flag, a, b, c, d, e, f, g, h, i, j\n  \
+        result `y`: expected F64, got F32[1]\n  \
+        attribute `flag`: expected a scalar of type PRED, got a scalar of type S8; pass bool(flag)";
+    assert!(text.starts_with(expected), "{text}");
+    assert!(
+        text.ends_with("attribute `i` is missing\n  attribute `j` is missing"),
+        "{text}"
+    );
+}
+
+xla_ffi::library! {
+    name = "attributes";
+    scalars, complex, arrays, owned_arrays, strings, dictionary, lenient, from_dictionary, from_attributes,
+    enums, optional, narrowing, pointer, own, whatever,
+}

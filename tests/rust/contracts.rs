@@ -1,0 +1,138 @@
+//! Shape contracts.
+
+use crate::kit::{array, call, refused, shape};
+use xla_ffi::prelude::*;
+use xla_ffi_runtime::{Call, DType, Tensor};
+
+fn zeros(dims: &[i64]) -> Tensor {
+    array(dims, &vec![0.0_f32; dims.iter().product::<i64>() as usize])
+}
+
+fn with(call: Call, args: &[&[i64]], rets: &[&[i64]]) -> Call {
+    let call = args.iter().fold(call, |call, dims| call.arg(zeros(dims)));
+    rets.iter()
+        .fold(call, |call, dims| call.ret(shape(DType::F32, dims)))
+}
+
+#[xla_ffi::handler(shape = "b n k, b k m -> b n m")]
+fn matmul(_a: Buffer<f32, 3>, _b: Buffer<f32>, _y: Out<f32>) -> Result<()> {
+    Ok(())
+}
+
+#[xla_ffi::handler(shape = "... n, n, 3 _ -> ..., ()")]
+fn ellipsis(
+    _x: Buffer<f32>,
+    _w: Buffer<f32, 1>,
+    _c: AnyBuffer,
+    _y: Out<f32>,
+    _s: Out<f32, 0>,
+) -> Result<()> {
+    Ok(())
+}
+
+#[xla_ffi::handler(shape = "n, m? -> n, m?")]
+fn optional(
+    _a: Buffer<f32>,
+    _b: Option<Buffer<f32>>,
+    _y: Out<f32>,
+    _z: Option<Out<f32>>,
+) -> Result<()> {
+    Ok(())
+}
+
+#[xla_ffi::handler(shape = "n, n 2* -> n*")]
+fn variadic(_a: Buffer<f32>, _rest: RemainingArgs, _ys: RemainingRets) -> Result<()> {
+    Ok(())
+}
+
+#[xla_ffi::handler(shape = "n m -> n m")]
+fn in_place(_x: InOut<f32, 2>) -> Result<()> {
+    Ok(())
+}
+
+#[test]
+fn contracts_hold() {
+    let ok = |call: Call| assert!(call.run().is_ok());
+    ok(with(
+        call::<matmul>("{}"),
+        &[&[2, 3, 4], &[2, 4, 5]],
+        &[&[2, 3, 5]],
+    ));
+    ok(with(
+        call::<ellipsis>("{}"),
+        &[&[7, 2, 5], &[5], &[3, 9]],
+        &[&[7, 2], &[]],
+    ));
+    ok(with(
+        call::<ellipsis>("{}"),
+        &[&[5], &[5], &[3, 0]],
+        &[&[], &[]],
+    ));
+    ok(with(call::<optional>("{}"), &[&[2]], &[&[2]]));
+    ok(with(call::<optional>("{}"), &[&[2], &[3]], &[&[2], &[3]]));
+    ok(with(call::<variadic>("{}"), &[&[2]], &[]));
+    ok(with(
+        call::<variadic>("{}"),
+        &[&[2], &[2, 2], &[2, 2]],
+        &[&[2], &[2], &[2]],
+    ));
+    ok(call::<in_place>("{}").arg(zeros(&[2, 3])).ret_alias(0));
+}
+
+#[test]
+fn broken_contracts_say_which_size_came_from_where() {
+    assert_eq!(
+        refused(with(
+            call::<matmul>("{}"),
+            &[&[2, 3, 4], &[2, 5, 5]],
+            &[&[2, 4, 6]]
+        )),
+        "matmul (execute): 2 problems\n  argument `b`: expected shape [b, k, m] with b = 2 from argument \
+         `a`, k = 4 from argument `a`, got F32[2,5,5]; the contract is `b n k, b k m -> b n m`\n  result \
+         `y`: expected shape [b, n, m] with b = 2 from argument `a`, n = 3 from argument `a`, got \
+         F32[2,4,6]; the contract is `b n k, b k m -> b n m`"
+    );
+    assert_eq!(
+        refused(with(
+            call::<ellipsis>("{}"),
+            &[&[7, 5], &[5], &[3, 9]],
+            &[&[8], &[]]
+        )),
+        "ellipsis (execute): result `y`: expected shape [...] with ... = [7], got F32[8]; the contract \
+         is `... n, n, 3 _ -> ..., ()`"
+    );
+    assert_eq!(
+        refused(with(
+            call::<ellipsis>("{}"),
+            &[&[5], &[5], &[4, 9]],
+            &[&[], &[]]
+        )),
+        "ellipsis (execute): argument `c`: expected shape [3, _], got F32[4,9]; the contract is \
+         `... n, n, 3 _ -> ..., ()`"
+    );
+    assert_eq!(
+        refused(with(
+            call::<ellipsis>("{}"),
+            &[&[], &[5], &[3, 9]],
+            &[&[], &[]]
+        )),
+        "ellipsis (execute): argument `x`: expected shape [..., n], got F32[]; the contract is \
+         `... n, n, 3 _ -> ..., ()`"
+    );
+    assert_eq!(
+        refused(with(call::<optional>("{}"), &[&[2], &[3]], &[&[2], &[4]])),
+        "optional (execute): result `z`: expected shape [m] with m = 3 from argument `b`, got F32[4]; \
+         the contract is `n, m? -> n, m?`"
+    );
+    assert_eq!(
+        refused(with(
+            call::<variadic>("{}"),
+            &[&[2], &[2, 2], &[3, 2]],
+            &[&[2]]
+        )),
+        "variadic (execute): argument `rest`: expected shape [n, 2] with n = 2 from argument `a`, got \
+         F32[3,2]; the contract is `n, n 2* -> n*`"
+    );
+}
+
+xla_ffi::library! { name = "contracts"; matmul, ellipsis, optional, variadic, in_place }

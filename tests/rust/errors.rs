@@ -1,0 +1,178 @@
+//! What a call that is refused, fails or panics tells its host.
+
+use crate::kit::{array, call, failed, on, refused, shape, vector};
+use std::sync::atomic::{AtomicBool, Ordering};
+use xla_ffi::prelude::*;
+use xla_ffi_runtime::{Code, DType, Revision};
+
+#[xla_ffi::handler]
+fn matrix(x: Buffer<f32, 2>, mut y: Out<f32, 2>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+/// MissingBufferArgument, WrongRankBufferArgument, WrongTypeBufferArgument,
+/// WrongNumberOfArguments, WrongNumArgs.
+#[test]
+fn wrong_operands_by_name() {
+    let f32s = |dims: &[i64]| shape(DType::F32, dims);
+    let x = || array(&[1, 1], &[1.0_f32]);
+    assert_eq!(
+        refused(call::<matrix>("{}").ret(f32s(&[1, 1]))),
+        "matrix (execute): expected 1 argument (x), got 0"
+    );
+    assert_eq!(
+        refused(call::<matrix>("{}").args([x(), x()]).ret(f32s(&[1, 1]))),
+        "matrix (execute): expected 1 argument (x), got 2"
+    );
+    assert_eq!(
+        refused(call::<matrix>("{}").arg(x())),
+        "matrix (execute): expected 1 result (y), got 0"
+    );
+    assert_eq!(
+        refused(
+            call::<matrix>("{}")
+                .arg(vector(&[1.0_f32]))
+                .ret(f32s(&[1, 1]))
+        ),
+        "matrix (execute): argument `x`: expected rank 2, got F32[1]"
+    );
+    assert_eq!(
+        refused(
+            call::<matrix>("{}")
+                .arg(array(&[1, 1], &[1.0_f64]))
+                .ret(f32s(&[1, 1]))
+        ),
+        "matrix (execute): argument `x`: expected F32, got F64[1,1]; cast it: x.astype(np.float32)"
+    );
+    assert_eq!(
+        refused(
+            call::<matrix>("{extra = 1 : i64}")
+                .arg(array(&[1, 1], &[1_i32]))
+                .ret(f32s(&[1]))
+        ),
+        "matrix (execute): 3 problems\n  attribute `extra` is not known to the handler: it has none\n  \
+         argument `x`: expected F32, got S32[1,1]\n  result `y`: expected rank 2, got F32[1]"
+    );
+}
+
+#[xla_ffi::handler]
+fn fail(code: i32, message: &str) -> Result<()> {
+    let raw = xla_ffi::RawErrorCode(code.unsigned_abs());
+    match ErrorCode::from_raw(raw) {
+        Some(code) => Err(Error::new(code, message.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// ReturnError, ForwardError, Expected: each of the 16 codes.
+#[test]
+fn errors_carry_their_code_and_text() {
+    for number in 1..=16_u32 {
+        let code = Code::from_raw(xla_ffi::RawErrorCode(number)).unwrap();
+        let text = format!("{{code = {number} : i32, message = \"no {number}\"}}");
+        assert_eq!(failed(call::<fail>(&text)), (code, format!("no {number}")));
+    }
+    assert!(
+        call::<fail>("{code = 0 : i32, message = \"\"}")
+            .run()
+            .is_ok()
+    );
+    let old = on::<fail>(Revision::R1, "{code = 3 : i32, message = \"x\"}");
+    assert_eq!(failed(old), (Code::Internal, "x".to_owned()));
+    let nul = call::<fail>(r#"{code = 3 : i32, message = "a\00b"}"#);
+    assert_eq!(failed(nul).1, "a\\0b");
+    let long = "é".repeat(400);
+    let text = format!("{{code = 3 : i32, message = \"{long}\"}}");
+    assert_eq!(failed(call::<fail>(&text)).1, long);
+}
+
+#[xla_ffi::handler]
+fn other_error(path: &str) -> std::result::Result<(), std::io::Error> {
+    std::fs::read(path).map(drop)
+}
+
+#[xla_ffi::handler]
+fn nothing() {}
+
+#[test]
+fn any_error_that_converts_can_be_returned() {
+    let (code, text) = failed(call::<other_error>("{path = \"/no/such/file\"}"));
+    assert_eq!(code, Code::NotFound, "{text}");
+    assert!(call::<nothing>("{}").run().is_ok());
+}
+
+#[xla_ffi::handler]
+fn panics(how: &str) -> Result<()> {
+    struct Bomb(&'static str);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if !std::thread::panicking() || self.0 == "payload" {
+                panic!("a destructor");
+            }
+        }
+    }
+    match how {
+        "text" => panic!("text {}", 1),
+        "plain" => std::panic::panic_any("plain"),
+        "value" => std::panic::panic_any(7_u8),
+        "payload" => std::panic::panic_any(Bomb("payload")),
+        "destructor" => drop(Bomb("scope")),
+        "index" => {
+            let [] = <[u8; 0]>::try_from(&how.as_bytes()[..1]).unwrap();
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// CatchException: a panic becomes INTERNAL with who, what and where.
+#[test]
+fn panics_become_errors() {
+    let run = |how: &str| {
+        let (code, text) = failed(call::<panics>(&format!("{{how = \"{how}\"}}")));
+        assert_eq!(code, Code::Internal);
+        text
+    };
+    let at = ", at tests/rust/errors.rs:";
+    assert!(run("text").starts_with(&format!("panics panicked: text 1{at}")));
+    assert!(run("plain").starts_with(&format!("panics panicked: plain{at}")));
+    assert!(run("value").starts_with(&format!("panics panicked: a value that is not text{at}")));
+    assert!(run("payload").starts_with("panics panicked: a value that is not text"));
+    assert!(run("destructor").starts_with(&format!("panics panicked: a destructor{at}")));
+    assert!(run("index").contains("called `Result::unwrap()`"));
+    assert!(call::<panics>("{how = \"\"}").run().is_ok());
+}
+
+struct Touchy;
+
+static TOUCHED: AtomicBool = AtomicBool::new(false);
+
+impl<'f> xla_ffi::Attribute<'f> for Touchy {
+    const TYPE: xla_ffi::AttrType = xla_ffi::AttrType::Any;
+
+    fn decode(value: xla_ffi::AttrValue<'f>, _narrow: bool) -> Option<Self> {
+        value.get::<&str>().map(|_| Self)
+    }
+
+    fn explain(_: xla_ffi::AttrValue<'f>, _: bool, _: &str) -> String {
+        TOUCHED.store(true, Ordering::Relaxed);
+        panic!("explaining")
+    }
+}
+
+#[xla_ffi::handler]
+fn touchy(_t: Touchy) -> Result<()> {
+    Ok(())
+}
+
+/// Users' code runs while a refusal is put into words, too.
+#[test]
+fn panics_while_explaining() {
+    let (code, text) = failed(call::<touchy>("{t = 1 : i64}"));
+    assert_eq!(code, Code::Internal);
+    assert!(text.starts_with("touchy panicked: explaining"), "{text}");
+    assert!(TOUCHED.load(Ordering::Relaxed));
+}
+
+xla_ffi::library! { name = "errors"; matrix, fail, other_error, nothing, panics, touchy }

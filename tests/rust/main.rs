@@ -1,0 +1,16 @@
+//! The Rust API of handlers, on the embedded runtime: the handlers are linked into this test and
+//! called through the functions that `library!` exports.
+
+mod asynchronous;
+mod attributes;
+mod bare;
+mod context;
+mod contracts;
+mod errors;
+mod frames;
+mod kit;
+mod metadata;
+mod operands;
+mod own_types;
+mod stages;
+mod statics;
