@@ -96,7 +96,7 @@ fn nothing_of_the_headers_is_exported() {
             .into_iter()
             .find(|program| cpp_support::works(program));
         let Some(nm) = nm else {
-            println!("SKIP nothing_of_the_headers_is_exported: no nm");
+            cpp_support::skip("nothing_of_the_headers_is_exported", "no nm");
             return;
         };
         let symbols = run(Command::new(nm)

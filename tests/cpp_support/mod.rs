@@ -26,6 +26,20 @@ pub(crate) fn sources() -> Vec<PathBuf> {
     found
 }
 
+/// Says that a test is skipped, and to `cargo xtask test`, which counts it.
+pub(crate) fn skip(test: &str, reason: &str) {
+    println!("skipped: {reason}");
+    if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
+        use std::io::Write;
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .expect("XLA_FFI_SKIPS names a file");
+        writeln!(file, "{test}: {reason}").expect("XLA_FFI_SKIPS can be written");
+    }
+}
+
 /// Whether a program answers `--version`.
 pub(crate) fn works(program: &str) -> bool {
     Command::new(program)
@@ -40,7 +54,7 @@ pub(crate) fn compilers(test: &str) -> Vec<&'static str> {
         .into_iter()
         .partition(|program| works(program));
     for program in missing {
-        println!("SKIP {test}: no {program}");
+        skip(test, &format!("no {program}"));
     }
     here
 }
@@ -48,12 +62,15 @@ pub(crate) fn compilers(test: &str) -> Vec<&'static str> {
 /// The newest upstream headers, or `None`, told.
 pub(crate) fn upstream_headers(test: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("XLA_FFI_JAXLIB_HEADERS") else {
-        println!("SKIP {test}: XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)");
+        skip(
+            test,
+            "XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)",
+        );
         return None;
     };
     let include = PathBuf::from(folder).join("0.12.0");
     if !include.join("xla/ffi/api/ffi.h").exists() {
-        println!("SKIP {test}: XLA_FFI_JAXLIB_HEADERS has no 0.12.0");
+        skip(test, "XLA_FFI_JAXLIB_HEADERS has no 0.12.0");
         return None;
     }
     Some(include)
