@@ -251,6 +251,13 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
     let frame = frame.with_pending(&pending);
     let flow = std::panic::catch_unwind(AssertUnwindSafe(|| H::call(&frame)));
     if let Some(call) = pending.take() {
+        let call = match (call, &flow) {
+            (call, Ok(Flow::Done)) => match call.try_end() {
+                Ok(()) => return std::ptr::null_mut(),
+                Err(call) => call,
+            },
+            (call, _) => call,
+        };
         // SAFETY: the caller's frame.
         return unsafe { settle(raw, frame, &H::INFO, call, flow) };
     }
@@ -287,7 +294,7 @@ const fn takes_later(params: &[Param]) -> bool {
 ///
 /// # Safety
 /// `raw` is the host's call frame.
-#[inline]
+#[inline(never)]
 unsafe fn settle(
     raw: *mut XLA_FFI_CallFrame,
     frame: Frame<'_>,

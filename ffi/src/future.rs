@@ -155,6 +155,7 @@ impl<K: Kept> Promise<K> {
     }
 
     /// Completes the call.
+    #[inline(always)]
     pub fn complete(self, outcome: Result<()>) {
         // The operands' own memory goes first; the data they name belongs to the host.
         drop(self.operands);

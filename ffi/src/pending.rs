@@ -6,6 +6,7 @@
 //! speaks first: a call that is complete when its handler returns needs none.
 
 use std::cell::{Cell, UnsafeCell};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -73,12 +74,23 @@ impl Gate {
 /// The two parties of a call under way.
 #[inline]
 pub(crate) fn pair() -> (Completion, Return) {
-    let call = Box::new(Call {
-        state: AtomicU8::new(OPEN),
-        failure: UnsafeCell::new(None),
-        left: UnsafeCell::new(Left::Nothing),
-    });
-    let call = NonNull::from(Box::leak(call));
+    // Field by field: what is copied from the stack as a whole is slow to be read back in parts.
+    let mut call = Box::<Call>::new_uninit();
+    let place = call.as_mut_ptr();
+    // SAFETY: within the box.
+    let state = unsafe { &raw mut (*place).state };
+    // SAFETY: as above.
+    let failure = unsafe { &raw mut (*place).failure };
+    // SAFETY: as above.
+    let left = unsafe { &raw mut (*place).left };
+    // SAFETY: as above.
+    unsafe { state.write(AtomicU8::new(OPEN)) };
+    // SAFETY: as above.
+    unsafe { failure.write(UnsafeCell::new(None)) };
+    // SAFETY: as above.
+    unsafe { left.write(UnsafeCell::new(Left::Nothing)) };
+    // SAFETY: all fields are written.
+    let call = NonNull::from(Box::leak(unsafe { call.assume_init() }));
     (Completion { call: Some(call) }, Return { call })
 }
 
@@ -106,12 +118,12 @@ unsafe impl Sync for Completion {}
 
 impl Completion {
     /// Completes the call.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn complete(mut self, outcome: Result<()>) {
         self.fire(outcome);
     }
 
-    #[inline]
+    #[inline(always)]
     fn fire(&mut self, outcome: Result<()>) {
         let Some(call) = self.call.take() else {
             return;
@@ -119,8 +131,8 @@ impl Completion {
         // SAFETY: neither party has freed it, since this one has not spoken.
         let shared = unsafe { call.as_ref() };
         if let Err(error) = outcome {
-            // SAFETY: this is the completion's.
-            unsafe { *shared.failure.get() = Some(error) };
+            // SAFETY: this is the completion's, and not yet set.
+            unsafe { shared.failure.get().write(Some(error)) };
         }
         if shared.state.swap(DONE, Ordering::AcqRel) == LEFT {
             // SAFETY: the return has spoken before.
@@ -130,13 +142,21 @@ impl Completion {
 }
 
 impl Drop for Completion {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if self.call.is_some() {
-            self.fire(Err(Error::internal(
-                "the handler dropped its promise without completing it",
-            )));
+            self.drop_open();
         }
+    }
+}
+
+impl Completion {
+    #[cold]
+    #[inline(never)]
+    fn drop_open(&mut self) {
+        self.fire(Err(Error::internal(
+            "the handler dropped its promise without completing it",
+        )));
     }
 }
 
@@ -171,13 +191,34 @@ unsafe fn answer_late(call: NonNull<Call>) {
 }
 
 /// The handler's side: to be settled when the handler has returned.
+#[derive(Debug)]
 pub(crate) struct Return {
     call: NonNull<Call>,
 }
 
 impl Return {
+    /// Ends a call that is complete and went well, which needs no more words; gives back a return
+    /// that is still to be settled.
+    #[inline(always)]
+    pub(crate) fn try_end(self) -> std::result::Result<(), Self> {
+        // SAFETY: neither party has freed it, since this one has not spoken.
+        let shared = unsafe { self.call.as_ref() };
+        if shared.state.load(Ordering::Acquire) != DONE {
+            return Err(self);
+        }
+        // SAFETY: the completion has spoken.
+        if unsafe { &*shared.failure.get() }.is_some() {
+            return Err(self);
+        }
+        // SAFETY: made by `pair`, and this party's alone by now. Nothing in it is to be dropped:
+        // there is no failure, and only the return writes `left`.
+        drop(unsafe { Box::from_raw(self.call.as_ptr().cast::<MaybeUninit<Call>>()) });
+        std::mem::forget(self);
+        Ok(())
+    }
+
     /// What the host is told when the handler has returned, perhaps with an error of its own.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn settle(self, host: Host, error: Option<Error>) -> Flow {
         let call = self.call;
         std::mem::forget(self);
@@ -200,7 +241,6 @@ impl Return {
 }
 
 impl Drop for Return {
-    #[inline]
     fn drop(&mut self) {
         // SAFETY: neither party has freed it, since this one has not spoken.
         let state = &unsafe { self.call.as_ref() }.state;
@@ -315,6 +355,19 @@ mod tests {
         completion.complete(Err(Error::internal("late")));
         let flow = back.settle(bare(), Some(Error::internal("own")));
         assert!(matches!(flow, Flow::Failed(error) if error.message() == "own"));
+    }
+
+    #[test]
+    fn only_what_went_well_is_done() {
+        let (completion, back) = pair();
+        let back = back.try_end().unwrap_err();
+        completion.complete(Ok(()));
+        assert!(back.try_end().is_ok());
+
+        let (completion, back) = pair();
+        completion.complete(Err(Error::internal("late")));
+        let flow = back.try_end().unwrap_err().settle(bare(), None);
+        assert!(matches!(flow, Flow::Failed(error) if error.message() == "late"));
     }
 
     #[test]
