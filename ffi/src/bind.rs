@@ -32,7 +32,8 @@ pub unsafe trait Bind<'f>: Sized {
     /// Decodes; `None` when something is wrong, which [`Bind::explain`] then tells.
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self>;
 
-    /// Tells what is wrong, if anything.
+    /// Tells what is wrong, if anything: it is asked for every parameter of a call that was refused,
+    /// those that bound included.
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>);
 
     /// The host memory that the value may read or write, for the check that results overlap

@@ -191,7 +191,7 @@ pub(crate) fn stage_name(stage: u32) -> String {
         2 => "initialize".to_owned(),
         3 => "execute".to_owned(),
         4 => "record".to_owned(),
-        other => format!("stage {other}"),
+        other => format!("number {other}"),
     }
 }
 
@@ -247,7 +247,7 @@ pub(crate) fn frame(
     params: &'static [Param],
     problems: &mut Problems<'_>,
 ) {
-    if crate::entry::counts_matter(frame.stage(), params) {
+    if crate::entry::counts_matter(frame.stage(), params, true) {
         check_count(
             "argument",
             Counts::args(params),
@@ -255,6 +255,8 @@ pub(crate) fn frame(
             params,
             problems,
         );
+    }
+    if crate::entry::counts_matter(frame.stage(), params, false) {
         check_count(
             "result",
             Counts::rets(params),

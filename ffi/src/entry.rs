@@ -48,15 +48,19 @@ pub enum Flow {
     Failed(Error),
 }
 
-/// Whether a stage's operands have to be as many as declared: always at execute; elsewhere only if
-/// the stage takes operands at all, since hosts may give none, or give them all.
-pub(crate) const fn counts_matter(stage: u32, params: &[Param]) -> bool {
+/// Whether a stage's arguments, or its results, have to be as many as declared: always at execute;
+/// elsewhere only if the stage takes any, since hosts may give none, or give them all.
+pub(crate) const fn counts_matter(stage: u32, params: &[Param], args: bool) -> bool {
     if stage == XLA_FFI_ExecutionStage::EXECUTE.0 {
         return true;
     }
     let mut i = 0;
     while i < params.len() {
-        if params[i].takes_arg() || params[i].takes_ret() {
+        if if args {
+            params[i].takes_arg()
+        } else {
+            params[i].takes_ret()
+        } {
             return true;
         }
         i += 1;
@@ -69,9 +73,13 @@ pub(crate) const fn counts_matter(stage: u32, params: &[Param]) -> bool {
 #[inline(always)]
 pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
     use crate::param::Counts;
-    let operands = if const { counts_matter(S, H::PARAMS) } {
+    let args = if const { counts_matter(S, H::PARAMS, true) } {
         const { Counts::args(H::PARAMS) }.contains(frame.arg_count())
-            & const { Counts::rets(H::PARAMS) }.contains(frame.ret_count())
+    } else {
+        true
+    };
+    let rets = if const { counts_matter(S, H::PARAMS, false) } {
+        const { Counts::rets(H::PARAMS) }.contains(frame.ret_count())
     } else {
         true
     };
@@ -82,7 +90,7 @@ pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
     } else {
         frame.attrs().len() == const { H::INFO.attr_count() }
     };
-    operands & attrs
+    args & rets & attrs
 }
 
 #[inline(never)]
