@@ -119,10 +119,10 @@ pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option
         let mut text = format!("expected {}, got {}", param.dtypes, shown(raw));
         if dtype == XLA_FFI_DataType::PRED {
             text.push_str("; booleans are `Pred`");
-        } else if dtype == XLA_FFI_DataType::F64 || dtype == XLA_FFI_DataType::S64 {
-            if let Some(cast) = numpy_name(param) {
-                let _ = write!(text, "; cast it: x.astype(np.{cast})");
-            }
+        } else if matches!(dtype, XLA_FFI_DataType::F64 | XLA_FFI_DataType::S64)
+            && let Some(cast) = numpy_name(param)
+        {
+            let _ = write!(text, "; cast it: {}.astype(np.{cast})", param.name);
         }
         return Some(text);
     }
