@@ -5,6 +5,7 @@
 //! a named enumeration such as STRUCT_SIZE, which file a declaration stands in) and would have to
 //! be parsed again. Both load the same library at run time, so nothing is lost in reach.
 
+use crate::compile;
 use crate::header::{Error, PROBE, SUBJECT, Source};
 use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
 use clang::diagnostic::Severity;
@@ -59,6 +60,12 @@ pub(crate) fn read(source: &Source, folder: &Path) -> Result<Abi, Error> {
         "-isystem".to_owned(),
         standard.display().to_string(),
     ];
+    // Other headers of the language are the compiler's, where there is one.
+    if source.includes_more()
+        && let Some(folder) = compile::own_headers()
+    {
+        arguments.extend(["-isystem".to_owned(), folder]);
+    }
     for include in source.includes() {
         arguments.push(format!("-I{}", include.display()));
     }

@@ -7,15 +7,20 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_secs(20);
+/// Address space that a compiler may take: a header needs some hundred megabytes.
+const MEMORY: libc::rlim_t = 4 << 30;
 
 /// Compiles the unit in `folder` to a library with debug information and gives its bytes.
-pub(crate) fn debug_library(source: &Source, folder: &Path) -> Result<Vec<u8>, Error> {
+pub(crate) fn debug_library(
+    source: &Source,
+    folder: &Path,
+    limit: Duration,
+) -> Result<Vec<u8>, Error> {
     let compiler = find().ok_or_else(|| {
         Error::Missing("no C++ compiler is there (looked for $CXX, g++, clang++, c++)".to_owned())
     })?;
     let library = folder.join("unit.so");
-    let mut command = Command::new(&compiler);
+    let mut command = start(&compiler);
     command
         .args([
             "-std=c++17",
@@ -24,7 +29,7 @@ pub(crate) fn debug_library(source: &Source, folder: &Path) -> Result<Vec<u8>, E
             "-O0",
             "-fPIC",
             "-shared",
-            "-nostdlib",
+            "-nodefaultlibs",
         ])
         // Types that nothing uses are what we came for.
         .arg("-fno-eliminate-unused-debug-types")
@@ -36,16 +41,22 @@ pub(crate) fn debug_library(source: &Source, folder: &Path) -> Result<Vec<u8>, E
     for include in source.includes() {
         command.arg("-I").arg(include);
     }
-    let (succeeded, messages) = run(command)?;
+    let (succeeded, messages) = run(command, limit)?;
     if !succeeded {
         let subject = folder.join(SUBJECT).display().to_string();
-        let messages = messages
-            .replace(&subject, &source.path().display().to_string())
+        let messages = messages.replace(&subject, &source.path().display().to_string());
+        let mut lines: Vec<&str> = messages
             .lines()
             .filter(|line| line.contains("error"))
             .take(10)
-            .map(|line| format!("  {line}\n"))
-            .collect::<String>();
+            .collect();
+        if lines.is_empty() {
+            lines = messages.lines().take(3).collect();
+        }
+        if lines.is_empty() {
+            lines.push("the compiler failed and said nothing");
+        }
+        let messages: String = lines.iter().map(|line| format!("  {line}\n")).collect();
         return Err(Error::Parse {
             path: source.path().to_owned(),
             messages: messages.trim_end().to_owned(),
@@ -61,7 +72,7 @@ fn find() -> Option<String> {
         _ => ["g++", "clang++", "c++"].map(str::to_owned).to_vec(),
     };
     candidates.into_iter().find(|compiler| {
-        Command::new(compiler)
+        start(compiler)
             .arg("--version")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -71,9 +82,34 @@ fn find() -> Option<String> {
     })
 }
 
+/// The folder of the headers that the compiler brings, `stdbool.h` for instance.
+pub(crate) fn own_headers() -> Option<String> {
+    let output = start(&find()?)
+        .arg("-print-file-name=include")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let folder = String::from_utf8(output.stdout).ok()?;
+    let folder = folder.trim();
+    Path::new(folder).is_dir().then(|| folder.to_owned())
+}
+
+/// A command for a compiler that may be named with arguments, as in `CXX="ccache g++"`.
+fn start(compiler: &str) -> Command {
+    let mut words = compiler.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or(compiler));
+    command.args(words);
+    command
+}
+
 /// Runs `command` under the time limit; gives whether it succeeded and what it said.
-fn run(mut command: Command) -> Result<(bool, String), Error> {
+fn run(mut command: Command, limit: Duration) -> Result<(bool, String), Error> {
     let what = command.get_program().to_string_lossy().into_owned();
+    // SAFETY: the closure runs between fork and exec and makes one call that is safe to make there.
+    unsafe {
+        command.pre_exec(limit_memory);
+    }
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -97,11 +133,11 @@ fn run(mut command: Command) -> Result<(bool, String), Error> {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if start.elapsed() > LIMIT {
+        if start.elapsed() > limit {
             stop(&mut child);
             return Err(Error::Time {
                 what,
-                seconds: LIMIT.as_secs(),
+                seconds: limit.as_secs(),
             });
         }
         std::thread::sleep(pause);
@@ -109,6 +145,21 @@ fn run(mut command: Command) -> Result<(bool, String), Error> {
     };
     let messages = reader.join().unwrap_or_default();
     Ok((status.success(), messages))
+}
+
+/// Runs in the child before the compiler does.
+fn limit_memory() -> std::io::Result<()> {
+    let limit = libc::rlimit {
+        rlim_cur: MEMORY,
+        rlim_max: MEMORY,
+    };
+    // SAFETY: reads one struct, and limits the calling process alone.
+    let outcome = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) };
+    if outcome == 0 {
+        Ok(())
+    } else {
+        Err(std::io::Error::last_os_error())
+    }
 }
 
 /// Ends the compiler driver and the compiler that it started.

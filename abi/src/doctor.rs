@@ -182,6 +182,20 @@ pub struct Subject {
     pub answers: Vec<Answer>,
 }
 
+impl Subject {
+    /// How it answers. One that states its floor and answers that floor's version negotiates: its
+    /// floor is the newest version, so there is nothing else to answer.
+    #[must_use]
+    pub fn behaviour(&self) -> Behaviour {
+        match (Behaviour::of(&self.answers), self.floor) {
+            (Behaviour::Fixed(minor), Some(floor)) if floor.minor_version() == minor => {
+                Behaviour::Negotiates
+            }
+            (behaviour, _) => behaviour,
+        }
+    }
+}
+
 /// What reading the file tells.
 #[derive(Debug)]
 pub struct Examination {

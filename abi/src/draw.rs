@@ -238,7 +238,7 @@ h1 { font-size: 1.4rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .2rem; font-fa
 p { margin: .2rem 0; color: var(--dim); } nav { columns: 3 18rem; font-size: .85rem; }
 nav a { display: block; color: inherit; }
 .key span { display: inline-block; padding: 0 .6rem; margin-right: .5rem; border: 1px solid var(--line); color: var(--ink); }
-.bytes { display: grid; grid-template-columns: 3.5rem repeat(8, minmax(0, 1fr)); gap: 2px; margin-top: .5rem;
+.bytes { display: grid; grid-template-columns: 3.5rem repeat(8, minmax(0, 1fr)); gap: 2px; margin-top: .5rem; grid-auto-rows: minmax(2.4em, auto);
   font-family: ui-monospace, monospace; font-size: .8rem; }
 .bytes > * { padding: .25rem .4rem; overflow: hidden; }
 .at { color: var(--dim); text-align: right; }
@@ -292,7 +292,7 @@ fn section(picture: &Picture<'_>, out: &mut String) {
         for (from, to) in pieces(start, end) {
             let row = from / 8 + 1;
             let rows = (to - from).div_ceil(8);
-            if from % 8 == 0 {
+            if from.is_multiple_of(8) {
                 let _ = write!(
                     out,
                     "<div class=\"at\" style=\"grid-column:1;grid-row:{row}/span {rows}\">{from}</div>"

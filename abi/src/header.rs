@@ -6,6 +6,8 @@ use crate::{clang, compile, dwarf};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// A header is small; what is larger is something else.
 const LIMIT: u64 = 4 << 20;
@@ -105,6 +107,7 @@ pub struct Source {
     path: PathBuf,
     text: String,
     includes: Vec<PathBuf>,
+    limit: Duration,
 }
 
 /// What two readers say about one header.
@@ -170,7 +173,15 @@ impl Source {
             path: path.to_owned(),
             text,
             includes: Vec::new(),
+            limit: Duration::from_secs(20),
         }
+    }
+
+    /// Sets how long a reader may take; 20 s where nothing is said.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
     }
 
     /// Adds a folder in which what the header includes is looked for.
@@ -178,6 +189,19 @@ impl Source {
     pub fn include(mut self, folder: &Path) -> Self {
         self.includes.push(folder.to_owned());
         self
+    }
+
+    /// Whether the header includes more than what libclang is given.
+    pub(crate) fn includes_more(&self) -> bool {
+        self.text.lines().any(|line| {
+            let line = line.trim_start();
+            line.starts_with('#')
+                && line.contains("include")
+                && line.contains('<')
+                && !["<stddef.h>", "<stdint.h>", "<cstddef>", "<cstdint>"]
+                    .iter()
+                    .any(|known| line.contains(known))
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -195,9 +219,9 @@ impl Source {
     pub fn read(&self, reader: Reader) -> Result<Abi, Error> {
         let folder = self.scratch()?;
         let mut abi = match reader {
-            Reader::Clang => clang::read(self, folder.path())?,
+            Reader::Clang => self.clang(folder.path())?,
             Reader::Dwarf => {
-                let library = compile::debug_library(self, folder.path())?;
+                let library = compile::debug_library(self, folder.path(), self.limit)?;
                 dwarf::read_subject(&library)?
             }
         };
@@ -210,25 +234,42 @@ impl Source {
         Ok(abi)
     }
 
-    /// Asks libclang and the compiler. Where one is missing the other serves.
+    /// libclang works in this process, so a header that it does not come to an end with costs a
+    /// thread, which is left behind.
+    fn clang(&self, folder: &Path) -> Result<Abi, Error> {
+        let (sender, receiver) = mpsc::channel();
+        let (source, folder) = (self.clone(), folder.to_owned());
+        std::thread::spawn(move || {
+            // Nobody may be waiting any more.
+            let _ = sender.send(clang::read(&source, &folder));
+        });
+        match receiver.recv_timeout(self.limit) {
+            Ok(answer) => answer,
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(Error::Time {
+                what: "libclang".to_owned(),
+                seconds: self.limit.as_secs(),
+            }),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                Err(Error::Missing("libclang broke down".to_owned()))
+            }
+        }
+    }
+
+    /// Asks the compiler and libclang. Where one is missing the other serves.
     ///
     /// # Errors
     /// [`Error`] when a reader refuses the header, or both are missing.
     pub fn opinions(&self) -> Result<Opinions, Error> {
-        // The compiler is a child process: it works while libclang does.
-        let (clang, dwarf) = std::thread::scope(|scope| {
-            let dwarf = scope.spawn(|| self.read(Reader::Dwarf));
-            let clang = self.read(Reader::Clang);
-            let dwarf = dwarf
-                .join()
-                .unwrap_or_else(|_| Err(Error::Dwarf("the reader panicked".to_owned())));
-            (clang, dwarf)
-        });
-        match (clang, dwarf) {
-            (Err(Error::Missing(clang)), Err(Error::Missing(compiler))) => {
-                Err(Error::NoReader { clang, compiler })
-            }
-            (Ok(abi), Err(Error::Missing(why))) => Ok(Opinions {
+        // The compiler comes first: it runs in a process of its own, with limits on time and
+        // memory, so what would blow libclang up ends there.
+        let dwarf = match self.read(Reader::Dwarf) {
+            Ok(abi) => Ok(abi),
+            Err(Error::Missing(why)) => Err(why),
+            Err(error) => return Err(error),
+        };
+        match (self.read(Reader::Clang), dwarf) {
+            (Err(Error::Missing(clang)), Err(compiler)) => Err(Error::NoReader { clang, compiler }),
+            (Ok(abi), Err(why)) => Ok(Opinions {
                 abi,
                 by: vec![Reader::Clang],
                 missing: vec![(Reader::Dwarf, why)],
@@ -240,20 +281,23 @@ impl Source {
                 missing: vec![(Reader::Clang, why)],
                 disagreement: Vec::new(),
             }),
-            (Ok(abi), Ok(mut other)) => Ok(Opinions {
-                disagreement: {
-                    adopt_alignment(&abi, &mut other);
-                    crate::diff::differences(&abi, &other)
-                },
-                abi,
-                by: vec![Reader::Clang, Reader::Dwarf],
-                missing: Vec::new(),
-            }),
-            (Err(error @ Error::Missing(_)), Err(other)) => {
-                drop(error);
-                Err(other)
+            (Ok(abi), Ok(mut other)) => {
+                adopt_alignment(&abi, &mut other);
+                Ok(Opinions {
+                    disagreement: crate::diff::differences(&abi, &other),
+                    abi,
+                    by: vec![Reader::Clang, Reader::Dwarf],
+                    missing: Vec::new(),
+                })
             }
-            (Err(error), _) | (_, Err(error)) => Err(error),
+            // The header compiles, so it is libclang's surroundings that do not fit it.
+            (Err(error @ (Error::Parse { .. } | Error::Time { .. })), Ok(abi)) => Ok(Opinions {
+                abi,
+                by: vec![Reader::Dwarf],
+                missing: vec![(Reader::Clang, error.to_string())],
+                disagreement: Vec::new(),
+            }),
+            (Err(error), _) => Err(error),
         }
     }
 

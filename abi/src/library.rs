@@ -1,16 +1,18 @@
 //! What a built library tells without running: symbols, the libraries and versions that it needs,
 //! search paths, flags of the dynamic linker.
 
+mod surroundings;
+
+pub use surroundings::Surroundings;
+
 use object::elf::{self, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, SectionHeader, Sym, VersionIndex};
 use object::{Endianness, FileKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A library this large is not read.
 const LIMIT: u64 = 4 << 30;
-/// Libraries followed through the libraries that they need.
-const DEPTH: usize = 256;
 
 /// Why a file is no library that can be read.
 #[derive(Debug, thiserror::Error)]
@@ -112,15 +114,15 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
         path: path.to_owned(),
         what: what.to_owned(),
     };
+    if bytes.starts_with(b"!<arch>") || bytes.starts_with(b"!<thin>") {
+        return Err(kind("it is a static archive; link it with -shared"));
+    }
     match FileKind::parse(bytes) {
         Ok(FileKind::Elf64) => {}
         Ok(FileKind::Elf32) => {
             return Err(kind(
                 "it is a 32-bit ELF file; jaxlib runs on 64-bit systems",
             ));
-        }
-        Ok(FileKind::Archive) => {
-            return Err(kind("it is a static archive; link it with -shared"));
         }
         Ok(FileKind::MachO32 | FileKind::MachO64 | FileKind::MachOFat32 | FileKind::MachOFat64) => {
             return Err(kind("it is a Mach-O file, for macOS"));
@@ -256,12 +258,8 @@ fn dynamic<'a>(
             "it has no dynamic section, so no program can load it".to_owned(),
         ));
     };
-    let strings = sections.section(strings).and_then(|section| {
-        let range = section
-            .data(endian, bytes)
-            .map(|data| object::StringTable::new(data, 0, data.len() as u64));
-        range
-    })?;
+    let strings = sections.section(strings)?.data(endian, bytes)?;
+    let strings = object::StringTable::new(strings, 0, strings.len() as u64);
     for entry in entries {
         let Some(tag) = entry.tag32(endian) else {
             continue;
@@ -298,148 +296,6 @@ impl Facts {
     }
 }
 
-/// What the libraries that one needs provide, found as the dynamic linker finds them.
-#[derive(Debug, Default)]
-pub struct Surroundings {
-    /// Where each needed library lies.
-    pub found: BTreeMap<String, PathBuf>,
-    /// Libraries that are nowhere, and who needs them.
-    pub missing: BTreeMap<String, String>,
-    exports: BTreeSet<String>,
-}
-
-impl Surroundings {
-    /// Follows what the library at `path` needs.
-    #[must_use]
-    pub fn of(path: &Path, facts: &Facts) -> Self {
-        let mut surroundings = Self::default();
-        let system = system_folders();
-        let folder = |path: &Path| {
-            std::path::absolute(path)
-                .ok()
-                .and_then(|path| path.parent().map(Path::to_owned))
-                .unwrap_or_default()
-        };
-        let own = search_folders(&facts.search, &folder(path));
-        let mut queue: Vec<(String, String, Vec<PathBuf>)> = facts
-            .needs
-            .iter()
-            .map(|name| (name.clone(), path.display().to_string(), own.clone()))
-            .collect();
-        while let Some((name, by, folders)) = queue.pop() {
-            if surroundings.found.contains_key(&name)
-                || surroundings.missing.contains_key(&name)
-                || surroundings.found.len() >= DEPTH
-            {
-                continue;
-            }
-            let candidates: Vec<PathBuf> = if name.contains('/') {
-                vec![PathBuf::from(&name)]
-            } else {
-                folders
-                    .iter()
-                    .chain(&system)
-                    .map(|folder| folder.join(&name))
-                    .collect()
-            };
-            // A file of another machine is passed over, as the dynamic linker does.
-            let hit = candidates.into_iter().find_map(|candidate| {
-                let facts = read(&candidate, &bytes(&candidate).ok()?).ok()?;
-                Some((candidate, facts))
-            });
-            match hit {
-                Some((candidate, facts)) => {
-                    let mut inner = search_folders(&facts.search, &folder(&candidate));
-                    inner.extend(folders);
-                    queue.extend(
-                        facts
-                            .needs
-                            .into_iter()
-                            .map(|next| (next, candidate.display().to_string(), inner.clone())),
-                    );
-                    surroundings.exports.extend(facts.exports);
-                    surroundings.found.insert(name, candidate);
-                }
-                None => {
-                    surroundings.missing.insert(name, by);
-                }
-            }
-        }
-        surroundings
-    }
-
-    /// What nobody provides and the library does not load without.
-    #[must_use]
-    pub fn unresolved<'a>(&self, facts: &'a Facts) -> Vec<&'a Needed> {
-        facts
-            .imports
-            .iter()
-            .filter(|needed| {
-                !needed.weak
-                    && !self.exports.contains(&needed.name)
-                    && !facts.exports.contains(&needed.name)
-            })
-            .collect()
-    }
-}
-
-fn search_folders(entries: &[String], origin: &Path) -> Vec<PathBuf> {
-    let origin = origin.display().to_string();
-    entries
-        .iter()
-        .filter(|entry| !entry.is_empty())
-        .map(|entry| {
-            PathBuf::from(
-                entry
-                    .replace("${ORIGIN}", &origin)
-                    .replace("$ORIGIN", &origin),
-            )
-        })
-        .collect()
-}
-
-/// `LD_LIBRARY_PATH`, then what the system is set up to search.
-fn system_folders() -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
-        .map(|paths| std::env::split_paths(&paths).collect())
-        .unwrap_or_default();
-    configured(Path::new("/etc/ld.so.conf"), 0, &mut folders);
-    for triple in ["x86_64-linux-gnu", "aarch64-linux-gnu"] {
-        folders.push(PathBuf::from(format!("/lib/{triple}")));
-        folders.push(PathBuf::from(format!("/usr/lib/{triple}")));
-    }
-    folders.extend(["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from));
-    folders
-}
-
-/// The folders that a configuration file of the dynamic linker names.
-fn configured(file: &Path, depth: usize, folders: &mut Vec<PathBuf>) {
-    let Ok(text) = std::fs::read_to_string(file) else {
-        return;
-    };
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if let Some(pattern) = line.strip_prefix("include ") {
-            let pattern = Path::new(pattern.trim());
-            let Some(folder) = pattern.parent().filter(|_| depth < 4) else {
-                continue;
-            };
-            let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-                .into_iter()
-                .flatten()
-                .filter_map(|entry| Some(entry.ok()?.path()))
-                .filter(|path| path.extension().is_some_and(|e| e == "conf"))
-                .collect();
-            files.sort();
-            for file in files {
-                configured(&file, depth + 1, folders);
-            }
-        } else if line.starts_with('/') {
-            folders.push(PathBuf::from(line));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -455,15 +311,6 @@ mod tests {
         let surroundings = Surroundings::of(&path, &facts);
         assert!(surroundings.missing.is_empty(), "{surroundings:?}");
         assert!(surroundings.unresolved(&facts).is_empty());
-    }
-
-    #[test]
-    fn origin_is_expanded() {
-        let folders = search_folders(
-            &["$ORIGIN/../lib".to_owned(), String::new(), "/a".to_owned()],
-            Path::new("/x/y"),
-        );
-        assert_eq!(folders, [PathBuf::from("/x/y/../lib"), PathBuf::from("/a")]);
     }
 
     #[test]

@@ -40,9 +40,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// A revision on the command line.
 fn edition(name: &str) -> Result<Edition, String> {
     Edition::find(name).ok_or_else(|| {
-        format!(
-            "no such revision; expected r0 to r10, an edition such as r2-0.4.34 or record-0.1, or \
-             a jaxlib version (`xla-ffi abi revisions` lists them)"
-        )
+        "no such revision; expected r0 to r10, an edition such as r2-0.4.34 or record-0.1, or a \
+         jaxlib version (`xla-ffi abi revisions` lists them)"
+            .to_owned()
     })
 }

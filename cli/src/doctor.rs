@@ -145,7 +145,7 @@ fn behaviour(subject: &mut Subject, findings: &mut Vec<Finding>) {
     if names_state && !matches!(subject.state, Use::Yes(_)) {
         subject.state = Use::Yes("its metadata names the type of a state".to_owned());
     }
-    let (weight, what, fix) = match Behaviour::of(&subject.answers) {
+    let (weight, what, fix) = match subject.behaviour() {
         Behaviour::Negotiates => (
             Weight::Note,
             "it answers the version that the runtime speaks".to_owned(),
@@ -187,7 +187,22 @@ fn report(
     text.push_str("\nfindings\n");
     let mut findings = examination.findings.clone();
     findings.sort_by_key(|finding| (finding.weight, finding.level));
-    for finding in &findings {
+    // What is the same for several handlers is said once.
+    let mut grouped: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let same = grouped.iter_mut().find(|known| {
+            let mut one = finding.clone();
+            one.about.clone_from(&known.about);
+            one == **known && known.about != "library" && finding.about != "library"
+        });
+        match same {
+            Some(known) => known.about = format!("{}, {}", known.about, finding.about),
+            None => grouped.push(finding),
+        }
+    }
+    for finding in &mut grouped {
+        let about: Vec<&str> = finding.about.split(", ").collect();
+        finding.about = list(&about);
         tell(&mut text, "  ", finding);
     }
     if subjects.is_empty() {
@@ -196,24 +211,44 @@ fn report(
     }
     text.push_str("\njaxlib     revision  handler: verdict\n");
     let mut risks: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    let mut lines: Vec<(&Verdict, Vec<&str>)> = Vec::new();
     for verdict in verdicts {
-        let loads = match verdict.loads {
-            Loads::Yes if verdict.risks.is_empty() => "loads",
-            Loads::Yes => "loads, at a risk",
-            Loads::No => "does not work",
-            Loads::Unknown => "not known",
-        };
-        let _ = writeln!(
-            text,
-            "{:<10} {:<9} {}: {} ({}: {})",
-            verdict.jaxlib, verdict.revision, verdict.handler, loads, verdict.level, verdict.why
-        );
+        let same = lines.iter_mut().find(|(known, _)| {
+            known.jaxlib == verdict.jaxlib
+                && known.loads == verdict.loads
+                && known.level == verdict.level
+                && known.why == verdict.why
+                && known.risks.is_empty() == verdict.risks.is_empty()
+        });
+        match same {
+            Some((_, handlers)) => handlers.push(&verdict.handler),
+            None => lines.push((verdict, vec![&verdict.handler])),
+        }
         for risk in &verdict.risks {
             match risks.iter_mut().find(|(known, _)| *known == risk) {
                 Some((_, versions)) => versions.push(&verdict.jaxlib),
                 None => risks.push((risk, vec![&verdict.jaxlib])),
             }
         }
+    }
+    for (verdict, handlers) in lines {
+        let loads = match verdict.loads {
+            Loads::Yes if verdict.risks.is_empty() => "loads",
+            Loads::Yes => "loads, at a risk",
+            Loads::No => "does not work",
+            Loads::Unknown => "not known",
+        };
+        let handlers = match handlers.as_slice() {
+            all if all.len() == subjects.len() && all.len() > 2 => {
+                format!("all {} handlers", all.len())
+            }
+            some => list(some),
+        };
+        let _ = writeln!(
+            text,
+            "{:<10} {:<9} {handlers}: {loads} ({}: {})",
+            verdict.jaxlib, verdict.revision, verdict.level, verdict.why
+        );
     }
     if !risks.is_empty() {
         text.push_str("\nrisks\n");
@@ -223,6 +258,15 @@ fn report(
         let _ = writeln!(text, "      on jaxlib {}", versions.join(", "));
     }
     text
+}
+
+/// The first few names, and how many there are.
+fn list(names: &[&str]) -> String {
+    if names.len() > 6 {
+        format!("{}, … ({} handlers)", names[..4].join(", "), names.len())
+    } else {
+        names.join(", ")
+    }
 }
 
 fn tell(text: &mut String, indent: &str, finding: &Finding) {

@@ -54,19 +54,26 @@ pub unsafe trait Bind<'f>: Sized {
 /// A range of addresses; empty ones overlap nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Region {
+    // Invariant: `start` is below `end`, or the region is EMPTY.
     start: usize,
     end: usize,
 }
 
 impl Region {
-    /// Nothing.
-    pub const EMPTY: Self = Self { start: 0, end: 0 };
+    /// Nothing. It ends before it starts, so that no comparison finds it to overlap anything.
+    pub const EMPTY: Self = Self {
+        start: usize::MAX,
+        end: 0,
+    };
 
     /// `bytes` bytes from `start`, which do not wrap around.
     #[must_use]
     #[inline(always)]
     pub fn new(start: *const u8, bytes: usize) -> Self {
         let start = start as usize;
+        if bytes == 0 {
+            return Self::EMPTY;
+        }
         Self {
             start,
             end: start.wrapping_add(bytes),
@@ -77,11 +84,8 @@ impl Region {
     #[must_use]
     #[inline(always)]
     pub fn overlaps(self, other: Self) -> bool {
-        // Empty regions may lie inside others: the comparison with `&` keeps this branchless.
-        (self.start < other.end)
-            & (other.start < self.end)
-            & (self.start < self.end)
-            & (other.start < other.end)
+        // `&` keeps this without branches: there is one comparison for each pair of operands.
+        (self.start < other.end) & (other.start < self.end)
     }
 }
 
@@ -111,7 +115,7 @@ mod tests {
     use super::*;
 
     fn region(start: usize, end: usize) -> Region {
-        Region { start, end }
+        Region::new(std::ptr::without_provenance(start), end - start)
     }
 
     #[test]
@@ -124,6 +128,8 @@ mod tests {
         assert!(!a.overlaps(region(0, 16)));
         assert!(!a.overlaps(region(20, 20)));
         assert!(!region(20, 20).overlaps(a));
+        assert!(!region(0, 0).overlaps(region(0, 0)));
+        assert!(!Region::EMPTY.overlaps(region(0, usize::MAX)));
     }
 
     #[test]

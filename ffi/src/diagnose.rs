@@ -1,6 +1,7 @@
 //! What is wrong with a call, all of it at once and by name. Nothing here runs on the way of a
 //! call that succeeds.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use crate::element::{bit_width, name};
@@ -11,16 +12,34 @@ use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 /// Collects what is wrong with one call.
 #[derive(Debug)]
 pub struct Problems<'a> {
-    lines: &'a mut Vec<String>,
+    // Everything is written to one text: a call that is refused should not cost a dozen allocations.
+    text: &'a mut String,
+    // Where the first problem begins.
+    start: usize,
+    separator: &'static str,
+    count: usize,
     other_than_lacks: bool,
 }
 
 impl<'a> Problems<'a> {
-    pub(crate) fn new(lines: &'a mut Vec<String>) -> Self {
+    /// Writes behind what `text` holds, with `separator` between one problem and the next.
+    pub(crate) fn new(text: &'a mut String, separator: &'static str) -> Self {
         Self {
-            lines,
+            start: text.len(),
+            text,
+            separator,
+            count: 0,
             other_than_lacks: false,
         }
+    }
+
+    /// The text, ready for the next problem.
+    fn next(&mut self) -> &mut String {
+        if self.count > 0 {
+            self.text.push_str(self.separator);
+        }
+        self.count += 1;
+        self.text
     }
 
     /// Adds what a part of the context answered; `UNIMPLEMENTED` stays that if nothing else is
@@ -29,30 +48,36 @@ impl<'a> Problems<'a> {
         if error.code() != crate::ErrorCode::Unimplemented {
             self.other_than_lacks = true;
         }
-        self.lines.push(format!("{what}: {error}"));
+        let text = self.next();
+        put(text, &[what, ": ", error.message()]);
     }
 
     /// Whether all that is wrong is that the host lacks something.
-    pub(crate) fn unimplemented(&self) -> bool {
-        !self.lines.is_empty() && !self.other_than_lacks
+    fn unimplemented(&self) -> bool {
+        self.count > 0 && !self.other_than_lacks
+    }
+
+    /// The text, ready for a problem: one line that names the parameter.
+    pub(crate) fn line(&mut self) -> &mut String {
+        self.other_than_lacks = true;
+        self.next()
     }
 
     /// Adds a problem: one line that names the parameter.
-    pub fn push(&mut self, problem: impl Into<String>) {
-        self.other_than_lacks = true;
-        self.lines.push(problem.into());
+    pub fn push(&mut self, problem: impl AsRef<str>) {
+        self.line().push_str(problem.as_ref());
     }
 
     /// Number of problems so far.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.lines.len()
+        self.count
     }
 
     /// Whether there are none so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.count == 0
     }
 
     /// Checks an argument; one that is not there is left to the check of their number.
@@ -86,84 +111,142 @@ impl<'a> Problems<'a> {
         align: usize,
     ) {
         let wrong = match raw {
-            Some(raw) => operand(raw, param, align),
-            None => Some("not a buffer, or one that is shorter than the ABI's".to_owned()),
+            Some(raw) => match fault(raw, param, align) {
+                Some(fault) => Some((raw, fault)),
+                None => return,
+            },
+            None => None,
         };
-        if let Some(wrong) = wrong {
-            let place = if matches!(param.presence, Presence::Variadic) {
-                format!(" ({what} {index})")
-            } else {
-                String::new()
-            };
-            let who = format!("{what} `{}`{place}", param.name);
-            // Hosts before r5 cannot name packed types: say so instead of "got element type 0".
-            if raw.is_some_and(|raw| raw.dtype() == XLA_FFI_DataType::INVALID)
-                && param.dtypes.has_packed()
-                && frame.host().revision() < Revision::R5
-            {
-                let lack = frame
-                    .host()
-                    .lacks("element types of less than a byte", Revision::R5);
-                self.context(&who, &lack);
-            } else {
-                self.push(format!("{who}: {wrong}"));
-            }
+        // Hosts before r5 cannot name packed types: say so instead of "got element type 0".
+        let lacks = raw.is_some_and(|raw| raw.dtype() == XLA_FFI_DataType::INVALID)
+            && param.dtypes.has_packed()
+            && frame.host().revision() < Revision::R5;
+        self.other_than_lacks |= !lacks;
+        let text = self.next();
+        put(text, &[what, " `", param.name, "`"]);
+        if matches!(param.presence, Presence::Variadic) {
+            let _ = write!(text, " ({what} {index})");
+        }
+        text.push_str(": ");
+        if lacks {
+            let host = frame.host();
+            let lack = host.lacks("element types of less than a byte", Revision::R5);
+            text.push_str(lack.message());
+        } else if let Some((raw, fault)) = wrong {
+            tell(text, fault, raw, param);
+        } else {
+            text.push_str("not a buffer, or one that is shorter than the ABI's");
         }
     }
 }
 
-/// What keeps a buffer from being what the parameter wants.
-pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<String> {
+/// What keeps a buffer from being what a parameter wants.
+#[derive(Clone, Copy)]
+enum Fault {
+    Dtype,
+    Rank(usize),
+    Count,
+    UnknownSize,
+    Bytes,
+    Null,
+    Alignment(usize),
+}
+
+fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
     let dtype = raw.dtype();
     if !param.dtypes.contains(dtype) {
-        let mut text = format!("expected {}, got {}", param.dtypes, shown(raw));
-        if dtype == XLA_FFI_DataType::PRED {
-            text.push_str("; booleans are `Pred`");
-        } else if matches!(dtype, XLA_FFI_DataType::F64 | XLA_FFI_DataType::S64)
-            && let Some(cast) = numpy_name(param)
-        {
-            let _ = write!(text, "; cast it: {}.astype(np.{cast})", param.name);
-        }
-        return Some(text);
+        return Some(Fault::Dtype);
     }
     if let Some(rank) = param.rank
         && raw.rank() != rank as i64
     {
-        return Some(format!("expected rank {rank}, got {}", shown(raw)));
+        return Some(Fault::Rank(rank));
     }
     let Some((_, len)) = raw.shape() else {
-        return Some(format!(
-            "{} has a negative dimension, or more elements than can be counted",
-            shown(raw)
-        ));
+        return Some(Fault::Count);
     };
-    if bit_width(dtype).is_none() && !param.device {
-        return Some(format!(
-            "{} has elements of a size that this SDK ({}) does not know; a newer one may",
-            shown(raw),
-            env!("CARGO_PKG_VERSION")
-        ));
+    let known = bit_width(dtype).is_some();
+    if !known && !param.device {
+        return Some(Fault::UnknownSize);
     }
-    if bit_width(dtype).is_some() && crate::buffer::byte_size(dtype, len).is_none() {
-        return Some(format!(
-            "{} takes more bytes than can be addressed",
-            shown(raw)
-        ));
+    if known && crate::buffer::byte_size(dtype, len).is_none() {
+        return Some(Fault::Bytes);
     }
     if len > 0 && dtype != XLA_FFI_DataType::TOKEN && raw.data().is_null() {
-        return Some(format!("{} has a null data pointer", shown(raw)));
+        return Some(Fault::Null);
     }
-    if param.device {
-        return None;
-    }
-    if len > 0 && !(raw.data() as usize).is_multiple_of(align) {
-        return Some(format!(
-            "{} lies at {:p}, which is not a multiple of {align}",
-            shown(raw),
-            raw.data()
-        ));
+    if len > 0 && !param.device && !(raw.data() as usize).is_multiple_of(align) {
+        return Some(Fault::Alignment(align));
     }
     None
+}
+
+fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
+    match fault {
+        Fault::Dtype => {
+            text.push_str("expected ");
+            let mut joint = "";
+            for name in param.dtypes.names() {
+                put(text, &[joint, name]);
+                joint = " or ";
+            }
+            text.push_str(", got ");
+            show(text, raw);
+            let dtype = raw.dtype();
+            if dtype == XLA_FFI_DataType::PRED {
+                text.push_str("; booleans are `Pred`");
+            } else if (dtype == XLA_FFI_DataType::F64 || dtype == XLA_FFI_DataType::S64)
+                && let Some(cast) = numpy_name(param)
+            {
+                let name = if param.name.is_empty() {
+                    "x"
+                } else {
+                    param.name
+                };
+                put(text, &["; cast it: ", name, ".astype(np.", cast, ")"]);
+            }
+        }
+        Fault::Rank(rank) => {
+            let _ = write!(text, "expected rank {rank}, got ");
+            show(text, raw);
+        }
+        Fault::Count => {
+            show(text, raw);
+            text.push_str(" has a negative dimension, or more elements than can be counted");
+        }
+        Fault::UnknownSize => {
+            show(text, raw);
+            text.push_str(concat!(
+                " has elements of a size that this SDK (",
+                env!("CARGO_PKG_VERSION"),
+                ") does not know; a newer one may"
+            ));
+        }
+        Fault::Bytes => {
+            show(text, raw);
+            text.push_str(" takes more bytes than can be addressed");
+        }
+        Fault::Null => {
+            show(text, raw);
+            text.push_str(" has a null data pointer");
+        }
+        Fault::Alignment(align) => {
+            show(text, raw);
+            let data = raw.data();
+            let _ = write!(
+                text,
+                " lies at {data:p}, which is not a multiple of {align}"
+            );
+        }
+    }
+}
+
+/// What keeps a buffer from being what the parameter wants, as text.
+pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<String> {
+    let fault = fault(raw, param, align)?;
+    let mut text = String::new();
+    tell(&mut text, fault, raw, param);
+    Some(text)
 }
 
 fn numpy_name(param: &Param) -> Option<&'static str> {
@@ -177,30 +260,42 @@ fn numpy_name(param: &Param) -> Option<&'static str> {
     .map(|(_, name)| name)
 }
 
-/// A buffer as text: `F32[2,3]`.
-pub(crate) fn shown(raw: RawBuffer<'_>) -> String {
-    let dims: Vec<String> = raw.raw_dims().iter().map(i64::to_string).collect();
-    format!("{}[{}]", name(raw.dtype()), dims.join(","))
+/// Writes a buffer as text: `F32[2,3]`.
+pub(crate) fn show(text: &mut String, raw: RawBuffer<'_>) {
+    put(text, &[&*name(raw.dtype()), "["]);
+    for (index, dim) in raw.raw_dims().iter().enumerate() {
+        text.push_str(if index > 0 { "," } else { "" });
+        number(text, *dim);
+    }
+    text.push(']');
+}
+
+/// Writes pieces of text.
+#[inline(never)]
+pub(crate) fn put(text: &mut String, pieces: &[&str]) {
+    pieces.iter().for_each(|piece| text.push_str(piece));
+}
+
+/// Writes a number.
+pub(crate) fn number(text: &mut String, number: i64) {
+    let _ = write!(text, "{number}");
 }
 
 /// The name of a stage.
-pub(crate) fn stage_name(stage: u32) -> String {
-    match stage {
-        0 => "instantiate".to_owned(),
-        1 => "prepare".to_owned(),
-        2 => "initialize".to_owned(),
-        3 => "execute".to_owned(),
-        4 => "record".to_owned(),
-        other => format!("number {other}"),
-    }
+pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
+    Cow::Borrowed(match stage {
+        0 => "instantiate",
+        1 => "prepare",
+        2 => "initialize",
+        3 => "execute",
+        4 => "record",
+        other => return Cow::Owned(format!("number {other}")),
+    })
 }
 
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{count} {what}s")
-    }
+fn counted(text: &mut String, count: usize, what: &str) {
+    number(text, count as i64);
+    put(text, &[" ", what, if count == 1 { "" } else { "s" }]);
 }
 
 fn check_count(
@@ -213,30 +308,30 @@ fn check_count(
     if counts.contains(got) {
         return;
     }
-    let expected = if counts.min == counts.max {
-        counted(counts.min, what)
+    let text = problems.line();
+    text.push_str("expected ");
+    if counts.min == counts.max {
+        counted(text, counts.min, what);
     } else if counts.max == usize::MAX {
-        format!("at least {}", counted(counts.min, what))
+        text.push_str("at least ");
+        counted(text, counts.min, what);
     } else {
-        format!("{} to {}", counts.min, counted(counts.max, what))
-    };
-    let names: Vec<&str> = params
-        .iter()
-        .filter(|param| {
-            if what == "argument" {
-                param.takes_arg()
-            } else {
-                param.takes_ret()
-            }
-        })
-        .map(|param| param.name)
-        .collect();
-    let names = if names.is_empty() {
-        String::new()
+        number(text, counts.min as i64);
+        text.push_str(" to ");
+        counted(text, counts.max, what);
+    }
+    let takes = if what == "argument" {
+        Param::takes_arg
     } else {
-        format!(" ({})", names.join(", "))
+        Param::takes_ret
     };
-    problems.push(format!("expected {expected}{names}, got {got}"));
+    let mut joint = " (";
+    for param in params.iter().filter(|param| takes(param)) {
+        put(text, &[joint, param.name]);
+        joint = ", ";
+    }
+    text.push_str(if joint == ", " { "), got " } else { ", got " });
+    number(text, got as i64);
 }
 
 /// Whether the numbers of operands and the names of attributes are what the stage declares. The
@@ -272,16 +367,22 @@ pub(crate) fn frame(
     for index in 0..attrs.len() {
         let name = attrs.name(index);
         if !info.attrs().any(|param| param.name.as_bytes() == name) {
-            let known: Vec<&str> = info.attrs().map(|param| param.name).collect();
-            let known = if known.is_empty() {
-                "it has none".to_owned()
-            } else {
-                format!("it has {}", known.join(", "))
-            };
-            problems.push(format!(
-                "attribute `{}` is not known to the handler: {known}",
-                String::from_utf8_lossy(name)
-            ));
+            let text = problems.line();
+            let name = String::from_utf8_lossy(name);
+            put(
+                text,
+                &[
+                    "attribute `",
+                    &name,
+                    "` is not known to the handler: it has ",
+                ],
+            );
+            let mut joint = "";
+            for param in info.attrs() {
+                put(text, &[joint, param.name]);
+                joint = ", ";
+            }
+            text.push_str(if joint.is_empty() { "none" } else { "" });
         }
     }
 }
@@ -317,36 +418,47 @@ pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Probl
     for (r, (ret_name, ret, partner)) in rets.iter().enumerate() {
         for (a, (arg_name, arg)) in args.iter().enumerate() {
             if *partner != Some(a) && ret.overlaps(*arg) {
-                problems.push(format!(
-                    "result `{ret_name}` overlaps argument `{arg_name}`; if the caller meant it \
-                     (input_output_aliases), declare it: `InOut<T>`"
-                ));
+                put(
+                    problems.line(),
+                    &[
+                        "result `",
+                        ret_name,
+                        "` overlaps argument `",
+                        arg_name,
+                        "`; if the caller meant it (input_output_aliases), declare it: `InOut<T>`",
+                    ],
+                );
             }
         }
         for (other_name, other, _) in &rets[..r] {
             if ret.overlaps(*other) {
-                problems.push(format!(
-                    "result `{ret_name}` overlaps result `{other_name}`"
-                ));
+                let line = problems.line();
+                put(
+                    line,
+                    &["result `", ret_name, "` overlaps result `", other_name, "`"],
+                );
             }
         }
     }
 }
 
-/// The whole message.
-pub(crate) fn message(info: &HandlerInfo, stage: u32, lines: &[String]) -> String {
-    let head = format!("{} ({})", info.name, stage_name(stage));
-    match lines {
-        [] => {
-            format!("{head}: the call was refused, but a second look found nothing wrong with it")
-        }
-        [line] => format!("{head}: {line}"),
-        lines => {
-            let mut text = format!("{head}: {} problems", lines.len());
-            for line in lines {
-                let _ = write!(text, "\n  {line}");
-            }
-            text
-        }
+/// The message of a call that is refused: who refuses it at which stage, and then what `tell` finds
+/// wrong. Also whether all of it is that the host lacks something.
+pub(crate) fn message(
+    info: &HandlerInfo,
+    stage: u32,
+    tell: &mut dyn FnMut(&mut Problems<'_>),
+) -> (String, bool) {
+    let mut text = String::with_capacity(256);
+    put(&mut text, &[info.name, " (", &stage_name(stage), "): "]);
+    let mut problems = Problems::new(&mut text, "\n  ");
+    tell(&mut problems);
+    let (count, start) = (problems.count, problems.start);
+    let unimplemented = problems.unimplemented();
+    match count {
+        0 => text.push_str("the call was refused, but a second look found nothing wrong with it"),
+        1 => {}
+        _ => text.insert_str(start, &format!("{count} problems\n  ")),
     }
+    (text, unimplemented)
 }

@@ -1,5 +1,6 @@
 //! Element types of buffers and arrays.
 
+use std::borrow::Cow;
 use std::fmt;
 use xla_ffi_sys::XLA_FFI_DataType;
 
@@ -204,6 +205,15 @@ impl DataTypes {
         self.0 == 1 << XLA_FFI_DataType::TOKEN.0
     }
 
+    /// The names of its members, for messages.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let any = self.is_any().then_some("any type");
+        let members = NAMES
+            .iter()
+            .filter(move |(_, dtype)| !self.is_any() && self.contains(*dtype));
+        any.into_iter().chain(members.map(|(name, _)| *name))
+    }
+
     /// Whether the set is [`DataTypes::ANY`].
     #[must_use]
     pub const fn is_any(self) -> bool {
@@ -219,18 +229,11 @@ impl fmt::Debug for DataTypes {
 
 impl fmt::Display for DataTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_any() {
-            return f.write_str("any type");
-        }
-        let mut first = true;
-        for (name, dtype) in NAMES {
-            if self.contains(*dtype) {
-                if !first {
-                    f.write_str(" or ")?;
-                }
-                f.write_str(name)?;
-                first = false;
-            }
+        let mut joint = "";
+        for name in self.names() {
+            f.write_str(joint)?;
+            f.write_str(name)?;
+            joint = " or ";
         }
         Ok(())
     }
@@ -250,11 +253,12 @@ names! {
 }
 
 /// The C name of an element type without its prefix, or its number.
-pub(crate) fn name(dtype: XLA_FFI_DataType) -> String {
-    NAMES.iter().find(|(_, known)| *known == dtype).map_or_else(
-        || format!("element type {}", dtype.0),
-        |(name, _)| (*name).to_owned(),
-    )
+pub(crate) fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
+    let known = NAMES.iter().find(|(_, known)| *known == dtype);
+    match known {
+        Some((name, _)) => Cow::Borrowed(*name),
+        None => Cow::Owned(format!("element type {}", dtype.0)),
+    }
 }
 
 /// Bits that one element takes in a buffer; `None` for types that are not known, 0 for tokens.

@@ -46,6 +46,8 @@ pub enum Flow {
     Mismatch,
     /// It failed.
     Failed(Error),
+    /// It failed, and this is the host's own error object for it.
+    Answered(*mut XLA_FFI_Error),
 }
 
 /// Whether a stage's arguments, or its results, have to be as many as declared: always at execute;
@@ -166,12 +168,12 @@ static HOSTS_WITHOUT_STREAM: [AtomicPtr<XLA_FFI_Api>; 4] =
 #[inline(always)]
 fn operands_on_host(frame: &Frame<'_>) -> bool {
     let api = frame.host().api().cast_mut();
-    HOSTS_WITHOUT_STREAM[0].load(Ordering::Relaxed) == api || ask_for_stream(frame)
+    HOSTS_WITHOUT_STREAM[0].load(Ordering::Relaxed) == api || ask_for_stream(*frame)
 }
 
 #[cold]
 #[inline(never)]
-fn ask_for_stream(frame: &Frame<'_>) -> bool {
+fn ask_for_stream(frame: Frame<'_>) -> bool {
     crate::panics::install();
     let api = frame.host().api().cast_mut();
     if HOSTS_WITHOUT_STREAM
@@ -214,45 +216,65 @@ pub unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *
         }
     }
     // SAFETY: the caller's frame, used during the call only.
-    let Some(mut frame) = (unsafe { Frame::new(raw) }) else {
+    let Some(frame) = (unsafe { Frame::new(raw) }) else {
         // SAFETY: as above.
         return unsafe { refuse_short_frame(raw, &H::INFO) };
     };
-    let pending = Pending::default();
-    if const { takes_later(H::PARAMS) } {
-        frame = frame.with_pending(&pending);
-    }
     if frame.stage() != S {
-        return refuse(&frame, &H::INFO, S, &wrong_stage(frame.stage()));
+        return wrong_stage(frame, &H::INFO, S);
     }
     if const { uses_host_memory(H::PARAMS) } {
         if !operands_on_host(&frame) {
-            return refuse_device(&frame, &H::INFO);
+            return refuse_device(frame, &H::INFO);
         }
     } else {
         crate::panics::install();
     }
-    let flow = std::panic::catch_unwind(AssertUnwindSafe(|| H::call(&frame)));
-    if const { takes_later(H::PARAMS) }
-        && let Some(call) = pending.take()
-    {
+    if const { takes_later(H::PARAMS) } {
         // SAFETY: the caller's frame.
-        return unsafe { settle(raw, &frame, &H::INFO, &call, flow) };
+        return unsafe { enter_pending::<H, S>(raw, frame) };
     }
-    match flow {
-        Ok(Flow::Done) => std::ptr::null_mut(),
-        Ok(Flow::Pending(future)) => {
+    // The answer is made inside: it fits in a register, and what explains a mismatch may panic too.
+    let answer = std::panic::catch_unwind(AssertUnwindSafe(move || match H::call(&frame) {
+        Flow::Done => std::ptr::null_mut(),
+        Flow::Pending(future) => {
             // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
             unsafe { (*raw).future = future.cast() };
             std::ptr::null_mut()
         }
+        Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
+        Flow::Failed(error) => failed(frame, error),
+        Flow::Answered(error) => error,
+    }));
+    answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
+}
+
+/// The rest of [`enter`] for handlers that may leave the call pending.
+///
+/// # Safety
+/// `raw` is the host's call frame.
+#[inline(always)]
+unsafe fn enter_pending<H: Stage<S>, const S: u32>(
+    raw: *mut XLA_FFI_CallFrame,
+    frame: Frame<'_>,
+) -> *mut XLA_FFI_Error {
+    let pending = Pending::default();
+    let frame = frame.with_pending(&pending);
+    let flow = std::panic::catch_unwind(AssertUnwindSafe(|| H::call(&frame)));
+    if let Some(call) = pending.take() {
+        // SAFETY: the caller's frame.
+        return unsafe { settle(raw, &frame, &H::INFO, &call, flow) };
+    }
+    match flow {
         // Users' attributes explain themselves, in code that may panic.
         Ok(Flow::Mismatch) => std::panic::catch_unwind(AssertUnwindSafe(|| {
-            mismatch(&frame, &H::INFO, H::PARAMS, S, H::explain)
+            mismatch(frame, &H::INFO, H::PARAMS, S, H::explain)
         }))
-        .unwrap_or_else(|panic| panicked(&frame, &H::INFO, panic)),
-        Ok(Flow::Failed(error)) => frame.host().make_error(error.code(), error.message()),
-        Err(panic) => panicked(&frame, &H::INFO, panic),
+        .unwrap_or_else(|panic| panicked(frame, &H::INFO, panic)),
+        Ok(Flow::Failed(error)) => failed(frame, error),
+        Ok(Flow::Answered(error)) => error,
+        Ok(Flow::Done | Flow::Pending(_)) => std::ptr::null_mut(),
+        Err(panic) => panicked(frame, &H::INFO, panic),
     }
 }
 
@@ -299,6 +321,13 @@ unsafe fn settle(
         }
         _ => std::ptr::null_mut(),
     }
+}
+
+/// Hands a handler's error to the host.
+#[cold]
+#[inline(never)]
+fn failed(frame: Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
+    frame.host().make_error(error.code(), error.message())
 }
 
 /// Whether a parameter reads or writes host memory.
@@ -410,24 +439,22 @@ unsafe fn refuse_short_frame(
     )
 }
 
-#[cold]
-fn wrong_stage(got: u32) -> String {
-    format!(
-        "called at stage {}; register the bundle's functions each for its own stage",
-        diagnose::stage_name(got)
-    )
-}
+// The frame goes by value to what follows: it is one pointer, and stays in a register that way.
 
 #[cold]
-fn refuse(frame: &Frame<'_>, info: &HandlerInfo, stage: u32, why: &str) -> *mut XLA_FFI_Error {
-    let message = diagnose::message(info, stage, &[why.to_owned()]);
+fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *mut XLA_FFI_Error {
+    let why = format!(
+        "called at stage {}; register the bundle's functions each for its own stage",
+        diagnose::stage_name(frame.stage())
+    );
+    let (message, _) = diagnose::message(info, stage, &mut |problems| problems.push(&why));
     frame
         .host()
         .make_error(ErrorCode::InvalidArgument, &message)
 }
 
 #[cold]
-fn refuse_device(frame: &Frame<'_>, info: &HandlerInfo) -> *mut XLA_FFI_Error {
+fn refuse_device(frame: Frame<'_>, info: &HandlerInfo) -> *mut XLA_FFI_Error {
     frame.host().make_error(
         ErrorCode::FailedPrecondition,
         &format!(
@@ -443,32 +470,30 @@ fn refuse_device(frame: &Frame<'_>, info: &HandlerInfo) -> *mut XLA_FFI_Error {
 #[cold]
 #[inline(never)]
 fn mismatch(
-    frame: &Frame<'_>,
+    frame: Frame<'_>,
     info: &HandlerInfo,
     params: &'static [Param],
     stage: u32,
     explain: for<'f> fn(&Frame<'f>, &mut Problems<'_>),
 ) -> *mut XLA_FFI_Error {
-    let mut lines = Vec::new();
-    let mut problems = Problems::new(&mut lines);
-    diagnose::frame(frame, info, params, &mut problems);
-    explain(frame, &mut problems);
-    if problems.is_empty() {
-        diagnose::overlaps(frame, params, &mut problems);
-    }
-    let unimplemented = problems.unimplemented();
+    let (message, unimplemented) = diagnose::message(info, stage, &mut |problems| {
+        diagnose::frame(&frame, info, params, problems);
+        explain(&frame, problems);
+        if problems.is_empty() {
+            diagnose::overlaps(&frame, params, problems);
+        }
+    });
     let code = if unimplemented {
         ErrorCode::Unimplemented
     } else {
         ErrorCode::InvalidArgument
     };
-    let message = diagnose::message(info, stage, &lines);
     frame.host().make_error(code, &message)
 }
 
 #[cold]
 fn panicked(
-    frame: &Frame<'_>,
+    frame: Frame<'_>,
     info: &HandlerInfo,
     panic: Box<dyn std::any::Any + Send>,
 ) -> *mut XLA_FFI_Error {

@@ -30,11 +30,10 @@ pub(crate) const FRAME_SIZE: usize = 168;
 /// [`Bind`]: crate::Bind
 #[derive(Clone, Copy)]
 pub struct Frame<'f> {
+    // A pointer: what is read from the host's frame need not be copied first.
     raw: *const XLA_FFI_CallFrame,
-    args: Operands<'f, XLA_FFI_ArgType>,
-    rets: Operands<'f, XLA_FFI_RetType>,
-    attrs: RawAttrs<'f>,
     pending: Option<&'f Pending>,
+    _frame: PhantomData<&'f XLA_FFI_CallFrame>,
 }
 
 impl<'f> Frame<'f> {
@@ -60,13 +59,8 @@ impl<'f> Frame<'f> {
         }
         Some(Self {
             raw,
-            args: Operands::new(args.size, args.types, args.args),
-            rets: Operands::new(rets.size, rets.types, rets.rets),
-            attrs: RawAttrs {
-                raw: attrs,
-                _frame: PhantomData,
-            },
             pending: None,
+            _frame: PhantomData,
         })
     }
 
@@ -81,6 +75,26 @@ impl<'f> Frame<'f> {
     #[inline(always)]
     pub(crate) fn pending(&self) -> Option<&'f Pending> {
         self.pending
+    }
+
+    #[inline(always)]
+    fn args(&self) -> Operands<'f, XLA_FFI_ArgType> {
+        // SAFETY: the list lies within FRAME_SIZE.
+        let args = unsafe { &(*self.raw).args };
+        Operands::new(args.size, args.types, args.args)
+    }
+
+    #[inline(always)]
+    fn rets(&self) -> Operands<'f, XLA_FFI_RetType> {
+        // SAFETY: the list lies within FRAME_SIZE.
+        let rets = unsafe { &(*self.raw).rets };
+        Operands::new(rets.size, rets.types, rets.rets)
+    }
+
+    /// The frame itself.
+    #[cfg(feature = "internal")]
+    pub(crate) fn raw(&self) -> *const XLA_FFI_CallFrame {
+        self.raw
     }
 
     /// The host.
@@ -111,31 +125,47 @@ impl<'f> Frame<'f> {
     #[must_use]
     #[inline(always)]
     pub fn arg_count(&self) -> usize {
-        self.args.len
+        self.args().len
     }
 
     /// Number of results.
     #[must_use]
     #[inline(always)]
     pub fn ret_count(&self) -> usize {
-        self.rets.len
+        self.rets().len
     }
 
     #[inline(always)]
     pub(crate) fn arg(&self, index: usize) -> Option<RawBuffer<'f>> {
-        self.args.get(index, XLA_FFI_ArgType::BUFFER)
+        self.args().get(index, XLA_FFI_ArgType::BUFFER)
     }
 
     #[inline(always)]
     pub(crate) fn ret(&self, index: usize) -> Option<RawBuffer<'f>> {
-        self.rets.get(index, XLA_FFI_RetType::BUFFER)
+        self.rets().get(index, XLA_FFI_RetType::BUFFER)
     }
 
     /// The attributes.
     #[inline(always)]
     pub(crate) fn attrs(&self) -> RawAttrs<'f> {
-        self.attrs
+        RawAttrs {
+            // SAFETY: the list lies within FRAME_SIZE.
+            raw: unsafe { &raw const (*self.raw).attrs },
+            _frame: PhantomData,
+        }
     }
+}
+
+/// The value at `index` of a list.
+///
+/// # Safety
+/// The list has more than `index` values.
+#[inline(always)]
+unsafe fn element<T: Copy>(list: *const T, index: usize) -> T {
+    // SAFETY: the caller's promise.
+    let place = unsafe { list.add(index) };
+    // SAFETY: as above.
+    unsafe { place.read() }
 }
 
 /// A list of arguments or results.
@@ -164,12 +194,12 @@ impl<'f, Tag: Copy + PartialEq> Operands<'f, Tag> {
             return None;
         }
         // SAFETY: invariant 2, `index` is in range.
-        let tag = unsafe { *self.types.add(index) };
-        // SAFETY: invariant 2, `index` is in range.
-        let value = unsafe { *self.values.add(index) };
+        let tag = unsafe { element(self.types, index) };
         if tag != buffer {
             return None;
         }
+        // SAFETY: invariant 2, `index` is in range.
+        let value = unsafe { element(self.values, index) };
         // SAFETY: invariant 2: the tag says that it is a buffer.
         unsafe { RawBuffer::new(value.cast()) }
     }
@@ -232,19 +262,15 @@ impl<'f> RawBuffer<'f> {
         if dims.len() as i64 != self.raw.rank {
             return None;
         }
-        let mut len: usize = 1;
-        let mut bad = false;
-        for &dim in dims {
-            let (product, overflow) = len.overflowing_mul(dim as usize);
-            bad |= overflow | (dim < 0);
-            len = product;
-        }
-        if bad && !empty(dims) {
-            return None;
-        }
-        if bad {
-            len = 0;
-        }
+        let negative = dims.iter().fold(0, |signs, dim| signs | dim) < 0;
+        let product = dims
+            .iter()
+            .try_fold(1usize, |product, &dim| product.checked_mul(dim as usize));
+        let len = match product {
+            Some(product) if !negative => product,
+            _ if empty(dims) => 0,
+            _ => return None,
+        };
         // SAFETY: same size and alignment on 64-bit hosts (checked in lib.rs), no value negative.
         let dims = unsafe { std::slice::from_raw_parts(dims.as_ptr().cast::<usize>(), dims.len()) };
         Some((dims, len))
@@ -282,13 +308,7 @@ impl<'f> RawBuffer<'f> {
             return None;
         }
         let mut data = self.raw.data.cast::<u8>();
-        if data.is_null() {
-            if len != 0 {
-                return None;
-            }
-            data = std::ptr::without_provenance_mut(align);
-        }
-        if (data as usize) & (align - 1) != 0 {
+        if !usable(data, align) {
             if len != 0 {
                 return None;
             }
@@ -298,7 +318,18 @@ impl<'f> RawBuffer<'f> {
     }
 }
 
+/// Whether `data` is not null and a multiple of `align`, a power of two.
+#[inline(always)]
+fn usable(data: *mut u8, align: usize) -> bool {
+    // One comparison for both: low bits that are set become high ones, and null wraps around.
+    let bits = align.trailing_zeros();
+    (data as usize).rotate_right(bits).wrapping_sub(1) < usize::MAX >> bits
+}
+
+/// Whether a dimension is zero and none is negative.
+// Inline for the same reason as `RawAttrs::position`.
 #[cold]
+#[inline]
 fn empty(dims: &[i64]) -> bool {
     dims.contains(&0) && dims.iter().all(|&dim| dim >= 0)
 }
@@ -344,9 +375,28 @@ impl<'f> RawAttrs<'f> {
         // SAFETY: made from attributes whose struct_size was checked.
         let names = unsafe { (*self.raw).names };
         // SAFETY: invariant 2, `index` is in range.
-        let span = unsafe { *names.add(index) };
+        let span = unsafe { element(names, index) };
         // SAFETY: invariant 2: names are byte spans.
-        unsafe { bytes(&*span) }
+        let span = unsafe { &*span };
+        // SAFETY: invariant 3.
+        unsafe { bytes(span) }
+    }
+
+    /// Whether the name at `index`, which is below [`RawAttrs::len`], is `name`.
+    #[inline(always)]
+    fn is_named(self, index: usize, name: &str) -> bool {
+        // SAFETY: made from attributes whose struct_size was checked.
+        let names = unsafe { (*self.raw).names };
+        // SAFETY: invariant 2, `index` is in range.
+        let span = unsafe { element(names, index) };
+        // SAFETY: invariant 2: names are byte spans.
+        let span = unsafe { &*span };
+        // The length first: then the bytes are compared as words, not by a call.
+        if span.len != name.len() {
+            return false;
+        }
+        // SAFETY: invariant 3.
+        (unsafe { bytes(span) }) == name.as_bytes()
     }
 
     /// The value at `index`, which is below [`RawAttrs::len`].
@@ -357,9 +407,9 @@ impl<'f> RawAttrs<'f> {
         // SAFETY: as above.
         let attrs = unsafe { (*self.raw).attrs };
         // SAFETY: invariant 2, `index` is in range.
-        let tag = unsafe { *types.add(index) };
+        let tag = unsafe { element(types, index) };
         // SAFETY: invariant 2, `index` is in range.
-        let value = unsafe { *attrs.add(index) };
+        let value = unsafe { element(attrs, index) };
         RawAttr {
             tag,
             value,
@@ -370,18 +420,28 @@ impl<'f> RawAttrs<'f> {
     /// The attribute `name`, which is probably at `guess`.
     #[inline(always)]
     pub(crate) fn get(self, name: &str, guess: usize) -> Option<RawAttr<'f>> {
-        if guess < self.len() && self.name(guess) == name.as_bytes() {
-            return Some(self.value(guess));
+        let len = self.len();
+        let mut index = guess;
+        if !(guess < len && self.is_named(guess, name)) {
+            index = self.position(name);
+            if index >= len {
+                return None;
+            }
         }
-        self.search(name)
+        Some(self.value(index))
     }
 
+    /// Where the attribute `name` lies; the number of attributes when there is none.
+    // Inline, though it is never inlined: a copy beside its caller is seen to write nothing, so that
+    // what the caller has read need not be read again.
     #[cold]
-    #[inline(never)]
-    fn search(self, name: &str) -> Option<RawAttr<'f>> {
-        (0..self.len())
-            .find(|&index| self.name(index) == name.as_bytes())
-            .map(|index| self.value(index))
+    #[inline]
+    fn position(self, name: &str) -> usize {
+        let mut index = 0;
+        while index < self.len() && !self.is_named(index, name) {
+            index += 1;
+        }
+        index
     }
 }
 
@@ -556,5 +616,24 @@ impl<'f> RawArray<'f> {
         // SAFETY: `size` elements of type T (ABI), aligned, not null, alive for 'f; no one writes
         // attributes.
         Some(unsafe { std::slice::from_raw_parts(data, self.array.size) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usable_addresses_are_aligned_and_not_null() {
+        for align in [1usize, 2, 4, 8, 16, 64] {
+            for address in (0..256)
+                .chain((1 << 47)..(1 << 47) + 256)
+                .chain(usize::MAX - 255..usize::MAX)
+            {
+                let data = std::ptr::without_provenance_mut(address);
+                let expected = address != 0 && address.is_multiple_of(align);
+                assert_eq!(usable(data, align), expected, "{address:#x} by {align}");
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! pointer; nothing is remembered.
 
 use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
 
 use crate::error::{Error, ErrorCode, Result};
 use crate::frame::RawAttrs;
@@ -107,7 +108,25 @@ impl Host {
     }
 
     /// The address of a function's slot; `None` where the table has none.
+    #[inline]
     fn slot(self, slot: Slot) -> Option<*const c_void> {
+        if self.api.is_null() {
+            return None;
+        }
+        // SAFETY: not null; the first field in every revision.
+        let size = unsafe { (*self.api).struct_size };
+        // Tables that tell their length have the newest order.
+        let place = HEAD + size_of::<usize>() * slot as usize;
+        if size > Revision::R4.api_struct_size() && place + size_of::<usize>() <= size {
+            // SAFETY: the table has `size` bytes.
+            return Some(unsafe { self.api.cast::<u8>().add(place) }.cast());
+        }
+        self.slot_of_old_table(slot)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slot_of_old_table(self, slot: Slot) -> Option<*const c_void> {
         let slots = self.slots();
         let order = if slots == Revision::R2.slot_count() {
             Revision::R2
@@ -122,6 +141,7 @@ impl Host {
     }
 
     /// A function that answers with an error; `None` where the table has none or a null.
+    #[inline]
     fn function<A>(self, slot: Slot) -> Option<Call<A>> {
         let place = self.slot(slot)?;
         // SAFETY: the place holds a nullable function pointer of the slot's type; callers name the
@@ -131,6 +151,7 @@ impl Host {
 
     /// Whether the host has a function.
     #[must_use]
+    #[inline]
     pub fn has(self, slot: Slot) -> bool {
         self.function::<c_void>(slot).is_some()
     }
@@ -139,6 +160,7 @@ impl Host {
     ///
     /// # Safety
     /// `A` is the argument struct that the host's revision wants for `slot`, filled in.
+    #[inline]
     unsafe fn call<A>(self, slot: Slot, feature: &str, args: &mut A) -> Result<()> {
         let function = self
             .function::<A>(slot)
@@ -165,22 +187,23 @@ impl Host {
             return std::ptr::null_mut();
         };
         // A short text needs no allocation.
-        let mut short = [0u8; 512];
-        let mut long = Vec::new();
-        let text: &[u8] = if message.len() < short.len() && !message.contains('\0') {
-            short[..message.len()].copy_from_slice(message.as_bytes());
-            &short
+        let mut short = [const { MaybeUninit::<u8>::uninit() }; 512];
+        let mut long = String::new();
+        let text = if message.len() < short.len() && !message.contains('\0') {
+            short[..message.len()].write_copy_of_slice(message.as_bytes());
+            short[message.len()].write(0);
+            short.as_ptr().cast::<c_char>()
         } else {
-            long.extend_from_slice(message.replace('\0', "\\0").as_bytes());
-            long.push(0);
-            &long
+            long.push_str(&message.replace('\0', "\\0"));
+            long.push('\0');
+            long.as_ptr().cast::<c_char>()
         };
         let mut args = XLA_FFI_Error_Create_Args {
             struct_size: XLA_FFI_Error_Create_Args::LAYOUT
                 .struct_size
                 .map_or(0, |(_, s)| s),
             extension_start: std::ptr::null_mut(),
-            message: text.as_ptr().cast::<c_char>(),
+            message: text,
             errc: code.to_raw(),
         };
         // SAFETY: slot 0 takes this struct in every revision; the text ends in NUL and is copied.
@@ -188,6 +211,7 @@ impl Host {
     }
 
     /// Null is success; anything else is read and destroyed.
+    #[inline]
     fn check(self, error: *mut XLA_FFI_Error) -> Result<()> {
         if error.is_null() {
             return Ok(());

@@ -57,6 +57,8 @@ mod frame;
 mod future;
 mod host;
 mod inout;
+#[cfg(feature = "internal")]
+pub mod internal;
 mod made;
 mod manifest;
 pub mod matching;
@@ -138,9 +140,9 @@ pub mod __private {
     pub use crate::optional::or_default;
     pub use crate::outcome::{finish, finish_stage};
     pub use crate::owned::outlives_call;
-    pub use crate::param::{HandlerInfo, StageInfo, StateInfo};
+    pub use crate::param::{HandlerInfo, StageInfo, StateInfo, one_api};
     pub use crate::register::{Entries, Exported, Registrable, register};
-    pub use crate::shape::{Contract, Dim, Entry};
+    pub use crate::shape::{Contract, Dim, Entry, arg_dims, ret_dims, same_dims, same_size};
     pub use crate::task::{Body, start_async};
     pub use xla_ffi_macros::__export;
     pub use xla_ffi_sys as sys;

@@ -125,14 +125,15 @@ pub fn explain_struct<'f, T: Attributes<'f>>(value: AttrValue<'f>, _name: &str) 
     let Some(dictionary) = <Dictionary as Attribute>::decode(value, false) else {
         return format!("expected a dictionary, got {}", value.describe());
     };
-    let mut lines = Vec::new();
-    T::explain(dictionary, &mut Problems::new(&mut lines));
+    let mut text = String::from("in the dictionary: ");
+    let mut problems = Problems::new(&mut text, "; ");
+    T::explain(dictionary, &mut problems);
     for (name, _) in dictionary.iter() {
         if !T::MEMBERS.iter().any(|member| member.name == name) {
-            lines.push(format!("entry `{name}` is not known"));
+            problems.push(format!("entry `{name}` is not known"));
         }
     }
-    format!("in the dictionary: {}", lines.join("; "))
+    text
 }
 
 /// Why a number is no variant.

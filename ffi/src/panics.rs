@@ -13,7 +13,16 @@ static INSTALL: Once = Once::new();
 
 /// Makes panics remember their place for [`describe`], once in a process; the hook that was there
 /// goes on to run.
+#[inline]
 pub(crate) fn install() {
+    if !INSTALL.is_completed() {
+        install_now();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn install_now() {
     // The hook cannot be changed while this thread unwinds.
     if std::thread::panicking() {
         return;

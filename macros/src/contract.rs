@@ -1,7 +1,7 @@
 //! Shape contracts. The grammar is told in `xla_ffi::shape`.
 
-use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
 use syn::LitStr;
 
 #[derive(Clone)]
@@ -48,6 +48,44 @@ pub(crate) struct Contract {
 
 /// As many sizes as `xla_ffi::shape::MAX_NAMES` allows.
 const MAX_NAMES: usize = 26;
+
+impl Entry {
+    /// An expression: whether `dims` fit the entry, given what the names already stand for.
+    fn fits(&self, known: &[Ident]) -> TokenStream {
+        let sizes: Vec<Ident> = (0..self.dims.len())
+            .map(|index| format_ident!("__dim{index}", span = Span::mixed_site()))
+            .collect();
+        let dims = || self.dims.iter().zip(&sizes);
+        let patterns = dims().map(|(dim, size)| match dim {
+            Dim::Any => quote!(_),
+            Dim::Ellipsis => quote!(#size @ ..),
+            Dim::Name(_) | Dim::Size(_) => quote!(#size),
+        });
+        let checks = dims().filter_map(|(dim, size)| {
+            Some(match dim {
+                Dim::Any => return None,
+                Dim::Size(expected) => {
+                    let expected = *expected as i64;
+                    quote!((*#size == #expected))
+                }
+                Dim::Name(index) => {
+                    let known = &known[*index];
+                    quote!(::xla_ffi::__private::same_size(&mut #known, *#size))
+                }
+                Dim::Ellipsis => {
+                    quote!(::xla_ffi::__private::same_dims(&mut __ellipsis, #size))
+                }
+            })
+        });
+        quote! {
+            match dims {
+                [#(#patterns),*] => true #(& #checks)*,
+                #[allow(unreachable_patterns)]
+                _ => false,
+            }
+        }
+    }
+}
 
 impl Contract {
     pub(crate) fn parse(text: &LitStr) -> syn::Result<Self> {
@@ -166,9 +204,8 @@ impl Contract {
     }
 
     /// Tells at compile time when the contract has another number of entries than the handler has
-    /// operands.
-    /// Or when an entry does not fit its parameter.
-    pub(crate) fn check(&self, params: &TokenStream) -> TokenStream {
+    /// operands, or when an entry does not fit its parameter.
+    pub(crate) fn fits_params(&self, params: &TokenStream) -> TokenStream {
         let (args, rets) = (self.args.len(), self.rets.len());
         let text = self.text.value();
         let message = format!(
@@ -199,6 +236,61 @@ impl Contract {
                 #message
             );
             #(#entries)*
+        }
+    }
+
+    /// Statements that run `refuse` when the operands of `frame` break the contract: one comparison
+    /// for each dimension, without tables or loops where none are needed.
+    pub(crate) fn comparisons(&self, refuse: &TokenStream) -> TokenStream {
+        let known: Vec<Ident> = (0..self.names.len())
+            .map(|index| format_ident!("__size{index}", span = Span::mixed_site()))
+            .collect();
+        let side = |entries: &[Entry], dims: &TokenStream, count: &TokenStream| -> TokenStream {
+            let checks = entries.iter().enumerate().map(|(index, entry)| {
+                let fits = entry.fits(&known);
+                if entry.repeats {
+                    quote! {
+                        for index in #index..frame.#count() {
+                            if let ::core::option::Option::Some(dims) = #dims(frame, index) {
+                                __good &= #fits;
+                            }
+                        }
+                    }
+                } else {
+                    quote! {
+                        if let ::core::option::Option::Some(dims) = #dims(frame, #index) {
+                            __good &= #fits;
+                        }
+                    }
+                }
+            });
+            quote!(#(#checks)*)
+        };
+        let args = side(
+            &self.args,
+            &quote!(::xla_ffi::__private::arg_dims),
+            &quote!(arg_count),
+        );
+        let rets = side(
+            &self.rets,
+            &quote!(::xla_ffi::__private::ret_dims),
+            &quote!(ret_count),
+        );
+        let ellipsis = self
+            .args
+            .iter()
+            .chain(&self.rets)
+            .any(|entry| entry.dims.iter().any(|dim| matches!(dim, Dim::Ellipsis)))
+            .then(|| quote!(let mut __ellipsis = ::core::option::Option::None;));
+        quote! {
+            #(let mut #known = ::core::option::Option::None;)*
+            #ellipsis
+            let mut __good = true;
+            #args
+            #rets
+            if !__good {
+                #refuse
+            }
         }
     }
 

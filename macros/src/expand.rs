@@ -5,6 +5,7 @@ use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{FnArg, ReturnType, Signature};
 
+use crate::contract::Contract;
 use crate::options::Options;
 use crate::parameter::Parameter;
 
@@ -152,7 +153,7 @@ impl Stage {
         let contract = options.shape.as_ref().filter(|_| number == EXECUTE);
         let check = contract.map(|contract| {
             let tokens = contract.tokens();
-            let counts = contract.check(&params);
+            let counts = contract.fits_params(&params);
             quote! {
                 #counts
                 const CONTRACT: ::xla_ffi::__private::Contract = #tokens;
@@ -165,9 +166,10 @@ impl Stage {
                 }
             }
         });
-        let call = self.call(&at, contract.is_some());
+        let call = self.call(&at, contract);
         quote! {
             const _: () = {
+                const _: () = ::xla_ffi::__private::one_api(#params);
                 #check
                 impl ::xla_ffi::__private::Stage<#number> for #owner {
                     const PARAMS: &'static [::xla_ffi::Param] = &[#(#constants),*];
@@ -193,7 +195,7 @@ impl Stage {
 
     /// The statements that decode every parameter or return `Flow::Mismatch`, and the names of the
     /// decoded values.
-    fn decode(&self, at: &[TokenStream], contract: bool) -> (TokenStream, Vec<Ident>) {
+    fn decode(&self, at: &[TokenStream], contract: Option<&Contract>) -> (TokenStream, Vec<Ident>) {
         let mismatch = if self.is_async {
             quote!(::core::result::Result::Err(
                 ::xla_ffi::__private::Flow::Mismatch
@@ -222,13 +224,7 @@ impl Stage {
                     ::xla_ffi::__private::file_region(#at, #region, &mut __args, &mut __rets);
                 })
             });
-        let contract = contract.then(|| {
-            quote! {
-                if !CONTRACT.holds(frame) {
-                    return #mismatch;
-                }
-            }
-        });
+        let contract = contract.map(|contract| contract.comparisons(&quote!(return #mismatch;)));
         let statements = quote! {
             if !::xla_ffi::__private::counts::<#owner, #number>(frame) {
                 return #mismatch;
@@ -247,7 +243,7 @@ impl Stage {
         (statements, values)
     }
 
-    fn call(&self, at: &[TokenStream], contract: bool) -> TokenStream {
+    fn call(&self, at: &[TokenStream], contract: Option<&Contract>) -> TokenStream {
         let (decode, values) = self.decode(at, contract);
         let (owner, callee, number) = (&self.owner, &self.callee, self.number);
         let failed = if self.is_async {

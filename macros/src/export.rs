@@ -1,6 +1,6 @@
 //! The exported symbols of one handler.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::{LitBool, LitInt, LitStr, Path};
@@ -82,27 +82,39 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         };
         let long = format!("{}__{short}", library.value());
         let entry = format_ident!("entry_{}", number, span = Span::mixed_site());
-        let alias_entry = format_ident!("alias_{}", number, span = Span::mixed_site());
-        let alias = alias.then(|| {
+        // The code stands in a function of its own that is not exported: the exported ones reach it
+        // by a direct jump, where one exported function would reach another through a table.
+        let exported = |name: &str, ident: &Ident| {
             quote! {
-                #[unsafe(export_name = #short)]
-                unsafe extern "C" fn #alias_entry(
+                #[unsafe(export_name = #name)]
+                unsafe extern "C" fn #ident(
                     frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
                 ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
-                    // SAFETY: the host's call frame, handed on.
+                    // SAFETY: hosts call handlers with their call frame.
                     unsafe { #entry(frame) }
                 }
             }
+        };
+        let long_entry = exported(
+            &long,
+            &format_ident!("long_{}", number, span = Span::mixed_site()),
+        );
+        let short_entry = alias.then(|| {
+            exported(
+                &short,
+                &format_ident!("short_{}", number, span = Span::mixed_site()),
+            )
         });
         functions.push(quote! {
-            #[unsafe(export_name = #long)]
+            #[inline(never)]
             unsafe extern "C" fn #entry(
                 frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
             ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
-                // SAFETY: hosts call handlers with their call frame.
+                // SAFETY: the host's call frame, handed on.
                 unsafe { ::xla_ffi::__private::enter::<#path, #stage>(frame) }
             }
-            #alias
+            #long_entry
+            #short_entry
         });
         entries[number] = quote!(::core::option::Option::Some(#entry));
         symbols.push(long);

@@ -8,6 +8,7 @@
 use crate::host::{errors, futures};
 use crate::{Error, Hazard, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Exit status of a child whose work panicked.
@@ -52,8 +53,17 @@ fn system(call: &str) -> Error {
     )
 }
 
+/// Whether this process is a child: threads of the parent's do not exist here.
+static IN_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is a child of [`isolated`].
+pub(crate) fn in_child_process() -> bool {
+    IN_CHILD.load(Ordering::Relaxed)
+}
+
 /// Everything that the child does. Never returns.
 fn in_child(write: &OwnedFd, limit: Duration, work: impl FnOnce() -> Vec<u8>) -> ! {
+    IN_CHILD.store(true, Ordering::Relaxed);
     let none = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

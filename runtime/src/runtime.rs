@@ -3,6 +3,7 @@
 use crate::handler::{Bundle, Handler};
 use crate::host::pool::ThreadPool;
 use crate::host::table::Table;
+use crate::isolate::in_child_process;
 use crate::library::Library;
 use crate::types::{TypeInfo, Types};
 use crate::{Code, Error, Finding, Result};
@@ -19,6 +20,7 @@ pub(crate) struct Shared {
     handlers: Mutex<BTreeMap<(String, String), (Handler, u32)>>,
     threads: usize,
     pool: OnceLock<ThreadPool>,
+    child_pool: OnceLock<ThreadPool>,
     findings: Mutex<Vec<Finding>>,
     this: Weak<Self>,
 }
@@ -53,11 +55,17 @@ impl Shared {
     }
 
     pub(crate) fn pool(&self) -> Result<&ThreadPool> {
-        if let Some(pool) = self.pool.get() {
+        // A child process has none of its parent's threads: it gets a pool of its own.
+        let pool = if in_child_process() {
+            &self.child_pool
+        } else {
+            &self.pool
+        };
+        if let Some(pool) = pool.get() {
             return Ok(pool);
         }
-        let pool = ThreadPool::new(self.threads)?;
-        Ok(self.pool.get_or_init(|| pool))
+        let made = ThreadPool::new(self.threads)?;
+        Ok(pool.get_or_init(|| made))
     }
 
     pub(crate) fn note(&self, finding: Finding) {
@@ -163,6 +171,7 @@ impl Runtime {
             handlers: Mutex::default(),
             threads,
             pool: OnceLock::new(),
+            child_pool: OnceLock::new(),
             findings: Mutex::default(),
             this: this.clone(),
         });

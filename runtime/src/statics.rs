@@ -34,7 +34,7 @@ inventory::collect!(StaticHandler);
 #[macro_export]
 macro_rules! register_handler {
     ($name:expr, $platform:expr, $($stage:ident = $function:path),+ $(,)?) => {
-        $crate::register_handler!($name, $platform, traits 0, $($stage = $function),+)
+        $crate::register_handler! { $name, $platform, traits 0, $($stage = $function),+ }
     };
     ($name:expr, $platform:expr, traits $traits:expr, $($stage:ident = $function:path),+ $(,)?) => {
         const _: () = {

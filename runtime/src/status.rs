@@ -139,6 +139,23 @@ pub enum Hazard {
 }
 
 impl Hazard {
+    /// All hazards, in the order of their declaration.
+    pub const ALL: &[Self] = &[
+        Self::StateLayout,
+        Self::TypeInfo,
+        Self::FrameOverrun,
+        Self::MetadataOverrun,
+        Self::BufferOverrun,
+        Self::ContextAfterCall,
+        Self::ErrorAndFuture,
+        Self::FutureMisuse,
+        Self::ErrorMisuse,
+        Self::RegisterLayout,
+        Self::AbsentFunction,
+        Self::Unwound,
+        Self::Crash,
+    ];
+
     /// A short name for tables and scripts.
     #[must_use]
     pub fn name(self) -> &'static str {

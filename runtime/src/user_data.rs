@@ -18,6 +18,12 @@ impl UserData {
         Self::default()
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     fn insert(&mut self, id: i64, object: StateObject) -> Result<()> {
         if self.entries.contains_key(&id) {
             // The caller keeps what is refused.

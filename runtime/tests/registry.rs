@@ -163,7 +163,8 @@ fn a_handler_may_register_from_inside_its_call() {
         let other = Runtime::new(revision);
         let handler = runtime.handler("registers", bundle(registers)).unwrap();
         let executable = handler.instantiate(&Attributes::new()).unwrap();
-        executable.call().run().unwrap();
+        // A prepared call runs in this process whatever the build.
+        executable.call().prepare().unwrap().invoke().unwrap();
         let inner = runtime.find("inner", "cpu").unwrap();
         if let Some(metadata) = inner.metadata() {
             assert_eq!(
@@ -222,6 +223,26 @@ fn a_type_without_info_is_a_hazard_from_version_0_2() {
             }
         }
     }
+}
+
+xla_ffi_runtime::register_handler!("static one", "Host", Execute = one, Initialize = one);
+xla_ffi_runtime::register_handler!("static capturable", "CPU", traits 1, Execute = one);
+
+#[test]
+fn static_handlers_are_found_under_every_spelling_of_their_platform() {
+    let runtime = Runtime::default();
+    runtime.register_static().unwrap();
+    let one = runtime.find("static one", "Cpu").unwrap();
+    assert!(one.bundle().get(Stage::Initialize).is_some());
+    let capturable = runtime.find("static capturable", "Host").unwrap();
+    assert!(
+        capturable
+            .metadata()
+            .unwrap()
+            .is_command_buffer_compatible()
+    );
+    // A second time is an equal registration.
+    runtime.register_static().unwrap();
 }
 
 #[test]

@@ -240,7 +240,11 @@ fn a_context_ends_with_its_call() {
     let mut first = call(&executable, 0).prepare().unwrap();
     first.invoke().unwrap();
     // The first call's context is still there, but no longer a call's.
-    let error = call(&executable, 0).run().unwrap_err();
+    let error = call(&executable, 0)
+        .prepare()
+        .unwrap()
+        .invoke()
+        .unwrap_err();
     assert!(error.message().contains("ended with its call"), "{error}");
     assert!(
         first

@@ -107,6 +107,13 @@ class Subject:
         """The target name under which the library's own registration entry enters a handler."""
         return name if self.has_manifest else f"conformance_c.{name}"
 
+    def beyond(self, revision):
+        """The handlers that a runtime of this revision refuses, since they answer a newer version."""
+        if not self.has_manifest or revision == 0:
+            return []
+        newest = max(1, _revisions.version(revision))
+        return [spec.name for spec in self._specs.values() if _revisions.version(spec.floor) > newest]
+
     def target(self, name):
         return f"{self.kind}.{name}"
 
@@ -136,8 +143,8 @@ def verdict(error):
     if any(sign in text for sign in REFUSALS):
         return "refused", text
     # A clear error names the first jaxlib that has what is missing; that must be a later one.
-    named = re.search(r"(?:first jaxlib that has it is|needs? jaxlib) (\d+(?:\.\d+)+)", text)
-    if named and _revisions._numbers(named.group(1)) > _revisions._numbers(_jax.JAXLIB):
+    named = re.findall(r"jaxlib\D{,30}?(\d+(?:\.\d+)+)", text)
+    if any(_revisions._numbers(version) > _revisions._numbers(_jax.JAXLIB) for version in named):
         return "absent", text
     for sign, lack in RUNTIME_LACKS.items():
         if sign in text:
@@ -153,15 +160,18 @@ def expect(got, wanted, what="result"):
                              f"got {got.dtype}{list(got.shape)} {got.tolist()}")  # fmt: skip
 
 
-def expect_error(work, *texts):
-    """``work`` must raise, and the error must contain every text. Returns the error's text."""
+def expect_error(work, *texts, refusal=False):
+    """``work`` must raise, and the error must contain every text. Returns the error's text.
+
+    An error by which a runtime refuses or lacks something is passed on, unless a ``refusal`` is expected.
+    """
     try:
         jax.block_until_ready(work())
     except (AssertionError, Absent, Refused):
         raise
     except Exception as error:
         text = str(error)
-        if verdict(error)[0] in ("absent", "refused"):
+        if not refusal and verdict(error)[0] in ("absent", "refused"):
             raise
         for wanted in texts:
             if wanted not in text:

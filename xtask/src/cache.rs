@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `wheels` | wheels as the package index gave them |
 //! | `unpacked` | one folder a wheel, shared by all virtual environments |
-//! | `headers` | one folder a jaxlib with its `jaxlib/include` |
+//! | `include` | one folder a jaxlib, its wheel's `jaxlib/include` |
 //! | `venvs` | one virtual environment a (Python, jaxlib) pair |
 //! | `resolved` | which wheels such a pair needs, so that a warm cache works offline |
 //! | `tools` | one virtual environment a Python that only lends its pip |

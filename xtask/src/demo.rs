@@ -111,6 +111,34 @@ fn embedded(root: &Path, cli: &Path) -> Result<Vec<String>> {
             }
         }
     }
+    // A handler built from upstream's own headers runs there too; the headers come from a wheel.
+    match libraries::upstream(root, "tests/upstream/conformance.cc") {
+        Ok(library) => {
+            let call = [
+                "--handler",
+                "scale",
+                "--arg",
+                "f32[3]=1,2,3",
+                "--ret",
+                "f32[3]",
+                "--attrs",
+                "{factor = 2.0 : f32}",
+            ];
+            let (code, text) = tool(cli, &library, &call)?;
+            println!(
+                "{:<10}  {:<5} {:<42}  {text}",
+                "scale", "C++", "upstream's headers, x = [1,2,3], factor = 2"
+            );
+            if code != Some(0) || !text.ends_with("f32[3] [2, 4, 6]") {
+                wrong.push(format!(
+                    "scale from upstream's headers: expected [2, 4, 6], got {text:?}"
+                ));
+            }
+        }
+        Err(error) => wrong.push(format!(
+            "the handler from upstream's headers cannot be built: {error:#}"
+        )),
+    }
     let library = libraries::rust(root, "rms_norm")?;
     let (code, text) = tool(
         cli,

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+mod bench;
 mod cache;
 mod demo;
 mod expected;
@@ -39,6 +40,8 @@ enum Task {
     Test(test::Args),
     /// Run every feature on every jaxlib.
     Matrix(matrix::Args),
+    /// Measure what a call costs, beside C and C++.
+    Bench(bench::Args),
     /// Fill the cache: headers, libclang, virtual environments.
     Fetch(fetch::Args),
 }
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Task::Abi(args) => abi::run(&args),
         Task::Test(args) => test::run(&args),
         Task::Matrix(args) => matrix::run(&args),
+        Task::Bench(args) => bench::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// Minor versions that jaxlib wheels of our list exist for. The first entry is taken first: 3.12 has a wheel
 /// of every revision, so that one Python serves all of them.
@@ -58,6 +59,15 @@ impl Python {
 /// # Errors
 /// One line that says what is missing and how to get it.
 pub(crate) fn all() -> Result<Vec<Python>> {
+    // Asking takes a second where pyenv's shims are on PATH: once is enough.
+    static FOUND: OnceLock<Result<Vec<Python>, String>> = OnceLock::new();
+    FOUND
+        .get_or_init(|| find().map_err(|error| format!("{error:#}")))
+        .clone()
+        .map_err(anyhow::Error::msg)
+}
+
+fn find() -> Result<Vec<Python>> {
     let mut found: BTreeMap<usize, Python> = BTreeMap::new();
     let mut unfit: Vec<String> = Vec::new();
     for candidate in candidates() {

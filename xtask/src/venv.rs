@@ -34,10 +34,16 @@ pub(crate) fn newest() -> Result<Venv> {
     let cache = Cache::open()?;
     let pythons = python::all()?;
     let mut last = None;
-    for version in jaxlibs::listed()?.iter().rev() {
+    let listed = jaxlibs::listed()?;
+    for version in listed.iter().rev() {
         match prepare(&cache, &pythons, version) {
             Ok(venv) => return Ok(venv),
             Err(error) if error.is::<NoWheel>() => last = Some(error),
+            // Without the index nobody knows whether this version could be had: take what is at hand.
+            Err(error) if listed.iter().any(|version| is_known(&cache, version)) => {
+                ui::note(format_args!("{error:#}"));
+                last = Some(error);
+            }
             Err(error) => return Err(error),
         }
     }

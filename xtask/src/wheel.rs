@@ -50,18 +50,17 @@ impl NoWheel {
 
 /// Folder with `xla/ffi/api/*.h` of one jaxlib, read from its wheel.
 ///
-/// The folder of all versions, `CACHE/headers`, is what `XLA_FFI_JAXLIB_HEADERS` names; below it a
-/// version's headers lie as in the wheel: `VERSION/jaxlib/include/xla/ffi/api`.
+/// The folder of all versions, `CACHE/include`, is what `XLA_FFI_JAXLIB_HEADERS` names; below it a
+/// version's folder is what a compiler's include path wants: `VERSION/xla/ffi/api`.
 pub(crate) fn headers(version: &str) -> Result<PathBuf> {
     let cache = Cache::open()?;
     let place = headers_root(&cache).join(version);
-    let include = place.join("jaxlib/include");
     if whole(&place) {
-        return Ok(include);
+        return Ok(place);
     }
     let _lock = cache.lock(&format!("headers-{version}"))?;
     if whole(&place) {
-        return Ok(include);
+        return Ok(place);
     }
     let wheel = jaxlib(&cache, version)?;
     let scratch = cache.scratch()?;
@@ -69,19 +68,21 @@ pub(crate) fn headers(version: &str) -> Result<PathBuf> {
     extract(&cache, &wheel, &made, |name| {
         name.starts_with("jaxlib/include/xla/")
     })?;
-    if !made.join("jaxlib/include/xla/ffi/api/c_api.h").is_file() {
+    let made = made.join("jaxlib/include");
+    if !made.join("xla/ffi/api/c_api.h").is_file() {
         bail!(
             "{} holds no jaxlib/include/xla/ffi/api/c_api.h",
             wheel.display()
         );
     }
+    stamp(&cache, &made)?;
     cache.publish(&made, &place)?;
-    Ok(include)
+    Ok(place)
 }
 
 /// The folder that holds the headers of every version asked for.
 pub(crate) fn headers_root(cache: &Cache) -> PathBuf {
-    cache.path("headers")
+    cache.path("include")
 }
 
 /// Folder with `libclang.so`, for `LIBCLANG_PATH`.
@@ -204,8 +205,11 @@ pub(crate) fn fetch(
     if dependencies == Dependencies::Without {
         pip.arg("--no-deps");
     }
-    // What was fetched before need not come over the wire again.
-    pip.arg("--find-links").arg(cache.path("wheels"));
+    if dependencies == Dependencies::With {
+        // What was fetched before need not come over the wire again. (Alone, a requirement is only fetched when it is
+        // not in the cache, and other versions there would make an unreachable index look reached.)
+        pip.arg("--find-links").arg(cache.path("wheels"));
+    }
     pip.args(requirements);
     ui::note(format_args!(
         "fetching {named} for Python 3.{}",
@@ -255,6 +259,7 @@ pub(crate) fn fetch(
 fn no_such_wheel(errors: &str) -> bool {
     let unreached = [
         "Retrying (",
+        "(from versions: none)",
         "Temporary failure",
         "Connection",
         "SSLError",
@@ -396,9 +401,14 @@ fn extract(cache: &Cache, wheel: &Path, into: &Path, wanted: impl Fn(&str) -> bo
             return Err(cache.io(error, &place));
         }
     }
-    fs::create_dir_all(into).map_err(|error| cache.io(error, into))?;
-    let (files, bytes) = measure(into);
-    let stamp = into.join(WHOLE);
+    stamp(cache, into)
+}
+
+/// Notes how much a finished folder holds, for [`whole`].
+fn stamp(cache: &Cache, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| cache.io(error, folder))?;
+    let (files, bytes) = measure(folder);
+    let stamp = folder.join(WHOLE);
     fs::write(&stamp, format!("{files} {bytes}\n")).map_err(|error| cache.io(error, &stamp))
 }
 
@@ -446,6 +456,7 @@ mod tests {
         let offline = "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken\n\
                        ERROR: No matching distribution found for jaxlib==9.9";
         assert!(!no_such_wheel(offline));
+        assert!(!no_such_wheel(&none.replace("0.4.31", "none")));
         assert!(!no_such_wheel("ERROR: something else"));
     }
 

@@ -150,7 +150,7 @@ pub fn verdict(
         }
         return verdict;
     }
-    let behaviour = Behaviour::of(&subject.answers);
+    let behaviour = subject.behaviour();
     if let Some(floor) = subject.floor
         && revision < floor
     {
@@ -167,6 +167,16 @@ pub fn verdict(
         verdict.why = "accepted: runtimes of r0 ask nothing".to_owned();
         if behaviour != Behaviour::Negotiates {
             verdict.risks.push(r0_risk(subject));
+        } else if let Use::Yes(why) | Use::Perhaps(why) = &subject.state {
+            verdict.risks.push(
+                Finding::new(
+                    Level::Possible,
+                    Weight::Risk,
+                    "a handler that keeps state answers with an error on r0",
+                    format!("{why}; runtimes of r0 run no instantiate stage"),
+                )
+                .about(&subject.name),
+            );
         }
         return verdict;
     }
@@ -474,9 +484,11 @@ mod tests {
         let ours = subject(true, negotiating);
         for version in JAXLIBS {
             let verdict = on(version, &ours);
+            // r0 has no state to keep, whoever asks.
+            let risks = usize::from(version == "0.4.31");
             assert_eq!(
                 (verdict.loads, verdict.risks.len()),
-                (Loads::Yes, 0),
+                (Loads::Yes, risks),
                 "{version}"
             );
         }
@@ -489,5 +501,10 @@ mod tests {
         let verdict = on("0.10.2", &ours);
         assert!(verdict.loads == Loads::No && verdict.declared);
         assert_eq!(on("0.11.1", &ours).loads, Loads::Yes);
+        // A floor at the top leaves one version to answer, which is no header's habit.
+        let mut newest = subject(false, |r| fixed(5, r));
+        assert_eq!(newest.behaviour(), Behaviour::Fixed(5));
+        newest.floor = Some(Revision::R10);
+        assert_eq!(newest.behaviour(), Behaviour::Negotiates);
     }
 }

@@ -32,13 +32,7 @@ pub(crate) fn headers() -> Option<PathBuf> {
 
 /// `xla/ffi/api` of one jaxlib.
 pub(crate) fn api_folder(headers: &Path, version: &str) -> PathBuf {
-    let folder = headers.join(version);
-    let wheel = folder.join("jaxlib/include/xla/ffi/api");
-    if wheel.is_dir() {
-        wheel
-    } else {
-        folder.join("xla/ffi/api")
-    }
+    headers.join(version).join("xla/ffi/api")
 }
 
 /// The project's list of jaxlib releases.

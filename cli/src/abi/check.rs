@@ -20,13 +20,13 @@ pub(crate) struct Args {
     #[arg(long, group = "what")]
     snapshots: bool,
     /// The revision that the header has to be.
-    #[arg(long, value_name = "REV", requires = "header", value_parser = super::edition)]
+    #[arg(long, value_name = "REV", conflicts_with = "snapshots", value_parser = super::edition)]
     revision: Option<Edition>,
     /// A folder in which what the header includes is looked for.
-    #[arg(long, value_name = "DIR", requires = "header")]
+    #[arg(long, value_name = "DIR", conflicts_with = "snapshots")]
     include: Vec<PathBuf>,
     /// Whom to ask; `both` asks the one that is there where the other is missing.
-    #[arg(long, value_enum, default_value_t = Ask::Both, requires = "header")]
+    #[arg(long, value_enum, default_value_t = Ask::Both, conflicts_with = "snapshots")]
     reader: Ask,
     /// Write JSON.
     #[arg(long)]

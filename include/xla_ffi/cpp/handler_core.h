@@ -177,12 +177,13 @@ class HandlerCore {
   struct Taken {
     int64_t index;
     bool good;
+    XLA_FFI_SDK_HOT bool Good() const { return good; }
   };
   // An element that is decoded now.
   template <typename T>
   struct Decoded {
     std::optional<T> value;
-    bool good;
+    XLA_FFI_SDK_HOT bool Good() const { return value.has_value(); }
   };
 
   template <int i, typename Tag>
@@ -193,10 +194,10 @@ class HandlerCore {
       return Taken{index, index != kMissing && DecodeOne<Tag>::Check(Place{frame, index})};
     } else {
       DiagnosticAccess::Enter(diagnostic, i);
-      Decoded<typename ParamOf<Tag>::Type> decoded{std::nullopt, false};
-      if (index != kMissing) decoded.value = DecodeOne<Tag>::Call(Place{frame, index}, diagnostic);
-      decoded.good = decoded.value.has_value();
-      return decoded;
+      using Type = typename ParamOf<Tag>::Type;
+      return Decoded<Type>{index == kMissing
+                               ? std::optional<Type>(std::nullopt)
+                               : DecodeOne<Tag>::Call(Place{frame, index}, diagnostic)};
     }
   }
 
@@ -232,10 +233,11 @@ class HandlerCore {
     DiagnosticEngine diagnostic;
     [[maybe_unused]] Holders<std::index_sequence<Is...>, SlotOf<Ts>...> all{
         {Element<static_cast<int>(Is), Ts>(frame, diagnostic)}...};
-    bool good = (1 & ... & static_cast<int>(static_cast<Holder<Is, SlotOf<Ts>>&>(all).slot.good)) != 0;
+    bool good =
+        (1 & ... & static_cast<int>(static_cast<Holder<Is, SlotOf<Ts>>&>(all).slot.Good())) != 0;
     if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame);
     if (XLA_FFI_PREDICT_FALSE(!good)) {
-      const bool decoded[] = {static_cast<Holder<Is, SlotOf<Ts>>&>(all).slot.good..., true};
+      const bool decoded[] = {static_cast<Holder<Is, SlotOf<Ts>>&>(all).slot.Good()..., true};
       return Refuse(frame, decoded, diagnostic, std::index_sequence<Is...>{});
     }
 #if XLA_FFI_SDK_EXCEPTIONS

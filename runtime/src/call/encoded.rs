@@ -26,6 +26,14 @@ pub(crate) struct Encoded {
     _dictionaries: Vec<Arc<Encoded>>,
 }
 
+impl Encoded {
+    /// The attributes again.
+    pub(crate) fn to_attributes(&self) -> Attributes {
+        // SAFETY: a whole dictionary, which lives as long as `self`.
+        unsafe { decode(&raw const self.raw) }
+    }
+}
+
 // SAFETY: immutable once built; the pointers lead into memory that it owns.
 unsafe impl Send for Encoded {}
 // SAFETY: as above.

@@ -4,6 +4,7 @@ pub(crate) mod context;
 pub(crate) mod encoded;
 pub(crate) mod frame;
 mod invoke;
+mod isolated;
 mod prepared;
 pub(crate) mod print;
 pub(crate) mod state;
@@ -35,6 +36,7 @@ impl Parts {
             user_data: Arc::default(),
             extensions: Default::default(),
             custom_options: Encoded::new(&Attributes::new(), shared.revision),
+            called_computation: None,
         }
     }
 }
@@ -182,6 +184,20 @@ impl Call {
         self
     }
 
+    /// The computation that the call calls, for handlers of the internal API.
+    #[must_use]
+    pub fn called_computation(mut self, computation: Arc<dyn std::any::Any + Send + Sync>) -> Self {
+        self.parts.called_computation = Some(computation);
+        self
+    }
+
+    /// Gives the call collectives; handlers find them from r9.
+    #[must_use]
+    pub fn collectives(mut self, collectives: Arc<crate::Collectives>) -> Self {
+        self.parts.extensions.push_collectives(collectives);
+        self
+    }
+
     /// Sets which stages run.
     #[must_use]
     pub fn stages(mut self, stages: Stages) -> Self {
@@ -231,7 +247,51 @@ impl Call {
     /// # Errors
     /// What the handler answers, what the host refuses, hazards, and a future that is not completed
     /// in time; its operands are then kept for ever, because the handler may still write them.
+    ///
+    /// In a build without a C++ compiler ([`CONTAINS_CXX_EXCEPTIONS`](crate::CONTAINS_CXX_EXCEPTIONS)
+    /// is false) this is [`Call::run_isolated`], because an exception would end the program; except
+    /// for calls that have to touch this process: with state, user data, a stream or an allocator.
     pub fn run(self) -> Result<Outcome> {
+        if crate::CONTAINS_CXX_EXCEPTIONS || self.touches_this_process() {
+            return self.run_here();
+        }
+        let limit = self
+            .limit
+            .unwrap_or(Duration::from_secs(u64::from(u32::MAX) / 2));
+        self.run_isolated(limit.saturating_add(Duration::from_secs(1)))
+    }
+
+    /// Whether a handler may change or needs what a child process has only a copy of.
+    fn touches_this_process(&self) -> bool {
+        self.executable
+            .handler
+            .bundle
+            .get(Stage::Instantiate)
+            .is_some()
+            || self.parts.stream.is_some()
+            || self.parts.allocator.is_some()
+            || !self.parts.user_data.is_empty()
+    }
+
+    /// The shapes of the results.
+    fn ret_shapes(&self) -> Result<Vec<Shape>> {
+        let shape = |ret: &Ret| match ret {
+            Ret::New(shape) => Ok(shape.clone()),
+            Ret::Alias(index) => self
+                .args
+                .get(*index)
+                .map(|arg| arg.shape().clone())
+                .ok_or_else(|| {
+                    Error::invalid(format!(
+                        "a result is to alias argument {index}, which there is not"
+                    ))
+                }),
+        };
+        self.rets.iter().map(shape).collect()
+    }
+
+    /// Runs the call in this process.
+    fn run_here(self) -> Result<Outcome> {
         let mut call = self.prepare()?;
         call.invoke()?;
         Ok(Outcome {

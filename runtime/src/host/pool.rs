@@ -46,6 +46,18 @@ impl ThreadPool {
         self.threads.current_num_threads()
     }
 
+    /// Runs a task of this image on a thread of the pool, in the order of the calls.
+    pub(crate) fn spawn(&self, shared: Arc<Shared>, task: impl FnOnce() + Send + 'static) {
+        self.threads.spawn_fifo(move || {
+            let _entered = Entered::new(&shared, None);
+            let task = std::panic::AssertUnwindSafe(task);
+            if std::panic::catch_unwind(task).is_err() {
+                let message = "a panic left a thread-pool task";
+                shared.note(Finding::new(Hazard::Unwound, message));
+            }
+        });
+    }
+
     /// Runs `task` on a thread of the pool, in the order of the calls.
     fn schedule(&self, shared: Arc<Shared>, task: XLA_FFI_Task, data: *mut c_void) {
         let data = Data(data);

@@ -254,7 +254,7 @@ fn clean(attrs: &mut Vec<Attribute>) {
     }
 }
 
-/// A docstring line without Rust's links: [`X`](crate::X) becomes X.
+/// A docstring line without Rust's links: `[X](crate::X)` becomes X.
 fn plain(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;

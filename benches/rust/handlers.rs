@@ -1,0 +1,136 @@
+//! The handlers of the benchmark in Rust. `c/decode.c` and `c/decode.cc` have the same ones.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use xla_ffi::{Attribute, Future, Later, prelude::*};
+
+/// What the last call decoded, boiled down to a number: every handler has to look at what it was
+/// given, and all languages have to see the same.
+static SINK: AtomicUsize = AtomicUsize::new(0);
+
+/// The number that the last call left.
+#[unsafe(no_mangle)]
+pub extern "C" fn bench_sink() -> usize {
+    SINK.load(Ordering::Relaxed)
+}
+
+fn keep(seen: usize) -> Result<()> {
+    SINK.store(seen, Ordering::Relaxed);
+    Ok(())
+}
+
+trait Seen {
+    fn seen(&mut self) -> usize;
+}
+
+impl Seen for Buffer<'_, f32, 2> {
+    #[inline(always)]
+    fn seen(&mut self) -> usize {
+        self.as_ptr() as usize + self.len()
+    }
+}
+
+impl Seen for Out<'_, f32, 2> {
+    #[inline(always)]
+    fn seen(&mut self) -> usize {
+        self.as_uninit().as_ptr() as usize + self.len()
+    }
+}
+
+impl Seen for i32 {
+    #[inline(always)]
+    fn seen(&mut self) -> usize {
+        *self as usize
+    }
+}
+
+/// A handler whose parameters are all of one type.
+macro_rules! alike {
+    ($name:ident $ty:ty: $($param:ident)*) => {
+        #[xla_ffi::handler]
+        fn $name($(mut $param: $ty),*) -> Result<()> {
+            keep(0 $(+ $param.seen())*)
+        }
+    };
+}
+
+alike!(args_1 Buffer<f32, 2>: a);
+alike!(args_4 Buffer<f32, 2>: a b c d);
+alike!(args_8 Buffer<f32, 2>: a b c d e f g h);
+alike!(args_16 Buffer<f32, 2>: a b c d e f g h i j k l m n o p);
+alike!(rets_8 Out<f32, 2>: a b c d e f g h);
+alike!(attrs_1 i32: alpha);
+alike!(attrs_4 i32: alpha beta gamma delta);
+alike!(attrs_8 i32: alpha beta gamma delta epsilon zeta eta theta);
+
+#[derive(Attribute)]
+struct Config {
+    alpha: i32,
+    beta: i32,
+    gamma: i32,
+    delta: i32,
+    epsilon: i32,
+    zeta: i32,
+    eta: i32,
+    theta: i32,
+}
+
+impl Config {
+    #[inline(always)]
+    fn seen(&self) -> usize {
+        let Self {
+            alpha,
+            beta,
+            gamma,
+            delta,
+            epsilon,
+            zeta,
+            eta,
+            theta,
+        } = *self;
+        [alpha, beta, gamma, delta, epsilon, zeta, eta, theta]
+            .iter()
+            .map(|field| *field as usize)
+            .sum()
+    }
+}
+
+#[xla_ffi::handler]
+fn struct_dictionary(config: Config) -> Result<()> {
+    keep(config.seen())
+}
+
+#[xla_ffi::handler]
+fn struct_attributes(#[attr(flatten)] config: Config) -> Result<()> {
+    keep(config.seen())
+}
+
+#[xla_ffi::handler]
+fn mixed(mut x: Buffer<f32, 2>, mut y: Out<f32, 2>, mut alpha: i32) -> Result<()> {
+    keep(x.seen() + y.seen() + alpha.seen())
+}
+
+#[xla_ffi::handler(shape = "b n, n m -> b m")]
+fn contract(mut x: Buffer<f32, 2>, mut y: Buffer<f32, 2>, mut z: Out<f32, 2>) -> Result<()> {
+    keep(x.seen() + y.seen() + z.seen())
+}
+
+#[xla_ffi::handler]
+fn async_inline(mut x: Buffer<f32, 2>, later: Later) -> Result<Future> {
+    let (promise, future) = later.promise(())?;
+    promise.complete(keep(x.seen()));
+    Ok(future)
+}
+
+#[xla_ffi::handler]
+fn singular(mut x: Buffer<f32, 2>) -> Result<()> {
+    keep(x.seen())?;
+    Err(Error::invalid_argument(
+        "the matrix is singular to working precision",
+    ))
+}
+
+xla_ffi::library! {
+    args_1, args_4, args_8, args_16, rets_8, attrs_1, attrs_4, attrs_8,
+    struct_dictionary, struct_attributes, mixed, contract, async_inline, singular
+}

@@ -1,0 +1,216 @@
+//! What is measured, and the spoilt frames that show that everybody checks the same.
+
+use crate::frame::{Attrs, Frame, frame};
+use xla_ffi_sys::*;
+
+/// How a case ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Success,
+    Error,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One handler and the frame that it gets.
+pub(crate) struct Case {
+    /// The name in the table.
+    pub(crate) name: &'static str,
+    /// The handler's symbol.
+    pub(crate) symbol: &'static str,
+    pub(crate) kind: Kind,
+    /// Makes a frame.
+    pub(crate) frame: fn(&XLA_FFI_Api) -> Frame,
+}
+
+const FIELDS: [&str; 8] = [
+    "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta",
+];
+
+fn operands<const ARGS: usize, const RETS: usize>(api: &XLA_FFI_Api) -> Frame {
+    frame(api, ARGS, RETS, Attrs::numbers(&[]))
+}
+
+fn attrs<const COUNT: usize>(api: &XLA_FFI_Api) -> Frame {
+    frame(api, 0, 0, Attrs::numbers(&FIELDS[..COUNT]))
+}
+
+fn dictionary(api: &XLA_FFI_Api) -> Frame {
+    frame(
+        api,
+        0,
+        0,
+        Attrs::dictionary("config", Attrs::numbers(&FIELDS)),
+    )
+}
+
+fn mixed(api: &XLA_FFI_Api) -> Frame {
+    frame(api, 1, 1, Attrs::numbers(&["alpha"]))
+}
+
+fn wrong_dtype(api: &XLA_FFI_Api) -> Frame {
+    let frame = operands::<4, 0>(api);
+    let third = frame.args[2];
+    // SAFETY: a buffer of our own, which nobody reads yet.
+    unsafe { (*third).dtype = XLA_FFI_DataType::F64 };
+    frame
+}
+
+/// All cases, in the order of the table.
+pub(crate) const CASES: [Case; 15] = {
+    const fn case(
+        name: &'static str,
+        symbol: &'static str,
+        frame: fn(&XLA_FFI_Api) -> Frame,
+    ) -> Case {
+        Case {
+            name,
+            symbol,
+            kind: Kind::Success,
+            frame,
+        }
+    }
+    const fn error(
+        name: &'static str,
+        symbol: &'static str,
+        frame: fn(&XLA_FFI_Api) -> Frame,
+    ) -> Case {
+        Case {
+            name,
+            symbol,
+            kind: Kind::Error,
+            frame,
+        }
+    }
+    [
+        case("1 argument", "args_1", operands::<1, 0>),
+        case("4 arguments", "args_4", operands::<4, 0>),
+        case("8 arguments", "args_8", operands::<8, 0>),
+        case("16 arguments", "args_16", operands::<16, 0>),
+        case("8 results", "rets_8", operands::<0, 8>),
+        case("1 scalar attribute", "attrs_1", attrs::<1>),
+        case("4 scalar attributes", "attrs_4", attrs::<4>),
+        case("8 scalar attributes", "attrs_8", attrs::<8>),
+        case(
+            "struct of 8 from a dictionary",
+            "struct_dictionary",
+            dictionary,
+        ),
+        case(
+            "struct of 8 from the attributes",
+            "struct_attributes",
+            attrs::<8>,
+        ),
+        case("1 argument, 1 result, 1 attribute", "mixed", mixed),
+        case(
+            "shape contract over 3 operands",
+            "contract",
+            operands::<2, 1>,
+        ),
+        case("async, completed inline", "async_inline", operands::<1, 0>),
+        error("handler returns an error", "singular", operands::<1, 0>),
+        error("wrong dtype", "args_4", wrong_dtype),
+    ]
+};
+
+type Spoil = fn(&mut XLA_FFI_Buffer);
+
+/// What can be wrong with a buffer.
+const BUFFERS: [(&str, Spoil); 10] = [
+    ("struct size", |b| b.struct_size -= 1),
+    ("dtype", |b| b.dtype = XLA_FFI_DataType::S32),
+    ("rank 1", |b| b.rank = 1),
+    ("rank 3", |b| b.rank = 3),
+    ("null dims", |b| b.dims = std::ptr::null_mut()),
+    ("negative dimension", |b| b.dims = dims([-1, 4])),
+    ("overflow of elements", |b| {
+        b.dims = dims([1 << 40, 1 << 40])
+    }),
+    ("overflow of bytes", |b| b.dims = dims([1 << 31, 1 << 31])),
+    ("null data", |b| b.data = std::ptr::null_mut()),
+    ("misaligned data", |b| b.data = b.data.wrapping_byte_add(2)),
+];
+
+fn dims(dims: [i64; 2]) -> *mut i64 {
+    Box::leak(Box::new(dims)).as_mut_ptr()
+}
+
+/// Frames of a case, each with one thing wrong, which careful handlers refuse.
+pub(crate) fn spoilt(case: &Case, api: &XLA_FFI_Api) -> Vec<(String, Frame)> {
+    let mut all = Vec::new();
+    let good = (case.frame)(api);
+    let mut add = |what: &str, spoil: &dyn Fn(&mut XLA_FFI_CallFrame)| {
+        let frame = (case.frame)(api);
+        // SAFETY: a frame of our own, which nobody reads yet.
+        spoil(unsafe { &mut *frame.raw });
+        all.push((what.to_owned(), frame));
+    };
+    add("frame's struct size", &|f| f.struct_size -= 1);
+    add("arguments' struct size", &|f| f.args.struct_size -= 1);
+    add("results' struct size", &|f| f.rets.struct_size -= 1);
+    add("attributes' struct size", &|f| f.attrs.struct_size -= 1);
+    add("stage", &|f| f.stage = XLA_FFI_ExecutionStage::INITIALIZE);
+    add("an argument too many", &|f| f.args.size += 1);
+    add("a result too many", &|f| f.rets.size += 1);
+    add("an attribute too many", &|f| f.attrs.size += 1);
+    add("negative counts", &|f| {
+        (f.args.size, f.rets.size, f.attrs.size) = (-1, -1, -1);
+    });
+    // SAFETY: a frame of our own.
+    let attrs = unsafe { (*good.raw).attrs.size } as usize;
+    for index in 0..attrs {
+        add(&format!("type of attribute {index}"), &|f| {
+            // SAFETY: within the frame's list.
+            unsafe { *f.attrs.types.add(index) = XLA_FFI_AttrType::ARRAY };
+        });
+        add(&format!("name of attribute {index}"), &|f| {
+            // SAFETY: within the frame's list.
+            let name = unsafe { *f.attrs.names.add(index) };
+            // SAFETY: the span of that name, with one letter less.
+            unsafe { (*name).len -= 1 };
+        });
+        add(&format!("null attribute {index}"), &|f| {
+            // SAFETY: within the frame's list.
+            unsafe { *f.attrs.attrs.add(index) = std::ptr::null_mut() };
+        });
+        if case.symbol != "struct_dictionary" {
+            add(&format!("dtype of attribute {index}"), &|f| {
+                // SAFETY: within the frame's list.
+                let scalar = unsafe { *f.attrs.attrs.add(index) };
+                // SAFETY: the attributes of all other cases are scalars.
+                unsafe { (*scalar.cast::<XLA_FFI_Scalar>()).dtype = XLA_FFI_DataType::F32 };
+            });
+        }
+    }
+    for index in 0..good.args.len() + good.rets.len() {
+        for (what, spoil) in BUFFERS {
+            let frame = (case.frame)(api);
+            let buffers: Vec<_> = frame.operands().collect();
+            let buffer = buffers[index];
+            // SAFETY: a buffer of our own, which nobody reads yet.
+            spoil(unsafe { &mut *buffer });
+            all.push((format!("operand {index}: {what}"), frame));
+        }
+    }
+    // Each result on top of each other operand.
+    for ret in 0..good.rets.len() {
+        for other in 0..good.args.len() + ret {
+            let frame = (case.frame)(api);
+            let buffers: Vec<_> = frame.operands().collect();
+            // SAFETY: a buffer of our own, which nobody reads yet.
+            let data = unsafe { (*buffers[other]).data };
+            let result = buffers[good.args.len() + ret];
+            // SAFETY: as above.
+            unsafe { (*result).data = data.wrapping_byte_add(60) };
+            all.push((format!("result {ret} overlaps operand {other}"), frame));
+        }
+    }
+    all
+}

@@ -1,0 +1,137 @@
+//! The host of the benchmark: a function table of the newest revision with the few functions that
+//! the cases call. Errors copy their text into memory of their own, as a real host's do.
+
+use std::ffi::{CStr, CString};
+use xla_ffi_sys::*;
+
+/// An error that a handler made.
+struct HostError {
+    message: CString,
+}
+
+/// A future that a handler made.
+#[derive(Default)]
+struct HostFuture {
+    available: bool,
+}
+
+unsafe extern "C" fn create_error(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
+    // SAFETY: the handler's arguments.
+    let text = unsafe { (*args).message };
+    // SAFETY: a C string (ABI).
+    let text = unsafe { CStr::from_ptr(text) };
+    let error = Box::new(HostError {
+        message: text.to_owned(),
+    });
+    Box::into_raw(error).cast()
+}
+
+unsafe extern "C" fn destroy_error(args: *mut XLA_FFI_Error_Destroy_Args) {
+    // SAFETY: the caller's arguments.
+    let error = unsafe { (*args).error };
+    // SAFETY: an error is destroyed once.
+    unsafe { destroy(error) };
+}
+
+/// Destroys an error as the host does that got it from a handler.
+///
+/// # Safety
+/// The error came from this host and is not used afterwards.
+#[inline]
+pub(crate) unsafe fn destroy(error: *mut XLA_FFI_Error) {
+    // SAFETY: made by `create_error`.
+    drop(unsafe { Box::from_raw(error.cast::<HostError>()) });
+}
+
+/// The text of an error.
+///
+/// # Safety
+/// The error came from this host.
+pub(crate) unsafe fn text(error: *mut XLA_FFI_Error) -> String {
+    // SAFETY: made by `create_error`.
+    let error = unsafe { &*error.cast::<HostError>() };
+    error.message.to_string_lossy().into_owned()
+}
+
+unsafe extern "C" fn create_future(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error {
+    let future = Box::into_raw(Box::<HostFuture>::default());
+    // SAFETY: the handler's arguments.
+    unsafe { (*args).future = future.cast() };
+    std::ptr::null_mut()
+}
+
+unsafe extern "C" fn set_available(
+    args: *mut XLA_FFI_Future_SetAvailable_Args,
+) -> *mut XLA_FFI_Error {
+    // SAFETY: the handler's arguments.
+    let future = unsafe { (*args).future };
+    // SAFETY: made by `create_future`, completed once.
+    unsafe { (*future.cast::<HostFuture>()).available = true };
+    std::ptr::null_mut()
+}
+
+unsafe extern "C" fn set_error(args: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error {
+    // SAFETY: the handler's arguments.
+    let error = unsafe { (*args).error };
+    // SAFETY: the error is the host's from here.
+    unsafe { destroy(error) };
+    std::ptr::null_mut()
+}
+
+/// Takes the future out of a call frame and drops it; whether it was completed.
+///
+/// # Safety
+/// `frame` is null in `future`, or a handler of this host wrote it.
+#[inline]
+pub(crate) unsafe fn take_future(frame: *mut XLA_FFI_CallFrame) -> Option<bool> {
+    // SAFETY: the frame of a call that has returned.
+    let future = unsafe { std::mem::replace(&mut (*frame).future, std::ptr::null_mut()) };
+    if future.is_null() {
+        return None;
+    }
+    // SAFETY: made by `create_future`, and taken out of the frame.
+    let future = unsafe { Box::from_raw(future.cast::<HostFuture>()) };
+    Some(future.available)
+}
+
+/// A context without a stream, as on CPU.
+unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error {
+    // SAFETY: the handler's arguments.
+    unsafe { (*args).stream = std::ptr::null_mut() };
+    std::ptr::null_mut()
+}
+
+/// The function table; it lives for ever.
+pub(crate) fn table() -> &'static XLA_FFI_Api {
+    Box::leak(Box::new(XLA_FFI_Api {
+        struct_size: size_of::<XLA_FFI_Api>(),
+        extension_start: std::ptr::null_mut(),
+        api_version: XLA_FFI_Api_Version {
+            struct_size: size_of::<XLA_FFI_Api_Version>(),
+            extension_start: std::ptr::null_mut(),
+            major_version: XLA_FFI_API_MAJOR,
+            minor_version: XLA_FFI_API_MINOR,
+        },
+        internal_api: std::ptr::null(),
+        XLA_FFI_Error_Create: Some(create_error),
+        XLA_FFI_Error_GetDetails: None,
+        XLA_FFI_Error_Destroy: Some(destroy_error),
+        XLA_FFI_Handler_Register: None,
+        XLA_FFI_Stream_Get: Some(stream),
+        XLA_FFI_Type_Register: None,
+        XLA_FFI_InvokeContext_Get: None,
+        XLA_FFI_State_Set: None,
+        XLA_FFI_State_Get: None,
+        XLA_FFI_DeviceMemory_Allocate: None,
+        XLA_FFI_DeviceMemory_Free: None,
+        XLA_FFI_ThreadPool_Schedule: None,
+        XLA_FFI_ThreadPool_NumThreads: None,
+        XLA_FFI_Future_Create: Some(create_future),
+        XLA_FFI_Future_SetAvailable: Some(set_available),
+        XLA_FFI_Future_SetError: Some(set_error),
+        XLA_FFI_RunId_Get: None,
+        XLA_FFI_DeviceOrdinal_Get: None,
+        XLA_FFI_InvokeContext_FindExtension: None,
+        XLA_FFI_CustomOptions_Get: None,
+    }))
+}

@@ -1,0 +1,193 @@
+//! Times the same handlers, written in several languages, on the same call frames.
+//!
+//! `decode VARIANT=LIBRARY…` prints the cost of each case in each library as JSON. `cargo xtask
+//! bench` builds the libraries and calls this program. Before anything is timed, the libraries have
+//! to agree: on what they decode, and, those that make every check, on what they refuse.
+
+mod cases;
+mod frame;
+mod host;
+
+use anyhow::{Context, Result, bail, ensure};
+use libloading::Library;
+use std::hint::black_box;
+use std::time::Instant;
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error};
+
+use cases::{CASES, Case, Kind};
+
+type Handler = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+
+/// Calls in one measurement.
+const CALLS: u32 = 2_000;
+/// Measurements of each case in each library; the lowest counts.
+const ROUNDS: usize = 400;
+
+/// One language, compiler and header.
+struct Variant {
+    name: String,
+    library: Library,
+}
+
+impl Variant {
+    fn open(argument: &str) -> Result<Self> {
+        let (name, path) = argument
+            .split_once('=')
+            .context("the command line is VARIANT=LIBRARY…")?;
+        // SAFETY: a library of this project: loading it runs no code of its own.
+        let library = unsafe { Library::new(path) }.with_context(|| format!("{name}: {path}"))?;
+        Ok(Self {
+            name: name.to_owned(),
+            library,
+        })
+    }
+
+    /// Whether it makes every check: upstream's header leaves some to the author.
+    fn is_strict(&self) -> bool {
+        self.name == "rust" || self.name.starts_with("c_")
+    }
+
+    fn handler(&self, symbol: &str) -> Result<Handler> {
+        // SAFETY: the libraries export handlers under these names.
+        let handler = unsafe { self.library.get::<Handler>(symbol.as_bytes()) };
+        Ok(*handler.with_context(|| format!("{}: no handler {symbol}", self.name))?)
+    }
+
+    /// What the last call decoded.
+    fn sink(&self) -> Result<usize> {
+        type Sink = unsafe extern "C" fn() -> usize;
+        // SAFETY: the libraries export a function of this type under this name.
+        let sink = unsafe { self.library.get::<Sink>(b"bench_sink") }?;
+        // SAFETY: it reads a number.
+        Ok(unsafe { sink() })
+    }
+}
+
+/// How a call ended: an error's text, or whether there was a future and whether it was completed.
+fn call(
+    handler: Handler,
+    frame: *mut XLA_FFI_CallFrame,
+) -> std::result::Result<Option<bool>, String> {
+    // SAFETY: a whole frame of a live host.
+    let error = unsafe { handler(frame) };
+    // SAFETY: the frame of the call that has returned.
+    let future = unsafe { host::take_future(frame) };
+    if error.is_null() {
+        return Ok(future);
+    }
+    // SAFETY: the error came from our host.
+    let text = unsafe { host::text(error) };
+    // SAFETY: as above, and it is not used again.
+    unsafe { host::destroy(error) };
+    Err(text)
+}
+
+/// Nanoseconds of one call, in one measurement.
+fn measure(handler: Handler, frame: *mut XLA_FFI_CallFrame) -> f64 {
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        // SAFETY: a whole frame of a live host; handlers do not change what they get.
+        let error = unsafe { handler(black_box(frame)) };
+        if !error.is_null() {
+            // SAFETY: the error came from our host.
+            unsafe { host::destroy(error) };
+        }
+        // SAFETY: the frame of the call that has returned.
+        black_box(unsafe { host::take_future(frame) });
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(CALLS)
+}
+
+/// Checks that all libraries decode the same, and that those that check everything refuse the same.
+fn agree(case: &Case, variants: &[Variant], api: &XLA_FFI_Api) -> Result<()> {
+    let frame = (case.frame)(api);
+    let mut sinks = Vec::new();
+    for variant in variants {
+        let handler = variant.handler(case.symbol)?;
+        let outcome = call(handler, frame.raw);
+        match (case.kind, &outcome) {
+            (Kind::Success, Ok(future)) => {
+                ensure!(
+                    (*future == Some(true)) == (case.symbol == "async_inline"),
+                    "{}: {}: future {future:?}",
+                    case.name,
+                    variant.name
+                );
+                sinks.push(variant.sink()?);
+            }
+            (Kind::Error, Err(_)) => {}
+            _ => bail!("{}: {}: {outcome:?}", case.name, variant.name),
+        }
+    }
+    ensure!(
+        sinks.windows(2).all(|pair| pair[0] == pair[1]),
+        "{}: the libraries decode different values: {sinks:?}",
+        case.name
+    );
+    if case.kind == Kind::Error {
+        return Ok(());
+    }
+    for (what, frame) in cases::spoilt(case, api) {
+        for variant in variants.iter().filter(|variant| variant.is_strict()) {
+            let handler = variant.handler(case.symbol)?;
+            ensure!(
+                call(handler, frame.raw).is_err(),
+                "{}: {} accepts a frame with a wrong {what}",
+                case.name,
+                variant.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Binds this program to the core that it runs on, so that its measurements are of one core.
+fn pin() -> Result<()> {
+    // SAFETY: a question without arguments.
+    let core = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
+    // SAFETY: a set of bits, for which zero is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a set of our own; cores beyond it are ignored.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // SAFETY: a set of our own, of the size told.
+    let failed = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    ensure!(failed == 0, "cannot bind the program to core {core}");
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let variants: Vec<Variant> = std::env::args()
+        .skip(1)
+        .map(|argument| Variant::open(&argument))
+        .collect::<Result<_>>()?;
+    ensure!(!variants.is_empty(), "the command line is VARIANT=LIBRARY…");
+    pin()?;
+    let api = host::table();
+    for case in &CASES {
+        agree(case, &variants, api)?;
+    }
+    let mut cases = Vec::new();
+    for case in &CASES {
+        let frame = (case.frame)(api);
+        let handlers: Vec<Handler> = variants
+            .iter()
+            .map(|variant| variant.handler(case.symbol))
+            .collect::<Result<_>>()?;
+        let mut best = vec![f64::INFINITY; variants.len()];
+        // In turns, so that a disturbance does not fall on one library alone.
+        for _ in 0..ROUNDS {
+            for (handler, best) in handlers.iter().zip(&mut best) {
+                *best = best.min(measure(*handler, frame.raw));
+            }
+        }
+        let mut row = serde_json::Map::new();
+        row.insert("case".into(), case.name.into());
+        row.insert("kind".into(), case.kind.name().into());
+        for (variant, best) in variants.iter().zip(&best) {
+            row.insert(variant.name.clone(), (*best).into());
+        }
+        cases.push(serde_json::Value::Object(row));
+    }
+    println!("{}", serde_json::json!({ "cases": cases }));
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! `xla-ffi abi` from the outside: what it prints, and its exit codes.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
+}
+
+fn abi(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg("abi")
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .unwrap()
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = abi(arguments);
+    assert!(output.status.success(), "{}", err(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Whether anything here can read a header; told as a skip where not.
+fn can_read(test: &str) -> bool {
+    let output = abi(&["check", "--header", "include/xla/ffi/api/c_api.h"]);
+    let told = err(&output);
+    if told.contains("nothing here can read a header") {
+        println!("skipped: {told}");
+        if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
+            use std::io::Write;
+            let mut file = std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)
+                .unwrap();
+            writeln!(file, "{test}: neither libclang nor a C++ compiler is there").unwrap();
+        }
+        return false;
+    }
+    true
+}
+
+#[test]
+fn revisions_are_listed() {
+    let output = abi(&["revisions"]);
+    assert!(output.status.success());
+    for name in ["r0 ", "r10 ", "r2-0.4.35", "record-0.2", "collectives-0.1"] {
+        assert!(out(&output).contains(name), "{name}");
+    }
+    let value = json(&["revisions", "--json"]);
+    assert_eq!(value["revisions"].as_array().unwrap().len(), 11);
+    assert_eq!(value["revisions"][3]["api_size"], 176);
+    assert_eq!(value["revisions"][3]["api_struct_size"], 88);
+}
+
+#[test]
+fn show_has_three_forms() {
+    let text = abi(&["show", "r3", "Api"]);
+    assert!(out(&text).contains("moved, was byte 144"), "{}", out(&text));
+    let html = abi(&["show", "r3", "XLA_FFI_Api", "--format", "html"]);
+    assert!(out(&html).starts_with("<!doctype html>"));
+    for arguments in [
+        &["show", "r10", "CallFrame", "--format", "json"][..],
+        &["show", "r10", "CallFrame", "--json"],
+    ] {
+        let value = json(arguments);
+        assert_eq!(value["struct"]["size"], 176);
+        assert_eq!(value["struct"]["struct_size"], 168);
+        assert_eq!(value["struct"]["fields"][8]["name"], "future");
+    }
+    let all = json(&["show", "0.8.1", "--json"]);
+    assert_eq!(all["edition"], "r7-0.8.1");
+}
+
+#[test]
+fn what_is_not_there_is_told() {
+    let output = abi(&["show", "r0", "XLA_FFI_Future_Create_Args"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("r0 has no struct"));
+    for arguments in [
+        &["show", "r11"][..],
+        &["diff", "r1"],
+        &["diff", "r1", "0.4.30"],
+        &["check"],
+        &["check", "--snapshots", "--header", "x.h"],
+        &["check", "--snapshots", "--revision", "r1"],
+        &["show", "r1", "--format", "pdf"],
+    ] {
+        let output = abi(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty());
+    }
+    let output = abi(&["diff", "r9", "record-0.1"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn diff_classifies_and_explains() {
+    let value = json(&["diff", "r2", "r3-0.4.38", "--json"]);
+    let own: Vec<(&str, &str)> = value["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|change| change["follows"] == false)
+        .map(|change| {
+            (
+                change["class"].as_str().unwrap(),
+                change["member"].as_str().unwrap_or_default(),
+            )
+        })
+        .collect();
+    assert_eq!(own, [("inserted", "XLA_FFI_ThreadPool_NumThreads")]);
+    assert_eq!(
+        value["changes"][0]["effect"]["old_on_new"]["harm"],
+        "breaks"
+    );
+    assert_eq!(value["facts"][0]["revision"], "r3");
+    let text = out(&abi(&["diff", "r8", "r9"]));
+    for expected in [
+        "renamed: XLA_FFI_InternalExtension, was XLA_FFI_Extension_Base",
+        "renamed: XLA_FFI_InvokeContext, was XLA_FFI_ExecutionContext",
+        "renamed: XLA_FFI_Error_GetDetails, was XLA_FFI_Error_GetMessage",
+        "added at end: record",
+        "enum value added: XLA_FFI_ExecutionStage_RECORD",
+        "added at end: errc",
+        "either way",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    let same = abi(&["diff", "r4", "r4"]);
+    assert!(out(&same).contains("same layouts"));
+}
+
+#[test]
+fn neighbours_differ_by_what_the_table_says() {
+    // Own changes of the function table from one revision to the next.
+    for (old, new, expected) in [
+        ("r0", "r1", "XLA_FFI_ThreadPool_Schedule"),
+        ("r1", "r2", "XLA_FFI_Future_Create"),
+        ("r3", "r4", "XLA_FFI_RunId_Get"),
+        ("r4", "r5", "XLA_FFI_DeviceOrdinal_Get"),
+        ("r9", "r10", "XLA_FFI_CustomOptions_Get"),
+    ] {
+        let value = json(&["diff", old, new, "--json"]);
+        let found = value["changes"].as_array().unwrap().iter().any(|change| {
+            change["class"] == "added-at-end"
+                && change["owner"] == "XLA_FFI_Api"
+                && change["member"] == expected
+        });
+        assert!(found, "{old} to {new}");
+    }
+    let value = json(&["diff", "r7-0.8.1", "r7-0.8.2", "--json"]);
+    assert_eq!(value["changes"].as_array().unwrap().len(), 1);
+    assert_eq!(value["changes"][0]["class"], "retyped");
+    assert_eq!(value["changes"][0]["effect"]["old_on_new"]["harm"], "none");
+}
+
+#[test]
+fn snapshots_are_true() {
+    let output = abi(&["check", "--snapshots"]);
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(out(&output).starts_with("18 snapshots"));
+}
+
+#[test]
+fn a_header_is_named_in_under_a_second() {
+    if !can_read("a_header_is_named_in_under_a_second") {
+        return;
+    }
+    let start = Instant::now();
+    let output = abi(&["check", "--header", "include/xla/ffi/api/c_api.h"]);
+    let took = start.elapsed();
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(out(&output).contains("revision r10"), "{}", out(&output));
+    // The program is fast enough even as a debug build; a loaded machine gets some room.
+    assert!(took < Duration::from_secs(5), "it took {took:?}");
+    println!("abi check --header took {took:?}");
+    let wanted = |revision| {
+        abi(&[
+            "check",
+            "--header",
+            "include/xla/ffi/api/c_api.h",
+            "--revision",
+            revision,
+        ])
+    };
+    assert!(wanted("r10").status.success());
+    let other = wanted("r9");
+    assert_eq!(other.status.code(), Some(1));
+    assert!(err(&other).contains("is not r9"), "{}", err(&other));
+    assert!(err(&other).contains("CustomOptions_Get"));
+}
+
+#[test]
+fn an_edited_header_is_explained() {
+    if !can_read("an_edited_header_is_explained") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a \"quoted\" name.h");
+    let text = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();
+    let edited = text.replacen("  int64_t rank;", "  uint64_t rank;", 1);
+    assert_ne!(edited, text);
+    std::fs::write(&path, edited).unwrap();
+    let header = path.to_str().unwrap();
+    let output = abi(&["check", "--header", header]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = err(&output);
+    assert!(told.contains("the nearest is r10"), "{told}");
+    assert!(told.contains("retyped: rank, was i64, is u64"), "{told}");
+    let output = abi(&["check", "--header", header, "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["edition"], Value::Null);
+    assert_eq!(value["nearest"]["edition"], "r10");
+    assert_eq!(value["changes"][0]["class"], "retyped");
+}
+
+#[test]
+fn what_is_no_header_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let check = |path: &str| {
+        let output = abi(&["check", "--header", path]);
+        assert_eq!(output.status.code(), Some(1), "{path}");
+        let told = err(&output);
+        assert!(!told.contains("panicked"), "{told}");
+        told
+    };
+    assert!(check("not/there.h").contains("cannot read"));
+    assert!(check(folder.path().to_str().unwrap()).contains("not a regular file"));
+    assert!(check(&file("zero.h", b"a\0b")).contains("zero bytes"));
+    assert!(check("/dev/zero").contains("not a regular file"));
+    if can_read("what_is_no_header_is_told") {
+        assert!(
+            check(&file("other.h", b"struct z_stream { int a; };\n")).contains("nothing of XLA")
+        );
+        assert!(check(&file("broken.h", b"struct XLA_FFI_Buffer {\n")).contains("does not parse"));
+        assert!(check(&file("empty.h", b"")).contains("nothing of XLA"));
+    }
+}

@@ -1,0 +1,460 @@
+//! `xla-ffi doctor` on libraries built here: what it finds, how sure it is, and its exit codes.
+
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
+}
+
+fn skip(test: &str, reason: &str) {
+    println!("skipped: {reason}");
+    if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .unwrap();
+        writeln!(file, "{test}: {reason}").unwrap();
+    }
+}
+
+/// Builds a library of C, or of C++ where `compiler` is one; `None` where it is not there.
+fn build(
+    folder: &Path,
+    name: &str,
+    compiler: &str,
+    source: &str,
+    flags: &[&str],
+) -> Option<PathBuf> {
+    let is_cpp = compiler.ends_with("++");
+    let file = folder.join(format!("{name}.{}", if is_cpp { "cc" } else { "c" }));
+    std::fs::write(&file, source).unwrap();
+    let library = folder.join(format!("lib{name}.so"));
+    let output = Command::new(compiler)
+        .args(["-shared", "-fPIC", "-w"])
+        .arg(&file)
+        .arg("-o")
+        .arg(&library)
+        .arg(format!("-I{}", root().join("include").display()))
+        .args(flags)
+        .output()
+        .ok()?;
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(library)
+}
+
+struct Told {
+    code: Option<i32>,
+    value: Value,
+    stderr: String,
+}
+
+fn run(library: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg("doctor")
+        .arg(library)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn doctor(library: &Path, arguments: &[&str]) -> Told {
+    let output = run(library, &[arguments, &["--json"]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    Told {
+        code: output.status.code(),
+        value: serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {stderr}")),
+        stderr,
+    }
+}
+
+impl Told {
+    /// Level and weight of the finding that says `what`.
+    fn finding(&self, what: &str) -> Option<(String, String)> {
+        let findings = self.value["findings"].as_array().unwrap();
+        let finding = findings
+            .iter()
+            .find(|finding| finding["what"].as_str().unwrap().contains(what))?;
+        assert!(!finding["why"].as_str().unwrap().is_empty());
+        Some((
+            finding["level"].as_str().unwrap().to_owned(),
+            finding["weight"].as_str().unwrap().to_owned(),
+        ))
+    }
+
+    fn proved_to_fail(&self, what: &str) {
+        let expected = ("proved".to_owned(), "fails".to_owned());
+        assert_eq!(
+            self.finding(what),
+            Some(expected),
+            "{what}: {:#}",
+            self.value
+        );
+        assert_eq!(self.code, Some(1));
+    }
+
+    fn loads(&self, version: &str, handler: &str) -> &str {
+        let verdict = self.value["jaxlibs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|v| v["jaxlib"] == version && v["handler"] == handler)
+            .unwrap();
+        verdict["loads"].as_str().unwrap()
+    }
+
+    fn risks(&self, version: &str, handler: &str) -> Vec<(String, String)> {
+        let verdicts = self.value["jaxlibs"].as_array().unwrap();
+        verdicts
+            .iter()
+            .filter(|v| v["jaxlib"] == version && v["handler"] == handler)
+            .flat_map(|v| v["risks"].as_array().unwrap())
+            .map(|risk| {
+                (
+                    risk["level"].as_str().unwrap().to_owned(),
+                    risk["what"].as_str().unwrap().to_owned(),
+                )
+            })
+            .collect()
+    }
+}
+
+const FIXED: &str = r#"
+#include "xla/ffi/api/c_api.h"
+XLA_FFI_Error* fixed(XLA_FFI_CallFrame* frame) {
+  XLA_FFI_Metadata_Extension* extension = (XLA_FFI_Metadata_Extension*)frame->extension_start;
+  if (extension && extension->extension_base.type == XLA_FFI_Extension_Metadata) {
+    extension->metadata->api_version.major_version = 0;
+    extension->metadata->api_version.minor_version = MINOR;
+    extension->metadata->traits = 0;
+  }
+  return 0;
+}
+XLA_FFI_Error* negotiating(XLA_FFI_CallFrame* frame) {
+  XLA_FFI_Metadata_Extension* extension = (XLA_FFI_Metadata_Extension*)frame->extension_start;
+  if (extension && extension->extension_base.type == XLA_FFI_Extension_Metadata) {
+    extension->metadata->api_version.major_version = 0;
+    extension->metadata->api_version.minor_version =
+        frame->api ? frame->api->api_version.minor_version : 1;
+    extension->metadata->traits = 0;
+  }
+  return 0;
+}
+"#;
+
+#[test]
+fn versions_decide_where_it_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-DMINOR=3"];
+    let Some(library) = build(folder.path(), "fixed", "gcc", FIXED, &flags) else {
+        return skip("versions_decide_where_it_loads", "gcc is not there");
+    };
+    let arguments = ["--handler", "fixed", "--handler", "negotiating"];
+    let told = doctor(&library, &arguments);
+    for (version, fixed) in [
+        ("0.4.31", "yes"),
+        ("0.4.33", "no"),
+        ("0.8.0", "no"),
+        ("0.8.1", "no"),
+        ("0.9.1", "yes"),
+        ("0.12.0", "yes"),
+    ] {
+        assert_eq!(told.loads(version, "fixed"), fixed, "{version}");
+        assert_eq!(told.loads(version, "negotiating"), "yes", "{version}");
+    }
+    assert_eq!(told.value["jaxlibs"].as_array().unwrap().len(), 24);
+    assert!(told.risks("0.12.0", "negotiating").is_empty());
+    assert_eq!(told.code, Some(1));
+    assert!(told.finding("answers 0.3 whatever").is_some());
+    // On one jaxlib that takes it the answer is yes, on one that does not it is no.
+    let one = |version| doctor(&library, &["--handler", "fixed", "--jaxlib", version]);
+    assert_eq!(one("0.10.2").code, Some(0));
+    assert_eq!(one("0.8.1").code, Some(1));
+    assert_eq!(one("0.12.7").value["jaxlibs"][0]["level"], "possible");
+    // Nothing was run: the answer is open.
+    let still = doctor(&library, &["--handler", "fixed", "--no-run"]);
+    assert_eq!(still.loads("0.12.0", "fixed"), "unknown");
+    assert_eq!(still.code, Some(0));
+}
+
+#[test]
+fn an_old_version_threatens_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-DMINOR=1"];
+    let Some(library) = build(folder.path(), "old", "gcc", FIXED, &flags) else {
+        return skip("an_old_version_threatens_state", "gcc is not there");
+    };
+    let told = doctor(&library, &["--handler", "fixed"]);
+    let about = |version: &str| -> Vec<String> {
+        let risks = told.risks(version, "fixed").into_iter();
+        risks
+            .filter(|(_, what)| what.contains("State_Set"))
+            .map(|(level, _)| level)
+            .collect()
+    };
+    assert_eq!(about("0.8.0"), Vec::<String>::new());
+    assert_eq!(about("0.8.1"), ["possible"]);
+    assert_eq!(about("0.12.0"), ["possible"]);
+}
+
+#[test]
+fn a_process_that_dies_or_hangs_is_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <unistd.h>\n\
+        void* crash(void* f) { *(volatile int*)0 = 1; return f; }\n\
+        void* hang(void* f) { for (;;) sleep(1); return f; }\n\
+        void* quit(void* f) { _exit(0); return f; }\n\
+        void* silent(void* f) { return 0; }\n";
+    let Some(library) = build(folder.path(), "bad", "gcc", source, &[]) else {
+        return skip(
+            "a_process_that_dies_or_hangs_is_a_finding",
+            "gcc is not there",
+        );
+    };
+    let start = Instant::now();
+    for (symbol, what) in [
+        ("crash", "SIGSEGV"),
+        ("hang", "did not answer"),
+        ("quit", "status 0"),
+        ("silent", "not answered"),
+        ("nowhere", "exports no symbol"),
+    ] {
+        let arguments = ["--handler", symbol, "--timeout", "1", "--jaxlib", "0.12.0"];
+        let told = doctor(&library, &arguments);
+        assert_eq!(told.code, Some(1), "{symbol}");
+        assert_eq!(told.loads("0.12.0", symbol), "no", "{symbol}");
+        assert!(told.stderr.contains(what), "{symbol}: {}", told.stderr);
+    }
+    assert!(start.elapsed() < Duration::from_secs(60));
+    let source = "__attribute__((constructor)) static void start(void) { *(volatile int*)0 = 1; }";
+    let library = build(folder.path(), "start", "gcc", source, &[]).unwrap();
+    doctor(&library, &[]).proved_to_fail("does not load here");
+    let source = "#include <unistd.h>\n\
+        __attribute__((constructor)) static void start(void) { for (;;) sleep(1); }";
+    let library = build(folder.path(), "stuck", "gcc", source, &[]).unwrap();
+    doctor(&library, &["--timeout", "1"]).proved_to_fail("does not load here");
+}
+
+#[test]
+fn what_nobody_provides_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include \"xla/ffi/api/c_api.h\"\n\
+        const void* use(void) { return XLA_FFI_GetApi(); }";
+    let Some(library) = build(folder.path(), "getapi", "gcc", source, &[]) else {
+        return skip("what_nobody_provides_is_named", "gcc is not there");
+    };
+    doctor(&library, &[]).proved_to_fail("XLA_FFI_GetApi");
+    for (name, source, what) in [
+        (
+            "absl",
+            "void _ZN4absl12lts_202301257CordRep3RefEv(void); void f(void) { _ZN4absl12lts_202301257CordRep3RefEv(); }",
+            "absl's C++",
+        ),
+        (
+            "xla",
+            "void _ZN3xla5Shape5ClearEv(void); void f(void) { _ZN3xla5Shape5ClearEv(); }",
+            "XLA's C++",
+        ),
+        (
+            "status",
+            "void XlaCustomCallStatusSetFailure(void*, const char*, long); \
+             void f(void) { XlaCustomCallStatusSetFailure(0, 0, 0); }",
+            "XlaCustomCallStatusSetFailure",
+        ),
+        (
+            "else",
+            "void nobody_has_this(void); void f(void) { nobody_has_this(); }",
+            "symbols are undefined",
+        ),
+    ] {
+        let library = build(folder.path(), name, "gcc", source, &[]).unwrap();
+        doctor(&library, &["--no-run"]).proved_to_fail(what);
+    }
+    let source = "void* PyList_New(long); void* f(void) { return PyList_New(0); }";
+    let library = build(folder.path(), "python", "gcc", source, &[]).unwrap();
+    let told = doctor(&library, &["--no-run"]);
+    let expected = ("possible".to_owned(), "risk".to_owned());
+    assert_eq!(told.finding("Python process alone"), Some(expected));
+    let source = "extern void* XLA_FFI_GetApi(void) __attribute__((weak)); \
+        void* f(void) { return XLA_FFI_GetApi ? XLA_FFI_GetApi() : 0; }";
+    let library = build(folder.path(), "weak", "gcc", source, &[]).unwrap();
+    let told = doctor(&library, &["--no-run"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(told.finding("where there is one").is_some());
+}
+
+#[test]
+fn paths_and_flags_are_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "int f(void) { return 0; }";
+    let flags = [
+        "-Wl,-rpath,/nowhere/at/all:relative:$ORIGIN",
+        "-Wl,-soname,libother.so.1",
+        "-Wl,-z,execstack",
+    ];
+    let Some(library) = build(folder.path(), "paths", "gcc", source, &flags) else {
+        return skip("paths_and_flags_are_looked_at", "gcc is not there");
+    };
+    let told = doctor(&library, &["--no-run"]);
+    assert_eq!(told.code, Some(0));
+    for what in [
+        "/nowhere/at/all",
+        "folder in which the program happens to run (\"relative\")",
+        "SONAME is libother.so.1",
+        "executable stack",
+    ] {
+        assert!(told.finding(what).is_some(), "{what}: {:#}", told.value);
+    }
+    assert!(told.finding("$ORIGIN").is_none());
+    let gone = build(
+        folder.path(),
+        "gone",
+        "gcc",
+        source,
+        &["-Wl,-soname,libgone.so"],
+    )
+    .unwrap();
+    let needs = build(
+        folder.path(),
+        "needs",
+        "gcc",
+        "int f(void); int g(void) { return f(); }",
+        &[gone.to_str().unwrap()],
+    )
+    .unwrap();
+    std::fs::remove_file(&gone).unwrap();
+    doctor(&needs, &["--no-run"]).proved_to_fail("libgone.so is not found");
+}
+
+#[test]
+fn a_lying_manifest_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |name: &str, bytes: &str| {
+        let source = format!(
+            "__attribute__((section(\".xla_ffi_manifest\"), used, aligned(16)))\n\
+             const unsigned char {name}__xla_ffi_manifest[] = {bytes};"
+        );
+        build(folder.path(), name, "gcc", &source, &[])
+    };
+    let Some(library) = with("lie", "\"XLAFFIMF\\1\\0\\0\\0\\377\\377\\377\\377{}\"") else {
+        return skip("a_lying_manifest_is_told", "gcc is not there");
+    };
+    doctor(&library, &["--no-run"]).proved_to_fail("manifest cannot be read");
+    let library = with("noise", "\"this is no manifest\"").unwrap();
+    doctor(&library, &["--no-run"]).proved_to_fail("manifest cannot be read");
+    // A manifest that names a symbol which is not there.
+    let payload = r#"{"library":"l","sdk":"0.1.0","handlers":[{"name":"h","platforms":["cpu"],"stages":{"execute":"nowhere"},"args":[],"rets":[],"attrs":[],"floor":"r2"}]}"#;
+    let bytes = format!(
+        "\"XLAFFIMF\\1\\0\\0\\0\\{:03o}\\0\\0\\0\" {payload:?}",
+        payload.len()
+    );
+    let library = with("absent", &bytes).unwrap();
+    let told = doctor(&library, &[]);
+    told.proved_to_fail("names the symbol nowhere");
+    assert_eq!(told.value["handlers"][0]["floor"], "r2");
+}
+
+#[test]
+fn what_is_no_library_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    for (path, what) in [
+        (folder.path().join("nowhere.so"), "cannot read"),
+        (folder.path().to_owned(), "not a regular file"),
+        (file("empty.so", b""), "empty"),
+        (
+            file("text.so", b"#!/bin/sh\necho this is a script\n"),
+            "no object file",
+        ),
+        (file("archive.a", b"!<arch>\n"), "static archive"),
+        (
+            file("head.so", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0"),
+            "",
+        ),
+    ] {
+        let output = run(&path, &[]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains(what) && !told.contains("panicked"), "{told}");
+    }
+    for arguments in [&["--jaxlib", "new"][..], &["--timeout", "0"]] {
+        let output = run(Path::new("x.so"), arguments);
+        assert_eq!(output.status.code(), Some(2));
+    }
+    let output = run(Path::new("x.so"), &["--jaxlib", "0.4.20"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+const UPSTREAM: &str = r#"
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+struct S { int x; static ffi::TypeId id; };
+ffi::TypeId S::id = {};
+static ffi::Error Run(S* s, ffi::ResultBuffer<ffi::F32> y) { return ffi::Error::Success(); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    run, Run, ffi::Ffi::Bind().Ctx<ffi::State<S>>().Ret<ffi::Buffer<ffi::F32>>());
+"#;
+
+#[test]
+fn state_of_upstreams_headers_is_proved() {
+    let Some(headers) = std::env::var_os("XLA_FFI_JAXLIB_HEADERS").map(PathBuf::from) else {
+        return skip(
+            "state_of_upstreams_headers_is_proved",
+            "XLA_FFI_JAXLIB_HEADERS is not set (cargo xtask test sets it)",
+        );
+    };
+    let folder = tempfile::tempdir().unwrap();
+    // What is searched first is upstream's folder; ours is only the last.
+    let include = format!("-isystem{}", headers.join("0.5.1").display());
+    let source = folder.path().join("up.cc");
+    std::fs::write(&source, UPSTREAM).unwrap();
+    for (name, flags) in [("plain", &["-g"][..]), ("stripped", &["-O2", "-s"])] {
+        let library = folder.path().join(format!("lib{name}.so"));
+        let Ok(output) = Command::new("g++")
+            .args(["-std=c++17", "-shared", "-fPIC", "-w", &include])
+            .args(flags)
+            .arg(&source)
+            .arg("-o")
+            .arg(&library)
+            .output()
+        else {
+            return skip("state_of_upstreams_headers_is_proved", "g++ is not there");
+        };
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let told = doctor(&library, &["--handler", "run"]);
+        assert_eq!(told.loads("0.12.0", "run"), "yes");
+        let risks = told.risks("0.12.0", "run");
+        assert!(
+            risks.contains(&(
+                "proved".to_owned(),
+                "the runtime misreads its State_Set and State_Get: an error at best, a crash at worst".to_owned()
+            )),
+            "{risks:?}"
+        );
+        assert!(told.risks("0.6.2", "run").is_empty());
+        assert_eq!(told.code, Some(1));
+        if name == "plain" {
+            assert_eq!(told.value["compiled_with"], serde_json::json!(["r4"]));
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Cases that stand beside the C++ handlers of `tests/cpp`, and libraries built from them.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use xla_ffi_runtime::{
+    Attributes, DType, Error, HostAllocator, Library, Result, Revision, Runtime, Stage, Stages,
+    Stream, Tensor, UserData, spec,
+};
+
+/// The folder of the handler sources.
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cpp")
+}
+
+/// The handler sources, by name.
+pub(crate) fn sources() -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder())
+        .expect("tests/cpp")
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|is| is == "cc"))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty());
+    found
+}
+
+/// Whether a program answers `--version`.
+pub(crate) fn works(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+/// The C++ compilers of this machine out of GCC and Clang; what is missing is told as a skip.
+pub(crate) fn compilers(test: &str) -> Vec<&'static str> {
+    let (here, missing): (Vec<_>, Vec<_>) = ["g++", "clang++"]
+        .into_iter()
+        .partition(|program| works(program));
+    for program in missing {
+        println!("SKIP {test}: no {program}");
+    }
+    here
+}
+
+/// The newest upstream headers, or `None`, told.
+pub(crate) fn upstream_headers(test: &str) -> Option<PathBuf> {
+    let Some(folder) = std::env::var_os("XLA_FFI_JAXLIB_HEADERS") else {
+        println!("SKIP {test}: XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)");
+        return None;
+    };
+    let include = PathBuf::from(folder).join("0.12.0");
+    if !include.join("xla/ffi/api/ffi.h").exists() {
+        println!("SKIP {test}: XLA_FFI_JAXLIB_HEADERS has no 0.12.0");
+        return None;
+    }
+    Some(include)
+}
+
+/// Whose headers a library is built from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Headers {
+    /// This SDK's.
+    Ours,
+    /// XLA's own, at that place.
+    Upstream(PathBuf),
+}
+
+impl Headers {
+    /// The compiler flags that select them.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        match self {
+            Self::Ours => vec![format!("-I{}", env!("SDK_INCLUDE_DIR"))],
+            Self::Upstream(path) => vec!["-isystem".to_owned(), path.display().to_string()],
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Upstream(_) => "upstream",
+        }
+    }
+}
+
+/// Builds a source into a shared library.
+pub(crate) fn build(compiler: &str, source: &Path, headers: &Headers, flags: &[&str]) -> PathBuf {
+    let stem = source.file_stem().expect("a file").to_string_lossy();
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("cpp")
+        .join(format!("{compiler}-{}", headers.name()));
+    std::fs::create_dir_all(&out).expect("the target folder");
+    let library = out.join(format!("lib{stem}.so"));
+    let output = Command::new(compiler)
+        .args([
+            "-std=c++17",
+            "-O0",
+            "-g0",
+            "-shared",
+            "-fPIC",
+            "-w",
+            "-pthread",
+        ])
+        .args(flags)
+        .args(headers.flags())
+        .arg(source)
+        .arg("-o")
+        .arg(&library)
+        .output()
+        .expect("the compiler runs");
+    assert!(
+        output.status.success(),
+        "{} with {headers:?}:\n{}",
+        source.display(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    library
+}
+
+/// What a case expects.
+#[derive(Clone, Debug)]
+pub(crate) enum Want {
+    /// The numbers of each result.
+    Values(Vec<Vec<f64>>),
+    /// An error: code, and a part of our text.
+    Failure { code: String, text: String },
+}
+
+/// Which headers a case is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum For {
+    Both,
+    Ours,
+    Upstream,
+}
+
+/// One case of a source.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) line: String,
+    pub(crate) of: For,
+    /// Runs after all others of its file.
+    pub(crate) last: bool,
+    pub(crate) stages: Vec<(Stage, String)>,
+    options: Vec<(String, String)>,
+    attributes: String,
+    args: Vec<String>,
+    rets: Vec<String>,
+    pub(crate) want: Want,
+}
+
+/// The cases of a source, those that run last at the end.
+pub(crate) fn cases(source: &Path) -> Vec<Case> {
+    let text = std::fs::read_to_string(source).expect("the source");
+    let mut found: Vec<Case> = text
+        .lines()
+        .filter_map(|line| {
+            let line = line.trim().strip_prefix("// ")?;
+            let (kind, rest) = line.split_once(' ')?;
+            let (of, last) = match kind {
+                "RUN" => (For::Both, false),
+                "RUN-OURS" => (For::Ours, false),
+                "RUN-UPSTREAM" => (For::Upstream, false),
+                "LAST" => (For::Both, true),
+                _ => return None,
+            };
+            Some(Case::parse(rest, of, last).unwrap_or_else(|| panic!("not a case: {line}")))
+        })
+        .collect();
+    found.sort_by_key(|case| case.last);
+    found
+}
+
+/// Traits that handlers of a source are to have: symbol and bits.
+pub(crate) fn traits(source: &Path) -> Vec<(String, u32)> {
+    let text = std::fs::read_to_string(source).expect("the source");
+    text.lines()
+        .filter_map(|line| {
+            let (symbol, bits) = line.trim().strip_prefix("// TRAITS ")?.split_once(' ')?;
+            Some((symbol.to_owned(), bits.parse().expect("a number")))
+        })
+        .collect()
+}
+
+impl Case {
+    fn parse(text: &str, of: For, last: bool) -> Option<Self> {
+        let (head, want) = match (text.split_once(" =="), text.split_once(" !! ")) {
+            (Some((head, values)), None) => {
+                let results = values.trim();
+                let parse = |list: &str| -> Vec<f64> {
+                    list.split(',')
+                        .filter(|number| !number.trim().is_empty())
+                        .map(|number| number.trim().parse().expect("a number"))
+                        .collect()
+                };
+                let values = results.split(';').map(parse).collect();
+                (head, Want::Values(values))
+            }
+            (None, Some((head, failure))) => {
+                let (code, text) = failure.split_once(' ').unwrap_or((failure, ""));
+                let (code, text) = (code.to_owned(), text.to_owned());
+                (head, Want::Failure { code, text })
+            }
+            _ => return None,
+        };
+        let open = head.find(" {")? + 1;
+        let mut depth = 0;
+        let close = head[open..].char_indices().find_map(|(at, c)| {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            (depth == 0).then_some(open + at + 1)
+        })?;
+        let mut words = head[..open].split_whitespace();
+        let stages = words
+            .next()?
+            .split(',')
+            .map(|word| match word.split_once('=') {
+                None => (Stage::Execute, word.to_owned()),
+                Some((stage, symbol)) => {
+                    (Stage::from_name(stage).expect("a stage"), symbol.to_owned())
+                }
+            })
+            .collect();
+        let options = words
+            .map(|word| {
+                let (name, value) = word.split_once('=').unwrap_or((word, ""));
+                (name.to_owned(), value.to_owned())
+            })
+            .collect();
+        let (args, rets) = head[close..].split_once("->")?;
+        let list = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        Some(Self {
+            line: text.to_owned(),
+            of,
+            last,
+            stages,
+            options,
+            attributes: head[open..close].to_owned(),
+            args: list(args),
+            rets: list(rets),
+            want,
+        })
+    }
+
+    /// The value of an option of the case.
+    pub(crate) fn option(&self, name: &str) -> Option<&str> {
+        self.options
+            .iter()
+            .find(|(is, _)| is == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The oldest revision on which the handler can do its work.
+    pub(crate) fn from(&self) -> Revision {
+        self.option("from").map_or(Revision::R0, |name| {
+            Revision::from_name(name).expect("a revision")
+        })
+    }
+
+    /// Runs the case; what comes back are the results' numbers.
+    pub(crate) fn run(&self, runtime: &Runtime, library: &Library) -> Result<Vec<Vec<f64>>> {
+        let mut user_data = UserData::new();
+        for name in ["type", "user-data"]
+            .iter()
+            .filter_map(|key| self.option(key))
+        {
+            let id = register(runtime, library, name)?;
+            if self.option("user-data").is_some() {
+                static NUMBER: i64 = 99;
+                let object = std::ptr::from_ref(&NUMBER).cast_mut().cast();
+                // SAFETY: a static that nobody writes.
+                unsafe { user_data.insert_borrowed(id, object) }?;
+            }
+        }
+        let user_data = Arc::new(user_data);
+        let stages: Vec<(Stage, &str)> = self
+            .stages
+            .iter()
+            .map(|(stage, symbol)| (*stage, symbol.as_str()))
+            .collect();
+        let handler = library.handler(&self.stages[0].1, &stages)?;
+        let executable = handler.instantiate(&Attributes::parse(&self.attributes)?)?;
+        let calls = self
+            .option("calls")
+            .map_or(1, |n| n.parse().expect("a number"));
+        let extension = self.option("extension").map(Extension::new);
+        let mut values = vec![];
+        for _ in 0..calls {
+            let mut call = executable
+                .call()
+                .stages(Stages::All)
+                .user_data(user_data.clone());
+            for arg in &self.args {
+                call = call.arg(spec::Spec::parse(arg)?.tensor()?);
+            }
+            for ret in &self.rets {
+                call = match ret.strip_prefix("alias:") {
+                    Some(index) => call.ret_alias(index.parse().expect("a number")),
+                    None => call.ret(spec::parse_result(ret)?),
+                };
+            }
+            for (name, value) in &self.options {
+                call = match name.as_str() {
+                    "stream" => {
+                        let address: usize = value.parse().expect("a number");
+                        call.stream(Stream::borrowed(address as *mut std::ffi::c_void))
+                    }
+                    "scratch" => call.allocator(Arc::new(HostAllocator::default())),
+                    "no-pool" => call.without_thread_pool(),
+                    "run-id" => call.run_id(value.parse().expect("a number")),
+                    "ordinal" => call.device_ordinal(value.parse().expect("a number")),
+                    "options" => call.custom_options(&Attributes::parse(value)?),
+                    // SAFETY: the extension outlives the loop.
+                    "extension" => unsafe {
+                        call.extension(std::ptr::from_ref(extension.as_ref().expect("it")).cast())
+                    },
+                    "type" | "user-data" | "calls" | "from" => call,
+                    other => panic!("no such option: {other}"),
+                };
+            }
+            let outcome = call.run()?;
+            values = outcome.rets.iter().map(numbers).collect();
+        }
+        Ok(values)
+    }
+}
+
+/// Registers a type that a library describes by two exported functions, as programs do that host
+/// handlers from XLA's own headers.
+fn register(runtime: &Runtime, library: &Library, name: &str) -> Result<i64> {
+    type IdOf = unsafe extern "C" fn() -> *mut i64;
+    type InfoOf = unsafe extern "C" fn() -> *const xla_ffi_sys::XLA_FFI_TypeInfo;
+    let symbol = |suffix: &str| library.symbol(&format!("{name}_{suffix}"));
+    // SAFETY: the sources declare these functions with the macros for them.
+    let id_of = unsafe { std::mem::transmute::<*mut std::ffi::c_void, IdOf>(symbol("type_id")?) };
+    let info = symbol("type_info")?;
+    // SAFETY: as above.
+    let info_of = unsafe { std::mem::transmute::<*mut std::ffi::c_void, InfoOf>(info) };
+    // SAFETY: they take nothing and give pointers to static objects.
+    let (id, info) = unsafe { (id_of(), info_of()) };
+    // SAFETY: a static type description.
+    let deleter = unsafe { (*info).deleter };
+    let number = runtime.register_type(name, 0, xla_ffi_runtime::TypeInfo { deleter })?;
+    // SAFETY: a static type id, which no other thread uses now.
+    unsafe { id.write(number) };
+    Ok(number)
+}
+
+/// The extension that `tests/cpp/context.cc` looks for.
+#[repr(C)]
+struct Extension {
+    head: xla_ffi_sys::XLA_FFI_Extension,
+    payload: i64,
+}
+
+impl Extension {
+    fn new(version: &str) -> Self {
+        let (major, minor) = version.split_once('.').expect("MAJOR.MINOR");
+        Self {
+            head: xla_ffi_sys::XLA_FFI_Extension {
+                struct_size: size_of::<Self>(),
+                id: xla_ffi_sys::XLA_FFI_ExtensionId {
+                    extension_type: 4711,
+                    major_version: major.parse().expect("a number"),
+                    minor_version: minor.parse().expect("a number"),
+                },
+                next: std::ptr::null(),
+            },
+            payload: 33,
+        }
+    }
+}
+
+/// A tensor's elements.
+fn numbers(tensor: &Tensor) -> Vec<f64> {
+    fn of<T: xla_ffi_runtime::Element>(tensor: &Tensor, to: impl Fn(T) -> f64) -> Vec<f64> {
+        let elements = tensor.to_vec::<T>().expect("the element type");
+        elements.into_iter().map(to).collect()
+    }
+    match tensor.shape().dtype() {
+        DType::F32 => of::<f32>(tensor, f64::from),
+        DType::F64 => of::<f64>(tensor, |v| v),
+        DType::S64 => of::<i64>(tensor, |v| v as f64),
+        DType::S32 => of::<i32>(tensor, f64::from),
+        DType::U8 => of::<u8>(tensor, f64::from),
+        other => panic!("no numbers of {other:?} in these tests"),
+    }
+}
+
+/// Checks an outcome; `text` says whether our words are expected, `code` whether the code is.
+pub(crate) fn check(
+    case: &Case,
+    outcome: std::result::Result<Vec<Vec<f64>>, Error>,
+    code: bool,
+    text: bool,
+) -> std::result::Result<(), String> {
+    match (&case.want, outcome) {
+        (Want::Values(want), Ok(got)) => {
+            let empty = want.iter().all(Vec::is_empty) && got.iter().all(Vec::is_empty);
+            if empty || *want == got {
+                Ok(())
+            } else {
+                Err(format!("expected {want:?}, got {got:?}"))
+            }
+        }
+        (Want::Values(want), Err(error)) => Err(format!("expected {want:?}, got {error}")),
+        (Want::Failure { code, .. }, Ok(got)) => Err(format!("expected {code}, got {got:?}")),
+        (
+            Want::Failure {
+                code: want,
+                text: part,
+            },
+            Err(error),
+        ) => {
+            let message = error.message().to_owned();
+            if code && error.code().name() != want {
+                return Err(format!(
+                    "expected {want}, got {}: {message}",
+                    error.code().name()
+                ));
+            }
+            if text && !message.contains(part.as_str()) {
+                return Err(format!("expected {part:?} in {message:?}"));
+            }
+            Ok(())
+        }
+    }
+}

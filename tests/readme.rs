@@ -1,0 +1,35 @@
+//! The README shows code that is tested: its handler is the one in `examples/rms_norm.rs`.
+
+use std::path::Path;
+
+fn read(relative: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(relative);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The first code block of a language.
+fn block<'a>(text: &'a str, language: &str) -> &'a str {
+    let start = format!("```{language}\n");
+    let after = text.split_once(&start).expect("a code block").1;
+    after.split_once("```").expect("its end").0
+}
+
+#[test]
+fn the_handler_is_the_example() {
+    let example = read("examples/rms_norm.rs");
+    let region = example
+        .split("// [handler]\n")
+        .nth(1)
+        .expect("the marked region");
+    assert_eq!(block(&read("README.md"), "rust"), region);
+}
+
+#[test]
+fn the_two_commands_are_on_the_first_screen() {
+    let readme = read("README.md");
+    let first_screen: Vec<&str> = readme.lines().take(40).collect();
+    let first_screen = first_screen.join("\n");
+    for command in ["cargo xtask demo", "cargo xtask test"] {
+        assert!(first_screen.contains(command), "{command}");
+    }
+}

@@ -1,0 +1,273 @@
+//! `cargo xtask bench`: what decoding a call costs, beside hand-written C and C++, and what a library
+//! of one handler weighs and takes to build.
+
+use crate::cache::Cache;
+use crate::test::cargo;
+use crate::{jaxlibs, ui, wheel};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Command line of `bench`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Fail where a cost is above what the project promises.
+    #[arg(long)]
+    check: bool,
+    /// Measure decoding alone, not the library of one handler, which is built from clean.
+    #[arg(long)]
+    decode_only: bool,
+}
+
+/// The jaxlib whose header the C++ handlers are built with.
+const UPSTREAM: &str = "0.12.0";
+
+/// The columns of the table, in this order.
+const COLUMNS: [&str; 7] = [
+    "rust",
+    "c_gcc",
+    "c_clang",
+    "cpp_gcc",
+    "cpp_clang",
+    "upstream_gcc",
+    "upstream_clang",
+];
+
+/// Bytes of a library of one handler, stripped.
+const LIBRARY_BYTES: u64 = 400_000;
+/// Time to build it from clean on two cores.
+const LIBRARY_TIME: Duration = Duration::from_secs(20);
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let root = jaxlibs::root();
+    let out = root.join("target/bench");
+    fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
+    let mut misses = decode(&root, &out)?;
+    if !args.decode_only {
+        misses.extend(library(&root, &out)?);
+    }
+    for miss in &misses {
+        eprintln!("over budget: {miss}");
+    }
+    if args.check && !misses.is_empty() {
+        bail!("{} costs are over budget", misses.len());
+    }
+    Ok(())
+}
+
+/// Builds and runs the comparison; what is over budget.
+fn decode(root: &Path, out: &Path) -> Result<Vec<String>> {
+    let built = cargo(root)
+        .args(["build", "--quiet", "--release", "-p", "xla-ffi-benches"])
+        .status()?;
+    ensure!(built.success(), "xla-ffi-benches does not build");
+    let release = root.join("target/release");
+    let mut program = Command::new(release.join("decode"));
+    program.arg(format!(
+        "rust={}",
+        release.join("libxla_ffi_bench_handlers.so").display()
+    ));
+    for (name, library) in foreign(root, out)? {
+        program.arg(format!("{name}={}", library.display()));
+    }
+    let output = program.output()?;
+    ensure!(
+        output.status.success(),
+        "the comparison failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mut report: Value = serde_json::from_slice(&output.stdout)?;
+    let mut rows = Vec::new();
+    for row in report["cases"].as_array_mut().context("no cases")? {
+        for column in COLUMNS {
+            if row.get(column).is_none() {
+                row[column] = Value::Null;
+            }
+        }
+        rows.push(Row::read(row)?);
+    }
+    let path = out.join("decode.json");
+    fs::write(&path, format!("{report:#}\n")).with_context(|| path.display().to_string())?;
+    print(&rows);
+    ui::note(format_args!("as numbers: {}", path.display()));
+    Ok(rows.iter().filter_map(Row::miss).collect())
+}
+
+/// Builds the handlers in C and C++ with the compilers that are there.
+fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let ours = root.join("include");
+    let upstream = match wheel::headers(UPSTREAM) {
+        Ok(include) => Some(include),
+        Err(error) => {
+            ui::note(format_args!(
+                "upstream: no headers of jaxlib {UPSTREAM}: {error:#}"
+            ));
+            None
+        }
+    };
+    let cpp = ours.join("xla/ffi/api/ffi.h").is_file();
+    if !cpp {
+        ui::note("cpp: include/xla/ffi/api/ffi.h is not there");
+    }
+    let languages = [
+        ("c", "decode.c", Some(&ours)),
+        ("cpp", "decode.cc", cpp.then_some(&ours)),
+        ("upstream", "decode.cc", upstream.as_ref()),
+    ];
+    let mut libraries = Vec::new();
+    for (name, c, cxx) in [("gcc", "gcc", "g++"), ("clang", "clang", "clang++")] {
+        for (language, source, include) in languages {
+            let Some(include) = include else { continue };
+            let (compiler, standard) = match language {
+                "c" => (c, "-std=c11"),
+                _ => (cxx, "-std=c++17"),
+            };
+            let column = format!("{language}_{name}");
+            let library = out.join(format!("{column}.so"));
+            let mut command = Command::new(compiler);
+            command
+                .args(["-O3", "-fPIC", "-shared", standard, "-isystem"])
+                .arg(include)
+                .arg(root.join("benches/c").join(source))
+                .arg("-o")
+                .arg(&library);
+            match command.status() {
+                Ok(status) => ensure!(status.success(), "{compiler} cannot build {source}"),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    ui::note(format_args!("{column}: {compiler} is not installed"));
+                    continue;
+                }
+                Err(error) => return Err(error).context(compiler),
+            }
+            libraries.push((column, library));
+        }
+    }
+    Ok(libraries)
+}
+
+/// One case: nanoseconds of one call, by column.
+struct Row {
+    case: String,
+    is_error: bool,
+    costs: [Option<f64>; COLUMNS.len()],
+}
+
+impl Row {
+    fn read(row: &Value) -> Result<Self> {
+        Ok(Self {
+            case: row["case"]
+                .as_str()
+                .context("a case has no name")?
+                .to_owned(),
+            is_error: row["kind"] == "error",
+            costs: COLUMNS.map(|column| row[column].as_f64()),
+        })
+    }
+
+    fn cost(&self, column: &str) -> Option<f64> {
+        let index = COLUMNS.iter().position(|known| *known == column)?;
+        self.costs[index]
+    }
+
+    fn ratio(&self, column: &str) -> Option<f64> {
+        Some(self.cost("rust")? / self.cost(column)?)
+    }
+
+    /// Which promise the case breaks.
+    fn miss(&self) -> Option<String> {
+        let rust = self.cost("rust")?;
+        let case = &self.case;
+        if self.is_error {
+            let limit = if case == "wrong dtype" { 300.0 } else { 60.0 };
+            return (rust > limit).then(|| format!("{case}: {rust:.1} ns, at most {limit} ns"));
+        }
+        if let Some(c) = self.cost("c_clang")
+            && rust > 1.15 * c
+            && rust > c + 0.5
+        {
+            return Some(format!("{case}: {rust:.1} ns, C takes {c:.1} ns"));
+        }
+        let limit = match case.as_str() {
+            "4 arguments" | "8 arguments" | "16 arguments" => 0.35,
+            case if case.starts_with("struct") => 0.15,
+            _ => return None,
+        };
+        let ratio = self.ratio("upstream_gcc")?;
+        (ratio > limit).then(|| format!("{case}: {ratio:.2} of upstream's cost, at most {limit}"))
+    }
+}
+
+fn print(rows: &[Row]) {
+    println!("ns a call, one core, minimum of many");
+    print!("{:36}", "");
+    for column in COLUMNS {
+        print!("{column:>15}");
+    }
+    println!("{:>14}{:>19}", "rust/c_clang", "rust/upstream_gcc");
+    let shown = |number: Option<f64>, digits: usize| {
+        number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
+    };
+    for row in rows {
+        print!("{:36}", row.case);
+        for cost in row.costs {
+            print!("{:>15}", shown(cost, 1));
+        }
+        println!(
+            "{:>14}{:>19}",
+            shown(row.ratio("c_clang"), 2),
+            shown(row.ratio("upstream_gcc"), 2)
+        );
+    }
+}
+
+/// Builds a library of one handler as a user does, from clean; what is over budget.
+fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
+    let cache = Cache::open()?;
+    let scratch = cache.scratch()?;
+    let place = scratch.path();
+    let manifest = format!(
+        "[package]\nname = \"one-handler\"\nedition = \"2024\"\npublish = false\n\
+         [lib]\nname = \"one_handler\"\npath = {handler:?}\ncrate-type = [\"cdylib\"]\n\
+         [dependencies]\nxla-ffi = {{ path = {ffi:?} }}\n\
+         [profile.release]\nstrip = true\n\
+         [workspace]\n",
+        handler = root.join("examples/rms_norm.rs"),
+        ffi = root.join("ffi"),
+    );
+    fs::write(place.join("Cargo.toml"), manifest)?;
+    // The versions that the project is tested with.
+    fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock"))?;
+    let fetched = cargo(place).args(["fetch", "--quiet"]).status()?;
+    ensure!(fetched.success(), "cargo cannot fetch what xla-ffi needs");
+    let start = Instant::now();
+    let built = cargo(place)
+        .args(["build", "--quiet", "--release", "--jobs", "2"])
+        .env("CARGO_TARGET_DIR", place.join("target"))
+        .status()?;
+    let time = start.elapsed();
+    ensure!(built.success(), "the library of one handler does not build");
+    let bytes = fs::metadata(place.join("target/release/libone_handler.so"))?.len();
+    println!(
+        "a library of one handler: {bytes} bytes stripped, built from clean in {}",
+        ui::seconds(time)
+    );
+    let report = serde_json::json!({ "bytes": bytes, "seconds": time.as_secs_f64() });
+    fs::write(out.join("library.json"), format!("{report:#}\n"))?;
+    let mut misses = Vec::new();
+    if bytes > LIBRARY_BYTES {
+        misses.push(format!(
+            "a library of one handler: {bytes} bytes, at most {LIBRARY_BYTES}"
+        ));
+    }
+    if time > LIBRARY_TIME {
+        misses.push(format!(
+            "a library of one handler: built in {}, at most {}",
+            ui::seconds(time),
+            ui::seconds(LIBRARY_TIME)
+        ));
+    }
+    Ok(misses)
+}
