@@ -113,13 +113,12 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
     }
     crate::diagnose::put(&mut text, &[", got ", &value.describe()]);
     if narrow && let (AttrType::Scalar(_), Some(scalar)) = (ty, value.0.scalar()) {
-        if let Some(number) = scalar.get::<i64>() {
+        let (int, float) = (scalar.get::<i64>(), scalar.get::<f64>());
+        if int.is_some() || float.is_some() {
             text.push_str(" (");
-            crate::diagnose::number(&mut text, number);
+            int.inspect(|&int| crate::diagnose::number(&mut text, int));
+            float.inspect(|&float| crate::decimal::push(&mut text, float));
             text.push_str(" does not fit)");
-        } else if scalar.dtype() == XLA_FFI_DataType::F64 {
-            // Without the value: printing floats would make each library a tenth larger.
-            text.push_str(" (the value does not fit)");
         }
         return text;
     }

@@ -46,6 +46,7 @@ mod attribute;
 mod bind;
 mod buffer;
 mod context;
+mod decimal;
 mod detach;
 mod device;
 mod diagnose;
