@@ -136,7 +136,7 @@ pub mod __private {
     pub use crate::manifest::{Library, manifest, size};
     pub use crate::members::{
         Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
-        explain_variants, has_attr, operands, struct_from_dictionary,
+        explain_variants, has_attr, in_order, operands, struct_from_dictionary,
     };
     pub use crate::optional::or_default;
     pub use crate::outcome::{finish, finish_stage};
