@@ -1,5 +1,7 @@
 //! Extensions of a context (from r9): a chain that handlers search by number.
 
+use crate::collectives::Collectives;
+use std::sync::Arc;
 use xla_ffi_sys::XLA_FFI_Extension;
 
 /// The extensions of a context.
@@ -7,12 +9,20 @@ use xla_ffi_sys::XLA_FFI_Extension;
 pub(crate) struct Extensions {
     /// Addresses of extensions; whoever added them keeps them alive.
     links: Vec<usize>,
+    /// What keeps some of them alive.
+    owners: Vec<Arc<Collectives>>,
 }
 
 impl Extensions {
     /// Adds an extension, which the caller keeps alive.
     pub(crate) fn push(&mut self, extension: *const XLA_FFI_Extension) {
         self.links.push(extension as usize);
+    }
+
+    /// Adds collectives.
+    pub(crate) fn push_collectives(&mut self, collectives: Arc<Collectives>) {
+        self.links.push(collectives.extension() as usize);
+        self.owners.push(collectives);
     }
 
     /// The extension with this number.

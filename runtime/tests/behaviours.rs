@@ -7,8 +7,8 @@ use std::sync::Arc;
 use support::{build, headers, source};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
-    Attributes, Code, Hazard, Library, Outcome, Result, Revision, Runtime, Stage, Tensor, TypeInfo,
-    UserData,
+    Attributes, Code, Collectives, Hazard, Library, Outcome, Recorded, Recorder, Result, Revision,
+    Runtime, Stage, Stages, Tensor, TypeInfo, UserData,
 };
 use xla_ffi_sys::{XLA_FFI_Extension, XLA_FFI_ExtensionId};
 
@@ -663,6 +663,92 @@ fn extensions_are_found_by_number_and_version() {
             .contains("not found")
     );
     assert!(run(None).unwrap_err().message().contains("not found"));
+}
+
+#[test]
+fn commands_are_recorded_and_updated() {
+    let Some((runtime, library)) = subject("commands_are_recorded_and_updated") else {
+        return;
+    };
+    let recorded = |symbol: &str| {
+        let symbols = [
+            (Stage::Execute, "recorded_execute"),
+            (Stage::Record, symbol),
+        ];
+        let handler = library.handler("recorded", &symbols).unwrap();
+        let executable = handler.instantiate(&Attributes::new()).unwrap();
+        let call = executable
+            .call()
+            .arg(Spec::parse("f32[2]=1,2").unwrap().tensor().unwrap());
+        call.ret(parse_result("f32[2]").unwrap()).prepare().unwrap()
+    };
+    let mut recorder = Recorder::new(Revision::R10, 3).unwrap();
+    let mut call = recorded("record_all");
+    call.record(&mut recorder).unwrap();
+    let commands = recorder.commands();
+    assert_eq!(commands.len(), 3);
+    let Recorded::Launch {
+        kernel, dims, args, ..
+    } = &commands[0].what
+    else {
+        panic!("{commands:?}")
+    };
+    assert_eq!((kernel.as_str(), dims.grid.z, args.len()), ("kernel", 3, 2));
+    assert!(matches!(commands[1].what, Recorded::Memcpy { size: 4, .. }));
+    assert_eq!(commands[1].after, [0]);
+    assert_eq!(
+        (&commands[2].what, &commands[2].after[..]),
+        (&Recorded::Empty, &[0, 1][..])
+    );
+    call.record(&mut recorder).unwrap();
+    let commands = recorder.commands();
+    assert_eq!(
+        commands.iter().map(|c| c.updates).collect::<Vec<_>>(),
+        [1, 1, 0]
+    );
+    assert!(matches!(commands[1].what, Recorded::Memcpy { size: 8, .. }));
+
+    let mut small = Recorder::new(Revision::R10, 2).unwrap();
+    let error = recorded("record_all").record(&mut small).unwrap_err();
+    assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+    let mut older = Recorder::new(Revision::R9, 3).unwrap();
+    let error = recorded("record_all").record(&mut older).unwrap_err();
+    assert!(error.message().contains("mismatch"), "{error}");
+    let mut capture = Recorder::new(Revision::R10, 1).unwrap();
+    recorded("record_capture").record(&mut capture).unwrap();
+    assert!(capture.wants_stream_capture() && capture.commands().is_empty());
+    drop(runtime);
+}
+
+#[test]
+fn communicators_are_requested_in_prepare_and_fetched_later() {
+    let test = "communicators_are_requested_in_prepare_and_fetched_later";
+    let Some((_runtime, library)) = subject(test) else {
+        return;
+    };
+    let run = |stages| {
+        let symbols = [
+            (Stage::Prepare, "collectives_prepare"),
+            (Stage::Execute, "collectives_execute"),
+        ];
+        let handler = library.handler("collectives", &symbols).unwrap();
+        let executable = handler.instantiate(&Attributes::new()).unwrap();
+        let collectives = Collectives::new(Revision::R10, |key| {
+            assert_eq!((key.mode, key.id, &key.groups[1][..]), (3, 7, &[2, 3][..]));
+            12 as *mut _
+        });
+        let call = executable
+            .call()
+            .collectives(collectives.unwrap())
+            .stages(stages);
+        let x = Spec::parse("f32[2]=1,2").unwrap().tensor().unwrap();
+        call.arg(x).ret(parse_result("s64").unwrap()).run()
+    };
+    assert_eq!(run(Stages::All).unwrap().rets[0].to_string(), "s64[] 124");
+    assert_eq!(
+        run(Stages::Cpu).unwrap_err().code(),
+        Code::FailedPrecondition
+    );
 }
 
 #[test]

@@ -11,9 +11,9 @@ use crate::user_data::UserData;
 use crate::{Code, Error, Finding, Hazard, Result, Stage};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use xla_ffi_sys::XLA_FFI_InvokeContext;
+use xla_ffi_sys::{XLA_FFI_Extension, XLA_FFI_Extension_Record, XLA_FFI_InvokeContext};
 
 /// What a caller puts into a context.
 #[derive(Clone)]
@@ -40,6 +40,8 @@ pub(crate) struct Context {
     initialize: StateSlot,
     found: AtomicBool,
     prints: bool,
+    /// The record extension while the record stage runs.
+    record: AtomicPtr<XLA_FFI_Extension>,
     loose: Mutex<Loose>,
 }
 
@@ -63,6 +65,7 @@ impl Context {
             initialize: StateSlot::default(),
             found: AtomicBool::new(false),
             prints: super::print::wanted(),
+            record: AtomicPtr::default(),
             loose: Mutex::default(),
         }
     }
@@ -77,6 +80,20 @@ impl Context {
 
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// Sets or takes away the record extension.
+    pub(crate) fn set_record(&self, extension: *const XLA_FFI_Extension) {
+        self.record.store(extension.cast_mut(), Ordering::Release);
+    }
+
+    /// The extension with this number.
+    pub(crate) fn find_extension(&self, number: i64) -> Option<*const XLA_FFI_Extension> {
+        let record = self.record.load(Ordering::Acquire).cast_const();
+        if number == XLA_FFI_Extension_Record && !record.is_null() {
+            return Some(record);
+        }
+        self.parts.extensions.find(number)
     }
 
     /// Whether the call's frames are printed.

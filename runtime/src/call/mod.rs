@@ -191,6 +191,13 @@ impl Call {
         self
     }
 
+    /// Gives the call collectives; handlers find them from r9.
+    #[must_use]
+    pub fn collectives(mut self, collectives: Arc<crate::Collectives>) -> Self {
+        self.parts.extensions.push_collectives(collectives);
+        self
+    }
+
     /// Sets which stages run.
     #[must_use]
     pub fn stages(mut self, stages: Stages) -> Self {

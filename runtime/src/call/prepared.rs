@@ -6,7 +6,7 @@ use super::frame::{CallFrame, RawFrame};
 use super::invoke::{invoke, stage_error, translate};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
-use crate::{Code, Error, Result, Stage, Tensor};
+use crate::{Code, Error, Recorder, Result, Stage, Tensor};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -137,6 +137,31 @@ impl PreparedCall {
                 Ok(done)
             }
             Err(error) => Err(stage_error(error, &self.body.executable, Stage::Execute)),
+        }
+    }
+
+    /// Runs the record stage: the first time its handler makes commands, later it updates them.
+    ///
+    /// # Errors
+    /// A handler without record stage, and what it answers.
+    pub fn record(&mut self, recorder: &mut Recorder) -> Result<()> {
+        self.check_closed()?;
+        let handler = self.body.executable.function(Stage::Record)?;
+        let body = &mut *self.body;
+        let shared = &body.executable.handler.shared;
+        let mut raw = body
+            .frame
+            .raw(shared.api(), body.context.raw(), Stage::Record);
+        let completion = recorder.with_extension(|extension| {
+            body.context.set_record(extension);
+            let outcome = invoke(shared, &body.context, handler, Stage::Record, &mut raw);
+            body.context.set_record(std::ptr::null());
+            outcome
+        });
+        match completion {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => Err(Error::invalid("the record stage answered with a future")),
+            Err(error) => Err(stage_error(error, &self.body.executable, Stage::Record)),
         }
     }
 

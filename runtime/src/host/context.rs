@@ -149,7 +149,7 @@ pub(super) unsafe extern "C" fn invoke_context_find_extension<const R: u8>(
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context that they were given.
         let context = unsafe { context(asked.ctx) }?;
-        let found = context.parts().extensions.find(asked.extension_type);
+        let found = context.find_extension(asked.extension_type);
         // An extension that is not there is no error: the pointer is null.
         // SAFETY: the struct is there.
         unsafe { (*args).extension = found.unwrap_or(ptr::null()) };

@@ -360,3 +360,89 @@ static ffi::Future CountDown(ffi::ThreadPool pool, bool fail) {
   return future;
 }
 HANDLER(count_down, CountDown, Bind().Ctx<ffi::ThreadPool>().Attr<bool>("fail"));
+
+// --- record ---------------------------------------------------------------------------------------
+
+#include "xla/ffi/api/collectives_api.h"
+#include "xla/ffi/api/record_api.h"
+
+struct ErrorPolicy {
+  using Status = Error;
+  template <typename T>
+  using StatusOr = ffi::ErrorOr<T>;
+  struct Any {
+    Error error;
+    operator Error() const { return error; }
+    template <typename T>
+    operator ffi::ErrorOr<T>() const { return ffi::Unexpected(error); }
+  };
+  static Any FromErrorCode(XLA_FFI_Error_Code code, std::string message) { return {Error(code, std::move(message))}; }
+  static Any TakeError(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+    XLA_FFI_Error_GetDetails_Args details = {XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE, nullptr, error, nullptr,
+                                             XLA_FFI_Error_Code_UNKNOWN};
+    api->XLA_FFI_Error_GetDetails(&details);
+    Any taken = {Error(details.errc, details.message)};
+    XLA_FFI_Error_Destroy_Args destroy = {XLA_FFI_Error_Destroy_Args_STRUCT_SIZE, nullptr, error};
+    api->XLA_FFI_Error_Destroy(&destroy);
+    return taken;
+  }
+  static Error Ok() { return Error::Success(); }
+};
+
+using RecordContext = ffi::internal::RecordContextBase<ErrorPolicy>;
+struct Record : ffi::internal::RecordExtensionBase<RecordContext> {};
+
+static void Kernel() {}
+
+static Error RecordAll(RecordContext record, F32 x, ffi::Result<F32> y) {
+  void* pointers[] = {x.untyped_data(), y->untyped_data()};
+  if (record.action() == ffi::RecordAction::kUpdate) {
+    Error updated = record.UpdateLaunch(record.commands()[0], pointers);
+    if (updated.failure()) return updated;
+    return record.UpdateMemcpyD2D(record.commands()[1], pointers[1], pointers[0], 8);
+  }
+  auto launch = record.CreateLaunch("kernel", reinterpret_cast<const void*>(&Kernel), 0,
+                                    ffi::SourceFormat::kFunctionPtr, {{1, 2, 3}, {4, 5, 6}, {1, 1, 1}}, 16, false,
+                                    pointers);
+  if (!launch.has_value()) return launch.error();
+  auto copy = record.CreateMemcpyD2D(pointers[1], pointers[0], 4,
+                                     std::initializer_list<const XLA_FFI_Command*>{*launch});
+  if (!copy.has_value()) return copy.error();
+  auto empty = record.CreateEmptyCommand(std::initializer_list<const XLA_FFI_Command*>{*launch, *copy});
+  if (!empty.has_value()) return empty.error();
+  return Ok();
+}
+HANDLER(record_all, RecordAll, BindRecord().Ctx<ffi::Extension<Record>>().Arg<F32>().Ret<F32>());
+
+static Error Capture(RecordContext record, ffi::RemainingArgs, ffi::RemainingRets) { return record.RequestStreamCapture(); }
+HANDLER(record_capture, Capture, BindRecord().Ctx<ffi::Extension<Record>>().RemainingArgs().RemainingRets());
+
+static Error RecordedExecute(F32, ffi::Result<F32>) { return Ok(); }
+HANDLER(recorded_execute, RecordedExecute, Bind().Arg<F32>().Ret<F32>());
+
+// --- collectives ----------------------------------------------------------------------------------
+
+using CollectivesContext = ffi::internal::CommunicatorContextBase<ErrorPolicy>;
+struct Collectives : ffi::internal::CollectivesExtensionBase<CollectivesContext> {};
+
+static Error CollectivesPrepare(CollectivesContext collectives, F32 x, S64Out) {
+  Error requested = collectives.RequestCommunicator(ffi::GroupMode::kFlattenedId, {{0, 1}, {2, 3}}, 7);
+  if (requested.failure()) return requested;
+  return collectives.RequestWindow(ffi::GroupMode::kFlattenedId, {{0, 1}, {2, 3}}, 7, {{x.untyped_data(), 8, 0}});
+}
+HANDLER(collectives_prepare, CollectivesPrepare,
+        BindPrepare().Ctx<ffi::Extension<Collectives>>().Arg<F32>().Ret<ffi::BufferR0<DataType::S64>>());
+
+static Error CollectivesExecute(CollectivesContext collectives, F32 x, S64Out y) {
+  auto communicator = collectives.GetCommunicator(ffi::GroupMode::kFlattenedId, {{0, 1}, {2, 3}}, 7);
+  if (!communicator.has_value()) return communicator.error();
+  auto window = collectives.GetWindow(ffi::GroupMode::kFlattenedId, {{0, 1}, {2, 3}}, 7, x.typed_data() + 1);
+  if (!window.has_value()) return window.error();
+  if (collectives.GetWindow(ffi::GroupMode::kFlattenedId, {{0, 1}, {2, 3}}, 7, x.typed_data() + 2).has_value()) {
+    return Failed("a window past its end");
+  }
+  *y->typed_data() = reinterpret_cast<int64_t>(*communicator) * 10 + static_cast<int64_t>(window->offset);
+  return Ok();
+}
+HANDLER(collectives_execute, CollectivesExecute,
+        Bind().Ctx<ffi::Extension<Collectives>>().Arg<F32>().Ret<ffi::BufferR0<DataType::S64>>());
