@@ -8,9 +8,9 @@ use crate::bind::Region;
 use crate::diagnose::{self, Problems};
 use crate::error::{Error, ErrorCode};
 use crate::frame::{FRAME_SIZE, Frame};
-use crate::future::{Call, Pending};
 use crate::host::Host;
 use crate::param::{HandlerInfo, Param, Presence};
+use crate::pending::{Pending, Return};
 use xla_ffi_sys::*;
 
 /// A handler: what `library!` exports.
@@ -262,8 +262,15 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
     let frame = frame.with_pending(&pending);
     let flow = std::panic::catch_unwind(AssertUnwindSafe(|| H::call(&frame)));
     if let Some(call) = pending.take() {
+        let call = match (call, &flow) {
+            (call, Ok(Flow::Done)) => match call.try_end() {
+                Ok(()) => return std::ptr::null_mut(),
+                Err(call) => call,
+            },
+            (call, _) => call,
+        };
         // SAFETY: the caller's frame.
-        return unsafe { settle(raw, &frame, &H::INFO, &call, flow) };
+        return unsafe { settle(raw, frame, &H::INFO, call, flow) };
     }
     match flow {
         // Users' attributes explain themselves, in code that may panic.
@@ -302,18 +309,21 @@ const fn takes_later(params: &[Param]) -> bool {
 #[inline(never)]
 unsafe fn settle(
     raw: *mut XLA_FFI_CallFrame,
-    frame: &Frame<'_>,
+    frame: Frame<'_>,
     info: &HandlerInfo,
-    call: &Call,
+    call: Return,
     flow: std::thread::Result<Flow>,
 ) -> *mut XLA_FFI_Error {
-    let error = match flow {
-        Ok(Flow::Failed(error)) => Some(error),
-        Ok(_) => None,
-        Err(panic) => Some(Error::internal(crate::panics::describe(info.name, panic))),
+    let flow = match flow {
+        Ok(Flow::Failed(error)) => call.settle(frame.host(), Some(error)),
+        Ok(_) => call.settle(frame.host(), None),
+        Err(panic) => {
+            let error = Error::internal(crate::panics::describe(info.name, panic));
+            call.settle(frame.host(), Some(error))
+        }
     };
-    match call.settle(error) {
-        Flow::Failed(error) => frame.host().make_error(error.code(), error.message()),
+    match flow {
+        Flow::Failed(error) => failed(frame, error),
         Flow::Pending(future) => {
             // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
             unsafe { (*raw).future = future.cast() };

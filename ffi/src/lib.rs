@@ -72,6 +72,7 @@ mod owned;
 mod packed;
 mod panics;
 mod param;
+mod pending;
 mod register;
 mod remaining;
 pub mod shape;
