@@ -540,7 +540,24 @@ fn strange_dictionaries() {
     assert_eq!(text, "a scalar of type element type 55");
 }
 
+#[xla_ffi::handler]
+fn status() -> std::result::Result<(), xla_ffi::internal::Status> {
+    use xla_ffi::internal::{Code, Error, Status};
+    Err(Status(Error::new(Code::DataLoss, "of the runtime")))
+}
+
+/// The runtime's own error objects are nothing that another host could free.
+#[test]
+fn a_status_reaches_other_hosts_as_their_own_error() {
+    let result = Spoilt::new(vec![], vec![]).call::<status>();
+    assert_eq!(result, Err((15, "of the runtime".to_owned())));
+    let (code, text) = crate::kit::failed(crate::kit::call::<status>("{}"));
+    assert_eq!(code, xla_ffi_runtime::Code::DataLoss);
+    assert_eq!(text, "of the runtime");
+}
+
 xla_ffi::library! {
     name = "frames";
+    status,
     copy, any, in_out, slice, vec, fixed, kept, flags, whatever,
 }
