@@ -36,7 +36,7 @@ use crate::bind::Bind;
 use crate::diagnose::Problems;
 use crate::entry::Flow;
 use crate::frame::Frame;
-use crate::outcome::Outcome;
+use crate::outcome::Failure;
 use crate::param::{At, INTERNAL, Param};
 use xla_ffi_sys::{Revision, XLA_FFI_Error};
 
@@ -112,11 +112,8 @@ pub(crate) fn answer(frame: &Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
     frame.host().make_error(error.code(), error.message())
 }
 
-impl<T: Outcome> Outcome for Result<T, Status> {
+impl Failure for Status {
     fn flow(self) -> Flow {
-        match self {
-            Ok(outcome) => outcome.flow(),
-            Err(Status(error)) => Flow::Status(Box::new(error)),
-        }
+        Flow::Status(Box::new(self.0))
     }
 }
