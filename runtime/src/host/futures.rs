@@ -154,7 +154,11 @@ pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
                 "the error is null: to complete without an error call Future_SetAvailable",
             ));
         }
-        let error = errors::take(args.error);
+        let error = errors::take(args.error).ok_or_else(|| {
+            Error::invalid(
+                "the error says OK: to complete without an error call Future_SetAvailable",
+            )
+        })?;
         find(args.future)?.complete(Err(error))
     })
 }
@@ -188,6 +192,6 @@ mod tests {
         };
         // SAFETY: args is whole.
         let error = unsafe { future_set_available::<10>(&raw mut args) };
-        assert!(errors::take(error).has(Hazard::FutureMisuse));
+        assert!(errors::take(error).unwrap().has(Hazard::FutureMisuse));
     }
 }
