@@ -101,22 +101,24 @@ impl std::fmt::Debug for AttrValue<'_> {
 /// The default explanation: expected and got, and what to write in Python where we know it.
 #[cold]
 fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> String {
-    let got = value.describe();
-    let wanted = match ty {
-        AttrType::Scalar(dtype) => format!("a scalar of type {}", name(dtype)),
-        AttrType::Array(dtype) => format!("an array of {}", name(dtype)),
-        AttrType::String => "a string in UTF-8".to_owned(),
-        AttrType::Dictionary => "a dictionary".to_owned(),
-        AttrType::Any => "another value".to_owned(),
-    };
-    let mut text = format!("expected {wanted}, got {got}");
+    let mut text = String::from("expected ");
+    match ty {
+        AttrType::Scalar(dtype) => {
+            crate::diagnose::put(&mut text, &["a scalar of type ", &name(dtype)])
+        }
+        AttrType::Array(dtype) => crate::diagnose::put(&mut text, &["an array of ", &name(dtype)]),
+        AttrType::String => text.push_str("a string in UTF-8"),
+        AttrType::Dictionary => text.push_str("a dictionary"),
+        AttrType::Any => text.push_str("another value"),
+    }
+    crate::diagnose::put(&mut text, &[", got ", &value.describe()]);
     if narrow && let (AttrType::Scalar(_), Some(scalar)) = (ty, value.0.scalar()) {
-        let shown = scalar
-            .get::<i64>()
-            .map(|v| v.to_string())
-            .or_else(|| scalar.get::<f64>().map(|v| format!("{v:?}")));
-        if let Some(shown) = shown {
-            text.push_str(&format!(" ({shown} does not fit)"));
+        let (int, float) = (scalar.get::<i64>(), scalar.get::<f64>());
+        if int.is_some() || float.is_some() {
+            text.push_str(" (");
+            int.inspect(|&int| crate::diagnose::number(&mut text, int));
+            float.inspect(|&float| crate::decimal::push(&mut text, float));
+            text.push_str(" does not fit)");
         }
         return text;
     }
@@ -125,7 +127,7 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         (AttrType::Scalar(_), true, _) | (AttrType::Array(_), _, true)
     );
     if same_kind && let Some(cast) = python_cast(ty, attr) {
-        text.push_str(&format!("; pass {cast}"));
+        crate::diagnose::put(&mut text, &["; pass ", &cast]);
         if matches!(ty, AttrType::Scalar(_)) {
             text.push_str(", or let the handler narrow it: #[attr(narrow)]");
         }

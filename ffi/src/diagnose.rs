@@ -49,7 +49,7 @@ impl<'a> Problems<'a> {
             self.other_than_lacks = true;
         }
         let text = self.next();
-        text.extend([what, ": ", error.message()]);
+        put(text, &[what, ": ", error.message()]);
     }
 
     /// Whether all that is wrong is that the host lacks something.
@@ -57,10 +57,15 @@ impl<'a> Problems<'a> {
         self.count > 0 && !self.other_than_lacks
     }
 
+    /// The text, ready for a problem: one line that names the parameter.
+    pub(crate) fn line(&mut self) -> &mut String {
+        self.other_than_lacks = true;
+        self.next()
+    }
+
     /// Adds a problem: one line that names the parameter.
     pub fn push(&mut self, problem: impl AsRef<str>) {
-        self.other_than_lacks = true;
-        self.next().push_str(problem.as_ref());
+        self.line().push_str(problem.as_ref());
     }
 
     /// Number of problems so far.
@@ -118,7 +123,7 @@ impl<'a> Problems<'a> {
             && frame.host().revision() < Revision::R5;
         self.other_than_lacks |= !lacks;
         let text = self.next();
-        text.extend([what, " `", param.name, "`"]);
+        put(text, &[what, " `", param.name, "`"]);
         if matches!(param.presence, Presence::Variadic) {
             let _ = write!(text, " ({what} {index})");
         }
@@ -179,7 +184,13 @@ fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
 fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
     match fault {
         Fault::Dtype => {
-            let _ = write!(text, "expected {}, got ", param.dtypes);
+            text.push_str("expected ");
+            let mut joint = "";
+            for name in param.dtypes.names() {
+                put(text, &[joint, name]);
+                joint = " or ";
+            }
+            text.push_str(", got ");
             show(text, raw);
             let dtype = raw.dtype();
             if dtype == XLA_FFI_DataType::PRED {
@@ -187,7 +198,12 @@ fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
             } else if (dtype == XLA_FFI_DataType::F64 || dtype == XLA_FFI_DataType::S64)
                 && let Some(cast) = numpy_name(param)
             {
-                text.extend(["; cast it: x.astype(np.", cast, ")"]);
+                let name = if param.name.is_empty() {
+                    "x"
+                } else {
+                    param.name
+                };
+                put(text, &["; cast it: ", name, ".astype(np.", cast, ")"]);
             }
         }
         Fault::Rank(rank) => {
@@ -245,21 +261,24 @@ fn numpy_name(param: &Param) -> Option<&'static str> {
 }
 
 /// Writes a buffer as text: `F32[2,3]`.
-fn show(text: &mut String, raw: RawBuffer<'_>) {
-    text.push_str(&name(raw.dtype()));
-    text.push('[');
+pub(crate) fn show(text: &mut String, raw: RawBuffer<'_>) {
+    put(text, &[&*name(raw.dtype()), "["]);
     for (index, dim) in raw.raw_dims().iter().enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        let _ = write!(text, "{comma}{dim}");
+        text.push_str(if index > 0 { "," } else { "" });
+        number(text, *dim);
     }
     text.push(']');
 }
 
-/// A buffer as text: `F32[2,3]`.
-pub(crate) fn shown(raw: RawBuffer<'_>) -> String {
-    let mut text = String::new();
-    show(&mut text, raw);
-    text
+/// Writes pieces of text.
+#[inline(never)]
+pub(crate) fn put(text: &mut String, pieces: &[&str]) {
+    pieces.iter().for_each(|piece| text.push_str(piece));
+}
+
+/// Writes a number.
+pub(crate) fn number(text: &mut String, number: i64) {
+    let _ = write!(text, "{number}");
 }
 
 /// The name of a stage.
@@ -270,16 +289,13 @@ pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
         2 => "initialize",
         3 => "execute",
         4 => "record",
-        other => return Cow::Owned(format!("stage {other}")),
+        other => return Cow::Owned(format!("number {other}")),
     })
 }
 
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{count} {what}s")
-    }
+fn counted(text: &mut String, count: usize, what: &str) {
+    number(text, count as i64);
+    put(text, &[" ", what, if count == 1 { "" } else { "s" }]);
 }
 
 fn check_count(
@@ -292,30 +308,30 @@ fn check_count(
     if counts.contains(got) {
         return;
     }
-    let expected = if counts.min == counts.max {
-        counted(counts.min, what)
+    let text = problems.line();
+    text.push_str("expected ");
+    if counts.min == counts.max {
+        counted(text, counts.min, what);
     } else if counts.max == usize::MAX {
-        format!("at least {}", counted(counts.min, what))
+        text.push_str("at least ");
+        counted(text, counts.min, what);
     } else {
-        format!("{} to {}", counts.min, counted(counts.max, what))
-    };
-    let names: Vec<&str> = params
-        .iter()
-        .filter(|param| {
-            if what == "argument" {
-                param.takes_arg()
-            } else {
-                param.takes_ret()
-            }
-        })
-        .map(|param| param.name)
-        .collect();
-    let names = if names.is_empty() {
-        String::new()
+        number(text, counts.min as i64);
+        text.push_str(" to ");
+        counted(text, counts.max, what);
+    }
+    let takes = if what == "argument" {
+        Param::takes_arg
     } else {
-        format!(" ({})", names.join(", "))
+        Param::takes_ret
     };
-    problems.push(format!("expected {expected}{names}, got {got}"));
+    let mut joint = " (";
+    for param in params.iter().filter(|param| takes(param)) {
+        put(text, &[joint, param.name]);
+        joint = ", ";
+    }
+    text.push_str(if joint == ", " { "), got " } else { ", got " });
+    number(text, got as i64);
 }
 
 /// Whether the numbers of operands and the names of attributes are what the stage declares. The
@@ -326,7 +342,7 @@ pub(crate) fn frame(
     params: &'static [Param],
     problems: &mut Problems<'_>,
 ) {
-    if crate::entry::counts_matter(frame.stage(), params) {
+    if crate::entry::counts_matter(frame.stage(), params, true) {
         check_count(
             "argument",
             Counts::args(params),
@@ -334,6 +350,8 @@ pub(crate) fn frame(
             params,
             problems,
         );
+    }
+    if crate::entry::counts_matter(frame.stage(), params, false) {
         check_count(
             "result",
             Counts::rets(params),
@@ -349,16 +367,22 @@ pub(crate) fn frame(
     for index in 0..attrs.len() {
         let name = attrs.name(index);
         if !info.attrs().any(|param| param.name.as_bytes() == name) {
-            let known: Vec<&str> = info.attrs().map(|param| param.name).collect();
-            let known = if known.is_empty() {
-                "it has none".to_owned()
-            } else {
-                format!("it has {}", known.join(", "))
-            };
-            problems.push(format!(
-                "attribute `{}` is not known to the handler: {known}",
-                String::from_utf8_lossy(name)
-            ));
+            let text = problems.line();
+            let name = String::from_utf8_lossy(name);
+            put(
+                text,
+                &[
+                    "attribute `",
+                    &name,
+                    "` is not known to the handler: it has ",
+                ],
+            );
+            let mut joint = "";
+            for param in info.attrs() {
+                put(text, &[joint, param.name]);
+                joint = ", ";
+            }
+            text.push_str(if joint.is_empty() { "none" } else { "" });
         }
     }
 }
@@ -394,17 +418,25 @@ pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Probl
     for (r, (ret_name, ret, partner)) in rets.iter().enumerate() {
         for (a, (arg_name, arg)) in args.iter().enumerate() {
             if *partner != Some(a) && ret.overlaps(*arg) {
-                problems.push(format!(
-                    "result `{ret_name}` overlaps argument `{arg_name}`; if the caller meant it \
-                     (input_output_aliases), declare it: `InOut<T>`"
-                ));
+                put(
+                    problems.line(),
+                    &[
+                        "result `",
+                        ret_name,
+                        "` overlaps argument `",
+                        arg_name,
+                        "`; if the caller meant it (input_output_aliases), declare it: `InOut<T>`",
+                    ],
+                );
             }
         }
         for (other_name, other, _) in &rets[..r] {
             if ret.overlaps(*other) {
-                problems.push(format!(
-                    "result `{ret_name}` overlaps result `{other_name}`"
-                ));
+                let line = problems.line();
+                put(
+                    line,
+                    &["result `", ret_name, "` overlaps result `", other_name, "`"],
+                );
             }
         }
     }
@@ -415,10 +447,10 @@ pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Probl
 pub(crate) fn message(
     info: &HandlerInfo,
     stage: u32,
-    tell: impl FnOnce(&mut Problems<'_>),
+    tell: &mut dyn FnMut(&mut Problems<'_>),
 ) -> (String, bool) {
     let mut text = String::with_capacity(256);
-    text.extend([info.name, " (", &stage_name(stage), "): "]);
+    put(&mut text, &[info.name, " (", &stage_name(stage), "): "]);
     let mut problems = Problems::new(&mut text, "\n  ");
     tell(&mut problems);
     let (count, start) = (problems.count, problems.start);

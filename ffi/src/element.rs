@@ -205,6 +205,15 @@ impl DataTypes {
         self.0 == 1 << XLA_FFI_DataType::TOKEN.0
     }
 
+    /// The names of its members, for messages.
+    pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
+        let any = self.is_any().then_some("any type");
+        let members = NAMES
+            .iter()
+            .filter(move |(_, dtype)| !self.is_any() && self.contains(*dtype));
+        any.into_iter().chain(members.map(|(name, _)| *name))
+    }
+
     /// Whether the set is [`DataTypes::ANY`].
     #[must_use]
     pub const fn is_any(self) -> bool {
@@ -220,18 +229,11 @@ impl fmt::Debug for DataTypes {
 
 impl fmt::Display for DataTypes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_any() {
-            return f.write_str("any type");
-        }
-        let mut first = true;
-        for (name, dtype) in NAMES {
-            if self.contains(*dtype) {
-                if !first {
-                    f.write_str(" or ")?;
-                }
-                f.write_str(name)?;
-                first = false;
-            }
+        let mut joint = "";
+        for name in self.names() {
+            f.write_str(joint)?;
+            f.write_str(name)?;
+            joint = " or ";
         }
         Ok(())
     }

@@ -46,17 +46,23 @@ pub enum Flow {
     Mismatch,
     /// It failed.
     Failed(Error),
+    /// It failed, and this is the host's own error object for it.
+    Answered(*mut XLA_FFI_Error),
 }
 
-/// Whether a stage's operands have to be as many as declared: always at execute; elsewhere only if
-/// the stage takes operands at all, since hosts may give none, or give them all.
-pub(crate) const fn counts_matter(stage: u32, params: &[Param]) -> bool {
+/// Whether a stage's arguments, or its results, have to be as many as declared: always at execute;
+/// elsewhere only if the stage takes any, since hosts may give none, or give them all.
+pub(crate) const fn counts_matter(stage: u32, params: &[Param], args: bool) -> bool {
     if stage == XLA_FFI_ExecutionStage::EXECUTE.0 {
         return true;
     }
     let mut i = 0;
     while i < params.len() {
-        if params[i].takes_arg() || params[i].takes_ret() {
+        if if args {
+            params[i].takes_arg()
+        } else {
+            params[i].takes_ret()
+        } {
             return true;
         }
         i += 1;
@@ -69,9 +75,13 @@ pub(crate) const fn counts_matter(stage: u32, params: &[Param]) -> bool {
 #[inline(always)]
 pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
     use crate::param::Counts;
-    let operands = if const { counts_matter(S, H::PARAMS) } {
+    let args = if const { counts_matter(S, H::PARAMS, true) } {
         const { Counts::args(H::PARAMS) }.contains(frame.arg_count())
-            & const { Counts::rets(H::PARAMS) }.contains(frame.ret_count())
+    } else {
+        true
+    };
+    let rets = if const { counts_matter(S, H::PARAMS, false) } {
+        const { Counts::rets(H::PARAMS) }.contains(frame.ret_count())
     } else {
         true
     };
@@ -82,7 +92,7 @@ pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
     } else {
         frame.attrs().len() == const { H::INFO.attr_count() }
     };
-    operands & attrs
+    args & rets & attrs
 }
 
 #[inline(never)]
@@ -234,6 +244,7 @@ pub unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *
         }
         Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
         Flow::Failed(error) => failed(frame, error),
+        Flow::Answered(error) => error,
     }));
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
@@ -261,6 +272,7 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
         }))
         .unwrap_or_else(|panic| panicked(frame, &H::INFO, panic)),
         Ok(Flow::Failed(error)) => failed(frame, error),
+        Ok(Flow::Answered(error)) => error,
         Ok(Flow::Done | Flow::Pending(_)) => std::ptr::null_mut(),
         Err(panic) => panicked(frame, &H::INFO, panic),
     }
@@ -435,7 +447,7 @@ fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *mut XLA_FFI
         "called at stage {}; register the bundle's functions each for its own stage",
         diagnose::stage_name(frame.stage())
     );
-    let (message, _) = diagnose::message(info, stage, |problems| problems.push(why));
+    let (message, _) = diagnose::message(info, stage, &mut |problems| problems.push(&why));
     frame
         .host()
         .make_error(ErrorCode::InvalidArgument, &message)
@@ -464,7 +476,7 @@ fn mismatch(
     stage: u32,
     explain: for<'f> fn(&Frame<'f>, &mut Problems<'_>),
 ) -> *mut XLA_FFI_Error {
-    let (message, unimplemented) = diagnose::message(info, stage, |problems| {
+    let (message, unimplemented) = diagnose::message(info, stage, &mut |problems| {
         diagnose::frame(&frame, info, params, problems);
         explain(&frame, problems);
         if problems.is_empty() {

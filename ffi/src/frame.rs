@@ -91,6 +91,12 @@ impl<'f> Frame<'f> {
         Operands::new(rets.size, rets.types, rets.rets)
     }
 
+    /// The frame itself.
+    #[cfg(feature = "internal")]
+    pub(crate) fn raw(&self) -> *const XLA_FFI_CallFrame {
+        self.raw
+    }
+
     /// The host.
     #[must_use]
     #[inline(always)]

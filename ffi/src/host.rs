@@ -108,7 +108,25 @@ impl Host {
     }
 
     /// The address of a function's slot; `None` where the table has none.
+    #[inline]
     fn slot(self, slot: Slot) -> Option<*const c_void> {
+        if self.api.is_null() {
+            return None;
+        }
+        // SAFETY: not null; the first field in every revision.
+        let size = unsafe { (*self.api).struct_size };
+        // Tables that tell their length have the newest order.
+        let place = HEAD + size_of::<usize>() * slot as usize;
+        if size > Revision::R4.api_struct_size() && place + size_of::<usize>() <= size {
+            // SAFETY: the table has `size` bytes.
+            return Some(unsafe { self.api.cast::<u8>().add(place) }.cast());
+        }
+        self.slot_of_old_table(slot)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn slot_of_old_table(self, slot: Slot) -> Option<*const c_void> {
         let slots = self.slots();
         let order = if slots == Revision::R2.slot_count() {
             Revision::R2
@@ -123,6 +141,7 @@ impl Host {
     }
 
     /// A function that answers with an error; `None` where the table has none or a null.
+    #[inline]
     fn function<A>(self, slot: Slot) -> Option<Call<A>> {
         let place = self.slot(slot)?;
         // SAFETY: the place holds a nullable function pointer of the slot's type; callers name the
@@ -132,6 +151,7 @@ impl Host {
 
     /// Whether the host has a function.
     #[must_use]
+    #[inline]
     pub fn has(self, slot: Slot) -> bool {
         self.function::<c_void>(slot).is_some()
     }
@@ -140,6 +160,7 @@ impl Host {
     ///
     /// # Safety
     /// `A` is the argument struct that the host's revision wants for `slot`, filled in.
+    #[inline]
     unsafe fn call<A>(self, slot: Slot, feature: &str, args: &mut A) -> Result<()> {
         let function = self
             .function::<A>(slot)
@@ -190,6 +211,7 @@ impl Host {
     }
 
     /// Null is success; anything else is read and destroyed.
+    #[inline]
     fn check(self, error: *mut XLA_FFI_Error) -> Result<()> {
         if error.is_null() {
             return Ok(());

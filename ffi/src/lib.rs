@@ -46,6 +46,7 @@ mod attribute;
 mod bind;
 mod buffer;
 mod context;
+mod decimal;
 mod detach;
 mod device;
 mod diagnose;
@@ -57,6 +58,8 @@ mod frame;
 mod future;
 mod host;
 mod inout;
+#[cfg(feature = "internal")]
+pub mod internal;
 mod made;
 mod manifest;
 pub mod matching;
@@ -133,12 +136,12 @@ pub mod __private {
     pub use crate::manifest::{Library, manifest, size};
     pub use crate::members::{
         Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
-        explain_variants, has_attr, operands, struct_from_dictionary,
+        explain_variants, has_attr, in_order, operands, struct_from_dictionary,
     };
     pub use crate::optional::or_default;
     pub use crate::outcome::{finish, finish_stage};
     pub use crate::owned::outlives_call;
-    pub use crate::param::{HandlerInfo, StageInfo, StateInfo};
+    pub use crate::param::{HandlerInfo, StageInfo, StateInfo, one_api};
     pub use crate::register::{Entries, Exported, Registrable, register};
     pub use crate::shape::{Contract, Dim, Entry, arg_dims, ret_dims, same_dims, same_size};
     pub use crate::task::{Body, start_async};

@@ -219,6 +219,30 @@ impl Param {
     }
 }
 
+/// The name of what the internal API takes from the context.
+pub(crate) const INTERNAL: &str = "internal";
+
+/// For the macros: refuses a stage whose context comes from both APIs.
+pub const fn one_api(params: &[Param]) {
+    let (mut internal, mut external, mut i) = (false, false, 0);
+    while i < params.len() {
+        if matches!(params[i].kind, Kind::Context) {
+            if same(params[i].context, INTERNAL) {
+                internal = true;
+            } else {
+                external = true;
+            }
+        }
+        i += 1;
+    }
+    assert!(
+        !(internal && external),
+        "a handler takes its context from one API: `internal::Invocation` has the runtime's own \
+         objects, which the external parts of the context (ThreadPool, Stream, UserData, …) hide; \
+         use the one or the other"
+    );
+}
+
 /// One stage of a handler.
 #[derive(Clone, Copy, Debug)]
 pub struct StageInfo {

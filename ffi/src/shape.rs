@@ -17,7 +17,7 @@
 //! The macros parse it when the handler is compiled and turn it into comparisons. It is checked after the operands have been
 //! decoded, and the manifest keeps it, so that callers can infer result shapes.
 
-use crate::diagnose::Problems;
+use crate::diagnose::{Problems, number, put, show};
 use crate::frame::{Frame, RawBuffer};
 use crate::param::Param;
 
@@ -60,7 +60,9 @@ pub struct Contract {
 }
 
 /// What the names stand for in one call, while a contract that is broken is explained. Whether it is
-/// broken at all is found by the macros' code, which knows the contract: see `Contract::comparisons` there.
+/// broken at all is found by the macros' code, which knows the contract: see `Contract::comparisons`
+/// there.
+#[derive(Clone, Copy)]
 struct Sizes<'f> {
     named: [i64; MAX_NAMES],
     ellipsis: Option<&'f [i64]>,
@@ -168,103 +170,105 @@ impl Contract {
     #[cold]
     pub fn explain<'f>(&self, frame: &Frame<'f>, params: &[Param], problems: &mut Problems<'_>) {
         let mut sizes = Sizes::new();
-        let mut origins: Vec<(usize, String)> = Vec::new();
-        for (name, entry, raw) in self.operands(frame, params) {
-            let known = sizes.named;
+        // The operand that first gave a name its size.
+        let mut origins = [None; MAX_NAMES];
+        let args = sides(self.args, frame.arg_count(), "argument");
+        let rets = sides(self.rets, frame.ret_count(), "result");
+        for place in args.chain(rets) {
+            let is_arg = place.side == "argument";
+            let raw = if is_arg {
+                frame.arg(place.index)
+            } else {
+                frame.ret(place.index)
+            };
+            let Some(raw) = raw else { continue };
+            let takes = if is_arg {
+                Param::takes_arg
+            } else {
+                Param::takes_ret
+            };
+            let mut operands = params.iter().filter(|param| takes(param));
+            let name = operands.nth(place.entry).map_or("?", |param| param.name);
+            let entry = place.shape;
+            let known = sizes;
             if sizes.takes(entry.dims, raw.raw_dims()) {
-                let new = (0..MAX_NAMES).filter(|&i| known[i] != sizes.named[i]);
-                origins.extend(new.map(|i| (i, name.clone())));
+                for (index, origin) in origins.iter_mut().enumerate() {
+                    if known.named[index] != sizes.named[index] {
+                        *origin = Some((place.side, name));
+                    }
+                }
                 continue;
             }
-            sizes.named = known;
-            let mut why = Vec::new();
+            sizes = known;
+            let text = problems.line();
+            put(text, &[place.side, " `", name, "`: expected shape ["]);
+            self.spell(text, entry);
+            text.push(']');
+            let mut joint = " with ";
             for dim in entry.dims {
                 if let Dim::Name(index) = dim
-                    && known[*index] != UNKNOWN
+                    && known.named[*index] != UNKNOWN
                 {
-                    let from = origins.iter().find(|(i, _)| i == index);
-                    let from = from.map_or_else(String::new, |(_, name)| format!(" from {name}"));
-                    why.push(format!("{} = {}{from}", self.names[*index], known[*index]));
+                    put(text, &[joint, self.names[*index], " = "]);
+                    number(text, known.named[*index]);
+                    if let Some((side, name)) = origins[*index] {
+                        put(text, &[" from ", side, " `", name, "`"]);
+                    }
+                    joint = ", ";
                 }
             }
-            if let Some(dims) = sizes.ellipsis
+            if let Some(dims) = known.ellipsis
                 && entry.dims.contains(&Dim::Ellipsis)
             {
-                why.push(format!("... = {dims:?}"));
+                put(text, &[joint, "... = ["]);
+                for (index, dim) in dims.iter().enumerate() {
+                    text.push_str(if index > 0 { ", " } else { "" });
+                    number(text, *dim);
+                }
+                text.push(']');
             }
-            let why = if why.is_empty() {
-                String::new()
-            } else {
-                format!(" with {}", why.join(", "))
-            };
-            problems.push(format!(
-                "{name}: expected shape [{}]{why}, got {}; the contract is `{}`",
-                self.spelled(entry),
-                crate::diagnose::shown(raw),
-                self.text
-            ));
+            text.push_str(", got ");
+            show(text, raw);
+            put(text, &["; the contract is `", self.text, "`"]);
         }
     }
 
-    /// The operands that the contract speaks of, each with its name and entry.
-    fn operands<'f>(
-        &self,
-        frame: &Frame<'f>,
-        params: &[Param],
-    ) -> Vec<(String, &'static Entry, RawBuffer<'f>)> {
-        let name = |takes: fn(&Param) -> bool, index: usize| {
-            let mut operands = params.iter().filter(|param| takes(param));
-            operands.nth(index).map_or("?", |param| param.name)
-        };
-        let mut operands = Vec::new();
-        for (i, entry) in self.args.iter().enumerate() {
-            let last = if entry.repeats {
-                frame.arg_count()
-            } else {
-                i + 1
-            };
-            for index in i..last {
-                if let Some(raw) = frame.arg(index) {
-                    operands.push((
-                        format!("argument `{}`", name(Param::takes_arg, i)),
-                        entry,
-                        raw,
-                    ));
-                }
+    fn spell(&self, text: &mut String, entry: &Entry) {
+        for (index, dim) in entry.dims.iter().enumerate() {
+            text.push_str(if index > 0 { ", " } else { "" });
+            match dim {
+                Dim::Name(name) => text.push_str(self.names[*name]),
+                Dim::Size(size) => number(text, *size as i64),
+                Dim::Any => text.push('_'),
+                Dim::Ellipsis => text.push_str("..."),
             }
         }
-        for (i, entry) in self.rets.iter().enumerate() {
-            let last = if entry.repeats {
-                frame.ret_count()
-            } else {
-                i + 1
-            };
-            for index in i..last {
-                if let Some(raw) = frame.ret(index) {
-                    operands.push((
-                        format!("result `{}`", name(Param::takes_ret, i)),
-                        entry,
-                        raw,
-                    ));
-                }
-            }
-        }
-        operands
     }
+}
 
-    fn spelled(&self, entry: &Entry) -> String {
-        let dims: Vec<String> = entry
-            .dims
-            .iter()
-            .map(|dim| match dim {
-                Dim::Name(name) => self.names[*name].to_owned(),
-                Dim::Size(size) => size.to_string(),
-                Dim::Any => "_".to_owned(),
-                Dim::Ellipsis => "...".to_owned(),
-            })
-            .collect();
-        dims.join(", ")
-    }
+/// An operand that a contract speaks of.
+struct Place {
+    side: &'static str,
+    entry: usize,
+    shape: &'static Entry,
+    index: usize,
+}
+
+/// The operands of one side, of which `count` came.
+fn sides(
+    entries: &'static [Entry],
+    count: usize,
+    side: &'static str,
+) -> impl Iterator<Item = Place> {
+    entries.iter().enumerate().flat_map(move |(entry, shape)| {
+        let last = if shape.repeats { count } else { entry + 1 };
+        (entry..last).map(move |index| Place {
+            side,
+            entry,
+            shape,
+            index,
+        })
+    })
 }
 
 /// The same checks as plain functions, for handlers that compute what a contract cannot say.

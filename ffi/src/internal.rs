@@ -1,0 +1,104 @@
+//! The internal API: handlers that are compiled and linked with the embedded runtime and use its
+//! own types. Feature `internal`.
+//!
+//! A parameter of type [`Invocation`] gives the stream object, the device allocator, the thread
+//! pool, user data, options and the called computation as the runtime holds them. Called by any
+//! other host (a real XLA, a runtime in another shared library) such a handler refuses; nothing of
+//! that host is touched. A handler takes its context from one API: mixing the two does not compile.
+//!
+//! A handler that returns [`Status`] hands its error through whole, with its chain of causes.
+//!
+//! ```
+//! use xla_ffi::{internal::{Invocation, Status}, prelude::*};
+//!
+//! #[xla_ffi::handler]
+//! fn load(mut y: Out<f32>, call: Invocation) -> Result<(), Status> {
+//!     let value: &f32 = call.called_computation().ok_or_else(|| {
+//!         xla_ffi::internal::Error::new(xla_ffi::internal::Code::NotFound, "no computation")
+//!     })?;
+//!     y.fill(*value);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! use xla_ffi::{internal::Invocation, prelude::*};
+//!
+//! #[xla_ffi::handler] // a context from both APIs
+//! fn both(_y: Out<f32>, _call: Invocation, _pool: ThreadPool) -> Result<()> {
+//!     Ok(())
+//! }
+//! ```
+
+use std::ops::Deref;
+
+use crate::bind::Bind;
+use crate::diagnose::Problems;
+use crate::entry::Flow;
+use crate::frame::Frame;
+use crate::outcome::Outcome;
+use crate::param::{At, INTERNAL, Param};
+use xla_ffi_sys::Revision;
+
+pub use xla_ffi_runtime::{
+    Attributes, Code, DType, DeviceAllocator, DeviceStream, Error, Runtime, Shape, Stream, UserData,
+};
+
+/// The runtime's own view of the call. Needs the embedded runtime of this very image.
+#[derive(Debug)]
+pub struct Invocation<'f>(xla_ffi_runtime::internal::Invocation<'f>);
+
+impl<'f> Deref for Invocation<'f> {
+    type Target = xla_ffi_runtime::internal::Invocation<'f>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+fn take<'f>(frame: &Frame<'f>) -> Result<Invocation<'f>, Error> {
+    // SAFETY: the frame of the current call.
+    unsafe { xla_ffi_runtime::internal::Invocation::of(frame.raw()) }.map(Invocation)
+}
+
+// SAFETY: takes no operand.
+unsafe impl<'f> Bind<'f> for Invocation<'f> {
+    const PARAM: Param = Param::context(INTERNAL, Revision::R0);
+
+    fn bind(frame: &Frame<'f>, _at: &At) -> Option<Self> {
+        take(frame).ok()
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        if let Err(error) = take(frame) {
+            problems.push(format!("`{}`: {}", at.param.name, error.message()));
+        }
+    }
+}
+
+/// An error of the runtime, returned whole: the caller of the handler gets it back with its chain
+/// of causes, which an [`xla_ffi::Error`](crate::Error) has not.
+#[derive(Debug)]
+pub struct Status(pub Error);
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl From<crate::Error> for Status {
+    fn from(error: crate::Error) -> Self {
+        let code = Code::from_raw(error.code().to_raw()).unwrap_or(Code::Unknown);
+        Self(Error::new(code, error.message().to_owned()).with_source(error))
+    }
+}
+
+impl<T: Outcome> Outcome for Result<T, Status> {
+    fn flow(self) -> Flow {
+        match self {
+            Ok(outcome) => outcome.flow(),
+            Err(Status(error)) => Flow::Answered(xla_ffi_runtime::internal::raise(error)),
+        }
+    }
+}
