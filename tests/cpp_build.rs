@@ -49,6 +49,43 @@ fn sources_compile_without_a_warning() {
 }
 
 #[test]
+fn c_sources_compile_without_a_warning() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let sources = [
+        "c_examples/01_tiled_add.c",
+        "c_examples/02_rms_norm.c",
+        "c_examples/conformance.c",
+        "c_examples/cmake_project/my_calls_c.c",
+    ];
+    for compiler in ["gcc", "clang"] {
+        if !cpp_support::works(compiler) {
+            cpp_support::skip(
+                "c_sources_compile_without_a_warning",
+                &format!("no {compiler}"),
+            );
+            continue;
+        }
+        for standard in ["-std=c99", "-std=c11", "-std=c17"] {
+            for source in sources {
+                let mut command = Command::new(compiler);
+                command.args([standard, "-fsyntax-only", "-Wstrict-prototypes"]);
+                command.arg("-Wmissing-prototypes").args(STRICT);
+                let done = run(command.args(Headers::Ours.flags()).arg(root.join(source)));
+                done.unwrap_or_else(|e| panic!("{e}"));
+            }
+        }
+    }
+}
+
+/// Two buffers and an attribute, checked: no more than 25 lines of C.
+#[test]
+fn a_handler_in_c_is_short() {
+    let text = include_str!("../c_examples/cmake_project/my_calls_c.c");
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(lines < 25, "{lines} lines");
+}
+
+#[test]
 fn headers_need_no_exceptions_and_no_rtti() {
     let text = "#include \"xla/ffi/api/ffi.h\"\n\
         #include \"xla/ffi/api/record_api.h\"\n\

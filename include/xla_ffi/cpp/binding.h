@@ -261,6 +261,7 @@ XLA_FFI_SDK_INTERNAL_END
 template <typename T>
 class XLA_FFI_SDK_TYPE Result {
  public:
+  XLA_FFI_SDK_DEFAULTS(Result);
   XLA_FFI_SDK_HOT Result(T value) : value_(std::move(value)) {}  // NOLINT
   XLA_FFI_SDK_HOT T& operator*() { return value_; }
   XLA_FFI_SDK_HOT const T& operator*() const { return value_; }
@@ -275,6 +276,7 @@ class XLA_FFI_SDK_TYPE Result {
 template <typename T, char const* attr_name>
 class XLA_FFI_SDK_TYPE Attr {
  public:
+  XLA_FFI_SDK_DEFAULTS(Attr);
   XLA_FFI_SDK_HOT Attr(T value) : value_(std::move(value)) {}  // NOLINT
   XLA_FFI_SDK_HOT T& operator*() { return value_; }
   XLA_FFI_SDK_HOT const T& operator*() const { return value_; }

@@ -92,6 +92,14 @@
 #define XLA_FFI_SDK_EXCEPTIONS 0
 #endif
 
+// The members that a compiler makes of itself, hidden like the others.
+#define XLA_FFI_SDK_DEFAULTS(Class)                        \
+  XLA_FFI_SDK_FN Class(const Class&) = default;            \
+  XLA_FFI_SDK_FN Class(Class&&) = default;                 \
+  XLA_FFI_SDK_FN Class& operator=(const Class&) = default; \
+  XLA_FFI_SDK_FN Class& operator=(Class&&) = default;      \
+  XLA_FFI_SDK_FN ~Class() = default
+
 #define XLA_FFI_SDK_NAMESPACE_BEGIN \
   namespace xla::ffi {              \
   inline namespace sdk_v1 {

@@ -68,7 +68,7 @@ class XLA_FFI_SDK_TYPE Error {
   }
 
  private:
-  struct Rep {
+  struct XLA_FFI_SDK_FN Rep {
     ErrorCode errc;
     std::string message;
   };
@@ -92,6 +92,7 @@ XLA_FFI_SDK_INTERNAL_END
 template <typename T, typename E>
 class XLA_FFI_SDK_TYPE Expected {
  public:
+  XLA_FFI_SDK_DEFAULTS(Expected);
   XLA_FFI_SDK_HOT constexpr Expected(T value)  // NOLINT
       : data_(std::in_place_index<0>, std::move(value)) {}
   XLA_FFI_SDK_HOT constexpr Expected(Unexpected<E> u)  // NOLINT
@@ -143,6 +144,7 @@ class XLA_FFI_SDK_TYPE Expected {
 template <typename E>
 class XLA_FFI_SDK_TYPE Unexpected {
  public:
+  XLA_FFI_SDK_DEFAULTS(Unexpected);
   XLA_FFI_SDK_HOT constexpr Unexpected(E error) : error_(std::move(error)) {}  // NOLINT
 
  private:
@@ -156,7 +158,10 @@ Unexpected(const char*) -> Unexpected<std::string>;
 template <typename T>
 class XLA_FFI_SDK_TYPE ErrorOr : public Expected<T, Error> {
  public:
-  using Expected<T, Error>::Expected;
+  XLA_FFI_SDK_HOT ErrorOr(T value) : Expected<T, Error>(std::move(value)) {}  // NOLINT
+  XLA_FFI_SDK_HOT ErrorOr(Unexpected<Error> u)                                // NOLINT
+      : Expected<T, Error>(std::move(u)) {}
+  XLA_FFI_SDK_DEFAULTS(ErrorOr);
   XLA_FFI_SDK_HOT ErrorOr(Error error)  // NOLINT
       : Expected<T, Error>(Unexpected<Error>(Failure(std::move(error)))) {}
 

@@ -174,6 +174,7 @@ class XLA_FFI_SDK_TYPE Promise {
 class XLA_FFI_SDK_TYPE CountDownPromise {
  public:
   XLA_FFI_SDK_FN CountDownPromise() = default;
+  XLA_FFI_SDK_DEFAULTS(CountDownPromise);
   // A count of zero or less completes at once.
   XLA_FFI_SDK_FN CountDownPromise(Promise promise, int64_t count)
       : state_(std::make_shared<State>(std::move(promise), count)) {
@@ -204,7 +205,9 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
  private:
   friend class Future;
   struct State {
-    State(Promise promise, int64_t count) : promise(std::move(promise)), count(count) {}
+    XLA_FFI_SDK_FN State(Promise promise, int64_t count)
+        : promise(std::move(promise)), count(count) {}
+    XLA_FFI_SDK_FN ~State() = default;
     Promise promise;
     std::atomic<int64_t> count;
     std::mutex mutex;

@@ -35,7 +35,7 @@ namespace internal {
 template <typename T, T... values>
 struct XLA_FFI_SDK_TYPE ValueSequence {
   using ValueType = T;
-  static constexpr size_t size() { return sizeof...(values); }
+  XLA_FFI_SDK_FN static constexpr size_t size() { return sizeof...(values); }
 
   XLA_FFI_SDK_HOT static bool Has([[maybe_unused]] T value) {
     return sizeof...(values) == 0 || ((value == values) || ...);
@@ -99,7 +99,7 @@ class XLA_FFI_SDK_TYPE DimPattern {
     return "expected dimension " + std::to_string(index) + " to be " + std::to_string(expected) +
            ", got " + std::to_string(got);
   }
-  const int64_t* capture() const { return kind_ == Kind::kCapture ? capture_ : nullptr; }
+  XLA_FFI_SDK_HOT const int64_t* capture() const { return kind_ == Kind::kCapture ? capture_ : nullptr; }
 
   Kind kind_ = Kind::kAny;
   union {
@@ -121,6 +121,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
 
  public:
   XLA_FFI_SDK_HOT BufferPatternBase() {}
+  XLA_FFI_SDK_DEFAULTS(BufferPatternBase);
 
   template <size_t rank, size_t... ranks>
   XLA_FFI_SDK_HOT auto WithRank() const {
@@ -135,7 +136,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
 
   // The shape of `buffer`.
   template <typename Buffer>
-  XLA_FFI_SDK_FN auto WithShapeOf(Buffer buffer) const {
+  XLA_FFI_SDK_HOT auto WithShapeOf(Buffer buffer) const {
     BufferPatternBase<DTypes, match::RankSet<>> pattern(*this);
     const auto dimensions = buffer.dimensions();
     pattern.rank_ = dimensions.size();
@@ -147,7 +148,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
 
   // The shape and element type of `buffer`.
   template <typename Buffer>
-  XLA_FFI_SDK_FN auto Like(Buffer buffer) const {
+  XLA_FFI_SDK_HOT auto Like(Buffer buffer) const {
     BufferPatternBase<match::DTypeSet<DType>, match::RankSet<>> pattern(WithShapeOf(buffer));
     pattern.dtype_ = buffer.element_type();
     return pattern;
