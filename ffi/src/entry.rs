@@ -9,7 +9,7 @@ use crate::diagnose::{self, Problems};
 use crate::error::{Error, ErrorCode};
 use crate::frame::{FRAME_SIZE, Frame};
 use crate::host::Host;
-use crate::param::{HandlerInfo, Param, Presence};
+use crate::param::{AttrNames, HandlerInfo, Param, Presence};
 use crate::pending::{Pending, Return};
 use xla_ffi_sys::*;
 
@@ -89,7 +89,8 @@ pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
     let attrs = if const { H::INFO.open_attrs } {
         true
     } else if const { H::INFO.has_optional_attrs() } {
-        frame.attrs().len() <= const { H::INFO.attr_count() } && all_known(frame, &H::INFO)
+        frame.attrs().len() <= const { H::INFO.attr_count() }
+            && all_known(*frame, &H::INFO, const { &H::INFO.attr_names() })
     } else {
         frame.attrs().len() == const { H::INFO.attr_count() }
     };
@@ -97,8 +98,19 @@ pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
 }
 
 #[inline(never)]
-fn all_known(frame: &Frame<'_>, info: &HandlerInfo) -> bool {
+fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) -> bool {
     let attrs = frame.attrs();
+    // Both are sorted: one walk along the two finds each name behind the one before it.
+    if let Some(names) = names {
+        let mut names = names.as_slice().iter();
+        if (0..attrs.len()).all(|index| {
+            let name = attrs.name(index);
+            names.any(|known| known.as_bytes() == name)
+        }) {
+            return true;
+        }
+    }
+    // Unless one is not known, or the host does not sort.
     (0..attrs.len()).all(|index| {
         let name = attrs.name(index);
         info.attrs().any(|param| param.name.as_bytes() == name)
