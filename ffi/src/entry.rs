@@ -46,8 +46,9 @@ pub enum Flow {
     Mismatch,
     /// It failed.
     Failed(Error),
-    /// It failed, and this is the host's own error object for it.
-    Answered(*mut XLA_FFI_Error),
+    /// It failed, and this is the embedded runtime's own error for it.
+    #[cfg(feature = "internal")]
+    Status(Box<xla_ffi_runtime::Error>),
 }
 
 /// Whether a stage's arguments, or its results, have to be as many as declared: always at execute;
@@ -256,7 +257,8 @@ pub unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *
         }
         Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
         Flow::Failed(error) => failed(frame, error),
-        Flow::Answered(error) => error,
+        #[cfg(feature = "internal")]
+        Flow::Status(error) => crate::internal::answer(&frame, *error),
     }));
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
@@ -291,7 +293,8 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
         }))
         .unwrap_or_else(|panic| panicked(frame, &H::INFO, panic)),
         Ok(Flow::Failed(error)) => failed(frame, error),
-        Ok(Flow::Answered(error)) => error,
+        #[cfg(feature = "internal")]
+        Ok(Flow::Status(error)) => crate::internal::answer(&frame, *error),
         Ok(Flow::Done | Flow::Pending(_)) => std::ptr::null_mut(),
         Err(panic) => panicked(frame, &H::INFO, panic),
     }
@@ -328,6 +331,11 @@ unsafe fn settle(
 ) -> *mut XLA_FFI_Error {
     let flow = match flow {
         Ok(Flow::Failed(error)) => call.settle(frame.host(), Some(error)),
+        #[cfg(feature = "internal")]
+        Ok(Flow::Status(error)) => {
+            let error = crate::internal::plain(&error);
+            call.settle(frame.host(), Some(error))
+        }
         Ok(_) => call.settle(frame.host(), None),
         Err(panic) => {
             let error = Error::internal(crate::panics::describe(info.name, panic));
