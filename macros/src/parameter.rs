@@ -220,7 +220,7 @@ impl Parameter {
             return quote_spanned! {ty.span()=>
                 ::xla_ffi::__private::or_default::<#ty>(frame, #at, {
                     // The call frame is none of the expression's business.
-                    let frame = ();
+                    let frame = ::xla_ffi::__private::Hidden;
                     let _ = frame;
                     || #default
                 })
