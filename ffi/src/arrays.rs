@@ -116,7 +116,7 @@ impl<T: Element, const RANK: usize> InOut<'_, T, RANK> {
         Dim<[Ix; RANK]>: Dimension,
     {
         let shape = fixed::<RANK>(self.dims()).into_dimension();
-        ArrayViewMut::from_shape(shape, &mut **self).map_err(too_large)
+        ArrayViewMut::from_shape(shape, self).map_err(too_large)
     }
 
     /// The elements as an array of any rank. With the feature `ndarray`.
@@ -126,6 +126,6 @@ impl<T: Element, const RANK: usize> InOut<'_, T, RANK> {
     /// multiply to more than can be addressed.
     pub fn view_mut_dyn(&mut self) -> Result<ArrayViewMutD<'_, T>> {
         let shape = IxDyn(self.dims());
-        ArrayViewMut::from_shape(shape, &mut **self).map_err(too_large)
+        ArrayViewMut::from_shape(shape, self).map_err(too_large)
     }
 }

@@ -23,7 +23,8 @@ use crate::param::{At, Param};
     label = "not an operand, an attribute or a part of the context",
     note = "operands are `Buffer<T>` and `AnyBuffer` (arguments), `Out<T>` and `AnyOut` (results), \
             `InOut<T>`; attributes are numbers, `bool`, `&str`, slices of numbers, `Dictionary` and \
-            types that implement `Attribute`; see the documentation of `Bind` for all"
+            types that implement `Attribute`; `UserData` wants `#[derive(UserType)]`, state \
+            `#[derive(State)]`; see the documentation of the crate for all"
 )]
 pub unsafe trait Bind<'f>: Sized {
     /// What the parameter takes.
@@ -32,7 +33,8 @@ pub unsafe trait Bind<'f>: Sized {
     /// Decodes; `None` when something is wrong, which [`Bind::explain`] then tells.
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self>;
 
-    /// Tells what is wrong, if anything.
+    /// Tells what is wrong, if anything: it is asked for every parameter of a call that was refused,
+    /// those that bound included.
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>);
 
     /// The host memory that the value may read or write, for the check that results overlap

@@ -90,7 +90,6 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
 
     /// The elements in rows along the last dimension; a scalar is one row of one element. Nothing
     /// comes where the last dimension is 0.
-    #[must_use]
     pub fn rows(&self) -> std::slice::ChunksExact<'f, T> {
         self.as_slice().chunks_exact(row(self.dims))
     }

@@ -1,6 +1,6 @@
 //! Operands kept beyond the handler's return.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use crate::buffer::{AnyBuffer, Buffer};
 use crate::element::Element;
@@ -61,16 +61,16 @@ detach!(InOut KeptInOut);
 /// An untyped operand kept for later: the buffer struct and the dimensions that it points to.
 struct AnyParts {
     // Invariant: a whole buffer struct; `dims` in it points into `_dims`.
-    raw: Arc<XLA_FFI_Buffer>,
-    _dims: Arc<[i64]>,
+    raw: Rc<XLA_FFI_Buffer>,
+    _dims: Rc<[i64]>,
 }
 
-// SAFETY: as `Parts`; the structs are not written once they are made.
+// SAFETY: as `Parts`; the structs are not written once they are made, and their counts stay 1.
 unsafe impl Send for AnyParts {}
 
 impl AnyParts {
     fn new(buffer: RawBuffer<'_>) -> Self {
-        let dims: Arc<[i64]> = buffer.raw_dims().into();
+        let dims: Rc<[i64]> = buffer.raw_dims().into();
         let raw = XLA_FFI_Buffer {
             struct_size: 48,
             extension_start: std::ptr::null_mut(),
@@ -80,7 +80,7 @@ impl AnyParts {
             dims: dims.as_ptr().cast_mut(),
         };
         Self {
-            raw: Arc::new(raw),
+            raw: Rc::new(raw),
             _dims: dims,
         }
     }

@@ -198,7 +198,12 @@ fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
             } else if (dtype == XLA_FFI_DataType::F64 || dtype == XLA_FFI_DataType::S64)
                 && let Some(cast) = numpy_name(param)
             {
-                put(text, &["; cast it: x.astype(np.", cast, ")"]);
+                let name = if param.name.is_empty() {
+                    "x"
+                } else {
+                    param.name
+                };
+                put(text, &["; cast it: ", name, ".astype(np.", cast, ")"]);
             }
         }
         Fault::Rank(rank) => {
@@ -284,7 +289,7 @@ pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
         2 => "initialize",
         3 => "execute",
         4 => "record",
-        other => return Cow::Owned(format!("stage {other}")),
+        other => return Cow::Owned(format!("number {other}")),
     })
 }
 
@@ -337,7 +342,7 @@ pub(crate) fn frame(
     params: &'static [Param],
     problems: &mut Problems<'_>,
 ) {
-    if crate::entry::counts_matter(frame.stage(), params) {
+    if crate::entry::counts_matter(frame.stage(), params, true) {
         check_count(
             "argument",
             Counts::args(params),
@@ -345,6 +350,8 @@ pub(crate) fn frame(
             params,
             problems,
         );
+    }
+    if crate::entry::counts_matter(frame.stage(), params, false) {
         check_count(
             "result",
             Counts::rets(params),

@@ -9,7 +9,7 @@ use crate::diagnose::Problems;
 use crate::dictionary::Dictionary;
 use crate::element::name;
 use crate::frame::Frame;
-use crate::param::{At, AttrType, Kind, Param};
+use crate::param::{At, AttrType, Kind, Param, Presence};
 
 /// A struct whose fields are attributes.
 pub trait Attributes<'f>: Sized {
@@ -25,6 +25,11 @@ pub trait Attributes<'f>: Sized {
 }
 
 /// The type of a field: an attribute, or an `Option` of one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an attribute",
+    label = "not a number, a string, an array, a dictionary or a type that implements `Attribute`",
+    note = "make it one: `#[derive(xla_ffi::Attribute)]`, or implement `Attribute`"
+)]
 pub trait Member<'f>: Sized {
     /// What the manifest says of it.
     const PARAM: Param;
@@ -188,6 +193,35 @@ pub const fn attribute_only(param: Param) -> Param {
         "#[attr(…)] stands on a parameter that is no attribute"
     );
     param
+}
+
+/// For the macros: parameter `index` may stand where it stands.
+pub const fn in_order(params: &[Param], index: usize) {
+    let param = &params[index];
+    let mut i = 0;
+    while i < index {
+        let before = &params[i];
+        i += 1;
+        assert!(
+            !(crate::param::same(param.context, crate::future::CONTEXT)
+                && crate::param::same(before.context, crate::future::CONTEXT)),
+            "a call completes once: one parameter `Later` is enough"
+        );
+        if !(param.takes_arg() && before.takes_arg() || param.takes_ret() && before.takes_ret()) {
+            continue;
+        }
+        assert!(
+            !matches!(before.presence, Presence::Variadic),
+            "no operand can stand behind the remaining ones: put `RemainingArgs` and `RemainingRets` last"
+        );
+        assert!(
+            !matches!(
+                (before.presence, param.presence),
+                (Presence::Optional, Presence::Required)
+            ),
+            "a required operand cannot stand behind an optional one: which of them is missing?"
+        );
+    }
 }
 
 /// For the macros: whether the call has the attribute of this place.

@@ -67,7 +67,9 @@ impl<T: Send + Sync + 'static> HostType<T> {
             _type: PhantomData,
         }
     }
+}
 
+impl<T> HostType<T> {
     /// The name under which hosts know it.
     #[must_use]
     pub const fn name(&self) -> &'static str {

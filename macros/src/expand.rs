@@ -1,7 +1,7 @@
 //! What functions and `impl` blocks have in common: a stage becomes an implementation of `Stage`.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{FnArg, ReturnType, Signature};
 
@@ -25,6 +25,8 @@ pub(crate) struct Stage {
     pub(crate) is_async: bool,
     pub(crate) span: Span,
     params: Vec<Parameter>,
+    /// Where the return type stands.
+    output: Span,
 }
 
 impl Stage {
@@ -89,6 +91,10 @@ impl Stage {
                 "a handler returns `Result<()>`",
             ));
         }
+        let output_span = match &signature.output {
+            ReturnType::Default => span,
+            ReturnType::Type(_, ty) => ty.span(),
+        };
         if is_async {
             let output = match &signature.output {
                 ReturnType::Default => quote!(()),
@@ -106,6 +112,7 @@ impl Stage {
             is_async,
             span: span.span(),
             params,
+            output: output_span,
         })
     }
 
@@ -167,9 +174,15 @@ impl Stage {
             }
         });
         let call = self.call(&at, contract);
+        let orders = self.params.iter().enumerate().map(|(index, param)| {
+            quote_spanned! {param.ty.span()=>
+                const _: () = ::xla_ffi::__private::in_order(#params, #index);
+            }
+        });
         quote! {
             const _: () = {
                 const _: () = ::xla_ffi::__private::one_api(#params);
+                #(#orders)*
                 #check
                 impl ::xla_ffi::__private::Stage<#number> for #owner {
                     const PARAMS: &'static [::xla_ffi::Param] = &[#(#constants),*];
@@ -268,6 +281,10 @@ impl Stage {
             quote!(finish_stage::<_, #number>)
         };
         if self.is_async {
+            let outlive = self.params.iter().zip(&values).map(|(param, value)| {
+                let span = param.ty.span();
+                quote_spanned!(span=> ::xla_ffi::__private::outlives_call(&#value);)
+            });
             return quote! {
                 fn start<'x>(
                     frame: &::xla_ffi::Frame<'x>,
@@ -277,7 +294,7 @@ impl Stage {
                 > {
                     #decode
                     #state
-                    #(::xla_ffi::__private::outlives_call(&#values);)*
+                    #(#outlive)*
                     let body = #callee(#receiver #(#values),*);
                     ::core::result::Result::Ok(::std::boxed::Box::pin(async move {
                         ::core::result::Result::map_err(body.await, ::core::convert::Into::into)
@@ -291,10 +308,14 @@ impl Stage {
             };
         }
         let finish_frame = (number != EXECUTE).then(|| quote!(frame,));
+        let finish = quote_spanned! {self.output=>
+            ::xla_ffi::__private::#finish(#finish_frame __outcome)
+        };
         quote! {
             #decode
             #state
-            ::xla_ffi::__private::#finish(#finish_frame #callee(#receiver #(#values),*))
+            let __outcome = #callee(#receiver #(#values),*);
+            #finish
         }
     }
 }
@@ -346,9 +367,15 @@ pub(crate) fn handler(
     }
 }
 
+/// The name of the macro by which `library!` learns about a handler. Where there is none, the
+/// compiler's words are all that a user sees: so it says what is missing.
+pub(crate) fn export_name(ident: &Ident) -> Ident {
+    format_ident!("no_attribute_xla_ffi_handler_on_{}", ident)
+}
+
 /// The macro by which `library!` learns the handler's name and stages.
 pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> TokenStream {
-    let macro_name = format_ident!("__xla_ffi_export_{}", ident);
+    let macro_name = export_name(ident);
     let numbers = stages.iter().map(|stage| stage.number);
     quote! {
         #[doc(hidden)]

@@ -25,6 +25,12 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
         .as_ref()
         .map_or_else(|| ident.to_string(), syn::LitStr::value);
     let owner = quote!(#ident);
+    if let Some(receiver) = function.sig.receiver() {
+        return Err(syn::Error::new_spanned(
+            receiver,
+            "a handler is a free function; for state write `#[xla_ffi::stateful] impl Type`",
+        ));
+    }
     let stage = Stage::take(&mut function.sig, EXECUTE, owner.clone(), quote!(#ident))?;
     if stage.is_async {
         expand::desugar_body(&mut function.block);

@@ -1,7 +1,7 @@
 //! `library!`.
 
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::quote;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Ident, LitStr, Path, Token};
@@ -87,7 +87,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
                 "expected the path of a handler",
             ));
         };
-        last.ident = format_ident!("__xla_ffi_export_{}", last.ident);
+        last.ident = crate::expand::export_name(&last.ident);
         exports.push(quote!(#export! { #name #alias #path }));
     }
     let handlers = &library.handlers;

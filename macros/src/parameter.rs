@@ -205,7 +205,7 @@ impl Parameter {
             <#bound as ::xla_ffi::Bind<'_>>::PARAM
         };
         let checked = if self.options.present && !self.options.flatten {
-            quote!(::xla_ffi::__private::attribute_only(#constant))
+            quote_spanned!(self.ty.span()=> ::xla_ffi::__private::attribute_only(#constant))
         } else {
             constant
         };

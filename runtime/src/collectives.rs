@@ -214,7 +214,10 @@ unsafe extern "C" fn request_communicator(
             )
         }?;
         let made = || (this.make)(&key) as usize;
-        this.lock().communicators.entry(key.clone()).or_insert_with(made);
+        this.lock()
+            .communicators
+            .entry(key.clone())
+            .or_insert_with(made);
         Ok(())
     })
 }

@@ -33,9 +33,10 @@ int Contain(Call call, char* text, std::size_t room) {
     Copy(message != nullptr ? message : "(null)", text, room);
     return 1;
   } catch (...) {
+    // Only an exception of C++ can be held; anything else is not ours to end.
+    if (std::current_exception() == nullptr) throw;
     const std::type_info* type = abi::__cxa_current_exception_type();
-    if (type == nullptr) throw;
-    std::string name = std::string("of type ") + type->name();
+    std::string name = std::string("of type ") + (type != nullptr ? type->name() : "?");
     Copy(name.c_str(), text, room);
     return 1;
   }

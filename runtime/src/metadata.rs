@@ -212,8 +212,10 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
     let error = outcome.map_err(|unwound| {
         Error::hazard(Hazard::Unwound, format!("{unwound} left the metadata call"))
     })?;
-    if !error.is_null() {
-        return Err(errors::take(error).handlers());
+    if !error.is_null()
+        && let Some(error) = errors::take(error)
+    {
+        return Err(error.handlers());
     }
     if !frame.is_whole(shared.revision) {
         return Err(Error::hazard(

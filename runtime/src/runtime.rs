@@ -103,7 +103,7 @@ impl Shared {
                 return Ok(());
             }
             return Err(Error::new(
-                Code::AlreadyExists,
+                Code::InvalidArgument,
                 format!(
                     "another handler is registered as '{name}' for platform '{}'",
                     key.1
@@ -235,7 +235,7 @@ impl Runtime {
     /// Registers functions under a name and a platform, as `Handler_Register` does.
     ///
     /// # Errors
-    /// As [`Runtime::handler`], and `ALREADY_EXISTS` when the name stands for something else.
+    /// As [`Runtime::handler`], and `INVALID_ARGUMENT` when the name stands for something else.
     pub fn register(&self, name: &str, platform: &str, bundle: Bundle, traits: u32) -> Result<()> {
         self.shared.register_handler(name, platform, bundle, traits)
     }
@@ -274,7 +274,7 @@ impl Runtime {
     /// Registers a user type and says its number: `wanted` 0 asks for one.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` when the name or the number is taken.
+    /// `INTERNAL` when the name is taken.
     pub fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         self.shared.types.register(name, wanted, info)
     }

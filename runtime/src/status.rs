@@ -132,6 +132,8 @@ pub enum Hazard {
     RegisterLayout,
     /// A function was called that the revision's table does not have.
     AbsentFunction,
+    /// State was asked for or set that this call's context does not have.
+    AbsentState,
     /// A panic or a C++ exception left the handler.
     Unwound,
     /// The process in which the handler ran died or did not answer.
@@ -152,6 +154,7 @@ impl Hazard {
         Self::ErrorMisuse,
         Self::RegisterLayout,
         Self::AbsentFunction,
+        Self::AbsentState,
         Self::Unwound,
         Self::Crash,
     ];
@@ -171,6 +174,7 @@ impl Hazard {
             Self::ErrorMisuse => "error-misuse",
             Self::RegisterLayout => "register-layout",
             Self::AbsentFunction => "absent-function",
+            Self::AbsentState => "absent-state",
             Self::Unwound => "unwound",
             Self::Crash => "crash",
         }

@@ -41,7 +41,7 @@ impl UserData {
     /// deleter destroys the object when nobody uses the data any more.
     ///
     /// # Errors
-    /// `NOT_FOUND` for an unknown type, `ALREADY_EXISTS` for a second object of one type.
+    /// `INTERNAL` for an unknown type, `ALREADY_EXISTS` for a second object of one type.
     ///
     /// # Safety
     /// `object` is an object of the type, usable from any thread, and no longer the caller's.
@@ -69,7 +69,7 @@ impl UserData {
     /// Adds a Rust value under a new type called `name`, and says the type's number.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` when the name is taken.
+    /// `INTERNAL` when the name is taken.
     pub fn emplace<T: Send + Sync + 'static>(
         &mut self,
         runtime: &Runtime,

@@ -51,11 +51,11 @@ fn equal_registrations_are_fine_and_others_are_not() {
     let code = |result: xla_ffi_runtime::Result<()>| result.unwrap_err().code();
     assert_eq!(
         code(runtime.register("one", "cpu", bundle(capturable), 0)),
-        Code::AlreadyExists
+        Code::InvalidArgument
     );
     assert_eq!(
         code(runtime.register("one", "cpu", bundle(one), 1)),
-        Code::AlreadyExists
+        Code::InvalidArgument
     );
     runtime
         .register("one", "cuda", bundle(capturable), 0)

@@ -1,1 +1,563 @@
-//! To be written.
+//! Call frames that no decent host makes: short structs, null and misaligned data, negative and
+//! overflowing dimensions, unknown tags, duplicates. Each is an error that names what is wrong.
+
+use std::ffi::{CStr, c_void};
+use std::sync::Mutex;
+use xla_ffi::__private::{Exported, Handler};
+use xla_ffi::prelude::*;
+use xla_ffi::sys::*;
+use xla_ffi::{AttrValue, Pred};
+
+/// The errors that handlers made, by number: an error is its position plus one.
+static ERRORS: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn error_create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
+    // SAFETY: the arguments of this slot.
+    let args = unsafe { args.read() };
+    // SAFETY: a C string, as the ABI asks.
+    let text = unsafe { CStr::from_ptr(args.message) }.to_str().unwrap();
+    let mut errors = ERRORS.lock().unwrap();
+    errors.push((args.errc.0, text.to_owned()));
+    std::ptr::without_provenance_mut(errors.len())
+}
+
+/// A frame and what it points to, to be spoilt.
+struct Spoilt {
+    args: Vec<XLA_FFI_Buffer>,
+    rets: Vec<XLA_FFI_Buffer>,
+    dims: Vec<Vec<i64>>,
+    arg_types: Vec<XLA_FFI_ArgType>,
+    attrs: Vec<(&'static str, XLA_FFI_AttrType, *mut c_void)>,
+    sizes: Sizes,
+    stage: u32,
+}
+
+/// What spoils a frame.
+type Spoil = fn(&mut Spoilt);
+
+/// The sizes that structs state.
+struct Sizes {
+    api: usize,
+    frame: usize,
+    args: usize,
+    rets: usize,
+    attrs: usize,
+}
+
+const SIZES: Sizes = Sizes {
+    api: 208,
+    frame: 168,
+    args: 40,
+    rets: 40,
+    attrs: 48,
+};
+
+fn buffer<T>(dtype: XLA_FFI_DataType, data: &mut [T]) -> XLA_FFI_Buffer {
+    XLA_FFI_Buffer {
+        struct_size: 48,
+        extension_start: std::ptr::null_mut(),
+        dtype,
+        data: data.as_mut_ptr().cast(),
+        rank: 1,
+        dims: std::ptr::null_mut(),
+    }
+}
+
+impl Spoilt {
+    fn new(args: Vec<(XLA_FFI_Buffer, Vec<i64>)>, rets: Vec<(XLA_FFI_Buffer, Vec<i64>)>) -> Self {
+        let arg_types = vec![XLA_FFI_ArgType::BUFFER; args.len()];
+        let mut dims = Vec::new();
+        let mut place = |(mut buffer, shape): (XLA_FFI_Buffer, Vec<i64>)| {
+            buffer.rank = shape.len() as i64;
+            dims.push(shape);
+            let last: &mut Vec<i64> = dims.last_mut().unwrap();
+            buffer.dims = last.as_mut_ptr();
+            buffer
+        };
+        Self {
+            args: args.into_iter().map(&mut place).collect(),
+            rets: rets.into_iter().map(&mut place).collect(),
+            dims,
+            arg_types,
+            attrs: vec![],
+            sizes: SIZES,
+            stage: 3,
+        }
+    }
+
+    /// Calls the handler's execute function.
+    fn call<H: Handler + Exported>(mut self) -> std::result::Result<(), (u32, String)> {
+        // SAFETY: the table is numbers, pointers and optional functions.
+        let mut api: XLA_FFI_Api = unsafe { std::mem::zeroed() };
+        api.struct_size = self.sizes.api;
+        api.api_version.minor_version = 5;
+        api.XLA_FFI_Error_Create = Some(error_create);
+        let pointers = |buffers: &mut Vec<XLA_FFI_Buffer>| -> Vec<*mut c_void> {
+            buffers
+                .iter_mut()
+                .map(|b| std::ptr::from_mut(b).cast())
+                .collect()
+        };
+        let (mut args, mut rets) = (pointers(&mut self.args), pointers(&mut self.rets));
+        let mut ret_types = vec![XLA_FFI_RetType::BUFFER; rets.len()];
+        let mut names: Vec<XLA_FFI_ByteSpan> = self
+            .attrs
+            .iter()
+            .map(|(name, ..)| XLA_FFI_ByteSpan {
+                ptr: name.as_ptr().cast(),
+                len: name.len(),
+            })
+            .collect();
+        let mut names: Vec<*mut XLA_FFI_ByteSpan> =
+            names.iter_mut().map(std::ptr::from_mut).collect();
+        let mut types: Vec<_> = self.attrs.iter().map(|(_, kind, _)| *kind).collect();
+        let mut values: Vec<_> = self.attrs.iter().map(|(_, _, value)| *value).collect();
+        let mut frame = XLA_FFI_CallFrame {
+            struct_size: self.sizes.frame,
+            extension_start: std::ptr::null_mut(),
+            api: &raw const api,
+            ctx: std::ptr::null_mut(),
+            stage: XLA_FFI_ExecutionStage(self.stage),
+            args: XLA_FFI_Args {
+                struct_size: self.sizes.args,
+                extension_start: std::ptr::null_mut(),
+                size: args.len() as i64,
+                types: self.arg_types.as_mut_ptr(),
+                args: args.as_mut_ptr(),
+            },
+            rets: XLA_FFI_Rets {
+                struct_size: self.sizes.rets,
+                extension_start: std::ptr::null_mut(),
+                size: rets.len() as i64,
+                types: ret_types.as_mut_ptr(),
+                rets: rets.as_mut_ptr(),
+            },
+            attrs: XLA_FFI_Attrs {
+                struct_size: self.sizes.attrs,
+                extension_start: std::ptr::null_mut(),
+                size: names.len() as i64,
+                types: types.as_mut_ptr(),
+                names: names.as_mut_ptr(),
+                attrs: values.as_mut_ptr(),
+            },
+            future: std::ptr::null_mut(),
+        };
+        let entry = H::ENTRIES[3].unwrap();
+        // SAFETY: a frame laid out as the ABI says, but for what the test spoilt.
+        let error = unsafe { entry(&raw mut frame) };
+        match error as usize {
+            0 => Ok(()),
+            number => Err(ERRORS.lock().unwrap()[number - 1].clone()),
+        }
+    }
+
+    fn refused<H: Handler + Exported>(self) -> String {
+        let (code, text) = self.call::<H>().unwrap_err();
+        assert_eq!(code, XLA_FFI_Error_Code::INVALID_ARGUMENT.0, "{text}");
+        text
+    }
+}
+
+#[xla_ffi::handler]
+fn copy(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn any(x: AnyBuffer, y: AnyOut, rest: RemainingArgs) -> Result<()> {
+    assert_eq!(x.bytes().len(), y.byte_size());
+    assert_eq!(rest.iter().count(), rest.len());
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn in_out(mut x: InOut<f32>) -> Result<()> {
+    x.iter_mut().for_each(|x| *x += 1.0);
+    Ok(())
+}
+
+const F32: XLA_FFI_DataType = XLA_FFI_DataType::F32;
+
+/// A whole frame of `copy`: one argument and one result of two elements.
+fn whole(x: &mut [f32; 4], y: &mut [f32; 4]) -> Spoilt {
+    Spoilt::new(
+        vec![(buffer(F32, x), vec![2])],
+        vec![(buffer(F32, y), vec![2])],
+    )
+}
+
+#[test]
+fn whole_frames_run() {
+    let (mut x, mut y) = ([1.0, 2.0, 3.0, 4.0], [0.0; 4]);
+    whole(&mut x, &mut y).call::<copy>().unwrap();
+    assert_eq!(y, [1.0, 2.0, 0.0, 0.0]);
+}
+
+#[test]
+fn short_structs_are_refused() {
+    let spoil: [(Spoil, &str); 4] = [
+        (
+            |s| s.sizes.frame = 160,
+            "copy: the call frame or one of its lists is shorter than the ABI's (160 bytes, expected 168)",
+        ),
+        (
+            |s| s.sizes.args = 39,
+            "copy: the call frame or one of its lists is shorter than the ABI's (168 bytes, expected 168)",
+        ),
+        (
+            |s| s.sizes.rets = 0,
+            "copy: the call frame or one of its lists is shorter than the ABI's (168 bytes, expected 168)",
+        ),
+        (
+            |s| s.sizes.attrs = 40,
+            "copy: the call frame or one of its lists is shorter than the ABI's (168 bytes, expected 168)",
+        ),
+    ];
+    for (spoil, text) in spoil {
+        let (mut x, mut y) = ([1.0; 4], [0.0; 4]);
+        let mut spoilt = whole(&mut x, &mut y);
+        spoil(&mut spoilt);
+        assert_eq!(spoilt.refused::<copy>(), text);
+    }
+    let (mut x, mut y) = ([1.0; 4], [0.0; 4]);
+    let mut spoilt = whole(&mut x, &mut y);
+    spoilt.args[0].struct_size = 40;
+    assert_eq!(
+        spoilt.refused::<copy>(),
+        "copy (execute): argument `x`: not a buffer, or one that is shorter than the ABI's"
+    );
+    let mut spoilt = whole(&mut x, &mut y);
+    spoilt.stage = 7;
+    assert_eq!(
+        spoilt.refused::<copy>(),
+        "copy (execute): called at stage number 7; register the bundle's functions each for its own stage"
+    );
+}
+
+#[test]
+fn operands_that_cannot_be_slices_are_refused() {
+    let spoil: [(Spoil, &str); 9] = [
+        (
+            |s| s.args[0].data = std::ptr::null_mut(),
+            "argument `x`: F32[2] has a null data pointer",
+        ),
+        (
+            |s| s.rets[0].data = std::ptr::null_mut(),
+            "result `y`: F32[2] has a null data pointer",
+        ),
+        (
+            |s| s.args[0].data = s.args[0].data.wrapping_byte_add(2),
+            "argument `x`: F32[2] lies at",
+        ),
+        (
+            |s| s.dims[0][0] = -2,
+            "argument `x`: F32[-2] has a negative dimension, or more elements than can be counted",
+        ),
+        (
+            |s| s.args[0].rank = -1,
+            "argument `x`: F32[] has a negative dimension, or more elements than can be counted",
+        ),
+        (
+            |s| s.args[0].dims = std::ptr::null_mut(),
+            "argument `x`: F32[] has a negative dimension, or more elements than can be counted",
+        ),
+        (
+            |s| s.dims[0][0] = i64::MAX,
+            "argument `x`: F32[9223372036854775807] takes more bytes than can be addressed",
+        ),
+        (
+            |s| s.arg_types[0] = XLA_FFI_ArgType(9),
+            "argument `x`: not a buffer, or one that is shorter than the ABI's",
+        ),
+        (
+            |s| s.args[0].dtype = XLA_FFI_DataType(77),
+            "argument `x`: expected F32, got element type 77[2]",
+        ),
+    ];
+    for (spoil, text) in spoil {
+        let (mut x, mut y) = ([1.0; 4], [0.0; 4]);
+        let mut spoilt = whole(&mut x, &mut y);
+        spoil(&mut spoilt);
+        let refusal = spoilt.refused::<copy>();
+        assert!(
+            refusal.starts_with(&format!("copy (execute): {text}")),
+            "{refusal}"
+        );
+        assert_eq!(y, [0.0; 4]);
+    }
+    let (mut x, mut y) = ([1.0; 4], [0.0; 4]);
+    let overflow = vec![1 << 32, 1 << 32];
+    let spoilt = Spoilt::new(
+        vec![(buffer(F32, &mut x), overflow)],
+        vec![(buffer(F32, &mut y), vec![2])],
+    );
+    assert_eq!(
+        spoilt.refused::<copy>(),
+        "copy (execute): argument `x`: F32[4294967296,4294967296] has a negative dimension, or more \
+         elements than can be counted"
+    );
+}
+
+/// Nothing of a size that is not known is looked at.
+#[test]
+fn untyped_operands_are_checked_too() {
+    let spoil: [(Spoil, &str); 4] = [
+        (
+            |s| s.args[0].dtype = XLA_FFI_DataType(77),
+            "any (execute): argument `x`: element type 77[2] has elements of a size that this SDK (",
+        ),
+        (
+            |s| s.rets[0].dtype = XLA_FFI_DataType(0),
+            "any (execute): result `y`: element type 0[2] has elements of a size",
+        ),
+        (
+            |s| s.args[1].dtype = XLA_FFI_DataType(77),
+            "any (execute): argument `rest` (argument 1): element type 77[2] has",
+        ),
+        (
+            |s| s.args[1].data = std::ptr::null_mut(),
+            "any (execute): argument `rest` (argument 1): F32[2] has a null data pointer",
+        ),
+    ];
+    for (spoil, text) in spoil {
+        let (mut x, mut y, mut z) = ([1.0; 4], [0.0; 4], [0.0; 4]);
+        let args = vec![
+            (buffer(F32, &mut x), vec![2]),
+            (buffer(F32, &mut z), vec![2]),
+        ];
+        let mut spoilt = Spoilt::new(args, vec![(buffer(F32, &mut y), vec![2])]);
+        spoil(&mut spoilt);
+        let refusal = spoilt.refused::<any>();
+        assert!(refusal.starts_with(text), "{refusal}");
+    }
+}
+
+/// Buffers without elements may be null or lie anywhere, and their dimensions may be huge.
+#[test]
+fn empty_operands_need_no_memory() {
+    for dims in [
+        vec![0],
+        vec![1 << 40, 1 << 40, 0],
+        vec![0, i64::MAX, i64::MAX],
+    ] {
+        for data in [0, 1, 7] {
+            let (mut x, mut y) = ([1.0; 4], [0.0; 4]);
+            let operand = |from: &mut [f32; 4]| {
+                let mut buffer = buffer(F32, from);
+                buffer.data = std::ptr::without_provenance_mut(data);
+                (buffer, dims.clone())
+            };
+            let mut spoilt = || Spoilt::new(vec![operand(&mut x)], vec![operand(&mut y)]);
+            spoilt().call::<copy>().unwrap();
+            spoilt().call::<any>().unwrap();
+            spoilt().call::<in_out>().unwrap();
+        }
+    }
+}
+
+/// Results that overlap, by a byte or as a whole, and neighbours that do not.
+#[test]
+fn overlap_is_told_to_the_byte() {
+    let mut memory = [0.0_f32; 8];
+    let start = memory.as_mut_ptr();
+    let at = |offset: usize, len: i64| {
+        let mut view = buffer(F32, &mut [0.0_f32; 0]);
+        view.data = start.wrapping_add(offset).cast();
+        (view, vec![len])
+    };
+    let run = |arg, ret| Spoilt::new(vec![arg], vec![ret]).call::<copy>();
+    assert!(run(at(0, 2), at(2, 2)).is_ok());
+    assert!(run(at(2, 2), at(0, 2)).is_ok());
+    assert!(run(at(0, 0), at(0, 0)).is_ok());
+    for (arg, ret) in [
+        ((0, 4), (3, 4)),
+        ((3, 4), (0, 4)),
+        ((0, 4), (0, 4)),
+        ((0, 6), (2, 6)),
+    ] {
+        let text = run(at(arg.0, arg.1), at(ret.0, ret.1)).unwrap_err().1;
+        assert!(text.contains("result `y` overlaps argument `x`"), "{text}");
+    }
+}
+
+/// An attribute's value: the scalars and arrays of these tests live as long as the process.
+fn leak<T>(value: T) -> *mut c_void {
+    std::ptr::from_mut(Box::leak(Box::new(value))).cast()
+}
+
+fn scalar<T>(dtype: XLA_FFI_DataType, value: T) -> (XLA_FFI_AttrType, *mut c_void) {
+    let value = leak(value);
+    (
+        XLA_FFI_AttrType::SCALAR,
+        leak(XLA_FFI_Scalar { dtype, value }),
+    )
+}
+
+fn array(
+    dtype: XLA_FFI_DataType,
+    size: usize,
+    data: *mut c_void,
+) -> (XLA_FFI_AttrType, *mut c_void) {
+    (
+        XLA_FFI_AttrType::ARRAY,
+        leak(XLA_FFI_Array { dtype, size, data }),
+    )
+}
+
+#[xla_ffi::handler]
+fn slice(v: &[f32]) -> Result<()> {
+    assert_eq!(v.iter().sum::<f32>(), 3.0);
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn vec(v: Vec<f32>) -> Result<()> {
+    assert_eq!(v, [1.0, 2.0]);
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn fixed(v: [f32; 2]) -> Result<()> {
+    assert_eq!(v, [1.0, 2.0]);
+    Ok(())
+}
+
+#[xla_ffi::handler]
+async fn kept(v: [f32; 2]) -> Result<()> {
+    assert_eq!(v, [1.0, 2.0]);
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn flags(flag: bool, v: &[Pred]) -> Result<()> {
+    assert!(flag && v.iter().all(|v| v.get()));
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn whatever(v: AttrValue) -> Result<()> {
+    Err(Error::aborted(v.describe()))
+}
+
+trait Aborted {
+    fn aborted(text: String) -> Error;
+}
+
+impl Aborted for Error {
+    fn aborted(text: String) -> Error {
+        Error::new(ErrorCode::Aborted, text)
+    }
+}
+
+fn attr<H: Handler + Exported>(
+    attrs: &[(&'static str, (XLA_FFI_AttrType, *mut c_void))],
+) -> std::result::Result<(), String> {
+    let mut spoilt = Spoilt::new(vec![], vec![]);
+    let attrs = attrs
+        .iter()
+        .map(|(name, (kind, value))| (*name, *kind, *value));
+    spoilt.attrs = attrs.collect();
+    spoilt.call::<H>().map_err(|(_, text)| text)
+}
+
+#[test]
+fn arrays_that_cannot_be_slices() {
+    // Eight bytes behind one that is not aligned.
+    let bytes = leak([0_u8, 0, 0, 128, 63, 0, 0, 0, 64, 0, 0, 0]);
+    let unaligned = array(F32, 2, bytes.wrapping_byte_add(1));
+    let text = attr::<slice>(&[("v", unaligned)]).unwrap_err();
+    assert!(
+        text.starts_with("slice (execute): attribute `v`: its elements lie at 0x"),
+        "{text}"
+    );
+    assert!(text.ends_with("which is not a multiple of 4; a `Vec` takes them from there"));
+    attr::<vec>(&[("v", unaligned)]).unwrap();
+    attr::<fixed>(&[("v", unaligned)]).unwrap();
+    attr::<kept>(&[("v", unaligned)]).unwrap();
+    let null = array(F32, 2, std::ptr::null_mut());
+    let expected = "attribute `v`: an array of 2 elements has a null data pointer";
+    for (who, text) in [
+        ("slice", attr::<slice>(&[("v", null)])),
+        ("vec", attr::<vec>(&[("v", null)])),
+        ("fixed", attr::<fixed>(&[("v", null)])),
+        ("kept", attr::<kept>(&[("v", null)])),
+    ] {
+        assert_eq!(text.unwrap_err(), format!("{who} (execute): {expected}"));
+    }
+    let huge = array(F32, usize::MAX / 2, bytes);
+    assert!(attr::<slice>(&[("v", huge)]).is_err());
+    assert!(attr::<vec>(&[("v", huge)]).is_err());
+    let empty = array(F32, 0, std::ptr::null_mut());
+    let text = attr::<fixed>(&[("v", empty)]).unwrap_err();
+    assert_eq!(
+        text,
+        "fixed (execute): attribute `v`: expected 2 elements, got 0"
+    );
+}
+
+#[test]
+fn booleans_of_any_byte() {
+    let v = leak([1_u8, 2, 255]);
+    let bools = array(XLA_FFI_DataType::PRED, 3, v);
+    let seven = scalar(XLA_FFI_DataType::PRED, 7_u8);
+    attr::<flags>(&[("flag", seven), ("v", bools)]).unwrap();
+}
+
+/// Tags that this SDK has not seen, values that are not there, names that come twice.
+#[test]
+fn strange_dictionaries() {
+    let unknown = (XLA_FFI_AttrType(99), leak(0_u64));
+    let text = attr::<whatever>(&[("v", unknown)]).unwrap_err();
+    assert_eq!(text, "a value of a kind that is not known");
+    let text = attr::<slice>(&[("v", unknown)]).unwrap_err();
+    assert!(text.ends_with("expected an array of F32, got a value of a kind that is not known"));
+    for kind in [
+        XLA_FFI_AttrType::SCALAR,
+        XLA_FFI_AttrType::ARRAY,
+        XLA_FFI_AttrType::STRING,
+        XLA_FFI_AttrType::DICTIONARY,
+    ] {
+        let null = (kind, std::ptr::null_mut());
+        let text = attr::<whatever>(&[("v", null)]).unwrap_err();
+        assert_eq!(text, "a value of a kind that is not known");
+    }
+    let scalar_of = |value: u8| scalar(XLA_FFI_DataType::PRED, value);
+    let text = attr::<flags>(&[("flag", scalar_of(1)), ("flag", scalar_of(1))]).unwrap_err();
+    assert_eq!(text, "flags (execute): attribute `v` is missing");
+    let short = leak(XLA_FFI_Attrs {
+        struct_size: 40,
+        extension_start: std::ptr::null_mut(),
+        size: 0,
+        types: std::ptr::null_mut(),
+        names: std::ptr::null_mut(),
+        attrs: std::ptr::null_mut(),
+    });
+    let text = attr::<whatever>(&[("v", (XLA_FFI_AttrType::DICTIONARY, short))]).unwrap_err();
+    assert_eq!(text, "a value of a kind that is not known");
+    let odd = scalar(XLA_FFI_DataType(55), 1_u64);
+    let text = attr::<whatever>(&[("v", odd)]).unwrap_err();
+    assert_eq!(text, "a scalar of type element type 55");
+}
+
+#[xla_ffi::handler]
+fn status() -> std::result::Result<(), xla_ffi::internal::Status> {
+    use xla_ffi::internal::{Code, Error, Status};
+    Err(Status(Error::new(Code::DataLoss, "of the runtime")))
+}
+
+/// The runtime's own error objects are nothing that another host could free.
+#[test]
+fn a_status_reaches_other_hosts_as_their_own_error() {
+    let result = Spoilt::new(vec![], vec![]).call::<status>();
+    assert_eq!(result, Err((15, "of the runtime".to_owned())));
+    let (code, text) = crate::kit::failed(crate::kit::call::<status>("{}"));
+    assert_eq!(code, xla_ffi_runtime::Code::DataLoss);
+    assert_eq!(text, "of the runtime");
+}
+
+xla_ffi::library! {
+    name = "frames";
+    status,
+    copy, any, in_out, slice, vec, fixed, kept, flags, whatever,
+}

@@ -3,7 +3,6 @@
 
 mod asynchronous;
 mod attributes;
-mod bare;
 mod context;
 mod contracts;
 mod errors;

@@ -1,1 +1,166 @@
-//! To be written.
+//! Parameters of users' own types.
+
+use crate::kit::{array, call, first, refused, shape, vector};
+use xla_ffi::{At, Bind, Frame, OutlivesCall, Param, Problems, Region, prelude::*};
+use xla_ffi_runtime::DType;
+
+/// A square matrix.
+#[derive(Bind)]
+#[bind(from = Buffer<'f, f32, 2>)]
+struct Square<'f> {
+    elements: &'f [f32],
+    size: usize,
+}
+
+impl<'f> TryFrom<Buffer<'f, f32, 2>> for Square<'f> {
+    type Error = String;
+
+    fn try_from(from: Buffer<'f, f32, 2>) -> std::result::Result<Self, String> {
+        let [n, m] = from.shape();
+        if n != m {
+            return Err(format!("expected a square matrix, got {n} × {m}"));
+        }
+        Ok(Self {
+            elements: from.as_slice(),
+            size: n,
+        })
+    }
+}
+
+/// An attribute with a range.
+#[derive(Bind)]
+#[bind(from = f64)]
+struct Positive(f64);
+
+impl TryFrom<f64> for Positive {
+    type Error = Error;
+
+    fn try_from(value: f64) -> Result<Self> {
+        if value > 0.0 {
+            return Ok(Self(value));
+        }
+        Err(Error::out_of_range(format!("{value} is not above 0")))
+    }
+}
+
+/// A part of the context.
+#[derive(Bind)]
+#[bind(from = Option<RunId>)]
+struct Seed(i64);
+
+impl From<Option<RunId>> for Seed {
+    fn from(run: Option<RunId>) -> Self {
+        Self(run.map_or(0, RunId::get))
+    }
+}
+
+#[xla_ffi::handler(shape = "n n -> ()")]
+fn trace(x: Square, mut y: Out<f64, 0>, scale: Positive, seed: Seed) -> Result<()> {
+    let trace: f32 = (0..x.size).map(|i| x.elements[i * (x.size + 1)]).sum();
+    y.fill(f64::from(trace) * scale.0 + seed.0 as f64);
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn copied(x: Option<Square>, mut y: Out<f32>) -> Result<()> {
+    if let Some(x) = x {
+        y.copy_from(x.elements)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn types_made_from_parameters() {
+    let x = || array(&[2, 2], &[1.0_f32, 2.0, 3.0, 4.0]);
+    let f64s = || shape(DType::F64, &[]);
+    let run = call::<trace>("{scale = 2.0}")
+        .run_id(100)
+        .arg(x())
+        .ret(f64s());
+    assert_eq!(first::<f64>(run), [110.0]);
+    assert_eq!(
+        refused(
+            call::<trace>("{scale = -1.0}")
+                .arg(array(&[1, 2], &[1.0_f32, 2.0]))
+                .ret(f64s())
+        ),
+        "trace (execute): 2 problems\n  argument `x`: expected a square matrix, got 1 × 2\n  attribute \
+         `scale`: -1 is not above 0"
+    );
+    assert_eq!(
+        refused(
+            call::<trace>("{scale = 1 : i64}")
+                .arg(vector(&[1.0_f32]))
+                .ret(f64s())
+        ),
+        "trace (execute): 2 problems\n  argument `x`: expected rank 2, got F32[1]\n  attribute `scale`: \
+         expected a scalar of type F64, got a scalar of type S64; pass np.float64(scale), or let the \
+         handler narrow it: #[attr(narrow)]"
+    );
+    let run = call::<copied>("{}")
+        .arg(x())
+        .ret(shape(DType::F32, &[2, 2]));
+    assert_eq!(first::<f32>(run), [1.0, 2.0, 3.0, 4.0]);
+    assert!(
+        call::<copied>("{}")
+            .ret(shape(DType::F32, &[1]))
+            .run()
+            .is_ok()
+    );
+    // What it was made from is not forgotten when overlaps are looked for.
+    assert_eq!(
+        refused(call::<copied>("{}").arg(x()).ret_alias(0)),
+        "copied (execute): result `y` overlaps argument `x`; if the caller meant it \
+         (input_output_aliases), declare it: `InOut<T>`"
+    );
+}
+
+/// Two results of one shape, bound by hand.
+struct Pair<'f>(Out<'f, f32, 1>);
+
+// SAFETY: takes the result at its place and covers it.
+unsafe impl<'f> Bind<'f> for Pair<'f> {
+    const PARAM: Param = <Out<'f, f32, 1> as Bind<'f>>::PARAM;
+
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        let out = <Out<'f, f32, 1> as Bind<'f>>::bind(frame, at)?;
+        (out.len() == 2).then_some(Self(out))
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        <Out<'f, f32, 1> as Bind<'f>>::explain(frame, at, problems);
+        let out = <Out<'f, f32, 1> as Bind<'f>>::bind(frame, at);
+        if out.is_some_and(|out| out.len() != 2) {
+            problems.push(format!("result `{}`: expected two elements", at.param.name));
+        }
+    }
+
+    fn region(&self) -> Region {
+        self.0.region()
+    }
+}
+
+// SAFETY: holds a result and nothing of the call's context.
+unsafe impl OutlivesCall for Pair<'_> {}
+
+#[xla_ffi::handler]
+async fn pair(x: Buffer<f32, 1>, mut y: Pair<'_>) -> Result<()> {
+    y.0.fill(x[0]);
+    Ok(())
+}
+
+#[test]
+fn types_bound_by_hand() {
+    let x = || vector(&[1.0_f32]);
+    let run = call::<pair>("{}").arg(x()).ret(shape(DType::F32, &[2]));
+    assert_eq!(first::<f32>(run), [1.0, 1.0]);
+    assert_eq!(
+        refused(call::<pair>("{}").arg(x()).ret(shape(DType::F32, &[3]))),
+        "pair (execute): result `y`: expected two elements"
+    );
+    let aliased = call::<pair>("{}").arg(vector(&[1.0_f32, 2.0])).ret_alias(0);
+    let text = refused(aliased);
+    assert!(text.contains("result `y` overlaps argument `x`"), "{text}");
+}
+
+xla_ffi::library! { name = "own_types"; trace, copied, pair }

@@ -1,1 +1,234 @@
-//! To be written.
+//! Stages, state and its end.
+
+use crate::kit::{bundle, call, failed, handler, load, ret, shape};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use xla_ffi::{Initialized, Prepared, State, prelude::*};
+use xla_ffi_runtime::{Attributes, Bundle, Code, DType, Hazard, Revision, Runtime, Stage, Stages};
+
+static LIVING: AtomicI64 = AtomicI64::new(0);
+
+struct Counter {
+    next: AtomicI64,
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        LIVING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[xla_ffi::stateful]
+impl Counter {
+    const STEP: i64 = 1;
+
+    fn instantiate(start: i64) -> Result<Self> {
+        if start < 0 {
+            return Err(Error::out_of_range(format!("start is {start}")));
+        }
+        LIVING.fetch_add(1, Ordering::Relaxed);
+        Ok(Self {
+            next: AtomicI64::new(start),
+        })
+    }
+
+    /// An ordinary function.
+    fn step(&self) -> i64 {
+        self.next.fetch_add(Self::STEP, Ordering::Relaxed)
+    }
+
+    fn execute(&self, mut y: Out<i64, 0>) -> Result<()> {
+        y.fill(self.step());
+        Ok(())
+    }
+}
+
+/// StatefulHandler: on every revision that has instantiate.
+#[test]
+fn state_lives_as_long_as_the_executable() {
+    for revision in Revision::ALL {
+        let runtime = Runtime::new(revision);
+        let before = LIVING.load(Ordering::Relaxed);
+        if revision == Revision::R0 {
+            let call = load::<Counter>(&runtime, "{start = 5 : i64}")
+                .unwrap()
+                .call();
+            let (code, text) = failed(call.ret(shape(DType::S64, &[])));
+            assert_eq!(code, Code::Internal);
+            let expected = "state: the first jaxlib that has it is 0.4.33";
+            assert!(text.contains(expected), "{text}");
+            continue;
+        }
+        let executable = load::<Counter>(&runtime, "{start = 5 : i64}").unwrap();
+        let other = load::<Counter>(&runtime, "{start = 50 : i64}").unwrap();
+        assert_eq!(LIVING.load(Ordering::Relaxed), before + 2);
+        for expected in 5..8 {
+            let outcome = executable.call().ret(shape(DType::S64, &[])).run().unwrap();
+            assert_eq!(ret::<i64>(&outcome, 0), [expected], "{revision}");
+        }
+        let outcome = other.call().ret(shape(DType::S64, &[])).run().unwrap();
+        assert_eq!(ret::<i64>(&outcome, 0), [50]);
+        drop((executable, other));
+        assert_eq!(LIVING.load(Ordering::Relaxed), before, "{revision}");
+        let error = load::<Counter>(&runtime, "{start = -1 : i64}").unwrap_err();
+        if revision > Revision::R1 {
+            assert_eq!(error.code(), Code::OutOfRange);
+        }
+        assert_eq!(error.message(), "start is -1");
+        let error = load::<Counter>(&runtime, "{stop = 1 : i64}").unwrap_err();
+        assert_eq!(
+            error.message(),
+            "Counter (instantiate): 2 problems\n  attribute `stop` is not known to the handler: it has \
+             start\n  attribute `start` is missing"
+        );
+    }
+}
+
+/// What a prepare stage leaves.
+#[derive(State)]
+struct Plan(i64);
+
+/// What an initialize stage leaves.
+#[derive(State)]
+struct Ready(i64);
+
+struct Staged {
+    base: i64,
+}
+
+#[xla_ffi::stateful(name = "staged", command_buffer_compatible)]
+impl Staged {
+    fn instantiate(base: i64) -> Self {
+        Self { base }
+    }
+
+    fn prepare(&self, #[attr(default = 1)] extra: i64) -> Result<Plan> {
+        Ok(Plan(self.base + extra))
+    }
+
+    fn initialize(&self, plan: Prepared<Plan>, run: RunId) -> Ready {
+        Ready(plan.0 * 10 + run.get())
+    }
+
+    fn execute(&self, ready: Initialized<Ready>, plan: Prepared<Plan>, mut y: Out<i64, 1>) {
+        y.copy_from(&[self.base, plan.0, ready.0]).unwrap();
+    }
+}
+
+/// Prepared, Initialized.
+#[test]
+fn every_stage_leaves_state_for_the_later_ones() {
+    for revision in [Revision::R8, Revision::R9, Revision::R10] {
+        let runtime = Runtime::new(revision);
+        let call = |attrs: &str| {
+            let call = load::<Staged>(&runtime, attrs).unwrap().call();
+            call.run_id(3).ret(shape(DType::S64, &[3]))
+        };
+        let outcome = call("{base = 7 : i64}").run().unwrap();
+        assert_eq!(ret::<i64>(&outcome, 0), [7, 8, 83]);
+        let outcome = call("{base = 7 : i64, extra = 2 : i64}").run().unwrap();
+        assert_eq!(ret::<i64>(&outcome, 0), [7, 9, 93]);
+        // jaxlib crashes where a CPU call asks for the state of these stages; here it is told.
+        let error = call("{base = 7 : i64}")
+            .stages(Stages::Cpu)
+            .run()
+            .unwrap_err();
+        assert!(error.has(Hazard::AbsentState), "{error}");
+        let (code, text) = (error.code(), error.message());
+        assert!(
+            text.starts_with("staged (execute): 2 problems\n  `ready`: ")
+                && text.contains("\n  `plan`: "),
+            "{code:?} {text}"
+        );
+    }
+    let metadata = *handler::<Staged>(&Runtime::default()).metadata().unwrap();
+    assert!(metadata.is_command_buffer_compatible());
+}
+
+/// Stages without state of their own, and a handler without any.
+struct Checked;
+
+static PREPARED: AtomicUsize = AtomicUsize::new(0);
+
+#[xla_ffi::stateful(name = "checked")]
+impl Checked {
+    fn prepare(x: Buffer<f32, 1>) -> Result<()> {
+        PREPARED.fetch_add(x.len(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn execute(_x: Buffer<f32, 1>, mut y: Out<u64, 0>) -> Result<()> {
+        y.fill(PREPARED.load(Ordering::Relaxed) as u64);
+        Ok(())
+    }
+}
+
+#[test]
+fn stages_that_leave_nothing() {
+    let call = call::<Checked>("{}")
+        .arg(crate::kit::vector(&[1.0_f32, 2.0]))
+        .ret(shape(DType::U64, &[]));
+    assert_eq!(crate::kit::first::<u64>(call), [2]);
+}
+
+/// A destructor that panics is told and goes no further.
+struct Fragile;
+
+#[xla_ffi::stateful]
+impl Fragile {
+    fn instantiate() -> Self {
+        Self
+    }
+
+    fn execute(&self) {}
+}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        panic!("the end");
+    }
+}
+
+#[test]
+fn destructors_of_state_may_panic() {
+    for revision in [Revision::R1, Revision::R7, Revision::R10] {
+        let executable = load::<Fragile>(&Runtime::new(revision), "{}").unwrap();
+        assert!(executable.call().run().is_ok());
+        drop(executable);
+    }
+}
+
+/// A function registered for another stage than its own.
+#[test]
+fn wrong_stages_are_told() {
+    let all = bundle::<Counter>();
+    let execute = all.get(Stage::Execute).unwrap();
+    let instantiate = all.get(Stage::Instantiate).unwrap();
+    // SAFETY: a handler of this program.
+    let swapped = unsafe { Bundle::execute(instantiate) };
+    // SAFETY: as above.
+    let swapped = unsafe { swapped.with(Stage::Instantiate, execute) };
+    let runtime = Runtime::default();
+    let attributes = Attributes::parse("{start = 1 : i64}").unwrap();
+    let error = runtime
+        .handler("swapped", swapped)
+        .unwrap()
+        .instantiate(&attributes)
+        .unwrap_err();
+    assert_eq!(
+        error.message(),
+        "Counter (execute): called at stage instantiate; register the bundle's functions each for its own \
+         stage"
+    );
+    // Without its instantiate stage, the state is not there.
+    // SAFETY: as above.
+    let alone = unsafe { Bundle::execute(execute) };
+    let executable = runtime
+        .handler("alone", alone)
+        .unwrap()
+        .instantiate(&attributes)
+        .unwrap();
+    let (_, text) = failed(executable.call().ret(shape(DType::S64, &[])));
+    assert!(!text.is_empty(), "{text}");
+}
+
+xla_ffi::library! { name = "stages"; Counter, Staged, Checked, Fragile }

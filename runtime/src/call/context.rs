@@ -36,6 +36,8 @@ pub(crate) struct Context {
     alive: AtomicBool,
     stage: AtomicU8,
     instantiate: Arc<StateSlot>,
+    /// Whether prepare and initialize belong to this execution.
+    execution: bool,
     prepare: StateSlot,
     initialize: StateSlot,
     found: AtomicBool,
@@ -54,13 +56,19 @@ struct Loose {
 }
 
 impl Context {
-    pub(crate) fn new(shared: Arc<Shared>, parts: Parts, instantiate: Arc<StateSlot>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        parts: Parts,
+        instantiate: Arc<StateSlot>,
+        execution: bool,
+    ) -> Self {
         Self {
             shared,
             parts,
             alive: AtomicBool::new(false),
             stage: AtomicU8::new(Stage::Instantiate as u8),
             instantiate,
+            execution,
             prepare: StateSlot::default(),
             initialize: StateSlot::default(),
             found: AtomicBool::new(false),
@@ -125,12 +133,19 @@ impl Context {
         Stage::from_raw(self.stage.load(Ordering::Relaxed).into()).unwrap_or(Stage::Execute)
     }
 
+    /// The state of a stage as State_Get finds it: that of execute is the instantiate stage's.
     pub(crate) fn state(&self, stage: Stage) -> Result<&StateSlot> {
         match stage {
-            Stage::Instantiate => Ok(&self.instantiate),
-            Stage::Prepare => Ok(&self.prepare),
-            Stage::Initialize => Ok(&self.initialize),
-            _ => Err(Error::invalid(format!("the {stage} stage has no state"))),
+            Stage::Prepare if self.execution => Ok(&self.prepare),
+            Stage::Initialize if self.execution => Ok(&self.initialize),
+            Stage::Prepare | Stage::Initialize => Err(Error::hazard(
+                Hazard::AbsentState,
+                format!(
+                    "this call has no state of the {stage} stage: XLA on CPU runs neither prepare nor \
+                     initialize, and follows a null pointer when their state is named"
+                ),
+            )),
+            _ => Ok(&self.instantiate),
         }
     }
 
@@ -198,9 +213,9 @@ impl Context {
 
     pub(crate) fn allocate(&self, size: usize, alignment: usize) -> Result<*mut c_void> {
         let allocator = self.parts.allocator.as_ref().ok_or_else(|| {
-            Error::new(
-                Code::Unimplemented,
-                "this call's context has no device memory allocator",
+            // The code that jaxlib answers on CPU; freeing is UNIMPLEMENTED there.
+            Error::invalid(
+                "this call's context has no device memory allocator (XLA has none on CPU)",
             )
         })?;
         if size == 0 {

@@ -145,9 +145,9 @@ impl Encoded {
                 struct_size: 48,
                 extension_start: ptr::null_mut(),
                 size: count as i64,
-                types: types.as_mut_ptr(),
-                names: name_pointers.as_mut_ptr(),
-                attrs: values.as_mut_ptr(),
+                types: list(&mut types),
+                names: list(&mut name_pointers),
+                attrs: list(&mut values),
             },
             _types: types,
             _names: names,
@@ -165,6 +165,15 @@ impl Encoded {
     /// The dictionary as handlers read it; it lives as long as `self`.
     pub(crate) fn raw(&self) -> *const XLA_FFI_Attrs {
         &raw const self.raw
+    }
+}
+
+/// The first entry of a list; null, as in XLA, where there is none.
+pub(super) fn list<T>(entries: &mut [T]) -> *mut T {
+    if entries.is_empty() {
+        ptr::null_mut()
+    } else {
+        entries.as_mut_ptr()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Call frames: operands, results and attributes, laid out for a revision.
 
-use super::encoded::Encoded;
+use super::encoded::{Encoded, list};
 use crate::{Attributes, Code, Error, Result, Shape, Stage};
 use std::ffi::c_void;
 use std::ptr;
@@ -217,15 +217,15 @@ impl CallFrame {
                 struct_size: size_of::<XLA_FFI_Args>(),
                 extension_start: ptr::null_mut(),
                 size: self.args.buffers.len() as i64,
-                types: self.args.types.as_mut_ptr(),
-                args: self.args.pointers.as_mut_ptr(),
+                types: list(&mut self.args.types),
+                args: list(&mut self.args.pointers),
             },
             rets: XLA_FFI_Rets {
                 struct_size: size_of::<XLA_FFI_Rets>(),
                 extension_start: ptr::null_mut(),
                 size: self.rets.buffers.len() as i64,
-                types: self.rets.types.as_mut_ptr().cast::<XLA_FFI_RetType>(),
-                rets: self.rets.pointers.as_mut_ptr(),
+                types: list(&mut self.rets.types).cast::<XLA_FFI_RetType>(),
+                rets: list(&mut self.rets.pointers),
             },
             attrs,
             future: ptr::null_mut(),

@@ -79,7 +79,8 @@ fn judge(
             format!("{unwound} left the handler"),
         )),
         Ok(error) if error.is_null() => None,
-        Ok(error) => Some(translate(shared, errors::take(error).handlers())),
+        // An error that says OK is success, as in XLA.
+        Ok(error) => errors::take(error).map(|error| translate(shared, error.handlers())),
     };
     if error.is_some() && !future.is_null() {
         findings.push(Finding::new(
@@ -125,9 +126,10 @@ pub(crate) fn instantiate(executable: &Executable) -> Result<()> {
     let mut frame = CallFrame::with_encoded(shared.revision, &[], &[], attributes)?;
     let parts = Parts {
         thread_pool: false,
+        device_ordinal: -1,
         ..Parts::new(shared)
     };
-    let context = Context::new(shared.clone(), parts, executable.state.clone());
+    let context = Context::new(shared.clone(), parts, executable.state.clone(), false);
     let mut raw = frame.raw(shared.api(), context.raw(), Stage::Instantiate);
     let completion = invoke(shared, &context, handler, Stage::Instantiate, &mut raw)
         .map_err(|error| stage_error(error, executable, Stage::Instantiate))?;

@@ -1,9 +1,9 @@
 //! A call that is laid out and ready: it costs little more than calling the handler directly.
 
-use super::Call;
 use super::context::Context;
 use super::frame::{CallFrame, RawFrame};
 use super::invoke::{invoke, stage_error, translate};
+use super::{Call, Stages};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
 use crate::{Code, Error, Recorder, Result, Stage, Tensor};
@@ -45,6 +45,7 @@ impl PreparedCall {
             .into_iter()
             .filter(|s| call.wants(*s))
             .collect();
+        let both = call.stages == Stages::All;
         let executable = call.executable;
         let shared = executable.handler.shared.clone();
         let (mut args, mut rets) = Call::operands(call.args, call.rets)?;
@@ -78,7 +79,7 @@ impl PreparedCall {
                 executable.attributes.clone(),
             )?,
         };
-        let context = Context::new(shared.clone(), call.parts, executable.state.clone());
+        let context = Context::new(shared.clone(), call.parts, executable.state.clone(), both);
         let context = Box::new(context);
         for stage in stages {
             let handler = executable.function(stage)?;

@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{
-    XLA_FFI_Error, XLA_FFI_Error_Create_Args, XLA_FFI_Error_Destroy_Args,
+    XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args, XLA_FFI_Error_Destroy_Args,
     XLA_FFI_Error_GetDetails_Args,
 };
 
@@ -16,7 +16,8 @@ use xla_ffi_sys::{
 const BASE: usize = 0xE44_u64.wrapping_shl(52) as usize;
 
 struct ErrorObject {
-    error: Error,
+    /// What is wrong; `None` for an object with the code OK, which XLA makes as asked.
+    error: Option<Error>,
     /// The text as C reads it; an embedded NUL is written as `\0`.
     text: CString,
 }
@@ -73,12 +74,16 @@ pub(crate) fn living() -> usize {
 /// An error object for a handler.
 pub(crate) fn create(error: Error) -> *mut XLA_FFI_Error {
     let text = error.message().replace('\0', "\\0");
+    insert(Some(error), &text)
+}
+
+fn insert(error: Option<Error>, text: &str) -> *mut XLA_FFI_Error {
     let text = CString::new(text).unwrap_or_default();
     ERRORS.insert(Box::new(ErrorObject { error, text })) as *mut XLA_FFI_Error
 }
 
-/// Takes the error that a handler gives back.
-pub(crate) fn take(error: *mut XLA_FFI_Error) -> Error {
+/// Takes the error that a handler gives back; `None` is one that says OK.
+pub(crate) fn take(error: *mut XLA_FFI_Error) -> Option<Error> {
     let handle = error as usize;
     match ERRORS.remove(handle) {
         Some(object) => object.error,
@@ -89,12 +94,12 @@ pub(crate) fn take(error: *mut XLA_FFI_Error) -> Error {
                 "this host did not make"
             };
             let message = format!("an error was returned that {what} ({error:p})");
-            Error::hazard(Hazard::ErrorMisuse, message)
+            Some(Error::hazard(Hazard::ErrorMisuse, message))
         }
     }
 }
 
-/// `Error_Create`: any code but OK, a NUL-terminated text.
+/// `Error_Create`: a NUL-terminated text.
 pub(super) unsafe extern "C" fn error_create<const R: u8>(
     args: *mut XLA_FFI_Error_Create_Args,
 ) -> *mut XLA_FFI_Error {
@@ -112,16 +117,14 @@ pub(super) unsafe extern "C" fn error_create<const R: u8>(
             .to_string_lossy()
             .into_owned()
     };
-    let code = Code::from_raw(args.errc).unwrap_or(Code::Unknown);
-    let error = match args.errc.0 {
-        // An error that says OK cannot be told from success by whoever reads its code.
-        0 => Error::new(
-            Code::Internal,
-            format!("an error with the code OK was made: {message}"),
-        ),
-        _ => Error::new(code, message),
-    };
-    create(error)
+    if args.errc == XLA_FFI_Error_Code::OK {
+        return insert(None, &message);
+    }
+    // XLA takes numbers that absl does not have for UNKNOWN.
+    create(Error::new(
+        Code::from_raw(args.errc).unwrap_or(Code::Unknown),
+        message,
+    ))
 }
 
 /// `Error_GetDetails`, `Error_GetMessage` before r9: hosts log a wrong size and go on.
@@ -137,7 +140,13 @@ pub(super) unsafe extern "C" fn error_get_details<const R: u8>(
     let handle = unsafe { (*args).error } as usize;
     let objects = ERRORS.lock();
     let (text, code) = match objects.get(&handle) {
-        Some(object) => (object.text.as_ptr(), object.error.code().raw()),
+        Some(object) => {
+            let code = object
+                .error
+                .as_ref()
+                .map_or(XLA_FFI_Error_Code::OK, |e| e.code().raw());
+            (object.text.as_ptr(), code)
+        }
         None => {
             drop(objects);
             misuse("Error_GetDetails", handle);
@@ -193,7 +202,7 @@ mod tests {
             extension_start: std::ptr::null_mut(),
             error: object,
             message: std::ptr::null(),
-            errc: xla_ffi_sys::XLA_FFI_Error_Code(99),
+            errc: XLA_FFI_Error_Code(99),
         };
         // SAFETY: args is whole.
         unsafe { error_get_details::<8>(&raw mut args) };
@@ -203,10 +212,11 @@ mod tests {
         assert_eq!(args.errc, Code::NotFound.raw());
         // SAFETY: the text lives as long as the error.
         assert_eq!(unsafe { CStr::from_ptr(args.message) }, c"a\\0b");
-        assert_eq!(take(object).code(), Code::NotFound);
-        assert!(take(object).has(Hazard::ErrorMisuse));
+        assert_eq!(take(object).unwrap().code(), Code::NotFound);
+        assert!(take(object).unwrap().has(Hazard::ErrorMisuse));
         assert!(
             take(0x10 as *mut XLA_FFI_Error)
+                .unwrap()
                 .message()
                 .contains("did not make")
         );

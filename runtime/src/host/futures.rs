@@ -4,7 +4,11 @@
 use super::errors::{self, Handles};
 use super::{answer, check, current_context};
 use crate::{Code, Error, Hazard, Result};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+#[cfg(loom)]
+use loom::sync::{Condvar, Mutex};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(loom))]
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use xla_ffi_sys::{
     XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
@@ -154,12 +158,41 @@ pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
                 "the error is null: to complete without an error call Future_SetAvailable",
             ));
         }
-        let error = errors::take(args.error);
+        let error = errors::take(args.error).ok_or_else(|| {
+            Error::invalid(
+                "the error says OK: to complete without an error call Future_SetAvailable",
+            )
+        })?;
         find(args.future)?.complete(Err(error))
     })
 }
 
-#[cfg(test)]
+/// Every order in which two completions and a waiting host can meet:
+/// `RUSTFLAGS="--cfg loom" cargo test -p xla-ffi-runtime --lib --release loom`.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+
+    #[test]
+    fn loom_one_completion_counts_and_wakes() {
+        loom::model(|| {
+            let completion = loom::sync::Arc::new(Completion::default());
+            let complete = |outcome: fn() -> std::result::Result<(), Error>| {
+                let completion = completion.clone();
+                loom::thread::spawn(move || completion.complete(outcome()).is_ok())
+            };
+            let one = complete(|| Ok(()));
+            let two = complete(|| Err(Error::new(Code::Aborted, "two")));
+            let outcome = completion.wait(None).expect("no limit");
+            let (one, two) = (one.join().unwrap(), two.join().unwrap());
+            assert!(one != two, "one of them counts");
+            assert_eq!(outcome.is_err(), two);
+            assert!(completion.is_done());
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -188,6 +221,6 @@ mod tests {
         };
         // SAFETY: args is whole.
         let error = unsafe { future_set_available::<10>(&raw mut args) };
-        assert!(errors::take(error).has(Hazard::FutureMisuse));
+        assert!(errors::take(error).unwrap().has(Hazard::FutureMisuse));
     }
 }

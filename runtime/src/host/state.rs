@@ -55,7 +55,14 @@ unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
     // SAFETY: as promised by the caller.
     let size = unsafe { check_size(args, expected) }?;
     if size < 48 {
-        return Ok(Form::Plain);
+        // Between the two layouts there is none.
+        return if expected == 40 && size > 40 && revision >= Revision::R9 {
+            Err(Error::invalid(format!(
+                "struct_size is {size}, this host expects 40 or 48"
+            )))
+        } else {
+            Ok(Form::Plain)
+        };
     }
     // SAFETY: 48 bytes are there.
     let word = unsafe { args.cast::<u32>().add(TELLING_WORD * 2) };
@@ -127,13 +134,10 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
         };
         let stage = stage_of(stage)?;
         if stage == Stage::Execute || stage == Stage::Record {
-            return Err(Error::invalid(format!("the {stage} stage has no state")));
-        }
-        if stage != context.stage() {
-            return Err(Error::invalid(format!(
-                "state for the {stage} stage is set in the {} stage",
-                context.stage()
-            )));
+            return Err(Error::hazard(
+                Hazard::AbsentState,
+                format!("the {stage} stage has no state; a real host follows a null pointer"),
+            ));
         }
         context
             .state(stage)?
@@ -222,6 +226,7 @@ mod tests {
         assert_eq!(form_of::<8>(48, POINTER, true), Err(true));
         assert_eq!(form_of::<9>(40, POINTER, true), Ok(Form::Plain));
         assert_eq!(form_of::<10>(48, POINTER, true), Err(true));
+        assert_eq!(form_of::<10>(47, POINTER, true), Err(false));
         assert_eq!(form_of::<6>(40, POINTER, false), Ok(Form::Plain));
         assert_eq!(form_of::<7>(48, STAGE, false), Err(true));
         assert_eq!(form_of::<8>(40, POINTER, false), Err(false));

@@ -1,0 +1,93 @@
+//! `xla-ffi new`: the projects build and pass their own tests.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn folder(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("new-{name}"));
+    drop(std::fs::remove_dir_all(&path));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn new(folder: &Path, rest: &[&str]) -> Output {
+    let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg("new")
+        .args(rest)
+        .current_dir(folder)
+        .env("XLA_FFI_SDK", sdk)
+        .output()
+        .unwrap()
+}
+
+fn succeeds(command: &mut Command) -> String {
+    let out = command.output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        out.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    text
+}
+
+fn present(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .output()
+        .is_ok_and(|out| out.status.success())
+}
+
+#[test]
+fn c_and_cxx_projects_build_and_run_on_every_revision() {
+    let folder = folder("make");
+    for (language, compiler) in [("c", "cc"), ("cpp", "c++")] {
+        if !present("make") || !present(compiler) {
+            println!("SKIP c_and_cxx_projects ({language}): no make or no {compiler}");
+            continue;
+        }
+        let name = format!("my-{language}");
+        assert!(new(&folder, &[&name, "--lang", language]).status.success());
+        let text = succeeds(
+            Command::new("make")
+                .args(["-s", "test"])
+                .arg(format!("XLA_FFI={}", env!("CARGO_BIN_EXE_xla-ffi")))
+                .current_dir(folder.join(&name)),
+        );
+        assert_eq!(text.lines().count(), 11, "{text}");
+    }
+}
+
+#[test]
+fn a_rust_project_passes_its_own_tests() {
+    let folder = folder("rust");
+    assert!(new(&folder, &["my-rust"]).status.success());
+    let text = succeeds(
+        Command::new(env!("CARGO"))
+            .args(["test", "--offline"])
+            .env_remove("CARGO_TARGET_DIR")
+            .current_dir(folder.join("my-rust")),
+    );
+    assert!(text.contains("scales ... ok"), "{text}");
+}
+
+#[test]
+fn nothing_is_overwritten_and_names_are_checked() {
+    let folder = folder("refused");
+    let refused = |rest: &[&str], text: &str| {
+        let out = new(&folder, rest);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{said}");
+        assert!(said.contains(text), "{said}");
+    };
+    std::fs::create_dir(folder.join("there")).unwrap();
+    refused(&["there"], "exists");
+    refused(&["2bad"], "library");
+    refused(&["good", "--sdk", "there"], "handler.h");
+    assert_eq!(
+        new(&folder, &["good", "--lang", "fortran"]).status.code(),
+        Some(2)
+    );
+    assert!(!folder.join("good").exists());
+}

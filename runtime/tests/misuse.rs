@@ -1,0 +1,265 @@
+//! What handlers do wrong, one thing each; the runtime says so and goes on.
+
+mod support;
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::handlers::{Function, error, metadata, ret, slot};
+use xla_ffi_runtime::{
+    Attributes, Bundle, Call, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage,
+};
+use xla_ffi_sys::{
+    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
+    XLA_FFI_Handler, XLA_FFI_Metadata_Extension, XLA_FFI_ThreadPool_Schedule_Args,
+};
+
+fn call_on(runtime: &Runtime, handler: XLA_FFI_Handler) -> Call {
+    // SAFETY: the functions below are handlers.
+    let bundle = unsafe { Bundle::execute(handler) };
+    let handler = runtime.handler("misuse", bundle).unwrap();
+    handler.instantiate(&Attributes::new()).unwrap().call()
+}
+
+/// Runs a handler with one result of one byte, in this process whatever the build.
+fn run_on(revision: Revision, handler: XLA_FFI_Handler) -> Result<(), Error> {
+    let call = call_on(&Runtime::new(revision), handler);
+    let mut call = call.ret(Shape::new(DType::U8, [1]).unwrap()).prepare()?;
+    call.invoke()?;
+    call.into_rets().map(drop)
+}
+
+fn hazard_on(revision: Revision, handler: XLA_FFI_Handler) -> Hazard {
+    run_on(revision, handler).unwrap_err().findings()[0].hazard
+}
+
+/// A future of the host.
+///
+/// # Safety
+/// The frame is a host's of r3 or later.
+unsafe fn future(frame: *mut XLA_FFI_CallFrame) -> *mut xla_ffi_sys::XLA_FFI_Future {
+    // SAFETY: slot 13 makes futures.
+    let create: Function<XLA_FFI_Future_Create_Args> = unsafe { slot(frame, 13) };
+    let mut args = XLA_FFI_Future_Create_Args {
+        struct_size: 16,
+        extension_start: std::ptr::null_mut(),
+        future: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    assert!(unsafe { create(&raw mut args) }.is_null());
+    args.future
+}
+
+/// Completes a future.
+///
+/// # Safety
+/// The frame is a host's of r3 or later.
+unsafe fn complete(
+    frame: *mut XLA_FFI_CallFrame,
+    future: *mut xla_ffi_sys::XLA_FFI_Future,
+) -> *mut XLA_FFI_Error {
+    // SAFETY: slot 14 completes futures.
+    let complete: Function<XLA_FFI_Future_SetAvailable_Args> = unsafe { slot(frame, 14) };
+    let mut args = XLA_FFI_Future_SetAvailable_Args {
+        struct_size: 24,
+        extension_start: std::ptr::null_mut(),
+        future,
+    };
+    // SAFETY: the arguments are whole.
+    unsafe { complete(&raw mut args) }
+}
+
+/// A handler that answers the metadata call and then does something.
+macro_rules! handler {
+    ($name:ident, $frame:ident => $body:expr) => {
+        unsafe extern "C" fn $name($frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+            // SAFETY: the frame is a host's.
+            if unsafe { metadata($frame, 1, 0) } {
+                return std::ptr::null_mut();
+            }
+            $body
+        }
+    };
+}
+
+handler!(error_and_future, frame => {
+    // SAFETY: the frame is a host's of r10.
+    let made = unsafe { future(frame) };
+    // SAFETY: the frame of r10 has the field.
+    unsafe { (*frame).future = made };
+    // SAFETY: the frame is a host's.
+    unsafe { error(frame, 5, c"and a future") }
+});
+
+handler!(completes_twice, frame => {
+    // SAFETY: the frame is a host's of r10.
+    let made = unsafe { future(frame) };
+    // SAFETY: the frame of r10 has the field.
+    unsafe { (*frame).future = made };
+    // SAFETY: the frame is a host's of r10.
+    assert!(unsafe { complete(frame, made) }.is_null());
+    // SAFETY: the frame is a host's of r10.
+    assert!(!unsafe { complete(frame, made) }.is_null());
+    std::ptr::null_mut()
+});
+
+handler!(stray_future, frame => {
+    // SAFETY: the frame of r10 has the field.
+    unsafe { (*frame).future = 0x1230 as *mut _ };
+    std::ptr::null_mut()
+});
+
+handler!(stray_error, frame => {
+    assert!(!frame.is_null());
+    0x1230 as *mut _
+});
+
+handler!(writes_future, frame => {
+    // SAFETY: on r0 and r1 the field is not there; this host has a guard in its place.
+    unsafe { (*frame).future = 0x1230 as *mut _ };
+    std::ptr::null_mut()
+});
+
+handler!(writes_past_its_result, frame => {
+    // SAFETY: the frame has one result.
+    let y = unsafe { ret(frame, 0) }.cast::<u8>();
+    // SAFETY: behind the result lies the host's guard.
+    unsafe { y.wrapping_add(3).write(1) };
+    std::ptr::null_mut()
+});
+
+unsafe extern "C" fn writes_state_type(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        // SAFETY: a metadata call.
+        let extension = unsafe { (*frame).extension_start }.cast::<XLA_FFI_Metadata_Extension>();
+        // SAFETY: a metadata call.
+        let metadata = unsafe { (*extension).metadata };
+        // SAFETY: before r6 the field is not there; this host has a guard in its place.
+        unsafe { (*metadata).state_type_id.type_id = 0 };
+    }
+    std::ptr::null_mut()
+}
+
+extern "C-unwind" fn panics(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if !unsafe { metadata(frame, 1, 0) } {
+        panic!("on purpose");
+    }
+    std::ptr::null_mut()
+}
+
+/// The handler's type without the word on unwinding.
+fn unwinding(
+    handler: extern "C-unwind" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error,
+) -> XLA_FFI_Handler {
+    // SAFETY: the types differ in what may leave the function, not in how it is called.
+    unsafe { std::mem::transmute(handler) }
+}
+
+static TASKS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C-unwind" fn panicking_task(_data: *mut c_void) {
+    TASKS.fetch_add(1, Ordering::SeqCst);
+    panic!("in the pool");
+}
+
+handler!(schedules_a_panic, frame => {
+    // SAFETY: slot 11 schedules tasks.
+    let schedule: Function<XLA_FFI_ThreadPool_Schedule_Args> = unsafe { slot(frame, 11) };
+    let task: extern "C-unwind" fn(*mut c_void) = panicking_task;
+    // SAFETY: the types differ in what may leave the function, not in how it is called.
+    let task = unsafe {
+        std::mem::transmute::<
+            extern "C-unwind" fn(*mut c_void),
+            unsafe extern "C" fn(*mut c_void),
+        >(task)
+    };
+    let mut args = XLA_FFI_ThreadPool_Schedule_Args {
+        struct_size: 40,
+        extension_start: std::ptr::null_mut(),
+        // SAFETY: the frame is a host's.
+        ctx: unsafe { (*frame).ctx },
+        task: Some(task),
+        data: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    unsafe { schedule(&raw mut args) }
+});
+
+handler!(says_ok, frame => {
+    // SAFETY: the frame is a host's.
+    unsafe { error(frame, 0, c"all is well") }
+});
+
+#[test]
+fn each_is_told_for_what_it_is() {
+    let newest = Revision::NEWEST;
+    let both = run_on(newest, error_and_future).unwrap_err();
+    assert!(both.has(Hazard::ErrorAndFuture) && both.is_from_handler());
+    assert_eq!(
+        (both.code(), both.message()),
+        (Code::NotFound, "and a future")
+    );
+    assert_eq!(hazard_on(newest, completes_twice), Hazard::FutureMisuse);
+    assert_eq!(hazard_on(newest, stray_future), Hazard::FutureMisuse);
+    assert_eq!(hazard_on(newest, stray_error), Hazard::ErrorMisuse);
+    assert_eq!(
+        hazard_on(newest, writes_past_its_result),
+        Hazard::BufferOverrun
+    );
+    assert_eq!(hazard_on(newest, unwinding(panics)), Hazard::Unwound);
+    for revision in [Revision::R0, Revision::R1] {
+        assert_eq!(hazard_on(revision, writes_future), Hazard::FrameOverrun);
+    }
+    // An error that says OK is success, as in XLA.
+    assert!(run_on(newest, says_ok).is_ok());
+}
+
+#[test]
+fn writing_the_state_type_is_a_hazard_before_r6() {
+    for revision in Revision::ALL.into_iter().skip(1) {
+        // SAFETY: the function is a handler.
+        let bundle = unsafe { Bundle::execute(writes_state_type) };
+        match Runtime::new(revision).handler("misuse", bundle) {
+            Ok(_) => assert!(revision >= Revision::R6, "{revision}"),
+            Err(error) => {
+                assert!(
+                    revision < Revision::R6 && error.has(Hazard::MetadataOverrun),
+                    "{error}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_the_pool_ends_its_task_alone() {
+    let runtime = Runtime::default();
+    let mut call = call_on(&runtime, schedules_a_panic).prepare().unwrap();
+    for _ in 0..10 {
+        call.invoke().unwrap();
+    }
+    let mut findings = vec![];
+    for _ in 0..2000 {
+        findings.extend(runtime.take_findings());
+        if findings.len() == 10 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!((TASKS.load(Ordering::SeqCst), findings.len()), (10, 10));
+    assert!(
+        findings
+            .iter()
+            .all(|f| f.hazard == Hazard::Unwound && f.message.contains("the pool"))
+    );
+}
+
+#[test]
+fn missing_stages_are_told() {
+    let runtime = Runtime::default();
+    // SAFETY: the function is a handler.
+    let bundle = unsafe { Bundle::default().with(Stage::Prepare, says_ok) };
+    let error = runtime.handler("misuse", bundle).unwrap_err();
+    assert!(error.message().contains("no execute stage"), "{error}");
+}
