@@ -13,7 +13,9 @@ fn root() -> &'static Path {
 
 /// A fresh folder for a test.
 fn fresh(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("install").join(name);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("install")
+        .join(name);
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("the target folder");
     folder
@@ -31,7 +33,9 @@ fn run(command: &mut Command) {
 
 fn install(prefix: &Path) {
     let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["run", "--quiet", "--package", "xtask", "--"]);
+    command
+        .current_dir(root())
+        .args(["run", "--quiet", "--package", "xtask", "--"]);
     run(command.args(["install", "--prefix"]).arg(prefix));
 }
 
@@ -43,7 +47,9 @@ fn try_out(library: &Path) {
         ("negate", "{}", vec![-1.0_f32, -2.0]),
         ("scale", "{by = 3.0 : f32}", vec![3.0, 6.0]),
     ] {
-        let handler = library.handler(symbol, &[(Stage::Execute, symbol)]).expect("a handler");
+        let handler = library
+            .handler(symbol, &[(Stage::Execute, symbol)])
+            .expect("a handler");
         let outcome = handler
             .instantiate(&Attributes::parse(attributes).expect("attributes"))
             .expect("it instantiates")
@@ -78,9 +84,19 @@ fn every_header_is_installed_and_stands_alone() {
     for header in ["api.h", "ffi.h", "record_api.h", "collectives_api.h"] {
         let path = prefix.join("include/xla/ffi/api").join(header);
         let mut command = Command::new("g++");
-        command.args(["-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]);
+        command.args([
+            "-std=c++17",
+            "-Wall",
+            "-Wextra",
+            "-pedantic",
+            "-Werror",
+            "-fsyntax-only",
+        ]);
         // A header as the main file would warn of its own guard; so it is included.
-        command.args(["-x", "c++", "/dev/null", "-include"]).arg(&path).arg("-I");
+        command
+            .args(["-x", "c++", "/dev/null", "-include"])
+            .arg(&path)
+            .arg("-I");
         run(command.arg(prefix.join("include")));
     }
 }
@@ -94,7 +110,11 @@ fn a_cmake_project() {
     let (prefix, build) = (fresh("cmake_prefix"), fresh("cmake_build"));
     install(&prefix);
     let mut command = Command::new("cmake");
-    command.arg("-S").arg(root().join("c_examples/cmake_project")).arg("-B").arg(&build);
+    command
+        .arg("-S")
+        .arg(root().join("c_examples/cmake_project"))
+        .arg("-B")
+        .arg(&build);
     run(command.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())));
     run(Command::new("cmake").arg("--build").arg(&build));
     try_out(&build.join("libmy_calls.so"));
@@ -113,6 +133,8 @@ fn a_pkg_config_project() {
         std::fs::copy(project.join(file), build.join(file)).expect(file);
     }
     let mut command = Command::new("make");
-    run(command.current_dir(&build).env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+    run(command
+        .current_dir(&build)
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
     try_out(&build.join("libmy_calls.so"));
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let text = fs::read(&from).with_context(|| from.display().to_string())?;
         write(&to, &text)?;
     }
-    let version = version(root)?;
+    let version = version(&root)?;
     for (template, place) in TEMPLATES {
         let from = root.join("cmake").join(template);
         let text = fs::read_to_string(&from).with_context(|| from.display().to_string())?;
