@@ -37,6 +37,7 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=c_examples");
     println!("cargo:rerun-if-changed=include");
+    println!("cargo:rerun-if-changed=tests/upstream");
     println!("cargo:rustc-env=C_EXAMPLES_DIR={}", out.display());
     println!(
         "cargo:rustc-env=SDK_INCLUDE_DIR={}",

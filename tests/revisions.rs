@@ -442,3 +442,16 @@ fn the_c_library_on_every_revision() {
         &rust_examples().join("libconformance_twin.so"),
     );
 }
+
+#[test]
+fn the_cpp_library_on_every_revision() {
+    if option_env!("CPP_COMPILER").is_none() {
+        skip("no C++ compiler when the tests were built");
+        return;
+    }
+    check(
+        "cpp",
+        &Path::new(env!("C_EXAMPLES_DIR")).join("libconformance_cpp.so"),
+        &rust_examples().join("libconformance_twin.so"),
+    );
+}

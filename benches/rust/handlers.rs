@@ -10,7 +10,7 @@ static SINK: AtomicUsize = AtomicUsize::new(0);
 
 /// The number that the last call left.
 #[unsafe(no_mangle)]
-pub extern "C" fn bench_sink() -> usize {
+extern "C" fn bench_sink() -> usize {
     SINK.load(Ordering::Relaxed)
 }
 
@@ -47,6 +47,7 @@ impl Seen for i32 {
 /// A handler whose parameters are all of one type.
 macro_rules! alike {
     ($name:ident $ty:ty: $($param:ident)*) => {
+        #[allow(clippy::too_many_arguments, reason = "a handler has as many parameters as its call has operands")]
         #[xla_ffi::handler]
         fn $name($(mut $param: $ty),*) -> Result<()> {
             keep(0 $(+ $param.seen())*)

@@ -168,22 +168,30 @@ pub(crate) fn spoilt(case: &Case, api: &XLA_FFI_Api) -> Vec<(String, Frame)> {
     for index in 0..attrs {
         add(&format!("type of attribute {index}"), &|f| {
             // SAFETY: within the frame's list.
-            unsafe { *f.attrs.types.add(index) = XLA_FFI_AttrType::ARRAY };
+            let kind = unsafe { f.attrs.types.add(index) };
+            // SAFETY: as above.
+            unsafe { *kind = XLA_FFI_AttrType::ARRAY };
         });
         add(&format!("name of attribute {index}"), &|f| {
             // SAFETY: within the frame's list.
-            let name = unsafe { *f.attrs.names.add(index) };
+            let name = unsafe { f.attrs.names.add(index) };
+            // SAFETY: as above.
+            let name = unsafe { *name };
             // SAFETY: the span of that name, with one letter less.
             unsafe { (*name).len -= 1 };
         });
         add(&format!("null attribute {index}"), &|f| {
             // SAFETY: within the frame's list.
-            unsafe { *f.attrs.attrs.add(index) = std::ptr::null_mut() };
+            let value = unsafe { f.attrs.attrs.add(index) };
+            // SAFETY: as above.
+            unsafe { *value = std::ptr::null_mut() };
         });
         if case.symbol != "struct_dictionary" {
             add(&format!("dtype of attribute {index}"), &|f| {
                 // SAFETY: within the frame's list.
-                let scalar = unsafe { *f.attrs.attrs.add(index) };
+                let scalar = unsafe { f.attrs.attrs.add(index) };
+                // SAFETY: as above.
+                let scalar = unsafe { *scalar };
                 // SAFETY: the attributes of all other cases are scalars.
                 unsafe { (*scalar.cast::<XLA_FFI_Scalar>()).dtype = XLA_FFI_DataType::F32 };
             });

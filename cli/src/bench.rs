@@ -1,5 +1,6 @@
 //! `xla-ffi bench`: what one call of a handler costs.
 
+use crate::abi::output;
 use crate::run::{CallArgs, Prepared};
 use crate::supervise;
 use anyhow::{Result, bail};
@@ -27,9 +28,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    if !args.in_this_process {
-        return supervise::again(Duration::from_secs(args.call.time_limit.saturating_add(5)));
+    if args.call.supervised {
+        return Ok(supervise::report(here(args)));
     }
+    if !args.in_this_process {
+        return supervise::again(Duration::from_secs(args.call.time_limit));
+    }
+    here(args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs it in this process.
+fn here(args: &Args) -> Result<()> {
     let mut call = Prepared::new(&args.call)?.call().prepare()?;
     for _ in 0..args.warmup {
         call.invoke()?;
@@ -46,11 +56,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!("nothing was measured")
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&summary.json())?);
+        output::json(&summary.json())?;
     } else {
-        summary.print();
+        output::text(&summary.text())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Times of single calls in nanoseconds, the clock's own cost included.
@@ -89,8 +99,8 @@ impl Summary {
         })
     }
 
-    fn print(&self) {
-        println!("{} calls, mean {:.0} ns", self.sorted.len(), self.mean());
+    fn text(&self) -> String {
+        let mut text = format!("{} calls, mean {:.0} ns\n", self.sorted.len(), self.mean());
         for (name, percent) in [
             ("min", 0.0),
             ("50 %", 50.0),
@@ -99,8 +109,9 @@ impl Summary {
             ("99.9 %", 99.9),
             ("max", 100.0),
         ] {
-            println!("{name:>8} {:>12} ns", self.percentile(percent));
+            text += &format!("{name:>8} {:>12} ns\n", self.percentile(percent));
         }
+        text
     }
 }
 

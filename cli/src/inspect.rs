@@ -1,5 +1,6 @@
 //! `xla-ffi inspect`: what a library says about itself, and what hosts make of it.
 
+use crate::abi::output;
 use crate::target::{Chosen, HandlerName, Target};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -47,24 +48,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "libraries": libraries,
             "handlers": handlers,
         });
-        println!("{}", serde_json::to_string_pretty(&answer)?);
-        return Ok(());
+        return output::json(&answer);
     }
+    let mut text = String::new();
     for library in &target.manifests {
-        println!(
-            "{}: library {}, xla-ffi {}",
+        text += &format!(
+            "{}: library {}, xla-ffi {}\n",
             args.lib.display(),
             library.library,
             library.sdk
         );
     }
     if target.manifests.is_empty() {
-        println!("{}: no manifest", args.lib.display());
+        text += &format!("{}: no manifest\n", args.lib.display());
     }
     for (handler, asked) in shown {
-        print_handler(handler, asked);
+        text += &describe(handler, asked);
     }
-    Ok(())
+    output::text(&text)
 }
 
 fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> Result<Vec<Chosen<'a>>> {
@@ -206,17 +207,17 @@ fn to_json(handler: &Chosen<'_>, asked: &Reception) -> Value {
     value
 }
 
-fn print_handler(handler: &Chosen<'_>, asked: &Reception) {
-    let line = |key: &str, text: String| {
+fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
+    let platforms = handler.manifest.map(|says| says.platforms.join(", "));
+    let mut lines = match platforms {
+        Some(platforms) => format!("handler {} ({platforms})\n", handler.name),
+        None => format!("handler {}\n", handler.name),
+    };
+    let mut line = |key: &str, text: String| {
         if !text.is_empty() {
-            println!("  {key:<9} {text}");
+            lines += &format!("  {key:<9} {text}\n");
         }
     };
-    let platforms = handler.manifest.map(|says| says.platforms.join(", "));
-    match platforms {
-        Some(platforms) => println!("handler {} ({platforms})", handler.name),
-        None => println!("handler {}", handler.name),
-    }
     if let Some(says) = handler.manifest {
         line(
             "args",
@@ -295,6 +296,7 @@ fn print_handler(handler: &Chosen<'_>, asked: &Reception) {
             None => "no known one loads it".into(),
         },
     );
+    lines
 }
 
 fn operand(operand: &manifest::Operand) -> String {

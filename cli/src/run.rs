@@ -1,5 +1,6 @@
 //! `xla-ffi run`: one handler on the embedded runtime.
 
+use crate::abi::output;
 use crate::contract;
 use crate::supervise;
 use crate::target::{HandlerName, Target};
@@ -74,6 +75,9 @@ pub(crate) struct CallArgs {
     /// How many seconds a call may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub(crate) time_limit: u64,
+    /// This is the child process of the same command, which tells it how it ended.
+    #[arg(long, hide = true)]
+    pub(crate) supervised: bool,
 }
 
 /// What runs a handler.
@@ -144,23 +148,35 @@ fn mangled(symbol: &str) -> String {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    if !args.in_this_process {
-        return supervise::again(Duration::from_secs(args.call.time_limit.saturating_add(5)));
+    if args.call.supervised {
+        return Ok(supervise::report(here(args)));
     }
+    if !args.in_this_process {
+        return supervise::again(Duration::from_secs(args.call.time_limit));
+    }
+    here(args)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs it in this process.
+fn here(args: &Args) -> Result<()> {
     let prepared = Prepared::new(&args.call)?;
     let names = prepared.ret_names.clone();
     let rets = prepared.run()?;
-    for (name, ret) in names.iter().zip(&rets) {
-        println!("{name}: {ret}");
-    }
+    let mut text: String = names
+        .iter()
+        .zip(&rets)
+        .map(|(name, ret)| format!("{name}: {ret}\n"))
+        .collect();
     if rets.is_empty() {
-        println!("done, no results");
+        text = "done, no results\n".into();
     }
+    output::text(&text)?;
     if let Some(path) = &args.out {
         let named: Vec<_> = names.into_iter().zip(&rets).collect();
         npy::write_npz(path, &named)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A call that is ready to run.

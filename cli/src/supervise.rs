@@ -6,7 +6,26 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 /// The option that a supervised child is started with; it stands behind the subcommand.
-pub(crate) const CHILD: &str = "--in-this-process";
+const CHILD: &str = "--supervised";
+/// How a child ends that came to its end. Neither is a status with which handlers end processes.
+const DONE: u8 = 187;
+const FAILED: u8 = 188;
+/// What the child may take beyond the call's own limit: loading, and telling what happened.
+const GRACE: Duration = Duration::from_secs(5);
+/// Longer limits are no limits; clocks cannot count every number of seconds.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Tells how a supervised child came to its end, so that a handler that ends the process with a
+/// status of its own is not taken for that.
+pub(crate) fn report(outcome: Result<()>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::from(DONE),
+        Err(error) => {
+            eprintln!("error: {}", crate::told(&error));
+            ExitCode::from(FAILED)
+        }
+    }
+}
 
 /// Runs this program again with the same command line and [`CHILD`], and gives its exit code.
 pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
@@ -17,7 +36,7 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
         .args(arguments)
         .spawn()
         .context("a child process")?;
-    let end = Instant::now() + limit;
+    let end = Instant::now() + limit.saturating_add(GRACE).min(DAY);
     let mut pause = Duration::from_millis(1);
     loop {
         if let Some(status) = child.try_wait().context("the child process")? {
@@ -32,12 +51,11 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
                 };
                 bail!("the handler crashed its process with signal {signal}{name}");
             }
-            let code = status
-                .code()
-                .and_then(|code| u8::try_from(code).ok())
-                .unwrap_or(1);
-            // A handler that ends the process is no success, whatever it says.
-            return Ok(ExitCode::from(code));
+            return match status.code().and_then(|code| u8::try_from(code).ok()) {
+                Some(DONE) => Ok(ExitCode::SUCCESS),
+                Some(FAILED) => Ok(ExitCode::FAILURE),
+                _ => bail!("the handler ended its process, with {status}"),
+            };
         }
         if Instant::now() >= end {
             child.kill().context("the child process")?;

@@ -43,6 +43,9 @@ void* crash_in_metadata(Frame* f) { return *(void**)(f->size - 160); }
 void* hang_in_metadata(Frame* f) { for (;;) sleep(1); return f; }
 void* crash(Frame* f) { if (metadata(f, 1)) return NULL; return *(void**)(f->size - 160); }
 void* give_up(Frame* f) { if (metadata(f, 1)) return NULL; abort(); }
+void* leave(Frame* f) { if (metadata(f, 1)) return NULL; exit(0); }
+void* leave_with_2(Frame* f) { if (metadata(f, 1)) return NULL; exit(2); }
+void* hang(Frame* f) { if (metadata(f, 1)) return NULL; for (;;) sleep(1); return f; }
 void* overrun(Frame* f) {
   if (metadata(f, 1)) return NULL;
   ((char*)((Buffer*)f->rets.list[0])->data)[4] = 1;
@@ -287,6 +290,10 @@ fn handlers_that_misbehave_are_errors() {
     assert!(said(&["--handler", "hang_in_metadata"]).contains("did not answer"));
     assert!(said(&["--handler", "crash"]).contains("signal 11"));
     assert!(said(&["--handler", "give_up"]).contains("signal 6"));
+    assert!(said(&["--handler", "leave"]).contains("ended its process, with exit status: 0"));
+    assert!(said(&["--handler", "leave_with_2"]).contains("exit status: 2"));
+    let hang = ["--handler", "hang", "--time-limit", "1"];
+    assert!(said(&hang).contains("did not return within 1s"));
     let overrun = ["--handler", "overrun", "--ret", "f32[1]"];
     assert!(said(&overrun).contains("behind result 0"));
     let wrong = [
@@ -337,4 +344,84 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
             .contains("newer ABI")
     );
     assert_eq!(xla_ffi("inspect", &lib, &[]).status.code(), Some(1));
+}
+
+#[test]
+fn a_full_disk_and_a_closed_pipe_are_told() {
+    let test = "a_full_disk_and_a_closed_pipe_are_told";
+    let Some(lib) = library(test) else {
+        return;
+    };
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        println!("SKIP {test}: no /dev/full");
+        return;
+    }
+    let lib = lib.to_str().unwrap();
+    let run = [
+        "run",
+        lib,
+        "--handler",
+        "add_one",
+        "--arg",
+        "f32=1",
+        "--ret",
+        "f32",
+    ];
+    let inspect = ["inspect", lib, "--handler", "add_one"];
+    let bench = [
+        "bench",
+        lib,
+        "--handler",
+        "add_one",
+        "--arg",
+        "f32=1",
+        "--ret",
+        "f32",
+    ];
+    for command in [&run[..], &inspect, &bench] {
+        let out = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+            .args(command)
+            .stdout(std::fs::OpenOptions::new().write(true).open(full).unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(1), "{command:?}: {said}");
+        assert!(
+            said.starts_with("error: ") && said.contains("No space left"),
+            "{said}"
+        );
+        let (closed, pipe) = std::io::pipe().unwrap();
+        drop(closed);
+        let out = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+            .args(command)
+            .stdout(pipe)
+            .output()
+            .unwrap();
+        assert_eq!(
+            (out.status.code(), &out.stderr[..]),
+            (Some(0), &b""[..]),
+            "{command:?}"
+        );
+    }
+}
+
+#[test]
+fn results_go_through_links() {
+    let Some(lib) = library("results_go_through_links") else {
+        return;
+    };
+    let (file, link) = (tmp().join("linked.npz"), tmp().join("link.npz"));
+    std::fs::write(&file, "old").unwrap();
+    drop(std::fs::remove_file(&link));
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let call = ["--handler", "add_one", "--arg", "f32=1", "--ret", "f32"];
+    let out = ["--out", link.to_str().unwrap()];
+    succeeds(&lib, &[&call[..], &out].concat());
+    assert!(link.is_symlink());
+    assert!(std::fs::read(&file).unwrap().starts_with(b"PK"));
+    // A device is written to; it is not replaced by a file.
+    let null = Path::new("/dev/null");
+    succeeds(&lib, &[&call[..], &["--out", "/dev/null"]].concat());
+    assert!(null.exists() && !null.is_file());
 }

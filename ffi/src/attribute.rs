@@ -51,6 +51,21 @@ pub trait Attribute<'f>: Sized {
 }
 
 /// An attribute of any type, to be looked at by the handler.
+///
+/// ```
+/// use xla_ffi::{AttrValue, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn size(value: AttrValue, mut y: Out<u64, 0>) -> Result<()> {
+///     let size = match (value.get::<&str>(), value.get::<&[i64]>()) {
+///         (Some(text), _) => text.len(),
+///         (_, Some(list)) => list.len(),
+///         _ => return Err(Error::invalid_argument(value.describe())),
+///     };
+///     y.fill(size as u64);
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Copy)]
 pub struct AttrValue<'f>(pub(crate) RawAttr<'f>);
 
@@ -437,6 +452,21 @@ impl<'f> Attribute<'f> for AttrValue<'f> {
 /// An address that the caller gave as an integer attribute.
 ///
 /// Nothing vouches for what it points to: reading it is the handler's own unsafe act.
+///
+/// ```
+/// use xla_ffi::{Pointer, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn read(address: Pointer<f64>, mut y: Out<f64, 0>) -> Result<()> {
+///     let address = address.as_ptr();
+///     if address.is_null() {
+///         return Err(Error::invalid_argument("`address` is null"));
+///     }
+///     // SAFETY: the caller vouches for it.
+///     y.fill(unsafe { address.read_unaligned() });
+///     Ok(())
+/// }
+/// ```
 pub struct Pointer<T>(*mut T);
 
 impl<T> Clone for Pointer<T> {

@@ -8,9 +8,9 @@ use crate::bind::Region;
 use crate::diagnose::{self, Problems};
 use crate::error::{Error, ErrorCode};
 use crate::frame::{FRAME_SIZE, Frame};
-use crate::future::{Call, Pending};
 use crate::host::Host;
-use crate::param::{HandlerInfo, Param, Presence};
+use crate::param::{AttrNames, HandlerInfo, Param, Presence};
+use crate::pending::{Pending, Return};
 use xla_ffi_sys::*;
 
 /// A handler: what `library!` exports.
@@ -46,8 +46,9 @@ pub enum Flow {
     Mismatch,
     /// It failed.
     Failed(Error),
-    /// It failed, and this is the host's own error object for it.
-    Answered(*mut XLA_FFI_Error),
+    /// It failed, and this is the embedded runtime's own error for it.
+    #[cfg(feature = "internal")]
+    Status(Box<xla_ffi_runtime::Error>),
 }
 
 /// Whether a stage's arguments, or its results, have to be as many as declared: always at execute;
@@ -88,7 +89,8 @@ pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
     let attrs = if const { H::INFO.open_attrs } {
         true
     } else if const { H::INFO.has_optional_attrs() } {
-        frame.attrs().len() <= const { H::INFO.attr_count() } && all_known(frame, &H::INFO)
+        frame.attrs().len() <= const { H::INFO.attr_count() }
+            && all_known(*frame, &H::INFO, const { &H::INFO.attr_names() })
     } else {
         frame.attrs().len() == const { H::INFO.attr_count() }
     };
@@ -96,8 +98,19 @@ pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
 }
 
 #[inline(never)]
-fn all_known(frame: &Frame<'_>, info: &HandlerInfo) -> bool {
+fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) -> bool {
     let attrs = frame.attrs();
+    // Both are sorted: one walk along the two finds each name behind the one before it.
+    if let Some(names) = names {
+        let mut names = names.as_slice().iter();
+        if (0..attrs.len()).all(|index| {
+            let name = attrs.name(index);
+            names.any(|known| known.as_bytes() == name)
+        }) {
+            return true;
+        }
+    }
+    // Unless one is not known, or the host does not sort.
     (0..attrs.len()).all(|index| {
         let name = attrs.name(index);
         info.attrs().any(|param| param.name.as_bytes() == name)
@@ -244,7 +257,8 @@ pub unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *
         }
         Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
         Flow::Failed(error) => failed(frame, error),
-        Flow::Answered(error) => error,
+        #[cfg(feature = "internal")]
+        Flow::Status(error) => crate::internal::answer(&frame, *error),
     }));
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
@@ -262,8 +276,15 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
     let frame = frame.with_pending(&pending);
     let flow = std::panic::catch_unwind(AssertUnwindSafe(|| H::call(&frame)));
     if let Some(call) = pending.take() {
+        let call = match (call, &flow) {
+            (call, Ok(Flow::Done)) => match call.try_end() {
+                Ok(()) => return std::ptr::null_mut(),
+                Err(call) => call,
+            },
+            (call, _) => call,
+        };
         // SAFETY: the caller's frame.
-        return unsafe { settle(raw, &frame, &H::INFO, &call, flow) };
+        return unsafe { settle(raw, frame, &H::INFO, call, flow) };
     }
     match flow {
         // Users' attributes explain themselves, in code that may panic.
@@ -272,7 +293,8 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
         }))
         .unwrap_or_else(|panic| panicked(frame, &H::INFO, panic)),
         Ok(Flow::Failed(error)) => failed(frame, error),
-        Ok(Flow::Answered(error)) => error,
+        #[cfg(feature = "internal")]
+        Ok(Flow::Status(error)) => crate::internal::answer(&frame, *error),
         Ok(Flow::Done | Flow::Pending(_)) => std::ptr::null_mut(),
         Err(panic) => panicked(frame, &H::INFO, panic),
     }
@@ -302,18 +324,26 @@ const fn takes_later(params: &[Param]) -> bool {
 #[inline(never)]
 unsafe fn settle(
     raw: *mut XLA_FFI_CallFrame,
-    frame: &Frame<'_>,
+    frame: Frame<'_>,
     info: &HandlerInfo,
-    call: &Call,
+    call: Return,
     flow: std::thread::Result<Flow>,
 ) -> *mut XLA_FFI_Error {
-    let error = match flow {
-        Ok(Flow::Failed(error)) => Some(error),
-        Ok(_) => None,
-        Err(panic) => Some(Error::internal(crate::panics::describe(info.name, panic))),
+    let flow = match flow {
+        Ok(Flow::Failed(error)) => call.settle(frame.host(), Some(error)),
+        #[cfg(feature = "internal")]
+        Ok(Flow::Status(error)) => {
+            let error = crate::internal::plain(&error);
+            call.settle(frame.host(), Some(error))
+        }
+        Ok(_) => call.settle(frame.host(), None),
+        Err(panic) => {
+            let error = Error::internal(crate::panics::describe(info.name, panic));
+            call.settle(frame.host(), Some(error))
+        }
     };
-    match call.settle(error) {
-        Flow::Failed(error) => frame.host().make_error(error.code(), error.message()),
+    match flow {
+        Flow::Failed(error) => failed(frame, error),
         Flow::Pending(future) => {
             // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
             unsafe { (*raw).future = future.cast() };

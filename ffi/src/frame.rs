@@ -18,8 +18,8 @@ use xla_ffi_sys::{
 };
 
 use crate::element::Element;
-use crate::future::Pending;
 use crate::host::Host;
+use crate::pending::Pending;
 
 /// Bytes of a call frame that every revision has.
 pub(crate) const FRAME_SIZE: usize = 168;

@@ -2,167 +2,20 @@
 //!
 //! What makes this sound: a promise owns operands whose memory the host takes back once the call is
 //! over. So from the moment a promise exists, the call *is* pending, whatever the handler returns
-//! ([`Pending`], [`Call::settle`]): an error of the handler's waits for the promise, too.
+//! ([`Pending`], [`Return::settle`](crate::pending::Return::settle)): an error of the handler's waits for the promise, too.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::bind::Bind;
 use crate::diagnose::Problems;
-use crate::entry::Flow;
 use crate::error::{Error, Result};
 use crate::frame::Frame;
 use crate::host::Host;
 use crate::param::{At, Param};
-use xla_ffi_sys::{Revision, XLA_FFI_Future};
-
-/// A call that is under way, shared between its completion and its handler's return.
-pub(crate) enum Call {
-    /// Completed through a future of the host.
-    Host {
-        host: Host,
-        future: *mut XLA_FFI_Future,
-        // OPEN -> DONE, or OPEN -> FAILED -> DONE.
-        state: AtomicU8,
-        // Set before the state becomes FAILED.
-        failure: Mutex<Option<Error>>,
-    },
-    /// The host has no futures: the handler's return waits.
-    Waiting {
-        outcome: Mutex<Option<Result<()>>>,
-        done: Condvar,
-    },
-}
-
-const OPEN: u8 = 0;
-const FAILED: u8 = 1;
-const DONE: u8 = 2;
-
-// SAFETY: hosts let futures be completed on any thread; the state decides who completes it, once.
-unsafe impl Send for Call {}
-// SAFETY: as above.
-unsafe impl Sync for Call {}
-
-impl Call {
-    /// Completes the call; asked once, by the one [`Completion`].
-    fn complete(&self, outcome: Result<()>) {
-        match self {
-            Self::Host {
-                host,
-                future,
-                state,
-                failure,
-            } => {
-                let before = state.swap(DONE, Ordering::AcqRel);
-                let outcome = match before {
-                    FAILED => failure
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .take()
-                        .map_or(outcome, Err),
-                    _ => outcome,
-                };
-                // SAFETY: the future came from this host; there is one completion, and it is taken.
-                unsafe { host.complete(*future, &outcome) };
-            }
-            Self::Waiting {
-                outcome: slot,
-                done,
-            } => {
-                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-                done.notify_all();
-            }
-        }
-    }
-
-    /// What the host is told when the handler has returned, perhaps with an error of its own.
-    pub(crate) fn settle(&self, error: Option<Error>) -> Flow {
-        match self {
-            Self::Host {
-                future,
-                state,
-                failure,
-                ..
-            } => {
-                let Some(error) = error else {
-                    return Flow::Pending(future.cast());
-                };
-                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                let open =
-                    state.compare_exchange(OPEN, FAILED, Ordering::AcqRel, Ordering::Acquire);
-                if open.is_ok() {
-                    return Flow::Pending(future.cast());
-                }
-                // The promise has gone, so nothing reaches an operand any more.
-                let error = failure
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .take();
-                error.map_or(Flow::Done, Flow::Failed)
-            }
-            Self::Waiting { outcome, done } => {
-                let mut slot = outcome.lock().unwrap_or_else(PoisonError::into_inner);
-                let outcome = loop {
-                    match slot.take() {
-                        Some(outcome) => break outcome,
-                        None => slot = done.wait(slot).unwrap_or_else(PoisonError::into_inner),
-                    }
-                };
-                match error.map_or(outcome, Err) {
-                    Ok(()) => Flow::Done,
-                    Err(error) => Flow::Failed(error),
-                }
-            }
-        }
-    }
-}
-
-/// The call that a handler has made a promise of, if any. It lives in the entry point's frame.
-#[derive(Default)]
-pub(crate) struct Pending {
-    call: Cell<Option<Arc<Call>>>,
-}
-
-impl Pending {
-    pub(crate) fn take(&self) -> Option<Arc<Call>> {
-        self.call.take()
-    }
-}
-
-/// The duty to complete a call. Dropping it completes the call with an error; forgetting it
-/// (`mem::forget`) leaves the host waiting for ever.
-pub(crate) struct Completion {
-    call: Option<Arc<Call>>,
-}
-
-impl Completion {
-    /// Completes the call.
-    pub(crate) fn complete(mut self, outcome: Result<()>) {
-        self.fire(outcome);
-    }
-
-    fn fire(&mut self, outcome: Result<()>) {
-        if let Some(call) = self.call.take() {
-            call.complete(outcome);
-        }
-    }
-}
-
-impl Drop for Completion {
-    fn drop(&mut self) {
-        self.fire(Err(Error::internal(
-            "the handler dropped its promise without completing it",
-        )));
-    }
-}
-
-impl std::fmt::Debug for Completion {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Completion").finish_non_exhaustive()
-    }
-}
+use crate::pending::{Completion, Pending, pair};
+use xla_ffi_sys::Revision;
 
 /// What a handler returns to say that the call is under way. On hosts without futures (r0, r1)
 /// returning it waits for the completion instead.
@@ -175,27 +28,6 @@ impl std::fmt::Debug for Completion {
 pub struct Future {
     // Belongs to its call, so to its thread.
     _here: PhantomData<*const ()>,
-}
-
-/// A call under way and the duty to complete it.
-pub(crate) fn pair(host: Host) -> Result<(Completion, Arc<Call>)> {
-    let call = Arc::new(if host.has_futures() {
-        Call::Host {
-            host,
-            future: host.make_future()?,
-            state: AtomicU8::new(OPEN),
-            failure: Mutex::new(None),
-        }
-    } else {
-        Call::Waiting {
-            outcome: Mutex::new(None),
-            done: Condvar::new(),
-        }
-    });
-    let completion = Completion {
-        call: Some(Arc::clone(&call)),
-    };
-    Ok((completion, call))
 }
 
 /// Operands that can outlive the handler: what their data pointers name stays until the call is
@@ -265,11 +97,14 @@ impl Later<'_> {
 
     /// A promise that owns the operands it may touch, and the future to return.
     ///
+    /// The host's future is made when the handler returns, if the call is still under way then.
+    ///
     /// # Errors
-    /// What the host answers when it cannot make a future.
+    /// None so far.
+    #[inline]
     pub fn promise<T: Detach>(self, operands: T) -> Result<(Promise<T::Kept>, Future)> {
-        let (completion, call) = pair(self.host)?;
-        self.pending.call.set(Some(call));
+        let (completion, call) = pair();
+        self.pending.set(call);
         let promise = Promise {
             // SAFETY: the call is pending from here on, and the promise drops the operands before
             // it completes the call.
@@ -320,6 +155,7 @@ impl<K: Kept> Promise<K> {
     }
 
     /// Completes the call.
+    #[inline(always)]
     pub fn complete(self, outcome: Result<()>) {
         // The operands' own memory goes first; the data they name belongs to the host.
         drop(self.operands);

@@ -36,9 +36,9 @@ use crate::bind::Bind;
 use crate::diagnose::Problems;
 use crate::entry::Flow;
 use crate::frame::Frame;
-use crate::outcome::Outcome;
+use crate::outcome::Failure;
 use crate::param::{At, INTERNAL, Param};
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Revision, XLA_FFI_Error};
 
 pub use xla_ffi_runtime::{
     Attributes, Code, DType, DeviceAllocator, DeviceStream, Error, Runtime, Shape, Stream, UserData,
@@ -94,11 +94,26 @@ impl From<crate::Error> for Status {
     }
 }
 
-impl<T: Outcome> Outcome for Result<T, Status> {
+/// The error without its chain of causes.
+pub(crate) fn plain(error: &Error) -> crate::Error {
+    let code = crate::ErrorCode::from_raw(error.code().raw());
+    let code = code.unwrap_or(crate::ErrorCode::Unknown);
+    crate::Error::new(code, error.message().to_owned())
+}
+
+/// The host's error object: the runtime's own where the host is that runtime, for no other host can
+/// read or free it.
+#[cold]
+pub(crate) fn answer(frame: &Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
+    if take(frame).is_ok() {
+        return xla_ffi_runtime::internal::raise(error);
+    }
+    let error = plain(&error);
+    frame.host().make_error(error.code(), error.message())
+}
+
+impl Failure for Status {
     fn flow(self) -> Flow {
-        match self {
-            Ok(outcome) => outcome.flow(),
-            Err(Status(error)) => Flow::Answered(xla_ffi_runtime::internal::raise(error)),
-        }
+        Flow::Status(Box::new(self.0))
     }
 }

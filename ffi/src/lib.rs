@@ -72,6 +72,7 @@ mod owned;
 mod packed;
 mod panics;
 mod param;
+mod pending;
 mod register;
 mod remaining;
 pub mod shape;
@@ -109,12 +110,153 @@ pub use token::{Token, TokenOut};
 #[doc(hidden)]
 pub use types::KnownType;
 pub use types::{HostType, State, UserType};
-pub use xla_ffi_macros::{Attribute, Bind, State, UserType, handler, library, stateful};
+/// # Example
+/// ```
+/// use xla_ffi::{Attribute, prelude::*};
+///
+/// /// A dictionary, `{"lo": 0.0, "hi": np.float64(1)}` in Python.
+/// #[derive(Attribute)]
+/// struct Range {
+///     lo: f64,
+///     #[attr(default = f64::INFINITY)]
+///     hi: f64,
+/// }
+///
+/// /// An integer with two values.
+/// #[derive(Attribute, PartialEq)]
+/// #[repr(i64)]
+/// enum Edge {
+///     Clamp = 0,
+///     Zero = 1,
+/// }
+///
+/// #[xla_ffi::handler(shape = "... -> ...")]
+/// fn bounded(x: Buffer<f64>, mut y: Out<f64>, range: Range, edge: Edge) -> Result<()> {
+///     y.write_with(|i| match edge {
+///         Edge::Clamp => x[i].clamp(range.lo, range.hi),
+///         Edge::Zero if x[i] < range.lo || x[i] > range.hi => 0.0,
+///         Edge::Zero => x[i],
+///     });
+///     Ok(())
+/// }
+/// ```
+pub use xla_ffi_macros::Attribute;
+/// # Example
+/// ```
+/// use xla_ffi::{Bind, prelude::*};
+///
+/// /// A matrix with as many rows as columns.
+/// #[derive(Bind)]
+/// #[bind(from = Buffer<'f, f64, 2>)]
+/// struct Square<'f> {
+///     elements: &'f [f64],
+///     size: usize,
+/// }
+///
+/// impl<'f> TryFrom<Buffer<'f, f64, 2>> for Square<'f> {
+///     type Error = String;
+///
+///     fn try_from(matrix: Buffer<'f, f64, 2>) -> std::result::Result<Self, String> {
+///         match matrix.shape() {
+///             [n, m] if n == m => Ok(Self { elements: matrix.as_slice(), size: n }),
+///             [n, m] => Err(format!("expected a square matrix, got {n} × {m}")),
+///         }
+///     }
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn trace(a: Square, mut y: Out<f64, 0>) -> Result<()> {
+///     y.fill((0..a.size).map(|i| a.elements[i * (a.size + 1)]).sum());
+///     Ok(())
+/// }
+/// ```
+pub use xla_ffi_macros::Bind;
+/// # Example
+/// ```
+/// use xla_ffi::{Prepared, State, prelude::*};
+///
+/// #[derive(State)]
+/// struct Plan(i64);
+///
+/// struct Solver;
+///
+/// #[xla_ffi::stateful]
+/// impl Solver {
+///     fn prepare(n: i64) -> Plan {
+///         Plan(2 * n)
+///     }
+///
+///     fn execute(plan: Prepared<Plan>, mut y: Out<i64, 0>) -> Result<()> {
+///         y.fill(plan.0);
+///         Ok(())
+///     }
+/// }
+/// ```
+pub use xla_ffi_macros::State;
+/// See [`UserData`] for an example.
+pub use xla_ffi_macros::UserType;
+/// # Example
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// /// y = a x + b; Python may leave `b` out, and pass `a` as the float that it is.
+/// #[xla_ffi::handler(name = "my.affine", shape = "... -> ...")]
+/// fn affine(
+///     x: Buffer<f32>,
+///     mut y: Out<f32>,
+///     #[attr(narrow)] a: f32,
+///     #[attr(narrow, default = 0.0)] b: f32,
+/// ) -> Result<()> {
+///     y.write_with(|i| a * x[i] + b);
+///     Ok(())
+/// }
+/// ```
+pub use xla_ffi_macros::handler;
+/// # Example
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn answer(mut y: Out<i64, 0>) -> Result<()> {
+///     y.fill(42);
+///     Ok(())
+/// }
+///
+/// xla_ffi::library! { name = "answers"; answer }
+/// # fn main() {}
+/// ```
+pub use xla_ffi_macros::library;
+/// # Example
+/// ```
+/// use std::sync::atomic::{AtomicI64, Ordering};
+/// use xla_ffi::prelude::*;
+///
+/// /// Counts the executions of one call site.
+/// struct Counter(AtomicI64);
+///
+/// #[xla_ffi::stateful]
+/// impl Counter {
+///     fn instantiate(#[attr(default = 0)] start: i64) -> Result<Self> {
+///         Ok(Self(AtomicI64::new(start)))
+///     }
+///
+///     fn execute(&self, mut y: Out<i64, 0>) -> Result<()> {
+///         y.fill(self.0.fetch_add(1, Ordering::Relaxed));
+///         Ok(())
+///     }
+/// }
+/// ```
+pub use xla_ffi_macros::stateful;
 /// The ABI itself, for what this crate does not wrap.
 pub use xla_ffi_sys as sys;
 pub use xla_ffi_sys::{
     Revision, Slot, XLA_FFI_DataType as DataType, XLA_FFI_Error_Code as RawErrorCode,
 };
+
+/// The book's chapter, whose code runs with the tests of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust.md")]
+struct Chapter;
 
 /// What handlers are written with.
 pub mod prelude {

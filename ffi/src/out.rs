@@ -214,6 +214,22 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
 }
 
 /// Fills a result element by element.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn fibonacci(mut y: Out<u64, 1>) -> Result<()> {
+///     let (mut a, mut b) = (0u64, 1u64);
+///     let mut writer = y.writer();
+///     while !writer.is_full() {
+///         writer.push(a)?;
+///         (a, b) = (b, a.wrapping_add(b));
+///     }
+///     writer.finish()?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Writer<'a, T> {
     elements: &'a mut [MaybeUninit<T>],

@@ -34,13 +34,31 @@ impl Outcome for Future {
     }
 }
 
-impl<T: Outcome, E: Into<Error>> Outcome for Result<T, E> {
+impl<T: Outcome, E: Failure> Outcome for Result<T, E> {
     #[inline(always)]
     fn flow(self) -> Flow {
         match self {
             Ok(outcome) => outcome.flow(),
-            Err(error) => Flow::Failed(error.into()),
+            Err(error) => error.flow(),
         }
+    }
+}
+
+/// The error of a handler.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a handler",
+    note = "return an error that converts into `xla_ffi::Error`: implement `From<{Self}> for \
+            xla_ffi::Error`, or use `map_err`"
+)]
+pub trait Failure {
+    /// How the call went.
+    fn flow(self) -> Flow;
+}
+
+impl<E: Into<Error>> Failure for E {
+    #[inline(always)]
+    fn flow(self) -> Flow {
+        Flow::Failed(self.into())
     }
 }
 

@@ -317,6 +317,23 @@ const fn order(a: &str, b: &str) -> std::cmp::Ordering {
     }
 }
 
+/// The names of a handler's attributes, sorted as hosts sort them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttrNames {
+    names: [&'static str; Self::MOST],
+    count: usize,
+}
+
+impl AttrNames {
+    /// As many as there is room for.
+    const MOST: usize = 24;
+
+    /// The names.
+    pub(crate) fn as_slice(&self) -> &[&'static str] {
+        self.names.get(..self.count).unwrap_or_default()
+    }
+}
+
 impl HandlerInfo {
     /// The oldest revision on which the handler can do all of its work.
     ///
@@ -431,6 +448,22 @@ impl HandlerInfo {
             i += 1;
         }
         position
+    }
+
+    /// The names of all attributes over all stages, sorted, where they are not too many.
+    pub(crate) const fn attr_names(&self) -> Option<AttrNames> {
+        let mut names = AttrNames {
+            names: [""; AttrNames::MOST],
+            count: 0,
+        };
+        while let Some(attr) = self.attr(names.count) {
+            if names.count == AttrNames::MOST {
+                return None;
+            }
+            names.names[self.attr_position(attr.name)] = attr.name;
+            names.count += 1;
+        }
+        Some(names)
     }
 
     /// All attributes over all stages.

@@ -11,8 +11,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::entry::Flow;
 use crate::error::{Error, Result};
 use crate::frame::Frame;
-use crate::future::{Completion, pair};
 use crate::owned::OwnedFrame;
+use crate::pending::{Completion, pair};
 
 /// The future of a call, which borrows from the call's frame.
 pub type Body<'f> = Pin<Box<dyn std::future::Future<Output = Result<()>> + Send + 'f>>;
@@ -134,10 +134,7 @@ pub fn start_async(
     // heap and stay where they are; `Task` drops the body first.
     let body = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
     let host = frame.host();
-    let (completion, call) = match pair(host) {
-        Ok(pair) => pair,
-        Err(error) => return Flow::Failed(error),
-    };
+    let (completion, call) = pair();
     let task = Arc::new(Task {
         body: Mutex::new(Some((body, owned))),
         completion: Mutex::new(Some(completion)),
@@ -149,11 +146,11 @@ pub fn start_async(
         let data = Arc::into_raw(Arc::clone(&task)).cast_mut().cast::<c_void>();
         // SAFETY: the frame's own context, during the call; `first_poll` takes the count back, once.
         if unsafe { host.schedule(frame.ctx(), first_poll, data) }.is_ok() {
-            return call.settle(None);
+            return call.settle(host, None);
         }
         // SAFETY: the host did not take the task, so the count is still ours.
         drop(unsafe { Arc::from_raw(data.cast_const().cast::<Task>()) });
     }
     task.run();
-    call.settle(None)
+    call.settle(host, None)
 }

@@ -28,7 +28,7 @@ typedef struct xffi_array {
 } xffi_array;
 
 /* Index of an attribute, or -1. */
-XFFI_INLINE int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
+XFFI_HOT int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
   const size_t length = strlen(name);
   int64_t i;
   for (i = 0; i < attrs->size; ++i) {
@@ -39,7 +39,7 @@ XFFI_INLINE int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
 }
 
 /* Index of an attribute that the handler asks for, noted as asked for; or -1. */
-XFFI_INLINE int64_t xffi_seek(xffi_dict* dict, const char* name) {
+XFFI_HOT int64_t xffi_seek(xffi_dict* dict, const char* name) {
   const int64_t i = dict->attrs != NULL ? xffi_find(dict->attrs, name) : -1;
   if (i >= 0 && i < 256) dict->seen[i >> 6] |= UINT64_C(1) << (i & 63);
   return i;
@@ -87,7 +87,7 @@ XFFI_COLD void xffi_attr_problem(xffi_call* call, const xffi_dict* dict, const c
 }
 
 /* The value behind an attribute of that kind and element type; null after noting a problem. */
-XFFI_INLINE const void* xffi_attr_value(xffi_call* call, xffi_dict* dict, const char* name,
+XFFI_HOT const void* xffi_attr_value(xffi_call* call, xffi_dict* dict, const char* name,
                                         int64_t index, XLA_FFI_AttrType type,
                                         XLA_FFI_DataType dtype) {
   if (XFFI_UNLIKELY(
@@ -102,7 +102,7 @@ XFFI_INLINE const void* xffi_attr_value(xffi_call* call, xffi_dict* dict, const 
 }
 
 /* Whether the caller gave an attribute; this counts as having asked for it. */
-XFFI_INLINE int xffi_dict_has(xffi_dict* dict, const char* name) {
+XFFI_HOT int xffi_dict_has(xffi_dict* dict, const char* name) {
   return xffi_seek(dict, name) >= 0;
 }
 XFFI_INLINE int xffi_has_attr(xffi_call* call, const char* name) {
@@ -228,7 +228,7 @@ XFFI_COLD void xffi_unknown_attrs(xffi_call* call, const xffi_dict* dict) {
 }
 
 /* Refuses the attributes of a dictionary that were not asked for. */
-XFFI_INLINE void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
+XFFI_HOT void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
   int64_t seen = 0;
   int k;
   if (dict->attrs == NULL || dict->attrs->size == 0) return;

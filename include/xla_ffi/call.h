@@ -179,7 +179,7 @@ XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long 
   }
 }
 
-XFFI_INLINE xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t index,
+XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t index,
                                        const char* name, const XLA_FFI_Buffer* from,
                                        XLA_FFI_DataType dtype, int64_t rank) {
   xffi_buffer to = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
@@ -224,17 +224,17 @@ XFFI_INLINE xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_
 }
 
 /* Operands that were not fetched yet. */
-XFFI_INLINE int64_t xffi_args_left(const xffi_call* call) {
+XFFI_HOT int64_t xffi_args_left(const xffi_call* call) {
   return call->frame->args.size - call->next_arg;
 }
 
 /* Results that were not fetched yet. */
-XFFI_INLINE int64_t xffi_rets_left(const xffi_call* call) {
+XFFI_HOT int64_t xffi_rets_left(const xffi_call* call) {
   return call->frame->rets.size - call->next_ret;
 }
 
 /* The next operand, of that dtype and rank. `name` is for messages. */
-XFFI_INLINE xffi_buffer xffi_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+XFFI_HOT xffi_buffer xffi_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                  int64_t rank) {
   const int64_t i = call->next_arg++;
   const XLA_FFI_Args* args = &call->frame->args;
@@ -254,7 +254,7 @@ XFFI_INLINE xffi_buffer xffi_arg(xffi_call* call, const char* name, XLA_FFI_Data
 }
 
 /* The next result, of that dtype and rank; its elements are not initialised. */
-XFFI_INLINE xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+XFFI_HOT xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                  int64_t rank) {
   const int64_t i = call->next_ret++;
   const XLA_FFI_Rets* rets = &call->frame->rets;

@@ -78,7 +78,7 @@ XFFI_COLD void xffi_left_over(xffi_call* call) {
 /* Ends decoding: null where everything that was asked for is there and nothing else is, or the
  * error to return. Operands are not counted where a handler of another stage fetched none, and
  * attributes not where `call->open_attrs` is set. */
-XFFI_INLINE XLA_FFI_Error* xffi_decoded(xffi_call* call) {
+XFFI_HOT XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   const int counts = call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE;
   if (XFFI_UNLIKELY((xffi_args_left(call) > 0 && (counts || call->next_arg > 0)) ||
                     (xffi_rets_left(call) > 0 && (counts || call->next_ret > 0)))) {
@@ -144,7 +144,7 @@ XFFI_COLD XLA_FFI_Error* xffi_wrong_call(const XLA_FFI_CallFrame* frame,
 }
 
 /* Guards a call and hands it on. */
-XFFI_INLINE XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handler* handler,
+XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handler* handler,
                                          XLA_FFI_Error* (*function)(xffi_call*)) {
   xffi_call call;
   if (XFFI_UNLIKELY(frame->struct_size >= 24 && frame->extension_start != NULL)) {

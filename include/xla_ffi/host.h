@@ -34,11 +34,13 @@
 #if defined(__GNUC__)
 #define XFFI_COLD static __attribute__((cold, noinline, unused))
 #define XFFI_INLINE static inline
+#define XFFI_HOT static inline __attribute__((always_inline))
 #define XFFI_PRINTF(at, first) __attribute__((format(printf, at, first)))
 #define XFFI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #else
 #define XFFI_COLD static
 #define XFFI_INLINE static inline
+#define XFFI_HOT static inline
 #define XFFI_PRINTF(at, first)
 #define XFFI_UNLIKELY(x) (x)
 #endif

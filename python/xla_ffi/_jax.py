@@ -70,7 +70,7 @@ def result_type(shape, dtype, like=()):
         if getattr(aval, "vma", None):
             varying |= aval.vma
             mesh = getattr(getattr(aval, "sharding", None), "mesh", mesh)
-    if not varying:
+    if not varying or "vma" not in inspect.signature(jax.ShapeDtypeStruct).parameters:
         return jax.ShapeDtypeStruct(shape, dtype)
     if mesh is not None and (0, 9) <= jax.version.__version_info__[:2] < (0, 10):
         # There a type that varies has to say over which mesh.
@@ -104,9 +104,7 @@ def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, 
             attributes=attributes,
             has_side_effect=has_side_effect,
             aliases=tuple(sorted((aliases or {}).items())),
-            # The old batching rule knows two ways. Operands without the batch dimension make the
-            # vectorized one wrong, so only a single operand takes it.
-            vectorized=vmap_method in ("broadcast_all", "expand_dims", "legacy_vectorized") and len(args) == 1,
+            vmap_method=vmap_method,
         )
     )
 
@@ -174,7 +172,6 @@ def _key(value):
 def _primitive():
     """``ffi_call`` for jax before 0.4.38."""
     from jax._src import dispatch
-    from jax._src.callback import callback_batching_rule
     from jax.interpreters import batching, mlir
 
     primitive = jax.core.Primitive("xla_ffi_call")
@@ -198,7 +195,7 @@ def _primitive():
 
     mlir.register_lowering(primitive, lower)
     _allow_in_shard_map(primitive)
-    batching.primitive_batchers[primitive] = functools.partial(_batch, callback_batching_rule, primitive)
+    batching.primitive_batchers[primitive] = functools.partial(_batch, primitive)
     return primitive
 
 
@@ -210,17 +207,31 @@ def _allow_in_shard_map(primitive):
     shard_map.register_standard_rewrite(primitive)
 
 
-def _batch(rule, primitive, args, dims, *, vectorized, **params):
-    # Releases differ in the name of the switch that the shared rule reads.
-    if "vmap_method" in inspect.signature(rule).parameters:
-        method = "legacy_vectorized" if vectorized else "sequential"
+def _batch(primitive, args, dims, *, result_avals, vmap_method, **params):
+    """vmap as ``ffi_call`` does it since jax 0.4.36."""
+    import jax.numpy as jnp
 
-        def bind(*operands, vmap_method=None, **rest):
-            return primitive.bind(*operands, vectorized=vectorized, **rest)
+    size = next(arg.shape[dim] for arg, dim in zip(args, dims) if dim is not None)
+    args = [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims)]
+    if vmap_method in ("broadcast_all", "expand_dims", "legacy_vectorized"):
+        if vmap_method != "legacy_vectorized":
+            lead = size if vmap_method == "broadcast_all" else 1
+            args = [
+                jnp.broadcast_to(arg, (lead, *arg.shape)) if dim is None else arg for arg, dim in zip(args, dims)
+            ]
+        batched = tuple(jax.core.ShapedArray((size, *aval.shape), aval.dtype) for aval in result_avals)
+        out = primitive.bind(*args, result_avals=batched, vmap_method=vmap_method, **params)
+    elif vmap_method == "sequential":
 
-        shim = type("_Bind", (), {"bind": staticmethod(bind), "name": primitive.name})
-        return rule(shim, args, dims, vmap_method=method, **params)
-    return rule(primitive, args, dims, vectorized=vectorized, **params)
+        def one(mapped):
+            mapped = iter(mapped)
+            operands = [arg if dim is None else next(mapped) for arg, dim in zip(args, dims)]
+            return primitive.bind(*operands, result_avals=result_avals, vmap_method=vmap_method, **params)
+
+        out = jax.lax.map(one, [arg for arg, dim in zip(args, dims) if dim is not None])
+    else:
+        raise NotImplementedError(f"vmap_method={vmap_method!r} is not known with jax {jax.__version__}")
+    return tuple(out), (0,) * len(out)
 
 
 def _ir_attribute(value):

@@ -32,8 +32,10 @@ impl<'f> Invocation<'f> {
     pub unsafe fn of(frame: *const XLA_FFI_CallFrame) -> Result<Self> {
         // SAFETY: the caller's frame; the field lies at the same place in every revision.
         let api = unsafe { (*frame).api };
-        // SAFETY: a frame names its host's table, whose head is the same in every revision.
-        let internal_api = unsafe { api.as_ref() }.map(|api| api.internal_api);
+        let internal_api = (!api.is_null()).then(|| {
+            // SAFETY: a frame names its host's table, whose head is the same in every revision.
+            unsafe { (*api).internal_api }
+        });
         let runtime = internal_api.and_then(Runtime::from_internal_api);
         let Some(runtime) = runtime else {
             return Err(Error::new(

@@ -334,16 +334,28 @@ pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
     archive.extend_from_slice(&size.to_le_bytes());
     archive.extend_from_slice(&start.to_le_bytes());
     archive.extend_from_slice(&[0, 0]);
+    write_file(path, &archive).map_err(|error| {
+        Error::new(Code::Unavailable, format!("{}: {error}", path.display())).with_source(error)
+    })
+}
+
+/// Writes a file whole or not at all, through links; what is no file (a device, a pipe) is written
+/// to as it is.
+fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if std::fs::metadata(&path).is_ok_and(|known| !known.is_file()) {
+        return File::options().write(true).open(&path)?.write_all(bytes);
+    }
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.part", std::process::id()));
     let beside = Path::new(&beside);
     let written = File::create(beside)
-        .and_then(|mut file| file.write_all(&archive).and_then(|()| file.sync_all()))
-        .and_then(|()| std::fs::rename(beside, path));
-    written.map_err(|error| {
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(beside, &path));
+    if written.is_err() {
         drop(std::fs::remove_file(beside));
-        Error::new(Code::Unavailable, format!("{}: {error}", path.display())).with_source(error)
-    })
+    }
+    written
 }
 
 fn crc32(bytes: &[u8]) -> u32 {

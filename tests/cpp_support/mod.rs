@@ -26,6 +26,20 @@ pub(crate) fn sources() -> Vec<PathBuf> {
     found
 }
 
+/// Says that a test is skipped, and to `cargo xtask test`, which counts it.
+pub(crate) fn skip(test: &str, reason: &str) {
+    println!("skipped: {reason}");
+    if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
+        use std::io::Write;
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .expect("XLA_FFI_SKIPS names a file");
+        writeln!(file, "{test}: {reason}").expect("XLA_FFI_SKIPS can be written");
+    }
+}
+
 /// Whether a program answers `--version`.
 pub(crate) fn works(program: &str) -> bool {
     Command::new(program)
@@ -40,7 +54,7 @@ pub(crate) fn compilers(test: &str) -> Vec<&'static str> {
         .into_iter()
         .partition(|program| works(program));
     for program in missing {
-        println!("SKIP {test}: no {program}");
+        skip(test, &format!("no {program}"));
     }
     here
 }
@@ -48,12 +62,15 @@ pub(crate) fn compilers(test: &str) -> Vec<&'static str> {
 /// The newest upstream headers, or `None`, told.
 pub(crate) fn upstream_headers(test: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("XLA_FFI_JAXLIB_HEADERS") else {
-        println!("SKIP {test}: XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)");
+        skip(
+            test,
+            "XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)",
+        );
         return None;
     };
     let include = PathBuf::from(folder).join("0.12.0");
     if !include.join("xla/ffi/api/ffi.h").exists() {
-        println!("SKIP {test}: XLA_FFI_JAXLIB_HEADERS has no 0.12.0");
+        skip(test, "XLA_FFI_JAXLIB_HEADERS has no 0.12.0");
         return None;
     }
     Some(include)
@@ -186,7 +203,9 @@ pub(crate) fn traits(source: &Path) -> Vec<(String, u32)> {
 
 impl Case {
     fn parse(text: &str, of: For, last: bool) -> Option<Self> {
-        let (head, want) = match (text.split_once(" =="), text.split_once(" !! ")) {
+        let failure = text.split_once(" !! ");
+        let values = text.split_once(" ==").filter(|_| failure.is_none());
+        let (head, want) = match (values, failure) {
             (Some((head, values)), None) => {
                 let results = values.trim();
                 let parse = |list: &str| -> Vec<f64> {
@@ -200,7 +219,7 @@ impl Case {
             }
             (None, Some((head, failure))) => {
                 let (code, text) = failure.split_once(' ').unwrap_or((failure, ""));
-                let (code, text) = (code.to_owned(), text.to_owned());
+                let (code, text) = (code.to_owned(), text.replace("\\n", "\n"));
                 (head, Want::Failure { code, text })
             }
             _ => return None,
@@ -254,6 +273,13 @@ impl Case {
     /// The oldest revision on which the handler can do its work.
     pub(crate) fn from(&self) -> Revision {
         self.option("from").map_or(Revision::R0, |name| {
+            Revision::from_name(name).expect("a revision")
+        })
+    }
+
+    /// The oldest revision on which the case makes sense.
+    pub(crate) fn only(&self) -> Revision {
+        self.option("only").map_or(Revision::R0, |name| {
             Revision::from_name(name).expect("a revision")
         })
     }
@@ -315,7 +341,7 @@ impl Case {
                     "extension" => unsafe {
                         call.extension(std::ptr::from_ref(extension.as_ref().expect("it")).cast())
                     },
-                    "type" | "user-data" | "calls" | "from" => call,
+                    "type" | "user-data" | "calls" | "from" | "only" => call,
                     other => panic!("no such option: {other}"),
                 };
             }

@@ -543,6 +543,9 @@ def vmap(world):
         scale = lambda x: world.library.call("scale", f32(*x.shape), x, factor=F(2), vmap_method=method)
         expect(jax.vmap(scale)(x), np.asarray(x) * 2, method)
         expect(jax.vmap(scale, in_axes=1, out_axes=1)(x), np.asarray(x) * 2, method)
+    # One operand with the batch dimension, one without.
+    total = lambda x, y: world.library.call("sum_all", f32(), x, y, vmap_method="sequential")
+    expect(jax.vmap(total, in_axes=(0, None))(x, vector(3)), np.asarray(x).sum(1) + 6)
 
 
 @feature

@@ -121,7 +121,7 @@ fn careless(y: Out<f32, 1>, how: &str, later: Later) -> Result<()> {
             work();
         });
     }
-    std::mem::forget(future);
+    let _ = future;
     match how.split(' ').next() {
         Some("error") => Err(Error::not_found("on second thoughts")),
         Some("panic") => panic!("after the promise"),

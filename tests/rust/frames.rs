@@ -32,6 +32,9 @@ struct Spoilt {
     stage: u32,
 }
 
+/// What spoils a frame.
+type Spoil = fn(&mut Spoilt);
+
 /// The sizes that structs state.
 struct Sizes {
     api: usize,
@@ -193,7 +196,7 @@ fn whole_frames_run() {
 
 #[test]
 fn short_structs_are_refused() {
-    let spoil: [(fn(&mut Spoilt), &str); 4] = [
+    let spoil: [(Spoil, &str); 4] = [
         (
             |s| s.sizes.frame = 160,
             "copy: the call frame or one of its lists is shorter than the ABI's (160 bytes, expected 168)",
@@ -234,7 +237,7 @@ fn short_structs_are_refused() {
 
 #[test]
 fn operands_that_cannot_be_slices_are_refused() {
-    let spoil: [(fn(&mut Spoilt), &str); 9] = [
+    let spoil: [(Spoil, &str); 9] = [
         (
             |s| s.args[0].data = std::ptr::null_mut(),
             "argument `x`: F32[2] has a null data pointer",
@@ -299,7 +302,7 @@ fn operands_that_cannot_be_slices_are_refused() {
 /// Nothing of a size that is not known is looked at.
 #[test]
 fn untyped_operands_are_checked_too() {
-    let spoil: [(fn(&mut Spoilt), &str); 4] = [
+    let spoil: [(Spoil, &str); 4] = [
         (
             |s| s.args[0].dtype = XLA_FFI_DataType(77),
             "any (execute): argument `x`: element type 77[2] has elements of a size that this SDK (",
@@ -537,7 +540,24 @@ fn strange_dictionaries() {
     assert_eq!(text, "a scalar of type element type 55");
 }
 
+#[xla_ffi::handler]
+fn status() -> std::result::Result<(), xla_ffi::internal::Status> {
+    use xla_ffi::internal::{Code, Error, Status};
+    Err(Status(Error::new(Code::DataLoss, "of the runtime")))
+}
+
+/// The runtime's own error objects are nothing that another host could free.
+#[test]
+fn a_status_reaches_other_hosts_as_their_own_error() {
+    let result = Spoilt::new(vec![], vec![]).call::<status>();
+    assert_eq!(result, Err((15, "of the runtime".to_owned())));
+    let (code, text) = crate::kit::failed(crate::kit::call::<status>("{}"));
+    assert_eq!(code, xla_ffi_runtime::Code::DataLoss);
+    assert_eq!(text, "of the runtime");
+}
+
 xla_ffi::library! {
     name = "frames";
+    status,
     copy, any, in_out, slice, vec, fixed, kept, flags, whatever,
 }

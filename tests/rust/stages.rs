@@ -203,8 +203,10 @@ fn wrong_stages_are_told() {
     let all = bundle::<Counter>();
     let execute = all.get(Stage::Execute).unwrap();
     let instantiate = all.get(Stage::Instantiate).unwrap();
-    // SAFETY: handlers of this program.
-    let swapped = unsafe { Bundle::execute(instantiate).with(Stage::Instantiate, execute) };
+    // SAFETY: a handler of this program.
+    let swapped = unsafe { Bundle::execute(instantiate) };
+    // SAFETY: as above.
+    let swapped = unsafe { swapped.with(Stage::Instantiate, execute) };
     let runtime = Runtime::default();
     let attributes = Attributes::parse("{start = 1 : i64}").unwrap();
     let error = runtime

@@ -8,6 +8,7 @@ mod demo;
 mod expected;
 mod fetch;
 mod headers;
+mod install;
 mod jaxlibs;
 mod libraries;
 mod matrix;
@@ -42,6 +43,8 @@ enum Task {
     Matrix(matrix::Args),
     /// Measure what a call costs, beside C and C++.
     Bench(bench::Args),
+    /// Put the headers, a CMake config and a pkg-config file under a prefix.
+    Install(install::Args),
     /// Fill the cache: headers, libclang, virtual environments.
     Fetch(fetch::Args),
 }
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Matrix(args) => matrix::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::Install(args) => install::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {

@@ -29,9 +29,10 @@ pub(crate) struct Args {
 const BYTES_A_JAXLIB: u64 = 1 << 30;
 
 /// The libraries, in the order of the table.
-const LIBRARIES: [(&str, &str); 3] = [
+const LIBRARIES: [(&str, &str); 4] = [
     ("rust", "Rust, this SDK"),
     ("c", "plain C, this SDK's helpers"),
+    ("cpp", "C++, this SDK's headers"),
     ("upstream", "C++, the newest listed jaxlib's own headers"),
 ];
 
@@ -108,6 +109,7 @@ impl Subjects {
             libraries: vec![
                 ("rust", libraries::rust(root, "conformance")?),
                 ("c", libraries::c(root, "c_examples/conformance.c")?),
+                ("cpp", libraries::cpp(root, "c_examples/conformance.cc")?),
                 (
                     "upstream",
                     libraries::upstream(root, "tests/upstream/conformance.cc")?,

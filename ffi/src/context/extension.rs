@@ -10,6 +10,16 @@ use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 
 /// The extension of the context with number `ID`, 128 for recording and 129 for collectives.
 /// Since r9 (jaxlib 0.11.1).
+///
+/// ```
+/// use xla_ffi::{Extension, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn has_collectives(extension: Option<Extension<129>>, mut y: Out<i32, 0>) -> Result<()> {
+///     y.fill(extension.map_or(-1, |extension| extension.version().1));
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Extension<'f, const ID: i64> {
     raw: NonNull<XLA_FFI_Extension>,

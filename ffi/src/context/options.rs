@@ -10,6 +10,17 @@ use xla_ffi_sys::Revision;
 
 /// Options that the caller gives with each execution, as a dictionary; empty where there are none.
 /// Since r10 (jaxlib 0.12.0).
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn verbosity(options: Option<CustomOptions>, mut y: Out<i64, 0>) -> Result<()> {
+///     let level = options.map(|options| options.get_optional("verbosity")).transpose()?;
+///     y.fill(level.flatten().unwrap_or(0));
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CustomOptions<'f>(Dictionary<'f>);
 

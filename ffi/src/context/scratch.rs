@@ -13,6 +13,18 @@ use xla_ffi_sys::{Revision, XLA_FFI_InvokeContext};
 /// The host's allocator of device memory. CPU hosts have none. Since r0.
 ///
 /// Memory that is not freed by hand lives until the stream has run what the call launched.
+///
+/// ```
+/// use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*};
+///
+/// #[xla_ffi::handler(platforms = ["cuda"])]
+/// fn sort(x: DeviceBuffer<f32, 1>, y: DeviceOut<f32, 1>, scratch: Scratch, stream: Stream) -> Result<()> {
+///     let workspace = scratch.allocate(x.byte_size().max(1), 256)?;
+///     // … kernels on `stream` that sort into `y` by way of `workspace` …
+///     # let _ = (workspace, stream, y);
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Scratch<'f> {
     host: Host,

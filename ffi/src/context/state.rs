@@ -87,7 +87,8 @@ macro_rules! state_of {
 
 state_of! {
     /// The state that the instantiate stage left: made once for each call site when the program is
-    /// compiled, dropped with the executable. Since r1 (jaxlib 0.4.33).
+    /// compiled, dropped with the executable. Since r1 (jaxlib 0.4.33). Stages of a
+    /// [`stateful`](macro@crate::stateful) type have it as `&self`.
     StateRef INSTANTIATE "state" R1
 }
 state_of! {

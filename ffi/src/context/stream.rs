@@ -8,7 +8,8 @@ use crate::error::Result;
 use crate::frame::Frame;
 use xla_ffi_sys::Revision;
 
-/// The stream that the call belongs to, a `CUstream` on CUDA. CPU hosts have none. Since r0.
+/// The stream that the call belongs to, a `CUstream` on CUDA. CPU hosts have none. Since r0. See
+/// [`DeviceBuffer`](crate::DeviceBuffer) for an example.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream<'f> {
     raw: *mut c_void,

@@ -11,4 +11,11 @@ fn g(x: Buffer<f32>) -> impl Copy {
     0.0
 }
 
+struct Mine;
+
+#[xla_ffi::handler]
+fn h(x: Buffer<f32>) -> std::result::Result<(), Mine> {
+    Err(Mine)
+}
+
 fn main() {}

@@ -13,4 +13,9 @@ async fn g(x: Buffer<'static, f32>, name: &'static str) -> Result<()> {
     Ok(())
 }
 
+#[derive(xla_ffi::Attribute)]
+struct Options {
+    name: &'static str,
+}
+
 fn main() {}

@@ -229,7 +229,7 @@ class StructDecoder {
                                                       DiagnosticEngine& diagnostic) const {
     const std::string_view name = names_[i];
     int64_t index = rank_[i];
-    if (XLA_FFI_PREDICT_FALSE(index >= attrs->size || ViewOf(attrs->names[index]) != name)) {
+    if (XLA_FFI_PREDICT_FALSE(index >= attrs->size || !IsNamed(attrs->names[index], name))) {
       index = FindAttrIn(attrs, name);
     }
     if (XLA_FFI_PREDICT_FALSE(index < 0)) {

@@ -82,7 +82,7 @@ XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const DataTyp
 
 // Bits of one element; 0 for tokens and unknown types. Elements of less than a byte are packed, the
 // first in the low bits.
-constexpr size_t BitWidth(DataType dtype) {
+XLA_FFI_SDK_FN constexpr size_t BitWidth(DataType dtype) {
   switch (dtype) {
     case DataType::S1:
     case DataType::U1:
@@ -128,19 +128,19 @@ constexpr size_t BitWidth(DataType dtype) {
 }
 
 // Bytes of one element on its own; a packed element counts as one. Use size_bytes for buffers.
-constexpr size_t ByteWidth(DataType dtype) { return (BitWidth(dtype) + 7) / 8; }
+XLA_FFI_SDK_FN constexpr size_t ByteWidth(DataType dtype) { return (BitWidth(dtype) + 7) / 8; }
 
-constexpr DataType ToComplex(DataType dtype) {
+XLA_FFI_SDK_FN constexpr DataType ToComplex(DataType dtype) {
   return dtype == DataType::F32   ? DataType::C64
          : dtype == DataType::F64 ? DataType::C128
                                   : DataType::INVALID;
 }
-constexpr DataType ToReal(DataType dtype) {
+XLA_FFI_SDK_FN constexpr DataType ToReal(DataType dtype) {
   return dtype == DataType::C64    ? DataType::F32
          : dtype == DataType::C128 ? DataType::F64
                                    : dtype;
 }
-constexpr DataType ToImag(DataType dtype) { return ToReal(dtype); }
+XLA_FFI_SDK_FN constexpr DataType ToImag(DataType dtype) { return ToReal(dtype); }
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
@@ -215,7 +215,7 @@ template <DataType dtype>
 using NativeType = std::remove_pointer_t<decltype(internal::NativeOf<dtype>())>;
 
 template <DataType dtype>
-constexpr bool IsComplexType() {
+XLA_FFI_SDK_FN constexpr bool IsComplexType() {
   return dtype == DataType::C64 || dtype == DataType::C128;
 }
 

@@ -206,6 +206,32 @@ struct CtxDecoding<ThreadPool> {
   }
 };
 
+// Tag: the number of threads in the pool, an int64_t; an error where the host does not tell it, for
+// which ThreadPool::num_threads says 0. From r3.
+struct ThreadPoolSize {};
+
+template <>
+struct CtxDecoding<ThreadPoolSize> {
+  using Type = int64_t;
+  XLA_FFI_SDK_HOT static std::optional<int64_t> Decode(const XLA_FFI_Api* api,
+                                                       XLA_FFI_InvokeContext* ctx,
+                                                       DiagnosticEngine& diagnostic) {
+    if (XLA_FFI_PREDICT_FALSE(internal::HostRevision(api) < internal::Revision::r3)) {
+      return internal::DiagnoseLack(diagnostic, api, "the size of the thread pool",
+                                    internal::Revision::r3);
+    }
+    int64_t count = 0;
+    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
+        ctx, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
+    args.num_threads = &count;
+    XLA_FFI_Error* error = api->XLA_FFI_ThreadPool_NumThreads(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      return internal::DiagnoseError(diagnostic, api, "the size of the thread pool", error);
+    }
+    return count;
+  }
+};
+
 // The id of this execution, one for all its devices. From r4.
 struct XLA_FFI_SDK_TYPE RunId {
   int64_t run_id;
@@ -277,6 +303,8 @@ struct CtxDecoding<CustomOptions> {
 XLA_FFI_SDK_INTERNAL_BEGIN
 template <>
 inline constexpr Revision ctx_floor_v<ThreadPool> = Revision::r1;
+template <>
+inline constexpr Revision ctx_floor_v<ThreadPoolSize> = Revision::r3;
 template <>
 inline constexpr Revision ctx_floor_v<RunId> = Revision::r4;
 template <>

@@ -233,11 +233,17 @@ struct DecodeOne<RemainingRetsTag> : DecodeRemaining<RemainingRets, XLA_FFI_Rets
 
 template <typename T>
 struct DecodeOne<AttrsTag<T>> {
-  static constexpr bool kTakes = false;
+  using D = AttrDecoding<T>;
+  static constexpr bool kTakes = takes_v<D>;
+  XLA_FFI_SDK_HOT static void* All(Place at) {
+    return const_cast<void*>(static_cast<const void*>(&at.frame->attrs));
+  }
+  XLA_FFI_SDK_HOT static bool Check(Place at) {
+    return D::Isa(XLA_FFI_AttrType_DICTIONARY, All(at));
+  }
+  XLA_FFI_SDK_HOT static auto Take(Place at) { return D::Take(All(at)); }
   XLA_FFI_SDK_HOT static std::optional<T> Call(Place at, DiagnosticEngine& diagnostic) {
-    return AttrDecoding<T>::Decode(
-        XLA_FFI_AttrType_DICTIONARY,
-        const_cast<void*>(static_cast<const void*>(&at.frame->attrs)), diagnostic);
+    return D::Decode(XLA_FFI_AttrType_DICTIONARY, All(at), diagnostic);
   }
 };
 

@@ -169,11 +169,11 @@ class XLA_FFI_SDK_TYPE Dictionary {
   }
 
   template <typename T>
-  XLA_FFI_SDK_FN ErrorOr<internal::AttrTypeOf<T>> get(const Iterator& it) const {
+  XLA_FFI_SDK_HOT ErrorOr<internal::AttrTypeOf<T>> get(const Iterator& it) const {
     return Get<T>(it.index_, *it);
   }
   template <typename T>
-  XLA_FFI_SDK_FN ErrorOr<internal::AttrTypeOf<T>> get(std::string_view name) const {
+  XLA_FFI_SDK_HOT ErrorOr<internal::AttrTypeOf<T>> get(std::string_view name) const {
     const int64_t index = Find(name);
     if (XLA_FFI_PREDICT_FALSE(index < 0)) {
       if constexpr (internal::is_std_optional_v<T>) {
@@ -191,15 +191,33 @@ class XLA_FFI_SDK_TYPE Dictionary {
     return internal::IsaAttr<T>(attrs_->types[index], attrs_->attrs[index]);
   }
   template <typename T>
-  XLA_FFI_SDK_FN ErrorOr<internal::AttrTypeOf<T>> Get(int64_t index,
-                                                      std::string_view name) const {
+  XLA_FFI_SDK_HOT ErrorOr<internal::AttrTypeOf<T>> Get(int64_t index,
+                                                       std::string_view name) const {
+    using D = AttrDecoding<T>;
+    if constexpr (internal::takes_v<D>) {
+      if (XLA_FFI_PREDICT_TRUE(D::Isa(attrs_->types[index], attrs_->attrs[index]))) {
+        return D::Take(attrs_->attrs[index]);
+      }
+      return WhyNot<T>(index, name);
+    } else {
+      return Slow<T>(index, name);
+    }
+  }
+  template <typename T>
+  XLA_FFI_SDK_COLD Error WhyNot(int64_t index, std::string_view name) const {
+    ErrorOr<internal::AttrTypeOf<T>> slow = Slow<T>(index, name);
+    return slow.has_error() ? std::move(slow).error() : Error::Internal("it changed meanwhile");
+  }
+  template <typename T>
+  XLA_FFI_SDK_FN XLA_FFI_ATTRIBUTE_NEVER_INLINE ErrorOr<internal::AttrTypeOf<T>> Slow(
+      int64_t index, std::string_view name) const {
     DiagnosticEngine diagnostic;
     auto value =
         AttrDecoding<T>::Decode(attrs_->types[index], attrs_->attrs[index], diagnostic);
     if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return Wrong(name, diagnostic);
     return std::move(*value);
   }
-  XLA_FFI_SDK_FN int64_t Find(std::string_view name) const {
+  XLA_FFI_SDK_HOT int64_t Find(std::string_view name) const {
     return internal::FindAttrIn(attrs_, name);
   }
   XLA_FFI_SDK_COLD static Error Missing(std::string_view name) {

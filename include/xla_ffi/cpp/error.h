@@ -101,10 +101,10 @@ class XLA_FFI_SDK_TYPE Expected {
   XLA_FFI_SDK_HOT constexpr bool has_value() const { return data_.index() == 0; }
   XLA_FFI_SDK_HOT constexpr bool has_error() const { return data_.index() == 1; }
 
-  XLA_FFI_SDK_HOT constexpr T& value() & { return *Side<0>(data_); }
-  XLA_FFI_SDK_HOT constexpr const T& value() const& { return *Side<0>(data_); }
-  XLA_FFI_SDK_HOT constexpr T&& value() && { return std::move(*Side<0>(data_)); }
-  XLA_FFI_SDK_HOT constexpr const T& value() const&& { return *Side<0>(data_); }
+  XLA_FFI_SDK_HOT constexpr T& value() & { return Value(*this); }
+  XLA_FFI_SDK_HOT constexpr const T& value() const& { return Value(*this); }
+  XLA_FFI_SDK_HOT constexpr T&& value() && { return std::move(Value(*this)); }
+  XLA_FFI_SDK_HOT constexpr const T& value() const&& { return Value(*this); }
 
   XLA_FFI_SDK_HOT constexpr T& operator*() & { return value(); }
   XLA_FFI_SDK_HOT constexpr const T& operator*() const& { return value(); }
@@ -113,20 +113,27 @@ class XLA_FFI_SDK_TYPE Expected {
   XLA_FFI_SDK_HOT constexpr T* operator->() { return &value(); }
   XLA_FFI_SDK_HOT constexpr const T* operator->() const { return &value(); }
 
-  XLA_FFI_SDK_FN constexpr E& error() & { return *Side<1>(data_); }
-  XLA_FFI_SDK_FN constexpr const E& error() const& { return *Side<1>(data_); }
-  XLA_FFI_SDK_FN constexpr E&& error() && { return std::move(*Side<1>(data_)); }
-  XLA_FFI_SDK_FN constexpr const E&& error() const&& { return std::move(*Side<1>(data_)); }
+  XLA_FFI_SDK_FN constexpr E& error() & { return TheError(*this); }
+  XLA_FFI_SDK_FN constexpr const E& error() const& { return TheError(*this); }
+  XLA_FFI_SDK_FN constexpr E&& error() && { return std::move(TheError(*this)); }
+  XLA_FFI_SDK_FN constexpr const E&& error() const&& { return std::move(TheError(*this)); }
 
  private:
-  template <size_t i, typename Data>
-  XLA_FFI_SDK_HOT static constexpr auto Side(Data& data) {
-    auto* side = std::get_if<i>(&data);
-    if (XLA_FFI_PREDICT_FALSE(side == nullptr)) {
-      internal::NoSuchSide(i == 0 ? "the value of an error was asked for"
-                                  : "the error of a value was asked for");
+  template <typename Self>
+  XLA_FFI_SDK_HOT static constexpr auto& Value(Self& self) {
+    auto* value = std::get_if<0>(&self.data_);
+    if (XLA_FFI_PREDICT_FALSE(value == nullptr)) {
+      internal::NoSuchSide("the value of an error was asked for");
     }
-    return side;
+    return *value;
+  }
+  template <typename Self>
+  XLA_FFI_SDK_HOT static constexpr auto& TheError(Self& self) {
+    auto* error = std::get_if<1>(&self.data_);
+    if (XLA_FFI_PREDICT_FALSE(error == nullptr)) {
+      internal::NoSuchSide("the error of a value was asked for");
+    }
+    return *error;
   }
 
   std::variant<T, E> data_;
@@ -150,10 +157,14 @@ template <typename T>
 class XLA_FFI_SDK_TYPE ErrorOr : public Expected<T, Error> {
  public:
   using Expected<T, Error>::Expected;
-  XLA_FFI_SDK_COLD ErrorOr(Error error)  // NOLINT
-      : Expected<T, Error>(Unexpected<Error>(
-            error.failure() ? std::move(error)
-                            : Error::Internal("ErrorOr: a success was given as an error"))) {}
+  XLA_FFI_SDK_HOT ErrorOr(Error error)  // NOLINT
+      : Expected<T, Error>(Unexpected<Error>(Failure(std::move(error)))) {}
+
+ private:
+  XLA_FFI_SDK_HOT static Error Failure(Error error) {
+    if (XLA_FFI_PREDICT_TRUE(error.failure())) return error;
+    return Error::Internal("ErrorOr: a success was given as an error");
+  }
 };
 
 XLA_FFI_SDK_INTERNAL_BEGIN

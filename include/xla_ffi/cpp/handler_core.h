@@ -75,6 +75,7 @@ class HandlerCore {
         if (kIsAttr[k] && names.names[k].text() == names.names[i].text()) first = false;
       }
       if (!first) continue;
+      first_[i] = true;
       ++distinct_;
       for (int k = 0; k < kSize; ++k) {
         if (kIsAttr[k] && Before(names.names[i].text(), names.names[k].text())) ++rank_[k];
@@ -136,15 +137,33 @@ class HandlerCore {
     return good;
   }
 
-  XLA_FFI_SDK_HOT static bool Equal(const XLA_FFI_ByteSpan* a, std::string_view b) {
-    return a->len == b.size() &&
-           std::char_traits<char>::compare(a->ptr, b.data(), b.size()) == 0;
+  // Where the attributes lie. Where none is optional their places are fixed: a frame with the right
+  // number of attributes has each at its rank, or lacks it.
+  struct Fixed {};
+  struct Searched {
+    int64_t at[kSize + 1];
+  };
+  using Places = std::conditional_t<kOptionalAttrs, Searched, Fixed>;
+
+  template <size_t... Is>
+  XLA_FFI_SDK_HOT Places Locate([[maybe_unused]] const XLA_FFI_CallFrame* frame,
+                                std::index_sequence<Is...>) const {
+    if constexpr (kOptionalAttrs) {
+      return Searched{{(kIsAttr[Is] ? Search<Is>(frame) : kAbsent)..., 0}};
+    } else {
+      return Fixed{};
+    }
+  }
+  template <size_t i>
+  XLA_FFI_SDK_HOT int64_t Search(const XLA_FFI_CallFrame* frame) const {
+    const int64_t found = FindAttrIn(&frame->attrs, names_.names[i].text());
+    return found >= 0 ? found : kOptionalFlags[i] ? kAbsent : kMissing;
   }
 
   // Where an element's operand or attribute lies.
-  template <int i>
-  XLA_FFI_SDK_HOT int64_t IndexOf(const XLA_FFI_CallFrame* frame) const {
-    using Tag = std::tuple_element_t<i, std::tuple<Ts...>>;
+  template <size_t i, typename Tag>
+  XLA_FFI_SDK_HOT int64_t IndexOf(const XLA_FFI_CallFrame* frame,
+                                  [[maybe_unused]] const Places& places) const {
     constexpr int kPosition = Position(i);
     if constexpr (std::is_same_v<Tag, RemainingArgsTag>) {
       return kArgs + kOptionalArgs;
@@ -156,99 +175,128 @@ class HandlerCore {
       return kPosition < frame->rets.size ? kPosition : kAbsent;
     } else if constexpr (!kIsAttr[i]) {
       return kPosition;
+    } else if constexpr (kOptionalAttrs) {
+      return places.at[i];
     } else {
-      const std::string_view name = names_.names[i].text();
-      const int64_t guess = rank_[i];
-      if (XLA_FFI_PREDICT_TRUE(guess < frame->attrs.size &&
-                               Equal(frame->attrs.names[guess], name))) {
-        return guess;
-      }
-      if constexpr (!kOptionalFlags[i] && !kOptionalAttrs) {
-        return kMissing;  // the counts are equal: some other attribute stands in its place
-      } else {
-        const int64_t found = FindAttr(frame, name);
-        return found >= 0 ? found : kOptionalFlags[i] ? kAbsent : kMissing;
-      }
+      return rank_[i];
     }
   }
   static constexpr bool kOptionalFlags[kSize + 1] = {is_optional_attr_v<Ts>..., false};
 
-  // An element that is checked now and taken later: its place.
-  struct Taken {
-    int64_t index;
-    bool good;
-    XLA_FFI_SDK_HOT bool Good() const { return good; }
+  // Whether the attribute that an element binds is there, or may be absent.
+  template <size_t i>
+  XLA_FFI_SDK_HOT bool IsThere([[maybe_unused]] const XLA_FFI_CallFrame* frame,
+                               [[maybe_unused]] int64_t index) const {
+    if constexpr (!kIsAttr[i]) {
+      return true;
+    } else if constexpr (kOptionalAttrs) {
+      return index != kMissing;
+    } else {
+      return IsNamed(frame->attrs.names[index], names_.names[i].text());
+    }
+  }
+
+  // Checks an element that is taken later; others are decoded, not checked.
+  template <size_t i, typename Tag>
+  XLA_FFI_SDK_HOT bool Check(const XLA_FFI_CallFrame* frame, const Places& places) const {
+    const int64_t index = IndexOf<i, Tag>(frame, places);
+    if (XLA_FFI_PREDICT_FALSE(!IsThere<i>(frame, index))) return false;
+    if constexpr (DecodeOne<Tag>::kTakes) {
+      return DecodeOne<Tag>::Check(Place{frame, index});
+    } else {
+      return true;
+    }
+  }
+
+  // An element that is decoded before the call; nothing for one that is taken.
+  struct Nothing {
+    XLA_FFI_SDK_HOT bool Good() const { return true; }
   };
-  // An element that is decoded now.
   template <typename T>
   struct Decoded {
     std::optional<T> value;
     XLA_FFI_SDK_HOT bool Good() const { return value.has_value(); }
   };
+  template <typename Tag>
+  using SlotOf = std::conditional_t<DecodeOne<Tag>::kTakes, Nothing,
+                                    Decoded<typename ParamOf<Tag>::Type>>;
 
-  template <int i, typename Tag>
-  XLA_FFI_SDK_HOT auto Element(const XLA_FFI_CallFrame* frame,
-                               [[maybe_unused]] DiagnosticEngine& diagnostic) const {
-    const int64_t index = IndexOf<i>(frame);
+  template <size_t i, typename Tag>
+  XLA_FFI_SDK_HOT SlotOf<Tag> Slot([[maybe_unused]] const XLA_FFI_CallFrame* frame,
+                                   [[maybe_unused]] const Places& places,
+                                   [[maybe_unused]] DiagnosticEngine* diagnostic) const {
     if constexpr (DecodeOne<Tag>::kTakes) {
-      return Taken{index, index != kMissing && DecodeOne<Tag>::Check(Place{frame, index})};
+      return Nothing{};
     } else {
-      DiagnosticAccess::Enter(diagnostic, i);
-      using Type = typename ParamOf<Tag>::Type;
-      return Decoded<Type>{index == kMissing
-                               ? std::optional<Type>(std::nullopt)
-                               : DecodeOne<Tag>::Call(Place{frame, index}, diagnostic)};
+      return SlotOf<Tag>{
+          DecodeOne<Tag>::Call(Place{frame, IndexOf<i, Tag>(frame, places)}, *diagnostic)};
     }
   }
 
-  template <typename Tag, typename Slot>
-  XLA_FFI_SDK_HOT static typename ParamOf<Tag>::Type Value(const XLA_FFI_CallFrame* frame,
-                                                           Slot& slot) {
+  template <size_t i, typename Tag, typename S>
+  XLA_FFI_SDK_HOT typename ParamOf<Tag>::Type Value(const XLA_FFI_CallFrame* frame,
+                                                    [[maybe_unused]] const Places& places,
+                                                    [[maybe_unused]] S& slot) const {
     if constexpr (DecodeOne<Tag>::kTakes) {
-      return DecodeOne<Tag>::Take(Place{frame, slot.index});
+      return DecodeOne<Tag>::Take(Place{frame, IndexOf<i, Tag>(frame, places)});
     } else {
       return *std::move(slot.value);
     }
   }
 
-  // All elements; an aggregate, so that nothing is copied on the way in.
-  template <size_t i, typename Slot>
+  // All slots; an aggregate, so that nothing is copied on the way in.
+  template <size_t i, typename S>
   struct Holder {
-    Slot slot;
+    S slot;
   };
   template <typename Is, typename... Slots>
   struct Holders;
   template <size_t... Is, typename... Slots>
   struct Holders<std::index_sequence<Is...>, Slots...> : Holder<Is, Slots>... {};
-  template <typename Tag>
-  using SlotOf = std::conditional_t<DecodeOne<Tag>::kTakes, Taken,
-                                    Decoded<typename ParamOf<Tag>::Type>>;
+  template <size_t i, typename S>
+  XLA_FFI_SDK_HOT static S& SlotIn(Holder<i, S>& holder) {
+    return holder.slot;
+  }
 
   template <size_t... Is>
   XLA_FFI_SDK_HOT XLA_FFI_Error* Decode(XLA_FFI_CallFrame* frame,
-                                        std::index_sequence<Is...>) const {
+                                        std::index_sequence<Is...> is) const {
     static_assert(std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>,
                   "the function does not take what the binding gives: compare them one by one");
-    using ResultType = std::invoke_result_t<const Fn&, typename ParamOf<Ts>::Type...>;
-    DiagnosticEngine diagnostic;
-    [[maybe_unused]] Holders<std::index_sequence<Is...>, SlotOf<Ts>...> all{
-        {Element<static_cast<int>(Is), Ts>(frame, diagnostic)}...};
-    bool good =
-        (1 & ... & static_cast<int>(static_cast<Holder<Is, SlotOf<Ts>>&>(all).slot.Good())) != 0;
-    if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame);
-    if (XLA_FFI_PREDICT_FALSE(!good)) {
-      const bool decoded[] = {static_cast<Holder<Is, SlotOf<Ts>>&>(all).slot.Good()..., true};
-      return Refuse(frame, decoded, diagnostic, std::index_sequence<Is...>{});
+    [[maybe_unused]] const Places places = Locate(frame, is);
+    bool good = (Check<Is, Ts>(frame, places) && ...);
+    if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame, places);
+    if (XLA_FFI_PREDICT_FALSE(!good)) return Refuse(frame, is);
+    if constexpr ((DecodeOne<Ts>::kTakes && ...)) {
+      [[maybe_unused]] Nothing nothing;
+      return Run(frame, [&]() -> decltype(auto) {
+        return fn_(Value<Is, Ts>(frame, places, nothing)...);
+      });
+    } else {
+      DiagnosticEngine ignored;  // Refuse tells it again, with names
+      Holders<std::index_sequence<Is...>, SlotOf<Ts>...> slots{
+          {Slot<Is, Ts>(frame, places, &ignored)}...};
+      if (XLA_FFI_PREDICT_FALSE(!(SlotIn<Is, SlotOf<Ts>>(slots).Good() && ...))) {
+        return Refuse(frame, is);
+      }
+      return Run(frame, [&]() -> decltype(auto) {
+        return fn_(Value<Is, Ts>(frame, places, SlotIn<Is, SlotOf<Ts>>(slots))...);
+      });
     }
+  }
+
+  // Calls the function and encodes what it returns.
+  template <typename Function>
+  XLA_FFI_SDK_HOT XLA_FFI_Error* Run(XLA_FFI_CallFrame* frame, const Function& function) const {
+    using ResultType = decltype(function());
 #if XLA_FFI_SDK_EXCEPTIONS
     try {
-#endif
-      return Encode<ResultType>(
-          frame, fn_(Value<Ts>(frame, static_cast<Holder<Is, SlotOf<Ts>>&>(all).slot)...));
-#if XLA_FFI_SDK_EXCEPTIONS
+      return Encode<ResultType>(frame, function());
     } catch (...) {
       return CaughtError(frame->api, name_);
     }
+#else
+    return Encode<ResultType>(frame, function());
 #endif
   }
 
@@ -270,16 +318,9 @@ class HandlerCore {
   }
 
   // Optional attributes: whatever is in the frame has to be bound.
-  XLA_FFI_SDK_FN bool NoneUnknown(const XLA_FFI_CallFrame* frame) const {
+  XLA_FFI_SDK_HOT bool NoneUnknown(const XLA_FFI_CallFrame* frame, const Places& places) const {
     int64_t found = 0;
-    for (int i = 0; i < kSize; ++i) {
-      if (!kIsAttr[i]) continue;
-      bool first = true;
-      for (int k = 0; k < i; ++k) {
-        if (kIsAttr[k] && names_.names[k].text() == names_.names[i].text()) first = false;
-      }
-      if (first && FindAttr(frame, names_.names[i].text()) >= 0) ++found;
-    }
+    for (int i = 0; i < kSize; ++i) found += kIsAttr[i] && first_[i] && places.at[i] >= 0;
     return found == frame->attrs.size;
   }
 
@@ -342,26 +383,29 @@ class HandlerCore {
     return refusal.Finish(XLA_FFI_Error_Code_INVALID_ARGUMENT);
   }
 
-  // Tells what is wrong with the elements that were only checked.
-  template <int i, typename Tag>
-  XLA_FFI_SDK_FN void Explain(const XLA_FFI_CallFrame* frame, bool decoded,
+  // Tells what is wrong with an element, if something is.
+  template <size_t i, typename Tag>
+  XLA_FFI_SDK_FN bool Explain(const XLA_FFI_CallFrame* frame, const Places& places,
                               DiagnosticEngine& diagnostic) const {
-    if (decoded) return;
-    DiagnosticAccess::Enter(diagnostic, i);
-    const int64_t index = IndexOf<i>(frame);
-    if (index == kMissing) {
+    DiagnosticAccess::Enter(diagnostic, static_cast<int>(i));
+    const int64_t index = IndexOf<i, Tag>(frame, places);
+    if (!IsThere<i>(frame, index)) {
       DiagnosticAccess::Add(diagnostic, "missing");
-    } else if constexpr (DecodeOne<Tag>::kTakes && !std::is_same_v<Tag, RemainingArgsTag> &&
-                         !std::is_same_v<Tag, RemainingRetsTag>) {
-      static_cast<void>(DecodeOne<Tag>::Call(Place{frame, index}, diagnostic));
+      return false;
+    }
+    if constexpr (std::is_same_v<Tag, RemainingArgsTag> || std::is_same_v<Tag, RemainingRetsTag>) {
+      return true;
+    } else {
+      return DecodeOne<Tag>::Call(Place{frame, index}, diagnostic).has_value();
     }
   }
 
   template <size_t... Is>
-  XLA_FFI_SDK_COLD XLA_FFI_Error* Refuse(const XLA_FFI_CallFrame* frame, const bool* decoded,
-                                         DiagnosticEngine& diagnostic,
-                                         std::index_sequence<Is...>) const {
-    (Explain<static_cast<int>(Is), Ts>(frame, decoded[Is], diagnostic), ...);
+  XLA_FFI_SDK_COLD XLA_FFI_Error* Refuse(const XLA_FFI_CallFrame* frame,
+                                         std::index_sequence<Is...> is) const {
+    DiagnosticEngine diagnostic;
+    [[maybe_unused]] const Places places = Locate(frame, is);
+    const bool decoded[] = {Explain<Is, Ts>(frame, places, diagnostic)..., true};
     if constexpr (kAttrs > 0) {
       DiagnosticAccess::Enter(diagnostic, -1);
       DiagnoseUnknownAttrs(frame, names_.names, kIsAttr, kSize, diagnostic);
@@ -376,6 +420,7 @@ class HandlerCore {
   std::string_view name_;  // a literal, or empty
   BoundNames<kSize> names_;
   int64_t rank_[kSize + 1] = {};  // of attributes
+  bool first_[kSize + 1] = {};    // whether an attribute's name was not bound before
   int64_t distinct_ = 0;          // attribute names
   XLA_FFI_Handler_Traits traits_ = 0;
 };

@@ -13,7 +13,7 @@ XLA_FFI_SDK_NAMESPACE_BEGIN
 inline constexpr size_t kDynamicRank = std::numeric_limits<size_t>::max();
 
 template <size_t rank, size_t... ranks>
-constexpr bool IsDynamicRank() {
+XLA_FFI_SDK_FN constexpr bool IsDynamicRank() {
   return rank == kDynamicRank || ((ranks == kDynamicRank) || ...);
 }
 

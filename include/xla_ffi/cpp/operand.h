@@ -149,21 +149,38 @@ class XLA_FFI_SDK_TYPE RemainingArgs {
   XLA_FFI_SDK_HOT bool empty() const { return size() == 0; }
 
   template <typename T>
-  XLA_FFI_SDK_FN bool isa(size_t index) const {
+  XLA_FFI_SDK_HOT bool isa(size_t index) const {
     return index < size() &&
            ArgDecoding<T>::Isa(args_->types[offset_ + index], args_->args[offset_ + index]);
   }
   template <typename T>
-  XLA_FFI_SDK_FN ErrorOr<T> get(size_t index) const {
-    if (XLA_FFI_PREDICT_FALSE(index >= size())) return internal::OutOfRange(index, size());
-    DiagnosticEngine diagnostic;
-    std::optional<T> value = ArgDecoding<T>::Decode(args_->types[offset_ + index],
-                                                    args_->args[offset_ + index], diagnostic);
-    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return internal::ErrorOf(diagnostic);
-    return std::move(*value);
+  XLA_FFI_SDK_HOT ErrorOr<T> get(size_t index) const {
+    if constexpr (internal::takes_v<ArgDecoding<T>>) {
+      if (XLA_FFI_PREDICT_TRUE(isa<T>(index))) {
+        return ArgDecoding<T>::Take(args_->args[offset_ + index]);
+      }
+      return WhyNot<T>(index);
+    } else {
+      return Slow<T>(index);
+    }
   }
 
  private:
+  template <typename T>
+  XLA_FFI_SDK_COLD Error WhyNot(size_t index) const {
+    ErrorOr<T> slow = Slow<T>(index);
+    return slow.has_error() ? std::move(slow).error() : Error::Internal("it changed meanwhile");
+  }
+  template <typename T>
+  XLA_FFI_SDK_FN XLA_FFI_ATTRIBUTE_NEVER_INLINE ErrorOr<T> Slow(size_t index) const {
+    if (index >= size()) return internal::OutOfRange(index, size());
+    DiagnosticEngine diagnostic;
+    std::optional<T> value = ArgDecoding<T>::Decode(args_->types[offset_ + index],
+                                                    args_->args[offset_ + index], diagnostic);
+    if (!value.has_value()) return internal::ErrorOf(diagnostic);
+    return std::move(*value);
+  }
+
   const XLA_FFI_Args* args_;
   size_t offset_;
 };
@@ -178,21 +195,38 @@ class XLA_FFI_SDK_TYPE RemainingRets {
   XLA_FFI_SDK_HOT bool empty() const { return size() == 0; }
 
   template <typename T>
-  XLA_FFI_SDK_FN bool isa(size_t index) const {
+  XLA_FFI_SDK_HOT bool isa(size_t index) const {
     return index < size() &&
            RetDecoding<T>::Isa(rets_->types[offset_ + index], rets_->rets[offset_ + index]);
   }
   template <typename T>
-  XLA_FFI_SDK_FN ErrorOr<Result<T>> get(size_t index) const {
-    if (XLA_FFI_PREDICT_FALSE(index >= size())) return internal::OutOfRange(index, size());
-    DiagnosticEngine diagnostic;
-    std::optional<Result<T>> value = RetDecoding<T>::Decode(
-        rets_->types[offset_ + index], rets_->rets[offset_ + index], diagnostic);
-    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return internal::ErrorOf(diagnostic);
-    return std::move(*value);
+  XLA_FFI_SDK_HOT ErrorOr<Result<T>> get(size_t index) const {
+    if constexpr (internal::takes_v<RetDecoding<T>>) {
+      if (XLA_FFI_PREDICT_TRUE(isa<T>(index))) {
+        return RetDecoding<T>::Take(rets_->rets[offset_ + index]);
+      }
+      return WhyNot<T>(index);
+    } else {
+      return Slow<T>(index);
+    }
   }
 
  private:
+  template <typename T>
+  XLA_FFI_SDK_COLD Error WhyNot(size_t index) const {
+    ErrorOr<Result<T>> slow = Slow<T>(index);
+    return slow.has_error() ? std::move(slow).error() : Error::Internal("it changed meanwhile");
+  }
+  template <typename T>
+  XLA_FFI_SDK_FN XLA_FFI_ATTRIBUTE_NEVER_INLINE ErrorOr<Result<T>> Slow(size_t index) const {
+    if (index >= size()) return internal::OutOfRange(index, size());
+    DiagnosticEngine diagnostic;
+    std::optional<Result<T>> value = RetDecoding<T>::Decode(
+        rets_->types[offset_ + index], rets_->rets[offset_ + index], diagnostic);
+    if (!value.has_value()) return internal::ErrorOf(diagnostic);
+    return std::move(*value);
+  }
+
   const XLA_FFI_Rets* rets_;
   size_t offset_;
 };

@@ -23,10 +23,17 @@ inline std::string_view ViewOf(const XLA_FFI_ByteSpan* span) {
   return span->len != 0 ? std::string_view(span->ptr, span->len) : std::string_view();
 }
 
+// Whether a name of the host's is that name. The length is that of `name`, which the compiler often
+// knows.
+XLA_FFI_SDK_HOT inline bool IsNamed(const XLA_FFI_ByteSpan* span, std::string_view name) {
+  return span->len == name.size() && std::memcmp(span->ptr, name.data(), name.size()) == 0;
+}
+
 // The index of an attribute of a frame, or -1.
-XLA_FFI_SDK_FN inline int64_t FindAttrIn(const XLA_FFI_Attrs* attrs, std::string_view name) {
-  for (int64_t i = 0; attrs != nullptr && i < attrs->size; ++i) {
-    if (ViewOf(attrs->names[i]) == name) return i;
+XLA_FFI_SDK_HOT inline int64_t FindAttrIn(const XLA_FFI_Attrs* attrs, std::string_view name) {
+  const int64_t size = attrs != nullptr ? attrs->size : 0;
+  for (int64_t i = 0; i < size; ++i) {
+    if (IsNamed(attrs->names[i], name)) return i;
   }
   return -1;
 }

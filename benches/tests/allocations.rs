@@ -1,0 +1,104 @@
+//! Nothing is allocated on the way of a call that succeeds: decoding, a synchronous handler, and the
+//! answer.
+
+#[expect(dead_code, reason = "the comparison uses the rest")]
+#[path = "../src/cases.rs"]
+mod cases;
+#[path = "../src/frame.rs"]
+mod frame;
+#[expect(dead_code, reason = "the handlers are called through what they export")]
+#[path = "../rust/handlers.rs"]
+mod handlers;
+#[expect(dead_code, reason = "the comparison uses the rest")]
+#[path = "../src/host.rs"]
+mod host;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+
+use cases::{CASES, Kind};
+
+/// The system's allocator, which counts.
+struct Counting;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) };
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+type Handler = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+
+macro_rules! handlers {
+    ($($symbol:literal $name:ident)*) => {
+        unsafe extern "C" {
+            $(
+                #[link_name = concat!("allocations__", $symbol)]
+                fn $name(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+            )*
+        }
+
+        fn handler(symbol: &str) -> Handler {
+            match symbol {
+                $($symbol => $name,)*
+                other => panic!("no handler {other}"),
+            }
+        }
+    };
+}
+
+handlers! {
+    "args_1" args_1 "args_4" args_4 "args_8" args_8 "args_16" args_16 "rets_8" rets_8
+    "attrs_1" attrs_1 "attrs_4" attrs_4 "attrs_8" attrs_8 "struct_dictionary" struct_dictionary
+    "struct_attributes" struct_attributes "mixed" mixed "contract" contract
+    "async_inline" async_inline "singular" singular
+}
+
+/// Allocations of a hundred calls, after one that may do what is done once.
+fn count(handler: Handler, frame: *mut XLA_FFI_CallFrame) -> usize {
+    let call = || {
+        // SAFETY: a whole frame of a live host.
+        let error = unsafe { handler(frame) };
+        // SAFETY: the frame of the call that has returned.
+        unsafe { host::take_future(frame) };
+        if !error.is_null() {
+            // SAFETY: the error came from our host.
+            unsafe { host::destroy(error) };
+        }
+    };
+    call();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    (0..100).for_each(|_| call());
+    ALLOCATIONS.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn calls_that_succeed_allocate_nothing() {
+    let api = host::table();
+    for case in &CASES {
+        let frame = (case.frame)(api);
+        let allocations = count(handler(case.symbol), frame.raw);
+        let is_free = case.kind == Kind::Success && case.symbol != "async_inline";
+        // The others show that the counter counts.
+        assert_eq!(
+            allocations == 0,
+            is_free,
+            "{}: {allocations} allocations in 100 calls",
+            case.name
+        );
+    }
+}

@@ -1,0 +1,398 @@
+//! A call that may outlast its handler: what the handler's return and the call's completion share.
+//!
+//! There are two parties, one [`Return`] and one [`Completion`], on any two threads. Each speaks once,
+//! by one change of the state. Whoever speaks second brings the answer to the host and frees the
+//! memory; the first does not touch it again. A future of the host is made only where the return
+//! speaks first: a call that is complete when its handler returns needs none.
+
+use std::cell::{Cell, UnsafeCell};
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::entry::Flow;
+use crate::error::{Error, Result};
+use crate::host::Host;
+use xla_ffi_sys::XLA_FFI_Future;
+
+struct Call {
+    // OPEN until a party speaks: then LEFT by the return, or DONE by the completion.
+    state: AtomicU8,
+    // Why the call failed, if it did: the completion's until it speaks, then the other party's.
+    failure: UnsafeCell<Option<Error>>,
+    // The return's until it speaks, then the other party's.
+    left: UnsafeCell<Left>,
+}
+
+const OPEN: u8 = 0;
+const LEFT: u8 = 1;
+const DONE: u8 = 2;
+
+/// What the return leaves for the completion.
+enum Left {
+    /// Nobody waits for the outcome.
+    Nothing,
+    /// The host's future, and an error of the handler's that takes the place of the outcome.
+    Future {
+        host: Host,
+        future: *mut XLA_FFI_Future,
+        failure: Option<Error>,
+    },
+    /// The host has no futures: the return waits here.
+    Gate(Arc<Gate>),
+}
+
+#[derive(Default)]
+struct Gate {
+    outcome: Mutex<Option<Result<()>>>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn open(&self, outcome: Result<()>) {
+        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.opened.notify_all();
+    }
+
+    fn wait(&self) -> Result<()> {
+        let mut slot = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match slot.take() {
+                Some(outcome) => return outcome,
+                None => {
+                    slot = self
+                        .opened
+                        .wait(slot)
+                        .unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+/// The two parties of a call under way.
+#[inline]
+pub(crate) fn pair() -> (Completion, Return) {
+    // Field by field: what is copied from the stack as a whole is slow to be read back in parts.
+    let mut call = Box::<Call>::new_uninit();
+    let place = call.as_mut_ptr();
+    // SAFETY: within the box.
+    let state = unsafe { &raw mut (*place).state };
+    // SAFETY: as above.
+    let failure = unsafe { &raw mut (*place).failure };
+    // SAFETY: as above.
+    let left = unsafe { &raw mut (*place).left };
+    // SAFETY: as above.
+    unsafe { state.write(AtomicU8::new(OPEN)) };
+    // SAFETY: as above.
+    unsafe { failure.write(UnsafeCell::new(None)) };
+    // SAFETY: as above.
+    unsafe { left.write(UnsafeCell::new(Left::Nothing)) };
+    // SAFETY: all fields are written.
+    let call = NonNull::from(Box::leak(unsafe { call.assume_init() }));
+    (Completion { call: Some(call) }, Return { call })
+}
+
+/// Ends the call's memory and gives what the parties left in it.
+///
+/// # Safety
+/// The caller is the party that spoke second, or has seen that the other one spoke; the memory is not
+/// used afterwards.
+#[inline]
+unsafe fn end(call: NonNull<Call>) -> Box<Call> {
+    // SAFETY: made by `pair`, and the caller's alone by now.
+    unsafe { Box::from_raw(call.as_ptr()) }
+}
+
+/// The duty to complete a call. Dropping it completes the call with an error; forgetting it
+/// (`mem::forget`) leaves the host waiting for ever.
+pub(crate) struct Completion {
+    call: Option<NonNull<Call>>,
+}
+
+// SAFETY: hosts let futures be completed on any thread; the state decides who owns the memory.
+unsafe impl Send for Completion {}
+// SAFETY: a shared reference gives access to nothing.
+unsafe impl Sync for Completion {}
+
+impl Completion {
+    /// Completes the call.
+    #[inline(always)]
+    pub(crate) fn complete(mut self, outcome: Result<()>) {
+        self.fire(outcome);
+    }
+
+    #[inline(always)]
+    fn fire(&mut self, outcome: Result<()>) {
+        let Some(call) = self.call.take() else {
+            return;
+        };
+        // SAFETY: neither party has freed it, since this one has not spoken.
+        let shared = unsafe { call.as_ref() };
+        if let Err(error) = outcome {
+            // SAFETY: this is the completion's, and not yet set.
+            unsafe { shared.failure.get().write(Some(error)) };
+        }
+        if shared.state.swap(DONE, Ordering::AcqRel) == LEFT {
+            // SAFETY: the return has spoken before.
+            unsafe { answer_late(call) };
+        }
+    }
+}
+
+impl Drop for Completion {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.call.is_some() {
+            self.drop_open();
+        }
+    }
+}
+
+impl Completion {
+    #[cold]
+    #[inline(never)]
+    fn drop_open(&mut self) {
+        self.fire(Err(Error::internal(
+            "the handler dropped its promise without completing it",
+        )));
+    }
+}
+
+impl std::fmt::Debug for Completion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Completion").finish_non_exhaustive()
+    }
+}
+
+/// Completes a call whose handler has returned.
+///
+/// # Safety
+/// As for [`end`].
+#[inline(never)]
+unsafe fn answer_late(call: NonNull<Call>) {
+    // SAFETY: the caller's promise.
+    let call = unsafe { end(call) };
+    let outcome = call.failure.into_inner().map_or(Ok(()), Err);
+    match call.left.into_inner() {
+        Left::Nothing => {}
+        Left::Future {
+            host,
+            future,
+            failure,
+        } => {
+            let outcome = failure.map_or(outcome, Err);
+            // SAFETY: the future came from this host; it is completed here, once.
+            unsafe { host.complete(future, &outcome) };
+        }
+        Left::Gate(gate) => gate.open(outcome),
+    }
+}
+
+/// The handler's side: to be settled when the handler has returned.
+#[derive(Debug)]
+pub(crate) struct Return {
+    call: NonNull<Call>,
+}
+
+impl Return {
+    /// Ends a call that is complete and went well, which needs no more words; gives back a return
+    /// that is still to be settled.
+    #[inline(always)]
+    pub(crate) fn try_end(self) -> std::result::Result<(), Self> {
+        // SAFETY: neither party has freed it, since this one has not spoken.
+        let shared = unsafe { self.call.as_ref() };
+        if shared.state.load(Ordering::Acquire) != DONE {
+            return Err(self);
+        }
+        // SAFETY: the completion has spoken.
+        if unsafe { &*shared.failure.get() }.is_some() {
+            return Err(self);
+        }
+        // SAFETY: made by `pair`, and this party's alone by now. Nothing in it is to be dropped:
+        // there is no failure, and only the return writes `left`.
+        drop(unsafe { Box::from_raw(self.call.as_ptr().cast::<MaybeUninit<Call>>()) });
+        std::mem::forget(self);
+        Ok(())
+    }
+
+    /// What the host is told when the handler has returned, perhaps with an error of its own.
+    #[inline(never)]
+    pub(crate) fn settle(self, host: Host, error: Option<Error>) -> Flow {
+        let call = self.call;
+        std::mem::forget(self);
+        // SAFETY: neither party has freed it, since this one has not spoken.
+        let state = unsafe { call.as_ref() }.state.load(Ordering::Acquire);
+        if state != DONE {
+            // SAFETY: as above.
+            return unsafe { leave(call, host, error) };
+        }
+        // SAFETY: the completion has spoken.
+        let call = unsafe { end(call) };
+        if let Some(error) = error {
+            return Flow::Failed(error);
+        }
+        match call.failure.into_inner() {
+            None => Flow::Done,
+            Some(error) => Flow::Failed(error),
+        }
+    }
+}
+
+impl Drop for Return {
+    fn drop(&mut self) {
+        // SAFETY: neither party has freed it, since this one has not spoken.
+        let state = &unsafe { self.call.as_ref() }.state;
+        if state.swap(LEFT, Ordering::AcqRel) == DONE {
+            // SAFETY: the completion has spoken.
+            drop(unsafe { end(self.call) });
+        }
+    }
+}
+
+/// An error of the handler's goes before the completion's outcome.
+fn flow(outcome: Result<()>, error: Option<Error>) -> Flow {
+    match error.map_or(outcome, Err) {
+        Ok(()) => Flow::Done,
+        Err(error) => Flow::Failed(error),
+    }
+}
+
+/// The return of a handler whose call is not complete yet.
+///
+/// # Safety
+/// `call` is a call whose return has not spoken.
+#[inline(never)]
+unsafe fn leave(call: NonNull<Call>, host: Host, error: Option<Error>) -> Flow {
+    // SAFETY: the caller's promise.
+    let shared = unsafe { call.as_ref() };
+    // A host that cannot make a future is as one that has none.
+    let future = if host.has_futures() {
+        host.make_future().ok()
+    } else {
+        None
+    };
+    let Some(future) = future else {
+        let gate = Arc::new(Gate::default());
+        // SAFETY: `left` is this party's.
+        unsafe { *shared.left.get() = Left::Gate(Arc::clone(&gate)) };
+        let spoke = shared
+            .state
+            .compare_exchange(OPEN, LEFT, Ordering::AcqRel, Ordering::Acquire);
+        let outcome = match spoke {
+            Ok(_) => gate.wait(),
+            // SAFETY: the completion has spoken.
+            Err(_) => unsafe { end(call) }
+                .failure
+                .into_inner()
+                .map_or(Ok(()), Err),
+        };
+        return flow(outcome, error);
+    };
+    let left = Left::Future {
+        host,
+        future,
+        failure: error,
+    };
+    // SAFETY: `left` is this party's.
+    unsafe { *shared.left.get() = left };
+    let spoke = shared
+        .state
+        .compare_exchange(OPEN, LEFT, Ordering::AcqRel, Ordering::Acquire);
+    if spoke.is_err() {
+        // SAFETY: the completion has spoken.
+        unsafe { answer_late(call) };
+    }
+    Flow::Pending(future.cast())
+}
+
+/// The call that a handler has made a promise of, if any. It lives in the entry point's frame.
+#[derive(Default)]
+pub(crate) struct Pending {
+    call: Cell<Option<Return>>,
+}
+
+impl Pending {
+    #[inline]
+    pub(crate) fn set(&self, call: Return) {
+        self.call.set(Some(call));
+    }
+
+    #[inline]
+    pub(crate) fn take(&self) -> Option<Return> {
+        self.call.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    /// A host without a table, and so without futures.
+    fn bare() -> Host {
+        // SAFETY: null is a host without a table.
+        unsafe { Host::new(std::ptr::null()) }
+    }
+
+    fn is_done(flow: &Flow) -> bool {
+        matches!(flow, Flow::Done)
+    }
+
+    #[test]
+    fn the_return_sees_what_the_completion_said() {
+        let (completion, back) = pair();
+        completion.complete(Ok(()));
+        assert!(is_done(&back.settle(bare(), None)));
+
+        let (completion, back) = pair();
+        drop(completion);
+        let flow = back.settle(bare(), None);
+        assert!(matches!(flow, Flow::Failed(error) if error.message().contains("dropped")));
+
+        let (completion, back) = pair();
+        completion.complete(Err(Error::internal("late")));
+        let flow = back.settle(bare(), Some(Error::internal("own")));
+        assert!(matches!(flow, Flow::Failed(error) if error.message() == "own"));
+    }
+
+    #[test]
+    fn only_what_went_well_is_done() {
+        let (completion, back) = pair();
+        let back = back.try_end().unwrap_err();
+        completion.complete(Ok(()));
+        assert!(back.try_end().is_ok());
+
+        let (completion, back) = pair();
+        completion.complete(Err(Error::internal("late")));
+        let flow = back.try_end().unwrap_err().settle(bare(), None);
+        assert!(matches!(flow, Flow::Failed(error) if error.message() == "late"));
+    }
+
+    #[test]
+    fn the_return_waits_where_there_are_no_futures() {
+        for _ in 0..2_000 {
+            let (completion, back) = pair();
+            let barrier = Arc::new(Barrier::new(2));
+            let there = Arc::clone(&barrier);
+            let thread = std::thread::spawn(move || {
+                there.wait();
+                completion.complete(Ok(()));
+            });
+            barrier.wait();
+            assert!(is_done(&back.settle(bare(), None)));
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_return_that_is_dropped_leaves_nothing_behind() {
+        let (completion, back) = pair();
+        drop(back);
+        completion.complete(Ok(()));
+        let (completion, back) = pair();
+        completion.complete(Ok(()));
+        drop(back);
+    }
+}

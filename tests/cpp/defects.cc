@@ -1,0 +1,368 @@
+// Where XLA's own headers go wrong, ours right; and what ours have besides. See operands.cc for the
+// cases: RUN-UPSTREAM shows what the other headers make of the same source.
+#include "common.h"
+
+#ifdef XLA_FFI_SDK_FFI_H_
+#define OURS 1
+#else
+#define OURS 0
+#endif
+
+using MaybeF32 = std::optional<ffi::BufferR1<ffi::F32>>;
+
+// Optional operands leave no upper bound, and the lower one is told wrong.
+// RUN-OURS optional_bounds {} f32[1]=1 f32[1]=1 f32[1]=1 f32[1]=1 -> !! INVALID_ARGUMENT arguments: expected 1 to 3, got 4
+// RUN-UPSTREAM optional_bounds {} f32[1]=1 f32[1]=1 f32[1]=1 f32[1]=1 -> ==
+// RUN-OURS optional_bounds {} -> !! INVALID_ARGUMENT arguments: expected 1 to 3, got 0
+// RUN-UPSTREAM optional_bounds {} -> !! INVALID_ARGUMENT at least -1
+static ffi::Error OptionalBounds(ffi::BufferR1<ffi::F32>, MaybeF32, MaybeF32) { return {}; }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_bounds, OptionalBounds,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::BufferR1<ffi::F32>>()
+                                  .OptionalArg<ffi::BufferR1<ffi::F32>>()
+                                  .OptionalArg<ffi::BufferR1<ffi::F32>>());
+
+// Reading a dictionary's value through an iterator truncates it.
+// RUN-OURS iterated {x = 0.5} -> f64[1] == 0.5
+// RUN-UPSTREAM iterated {x = 0.5} -> f64[1] == 0
+static ffi::Error Iterated(ffi::ResultBufferR1<ffi::F64> y, ffi::Dictionary dict) {
+  for (auto it = dict.begin(); it != dict.end(); ++it) {
+    auto value = dict.get<double>(it);
+    if (value.has_error()) return value.error();
+    *y->typed_data() = static_cast<double>(*value);
+  }
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(iterated, Iterated,
+                              ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attrs());
+
+// Binding one attribute twice always fails.
+// RUN-OURS bound_twice {n = 2 : i64} -> s64[2] == 2,2
+// RUN-UPSTREAM bound_twice {n = 2 : i64} -> s64[2] !! INVALID_ARGUMENT expected 2 but got 1
+static ffi::Error BoundTwice(ffi::ResultBufferR1<ffi::S64> y, int64_t a, int64_t b) {
+  Put(y, {a, b});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(bound_twice, BoundTwice,
+                              ffi::Ffi::Bind()
+                                  .Ret<ffi::BufferR1<ffi::S64>>()
+                                  .Attr<int64_t>("n")
+                                  .Attr<int64_t>("n"));
+
+// A host in miniature, to see what reaches it.
+struct Host {
+  static inline size_t run_id_size = 0;
+  static XLA_FFI_Error* RunId(XLA_FFI_RunId_Get_Args* args) {
+    run_id_size = args->struct_size;
+    args->run_id = 7;
+    return nullptr;
+  }
+  static XLA_FFI_Error* Fail(XLA_FFI_State_Set_Args*) {
+    return reinterpret_cast<XLA_FFI_Error*>(0x10);
+  }
+  static XLA_FFI_Error* Register(XLA_FFI_Type_Register_Args* args) {
+    args->type_id->type_id = 1;
+    return nullptr;
+  }
+  static const XLA_FFI_Api* Api() {
+    static XLA_FFI_Api api;
+    api.struct_size = XLA_FFI_Api_STRUCT_SIZE;
+    api.api_version.minor_version = 5;
+    api.XLA_FFI_RunId_Get = RunId;
+    api.XLA_FFI_State_Set = Fail;
+    api.XLA_FFI_Type_Register = Register;
+    return &api;
+  }
+};
+
+// RunId sends the wrong struct size.
+// RUN-OURS run_id_size {} -> ==
+// RUN-UPSTREAM run_id_size {} -> !! INTERNAL not so: Host::run_id_size == XLA_FFI_RunId_Get_Args_STRUCT_SIZE
+SELF_TEST(run_id_size) {
+  ffi::DiagnosticEngine diagnostic;
+  auto id = ffi::CtxDecoding<ffi::RunId>::Decode(Host::Api(), nullptr, diagnostic);
+  EXPECT(id.has_value() && id->run_id == 7);
+  EXPECT(Host::run_id_size == XLA_FFI_RunId_Get_Args_STRUCT_SIZE);
+  return {};
+}
+
+// State leaks when setting it fails.
+struct Lost {
+  static ffi::TypeId id;
+  ~Lost() { ++dropped; }
+  static inline int dropped = 0;
+};
+ffi::TypeId Lost::id = {1};
+// RUN-OURS lost_state {} -> ==
+// RUN-UPSTREAM lost_state {} -> !! INTERNAL not so: Lost::dropped == 1
+SELF_TEST(lost_state) {
+  Lost::dropped = 0;
+  using Encoding = ffi::ResultEncoding<ffi::ExecutionStage::kInstantiate,
+                                       ffi::ErrorOr<std::unique_ptr<Lost>>>;
+  ffi::ErrorOr<std::unique_ptr<Lost>> state(std::make_unique<Lost>());
+  EXPECT(Encoding::Encode(Host::Api(), nullptr, std::move(state)) != nullptr);
+  EXPECT(Lost::dropped == 1);
+  return {};
+}
+
+// Element counts overflow silently; packed elements count as a byte each.
+// RUN-OURS overflow {} -> ==
+// RUN-UPSTREAM overflow {} -> !! INTERNAL not so: any.element_count()
+SELF_TEST(overflow) {
+  int64_t dims[] = {int64_t{1} << 40, int64_t{1} << 40};
+  XLA_FFI_Buffer raw{};
+  raw.struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
+  raw.dtype = XLA_FFI_DataType_F32;
+  raw.rank = 2;
+  raw.dims = dims;
+  const ffi::AnyBuffer any(&raw);
+  EXPECT(any.element_count() == std::numeric_limits<size_t>::max());
+  EXPECT(any.size_bytes() == std::numeric_limits<size_t>::max());
+  dims[0] = 0;
+  EXPECT(any.element_count() == 0 && any.size_bytes() == 0);
+  dims[0] = -1;
+  EXPECT(any.element_count() == std::numeric_limits<size_t>::max());
+  return {};
+}
+// RUN-OURS packed only=r5 {} s4[3]=1,-2,3 -> s64[2] == 3,2
+// RUN-UPSTREAM packed {} s4[3]=1,-2,3 -> s64[2] == 3,3
+static ffi::Error Packed(ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::S64> y) {
+  Put(y, {Int(x.element_count()), Int(x.size_bytes())});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(packed, Packed);
+
+// Diagnostics run into each other, and name indices alone.
+// RUN-OURS two_problems {b = 1 : i64} s32[1]=1 -> f32[1] !! INVALID_ARGUMENT two_problems [execute]:\nargument 'x' (0): expected dtype F32, got S32 (4)\nattribute 'b': expected a scalar of F32, got S64 (5)
+// RUN-UPSTREAM two_problems {b = 1 : i64} s32[1]=1 -> f32[1] !! INVALID_ARGUMENT got S32Wrong
+static ffi::Error TwoProblems(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32>, float) {
+  return {};
+}
+#if OURS
+XLA_FFI_DEFINE_HANDLER_SYMBOL(two_problems, TwoProblems,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::Buffer<ffi::F32>>("x")
+                                  .Ret<ffi::Buffer<ffi::F32>>("y")
+                                  .Attr<float>("b"));
+#else
+XLA_FFI_DEFINE_HANDLER_SYMBOL(two_problems, TwoProblems,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::Buffer<ffi::F32>>()
+                                  .Ret<ffi::Buffer<ffi::F32>>()
+                                  .Attr<float>("b"));
+#endif
+
+#if OURS
+// `contains<T>`, `isa<T>` and variants of spans, pointers, dictionaries, enums and structs: with
+// upstream's headers none of this compiles.
+enum class Mode : int32_t { kFast = 0, kExact = 1 };
+enum class Strict : int32_t { kOff = 0, kOn = 1 };
+struct Range {
+  int64_t lo, hi;
+};
+struct Loose {
+  int64_t n;
+  std::optional<double> x;
+};
+XLA_FFI_REGISTER_ENUM_ATTR_DECODING(Mode);
+XLA_FFI_REGISTER_ENUM_RANGE_ATTR_DECODING(Strict, Strict::kOff, Strict::kOn);
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Range, xla::ffi::StructMember<int64_t>("lo"),
+                                      xla::ffi::StructMember<int64_t>("hi"));
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Loose, xla::ffi::StructMember<int64_t>("n"),
+                                      xla::ffi::StructMember<std::optional<double>>("x"));
+// RUN-OURS contains {d = {a = 1 : i64}, m = 1 : i32, p = 8 : i64, r = {hi = 2 : i64, lo = 1 : i64}, v = array<i64: 1>} -> s64[8] == 1,1,1,1,1,0,0,0
+static ffi::Error Contains(ffi::ResultBufferR1<ffi::S64> y, ffi::Dictionary dict) {
+  Put(y, {dict.contains<ffi::Dictionary>("d"), dict.contains<Mode>("m"),
+          dict.contains<ffi::Pointer<int>>("p"), dict.contains<Range>("r"),
+          dict.contains<ffi::Span<const int64_t>>("v"), dict.contains<Range>("d"),
+          dict.contains<Mode>("p"), dict.contains<ffi::Span<const float>>("v")});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(contains, Contains,
+                              ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>().Attrs());
+using Any = std::variant<Mode, Range, ffi::Span<const int64_t>, ffi::Dictionary>;
+// RUN-OURS variant_of_all {v = 1 : i32} -> s64[1] == 0
+// RUN-OURS variant_of_all {v = {hi = 2 : i64, lo = 1 : i64}} -> s64[1] == 1
+// RUN-OURS variant_of_all {v = array<i64: 1>} -> s64[1] == 2
+// RUN-OURS variant_of_all {v = {}} -> s64[1] == 3
+static ffi::Error VariantOfAll(ffi::ResultBufferR1<ffi::S64> y, Any v) {
+  Put(y, {Int(v.index())});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(variant_of_all, VariantOfAll,
+                              ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>().Attr<Any>("v"));
+
+// Enums with a range
+// RUN-OURS strict_enum {e = 1 : i32} -> s64[1] == 1
+// RUN-OURS strict_enum {e = 7 : i32} -> s64[1] !! INVALID_ARGUMENT attribute 'e': expected a value from 0 to 1, got 7
+static ffi::Error StrictEnum(ffi::ResultBufferR1<ffi::S64> y, Strict e) {
+  Put(y, {static_cast<int64_t>(e)});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(strict_enum, StrictEnum,
+                              ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>().Attr<Strict>("e"));
+
+// Optional attributes, by themselves and as fields
+// RUN-OURS optional_attrs {n = 2 : i64} -> f64[2] == 2,-1
+// RUN-OURS optional_attrs {n = 2 : i64, x = 0.5} -> f64[2] == 2,0.5
+// RUN-OURS optional_attrs {x = 0.5} -> f64[2] !! INVALID_ARGUMENT attribute 'n': missing
+// RUN-OURS optional_attrs {n = 2 : i64, z = 0.5} -> f64[2] !! INVALID_ARGUMENT attribute 'z': not one that this handler knows
+// RUN-OURS optional_attrs {n = 2 : i64, x = 1 : i64} -> f64[2] !! INVALID_ARGUMENT attribute 'x': expected a scalar of F64, got S64
+static ffi::Error OptionalAttrs(ffi::ResultBufferR1<ffi::F64> y, int64_t n,
+                                std::optional<double> x) {
+  y->typed_data()[0] = static_cast<double>(n);
+  y->typed_data()[1] = x.value_or(-1);
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_attrs, OptionalAttrs,
+                              ffi::Ffi::Bind()
+                                  .Ret<ffi::BufferR1<ffi::F64>>()
+                                  .Attr<int64_t>("n")
+                                  .Attr<std::optional<double>>("x"));
+// RUN-OURS optional_fields {n = 2 : i64} -> f64[2] == 2,-1
+// RUN-OURS optional_fields {n = 2 : i64, x = 0.5} -> f64[2] == 2,0.5
+// RUN-OURS optional_fields {n = 2 : i64, z = 0.5} -> f64[2] !! INVALID_ARGUMENT 'z': not one that this handler knows
+static ffi::Error OptionalFields(ffi::ResultBufferR1<ffi::F64> y, Loose loose) {
+  return OptionalAttrs(y, loose.n, loose.x);
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_fields, OptionalFields);
+
+// Context values that may be absent: no floor
+// RUN-OURS optional_context run-id=3 {} -> s64[1] == 1
+static ffi::Error OptionalContext(std::optional<ffi::RunId> id, std::optional<int32_t> ordinal,
+                                  ffi::ResultBufferR1<ffi::S64> y) {
+  Put(y, {!id.has_value() || id->run_id == 3 || ordinal.has_value()});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_context, OptionalContext,
+                              ffi::Ffi::Bind()
+                                  .Ctx<std::optional<ffi::RunId>>()
+                                  .Ctx<std::optional<ffi::DeviceOrdinal>>()
+                                  .Ret<ffi::BufferR1<ffi::S64>>());
+
+// Scheduling a task that has a name
+// RUN-OURS named_task from=r1 {} -> s64[1] == 2
+static ffi::Error NamedTask(ffi::ThreadPool pool, ffi::ResultBufferR1<ffi::S64> y) {
+  std::atomic<int64_t> done{0};
+  auto task = [&done] { ++done; };
+  pool.Schedule(task);
+  pool.Schedule(std::as_const(task));
+  while (done < 2) std::this_thread::yield();
+  Put(y, {done});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    named_task, NamedTask,
+    ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR1<ffi::S64>>());
+
+// A dropped promise, a task that throws with a promise in it: an error, no waiting for ever
+// RUN-OURS dropped_promise {} -> !! INTERNAL a promise was dropped before it was completed
+static ffi::Future DroppedPromise() {
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  std::thread([promise] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }).detach();
+  return future;
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(dropped_promise, DroppedPromise, ffi::Ffi::Bind());
+// RUN-OURS throwing_task from=r1 {} -> !! INTERNAL a promise was dropped before it was completed
+static ffi::Future ThrowingTask(ffi::ThreadPool pool) {
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  pool.Schedule([promise] { throw 1; });
+  return future;
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_task, ThrowingTask,
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>());
+
+// Exceptions of any type
+// RUN-OURS throws {n = 0 : i64} -> !! INTERNAL throws: a C++ exception: boom
+// RUN-OURS throws {n = 1 : i64} -> !! INTERNAL throws: a C++ exception of a type that is not std::exception
+// RUN-OURS throws {n = 2 : i64} -> !! INTERNAL throws: a C++ exception: text
+// RUN-OURS throws {n = 3 : i64} -> !! RESOURCE_EXHAUSTED throws: out of memory
+static ffi::Error Throws(int64_t n) {
+  if (n == 0) throw std::runtime_error("boom");
+  if (n == 1) throw 42;
+  if (n == 2) throw "text";
+  throw std::bad_alloc();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(throws, Throws, ffi::Ffi::Bind().Attr<int64_t>("n"));
+
+// Messages that Python could not show
+// RUN-OURS bad_bytes {} -> !! INTERNAL a\x00b\xff
+static ffi::Error BadBytes() { return ffi::Error::Internal(std::string("a\0b\xff", 4)); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(bad_bytes, BadBytes);
+
+// Printing a value that no enumerator names; completing twice; futures without a promise
+// RUN-OURS oddities {} -> ==
+SELF_TEST(oddities) {
+  std::ostringstream os;
+  os << static_cast<ffi::DataType>(77) << ' ' << static_cast<XLA_FFI_DataType>(13);
+  EXPECT(os.str() == "unknown(77) unknown(13)");
+  ffi::Promise promise;
+  ffi::Future future(promise), second(promise);
+  int calls = 0;
+  future.OnReady([&](const std::optional<ffi::Error>&) { ++calls; });
+  second.OnReady([&](const std::optional<ffi::Error>&) { ++calls; });
+  promise.SetAvailable();
+  promise.SetError(ffi::Error::Internal("late"));
+  EXPECT(calls == 2);
+  ffi::CountDownPromise none, zero(0);
+  EXPECT(!none.CountDown() && !zero.CountDown());
+  const ffi::ErrorOr<int> success = ffi::Error::Success();
+  EXPECT(success.has_error() && success.error().errc() == ffi::ErrorCode::kInternal);
+  return {};
+}
+
+// Element types that upstream cannot bind
+// RUN-OURS typed_f8 {} f8e5m2[2]=1,2 -> s64[2] == 2,2
+static ffi::Error TypedF8(ffi::BufferR1<ffi::F8E5M2> x, ffi::ResultBufferR1<ffi::S64> y) {
+  Put(y, {Int(x.element_count()), Int(x.size_bytes())});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(typed_f8, TypedF8);
+// RUN-OURS typed_s4 from=r5 {} s4[3]=1,-2,3 -> s64[2] == 3,2
+static ffi::Error TypedS4(ffi::BufferR1<ffi::S4> x, ffi::ResultBufferR1<ffi::S64> y) {
+  static_assert(std::is_same_v<decltype(x.typed_data()), uint8_t*>);
+  Put(y, {Int(x.element_count()), Int(x.size_bytes())});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(typed_s4, TypedS4);
+
+// Arrays of bool, strings of one's own
+// RUN-OURS more_attributes {s = "abc", v = dense<[true, false]> : tensor<2xi1>} -> s64[2] == 3,2
+static ffi::Error MoreAttributes(ffi::ResultBufferR1<ffi::S64> y, std::string s,
+                                 ffi::Span<const bool> v) {
+  Put(y, {Int(s.size()), Int(v.size())});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(more_attributes, MoreAttributes,
+                              ffi::Ffi::Bind()
+                                  .Ret<ffi::BufferR1<ffi::S64>>()
+                                  .Attr<std::string>("s")
+                                  .Attr<ffi::Span<const bool>>("v"));
+
+// A state type that nobody registered: the library does it
+struct Own {
+  static ffi::TypeId id;
+  int64_t value;
+};
+ffi::TypeId Own::id = {};
+static ffi::ErrorOr<std::unique_ptr<Own>> NewOwn(int64_t n) {
+  return std::make_unique<Own>(Own{n});
+}
+static ffi::Error UseOwn(Own* own, ffi::ResultBufferR1<ffi::S64> y) {
+  Put(y, {own->value++});
+  return {};
+}
+// RUN-OURS own_state,instantiate=own_state_instantiate from=r1 calls=2 {n = 4 : i64} -> s64[1] == 5
+XLA_FFI_DEFINE_HANDLER_SYMBOL(own_state_instantiate, NewOwn,
+                              ffi::Ffi::BindInstantiate().Attr<int64_t>("n"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    own_state, UseOwn, ffi::Ffi::Bind().Ctx<ffi::State<Own>>().Ret<ffi::BufferR1<ffi::S64>>());
+// RUN-OURS own_prepared,prepare=own_prepare from=r8 {n = 4 : i64} -> s64[1] == 4
+XLA_FFI_DEFINE_HANDLER_SYMBOL(own_prepare, NewOwn,
+                              ffi::Ffi::BindPrepare().Attr<int64_t>("n"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    own_prepared, UseOwn,
+    ffi::Ffi::Bind().Ctx<ffi::Prepared<Own>>().Ret<ffi::BufferR1<ffi::S64>>());
+#endif  // OURS

@@ -1,0 +1,140 @@
+//! `cargo xtask install`, and a project that finds the headers with CMake and one with pkg-config.
+
+mod cpp_support;
+
+use cpp_support::{skip, works};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage, Tensor};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A fresh folder for a test.
+fn fresh(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("install")
+        .join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("the target folder");
+    folder
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().expect("the program starts");
+    assert!(
+        output.status.success(),
+        "{command:?}:\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn install(prefix: &Path) {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(root())
+        .args(["run", "--quiet", "--package", "xtask", "--"]);
+    run(command.args(["install", "--prefix"]).arg(prefix));
+}
+
+/// Runs both handlers of the project's library.
+fn try_out(library: &Path) {
+    let runtime = Runtime::new(Revision::NEWEST);
+    let library = runtime.open(library).expect("it loads");
+    for (symbol, attributes, want) in [
+        ("negate", "{}", vec![-1.0_f32, -2.0]),
+        ("scale", "{by = 3.0 : f32}", vec![3.0, 6.0]),
+    ] {
+        let handler = library
+            .handler(symbol, &[(Stage::Execute, symbol)])
+            .expect("a handler");
+        let outcome = handler
+            .instantiate(&Attributes::parse(attributes).expect("attributes"))
+            .expect("it instantiates")
+            .call()
+            .arg(Tensor::from_slice([2], &[1.0_f32, 2.0]).expect("a tensor"))
+            .ret(Shape::new(DType::F32, [2]).expect("a shape"))
+            .run()
+            .expect("it runs");
+        assert_eq!(outcome.rets[0].to_vec::<f32>(), Some(want), "{symbol}");
+    }
+}
+
+#[test]
+fn every_header_is_installed_and_stands_alone() {
+    let prefix = fresh("headers");
+    install(&prefix);
+    for file in [
+        "include/xla/ffi/api/c_api.h",
+        "include/xla/ffi/api/ffi.h",
+        "include/xla_ffi/handler.h",
+        "lib/cmake/xla_ffi/xla_ffi-config.cmake",
+        "lib/cmake/xla_ffi/xla_ffi-config-version.cmake",
+        "lib/pkgconfig/xla_ffi.pc",
+    ] {
+        let text = std::fs::read_to_string(prefix.join(file)).expect(file);
+        assert!(!text.contains("@VERSION@"), "{file}");
+    }
+    if !works("g++") {
+        skip("every_header_is_installed_and_stands_alone", "no g++");
+        return;
+    }
+    for header in ["api.h", "ffi.h", "record_api.h", "collectives_api.h"] {
+        let path = prefix.join("include/xla/ffi/api").join(header);
+        let mut command = Command::new("g++");
+        command.args([
+            "-std=c++17",
+            "-Wall",
+            "-Wextra",
+            "-pedantic",
+            "-Werror",
+            "-fsyntax-only",
+        ]);
+        // A header as the main file would warn of its own guard; so it is included.
+        command
+            .args(["-x", "c++", "/dev/null", "-include"])
+            .arg(&path)
+            .arg("-I");
+        run(command.arg(prefix.join("include")));
+    }
+}
+
+#[test]
+fn a_cmake_project() {
+    if !works("cmake") || !works("g++") {
+        skip("a_cmake_project", "no cmake or no g++");
+        return;
+    }
+    let (prefix, build) = (fresh("cmake_prefix"), fresh("cmake_build"));
+    install(&prefix);
+    let mut command = Command::new("cmake");
+    command
+        .arg("-S")
+        .arg(root().join("c_examples/cmake_project"))
+        .arg("-B")
+        .arg(&build);
+    run(command.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())));
+    run(Command::new("cmake").arg("--build").arg(&build));
+    try_out(&build.join("libmy_calls.so"));
+}
+
+#[test]
+fn a_pkg_config_project() {
+    if !works("pkg-config") || !works("make") || !works("g++") {
+        skip("a_pkg_config_project", "no pkg-config, no make or no g++");
+        return;
+    }
+    let (prefix, build) = (fresh("pc_prefix"), fresh("pc_build"));
+    install(&prefix);
+    let project = root().join("c_examples/pkgconfig_project");
+    for file in ["Makefile", "my_calls.cc", "my_calls_c.c"] {
+        std::fs::copy(project.join(file), build.join(file)).expect(file);
+    }
+    let mut command = Command::new("make");
+    run(command
+        .current_dir(&build)
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+    try_out(&build.join("libmy_calls.so"));
+}
