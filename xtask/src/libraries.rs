@@ -24,7 +24,7 @@ pub(crate) fn build_rust(root: &Path) -> Result<()> {
 /// Builds the command line tool and returns its path.
 pub(crate) fn build_cli(root: &Path) -> Result<PathBuf> {
     run(
-        cargo(root).args(["build", "--quiet", "--release", "--package", "xla-ffi-cli"]),
+        cargo(root).args(["build", "--release", "--package", "xla-ffi-cli"]),
         "cargo build of the CLI",
     )?;
     Ok(root.join("target/release/xla-ffi"))
