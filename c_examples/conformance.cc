@@ -1,11 +1,15 @@
 // The conformance handlers (tests/jax/README.md) in C++ from this SDK's headers: the source that is
 // written for XLA's own headers, unchanged, and beside it what those headers cannot do.
+#define async_probe plain_async_probe
 #define custom_options plain_custom_options
 #define pool_threads plain_pool_threads
+#define unpack plain_unpack
 #define unpack_s4 plain_unpack_s4
 #include "../tests/upstream/conformance.cc"
+#undef async_probe
 #undef custom_options
 #undef pool_threads
+#undef unpack
 #undef unpack_s4
 
 namespace {
@@ -45,7 +49,47 @@ ffi::Error OptionalParts(std::optional<ffi::RunId> run, std::optional<int32_t> o
   return ffi::Error::Success();
 }
 
+// Hosts before r5 send packed elements without their type, and in another order.
+ffi::Error UnpackAny(ffi::AnyBuffer x, ffi::Result<ffi::Buffer<ffi::S8>> y) {
+  if (x.element_type() == ffi::DataType::INVALID) {
+    return ffi::Error(ffi::ErrorCode::kUnimplemented,
+                      "x arrives without its type in this XLA; the first jaxlib that has it is "
+                      "0.6.0");
+  }
+  return Unpack(x, y);
+}
+
+// Whether the probe's handler has returned to the host: its symbol below says so.
+thread_local std::shared_ptr<std::atomic<bool>> returned;
+
+ffi::Future AsyncProbeOf(ffi::ResultBufferR1<ffi::S64> y) {
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  std::thread([promise, out = y->typed_data(), returned = returned,
+               caller = std::this_thread::get_id()]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    out[0] = caller != std::this_thread::get_id();
+    out[1] = *returned;
+    promise.SetAvailable();
+  }).detach();
+  return future;
+}
+
 }  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(unpack, UnpackAny,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::AnyBuffer>("x")
+                                  .Ret<ffi::Buffer<ffi::S8>>("y"));
+XLA_FFI_DECLARE_HANDLER_SYMBOL(async_probe);
+XLA_FFI_Error* async_probe(XLA_FFI_CallFrame* call_frame) {
+  XLA_FFI_DEFINE_HANDLER(handler, AsyncProbeOf);
+  const auto flag = std::make_shared<std::atomic<bool>>(false);
+  returned = flag;
+  XLA_FFI_Error* error = (*handler)(call_frame);
+  *flag = true;
+  return error;
+}
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(custom_options, OptionsOfContext,
                               ffi::Ffi::Bind()

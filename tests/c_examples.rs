@@ -1,98 +1,143 @@
-//! The plain-C examples give the right numbers, and errors that name what is wrong.
+//! The examples in C and C++ give the right numbers on every revision, and errors that name what is
+//! wrong.
 
-mod host;
+mod libraries;
 
-use host::{Attr, Data, execute};
+use libraries::skip;
 use std::path::Path;
-use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_DataType, XLA_FFI_Error};
+use xla_ffi_runtime::{Attributes, Error, Outcome, Result, Revision, Runtime, Stage, Tensor, spec};
 
-type Handler = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
-
-/// The handler of an example; `None`, told on stdout, where there is no C compiler.
-fn handler(library: &str, symbol: &str) -> Option<Handler> {
-    if option_env!("C_COMPILER").is_none() {
-        println!("SKIP: no C compiler when the tests were built");
-        return None;
+/// The libraries of an example in both languages, as far as there are compilers.
+fn languages(stem: &str) -> Vec<String> {
+    let mut found = vec![];
+    for (language, here, suffix) in [
+        ("C", option_env!("C_COMPILER").is_some(), ""),
+        ("C++", option_env!("CPP_COMPILER").is_some(), "_cpp"),
+    ] {
+        if here {
+            found.push(format!("lib{stem}{suffix}.so"));
+        } else {
+            skip(&format!(
+                "{stem}: no {language} compiler when the tests were built"
+            ));
+        }
     }
-    let path = Path::new(env!("C_EXAMPLES_DIR")).join(library);
-    // SAFETY: our own example, which runs no code when it is loaded.
-    let library = unsafe { libloading::Library::new(&path) }.expect("the example loads");
-    // SAFETY: the symbol is a handler.
-    let handler = unsafe { library.get::<Handler>(symbol.as_bytes()) }.expect("it is exported");
-    let handler = *handler;
-    std::mem::forget(library);
-    Some(handler)
+    found
+}
+
+/// Calls a handler; operands as on the command line.
+fn call(
+    revision: Revision,
+    library: &str,
+    symbol: &str,
+    attributes: &str,
+    args: &[Tensor],
+    rets: &[&str],
+) -> Result<Outcome> {
+    let runtime = Runtime::new(revision);
+    let library = runtime.open(Path::new(env!("C_EXAMPLES_DIR")).join(library))?;
+    let handler = library.handler(symbol, &[(Stage::Execute, symbol)])?;
+    let mut call = handler.instantiate(&Attributes::parse(attributes)?)?.call();
+    call = call.args(args.iter().cloned());
+    for ret in rets {
+        call = call.ret(spec::parse_result(ret)?);
+    }
+    let outcome = call.run();
+    // Libraries know a copy of XLA by the address of its table: keep it.
+    std::mem::forget(runtime);
+    outcome
+}
+
+fn tensor(text: &str) -> Tensor {
+    let spec = spec::Spec::parse(text).expect("a SPEC");
+    spec.tensor().expect("a tensor")
+}
+
+fn floats(outcome: &Outcome) -> Vec<f32> {
+    outcome.rets[0].to_vec().expect("f32")
 }
 
 #[test]
 fn tiled_add() {
-    let Some(handler) = handler("lib01_tiled_add.so", "tiled_add") else {
-        return;
-    };
     let b: Vec<f32> = (0..128_u8).map(f32::from).collect();
     let c: Vec<f32> = (0..2048_u16).map(|i| f32::from(i) * 0.5).collect();
-    let mut a = [Data::f32(&[2048], vec![0.0; 2048])];
-    let args = [Data::f32(&[128], b.clone()), Data::f32(&[2048], c.clone())];
-    execute(handler, &args, &mut a, &[]).expect("it runs");
-    for (i, value) in a[0].values.iter().enumerate() {
-        assert_eq!(*value, b[i % 128] + c[i]);
+    let args = [
+        Tensor::from_slice([128], &b).expect("a tensor"),
+        Tensor::from_slice([2048], &c).expect("a tensor"),
+    ];
+    for library in languages("01_tiled_add") {
+        for revision in Revision::ALL {
+            let outcome = call(revision, &library, "tiled_add", "{}", &args, &["f32[2048]"]);
+            let got = floats(&outcome.expect("it runs"));
+            for (i, value) in got.iter().enumerate() {
+                assert_eq!(*value, b[i % 128] + c[i], "{library} {revision} {i}");
+            }
+        }
     }
 }
 
 #[test]
 fn tiled_add_names_every_problem() {
-    let Some(handler) = handler("lib01_tiled_add.so", "tiled_add") else {
-        return;
-    };
-    let args = [
-        Data::f32(&[2], vec![0.0; 2]).typed(XLA_FFI_DataType::S32),
-        Data::f32(&[2, 2], vec![0.0; 4]),
-    ];
-    let error = execute(handler, &args, &mut [], &[("n", Attr::F32(1.0))]);
-    let (code, message) = error.expect_err("it refuses");
-    assert_eq!(code, 3);
-    assert_eq!(
-        message,
-        "tiled_add [execute]:\n\
-         argument 'b' (0): expected dtype F32, got S32 (4)\n\
-         argument 'c' (1): expected rank 1, got 2\n\
-         result 'a' (0): missing, the call has 0\n\
-         attribute 'n': not one that this handler knows"
-    );
-    let args = [Data::f32(&[0], vec![]), Data::f32(&[1], vec![1.0])];
-    let mut rets = [Data::f32(&[2], vec![0.0; 2])];
-    let (_, message) = execute(handler, &args, &mut rets, &[]).expect_err("it refuses");
-    assert!(
-        message.contains("'c' and 'a': expected equal shapes, got [1] and [2]"),
-        "{message}"
-    );
-    assert!(message.contains("'b': nothing to tile"), "{message}");
-    let args = [
-        Data::f32(&[i64::MAX, 3], vec![0.0]),
-        Data::f32(&[-1], vec![]),
-    ];
-    let (_, message) = execute(handler, &args, &mut rets, &[]).expect_err("it refuses");
-    assert!(
-        message.contains("argument 'c' (1): a null pointer, or dimensions"),
-        "{message}"
-    );
+    for library in languages("01_tiled_add") {
+        let try_out = |attributes: &str, args: &[&str], rets: &[&str]| -> Error {
+            let args: Vec<Tensor> = args.iter().map(|text| tensor(text)).collect();
+            let outcome = call(
+                Revision::NEWEST,
+                &library,
+                "tiled_add",
+                attributes,
+                &args,
+                rets,
+            );
+            outcome.expect_err("it refuses")
+        };
+        let error = try_out("{}", &["s32[2]=1,2", "f32[2,2]=iota"], &["f32[2]"]);
+        assert_eq!(error.code().name(), "INVALID_ARGUMENT");
+        for part in [
+            "tiled_add [execute]:\n",
+            "argument 'b' (0): expected dtype F32, got S32 (4)\n",
+            "argument 'c' (1): expected rank 1, got 2",
+        ] {
+            assert!(error.message().contains(part), "{library}: {error}");
+        }
+        let error = try_out("{}", &["f32[0]=", "f32[1]=1"], &["f32[1]"]);
+        assert!(
+            error.message().contains("'b': nothing to tile"),
+            "{library}: {error}"
+        );
+        let error = try_out("{}", &["f32[1]=1", "f32[1]=1"], &["f32[2]"]);
+        assert!(error.message().contains("'a'"), "{library}: {error}");
+        let error = try_out("{}", &["f32[1]=1"], &["f32[2]"]);
+        assert!(error.message().contains("argument"), "{library}: {error}");
+    }
 }
 
 #[test]
 fn rms_norm() {
-    let Some(handler) = handler("lib02_rms_norm.so", "rms_norm") else {
-        return;
-    };
-    let x = vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
-    for (attrs, eps) in [(vec![], 1e-5_f32), (vec![("eps", Attr::F32(0.5))], 0.5)] {
-        let mut y = [Data::f32(&[2, 3], vec![0.0; 6])];
-        execute(handler, &[Data::f32(&[2, 3], x.clone())], &mut y, &attrs).expect("it runs");
-        for (row, out) in x.chunks(3).zip(y[0].values.chunks(3)) {
-            let scale = (row.iter().map(|v| v * v).sum::<f32>() / 3.0 + eps)
-                .sqrt()
-                .recip();
-            for (got, v) in out.iter().zip(row) {
-                assert!((got - v * scale).abs() < 1e-6, "{got} is not {}", v * scale);
+    let x = [1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+    let args = [Tensor::from_slice([2, 3], &x).expect("a tensor")];
+    for library in languages("02_rms_norm") {
+        for revision in Revision::ALL {
+            for (attributes, eps) in [("{}", 1e-5_f32), ("{eps = 0.5 : f32}", 0.5)] {
+                let outcome = call(
+                    revision,
+                    &library,
+                    "rms_norm",
+                    attributes,
+                    &args,
+                    &["f32[2,3]"],
+                );
+                let got = floats(&outcome.expect("it runs"));
+                for (row, out) in x.chunks(3).zip(got.chunks(3)) {
+                    let mean = row.iter().map(|v| v * v).sum::<f32>() / 3.0;
+                    let scale = (mean + eps).sqrt().recip();
+                    for (value, v) in out.iter().zip(row) {
+                        assert!(
+                            (value - v * scale).abs() < 1e-6,
+                            "{library} {revision}: {got:?}"
+                        );
+                    }
+                }
             }
         }
     }
@@ -100,15 +145,22 @@ fn rms_norm() {
 
 #[test]
 fn rms_norm_tells_how_to_pass_the_attribute() {
-    let Some(handler) = handler("lib02_rms_norm.so", "rms_norm") else {
-        return;
-    };
-    let x = [Data::f32(&[3], vec![1.0; 3])];
-    let mut y = [Data::f32(&[3], vec![0.0; 3])];
-    let error = execute(handler, &x, &mut y, &[("eps", Attr::F64(1.0))]);
-    assert_eq!(
-        error.expect_err("it refuses").1,
-        "rms_norm [execute]: attribute 'eps': expected a scalar of F32, got one of F64 \
-         (a Python float is F64: pass numpy.float32(value) or the like)"
-    );
+    for library in languages("02_rms_norm") {
+        let args = [tensor("f32[3]=1,2,3")];
+        let outcome = call(
+            Revision::NEWEST,
+            &library,
+            "rms_norm",
+            "{eps = 1.0 : f64}",
+            &args,
+            &["f32[3]"],
+        );
+        let error = outcome.expect_err("it refuses");
+        for part in [
+            "attribute 'eps': expected a scalar of F32",
+            "pass numpy.float32(value)",
+        ] {
+            assert!(error.message().contains(part), "{library}: {error}");
+        }
+    }
 }

@@ -25,7 +25,7 @@ pub(crate) fn build_rust(root: &Path) -> Result<()> {
 pub(crate) fn build_cli(root: &Path) -> Result<PathBuf> {
     // Not optimised: this program and the tests share most of what it takes.
     run(
-        cargo(root).args(["build", "--quiet", "--package", "xla-ffi-cli"]),
+        cargo(root).args(["build", "--package", "xla-ffi-cli"]),
         "cargo build of the CLI",
     )?;
     Ok(root.join("target/debug/xla-ffi"))
@@ -72,28 +72,6 @@ pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
         .arg(&out)
         .args(["-pthread", "-lm"]);
     compile(&mut command, source, "C")?;
-    Ok(out)
-}
-
-/// Compiles a C++ source of ours against `include/`.
-pub(crate) fn cpp(root: &Path, source: &str) -> Result<PathBuf> {
-    let out = c_library(root, source)?;
-    let mut command = compiler("CXX", "c++");
-    command.args([
-        "-std=c++17",
-        "-O2",
-        "-shared",
-        "-fPIC",
-        "-fvisibility=hidden",
-    ]);
-    command
-        .arg("-I")
-        .arg(root.join("include"))
-        .arg(root.join(source))
-        .arg("-o")
-        .arg(&out)
-        .arg("-pthread");
-    compile(&mut command, source, "C++")?;
     Ok(out)
 }
 
