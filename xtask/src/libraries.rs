@@ -75,6 +75,28 @@ pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
     Ok(out)
 }
 
+/// Compiles a C++ source of ours against `include/`.
+pub(crate) fn cpp(root: &Path, source: &str) -> Result<PathBuf> {
+    let out = c_library(root, source)?;
+    let mut command = compiler("CXX", "c++");
+    command.args([
+        "-std=c++17",
+        "-O2",
+        "-shared",
+        "-fPIC",
+        "-fvisibility=hidden",
+    ]);
+    command
+        .arg("-I")
+        .arg(root.join("include"))
+        .arg(root.join(source))
+        .arg("-o")
+        .arg(&out)
+        .arg("-pthread");
+    compile(&mut command, source, "C++")?;
+    Ok(out)
+}
+
 /// Compiles a C++ source against upstream's headers of the newest listed jaxlib.
 pub(crate) fn upstream(root: &Path, source: &str) -> Result<PathBuf> {
     let out = c_library(root, source)?;
