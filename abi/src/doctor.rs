@@ -245,9 +245,10 @@ impl Examination {
         })
     }
 
-    /// The handlers that the manifest names, and those that the user names by symbol.
+    /// The handlers that the manifest names, and those that the user names: each with the symbols
+    /// of its stages.
     #[must_use]
-    pub fn subjects(&self, symbols: &[String]) -> Vec<Subject> {
+    pub fn subjects(&self, named: &[(String, Vec<(String, String)>)]) -> Vec<Subject> {
         let mut subjects: Vec<Subject> = self
             .manifests
             .iter()
@@ -272,14 +273,14 @@ impl Examination {
                 answers: Vec::new(),
             })
             .collect();
-        for symbol in symbols {
+        for (name, stages) in named {
             let known = subjects.iter().any(|subject| {
-                subject.name == *symbol || subject.stages.iter().any(|(_, s)| s == symbol)
+                subject.name == *name || stages.iter().all(|stage| subject.stages.contains(stage))
             });
             if !known {
                 subjects.push(Subject {
-                    name: symbol.clone(),
-                    stages: vec![("execute".to_owned(), symbol.clone())],
+                    name: name.clone(),
+                    stages: stages.clone(),
                     floor: None,
                     state: self.usage("5StateI"),
                     future: self.usage("6Future"),

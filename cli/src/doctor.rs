@@ -3,6 +3,7 @@
 mod ask;
 
 use crate::abi::output;
+use crate::target::HandlerName;
 use anyhow::bail;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use xla_ffi_abi::doctor::{
     Behaviour, Examination, Finding, HERE, JAXLIBS, Level, Loads, Subject, Use, Verdict, Weight,
     jaxlib, verdict,
 };
+use xla_ffi_runtime::Stage;
 
 /// Command line of `doctor`.
 #[derive(clap::Args)]
@@ -24,10 +26,10 @@ pub(crate) struct Args {
     /// Judge for this jaxlib alone.
     #[arg(long, value_name = "X.Y.Z", value_parser = version)]
     jaxlib: Option<String>,
-    /// Ask this exported symbol for its metadata, too (a library without manifest tells no
-    /// handlers).
-    #[arg(long, value_name = "SYMBOL")]
-    handler: Vec<String>,
+    /// Ask this exported symbol, or execute=SYMBOL,instantiate=SYMBOL,…, for its metadata, too (a
+    /// library without manifest tells no handlers).
+    #[arg(long, value_name = "NAME")]
+    handler: Vec<HandlerName>,
     /// Run nothing: read the file alone.
     #[arg(long)]
     no_run: bool,
@@ -57,7 +59,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         versions = vec![wanted];
     }
     let mut examination = Examination::of(&args.library)?;
-    let mut subjects = examination.subjects(&args.handler);
+    let named = named(&args.handler, &mut examination);
+    let mut subjects = examination.subjects(&named);
     if args.no_run {
         examination.findings.push(note(
             "whether it loads, and what its handlers answer",
@@ -117,6 +120,46 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         output::text(&report(args, &examination, &subjects, &verdicts))?;
     }
     conclude(args.jaxlib.is_some(), &examination.findings, &verdicts)
+}
+
+/// The handlers of the command line with the symbols of their stages; one that is not there is a
+/// finding.
+fn named(
+    handlers: &[HandlerName],
+    examination: &mut Examination,
+) -> Vec<(String, Vec<(String, String)>)> {
+    let mut named = vec![];
+    for handler in handlers {
+        let (name, stages) = match handler {
+            HandlerName::Name(name) => (name, vec![("execute".to_owned(), name.clone())]),
+            HandlerName::Stages(stages) => {
+                let execute = stages.iter().find(|(stage, _)| *stage == Stage::Execute);
+                let Some((_, name)) = execute else { continue };
+                let stages = stages
+                    .iter()
+                    .map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
+                (name, stages.collect())
+            }
+        };
+        let mut declared = examination.manifests.iter().flat_map(|m| &m.handlers);
+        let exports = &examination.facts.exports;
+        let missing = stages.iter().find(|(_, symbol)| !exports.contains(symbol));
+        match missing {
+            Some((_, symbol)) if !declared.any(|handler| handler.name == *name) => {
+                let exports: Vec<_> = exports.iter().map(String::as_str).collect();
+                examination.findings.push(Finding {
+                    level: Level::Proved,
+                    weight: Weight::Fails,
+                    about: name.clone(),
+                    what: format!("the library exports no symbol '{symbol}'"),
+                    why: format!("it exports {}", list(&exports)),
+                    fix: None,
+                });
+            }
+            _ => named.push((name.clone(), stages)),
+        }
+    }
+    named
 }
 
 fn note(what: &str, why: &str) -> Finding {
@@ -263,7 +306,7 @@ fn report(
 /// The first few names, and how many there are.
 fn list(names: &[&str]) -> String {
     if names.len() > 6 {
-        format!("{}, … ({} handlers)", names[..4].join(", "), names.len())
+        format!("{}, … ({} in all)", names[..4].join(", "), names.len())
     } else {
         names.join(", ")
     }

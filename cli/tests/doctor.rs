@@ -163,6 +163,14 @@ fn versions_decide_where_it_loads() {
     };
     let arguments = ["--handler", "fixed", "--handler", "negotiating"];
     let told = doctor(&library, &arguments);
+    let both = doctor(
+        &library,
+        &["--handler", "execute=negotiating,instantiate=fixed"],
+    );
+    let stages = &both.value["handlers"][0]["stages"];
+    assert_eq!(stages["instantiate"], "fixed", "{stages}");
+    assert_eq!(both.loads("0.12.0", "negotiating"), "yes");
+    assert_eq!(both.loads("0.8.1", "negotiating"), "no");
     for (version, fixed) in [
         ("0.4.31", "yes"),
         ("0.4.33", "no"),
@@ -229,7 +237,6 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
         ("hang", "did not answer"),
         ("quit", "status 0"),
         ("silent", "not answered"),
-        ("nowhere", "exports no symbol"),
     ] {
         let arguments = ["--handler", symbol, "--timeout", "1", "--jaxlib", "0.12.0"];
         let told = doctor(&library, &arguments);
@@ -238,6 +245,14 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
         assert!(told.stderr.contains(what), "{symbol}: {}", told.stderr);
     }
     assert!(start.elapsed() < Duration::from_secs(60));
+    // One that is not there is told once, and the others are judged.
+    for nowhere in ["nowhere", "execute=silent,instantiate=nowhere"] {
+        let told = doctor(&library, &["--handler", nowhere, "--handler", "silent"]);
+        told.proved_to_fail("exports no symbol 'nowhere'");
+        let times = told.stderr.matches("exports no symbol").count();
+        assert_eq!(times, 1, "{}", told.stderr);
+        assert_eq!(told.loads("0.12.0", "silent"), "no");
+    }
     let source = "__attribute__((constructor)) static void start(void) { *(volatile int*)0 = 1; }";
     let library = build(folder.path(), "start", "gcc", source, &[]).unwrap();
     doctor(&library, &[]).proved_to_fail("does not load here");

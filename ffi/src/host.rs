@@ -340,6 +340,15 @@ impl Host {
         }
     }
 
+    /// Fails where only the instantiate stage can leave state.
+    pub(crate) fn has_stage_state(self) -> Result<()> {
+        if self.at_least(3) {
+            Ok(())
+        } else {
+            Err(self.lacks("state of the prepare and initialize stages", Revision::R8))
+        }
+    }
+
     /// Hands an object of type `type_id` over as the state of `stage`.
     ///
     /// # Safety
@@ -367,7 +376,7 @@ impl Host {
             return unsafe { self.call(Slot::StateSet, "state", &mut args) };
         }
         if stage != XLA_FFI_ExecutionStage::INSTANTIATE.0 {
-            return Err(self.lacks("state of the prepare and initialize stages", Revision::R8));
+            self.has_stage_state()?;
         }
         if self.at_least(2) {
             let mut args = XLA_FFI_State_Set_Args_R7 {
@@ -418,7 +427,7 @@ impl Host {
             return Ok(args.state);
         }
         if stage != XLA_FFI_ExecutionStage::INSTANTIATE.0 {
-            return Err(self.lacks("state of the prepare and initialize stages", Revision::R8));
+            self.has_stage_state()?;
         }
         self.needs_state()?;
         let mut args = XLA_FFI_State_Get_Args_R0 {

@@ -280,7 +280,7 @@ pub mod __private {
         Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
         explain_variants, has_attr, in_order, operands, struct_from_dictionary,
     };
-    pub use crate::optional::or_default;
+    pub use crate::optional::{Hidden, or_default};
     pub use crate::outcome::{finish, finish_stage};
     pub use crate::owned::outlives_call;
     pub use crate::param::{HandlerInfo, StageInfo, StateInfo, one_api};

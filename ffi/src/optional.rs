@@ -60,6 +60,11 @@ unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
     }
 }
 
+/// For the macros: what the name of the call frame means in a default.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Hidden;
+
 /// For attributes with a default: absent means the default.
 #[doc(hidden)]
 #[inline(always)]

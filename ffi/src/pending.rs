@@ -16,7 +16,34 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use xla_ffi_sys::XLA_FFI_Future;
 
+/// A number that no other living thread has.
+#[inline(always)]
+fn thread() -> usize {
+    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    {
+        let thread: usize;
+        // SAFETY: the ABI keeps the thread's own address at `fs:0`; reading it changes nothing.
+        unsafe {
+            std::arch::asm!(
+                "mov {}, fs:0",
+                out(reg) thread,
+                options(pure, readonly, nostack, preserves_flags)
+            );
+        }
+        thread
+    }
+    #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+    {
+        thread_local!(static PLACE: u8 = const { 0 });
+        PLACE.with(|place| std::ptr::from_ref(place).addr())
+    }
+}
+
 struct Call {
+    // The thread of the return. A completion on this thread is before the return or behind it, never
+    // beside it, and need not exchange the state with another processor, which takes 8 ns. A return
+    // has spoken before its thread ends, and a later thread of the same number is started after that.
+    thread: usize,
     // OPEN until a party speaks: then LEFT by the return, or DONE by the completion.
     state: AtomicU8,
     // Why the call failed, if it did: the completion's until it speaks, then the other party's.
@@ -78,11 +105,15 @@ pub(crate) fn pair() -> (Completion, Return) {
     let mut call = Box::<Call>::new_uninit();
     let place = call.as_mut_ptr();
     // SAFETY: within the box.
+    let owner = unsafe { &raw mut (*place).thread };
+    // SAFETY: as above.
     let state = unsafe { &raw mut (*place).state };
     // SAFETY: as above.
     let failure = unsafe { &raw mut (*place).failure };
     // SAFETY: as above.
     let left = unsafe { &raw mut (*place).left };
+    // SAFETY: as above.
+    unsafe { owner.write(thread()) };
     // SAFETY: as above.
     unsafe { state.write(AtomicU8::new(OPEN)) };
     // SAFETY: as above.
@@ -134,7 +165,16 @@ impl Completion {
             // SAFETY: this is the completion's, and not yet set.
             unsafe { shared.failure.get().write(Some(error)) };
         }
-        if shared.state.swap(DONE, Ordering::AcqRel) == LEFT {
+        let before = if shared.thread == thread() {
+            let before = shared.state.load(Ordering::Acquire);
+            if before == OPEN {
+                shared.state.store(DONE, Ordering::Release);
+            }
+            before
+        } else {
+            shared.state.swap(DONE, Ordering::AcqRel)
+        };
+        if before == LEFT {
             // SAFETY: the return has spoken before.
             unsafe { answer_late(call) };
         }
@@ -368,6 +408,27 @@ mod tests {
         completion.complete(Err(Error::internal("late")));
         let flow = back.try_end().unwrap_err().settle(bare(), None);
         assert!(matches!(flow, Flow::Failed(error) if error.message() == "late"));
+    }
+
+    #[test]
+    fn threads_are_told_apart() {
+        let here = thread();
+        assert_eq!(here, thread());
+        let there = std::thread::spawn(thread).join().unwrap();
+        // The other thread has ended, but this one lived all the while.
+        assert_ne!(here, there);
+    }
+
+    #[test]
+    fn a_call_completed_elsewhere_is_settled() {
+        for outcome in [Ok(()), Err(Error::internal("late"))] {
+            let failed = outcome.is_err();
+            let (completion, back) = pair();
+            std::thread::spawn(move || completion.complete(outcome))
+                .join()
+                .unwrap();
+            assert_eq!(matches!(back.settle(bare(), None), Flow::Failed(_)), failed);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use crate::error::Result;
 use crate::host::Host;
@@ -15,6 +15,8 @@ struct Known {
     api: *const XLA_FFI_Api,
     id: i64,
     older: *const Known,
+    // Which stages have left state of this type there; see `KnownType::note_stored`.
+    stored: AtomicU8,
 }
 
 /// A type that hosts carry, known to each XLA copy under a number of its own; made once, as a
@@ -126,12 +128,12 @@ impl KnownType {
     }
 
     #[inline]
-    fn known(&self, host: Host) -> Option<i64> {
+    fn known(&self, host: Host) -> Option<&'static Known> {
         let mut copy = self.copies.load(Ordering::Acquire).cast_const();
         // SAFETY: the invariant on `copies`, for the head and for each `older`.
         while let Some(entry) = unsafe { copy.as_ref() } {
             if std::ptr::eq(entry.api, host.api()) {
-                return Some(entry.id);
+                return Some(entry);
             }
             copy = entry.older;
         }
@@ -144,9 +146,27 @@ impl KnownType {
             return Ok(self.chosen);
         }
         match self.known(host) {
-            Some(id) => Ok(id),
+            Some(known) => Ok(known.id),
             None => self.register(host),
         }
+    }
+
+    /// Notes that `stage` has left state of this type with a host, in a call with or without a
+    /// stream.
+    pub(crate) fn note_stored(&self, host: Host, stage: u32, stream: bool) {
+        if let Some(known) = self.known(host) {
+            known
+                .stored
+                .fetch_or(stored_bit(stage, stream), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether [`KnownType::note_stored`] was ever told so. jaxlib crashes when a CPU call asks for
+    /// the state of a stage that CPU hosts do not run.
+    pub(crate) fn was_stored(&self, host: Host, stage: u32, stream: bool) -> bool {
+        self.known(host).is_some_and(|known| {
+            known.stored.load(Ordering::Relaxed) & stored_bit(stage, stream) != 0
+        })
     }
 
     #[cold]
@@ -155,8 +175,8 @@ impl KnownType {
             .registration
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(id) = self.known(host) {
-            return Ok(id);
+        if let Some(known) = self.known(host) {
+            return Ok(known.id);
         }
         let unique;
         let name = if self.private {
@@ -171,10 +191,15 @@ impl KnownType {
             api: host.api(),
             id,
             older: self.copies.load(Ordering::Relaxed),
+            stored: AtomicU8::new(0),
         }));
         self.copies.store(entry, Ordering::Release);
         Ok(id)
     }
+}
+
+fn stored_bit(stage: u32, stream: bool) -> u8 {
+    1 << (2 * (stage & 3) + u32::from(stream))
 }
 
 /// The state of a stateful handler; `#[stateful]` implements it.

@@ -218,7 +218,12 @@ impl Parameter {
         let bound = self.bound();
         if let Some(default) = &self.options.default {
             return quote_spanned! {ty.span()=>
-                ::xla_ffi::__private::or_default::<#ty>(frame, #at, || #default)
+                ::xla_ffi::__private::or_default::<#ty>(frame, #at, {
+                    // The call frame is none of the expression's business.
+                    let frame = ::xla_ffi::__private::Hidden;
+                    let _ = frame;
+                    || #default
+                })
             };
         }
         let bind = quote_spanned!(ty.span()=> <#bound as ::xla_ffi::Bind<'_>>::bind(frame, #at));

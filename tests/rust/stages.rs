@@ -127,7 +127,22 @@ fn every_stage_leaves_state_for_the_later_ones() {
         assert_eq!(ret::<i64>(&outcome, 0), [7, 8, 83]);
         let outcome = call("{base = 7 : i64, extra = 2 : i64}").run().unwrap();
         assert_eq!(ret::<i64>(&outcome, 0), [7, 9, 93]);
-        // jaxlib crashes where a CPU call asks for the state of these stages; here it is told.
+        // jaxlib crashes where a CPU call asks for the state of stages that did not run: it is not
+        // asked.
+        let fresh = Runtime::new(revision);
+        let error = load::<Staged>(&fresh, "{base = 7 : i64}")
+            .unwrap()
+            .call()
+            .ret(shape(DType::S64, &[3]))
+            .stages(Stages::Cpu)
+            .run()
+            .unwrap_err();
+        assert!(!error.has(Hazard::AbsentState), "{error}");
+        assert!(
+            error.message().contains("the prepare stage did not run"),
+            "{error}"
+        );
+        // Where the stages have run on a host, the host is asked; the embedded one tells.
         let error = call("{base = 7 : i64}")
             .stages(Stages::Cpu)
             .run()

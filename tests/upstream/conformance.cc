@@ -160,9 +160,16 @@ std::pair<int, bool> Packing(ffi::DataType dtype) {
   }
 }
 
+// Older runtimes send packed elements without their type.
+ffi::Error NotPacked(const char* name, ffi::DataType dtype) {
+  if (dtype != ffi::DataType::INVALID) return Invalid(std::string(name) + " is no packed type of two or four bits");
+  return ffi::Error(ffi::ErrorCode::kUnimplemented,
+                    std::string(name) + " arrives without its packed type; jaxlib 0.6.0 and newer name it");
+}
+
 ffi::Error Unpack(ffi::AnyBuffer x, ffi::Result<ffi::Buffer<ffi::S8>> y) {
   auto [bits, is_signed] = Packing(x.element_type());
-  if (bits == 0) return ffi::Error(ffi::ErrorCode::kUnimplemented, "x has no sub-byte type that is known here");
+  if (bits == 0) return NotPacked("x", x.element_type());
   if (x.element_count() != y->element_count()) return Invalid("x and y differ in length");
   const auto* packed = static_cast<const uint8_t*>(x.untyped_data());
   for (size_t i = 0; i < y->element_count(); ++i) {
@@ -187,7 +194,7 @@ ffi::Error UnpackS4(ffi::AnyBuffer x, ffi::Result<ffi::Buffer<ffi::S8>> y) {
 
 ffi::Error Pack(ffi::Buffer<ffi::S8> x, ffi::Result<ffi::AnyBuffer> y) {
   const int bits = Packing(y->element_type()).first;
-  if (bits == 0) return ffi::Error(ffi::ErrorCode::kUnimplemented, "y has no sub-byte type that is known here");
+  if (bits == 0) return NotPacked("y", y->element_type());
   if (x.element_count() != y->element_count()) return Invalid("x and y differ in length");
   auto* packed = static_cast<uint8_t*>(y->untyped_data());
   const size_t count = x.element_count();

@@ -152,7 +152,6 @@ pub(crate) fn build_examples(root: &Path) -> Command {
     let mut command = cargo(root);
     command.args([
         "build",
-        "--quiet",
         "--release",
         "--package",
         "xla-ffi-examples",

@@ -53,7 +53,11 @@ pub(super) fn all(
         let mut broke: Vec<(&str, Vec<&str>)> = Vec::new();
         for answer in &subject.answers {
             if let Outcome::Broke { how } = &answer.outcome {
-                match broke.iter_mut().find(|(known, _)| known == how) {
+                // The same thing on another revision names that one.
+                let same = |known: &str, on: &[&str]| {
+                    known.replace(on[0], "rN") == how.replace(answer.revision, "rN")
+                };
+                match broke.iter_mut().find(|(known, on)| same(known, on)) {
                     Some((_, revisions)) => revisions.push(answer.revision),
                     None => broke.push((how, vec![answer.revision])),
                 }

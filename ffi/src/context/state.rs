@@ -26,8 +26,15 @@ pub fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<
     if stored.is_err() {
         // SAFETY: the host did not take it, so it is still ours.
         drop(unsafe { Box::from_raw(state) });
+    } else if stage != INSTANTIATE {
+        host_type.note_stored(host, stage, has_stream(frame));
     }
     stored
+}
+
+fn has_stream(frame: &Frame<'_>) -> bool {
+    // SAFETY: the frame's own context.
+    unsafe { frame.host().stream(frame.ctx()) }.is_ok()
 }
 
 /// For the macros: the state that `stage` left.
@@ -35,7 +42,15 @@ pub fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<
 pub fn load_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T> {
     let host = frame.host();
     host.needs_state()?;
-    let id = T::host_type().erased().id(host)?;
+    let host_type = T::host_type().erased();
+    let id = host_type.id(host)?;
+    if stage != INSTANTIATE && !host_type.was_stored(host, stage, has_stream(frame)) {
+        host.has_stage_state()?;
+        return Err(Error::failed_precondition(format!(
+            "no state: the {} stage did not run; XLA runs it on GPUs alone",
+            crate::diagnose::stage_name(stage)
+        )));
+    }
     // SAFETY: the frame's own context.
     let state = unsafe { host.state(frame.ctx(), stage, id) }?;
     // SAFETY: the type's number names T, and the host keeps the state at least until the call ends;

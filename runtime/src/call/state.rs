@@ -53,16 +53,15 @@ impl Drop for StateObject {
 pub(crate) struct StateSlot(Mutex<Option<StateObject>>);
 
 impl StateSlot {
-    /// Takes an object in; there can be one.
+    /// Takes an object in; there can be one. Hosts of 0.1 take an object of type 0 for none at all:
+    /// it is never found, and the next one replaces it. Later hosts do not take it in.
     pub(crate) fn set(&self, object: StateObject) -> Result<()> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if slot.is_some() {
+        if let Some(known) = slot.as_ref().filter(|known| known.type_id != 0) {
+            let message = format!("the state is set already, with type id {}", known.type_id);
             // The caller keeps what was refused.
             std::mem::forget(object);
-            return Err(Error::new(
-                Code::FailedPrecondition,
-                "the state is set already",
-            ));
+            return Err(Error::new(Code::FailedPrecondition, message));
         }
         *slot = Some(object);
         Ok(())
@@ -73,6 +72,7 @@ impl StateSlot {
         let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let object = slot
             .as_ref()
+            .filter(|known| known.type_id != 0)
             .ok_or_else(|| Error::new(Code::NotFound, "no state has been set"))?;
         if object.type_id != type_id {
             return Err(Error::invalid(format!(
@@ -81,5 +81,33 @@ impl StateSlot {
             )));
         }
         Ok(object.object())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn state_of_type_0_is_as_good_as_none() {
+        static DELETED: AtomicUsize = AtomicUsize::new(0);
+        unsafe extern "C" fn delete(_object: *mut c_void) {
+            DELETED.fetch_add(1, Ordering::SeqCst);
+        }
+        let slot = StateSlot::default();
+        let object = |id| StateObject::new(id, std::ptr::dangling_mut(), Some(delete));
+        slot.set(object(0)).unwrap();
+        assert_eq!(slot.get(0).unwrap_err().code(), Code::NotFound);
+        slot.set(object(7)).unwrap();
+        assert_eq!(DELETED.load(Ordering::SeqCst), 1);
+        assert_eq!(
+            slot.set(object(8)).unwrap_err().code(),
+            Code::FailedPrecondition
+        );
+        assert_eq!(slot.get(8).unwrap_err().code(), Code::InvalidArgument);
+        assert!(slot.get(7).is_ok());
+        drop(slot);
+        assert_eq!(DELETED.load(Ordering::SeqCst), 2);
     }
 }
