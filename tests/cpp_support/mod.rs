@@ -363,8 +363,10 @@ fn register(runtime: &Runtime, library: &Library, name: &str) -> Result<i64> {
     let info = symbol("type_info")?;
     // SAFETY: as above.
     let info_of = unsafe { std::mem::transmute::<*mut std::ffi::c_void, InfoOf>(info) };
-    // SAFETY: they take nothing and give pointers to static objects.
-    let (id, info) = unsafe { (id_of(), info_of()) };
+    // SAFETY: it takes nothing and gives a pointer to a static object.
+    let id = unsafe { id_of() };
+    // SAFETY: as above.
+    let info = unsafe { info_of() };
     // SAFETY: a static type description.
     let deleter = unsafe { (*info).deleter };
     let number = runtime.register_type(name, 0, xla_ffi_runtime::TypeInfo { deleter })?;
