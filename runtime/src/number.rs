@@ -214,6 +214,8 @@ pub fn encode(dtype: DType, value: Number) -> Result<u128> {
             return encode(dtype, Number::Float(value as f64));
         }
         (Class::Float, Number::Float(value)) => match dtype {
+            // It has neither infinity nor a NaN.
+            DType::F4E2M1FN if value.is_nan() => return Err(refuse()),
             DType::F16 => f16::from_f64(value).to_bits().into(),
             DType::BF16 => bf16::from_f64(value).to_bits().into(),
             DType::F32 => (value as f32).to_bits().into(),

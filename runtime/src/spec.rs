@@ -362,6 +362,7 @@ mod tests {
         assert!(refuse("s8[1]=200").contains("200"));
         assert!(refuse("s32[1]=1.5").contains("1.5"));
         assert!(refuse("u2[1]=4").contains('4'));
+        assert!(refuse("f4e2m1fn[1]=nan").contains("nan"));
         assert!(refuse("f32[2]").contains("value"));
         for text in [
             "",

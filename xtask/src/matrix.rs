@@ -158,6 +158,8 @@ fn columns(
                     runtimes.get(index).map(|runtime| (index, runtime))
                 } {
                     let start = Instant::now();
+                    let (version, revision) = (&runtime.version, runtime.revision);
+                    ui::note(format_args!("jaxlib {version} ({revision}): started"));
                     let column = column(root, runtime, subjects);
                     ui::note(format_args!(
                         "jaxlib {} ({}): {}, {}",
