@@ -198,6 +198,31 @@ fn versions_decide_where_it_loads() {
 }
 
 #[test]
+fn an_answer_past_the_metadata_is_a_proved_risk() {
+    // As the headers of jaxlib 0.8.0 do: version 0.1, and the state's type whoever asks.
+    let source = FIXED.replace(
+        "extension->metadata->traits = 0;",
+        "extension->metadata->traits = 0; extension->metadata->state_type_id.type_id = 0;",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = build(folder.path(), "past", "gcc", &source, &["-DMINOR=1"]) else {
+        return skip(
+            "an_answer_past_the_metadata_is_a_proved_risk",
+            "gcc is not there",
+        );
+    };
+    let told = doctor(&library, &["--handler", "fixed"]);
+    // It registers there; whether it survives depends on what the write hits.
+    assert_eq!(told.loads("0.5.1", "fixed"), "unknown");
+    assert!(told.risks("0.5.1", "fixed").contains(&(
+        "proved".to_owned(),
+        "it overwrites the runtime's memory when it is asked for its metadata".to_owned()
+    )));
+    assert_eq!(told.loads("0.8.0", "fixed"), "yes");
+    assert_eq!(told.code, Some(1));
+}
+
+#[test]
 fn an_old_version_threatens_state() {
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-DMINOR=1"];

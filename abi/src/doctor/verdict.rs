@@ -206,6 +206,26 @@ pub fn verdict(
             verdict.loads = Loads::No;
             verdict.why.clone_from(why);
         }
+        // Its version is accepted, and jaxlib 0.4.34 and 0.5.1 were seen to survive the write: the
+        // memory that it hits decides.
+        Some(Outcome::Broke { how })
+            if how.contains("metadata-overrun")
+                && matches!(subject.behaviour(), Behaviour::Fixed(1)) =>
+        {
+            verdict.loads = Loads::Unknown;
+            verdict.level = Level::Possible;
+            verdict.why =
+                "it overwrites 8 bytes of the runtime's stack: what lies there decides".to_owned();
+            verdict.risks.push(Finding {
+                about: subject.name.clone(),
+                ..Finding::new(
+                    Level::Proved,
+                    Weight::Fails,
+                    "it overwrites the runtime's memory when it is asked for its metadata",
+                    how.clone(),
+                )
+            });
+        }
         Some(Outcome::Broke { how }) => {
             verdict.loads = Loads::No;
             verdict.why.clone_from(how);
