@@ -2,8 +2,10 @@
 //! `tests/jax/expected.txt` gives for real runtimes.
 
 mod libraries;
+mod skip;
 
-use libraries::{rust_examples, skip};
+use libraries::rust_examples;
+use skip::skip;
 use std::path::Path;
 use xla_ffi_runtime::{
     Attributes, Code, DType, Error, Executable, Library, Outcome, Revision, Runtime, Shape, Stage,
@@ -433,7 +435,7 @@ fn the_rust_library_on_every_revision() {
 #[test]
 fn the_c_library_on_every_revision() {
     if option_env!("C_COMPILER").is_none() {
-        skip("no C compiler when the tests were built");
+        skip("the C library", "no C compiler when the tests were built");
         return;
     }
     check(
@@ -446,7 +448,10 @@ fn the_c_library_on_every_revision() {
 #[test]
 fn the_cpp_library_on_every_revision() {
     if option_env!("CPP_COMPILER").is_none() {
-        skip("no C++ compiler when the tests were built");
+        skip(
+            "the C++ library",
+            "no C++ compiler when the tests were built",
+        );
         return;
     }
     check(

@@ -12,18 +12,9 @@ pub(crate) fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Says why a test cannot run; the task runner counts it.
-pub(crate) fn skip(test: &str, reason: &str) {
-    println!("skipped: {reason}");
-    if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
-        let mut file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .expect("XLA_FFI_SKIPS names a file");
-        writeln!(file, "{test}: {reason}").expect("XLA_FFI_SKIPS can be written");
-    }
-}
+#[path = "../../../tests/skip/mod.rs"]
+mod skip;
+pub(crate) use skip::skip;
 
 /// The folder of all versions' headers; `None` where the task runner did not set it.
 pub(crate) fn headers() -> Option<PathBuf> {
