@@ -7,6 +7,7 @@ mod skip;
 use libraries::rust_examples;
 use skip::skip;
 use std::path::Path;
+use xla_ffi_runtime::spec::Spec;
 use xla_ffi_runtime::{
     Attributes, Code, DType, Error, Executable, Library, Outcome, Revision, Runtime, Shape, Stage,
     Stages, Tensor,
@@ -98,6 +99,22 @@ fn values<T: xla_ffi_runtime::Element + Clone>(outcome: &Outcome, index: usize) 
     outcome.rets[index]
         .to_vec::<T>()
         .expect("the result's type")
+}
+
+/// Elements of less than a byte, an odd number of them: unpacked by `handler`, and their sizes.
+fn packed(s: &Subject, handler: &str, spec: &str, wanted: &[i8]) -> Check {
+    let x = Spec::parse(spec)
+        .expect("the test's SPEC parses")
+        .tensor()?;
+    let (count, bytes) = (wanted.len() as i64, x.bytes().len() as i64);
+    let rets: &[(DType, &[i64])] = &[(DType::S8, &[count])];
+    let out = s.call(handler, "{}", vec![x.clone()], rets)?;
+    expect(values::<i8>(&out, 0), wanted.to_vec())?;
+    let out = s.call("describe", "{}", vec![x], &[(DType::S64, &[8])])?;
+    expect(
+        values::<i64>(&out, 0)[1..5].to_vec(),
+        vec![1, count, bytes, count],
+    )
 }
 
 /// A feature: its name in the table and what it does.
@@ -253,6 +270,17 @@ const FEATURES: &[Feature] = &[
             expect(values::<i64>(&out, 0), vec![20 + step])?;
         }
         Ok(())
+    }),
+    ("sub-byte: int4 where the type is declared", |s| {
+        packed(s, "unpack_s4", "s4[5]=-8,7,-1,0,3", &[-8, 7, -1, 0, 3])
+    }),
+    ("sub-byte: int4, uint4", |s| {
+        packed(s, "unpack", "s4[3]=-8,7,1", &[-8, 7, 1])?;
+        packed(s, "unpack", "u4[3]=15,0,9", &[15, 0, 9])
+    }),
+    ("sub-byte: int2, uint2", |s| {
+        packed(s, "unpack", "s2[5]=-2,1,0,-1,1", &[-2, 1, 0, -1, 1])?;
+        packed(s, "unpack", "u2[5]=3,0,2,1,3", &[3, 0, 2, 1, 3])
     }),
     ("async: result", |s| {
         let attrs = "{factor = 3.0 : f32, delay_ms = 20 : i64}";
