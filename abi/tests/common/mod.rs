@@ -1,7 +1,6 @@
 //! What the tests share: where headers lie, and how a test says that it cannot run.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The repository.
