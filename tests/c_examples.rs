@@ -1,9 +1,9 @@
 //! The examples in C and C++ give the right numbers on every revision, and errors that name what is
 //! wrong.
 
-mod libraries;
+mod skip;
 
-use libraries::skip;
+use skip::skip;
 use std::path::Path;
 use xla_ffi_runtime::{Attributes, Error, Outcome, Result, Revision, Runtime, Stage, Tensor, spec};
 
@@ -17,9 +17,10 @@ fn languages(stem: &str) -> Vec<String> {
         if here {
             found.push(format!("lib{stem}{suffix}.so"));
         } else {
-            skip(&format!(
-                "{stem}: no {language} compiler when the tests were built"
-            ));
+            skip(
+                stem,
+                &format!("no {language} compiler when the tests were built"),
+            );
         }
     }
     found

@@ -2,8 +2,10 @@
 //! `tests/jax/expected.txt` gives for real runtimes.
 
 mod libraries;
+mod skip;
 
-use libraries::{rust_examples, skip};
+use libraries::rust_examples;
+use skip::skip;
 use std::path::Path;
 use xla_ffi_runtime::spec::Spec;
 use xla_ffi_runtime::{
@@ -461,7 +463,7 @@ fn the_rust_library_on_every_revision() {
 #[test]
 fn the_c_library_on_every_revision() {
     if option_env!("C_COMPILER").is_none() {
-        skip("no C compiler when the tests were built");
+        skip("the C library", "no C compiler when the tests were built");
         return;
     }
     check(
@@ -474,7 +476,10 @@ fn the_c_library_on_every_revision() {
 #[test]
 fn the_cpp_library_on_every_revision() {
     if option_env!("CPP_COMPILER").is_none() {
-        skip("no C++ compiler when the tests were built");
+        skip(
+            "the C++ library",
+            "no C++ compiler when the tests were built",
+        );
         return;
     }
     check(

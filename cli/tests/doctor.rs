@@ -1,7 +1,6 @@
 //! `xla-ffi doctor` on libraries built here: what it finds, how sure it is, and its exit codes.
 
 use serde_json::Value;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -13,17 +12,9 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-fn skip(test: &str, reason: &str) {
-    println!("skipped: {reason}");
-    if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
-        let mut file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .unwrap();
-        writeln!(file, "{test}: {reason}").unwrap();
-    }
-}
+#[path = "../../tests/skip/mod.rs"]
+mod skip;
+use skip::skip;
 
 /// Builds a library of C, or of C++ where `compiler` is one; `None` where it is not there.
 fn build(

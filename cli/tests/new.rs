@@ -1,5 +1,9 @@
 //! `xla-ffi new`: the projects build and pass their own tests.
 
+#[path = "../../tests/skip/mod.rs"]
+mod skip;
+
+use skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -44,7 +48,10 @@ fn c_and_cxx_projects_build_and_run_on_every_revision() {
     let folder = folder("make");
     for (language, compiler) in [("c", "cc"), ("cpp", "c++")] {
         if !present("make") || !present(compiler) {
-            println!("SKIP c_and_cxx_projects ({language}): no make or no {compiler}");
+            skip(
+                &format!("c_and_cxx_projects ({language})"),
+                &format!("no make or no {compiler}"),
+            );
             continue;
         }
         let name = format!("my-{language}");

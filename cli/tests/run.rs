@@ -1,5 +1,9 @@
 //! `xla-ffi run` and `inspect`: what they print, and how they end.
 
+#[path = "../../tests/skip/mod.rs"]
+mod skip;
+
+use skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
@@ -86,7 +90,7 @@ fn library(test: &str) -> Option<PathBuf> {
         Some(out)
     });
     if path.is_none() {
-        println!("SKIP {test}: no C compiler");
+        skip(test, "no C compiler");
     }
     path.clone()
 }
@@ -354,7 +358,7 @@ fn a_full_disk_and_a_closed_pipe_are_told() {
     };
     let full = Path::new("/dev/full");
     if !full.exists() {
-        println!("SKIP {test}: no /dev/full");
+        skip(test, "no /dev/full");
         return;
     }
     let lib = lib.to_str().unwrap();

@@ -26,19 +26,9 @@ pub(crate) fn sources() -> Vec<PathBuf> {
     found
 }
 
-/// Says that a test is skipped, and to `cargo xtask test`, which counts it.
-pub(crate) fn skip(test: &str, reason: &str) {
-    println!("skipped: {reason}");
-    if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
-        use std::io::Write;
-        let mut file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .expect("XLA_FFI_SKIPS names a file");
-        writeln!(file, "{test}: {reason}").expect("XLA_FFI_SKIPS can be written");
-    }
-}
+#[path = "../skip/mod.rs"]
+mod skip;
+pub(crate) use skip::skip;
 
 /// Whether a program answers `--version`.
 pub(crate) fn works(program: &str) -> bool {

@@ -28,17 +28,3 @@ pub(crate) fn rust_examples() -> &'static Path {
         target.join("release/examples")
     })
 }
-
-/// Counts a skip: told on standard output and, under `cargo xtask test`, in its summary.
-pub(crate) fn skip(reason: &str) {
-    println!("skipped: {reason}");
-    if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
-        use std::io::Write;
-        let file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path);
-        let told = file.and_then(|mut file| writeln!(file, "{reason}"));
-        told.expect("the file of skips can be written");
-    }
-}

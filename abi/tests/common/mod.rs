@@ -1,7 +1,6 @@
 //! What the tests share: where headers lie, and how a test says that it cannot run.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The repository.
@@ -12,18 +11,9 @@ pub(crate) fn root() -> PathBuf {
         .to_owned()
 }
 
-/// Says why a test cannot run; the task runner counts it.
-pub(crate) fn skip(test: &str, reason: &str) {
-    println!("skipped: {reason}");
-    if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
-        let mut file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .expect("XLA_FFI_SKIPS names a file");
-        writeln!(file, "{test}: {reason}").expect("XLA_FFI_SKIPS can be written");
-    }
-}
+#[path = "../../../tests/skip/mod.rs"]
+mod skip;
+pub(crate) use skip::skip;
 
 /// The folder of all versions' headers; `None` where the task runner did not set it.
 pub(crate) fn headers() -> Option<PathBuf> {

@@ -1,5 +1,9 @@
 //! Programs in C and C++ that embed the runtime, linked with the static and the shared library.
 
+#[path = "../../../tests/skip/mod.rs"]
+mod skip;
+
+use skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -35,7 +39,7 @@ fn libraries() -> PathBuf {
 /// Compiles and links a program; `None`, told, where the compiler is missing.
 fn program(test: &str, compiler: &str, name: &str, arguments: &[&str]) -> Option<PathBuf> {
     if Command::new(compiler).arg("--version").output().is_err() {
-        println!("SKIP {test}: no {compiler}");
+        skip(test, &format!("no {compiler}"));
         return None;
     }
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -95,7 +99,7 @@ fn a_c_program_hosts_a_handler_that_is_linked_in() {
 fn the_runtime_leaks_nothing() {
     let test = "the_runtime_leaks_nothing";
     if Command::new("valgrind").arg("--version").output().is_err() {
-        println!("SKIP {test}: no valgrind");
+        skip(test, "no valgrind");
         return;
     }
     let libraries = libraries();
@@ -129,7 +133,10 @@ fn the_runtime_leaks_nothing() {
 fn cxx_handlers_register_themselves_at_program_start() {
     let test = "cxx_handlers_register_themselves_at_program_start";
     let Some(headers) = std::env::var_os("XLA_FFI_JAXLIB_HEADERS").map(PathBuf::from) else {
-        println!("SKIP {test}: XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)");
+        skip(
+            test,
+            "XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)",
+        );
         return;
     };
     let libraries = libraries();

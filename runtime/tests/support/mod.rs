@@ -3,6 +3,10 @@
 
 pub(crate) mod handlers;
 
+#[path = "../../../tests/skip/mod.rs"]
+mod skip;
+pub(crate) use skip::skip;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +22,10 @@ pub(crate) struct Headers {
 /// Every version under `XLA_FFI_JAXLIB_HEADERS`, oldest first; `None`, told, where it is not set.
 pub(crate) fn headers(test: &str) -> Option<Vec<Headers>> {
     let Some(folder) = std::env::var_os("XLA_FFI_JAXLIB_HEADERS") else {
-        println!("SKIP {test}: XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)");
+        skip(
+            test,
+            "XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)",
+        );
         return None;
     };
     let mut found = vec![];
@@ -89,7 +96,14 @@ fn compiler(cpp: bool, test: &str) -> Option<PathBuf> {
         .chain(defaults.iter().map(PathBuf::from))
         .find(|program| works(program));
     if compiler.is_none() {
-        println!("SKIP {test}: no {} compiler", if cpp { "C++" } else { "C" });
+        skip(
+            test,
+            if cpp {
+                "no C++ compiler"
+            } else {
+                "no C compiler"
+            },
+        );
     }
     compiler
 }
