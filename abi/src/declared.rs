@@ -443,6 +443,22 @@ pub fn parse_version(version: &str) -> Option<Vec<u32>> {
     parts.filter(|parts| parts.len() >= 2)
 }
 
+/// The releases whose headers prove every snapshot: those listed, and the first of each edition
+/// that none of them covers.
+#[must_use]
+pub fn witnesses(listed: &[String]) -> Vec<String> {
+    let mut versions = listed.to_vec();
+    for edition in EDITIONS {
+        let covered = versions
+            .iter()
+            .any(|version| Edition::of_jaxlib(edition.header, version) == Some(edition));
+        if !covered {
+            versions.push(edition.first_jaxlib.to_owned());
+        }
+    }
+    versions
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use crate::{jaxlibs, wheel};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xla_ffi_abi::declared::{EDITIONS, Edition, parse_version};
+use xla_ffi_abi::declared::{Edition, parse_version};
 use xla_ffi_abi::header::{Reader, Source};
 use xla_ffi_abi::model::Header;
 use xla_ffi_abi::snapshot::{self, Verdict};
@@ -190,24 +190,10 @@ fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome
     }
 }
 
-/// The releases whose headers prove every snapshot: those listed, and the first of each edition
-/// that none of them covers.
-pub(crate) fn witnesses(listed: &[String]) -> Vec<String> {
-    let mut versions = listed.to_vec();
-    for edition in EDITIONS {
-        let covered = versions
-            .iter()
-            .any(|version| Edition::of_jaxlib(edition.header, version) == Some(edition));
-        if !covered {
-            versions.push(edition.first_jaxlib.to_owned());
-        }
-    }
-    versions
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use xla_ffi_abi::declared::{EDITIONS, witnesses};
 
     /// An include folder with our own headers, the main one edited.
     fn edited(from: &str, to: &str) -> tempfile::TempDir {

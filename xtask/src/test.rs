@@ -99,7 +99,7 @@ impl Material {
             venv::newest()?
         };
         println!("JAX tests use {venv}");
-        for version in crate::abi::witnesses(&jaxlibs::listed()?) {
+        for version in xla_ffi_abi::declared::witnesses(&jaxlibs::listed()?) {
             wheel::headers(&version)?;
         }
         Ok(Self {
