@@ -92,7 +92,10 @@ impl Region {
 
 /// Whether no result shares memory with an argument or another result.
 #[inline(always)]
-pub fn disjoint<const A: usize, const R: usize>(args: &[Region; A], rets: &[Region; R]) -> bool {
+pub(crate) fn disjoint<const A: usize, const R: usize>(
+    args: &[Region; A],
+    rets: &[Region; R],
+) -> bool {
     let mut overlap = false;
     let mut r = 0;
     while r < R {

@@ -12,9 +12,8 @@ const INSTANTIATE: u32 = XLA_FFI_ExecutionStage::INSTANTIATE.0;
 const PREPARE: u32 = XLA_FFI_ExecutionStage::PREPARE.0;
 const INITIALIZE: u32 = XLA_FFI_ExecutionStage::INITIALIZE.0;
 
-/// For the macros: hands a state to the host.
-#[doc(hidden)]
-pub fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<()> {
+/// Hands a state to the host.
+pub(crate) fn store_state<T: State>(frame: &Frame<'_>, stage: u32, state: T) -> Result<()> {
     let host = frame.host();
     host.needs_state()?;
     let host_type = T::host_type().erased();
