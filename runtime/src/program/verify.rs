@@ -107,7 +107,12 @@ fn aliases(call: &CustomCall, operands: &[Option<ValueShape>], broken: &mut Brok
             continue;
         };
         let Some(operand) = operand else { continue };
-        let operand = call.laid_out(alias.operand, operand);
+        // Without layouts targets get everything row-major, however it lay before.
+        let row_major = operand.row_major();
+        let operand = match &call.operand_layouts {
+            None => &row_major,
+            Some(_) => call.laid_out(alias.operand, operand),
+        };
         match (result, operand.get(&alias.operand_index)) {
             (Some(result), Some(Tree::Leaf(leaf))) => {
                 if result != leaf {
