@@ -248,10 +248,7 @@ impl Printer<'_> {
                     .map(|&operand| self.kind(instruction, &program.instruction(operand).shape))
                     .collect::<Result<Vec<_>>>()?;
                 let attributes = self.call_attributes(instruction, call)?;
-                let dialect = match call.schedule {
-                    Schedule::None => "stablehlo",
-                    Schedule::Latest | Schedule::Earliest => "mhlo",
-                };
+                let dialect = dialect(call.schedule);
                 let target = attribute::string(call.target.as_bytes());
                 self.line(&format!(
                     "{value} = {dialect}.custom_call @{target}({}) {{{}}} : ({}) -> {kind}",
@@ -290,13 +287,14 @@ impl Printer<'_> {
                 .collect();
             attributes.push(format!("called_computations = [{}]", names.join(", ")));
         }
+        let dialect = dialect(call.schedule);
         if !call.aliases.is_empty() {
             let aliases: Vec<_> = call
                 .aliases
                 .iter()
                 .map(|alias| {
                     format!(
-                        "#stablehlo.output_operand_alias<output_tuple_indices = {:?}, \
+                        "#{dialect}.output_operand_alias<output_tuple_indices = {:?}, \
                          operand_index = {}, operand_tuple_indices = {:?}>",
                         alias.output, alias.operand, alias.operand_index
                     )
@@ -340,6 +338,14 @@ impl Printer<'_> {
             }
         }
         Ok(attributes)
+    }
+}
+
+/// The dialect of a call: StableHLO has no schedules.
+fn dialect(schedule: Schedule) -> &'static str {
+    match schedule {
+        Schedule::None => "stablehlo",
+        Schedule::Latest | Schedule::Earliest => "mhlo",
     }
 }
 

@@ -361,7 +361,7 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
     let mut sum = number as u64 ^ 0xCBF2_9CE4_8422_2325;
     let mut eat = |byte: u8| sum = (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3);
     for (dtype, dims, bytes) in &args {
-        eat(*dtype as u8);
+        eat(dtype.raw().0 as u8);
         dims.iter().for_each(|dim| eat(*dim as u8));
         for offset in 0..bytes.1 {
             // SAFETY: inside of the buffer, whose bytes are initialised.
