@@ -84,8 +84,9 @@ impl Program {
         let opcode = instruction.kind.opcode();
         let inside = match &instruction.kind {
             Kind::Parameter(number) => number.to_string(),
-            Kind::Constant(tensor) => literal::hlo(&tensor.clone().into())
-                .map_err(|why| unprintable("HLO", &instruction.name, &why))?,
+            Kind::Constant(tensor) => {
+                literal::hlo(tensor).map_err(|why| unprintable("HLO", &instruction.name, &why))?
+            }
             _ => operands.join(", "),
         };
         let mut text = format!("{opcode}({inside})");
@@ -137,7 +138,7 @@ impl Program {
             "custom_call_has_side_effect=true".to_owned()
         });
         if let Some(literal) = &call.literal {
-            let shape = literal.map(|leaf| super::ArrayShape::new(leaf.shape().clone()));
+            let shape = super::ArrayShape::new(literal.shape().clone());
             let text =
                 literal::hlo(literal).map_err(|why| unprintable("HLO", &instruction.name, &why))?;
             add(true, &|| format!("literal={shape} {text}"));

@@ -29,11 +29,9 @@ pub(super) fn custom_call(call: &CustomCall, operands: &[Option<ValueShape>]) ->
         broken.push((Rule::AttributesWithLegacy, message));
     }
     if let Some(literal) = &call.literal
-        && literal
-            .leaves()
-            .any(|leaf| leaf.shape().dtype() == DType::Token)
+        && literal.shape().dtype() == DType::Token
     {
-        let message = "a literal is made of arrays, this one has a token".to_owned();
+        let message = "a literal is an array, this is a token".to_owned();
         broken.push((Rule::Constant, message));
     }
     layouts(call, operands, &mut broken);
