@@ -272,7 +272,7 @@ pub mod prelude {
 pub mod __private {
     pub use crate::agree::Written;
     pub use crate::context::load_state;
-    pub use crate::entry::{Flow, Handler, Stage, counts, enter, file_region, fixed, overlap_free};
+    pub use crate::entry::{Flow, Handler, Stage, counts, entry, file_region, fixed, overlap_free};
     pub use crate::made::{explain as explain_made, readable, region as region_made};
     pub use crate::manifest::{Library, manifest, size};
     pub use crate::members::{
