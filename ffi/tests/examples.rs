@@ -17,6 +17,8 @@ use syn::{Attribute, ImplItem, Item, TraitItem, UseTree, Visibility};
 /// Methods whose names say it all.
 const PLAIN: [&str; 2] = ["len", "is_empty"];
 
+const ASSERTIONS: [&str; 3] = ["assert!(", "assert_eq!(", "assert_ne!("];
+
 /// Crates whose items are described where they are made.
 const FOREIGN: [&str; 2] = ["xla_ffi_sys", "xla_ffi_runtime"];
 
@@ -74,7 +76,7 @@ fn examples(docs: &str) -> String {
             }
             (Some(_), Some(_)) => {
                 if let Some((true, text)) = block.take()
-                    && text.contains("assert")
+                    && ASSERTIONS.iter().any(|name| text.contains(name))
                 {
                     examples.push_str(&text);
                 }
