@@ -46,6 +46,7 @@ mod mlir;
 pub mod npy;
 pub mod number;
 mod parse;
+pub mod pjrt;
 mod record;
 mod runtime;
 mod shape;
