@@ -90,27 +90,33 @@ fn inspect_file(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Loads a library after a child process has loaded it unharmed; it stays loaded.
+pub(crate) fn load_for_good(
+    path: &Path,
+) -> Result<Arc<ManuallyDrop<libloading::os::unix::Library>>> {
+    inspect_file(path)?;
+    let shown = path.display();
+    let answer = isolated(PROBE_LIMIT, || match load(path) {
+        Ok(_library) => vec![],
+        Err(error) => error.to_string().into_bytes(),
+    })
+    .map_err(|error| error.within(format_args!("loading {shown}")))?;
+    if !answer.is_empty() {
+        let why = String::from_utf8_lossy(&answer).into_owned();
+        return Err(Error::invalid(format!("{shown} cannot be loaded: {why}")));
+    }
+    let loaded = load(path).map_err(|error| {
+        Error::invalid(format!("{shown} cannot be loaded: {error}")).with_source(error)
+    })?;
+    Ok(Arc::new(ManuallyDrop::new(loaded)))
+}
+
 impl Library {
     pub(crate) fn open(runtime: &Runtime, path: &Path) -> Result<Self> {
-        inspect_file(path)?;
-        let shown = path.display();
-        let answer = isolated(PROBE_LIMIT, || match load(path) {
-            Ok(_library) => vec![],
-            Err(error) => error.to_string().into_bytes(),
-        })
-        .map_err(|error| error.within(format_args!("loading {shown}")))?;
-        if !answer.is_empty() {
-            let why = String::from_utf8_lossy(&answer).into_owned();
-            return Err(Error::invalid(format!("{shown} cannot be loaded: {why}")));
-        }
-        let loaded = load(path).map_err(|error| {
-            Error::invalid(format!("{shown} cannot be loaded: {error}")).with_source(error)
-        })?;
-        let loaded = Arc::new(ManuallyDrop::new(loaded));
         Ok(Self {
             runtime: runtime.clone(),
             path: path.to_owned(),
-            loaded,
+            loaded: load_for_good(path)?,
         })
     }
 
@@ -181,6 +187,19 @@ impl Library {
     /// # Errors
     /// Missing symbols, and names or numbers that are taken.
     pub fn register_type(&self, name: &str, id: &str, info: Option<&str>) -> Result<i64> {
+        self.register_type_with(name, id, info, |wanted, info| {
+            self.runtime.register_type(name, wanted, info)
+        })
+    }
+
+    /// The same, at whatever registry `register` asks.
+    pub(crate) fn register_type_with(
+        &self,
+        name: &str,
+        id: &str,
+        info: Option<&str>,
+        register: impl FnOnce(i64, crate::TypeInfo) -> Result<i64>,
+    ) -> Result<i64> {
         let id = self.symbol(id)?.cast::<i64>();
         let deleter = match info {
             None => None,
@@ -204,9 +223,7 @@ impl Library {
         };
         // SAFETY: the caller names the symbol as a type id, an i64.
         let wanted = unsafe { id.read() };
-        let number = self
-            .runtime
-            .register_type(name, wanted, crate::TypeInfo { deleter })?;
+        let number = register(wanted, crate::TypeInfo { deleter })?;
         // SAFETY: as above; hosts write the number there.
         unsafe { id.write(number) };
         Ok(number)
