@@ -71,7 +71,10 @@ fn examples(docs: &str) -> String {
                 text.push('\n');
             }
             (Some(language), None) => {
-                let runs = matches!(language.trim(), "" | "rust" | "should_panic");
+                let runs = matches!(
+                    language.trim(),
+                    "" | "rust" | "should_panic" | "standalone_crate"
+                );
                 block = Some((runs, String::new()));
             }
             (Some(_), Some(_)) => {
@@ -181,7 +184,10 @@ fn leaves(tree: &UseTree, root: Option<&str>, found: &mut Vec<(String, String)>)
             let root = root.map_or_else(|| name.ident.to_string(), str::to_owned);
             found.push((root, name.rename.to_string()));
         }
-        UseTree::Group(group) => group.items.iter().for_each(|tree| leaves(tree, root, found)),
+        UseTree::Group(group) => group
+            .items
+            .iter()
+            .for_each(|tree| leaves(tree, root, found)),
         UseTree::Glob(_) => panic!("`pub use …::*`: the names have to be written out"),
     }
 }
