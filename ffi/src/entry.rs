@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::bind::Region;
+use crate::command_buffer::Replayed;
 use crate::diagnose::{self, Problems};
 use crate::error::{Error, ErrorCode};
 use crate::frame::{FRAME_SIZE, Frame};
@@ -256,6 +257,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     } else {
         crate::panics::install();
     }
+    let _replayed = Replayed::enter(&H::INFO, S);
     if const { takes_later(H::PARAMS) } {
         // SAFETY: the caller's frame.
         return unsafe { enter_pending::<H, S>(raw, frame) };

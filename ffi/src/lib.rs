@@ -38,7 +38,7 @@
 //! | results | [`Out`], [`AnyOut`], [`OneOfOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`], [`DeviceOut`] |
 //! | both | [`InOut`] |
 //! | attributes | whatever implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
-//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Later`], [`RawCall`] |
+//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Later`], [`RawCall`] |
 //!
 //! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
 //! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. Types of your
@@ -54,7 +54,10 @@ mod arrays;
 mod attribute;
 mod bind;
 mod buffer;
+mod command_buffer;
 mod context;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod decimal;
 mod detach;
 mod device;
@@ -69,6 +72,7 @@ mod host;
 mod inout;
 #[cfg(feature = "internal")]
 pub mod internal;
+mod launch;
 mod made;
 mod manifest;
 pub mod matching;
@@ -94,8 +98,9 @@ pub use attribute::{AttrValue, Attribute, Pointer};
 pub use bind::{Bind, Region};
 pub use buffer::{ANY_RANK, AnyBuffer, Buffer};
 pub use context::{
-    CustomOptions, DeviceOrdinal, Extension, Initialized, Prepared, RawCall, RunId, Scratch,
-    StateRef, Stream, ThreadPool, UserData,
+    Collectives, Command, CustomOptions, DeviceOrdinal, Extension, Group, Initialized,
+    KernelSource, MemoryRegion, Prepared, RawCall, Recorder, RunId, Scratch, ScratchBuffer,
+    StateRef, Stream, ThreadPool, UserData, Window,
 };
 pub use detach::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
 pub use device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
@@ -110,6 +115,7 @@ pub use frame::Frame;
 pub use future::{Detach, Future, Kept, Later, Promise};
 pub use host::Host;
 pub use inout::InOut;
+pub use launch::{KernelArg, KernelArgs, Launch, RawArg};
 pub use one_of::{Elements, OneOf, OneOfOut};
 pub use out::{AnyOut, Out, Writer};
 pub use owned::OutlivesCall;
