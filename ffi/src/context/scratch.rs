@@ -74,7 +74,7 @@ impl<'f> Scratch<'f> {
     }
 
     /// Allocates room for `len` elements, aligned to 256 bytes as operands are. None at all takes no
-    /// memory, and its address is null.
+    /// memory, and its address is null. [`ScratchBuffer`] has an example.
     ///
     /// # Errors
     /// As [`Scratch::allocate`].
@@ -119,9 +119,20 @@ impl<'f> Scratch<'f> {
 /// fn sum(x: DeviceBuffer<f32>, y: DeviceOut<f32, 0>, scratch: Scratch, stream: Stream) -> Result<()> {
 ///     let partial = scratch.array::<f32>(x.len().div_ceil(1024))?;
 ///     // … one kernel that writes `partial.len()` sums, another that adds them up …
-///     # let _ = (partial.as_device_mut_ptr(), stream, y);
+///     assert_eq!((partial.len(), partial.byte_size()), (2, 8));
+///     assert!(!partial.as_device_mut_ptr().is_null());
+///     # let _ = (stream, y);
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi_runtime::CpuDevice;
+/// let call = internal::call::<sum>("{}")?
+///     .on_device(&CpuDevice::new()?)
+///     .arg(Tensor::from_slice([2000], &[1.0_f32; 2000])?)
+///     .ret(Shape::new(DType::F32, [])?);
+/// assert!(call.run().is_ok());
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct ScratchBuffer<'f, T> {
     data: *mut T,
