@@ -91,7 +91,9 @@ fn embedded(root: &Path, built: &Built, cli: &Path) -> Result<Vec<String>> {
             }
         }
     }
-    wrong.extend(upstream(root, cli)?);
+    if built.compiles(Language::Cpp) {
+        wrong.extend(upstream(root, cli)?);
+    }
     let library = libraries::rust(root, "rms_norm")?;
     let call = ["--handler", "rms_norm", "--arg", "f32[3]=1,2,3"];
     let mut call: Vec<String> = call.map(str::to_owned).into();

@@ -148,6 +148,15 @@ impl Built {
         Ok(built)
     }
 
+    /// Whether there is a compiler for a language.
+    pub(crate) fn compiles(&self, language: Language) -> bool {
+        match language {
+            Language::Rust => true,
+            Language::Cpp => self.cpp,
+            Language::C => self.c,
+        }
+    }
+
     /// The library of an example, `None` where there is no compiler for its language.
     pub(crate) fn library(&self, name: &str, language: Language) -> Result<Option<PathBuf>> {
         let file = match language {
@@ -155,9 +164,9 @@ impl Built {
                 let name = name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '_');
                 return libraries::rust(&self.root, name).map(Some);
             }
-            Language::Cpp if self.cpp => format!("lib{name}_cpp.so"),
-            Language::C if self.c => format!("lib{name}.so"),
-            Language::Cpp | Language::C => return Ok(None),
+            _ if !self.compiles(language) => return Ok(None),
+            Language::Cpp => format!("lib{name}_cpp.so"),
+            Language::C => format!("lib{name}.so"),
         };
         let path = self.folder.join(file);
         if !path.is_file() {
