@@ -221,7 +221,9 @@ fn lists(group: &Group<'_>) -> Vec<XLA_FFI_ReplicaGroup> {
 }
 
 fn lacks(function: &str) -> Error {
-    Error::unimplemented(format!("the host's collectives have no function {function}"))
+    Error::unimplemented(format!(
+        "the host's collectives have no function {function}"
+    ))
 }
 
 impl<'f> Context<'f> for Collectives<'f> {

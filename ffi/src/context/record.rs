@@ -241,14 +241,7 @@ impl<'f> Recorder<'f> {
             |frame, api, after, out| {
                 let create = api.create_empty_command.ok_or("create_empty_command")?;
                 // SAFETY: the host's function; everything pointed to lives until it returns.
-                Ok(unsafe {
-                    create(
-                        frame.record_ctx,
-                        after.as_ptr(),
-                        after.len() as u32,
-                        out,
-                    )
-                })
+                Ok(unsafe { create(frame.record_ctx, after.as_ptr(), after.len() as u32, out) })
             },
             |_, _, _| Ok(std::ptr::null_mut()),
         )
@@ -285,18 +278,22 @@ impl<'f> Recorder<'f> {
             &XLA_FFI_RecordApi,
             &[*const XLA_FFI_Command],
             *mut *const XLA_FFI_Command,
-        ) -> std::result::Result<*mut xla_ffi_sys::XLA_FFI_Error, &'static str>,
+        )
+            -> std::result::Result<*mut xla_ffi_sys::XLA_FFI_Error, &'static str>,
         update: impl FnOnce(
             &XLA_FFI_RecordFrame,
             &XLA_FFI_RecordApi,
             *const XLA_FFI_Command,
-        ) -> std::result::Result<*mut xla_ffi_sys::XLA_FFI_Error, &'static str>,
+        )
+            -> std::result::Result<*mut xla_ffi_sys::XLA_FFI_Error, &'static str>,
     ) -> Result<Command<'f>> {
         let frame = self.frame();
         let api = self.api(&frame)?;
         let index = self.done.get();
         if frame.commands.is_null() || frame.num_commands.is_null() {
-            return Err(Error::internal("the host's recorder has no list of commands"));
+            return Err(Error::internal(
+                "the host's recorder has no list of commands",
+            ));
         }
         let command = if self.is_update() {
             if index >= self.len() {
