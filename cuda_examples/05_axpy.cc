@@ -1,18 +1,9 @@
 // A handler that XLA may capture into a command buffer: every call launches the same kernel, nothing is
 // allocated, nothing waits.
-#include <atomic>
-
 #include "05_axpy.cu"
 #include "launch.h"
 
 namespace ffi = xla::ffi;
-
-// Calls of the execute stage, and those of them that were captured: for the tests.
-static std::atomic<uint64_t> calls[2];
-
-extern "C" __attribute__((visibility("default"))) uint64_t cpp_axpy_calls(bool captured) {
-  return calls[captured];
-}
 
 static ffi::Error Axpy(cudaStream_t stream, ffi::Buffer<ffi::F32> x, ffi::Buffer<ffi::F32> y,
                        ffi::ResultBuffer<ffi::F32> z, float a) {
@@ -20,14 +11,6 @@ static ffi::Error Axpy(cudaStream_t stream, ffi::Buffer<ffi::F32> x, ffi::Buffer
   if (x.dimensions() != y.dimensions() || x.dimensions() != z->dimensions()) {
     return ffi::Error::InvalidArgument("x, y and z differ in shape");
   }
-  ++calls[0];
-#ifndef XLA_FFI_EMULATED_CUDA
-  cudaStreamCaptureStatus status;
-  if (cudaStreamIsCapturing(stream, &status) == cudaSuccess &&
-      status != cudaStreamCaptureStatusNone) {
-    ++calls[1];
-  }
-#endif
   return Launch(axpy, BlocksFor(n, 256), 256, stream, a, x.typed_data(), y.typed_data(),
                 z->typed_data(), n);
 }
