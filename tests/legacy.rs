@@ -2,11 +2,12 @@
 //! functions adapted to XLA FFI on every revision, failures and their messages.
 
 mod legacy_support;
+mod libraries;
 mod skip;
 
 use legacy_support::{Example, languages};
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, Status, TupleForm};
-use xla_ffi_runtime::{Code, CpuDevice, Hazard, Revision, Runtime, Stage, Tree};
+use xla_ffi_runtime::{Code, Hazard, Revision, Runtime, Stage, Tree};
 
 #[test]
 fn the_documents_example_in_every_convention() {
@@ -38,22 +39,6 @@ fn the_documents_example_in_every_convention() {
         let mut example = Example::new(1.0);
         example.run(&target, b"12", None).expect("it runs");
         example.check(12.0, language);
-        // The device's conventions, where a library has them.
-        let device = CpuDevice::new().expect("a device");
-        for (name, version) in [
-            ("tiled_add_gpu", ApiVersion::Original),
-            ("tiled_add_gpu_status", ApiVersion::StatusReturning),
-            ("tiled_add_gpu_status", ApiVersion::StatusReturningUnified),
-        ] {
-            let Ok(target) = runtime.find_legacy(name, "CUDA", version) else {
-                assert_ne!(language, "Rust", "{name}");
-                continue;
-            };
-            let mut example = Example::new(1.0);
-            let stream = device.stream.stream();
-            example.run(&target, b"12", Some(stream)).expect(name);
-            example.check(12.0, &format!("{language} {name}"));
-        }
         // Told apart: C's macro with a signature, C++'s function types, Rust's declarations.
         let error = runtime.find_legacy("tiled_add_cpu", "Host", ApiVersion::StatusReturning);
         let error = error.expect_err("another version");
@@ -77,7 +62,10 @@ fn failures_arrive_whole() {
         let error = Example::new(-1.0)
             .run(&status, b"", None)
             .expect_err("it fails");
-        assert_eq!(error.message(), "B[0] is negative", "{language}");
+        assert!(
+            error.message().ends_with("B[0] is negative"),
+            "{language}: {error}"
+        );
         assert!(error.is_from_handler() && error.code() == Code::Internal);
         let unified = find("tiled_add_unified", ApiVersion::StatusReturningUnified);
         let long = [&b"no\0number \xff\xc3\xa4"[..], &[b'x'; 5000]].concat();
@@ -105,10 +93,7 @@ fn tuples_by_their_roots() {
             .register_legacy()
             .expect("its targets are registered");
         let target = runtime.find_legacy("tiled_add_tuples", "Host", ApiVersion::Original);
-        let Ok(target) = target else {
-            assert_eq!(language, "Rust");
-            continue;
-        };
+        let target = target.expect("registered");
         let mut example = Example::new(1.0);
         let [b, c, a] = example.pointers();
         let mut more = vec![0.0_f32; 2048];
@@ -261,7 +246,8 @@ fn foreign_statuses_are_left_alone() {
         let status = Status::new();
         // SAFETY: as above.
         unsafe { target(a, ins.as_mut_ptr(), status.as_ptr().cast()) };
-        assert_eq!(status.finish().as_deref(), Some(&b"B[0] is negative"[..]));
+        let message = status.finish().expect("a failure");
+        assert!(message.ends_with(b"B[0] is negative"), "{language}");
         // SAFETY: allocated above.
         unsafe { std::alloc::dealloc(aligned, layout) };
     }

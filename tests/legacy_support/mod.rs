@@ -1,5 +1,6 @@
 //! The documents' example, A[i] = B[i % 128] + C[i], and the libraries that have it.
 
+use crate::libraries::rust_examples;
 use crate::skip::skip;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use xla_ffi_runtime::{Attributes, Error, Handler, Result, Stream, Tensor, Tree, 
 
 /// The library of each language, as far as there are compilers.
 pub(crate) fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {
-    let mut found = vec![];
+    let mut found = vec![("Rust", rust_examples().join("liblegacy.so"))];
     for (language, here, file) in [
         ("C", option_env!("C_COMPILER").is_some(), "lib11_legacy.so"),
         (

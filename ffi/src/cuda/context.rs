@@ -45,7 +45,9 @@ impl CudaContext {
     /// What the driver answers.
     pub fn make_current(self) -> Result<Current> {
         // SAFETY: a context that XLA keeps.
-        check("cuCtxPushCurrent", unsafe { sys::cuCtxPushCurrent_v2(self.0) })?;
+        check("cuCtxPushCurrent", unsafe {
+            sys::cuCtxPushCurrent_v2(self.0)
+        })?;
         Ok(Current {
             _thread: PhantomData,
         })
@@ -59,7 +61,9 @@ impl CudaContext {
         let _current = self.make_current()?;
         let mut device = 0;
         // SAFETY: the out-parameter takes a number.
-        check("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&raw mut device) })?;
+        check("cuCtxGetDevice", unsafe {
+            sys::cuCtxGetDevice(&raw mut device)
+        })?;
         Ok(device)
     }
 
@@ -119,10 +123,9 @@ impl CudaContext {
             let ordinal = usize::try_from(device).unwrap_or_default();
             // SAFETY: a living context and its device; what cudarc makes of it is never dropped, so
             // it does not destroy the context.
-            let context = unsafe {
-                cudarc::driver::CudaContext::from_raw_context(ordinal, device, self.0)
-            }
-            .map_err(|error| Error::internal(format!("cudarc: {error}")))?;
+            let context =
+                unsafe { cudarc::driver::CudaContext::from_raw_context(ordinal, device, self.0) }
+                    .map_err(|error| Error::internal(format!("cudarc: {error}")))?;
             // SAFETY: the stream's order, which XLA keeps, is all that is needed.
             unsafe { context.disable_event_tracking() };
             Ok(ManuallyDrop::new(context))
@@ -130,5 +133,3 @@ impl CudaContext {
         Ok(Arc::clone(&known))
     }
 }
-
-// `driver::ready` has run before anybody has a context: it comes from a stream.

@@ -72,10 +72,7 @@ fn explain(call: &str, result: CUresult) -> Error {
     Error::new(code, format!("{call}: {name} ({number}): {what}{hint}"))
 }
 
-fn text(
-    result: CUresult,
-    ask: unsafe fn(CUresult, *mut *const c_char) -> CUresult,
-) -> String {
+fn text(result: CUresult, ask: unsafe fn(CUresult, *mut *const c_char) -> CUresult) -> String {
     let mut text: *const c_char = std::ptr::null();
     // SAFETY: the out-parameter takes a pointer.
     let known = unsafe { ask(result, &raw mut text) };

@@ -80,7 +80,10 @@ impl Kernel {
                 Source::Shared(module) => module.load(context)?,
             };
             let name = CString::new(self.name.as_bytes()).map_err(|_| {
-                Error::invalid_argument(format!("the kernel's name {:?} has a NUL in it", self.name))
+                Error::invalid_argument(format!(
+                    "the kernel's name {:?} has a NUL in it",
+                    self.name
+                ))
             })?;
             let _current = context.make_current()?;
             let _relaxed = Relaxed::enter();

@@ -34,7 +34,7 @@ mod per_context;
 mod stream;
 mod view;
 
-pub use context::{Current, CudaContext};
+pub use context::{CudaContext, Current};
 pub use kernel::Kernel;
 pub use module::{Image, Module};
 pub use per_context::PerContext;

@@ -170,7 +170,9 @@ impl Stream<'_> {
             "leave the waiting to XLA, or to another handler",
         )?;
         // SAFETY: XLA's stream lives during the call.
-        check("cuStreamSynchronize", unsafe { sys::cuStreamSynchronize(self.raw) })
+        check("cuStreamSynchronize", unsafe {
+            sys::cuStreamSynchronize(self.raw)
+        })
     }
 }
 
