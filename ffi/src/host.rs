@@ -212,7 +212,7 @@ impl Host {
 
     /// Null is success; anything else is read and destroyed.
     #[inline]
-    fn check(self, error: *mut XLA_FFI_Error) -> Result<()> {
+    pub(crate) fn check(self, error: *mut XLA_FFI_Error) -> Result<()> {
         if error.is_null() {
             return Ok(());
         }

@@ -29,7 +29,7 @@
 //! | results | [`Out`], [`AnyOut`], [`OneOfOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`], [`DeviceOut`] |
 //! | both | [`InOut`] |
 //! | attributes | whatever implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
-//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Later`], [`RawCall`] |
+//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Later`], [`RawCall`] |
 //!
 //! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
 //! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. Types of your
@@ -45,7 +45,10 @@ mod arrays;
 mod attribute;
 mod bind;
 mod buffer;
+mod command_buffer;
 mod context;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod decimal;
 mod detach;
 mod device;
@@ -60,6 +63,7 @@ mod host;
 mod inout;
 #[cfg(feature = "internal")]
 pub mod internal;
+mod launch;
 pub mod legacy;
 mod made;
 mod manifest;
@@ -85,8 +89,9 @@ pub use attribute::{AttrValue, Attribute, Pointer};
 pub use bind::{Bind, Region};
 pub use buffer::{ANY_RANK, AnyBuffer, Buffer};
 pub use context::{
-    CustomOptions, DeviceOrdinal, Extension, Initialized, Prepared, RawCall, RunId, Scratch,
-    StateRef, Stream, ThreadPool, UserData,
+    Collectives, Command, CustomOptions, DeviceOrdinal, Extension, Group, Initialized,
+    KernelSource, MemoryRegion, Prepared, RawCall, Recorder, RunId, Scratch, ScratchBuffer,
+    StateRef, Stream, ThreadPool, UserData, Window,
 };
 pub use detach::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
 pub use device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
@@ -101,6 +106,7 @@ pub use frame::Frame;
 pub use future::{Detach, Future, Kept, Later, Part, Promise};
 pub use host::Host;
 pub use inout::InOut;
+pub use launch::{KernelArg, KernelArgs, Launch, RawArg};
 pub use one_of::{Elements, OneOf, OneOfOut};
 pub use out::{AnyOut, Out, Writer};
 pub use owned::OutlivesCall;
@@ -314,7 +320,7 @@ pub mod prelude {
 pub mod __private {
     pub use crate::agree::Written;
     pub use crate::context::load_state;
-    pub use crate::entry::{Flow, Handler, Stage, counts, enter, file_region, fixed, overlap_free};
+    pub use crate::entry::{Flow, Handler, Stage, counts, entry, file_region, fixed, overlap_free};
     pub mod legacy {
         pub use crate::legacy::target::{LegacyTarget, TargetInfo, call_cpu, call_device, targets};
     }

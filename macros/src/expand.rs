@@ -335,6 +335,13 @@ pub(crate) fn handler(
     state: Option<&TokenStream>,
 ) -> TokenStream {
     let infos = stages.iter().map(Stage::info);
+    let entries = (0..STAGES.len() as u32).map(|number| {
+        if stages.iter().any(|stage| stage.number == number) {
+            quote!(::core::option::Option::Some(::xla_ffi::__private::entry::<Self, #number>))
+        } else {
+            quote!(::core::option::Option::None)
+        }
+    });
     let platforms: Vec<String> = if options.platforms.is_empty() {
         vec!["cpu".to_owned()]
     } else {
@@ -363,6 +370,7 @@ pub(crate) fn handler(
                 state: #state,
                 floor: ::xla_ffi::Revision::ALL[#floor],
             };
+            const ENTRIES: ::xla_ffi::__private::Entries = [#(#entries),*];
         }
     }
 }

@@ -179,7 +179,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
                 const HANDLERS: &[::xla_ffi::__private::Registrable] = &[#((
                     &<#handlers as ::xla_ffi::__private::Handler>::INFO,
-                    <#handlers as ::xla_ffi::__private::Exported>::ENTRIES,
+                    <#handlers as ::xla_ffi::__private::Handler>::ENTRIES,
                 )),*];
                 // SAFETY: the caller gives a host's table and a C string, or null.
                 unsafe { ::xla_ffi::__private::register(api, platform, #name, HANDLERS) }

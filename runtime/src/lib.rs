@@ -47,6 +47,8 @@ mod mlir;
 pub mod npy;
 pub mod number;
 mod parse;
+pub mod pjrt;
+pub mod program;
 mod record;
 mod runtime;
 mod shape;

@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// libclang.
     #[arg(long)]
     libclang: bool,
+    /// The PJRT plugin that tests run.
+    #[arg(long)]
+    pjrt: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -25,6 +28,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if args.libclang {
         println!("libclang: {}", wheel::libclang()?.display());
+    }
+    if args.pjrt {
+        println!("PJRT plugin: {}", wheel::pjrt_plugin()?.display());
     }
     for version in expand(&args.venv)? {
         let venv = if version == "newest" {

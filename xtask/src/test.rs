@@ -87,6 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 struct Material {
     headers: Option<PathBuf>,
     libclang: Option<PathBuf>,
+    pjrt_plugin: Option<PathBuf>,
     venv: Option<Venv>,
 }
 
@@ -105,6 +106,7 @@ impl Material {
         Ok(Self {
             headers: Some(wheel::headers_root(&cache)),
             libclang: Some(wheel::libclang()?),
+            pjrt_plugin: pjrt_plugin()?,
             venv: Some(venv),
         })
     }
@@ -116,9 +118,24 @@ impl Material {
         if let Some(libclang) = &self.libclang {
             command.env("LIBCLANG_PATH", libclang);
         }
+        if let Some(plugin) = &self.pjrt_plugin {
+            command.env("XLA_FFI_PJRT_PLUGIN", plugin);
+        }
         if let Some(venv) = &self.venv {
             command.env("XLA_FFI_PYTHON", &venv.python);
         }
+    }
+}
+
+/// The PJRT plugin; none where the index has none for this machine, which tests count as skips.
+fn pjrt_plugin() -> Result<Option<PathBuf>> {
+    match wheel::pjrt_plugin() {
+        Ok(plugin) => Ok(Some(plugin)),
+        Err(error) if error.is::<wheel::NoWheel>() => {
+            crate::ui::note(format_args!("{error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -37,7 +37,9 @@ impl TupleForm {
         }
     }
 
-    fn fits(self, signature: Signature) -> bool {
+    /// Whether targets of this signature take tuples in this form.
+    #[must_use]
+    pub fn fits(self, signature: Signature) -> bool {
         let cpu = matches!(self, Self::CpuRoots | Self::CpuLeaves);
         cpu == matches!(signature, Signature::Cpu | Signature::CpuStatus)
     }
