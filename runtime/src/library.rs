@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_Handler;
 
@@ -25,6 +25,15 @@ pub struct Library {
     loaded: Arc<ManuallyDrop<libloading::os::unix::Library>>,
 }
 
+/// Taken while a library is loaded, and across a fork: a child that is forked while another thread
+/// loads one finds the loader half-way and dies in its own first load.
+static LOADING: Mutex<()> = Mutex::new(());
+
+/// Keeps other threads from loading libraries.
+pub(crate) fn hold() -> MutexGuard<'static, ()> {
+    LOADING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, libloading::Error> {
     // A bare name would be searched for in the system's folders; a path never is.
     let path = if path.components().count() == 1 {
@@ -32,6 +41,7 @@ fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, liblo
     } else {
         path.into()
     };
+    let _held = hold();
     let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
     // SAFETY: running a library's code is what this runtime is for; that the library deserves it is
     // the judgement of whoever names it.
@@ -118,6 +128,10 @@ impl Library {
             path: path.to_owned(),
             loaded: load_for_good(path)?,
         })
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// The file.

@@ -287,6 +287,22 @@ impl Runtime {
         self.shared.types.register(name, wanted, info)
     }
 
+    /// The number of the type called `name`, which is registered with `info` if there was none.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn get_or_register_type(&self, name: &str, info: TypeInfo) -> Result<i64> {
+        self.shared.types.get_or_register(name, info)
+    }
+
+    /// How objects of the type with this number are destroyed.
+    ///
+    /// # Errors
+    /// `INTERNAL` for a number that no type has.
+    pub fn type_info(&self, id: i64) -> Result<TypeInfo> {
+        self.shared.types.info(id)
+    }
+
     /// The number of the type called `name`.
     ///
     /// # Errors
