@@ -64,6 +64,29 @@ fn leaks(linked: &Path) {
 }
 
 #[test]
+fn mistakes_in_c_are_statuses() {
+    let test = "mistakes_in_c_are_statuses";
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let source = "runtime/c/tests/programs/mistakes.c";
+    let flags = [
+        "-std=c99",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+        source,
+    ];
+    let all = [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
+    let Some(linked) = program(test, "cc", "program-mistakes", &all) else {
+        return;
+    };
+    let said = run(&linked, &libraries);
+    assert!(said.ends_with(" mistakes told\n"), "{said}");
+}
+
+#[test]
 fn programs_as_the_documents_write_them() {
     let test = "programs_as_the_documents_write_them";
     let libraries = libraries();
