@@ -41,8 +41,7 @@ impl<'f> Place<'f> {
 }
 
 macro_rules! device {
-    ($(#[$meta:meta])* $name:ident $any:ident $kind:ident $operand:ident $index:ident
-     $(#[$any_meta:meta])* $pointer:ident $get:ident) => {
+    ($(#[$meta:meta])* $name:ident $kind:ident $operand:ident $index:ident $pointer:ident $get:ident) => {
         $(#[$meta])*
         pub struct $name<'f, T, const RANK: usize = ANY_RANK> {
             place: Place<'f>,
@@ -122,8 +121,12 @@ macro_rules! device {
                 problems.$operand(frame, at, 1);
             }
         }
+    };
+}
 
-        $(#[$any_meta])*
+macro_rules! any_device {
+    ($(#[$meta:meta])* $any:ident $kind:ident $operand:ident $index:ident $pointer:ident $get:ident) => {
+        $(#[$meta])*
         pub struct $any<'f> {
             place: Place<'f>,
         }
@@ -245,7 +248,10 @@ device! {
     ///
     /// An argument and a result may be the same memory here, when the caller said so
     /// (`input_output_aliases`): nothing is checked, since nothing is read.
-    DeviceBuffer AnyDeviceBuffer Arg arg arg
+    DeviceBuffer Arg arg arg read as_device_ptr
+}
+
+any_device! {
     /// An argument in device memory of any element type and rank. Since r0.
     ///
     /// ```
@@ -271,7 +277,7 @@ device! {
     /// assert!(on(Shape::new(DType::F32, [2])?).is_err());
     /// # Ok::<(), internal::Error>(())
     /// ```
-    read as_device_ptr
+    AnyDeviceBuffer Arg arg arg read as_device_ptr
 }
 
 device! {
@@ -296,7 +302,10 @@ device! {
     /// assert!(call.run().is_ok());
     /// # Ok::<(), internal::Error>(())
     /// ```
-    DeviceOut AnyDeviceOut Ret ret ret
+    DeviceOut Ret ret ret write as_device_mut_ptr
+}
+
+any_device! {
     /// A result in device memory of any element type and rank. Since r0.
     ///
     /// ```
@@ -318,5 +327,5 @@ device! {
     /// assert!(call.run().is_ok());
     /// # Ok::<(), internal::Error>(())
     /// ```
-    write as_device_mut_ptr
+    AnyDeviceOut Ret ret ret write as_device_mut_ptr
 }

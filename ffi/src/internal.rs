@@ -109,6 +109,20 @@ pub fn call<H: Handler>(attributes: &str) -> Result<Call, Error> {
 }
 
 /// The runtime's own view of the call. Needs the embedded runtime of this very image.
+///
+/// ```
+/// use xla_ffi::{internal::{self, DType, Invocation, Shape}, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn run_number(mut y: Out<i64, 0>, call: Invocation) -> Result<()> {
+///     y.fill(call.run_id());
+///     Ok(())
+/// }
+///
+/// let call = internal::call::<run_number>("{}")?.run_id(5).ret(Shape::new(DType::S64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5_i64]));
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Invocation<'f>(xla_ffi_runtime::internal::Invocation<'f>);
 
@@ -142,6 +156,22 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
 
 /// An error of the runtime, returned whole: the caller of the handler gets it back with its chain
 /// of causes, which an [`xla_ffi::Error`](crate::Error) has not.
+///
+/// ```
+/// use std::error::Error as _;
+/// use xla_ffi::{internal::{self, Code, Status}, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn load() -> Result<(), Status> {
+///     let cause = std::io::Error::other("the disk is full");
+///     Err(internal::Error::new(Code::DataLoss, "cannot load").with_source(cause))?
+/// }
+///
+/// let error = internal::call::<load>("{}")?.run().unwrap_err();
+/// let cause = error.source().map(ToString::to_string);
+/// assert_eq!(cause.as_deref(), Some("the disk is full"));
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Status(pub Error);
 

@@ -135,11 +135,12 @@ unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOf<'f, S, RANK> 
 ///
 /// #[xla_ffi::handler]
 /// fn ones(y: OneOfOut<(f32, f64, i32)>) -> Result<()> {
-///     match y.dtype() {
-///         DataType::F32 => drop(y.typed::<f32>()?.fill(1.0)),
-///         DataType::F64 => drop(y.typed::<f64>()?.fill(1.0)),
-///         _ => drop(y.into_any().typed::<i32, ANY_RANK>()?.fill(1)),
-///     }
+///     let written = match y.dtype() {
+///         DataType::F32 => y.typed::<f32>()?.fill(1.0).len(),
+///         DataType::F64 => y.typed::<f64>()?.fill(1.0).len(),
+///         _ => y.into_any().typed::<i32, ANY_RANK>()?.fill(1).len(),
+///     };
+///     assert_eq!(written, 2);
 ///     Ok(())
 /// }
 ///

@@ -34,7 +34,7 @@ use xla_ffi_sys::XLA_FFI_DataType;
 ///     let [_, columns] = y.shape();
 ///     let means = sums.write_iter(x.rows().map(|row| row.iter().sum::<f32>() / columns as f32))?;
 ///     for (row, mean) in y.rows_uninit().zip(means.iter()) {
-///         row.iter_mut().for_each(|y| drop(y.write(*mean)));
+///         row.fill(std::mem::MaybeUninit::new(*mean));
 ///     }
 ///     ones.fill(1.0);
 ///     Ok(())
@@ -186,6 +186,31 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     }
 
     /// A writer that takes one element after the other and can tell whether all were written.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// /// The elements that are not 0, then zeros.
+    /// #[xla_ffi::handler(shape = "n -> n")]
+    /// fn compact(x: Buffer<i32, 1>, mut y: Out<i32, 1>) -> Result<()> {
+    ///     let mut writer = y.writer();
+    ///     for x in x.iter().filter(|x| **x != 0) {
+    ///         writer.push(*x)?;
+    ///     }
+    ///     while !writer.is_full() {
+    ///         writer.push(0)?;
+    ///     }
+    ///     writer.finish()?;
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<compact>("{}")?
+    ///     .arg(Tensor::from_slice([3], &[0, 5, 0])?)
+    ///     .ret(Shape::new(DType::S32, [3])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5, 0, 0]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     pub fn writer(&mut self) -> Writer<'_, T> {
         Writer {
             elements: self.as_uninit(),
@@ -200,8 +225,8 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     ///
     /// #[xla_ffi::handler]
     /// fn ones(mut y: Out<f32>) -> Result<()> {
-    ///     y.as_uninit().iter_mut().for_each(|slot| drop(slot.write(0.5)));
-    ///     // SAFETY: the loop wrote all of them.
+    ///     y.as_uninit().fill(std::mem::MaybeUninit::new(0.5));
+    ///     // SAFETY: all of them were written.
     ///     let y = unsafe { y.assume_init_mut() };
     ///     y.iter_mut().for_each(|y| *y *= 2.0);
     ///     Ok(())
@@ -351,12 +376,19 @@ impl<'a, T: Element> Writer<'a, T> {
 /// #[xla_ffi::handler]
 /// fn one(mut y: AnyOut) -> Result<()> {
 ///     assert_eq!(y.bytes_uninit().len(), y.byte_size());
+///     if y.dims().is_empty() && y.element_count() != 1 {
+///         return Err(Error::internal("a scalar has one element"));
+///     }
 ///     match y.dtype() {
-///         DataType::F32 => drop(y.typed::<f32, ANY_RANK>()?.fill(1.0)),
-///         DataType::F64 => drop(y.typed::<f64, ANY_RANK>()?.fill(1.0)),
-///         _ if y.dims().is_empty() => return Err(Error::unimplemented("scalars that are no floats")),
-///         _ if y.element_count() == 0 => {}
-///         _ => drop(y.fill_bytes(0)),
+///         DataType::F32 => {
+///             y.typed::<f32, ANY_RANK>()?.fill(1.0);
+///         }
+///         DataType::F64 => {
+///             y.typed::<f64, ANY_RANK>()?.fill(1.0);
+///         }
+///         _ => {
+///             y.fill_bytes(0);
+///         }
 ///     }
 ///     Ok(())
 /// }

@@ -162,9 +162,10 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
 /// fn sine_and_cosine(x: Buffer<f32>, mut ys: RemainingRets) -> Result<()> {
 ///     assert_eq!(ys.dims(1)?, x.dims()); // before it is taken
 ///     ys.take::<f32, ANY_RANK>(0)?.write_iter(x.iter().map(|x| x.sin()))?;
-///     match ys.dtype(1)? {
-///         DataType::F32 => drop(ys.take::<f32, ANY_RANK>(1)?.write_iter(x.iter().map(|x| x.cos()))?),
-///         _ => drop(ys.take_any(1)?.fill_bytes(0)),
+///     if ys.dtype(1)? == DataType::F32 {
+///         ys.take::<f32, ANY_RANK>(1)?.write_iter(x.iter().map(|x| x.cos()))?;
+///     } else {
+///         ys.take_any(1)?.fill_bytes(0);
 ///     }
 ///     Ok(())
 /// }

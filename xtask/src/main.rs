@@ -5,6 +5,7 @@ mod abi;
 mod bench;
 mod cache;
 mod demo;
+mod examples;
 mod expected;
 mod fetch;
 mod headers;
