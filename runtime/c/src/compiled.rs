@@ -194,7 +194,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         let mut arrays = vec![];
         for (index, shape) in compiled.args.iter().enumerate() {
             // SAFETY: as many pointers as were counted.
-            let data: *const c_void = unsafe { args.add(index).read() };
+            let data: *const c_void = unsafe { args.wrapping_add(index).read() };
             // SAFETY: as promised by the caller: as many bytes as the shape says.
             arrays.push(unsafe { copied_in(shape, data, index) }?);
         }
@@ -208,7 +208,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         let results = compiled.compiled.run(arguments)?;
         for (index, array) in results.leaves().enumerate() {
             // SAFETY: as many pointers as were counted.
-            let data: *mut c_void = unsafe { rets.add(index).read() };
+            let data: *mut c_void = unsafe { rets.wrapping_add(index).read() };
             if !data.is_null() {
                 let bytes = array.bytes();
                 // SAFETY: as promised by the caller: as many bytes as the shape says.
