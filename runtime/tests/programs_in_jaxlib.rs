@@ -189,6 +189,40 @@ fn legacy(folder: &Path, library: &Path) {
     write(folder, "leaves", &program, Some((&arguments, result)), &[]);
 }
 
+/// A program whose calls are chained by tokens.
+fn tokens(folder: &Path) {
+    let runtime = Runtime::default();
+    generate::register(&runtime);
+    let mut b = Builder::new("tokens");
+    let x = b.parameter(0, ValueShape::parse("(f32[3], s4[3])").unwrap(), "x");
+    let mut token = b.token();
+    let mut results = vec![];
+    for seed in 0..3_i64 {
+        let pair = ValueShape::parse("(token[], f32[2])").unwrap();
+        let call = CustomCall::ffi(generate::TARGET, [token, x], pair)
+            .attributes(Attributes::new().with("seed", seed))
+            .has_side_effect(true);
+        let call = b.custom_call(call);
+        token = b.get_tuple_element(call, 0);
+        results.push(b.get_tuple_element(call, 1));
+    }
+    let root = b.tuple(results);
+    let program = b.build(root).unwrap();
+    let arguments = generate::arguments(&program);
+    let result = program
+        .compile(&runtime)
+        .unwrap()
+        .run(arguments.clone())
+        .unwrap();
+    write(
+        folder,
+        "tokens",
+        &program,
+        Some((&arguments, result)),
+        &["token[]"],
+    );
+}
+
 /// Everything that the texts can say at once, in programs that jaxlib reads.
 #[test]
 fn jaxlib_reads_every_part_of_a_program() {
@@ -316,8 +350,9 @@ fn jaxlib_reads_every_part_of_a_program() {
 
     // Targets of the original conventions get opaque bytes and tuples from jaxlib as from us.
     legacy(&folder, &library);
+    tokens(&folder);
 
     if let Some(said) = check(test, &folder, &library) {
-        assert_eq!(said, "5 read, 3 ran, 0 failed");
+        assert_eq!(said, "6 read, 4 ran, 0 failed");
     }
 }

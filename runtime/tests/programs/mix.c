@@ -17,6 +17,7 @@ static int bits_of(int dtype) {
     case XLA_FFI_DataType_S64: case XLA_FFI_DataType_U64: case XLA_FFI_DataType_F64:
     case XLA_FFI_DataType_C64: return 64;
     case XLA_FFI_DataType_C128: return 128;
+    case XLA_FFI_DataType_TOKEN: return 0;
     default: return 8;
   }
 }
