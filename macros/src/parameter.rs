@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
@@ -49,6 +50,11 @@ impl AttrOptions {
             .unwrap_or_default();
         match (key.as_str(), meta) {
             ("default", Meta::NameValue(pair)) => self.default = Some(pair.value.clone()),
+            ("default", Meta::Path(path)) => {
+                let span = path.span();
+                let default = quote_spanned!(span=> ::core::default::Default::default());
+                self.default = Some(syn::parse2(default)?);
+            }
             ("name", Meta::NameValue(pair)) => {
                 self.name = Some(crate::options::string(&pair.value)?);
             }
@@ -57,7 +63,7 @@ impl AttrOptions {
             _ => {
                 return Err(syn::Error::new_spanned(
                     meta,
-                    "unknown option; there are #[attr(default = …)], #[attr(name = \"…\")], \
+                    "unknown option; there are #[attr(default)], #[attr(default = …)], #[attr(name = \"…\")], \
                      #[attr(narrow)], #[attr(flatten)]",
                 ));
             }
@@ -69,6 +75,14 @@ impl AttrOptions {
             ));
         }
         Ok(())
+    }
+
+    /// The name of the attribute that a parameter or field takes.
+    pub(crate) fn name_of(&self, ident: &Ident) -> String {
+        match &self.name {
+            Some(name) => name.value(),
+            None => ident.unraw().to_string(),
+        }
     }
 
     /// The builder calls that a `Param` constant gets.
@@ -162,6 +176,13 @@ impl Parameter {
                 "a parameter of a handler needs a type that can be named",
             ));
         }
+        if let Some(attr) = arg.attrs.iter().find(|attr| attr.path().is_ident("cfg")) {
+            return Err(syn::Error::new_spanned(
+                attr,
+                "a parameter cannot depend on a `cfg`, which is not known yet here: put it on the whole \
+                 handler, and write one for each case",
+            ));
+        }
         let options = AttrOptions::take(&mut arg.attrs)?;
         let mut ty = (*arg.ty).clone();
         Elide.visit_type_mut(&mut ty);
@@ -174,15 +195,14 @@ impl Parameter {
 
     /// The name in messages, in the manifest and, for attributes, in the call.
     pub(crate) fn name(&self) -> String {
-        match &self.options.name {
-            Some(name) => name.value(),
-            None => {
-                let name = self.ident.to_string();
-                let name = name.strip_prefix("r#").unwrap_or(&name);
-                // `_before` is how Rust marks a parameter that is not used.
-                let bare = name.trim_start_matches('_');
-                if bare.is_empty() { name } else { bare }.to_owned()
-            }
+        let name = self.options.name_of(&self.ident);
+        if self.options.name.is_some() {
+            return name;
+        }
+        // `_before` is how Rust marks a parameter that is not used.
+        match name.trim_start_matches('_') {
+            "" => name,
+            bare => bare.to_owned(),
         }
     }
 
