@@ -40,7 +40,7 @@ fn answer(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// * `default = EXPR`: the value where the attribute is absent; `default` alone is that of its type.
 /// * `name = "…"`: the attribute's name; the parameter's without it.
 /// * `narrow`: integers of other widths and `f64` are taken when the value fits; Python sends
-///   64-bit numbers.
+///   64-bit numbers. Of arrays each element, into a `Vec` or `[T; N]`.
 /// * `flatten`: a struct with `#[derive(Attribute)]` whose fields are attributes of the handler.
 ///
 /// # Errors at compile time

@@ -29,6 +29,7 @@ impl AttrOptions {
     /// Reads the `#[attr]` attributes of the list.
     pub(crate) fn read(attrs: &[syn::Attribute]) -> syn::Result<Self> {
         let mut options = Self::default();
+        let mut seen = Vec::new();
         for attr in attrs.iter().filter(|attr| attr.path().is_ident("attr")) {
             options.present = true;
             if matches!(attr.meta, Meta::Path(_)) {
@@ -36,19 +37,14 @@ impl AttrOptions {
             }
             let metas = attr.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)?;
             for meta in metas {
-                options.add(&meta)?;
+                options.add(&crate::options::once(&mut seen, &meta)?, &meta)?;
             }
         }
         Ok(options)
     }
 
-    fn add(&mut self, meta: &Meta) -> syn::Result<()> {
-        let key = meta
-            .path()
-            .get_ident()
-            .map(ToString::to_string)
-            .unwrap_or_default();
-        match (key.as_str(), meta) {
+    fn add(&mut self, key: &str, meta: &Meta) -> syn::Result<()> {
+        match (key, meta) {
             ("default", Meta::NameValue(pair)) => self.default = Some(pair.value.clone()),
             ("default", Meta::Path(path)) => {
                 let span = path.span();
@@ -56,7 +52,7 @@ impl AttrOptions {
                 self.default = Some(syn::parse2(default)?);
             }
             ("name", Meta::NameValue(pair)) => {
-                self.name = Some(crate::options::string(&pair.value)?);
+                self.name = Some(crate::options::name(&pair.value)?);
             }
             ("narrow", Meta::Path(_)) => self.narrow = true,
             ("flatten", Meta::Path(_)) => self.flatten = true,
