@@ -253,6 +253,16 @@ impl Param {
     /// The same, converting from wider types.
     #[must_use]
     pub const fn narrowed(mut self) -> Self {
+        assert!(
+            !matches!(
+                self.attr,
+                AttrType::String
+                    | AttrType::Dictionary
+                    | AttrType::Scalar(XLA_FFI_DataType::PRED)
+                    | AttrType::Array(XLA_FFI_DataType::PRED)
+            ),
+            "#[attr(narrow)] is for numbers and arrays of numbers: nothing else is converted"
+        );
         self.narrow = true;
         self
     }
