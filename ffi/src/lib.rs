@@ -406,7 +406,6 @@ pub mod prelude {
 pub mod __private {
     pub use crate::agree::Written;
     pub use crate::context::load_state;
-    pub use crate::entry::{Flow, Handler, Stage, counts, enter, file_region, fixed, overlap_free};
     pub use crate::entry::{Flow, Handler, Stage, counts, entry, file_region, fixed, overlap_free};
     pub mod legacy {
         pub use crate::legacy::target::{LegacyTarget, TargetInfo, call_cpu, call_device, targets};

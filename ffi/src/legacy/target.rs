@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::adapt::Function;
 use super::table::{self, Failure};
-use crate::entry::{Stage, enter};
+use crate::entry::{Stage, entry};
 use crate::error::{Error, Result};
 use crate::param::AttrType;
 use xla_ffi_sys::*;
@@ -346,7 +346,7 @@ impl Frame<'_> {
             future: std::ptr::null_mut(),
         };
         // SAFETY: a whole call frame, whose parts live until the handler returns.
-        let error = unsafe { enter::<H, 3>(&raw mut frame) };
+        let error = unsafe { entry::<H, 3>(&raw mut frame) };
         // SAFETY: errors of this frame come from the table's own function.
         match unsafe { Failure::take(error) } {
             None => Ok(()),

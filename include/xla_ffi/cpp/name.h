@@ -60,7 +60,7 @@ struct BoundNames {
 
   constexpr BoundNames<n + 1> With(BoundName name) const {
     BoundNames<n + 1> more;
-    for (size_t i = 0; i < n; ++i) more.names[i] = names[i];
+    for (size_t i = 0; i != n; ++i) more.names[i] = names[i];
     more.names[n] = name;
     return more;
   }
