@@ -252,14 +252,15 @@ def _batch(primitive, args, dims, *, result_avals, vmap_method, **params):
             ]
         batched = tuple(jax.core.ShapedArray((size, *aval.shape), aval.dtype) for aval in result_avals)
         out = primitive.bind(*args, result_avals=batched, vmap_method=vmap_method, **params)
-    elif vmap_method == "sequential":
+    elif vmap_method in ("sequential", "sequential_unrolled"):
 
-        def one(mapped):
+        def one(carry, mapped):
             mapped = iter(mapped)
             operands = [arg if dim is None else next(mapped) for arg, dim in zip(args, dims)]
-            return primitive.bind(*operands, result_avals=result_avals, vmap_method=vmap_method, **params)
+            return carry, primitive.bind(*operands, result_avals=result_avals, vmap_method=vmap_method, **params)
 
-        out = jax.lax.map(one, [arg for arg, dim in zip(args, dims) if dim is not None])
+        mapped = [arg for arg, dim in zip(args, dims) if dim is not None]
+        _, out = jax.lax.scan(one, (), mapped, unroll=size if vmap_method == "sequential_unrolled" else 1)
     else:
         raise NotImplementedError(f"vmap_method={vmap_method!r} is not known with jax {jax.__version__}")
     return tuple(out), (0,) * len(out)
