@@ -145,6 +145,8 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
 
         impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
             const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::Dictionary;
+            const MEMBERS: &'static [::xla_ffi::Param] =
+                <Self as ::xla_ffi::__private::Attributes<#lifetime>>::MEMBERS;
 
             #[inline(always)]
             fn decode(

@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`, in this order.
-const DRIVERS: [&str; 2] = ["loader.py", "examples.py"];
+const DRIVERS: [&str; 3] = ["loader.py", "examples.py", "behaviours.py"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
