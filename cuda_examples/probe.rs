@@ -40,10 +40,7 @@ pub extern "C" fn probe_captured() -> u64 {
 /// On how many streams it was called.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_streams() -> u64 {
-    STREAMS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .len() as u64
+    STREAMS.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
 }
 
 xla_ffi::library! { name = "cuda_probe"; probe }
