@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use xla_ffi::internal::{Code, Error, Invocation, Status};
+use xla_ffi::internal::{Code, Error, Invocation, Status, bundle};
 use xla_ffi::prelude::*;
-use xla_ffi_runtime::{
-    Attributes, Bundle, CpuStream, DType, HostAllocator, Revision, Runtime, Shape, Stage,
-};
-use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_InternalApi};
+use xla_ffi_runtime::{Attributes, CpuStream, DType, HostAllocator, Revision, Runtime, Shape};
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_InternalApi};
 
 #[derive(Debug, thiserror::Error)]
 #[error("the disk is on fire")]
@@ -41,23 +39,11 @@ fn failing(_y: Out<f32>, _call: Invocation) -> Result<(), Status> {
     Err(Error::new(Code::DataLoss, "the file cannot be read").with_source(Cause))?
 }
 
-/// The entry points, as `library!` would export them.
-macro_rules! bundle {
-    ($handler:ident) => {{
-        unsafe extern "C" fn entry(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-            // SAFETY: the runtime's frame.
-            unsafe { xla_ffi::__private::enter::<$handler, 3>(frame) }
-        }
-        // SAFETY: a handler of this image.
-        unsafe { Bundle::default().with(Stage::Execute, entry) }
-    }};
-}
-
 #[test]
 fn the_runtimes_own_objects_reach_the_handler() {
     let runtime = Runtime::new(Revision::R10);
     let handler = runtime
-        .handler("rich", bundle!(rich))
+        .handler("rich", bundle::<rich>())
         .expect("it registers");
     let executable = handler
         .instantiate(&Attributes::new())
@@ -94,7 +80,7 @@ fn the_runtimes_own_objects_reach_the_handler() {
 fn an_error_keeps_its_cause() {
     let runtime = Runtime::new(Revision::R10);
     let handler = runtime
-        .handler("failing", bundle!(failing))
+        .handler("failing", bundle::<failing>())
         .expect("it registers");
     let executable = handler
         .instantiate(&Attributes::new())
@@ -170,7 +156,7 @@ fn another_hosts_frame_is_refused_untouched() {
     assert_eq!(error.code(), Code::FailedPrecondition);
     assert!(error.message().contains("another host"));
     // SAFETY: as above.
-    let raised = unsafe { xla_ffi::__private::enter::<failing, 3>(&raw mut frame) };
+    let raised = unsafe { xla_ffi::__private::entry::<failing, 3>(&raw mut frame) };
     assert!(!raised.is_null(), "the handler refuses");
     let mut args = xla_ffi_sys::XLA_FFI_Error_Destroy_Args {
         struct_size: 24,

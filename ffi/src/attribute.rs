@@ -34,6 +34,15 @@ use xla_ffi_sys::XLA_FFI_DataType;
 ///     y.fill(angle.0.to_radians());
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let on = |attrs| internal::call::<rotate>(attrs)?.ret(Shape::new(DType::F64, [])?).run();
+/// assert_eq!(on("{angle = 0.0}")?.rets[0].to_vec(), Some(vec![0.0]));
+///
+/// // What `explain` says by itself; a type that knows better says it in its own words.
+/// let error = on("{angle = true}").unwrap_err();
+/// assert!(error.message().contains("attribute `angle`: expected a scalar of type F64, got"));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub trait Attribute<'f>: Sized {
     /// What the manifest says of the attribute.
@@ -53,18 +62,26 @@ pub trait Attribute<'f>: Sized {
 /// An attribute of any type, to be looked at by the handler.
 ///
 /// ```
-/// use xla_ffi::{AttrValue, prelude::*};
+/// use xla_ffi::{AttrValue, DataType, prelude::*};
 ///
 /// #[xla_ffi::handler]
 /// fn size(value: AttrValue, mut y: Out<u64, 0>) -> Result<()> {
 ///     let size = match (value.get::<&str>(), value.get::<&[i64]>()) {
 ///         (Some(text), _) => text.len(),
 ///         (_, Some(list)) => list.len(),
-///         _ => return Err(Error::invalid_argument(value.describe())),
+///         _ if value.dtype() == Some(DataType::F64) => 8,
+///         _ => return Err(Error::invalid_argument(format!("got {}", value.describe()))),
 ///     };
 ///     y.fill(size as u64);
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let on = |attrs| internal::call::<size>(attrs)?.ret(Shape::new(DType::U64, [])?).run();
+/// assert_eq!(on("{value = \"four\"}")?.rets[0].to_vec(), Some(vec![4_u64]));
+/// assert_eq!(on("{value = array<i64: 1, 2, 3>}")?.rets[0].to_vec(), Some(vec![3_u64]));
+/// assert_eq!(on("{value = true}").unwrap_err().message(), "got a scalar of type PRED");
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct AttrValue<'f>(pub(crate) RawAttr<'f>);
@@ -466,6 +483,14 @@ impl<'f> Attribute<'f> for AttrValue<'f> {
 ///     y.fill(unsafe { address.read_unaligned() });
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// static NUMBER: f64 = 2.5;
+/// let address = (&raw const NUMBER).expose_provenance();
+/// let call = internal::call::<read>(&format!("{{address = {address} : i64}}"))?
+///     .ret(Shape::new(DType::F64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.5]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct Pointer<T>(*mut T);
 

@@ -5,11 +5,31 @@ use std::fmt;
 use xla_ffi_sys::XLA_FFI_Error_Code;
 
 /// What a handler returns.
+///
+/// ```
+/// use xla_ffi::{Error, Result};
+///
+/// fn positive(x: i64) -> Result<i64> {
+///     if x > 0 { Ok(x) } else { Err(Error::out_of_range(format!("{x} is not above 0"))) }
+/// }
+///
+/// assert_eq!(positive(3), Ok(3));
+/// assert_eq!(positive(-1).unwrap_err().message(), "-1 is not above 0");
+/// ```
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
 /// The canonical absl status codes, success excepted.
 ///
 /// The hosts of r0 and r1 (jaxlib 0.4.31 and 0.4.33) report every code as `Internal`.
+///
+/// ```
+/// use xla_ffi::{ErrorCode, RawErrorCode};
+///
+/// assert_eq!(ErrorCode::NotFound.to_raw(), RawErrorCode(5));
+/// assert_eq!(ErrorCode::from_raw(RawErrorCode(5)), Some(ErrorCode::NotFound));
+/// assert_eq!(ErrorCode::from_raw(RawErrorCode(0)), None); // success
+/// assert_eq!(ErrorCode::from_raw(RawErrorCode(77)), Some(ErrorCode::Unknown));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
@@ -88,7 +108,15 @@ impl ErrorCode {
 /// use xla_ffi::{Error, ErrorCode};
 /// let error = Error::invalid_argument("the matrix is singular");
 /// assert_eq!(error.code(), ErrorCode::InvalidArgument);
-/// assert_eq!(error.to_string(), "the matrix is singular");
+/// assert_eq!(error.message(), "the matrix is singular");
+///
+/// let error = Error::new(ErrorCode::Aborted, format!("gave up after {} steps", 5));
+/// assert_eq!(error.to_string(), "gave up after 5 steps");
+///
+/// // Errors of files and texts become one with `?`.
+/// let error = Error::from(std::io::Error::from(std::io::ErrorKind::NotFound));
+/// assert_eq!(error.code(), ErrorCode::NotFound);
+/// assert_eq!(Error::from("by itself").code(), ErrorCode::Internal);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {

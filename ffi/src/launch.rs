@@ -70,7 +70,14 @@ impl Launch {
     }
 }
 
-/// One argument, as drivers and recorders take it: where its value lies.
+/// One argument, as drivers and recorders take it: where its value lies. [`KernelArgs`] makes them.
+///
+/// ```
+/// use xla_ffi::{KernelArgs, RawArg};
+///
+/// let bytes = (7_u64, 0.5_f32).lay_out(|args: &[RawArg]| args.iter().map(|arg| arg.size).sum::<usize>());
+/// assert_eq!(bytes, 12);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RawArg {
     /// Where the value lies.
@@ -82,6 +89,31 @@ pub struct RawArg {
 }
 
 /// A kernel's argument: a number, a device operand, scratch memory, an address.
+///
+/// ```
+/// use xla_ffi::KernelArg;
+///
+/// /// What the kernel declares as `struct { float x, y; }`.
+/// #[derive(Clone, Copy)]
+/// #[repr(C)]
+/// struct Point {
+///     x: f32,
+///     y: f32,
+/// }
+///
+/// // SAFETY: the kernel declares the same two floats, and neither is an address.
+/// unsafe impl KernelArg for Point {
+///     type Value = Self;
+///     const IS_POINTER: bool = false;
+///
+///     fn value(self) -> Self {
+///         self
+///     }
+/// }
+///
+/// assert_eq!(Point { x: 1.0, y: 2.0 }.value().y, 2.0);
+/// assert!(<*const f32 as KernelArg>::IS_POINTER);
+/// ```
 ///
 /// # Safety
 /// `Value` is what the kernel declares, bit for bit; an address is one if `IS_POINTER`.
@@ -160,6 +192,16 @@ operand! {
 }
 
 /// The arguments of a kernel: a tuple of up to 16 [`KernelArg`]s.
+///
+/// ```
+/// use xla_ffi::KernelArgs;
+///
+/// let address = std::ptr::null_mut::<f32>();
+/// let kinds = (1_u64, 0.5_f32, address).lay_out(|args| {
+///     args.iter().map(|arg| (arg.size, arg.is_pointer)).collect::<Vec<_>>()
+/// });
+/// assert_eq!(kinds, [(8, false), (4, false), (8, true)]);
+/// ```
 pub trait KernelArgs {
     /// Lays the values out and shows them to `use_them`.
     fn lay_out<R>(self, use_them: impl FnOnce(&[RawArg]) -> R) -> R;

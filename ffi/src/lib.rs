@@ -1,7 +1,7 @@
 //! Write XLA custom calls in safe Rust. One binary loads in every XLA, is hard to misuse quietly,
 //! and costs what hand-written C costs.
 //!
-//! ```
+//! ```standalone_crate
 //! use xla_ffi::prelude::*;
 //!
 //! /// y = a x, element by element.
@@ -12,7 +12,16 @@
 //! }
 //!
 //! xla_ffi::library! { scale }
-//! # fn main() {}
+//!
+//! # use xla_ffi::internal::{self, DType, Shape, Tensor};
+//! # fn main() -> Result<(), internal::Error> {
+//! // The examples here run on the embedded runtime: no XLA is needed (feature `internal`).
+//! let call = internal::call::<scale>("{a = 2.0 : f32}")?
+//!     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+//!     .ret(Shape::new(DType::F32, [2])?);
+//! assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! Compiled as a `cdylib`, this exports the symbol `scale`, which JAX registers as a custom call
@@ -64,6 +73,7 @@ mod inout;
 #[cfg(feature = "internal")]
 pub mod internal;
 mod launch;
+pub mod legacy;
 mod made;
 mod manifest;
 pub mod matching;
@@ -76,6 +86,7 @@ mod owned;
 mod packed;
 mod panics;
 mod param;
+mod part;
 mod pending;
 mod register;
 mod remaining;
@@ -102,7 +113,7 @@ pub use element::{
 };
 pub use error::{Error, ErrorCode, Result};
 pub use frame::Frame;
-pub use future::{Detach, Future, Kept, Later, Part, Promise};
+pub use future::{Detach, Future, Kept, Later, Promise};
 pub use host::Host;
 pub use inout::InOut;
 pub use launch::{KernelArg, KernelArgs, Launch, RawArg};
@@ -111,6 +122,7 @@ pub use out::{AnyOut, Out, Writer};
 pub use owned::OutlivesCall;
 pub use packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
 pub use param::{At, AttrType, Kind, Param, Presence};
+pub use part::{Divide, Part};
 pub use remaining::{IntoRets, RemainingArgs, RemainingRets};
 pub use token::{Token, TokenOut};
 #[doc(hidden)]
@@ -145,6 +157,17 @@ pub use types::{HostType, State, UserType};
 ///     });
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let on = |attrs| {
+///     let x = Tensor::from_slice([2], &[-1.0, 1.0])?;
+///     internal::call::<bounded>(attrs)?.arg(x).ret(Shape::new(DType::F64, [2])?).run()
+/// };
+/// let outcome = on("{range = {lo = 0.5}, edge = 0 : i64}")?;
+/// assert_eq!(outcome.rets[0].to_vec(), Some(vec![0.5, 1.0]));
+/// let error = on("{range = {low = 0.5}, edge = 2 : i64}").unwrap_err();
+/// assert!(error.message().starts_with("bounded (execute): 2 problems"));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::Attribute;
 /// # Example
@@ -175,6 +198,19 @@ pub use xla_ffi_macros::Attribute;
 ///     y.fill((0..a.size).map(|i| a.elements[i * (a.size + 1)]).sum());
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let on = |n, m| {
+///     let a = Tensor::from_slice([n, m], &vec![1.0; (n * m) as usize])?;
+///     internal::call::<trace>("{}")?.arg(a).ret(Shape::new(DType::F64, [])?).run()
+/// };
+/// assert_eq!(on(2, 2)?.rets[0].to_vec(), Some(vec![2.0]));
+/// let error = on(1, 2).unwrap_err();
+/// assert_eq!(
+///     error.message(),
+///     "trace (execute): argument `a`: expected a square matrix, got 1 × 2"
+/// );
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::Bind;
 /// # Example
@@ -197,9 +233,31 @@ pub use xla_ffi_macros::Bind;
 ///         Ok(())
 ///     }
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<Solver>("{n = 3 : i64}")?.ret(Shape::new(DType::S64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![6_i64]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::State;
-/// See [`UserData`] for an example.
+/// # Example
+/// ```
+/// use xla_ffi::UserType;
+///
+/// /// Known to the host by its path.
+/// #[derive(UserType)]
+/// struct Store(Vec<f32>);
+///
+/// /// Known under a name, with a number that the program has chosen.
+/// #[derive(UserType)]
+/// #[user_type(name = "my.cache", id = 7)]
+/// struct Cache(Vec<u8>);
+///
+/// assert!(Store::host_type().name().ends_with("::Store"));
+/// assert_eq!(Cache::host_type().name(), "my.cache");
+/// ```
+///
+/// [`UserData`] shows a handler that takes one.
 pub use xla_ffi_macros::UserType;
 /// # Example
 /// ```
@@ -216,10 +274,58 @@ pub use xla_ffi_macros::UserType;
 ///     y.write_with(|i| a * x[i] + b);
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<affine>("{a = 2.0 : f64}")?
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .ret(Shape::new(DType::F32, [2])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::handler;
+/// Each is `NAME = CONVENTION(FUNCTION), OPTIONS : ARGUMENTS -> RESULTS`. The convention is one of
+///
+/// | | the C function |
+/// |---|---|
+/// | `cpu` | `void(void* out, const void** in)` |
+/// | `cpu_status` | `void(void* out, const void** in, XlaCustomCallStatus*)` |
+/// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)`, on CUDA |
+/// | `unified` | the same with a last `XlaCustomCallStatus*`; the stream is null on CPU |
+///
+/// The function is a handler, which stays safe code: what it returns, and its panics, go into the
+/// status; where the convention has none, to standard error. Calls carry no sizes, so they are
+/// declared: element types and dimensions of all operands, or `shapes = FUNCTION` from the opaque
+/// bytes to [`Shapes`](legacy::Shapes). A program that calls the target with other sizes than declared
+/// breaks its memory, as with every target of these conventions. For several results the function of
+/// the CPU forms gets the array of pointers that today's XLA gives.
+///
+/// `opaque = "NAME"` is the attribute of the handler that the opaque bytes become: a string, or an
+/// array or a number of the declared type. `platforms = ["…"]` says where it is registered: without
+/// it, on the CPU (`gpu`: on CUDA).
+///
+/// `NAME = unsafe CONVENTION(FUNCTION)` takes a bare `unsafe extern "C"` function instead.
+///
 /// # Example
 /// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler(shape = "m, n -> n")]
+/// fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result<()> {
+///     a.write_with(|i| b[i % b.len()] + c[i]);
+///     Ok(())
+/// }
+///
+/// xla_ffi::legacy! {
+///     /// For programs that call it with API_VERSION_STATUS_RETURNING.
+///     do_custom_call = cpu_status(tiled_add): f32[128], f32[2048] -> f32[2048];
+/// }
+///
+/// xla_ffi::library! { name = "old_and_new"; tiled_add, legacy do_custom_call }
+/// # fn main() {}
+/// ```
+pub use xla_ffi_macros::legacy;
+/// # Example
+/// ```standalone_crate
 /// use xla_ffi::prelude::*;
 ///
 /// #[xla_ffi::handler]
@@ -229,7 +335,20 @@ pub use xla_ffi_macros::handler;
 /// }
 ///
 /// xla_ffi::library! { name = "answers"; answer }
-/// # fn main() {}
+///
+/// # use xla_ffi::{internal, sys::{XLA_FFI_CallFrame, XLA_FFI_Error}};
+/// # use xla_ffi_runtime::{Bundle, Runtime};
+/// # fn main() -> Result<(), internal::Error> {
+/// // The symbol that other programs find; in a `cdylib` also as plain `answer`.
+/// unsafe extern "C" {
+///     fn answers__answer(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+/// }
+/// // SAFETY: a handler of this program.
+/// let bundle = unsafe { Bundle::execute(answers__answer) };
+/// let handler = Runtime::default().handler("answer", bundle)?;
+/// assert!(handler.metadata().is_some());
+/// # Ok(())
+/// # }
 /// ```
 pub use xla_ffi_macros::library;
 /// # Example
@@ -251,6 +370,15 @@ pub use xla_ffi_macros::library;
 ///         Ok(())
 ///     }
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Runtime, Shape};
+/// let handler = Runtime::default().handler("Counter", internal::bundle::<Counter>())?;
+/// let site = handler.instantiate(&internal::Attributes::new().with("start", 5_i64))?;
+/// for expected in [5_i64, 6] {
+///     let outcome = site.call().ret(Shape::new(DType::S64, [])?).run()?;
+///     assert_eq!(outcome.rets[0].to_vec(), Some(vec![expected]));
+/// }
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::stateful;
 /// The ABI itself, for what this crate does not wrap.
@@ -278,7 +406,10 @@ pub mod prelude {
 pub mod __private {
     pub use crate::agree::Written;
     pub use crate::context::load_state;
-    pub use crate::entry::{Flow, Handler, Stage, counts, enter, file_region, fixed, overlap_free};
+    pub use crate::entry::{Flow, Handler, Stage, counts, entry, file_region, fixed, overlap_free};
+    pub mod legacy {
+        pub use crate::legacy::target::{LegacyTarget, TargetInfo, call_cpu, call_device, targets};
+    }
     pub use crate::made::{explain as explain_made, readable, region as region_made};
     pub use crate::manifest::{Library, manifest, size};
     pub use crate::members::{
@@ -292,6 +423,6 @@ pub mod __private {
     pub use crate::register::{Entries, Exported, Registrable, register};
     pub use crate::shape::{Contract, Dim, Entry, arg_dims, ret_dims, same_dims, same_size};
     pub use crate::task::{Body, start_async};
-    pub use xla_ffi_macros::__export;
+    pub use xla_ffi_macros::{__export, __export_legacy};
     pub use xla_ffi_sys as sys;
 }

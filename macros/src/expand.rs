@@ -93,7 +93,7 @@ impl Stage {
         }
         let output_span = match &signature.output {
             ReturnType::Default => span,
-            ReturnType::Type(_, ty) => ty.span(),
+            ReturnType::Type(_, ty) => crate::parameter::place(ty),
         };
         if is_async {
             let output = match &signature.output {
@@ -175,7 +175,7 @@ impl Stage {
         });
         let call = self.call(&at, contract);
         let orders = self.params.iter().enumerate().map(|(index, param)| {
-            quote_spanned! {param.ty.span()=>
+            quote_spanned! {crate::parameter::place(&param.ty)=>
                 const _: () = ::xla_ffi::__private::in_order(#params, #index);
             }
         });
@@ -282,7 +282,7 @@ impl Stage {
         };
         if self.is_async {
             let outlive = self.params.iter().zip(&values).map(|(param, value)| {
-                let span = param.ty.span();
+                let span = crate::parameter::place(&param.ty);
                 quote_spanned!(span=> ::xla_ffi::__private::outlives_call(&#value);)
             });
             return quote! {
@@ -335,6 +335,13 @@ pub(crate) fn handler(
     state: Option<&TokenStream>,
 ) -> TokenStream {
     let infos = stages.iter().map(Stage::info);
+    let entries = (0..STAGES.len() as u32).map(|number| {
+        if stages.iter().any(|stage| stage.number == number) {
+            quote!(::core::option::Option::Some(::xla_ffi::__private::entry::<Self, #number>))
+        } else {
+            quote!(::core::option::Option::None)
+        }
+    });
     let platforms: Vec<String> = if options.platforms.is_empty() {
         vec!["cpu".to_owned()]
     } else {
@@ -363,6 +370,7 @@ pub(crate) fn handler(
                 state: #state,
                 floor: ::xla_ffi::Revision::ALL[#floor],
             };
+            const ENTRIES: ::xla_ffi::__private::Entries = [#(#entries),*];
         }
     }
 }

@@ -1,5 +1,6 @@
-// Contains C++ exceptions, which Rust can neither catch nor let pass. What is no C++ exception (a
-// Rust panic, a cancelled thread) goes on to the caller.
+// Contains C++ exceptions, which Rust can neither catch nor let pass: 1 for a std::exception, which XLA
+// contains too, 2 for any other, which goes through XLA as through us. What is no C++ exception (a Rust
+// panic, a cancelled thread) goes on to the caller.
 
 #include <cxxabi.h>
 
@@ -28,17 +29,17 @@ int Contain(Call call, char* text, std::size_t room) {
     return 1;
   } catch (const std::string& message) {
     Copy(message.c_str(), text, room);
-    return 1;
+    return 2;
   } catch (const char* message) {
     Copy(message != nullptr ? message : "(null)", text, room);
-    return 1;
+    return 2;
   } catch (...) {
     // Only an exception of C++ can be held; anything else is not ours to end.
     if (std::current_exception() == nullptr) throw;
     const std::type_info* type = abi::__cxa_current_exception_type();
     std::string name = std::string("of type ") + (type != nullptr ? type->name() : "?");
     Copy(name.c_str(), text, room);
-    return 1;
+    return 2;
   }
 }
 

@@ -10,11 +10,24 @@ pub const CONTAINS_CXX_EXCEPTIONS: bool = cfg!(xla_ffi_cxx);
 
 /// What left a function instead of its return.
 #[derive(Debug)]
-pub(crate) struct Unwound(String);
+pub(crate) struct Unwound {
+    text: String,
+    /// A `std::exception`: where a handler throws one, XLA makes an error of it.
+    pub(crate) is_standard: bool,
+}
+
+impl Unwound {
+    fn new(text: String) -> Self {
+        Self {
+            text,
+            is_standard: false,
+        }
+    }
+}
 
 impl fmt::Display for Unwound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -24,7 +37,7 @@ fn panic_text(payload: &(dyn std::any::Any + Send)) -> Unwound {
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("of another type");
-    Unwound(format!("a panic ({text})"))
+    Unwound::new(format!("a panic ({text})"))
 }
 
 #[cfg(xla_ffi_cxx)]
@@ -57,13 +70,13 @@ mod contained {
     fn finish(outcome: std::thread::Result<c_int>, text: &Text) -> Result<(), Unwound> {
         match outcome {
             Ok(0) => Ok(()),
-            Ok(_) => {
+            Ok(kind) => {
                 // SAFETY: the guard wrote a NUL-terminated text.
                 let text = unsafe { CStr::from_ptr(text.as_ptr().cast()) };
-                Err(Unwound(format!(
-                    "a C++ exception ({})",
-                    text.to_string_lossy()
-                )))
+                let text = text.to_string_lossy();
+                let mut unwound = Unwound::new(format!("a C++ exception ({text})"));
+                unwound.is_standard = kind == 1;
+                Err(unwound)
             }
             Err(payload) => Err(panic_text(&*payload)),
         }

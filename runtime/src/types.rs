@@ -56,6 +56,14 @@ impl Types {
         Ok(id)
     }
 
+    /// The number of the type called `name`, which is registered now if it was not.
+    pub(crate) fn get_or_register(&self, name: &str, info: TypeInfo) -> Result<i64> {
+        match self.register(name, 0, info) {
+            Ok(id) => Ok(id),
+            Err(error) => self.id(name).map_err(|_| error),
+        }
+    }
+
     /// What is known of the type with this number.
     pub(crate) fn info(&self, id: i64) -> Result<TypeInfo> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -246,6 +246,35 @@ fn static_handlers_are_found_under_every_spelling_of_their_platform() {
 }
 
 #[test]
+fn types_are_looked_up_by_name_and_number() {
+    unsafe extern "C" fn nothing(_: *mut std::ffi::c_void) {}
+    let runtime = Runtime::default();
+    assert_eq!(runtime.type_id("t").unwrap_err().code(), Code::NotFound);
+    let info = TypeInfo {
+        deleter: Some(nothing),
+    };
+    let id = runtime.get_or_register_type("t", info).unwrap();
+    assert_eq!(
+        runtime
+            .get_or_register_type("t", TypeInfo::default())
+            .unwrap(),
+        id
+    );
+    assert_eq!(runtime.type_id("t").unwrap(), id);
+    assert!(runtime.type_info(id).unwrap().deleter.is_some());
+    assert_eq!(
+        runtime.type_info(id + 1).unwrap_err().code(),
+        Code::Internal
+    );
+    assert_eq!(
+        runtime
+            .register_type("t", 0, info)
+            .map_err(|error| error.code()),
+        Err(Code::Internal)
+    );
+}
+
+#[test]
 fn runtimes_have_their_own_types_and_tables() {
     let one = Runtime::default();
     let two = Runtime::default();

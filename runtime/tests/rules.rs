@@ -3,60 +3,10 @@
 
 mod support;
 
+use support::rules::MEASURED;
 use support::{build, source};
 use xla_ffi_runtime::spec::parse_result;
 use xla_ffi_runtime::{Attributes, Hazard, Revision, Runtime, Stage, Stages};
-
-/// The questions of `cxx/rules.c` in its order, and jaxlib 0.12.0's answers on CPU.
-const MEASURED: &[(&str, i64)] = &[
-    ("register a type", 0),
-    ("get state before it is set", 5),
-    ("set state of type 0", 13),
-    ("set state of an unknown type", 13),
-    ("set state with 47 bytes", 3),
-    ("set state", 0),
-    ("set state twice", 9),
-    ("get state", 0),
-    ("get the state of the execute stage", 0),
-    ("register a second type", 0),
-    ("get state of another type", 3),
-    ("register a name again", 13),
-    ("register a name again with its number", 0),
-    ("register a name again with another number", 13),
-    ("register another name with that number", 0),
-    ("run id in instantiate", 0),
-    ("device ordinal in instantiate", 0),
-    ("the ordinal", -1),
-    ("threads in instantiate", 12),
-    ("empty lists are null", 1),
-    ("stream", 12),
-    ("stream with 31 bytes", 3),
-    ("allocate", 3),
-    ("allocate with alignment 3", 3),
-    ("free", 12),
-    ("register a third type", 0),
-    ("user data that there is not", 5),
-    ("user data of type 0", 5),
-    ("set instantiate's state in execute", 9),
-    ("find an extension", 0),
-    ("there is none", 1),
-    ("custom options", 0),
-    ("how many", 0),
-    ("run id with 31 bytes", 3),
-    ("schedule", 0),
-    ("make a future", 0),
-    ("fail a future with null", 3),
-    ("make an error that says OK", 1),
-    ("fail a future with it", 3),
-    ("an error with the code 99", 2),
-    ("complete the future", 0),
-    ("register without execute", 3),
-    ("register a handler", 0),
-    ("register it again", 0),
-    ("register it with other traits", 3),
-    ("register another handler under its name", 3),
-    ("register one that does not answer", 3),
-];
 
 #[test]
 fn answers_are_those_of_jaxlib() {

@@ -15,9 +15,7 @@ fn wrong(call: Call) -> String {
 }
 
 /// A call with attributes that have no text.
-fn with<H: xla_ffi::__private::Handler + xla_ffi::__private::Exported>(
-    attributes: &Attributes,
-) -> Call {
+fn with<H: xla_ffi::__private::Handler>(attributes: &Attributes) -> Call {
     crate::kit::handler::<H>(&Runtime::default())
         .instantiate(attributes)
         .unwrap()

@@ -230,14 +230,20 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
     let place = scratch.path();
     let manifest = format!(
         "[package]\nname = \"one-handler\"\nedition = \"2024\"\npublish = false\n\
-         [lib]\nname = \"one_handler\"\npath = {handler:?}\ncrate-type = [\"cdylib\"]\n\
+         [lib]\nname = \"one_handler\"\npath = \"lib.rs\"\ncrate-type = [\"cdylib\"]\n\
          [dependencies]\nxla-ffi = {{ path = {ffi:?} }}\n\
          [profile.release]\nstrip = true\n\
          [workspace]\n",
-        handler = root.join("examples/rms_norm.rs"),
         ffi = root.join("ffi"),
     );
     fs::write(place.join("Cargo.toml"), manifest)?;
+    let readme = fs::read_to_string(root.join("README.md"))?;
+    let handler = readme.split("```rust\n").nth(1);
+    let handler = handler.and_then(|rest| rest.split("```").next());
+    fs::write(
+        place.join("lib.rs"),
+        handler.context("README.md shows no handler")?,
+    )?;
     // The versions that the project is tested with.
     fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock"))?;
     let fetched = cargo(place).args(["fetch", "--quiet"]).status()?;

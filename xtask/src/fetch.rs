@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// libclang.
     #[arg(long)]
     libclang: bool,
+    /// The PJRT plugin that tests run.
+    #[arg(long)]
+    pjrt: bool,
     /// nvcc, which compiles the GPU examples without a GPU.
     #[arg(long)]
     nvcc: bool,
@@ -28,6 +31,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if args.libclang {
         println!("libclang: {}", wheel::libclang()?.display());
+    }
+    if args.pjrt {
+        println!("PJRT plugin: {}", wheel::pjrt_plugin()?.display());
     }
     if args.nvcc {
         println!("nvcc: {}", cuda::nvcc()?.display());

@@ -6,6 +6,7 @@ mod bench;
 mod cache;
 mod cuda;
 mod demo;
+mod examples;
 mod expected;
 mod fetch;
 mod gpu;

@@ -1,11 +1,13 @@
 //! `cargo xtask test`: every check of the project, in the order in which failures are cheap.
 
 use crate::cache::Cache;
+use crate::examples::Built;
+use crate::jaxlibs;
 use crate::python::Python;
 use crate::tally::{self, Counts, Format, Tally};
 use crate::venv::{self, Venv};
 use crate::wheel;
-use crate::{cuda, gpu, jaxlibs, libraries};
+use crate::{cuda, gpu};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             for driver in DRIVERS {
                 tally.work(&format!("JAX {driver}"), || {
                     let mut command = python_driver(&root, venv, driver);
-                    command.args(libraries::example_arguments(&root)?);
+                    command.args(Built::new(&root)?.arguments()?);
                     tally::run(Format::Driver, &mut command)
                 });
             }
@@ -113,6 +115,7 @@ fn gpu_dry_runs(root: &Path, tally: &mut Tally) {
 struct Material {
     headers: Option<PathBuf>,
     libclang: Option<PathBuf>,
+    pjrt_plugin: Option<PathBuf>,
     venv: Option<Venv>,
 }
 
@@ -135,6 +138,7 @@ impl Material {
         Ok(Self {
             headers: Some(wheel::headers_root(&cache)),
             libclang: Some(wheel::libclang()?),
+            pjrt_plugin: pjrt_plugin()?,
             venv: Some(venv),
         })
     }
@@ -146,9 +150,24 @@ impl Material {
         if let Some(libclang) = &self.libclang {
             command.env("LIBCLANG_PATH", libclang);
         }
+        if let Some(plugin) = &self.pjrt_plugin {
+            command.env("XLA_FFI_PJRT_PLUGIN", plugin);
+        }
         if let Some(venv) = &self.venv {
             command.env("XLA_FFI_PYTHON", &venv.python);
         }
+    }
+}
+
+/// The PJRT plugin; none where the index has none for this machine, which tests count as skips.
+fn pjrt_plugin() -> Result<Option<PathBuf>> {
+    match wheel::pjrt_plugin() {
+        Ok(plugin) => Ok(Some(plugin)),
+        Err(error) if error.is::<wheel::NoWheel>() => {
+            crate::ui::note(format_args!("{error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -16,7 +16,18 @@ use xla_ffi_sys::{
     XLA_FFI_Window_Request_Args,
 };
 
-/// Which devices work together.
+/// Which devices work together; [`Collectives`] shows its use.
+///
+/// ```
+/// use xla_ffi::{Group, sys::XLA_FFI_CollectiveGroupMode as Mode};
+///
+/// // Two pairs of devices.
+/// let pairs = Group { mode: Mode::FLATTENED_ID, groups: &[&[0, 1], &[2, 3]], id: 0 };
+/// assert_eq!(pairs.groups.iter().map(|group| group.len()).sum::<usize>(), 4);
+/// // Another communicator of the same devices.
+/// let again = Group { id: 1, ..pairs };
+/// assert_eq!(again.groups, pairs.groups);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
     /// What the ids are.
@@ -27,7 +38,16 @@ pub struct Group<'a> {
     pub id: i64,
 }
 
-/// Memory to be registered with a communicator.
+/// Memory to be registered with a communicator; see [`Collectives::request_window`].
+///
+/// ```
+/// use xla_ffi::MemoryRegion;
+///
+/// let elements = [0.0_f32; 4];
+/// let start = elements.as_ptr();
+/// let region = MemoryRegion { start: start.cast(), bytes: size_of_val(&elements), flags: 0 };
+/// assert_eq!(region.bytes, 16);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryRegion {
     /// The first byte, in device memory.
@@ -38,7 +58,47 @@ pub struct MemoryRegion {
     pub flags: u64,
 }
 
-/// Registered memory that an address lies in.
+/// Registered memory that an address lies in; [`Collectives::window`] finds it. Since r10 (jaxlib
+/// 0.12.0).
+///
+/// ```
+/// use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
+/// use xla_ffi::{Collectives, DeviceBuffer, Group, MemoryRegion, prelude::*};
+///
+/// const PAIR: Group = Group { mode: Mode::FLATTENED_ID, groups: &[&[0, 1]], id: 0 };
+///
+/// struct Direct;
+///
+/// #[xla_ffi::stateful(platforms = ["cuda"])]
+/// impl Direct {
+///     fn prepare(x: DeviceBuffer<f32>, collectives: Collectives) -> Result<()> {
+///         collectives.request_communicator(PAIR)?;
+///         let all = MemoryRegion {
+///             start: x.as_device_ptr().cast(),
+///             bytes: x.byte_size(),
+///             flags: 0,
+///         };
+///         collectives.request_window(PAIR, &[all])
+///     }
+///
+///     fn execute(x: DeviceBuffer<f32>, collectives: Collectives) -> Result<()> {
+///         let second = x.as_device_ptr().wrapping_add(1);
+///         let window = collectives.window(PAIR, second.cast())?;
+///         assert_eq!(window.offset, 4);
+///         assert!(!window.raw.is_null());
+///         Ok(())
+///     }
+/// }
+///
+/// # use xla_ffi::internal::{self, Tensor};
+/// # use xla_ffi_runtime::Revision;
+/// # let here = |_: &_| std::ptr::without_provenance_mut(12);
+/// let call = internal::call::<Direct>("{}")?
+///     .collectives(xla_ffi_runtime::Collectives::new(Revision::R10, here)?)
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?);
+/// call.run()?;
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Window<'f> {
     /// The platform's window (`ncclWindow_t` on CUDA), valid as long as the execution.
@@ -65,13 +125,29 @@ pub struct Window<'f> {
 ///         collectives.request_communicator(PAIR)
 ///     }
 ///
-///     fn execute(x: DeviceBuffer<f32>, y: DeviceOut<f32>, collectives: Collectives, stream: Stream) -> Result<()> {
+///     fn execute(x: DeviceBuffer<f32>, y: DeviceOut<f32>, collectives: Collectives) -> Result<()> {
 ///         let communicator = collectives.communicator(PAIR)?;
-///         // … ncclAllReduce(x, y, …, communicator.as_ptr(), stream.as_raw()) …
-///         # let _ = (communicator, x, y, stream);
+///         // … ncclAllReduce(x, y, …, communicator.as_ptr(), stream) …
+///         assert_eq!(communicator.as_ptr().addr(), 12);
+///         assert_eq!(x.len(), y.len());
 ///         Ok(())
 ///     }
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi_runtime::Revision;
+/// // The embedded runtime gives whatever the test wants.
+/// let provided = xla_ffi_runtime::Collectives::new(Revision::R10, |key| {
+///     assert_eq!(key.groups, [[0, 1]]);
+///     std::ptr::without_provenance_mut(12)
+/// })?;
+/// let call = internal::call::<Exchange>("{}")?
+///     .collectives(provided.clone())
+///     .arg(Tensor::from_slice([1], &[1.0_f32])?)
+///     .ret(Shape::new(DType::F32, [1])?);
+/// assert!(call.run().is_ok());
+/// assert_eq!(provided.requested().len(), 1);
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Collectives<'f> {
@@ -148,7 +224,7 @@ impl<'f> Collectives<'f> {
     }
 
     /// Prepare stage, after asking for the group's communicator: asks that memory be registered with
-    /// it. Since r10.
+    /// it. Since r10; [`Window`] has an example.
     ///
     /// # Errors
     /// `UNIMPLEMENTED` before version 0.2 of the extension, otherwise what the host answers.
@@ -179,7 +255,7 @@ impl<'f> Collectives<'f> {
         self.host.check(error)
     }
 
-    /// Later stages: the window that an address lies in. Since r10.
+    /// Later stages: the window that an address lies in. Since r10; [`Window`] has an example.
     ///
     /// # Errors
     /// As [`Collectives::request_window`].

@@ -17,6 +17,21 @@ use xla_ffi_sys::{
 };
 
 /// What a recorded kernel is made of. The host copies it.
+///
+/// ```
+/// use xla_ffi::KernelSource;
+///
+/// /// What `nvcc` left: text, or machine code.
+/// fn source(bytes: &[u8]) -> KernelSource<'_> {
+///     match std::str::from_utf8(bytes) {
+///         Ok(text) if text.contains(".version") => KernelSource::Ptx(text),
+///         _ => KernelSource::Cubin(bytes),
+///     }
+/// }
+///
+/// assert!(matches!(source(b".version 7.0"), KernelSource::Ptx(_)));
+/// assert!(matches!(source(b"\x7fELF\x02"), KernelSource::Cubin(_)));
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum KernelSource<'a> {
@@ -29,6 +44,38 @@ pub enum KernelSource<'a> {
 }
 
 /// A recorded command, for others to come after it.
+///
+/// ```
+/// use xla_ffi::{Command, DeviceOut, Recorder, prelude::*};
+///
+/// /// Two copies that need not wait for each other, and one thing to come after both.
+/// fn both<'f>(recorder: &Recorder<'f>, y: &DeviceOut<f32, 1>) -> Result<Command<'f>> {
+///     let (start, half) = (y.as_device_mut_ptr(), y.byte_size() / 2);
+///     let from = start.wrapping_byte_add(half).cast();
+///     let one = recorder.copy(start.cast(), from, half, &[])?;
+///     let other = recorder.copy(start.cast(), from, half, &[])?;
+///     recorder.join(&[one, other])
+/// }
+///
+/// struct Pair;
+///
+/// #[xla_ffi::stateful(platforms = ["cuda"])]
+/// impl Pair {
+///     fn execute(_y: DeviceOut<f32, 1>) {}
+///
+///     fn record(recorder: Recorder, y: DeviceOut<f32, 1>) -> Result<()> {
+///         both(&recorder, &y).map(drop)
+///     }
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// # use xla_ffi_runtime::Revision;
+/// let mut tape = xla_ffi_runtime::Recorder::new(Revision::R10, 3)?;
+/// let call = internal::call::<Pair>("{}")?.ret(Shape::new(DType::F32, [2])?);
+/// call.prepare()?.record(&mut tape)?;
+/// assert_eq!(tape.commands()[2].after, [0, 1]);
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Command<'f> {
     raw: *const XLA_FFI_Command,
@@ -65,6 +112,20 @@ pub struct Command<'f> {
 ///         Ok(())
 ///     }
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi_runtime::Revision;
+/// // The embedded runtime keeps what is recorded, with room for two commands here.
+/// let mut tape = xla_ffi_runtime::Recorder::new(Revision::R10, 2)?;
+/// let mut call = internal::call::<Twice>("{}")?
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .ret(Shape::new(DType::F32, [2])?)
+///     .prepare()?;
+/// call.record(&mut tape)?;
+/// assert_eq!(tape.commands()[1].after, [0]);
+/// call.record(&mut tape)?; // an update of the same commands
+/// assert_eq!((tape.commands().len(), tape.commands()[1].updates), (2, 1));
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Recorder<'f> {
@@ -232,6 +293,7 @@ impl<'f> Recorder<'f> {
     }
 
     /// A command that does nothing: one thing to come after instead of several.
+    /// [`Command`] has an example.
     ///
     /// # Errors
     /// As [`Recorder::launch`].
@@ -248,6 +310,30 @@ impl<'f> Recorder<'f> {
     }
 
     /// Asks the host to call the execute stage and capture its stream instead.
+    ///
+    /// ```
+    /// use xla_ffi::{DeviceOut, Recorder, prelude::*};
+    ///
+    /// struct Captured;
+    ///
+    /// #[xla_ffi::stateful(platforms = ["cuda"], command_buffer_compatible)]
+    /// impl Captured {
+    ///     fn execute(_y: DeviceOut<f32>) {}
+    ///
+    ///     fn record(recorder: Recorder) -> Result<()> {
+    ///         assert!(!recorder.is_update());
+    ///         recorder.request_stream_capture()
+    ///     }
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// # use xla_ffi_runtime::Revision;
+    /// let mut tape = xla_ffi_runtime::Recorder::new(Revision::R10, 1)?;
+    /// let call = internal::call::<Captured>("{}")?.ret(Shape::new(DType::F32, [2])?);
+    /// call.prepare()?.record(&mut tape)?;
+    /// assert!(tape.wants_stream_capture());
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the host answers.

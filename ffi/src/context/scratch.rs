@@ -18,12 +18,29 @@ use xla_ffi_sys::{Revision, XLA_FFI_InvokeContext};
 /// use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*};
 ///
 /// #[xla_ffi::handler(platforms = ["cuda"])]
-/// fn sort(x: DeviceBuffer<f32, 1>, y: DeviceOut<f32, 1>, scratch: Scratch, stream: Stream) -> Result<()> {
-///     let workspace = scratch.allocate(x.byte_size().max(1), 256)?;
-///     // … kernels on `stream` that sort into `y` by way of `workspace` …
-///     # let _ = (workspace, stream, y);
-///     Ok(())
+/// fn sort(x: DeviceBuffer<f32, 1>, y: DeviceOut<f32, 1>, scratch: Scratch) -> Result<()> {
+///     let workspace = scratch.allocate(x.byte_size(), 256)?;
+///     let kernel_arguments = (x.as_device_ptr(), workspace.as_ptr(), y.as_device_mut_ptr());
+///     assert!(kernel_arguments.1.addr().is_multiple_of(256));
+///     let too_much = scratch.allocate(64, 64)?;
+///     // SAFETY: allocated above, with this size, and never used.
+///     unsafe { scratch.free(too_much, 64) }
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi_runtime::CpuDevice;
+/// let call = |device| {
+///     let x = Tensor::from_slice([2], &[2.0_f32, 1.0])?;
+///     let call = internal::call::<sort>("{}")?.arg(x).ret(Shape::new(DType::F32, [2])?);
+///     match device {
+///         Some(device) => call.on_device(device).run(),
+///         None => call.run(),
+///     }
+/// };
+/// let device = CpuDevice::new()?;
+/// assert!(call(Some(&device)).is_ok());
+/// assert!(call(None).is_err()); // no allocator there
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Scratch<'f> {
@@ -57,7 +74,7 @@ impl<'f> Scratch<'f> {
     }
 
     /// Allocates room for `len` elements, aligned to 256 bytes as operands are. None at all takes no
-    /// memory, and its address is null.
+    /// memory, and its address is null. [`ScratchBuffer`] has an example.
     ///
     /// # Errors
     /// As [`Scratch::allocate`].
@@ -102,9 +119,20 @@ impl<'f> Scratch<'f> {
 /// fn sum(x: DeviceBuffer<f32>, y: DeviceOut<f32, 0>, scratch: Scratch, stream: Stream) -> Result<()> {
 ///     let partial = scratch.array::<f32>(x.len().div_ceil(1024))?;
 ///     // … one kernel that writes `partial.len()` sums, another that adds them up …
-///     # let _ = (partial.as_device_mut_ptr(), stream, y);
+///     assert_eq!((partial.len(), partial.byte_size()), (2, 8));
+///     assert!(!partial.as_device_mut_ptr().is_null());
+///     # let _ = (stream, y);
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # use xla_ffi_runtime::CpuDevice;
+/// let call = internal::call::<sum>("{}")?
+///     .on_device(&CpuDevice::new()?)
+///     .arg(Tensor::from_slice([2000], &[1.0_f32; 2000])?)
+///     .ret(Shape::new(DType::F32, [])?);
+/// assert!(call.run().is_ok());
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct ScratchBuffer<'f, T> {
     data: *mut T,

@@ -74,6 +74,11 @@ fn judge(
         ));
     }
     let error = match outcome {
+        // XLA contains these, and these alone.
+        Err(unwound) if unwound.is_standard => Some(translate(
+            shared,
+            Error::new(crate::Code::Unknown, format!("{unwound} left the handler")),
+        )),
         Err(unwound) => Some(Error::hazard(
             Hazard::Unwound,
             format!("{unwound} left the handler"),

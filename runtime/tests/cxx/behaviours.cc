@@ -1,10 +1,12 @@
 // One handler or a few for each behaviour that upstream tests by name, written against the headers
-// of jaxlib 0.12.0. tests/behaviours.rs calls them and says what has to come out.
+// of jaxlib 0.12.0. tests/differential.rs calls them as behaviours.txt says, on the embedded runtime
+// and in JAX; tests/behaviours.rs calls what needs more than a call.
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -107,12 +109,18 @@ HANDLER(optional_then_remaining, OptionalThenRemaining,
         Bind().OptionalArg<F32>().RemainingArgs().Ret<ffi::BufferR0<DataType::S64>>());
 
 static Error OptionalRets(S64Out y, std::optional<ffi::Result<F32>> a, std::optional<ffi::Result<F32>> b) {
+  if (a.has_value()) (*a)->typed_data()[0] = 1;
+  if (b.has_value()) (*b)->typed_data()[0] = 2;
   *y->typed_data() = a.has_value() * 10 + b.has_value();
   return Ok();
 }
 HANDLER(optional_rets, OptionalRets, Bind().Ret<ffi::BufferR0<DataType::S64>>().OptionalRet<F32>().OptionalRet<F32>());
 
 static Error OptionalThenRemainingRets(S64Out y, std::optional<ffi::Result<F32>> a, ffi::RemainingRets rest) {
+  if (a.has_value()) (*a)->typed_data()[0] = 1;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    if (auto z = rest.get<ffi::Buffer<DataType::S8>>(i); z.has_value()) (*z)->typed_data()[0] = 2;
+  }
   *y->typed_data() = a.has_value() * 10 + static_cast<int64_t>(rest.size());
   return Ok();
 }
@@ -168,6 +176,17 @@ static Error Scalars(bool flag, int8_t i8, uint64_t u64, float f32, double f64, 
 HANDLER(scalars, Scalars,
         Bind().Attr<bool>("flag").Attr<int8_t>("i8").Attr<uint64_t>("u64").Attr<float>("f32").Attr<double>("f64")
             .Attr<std::complex<float>>("c64").Ret<ffi::BufferR0<DataType::S64>>());
+
+static Error Builtin(bool flag, int8_t i8, int16_t i16, int32_t i32, int64_t i64, uint8_t u8, uint16_t u16,
+                     uint32_t u32, uint64_t u64, float f32, double f64, std::string_view text, S64Out y) {
+  *y->typed_data() = flag + i8 + i16 + i32 + i64 + u8 + u16 + u32 + static_cast<int64_t>(u64) +
+                     static_cast<int64_t>(f32) + static_cast<int64_t>(f64) + static_cast<int64_t>(text.size());
+  return Ok();
+}
+HANDLER(builtin, Builtin,
+        Bind().Attr<bool>("flag").Attr<int8_t>("i8").Attr<int16_t>("i16").Attr<int32_t>("i32").Attr<int64_t>("i64")
+            .Attr<uint8_t>("u8").Attr<uint16_t>("u16").Attr<uint32_t>("u32").Attr<uint64_t>("u64").Attr<float>("f32")
+            .Attr<double>("f64").Attr<std::string_view>("text").Ret<ffi::BufferR0<DataType::S64>>());
 
 template <typename T>
 static int64_t Sum(ffi::Span<const T> values) {
@@ -231,6 +250,40 @@ HANDLER(variant, Variant, Bind().Attr<IntOrFloat>("value").Ret<ffi::BufferR0<Dat
 static Error ReturnError() { return Error(ErrorCode::kInternal, "Test error"); }
 HANDLER(return_error, ReturnError, Bind());
 
+static Error Forward(int32_t code) { return Error(static_cast<ErrorCode>(code), "forwarded"); }
+HANDLER(forward_error, Forward, Bind().Attr<int32_t>("code"));
+
+static Error Throwing() { throw std::runtime_error("thrown on purpose"); }
+HANDLER(throwing, Throwing, Bind());
+
+// --- state of one stage ---------------------------------------------------------------------------
+
+struct Count {
+  static ffi::TypeId id;
+  int64_t value;
+};
+ffi::TypeId Count::id = {};
+extern "C" __attribute__((visibility("default"))) XLA_FFI_TypeInfo count_info = {
+    XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, +[](void* state) { delete static_cast<Count*>(state); }};
+
+static ffi::ErrorOr<std::unique_ptr<Count>> CountInstantiate(int64_t start) {
+  return std::make_unique<Count>(Count{start});
+}
+static Error CountExecute(Count* count, int64_t, S64Out y) { *y->typed_data() = ++count->value; return Ok(); }
+HANDLER(count_instantiate, CountInstantiate, BindInstantiate().Attr<int64_t>("start"));
+HANDLER(count_execute, CountExecute,
+        Bind().Ctx<ffi::State<Count>>().Attr<int64_t>("start").Ret<ffi::BufferR0<DataType::S64>>());
+
+struct Uncounted {
+  static ffi::TypeId id;
+};
+ffi::TypeId Uncounted::id = {};
+extern "C" __attribute__((visibility("default"))) XLA_FFI_TypeInfo uncounted_info = {
+    XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, nullptr};
+static Error OtherState(Uncounted*, int64_t, S64Out y) { *y->typed_data() = 0; return Ok(); }
+HANDLER(other_state, OtherState,
+        Bind().Ctx<ffi::State<Uncounted>>().Attr<int64_t>("start").Ret<ffi::BufferR0<DataType::S64>>());
+
 // --- state of every stage -------------------------------------------------------------------------
 
 struct Stages {
@@ -276,6 +329,63 @@ static Error ViaContext(ffi::Context context, S64Out y) {
   return Ok();
 }
 HANDLER(run_id_via_context, ViaContext, Bind().Ctx<ffi::Context>().Ret<ffi::BufferR0<DataType::S64>>());
+
+static Error RunIdTwice(ffi::RunId bound, ffi::Context context, S64Out y) {
+  auto found = context.get<ffi::RunId>();
+  if (!found.has_value()) return found.error();
+  *y->typed_data() = found->run_id == bound.run_id;
+  return Ok();
+}
+HANDLER(run_id, RunIdTwice, Bind().Ctx<ffi::RunId>().Ctx<ffi::Context>().Ret<ffi::BufferR0<DataType::S64>>());
+
+static Error Ordinal(int32_t ordinal, S64Out y) { *y->typed_data() = ordinal; return Ok(); }
+HANDLER(device_ordinal, Ordinal, Bind().Ctx<ffi::DeviceOrdinal>().Ret<ffi::BufferR0<DataType::S64>>());
+
+static Error Streamed(void* stream, S64Out y) { *y->typed_data() = reinterpret_cast<int64_t>(stream); return Ok(); }
+HANDLER(streamed, Streamed, Bind().Ctx<ffi::PlatformStream<void*>>().Ret<ffi::BufferR0<DataType::S64>>());
+
+static Error Scratch(ffi::ScratchAllocator scratch, S64Out y) {
+  std::optional<void*> memory = scratch.Allocate(1024, 64);
+  if (!memory.has_value()) return Error(ErrorCode::kResourceExhausted, "no scratch memory");
+  *static_cast<int64_t*>(*memory) = 3;
+  *y->typed_data() = *static_cast<int64_t*>(*memory);
+  return Ok();
+}
+HANDLER(scratch, Scratch, Bind().Ctx<ffi::ScratchAllocator>().Ret<ffi::BufferR0<DataType::S64>>());
+
+static Error Pooled(ffi::ThreadPool pool, S64Out y) {
+  if (pool.num_threads() < 1) return Failed("an empty pool");
+  std::atomic<int64_t> left = 100, done = 0;
+  for (int i = 0; i < 100; ++i) {
+    pool.Schedule([&left, &done] {
+      ++done;
+      --left;
+    });
+  }
+  while (left > 0) std::this_thread::yield();
+  *y->typed_data() = done;
+  return Ok();
+}
+HANDLER(pooled, Pooled, Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR0<DataType::S64>>());
+
+static Error Options(ffi::Dictionary options, S64Out y) { *y->typed_data() = static_cast<int64_t>(options.size()); return Ok(); }
+HANDLER(custom_options, Options, Bind().Ctx<ffi::CustomOptions>().Ret<ffi::BufferR0<DataType::S64>>());
+
+// A type whose number the host gives, and one that brings its own.
+struct Given {
+  static ffi::TypeId id;
+  int64_t number;
+};
+ffi::TypeId Given::id = {};
+struct Chosen {
+  static ffi::TypeId id;
+  int64_t number;
+};
+ffi::TypeId Chosen::id = {4242};
+static Error GivenData(Given* given, S64Out y) { *y->typed_data() = given->number; return Ok(); }
+static Error ChosenData(Chosen* chosen, S64Out y) { *y->typed_data() = chosen->number; return Ok(); }
+HANDLER(user_data, GivenData, Bind().Ctx<ffi::UserData<Given>>().Ret<ffi::BufferR0<DataType::S64>>());
+HANDLER(user_data_chosen, ChosenData, Bind().Ctx<ffi::UserData<Chosen>>().Ret<ffi::BufferR0<DataType::S64>>());
 
 struct Probe {
   using Type = int64_t;
@@ -360,6 +470,20 @@ static ffi::Future CountDown(ffi::ThreadPool pool, bool fail) {
   return future;
 }
 HANDLER(count_down, CountDown, Bind().Ctx<ffi::ThreadPool>().Attr<bool>("fail"));
+
+static ffi::Future CountDownHere(bool fail) {
+  ffi::CountDownPromise counter(3);
+  ffi::Future future(counter);
+  counter.CountDown();
+  if (fail) {
+    counter.CountDown(Error(ErrorCode::kDataLoss, "one of three"));
+  } else {
+    counter.CountDown();
+  }
+  counter.CountDown();
+  return future;
+}
+HANDLER(count_down_here, CountDownHere, Bind().Attr<bool>("fail"));
 
 // --- record ---------------------------------------------------------------------------------------
 

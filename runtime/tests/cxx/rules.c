@@ -160,6 +160,9 @@ __attribute__((visibility("default"))) XLA_FFI_Error* rules(XLA_FFI_CallFrame* f
   handler.traits = 0;
   handler.bundle.execute = rules;
   answer(api->XLA_FFI_Handler_Register(&handler));
+  handler.platform.ptr = "cpu";
+  handler.platform.len = 3;
+  answer(api->XLA_FFI_Handler_Register(&handler));
   handler.name.ptr = "rules_other";
   handler.bundle.execute = silent;
   answer(api->XLA_FFI_Handler_Register(&handler));

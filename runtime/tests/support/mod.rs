@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) mod handlers;
+pub(crate) mod rules;
 
 #[path = "../../../tests/skip/mod.rs"]
 mod skip;

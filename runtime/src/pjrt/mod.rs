@@ -1,0 +1,48 @@
+//! Real XLA without Python: programs compiled and run by a PJRT plugin, calling the handlers of any
+//! library.
+//!
+//! A plugin is a shared library that exports `GetPjrtApi`: `xla_cpu_pjrt.so` of the wheel
+//! `xla-cpu-pjrt` is XLA's CPU backend, `xla_cuda_plugin.so` of `jax-cuda13-pjrt` its CUDA backend.
+//!
+//! ```no_run
+//! use xla_ffi_runtime::{DType, Runtime, Shape, Stage, Tensor, pjrt::Plugin};
+//!
+//! # fn main() -> xla_ffi_runtime::Result<()> {
+//! let client = Plugin::load("xla_cpu_pjrt.so")?.client()?;
+//! let library = Runtime::default().open("libtiled_add.so")?;
+//! client.register("add", &library.bundle(&[(Stage::Execute, "tiled_add__tiled_add")])?)?;
+//! let program = client.compile(
+//!     r#"func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
+//!          %z = stablehlo.custom_call @add(%x, %y) {api_version = 4 : i32}
+//!              : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+//!          return %z : tensor<2xf32>
+//!        }"#,
+//! )?;
+//! let x = Tensor::from_slice([2], &[1.0_f32, 2.0])?;
+//! let results = program.run(&[x.clone(), x])?;
+//! assert_eq!(results[0].to_vec::<f32>().unwrap(), [2.0, 4.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Handlers and types are registered with the XLA copy in the plugin, so for all its clients and
+//! until the program ends. Plugins of PJRT 0.57 or later are taken; the functions behind
+//! [`Client::register`] need the FFI extension with a register function.
+
+mod api;
+mod bootstrap;
+mod buffer;
+mod client;
+mod event;
+mod executable;
+mod extension;
+mod plugin;
+mod raw;
+#[cfg(test)]
+#[path = "../../../tests/skip/mod.rs"]
+mod skip;
+
+pub use buffer::Buffer;
+pub use client::Client;
+pub use executable::{Launch, Loaded};
+pub use plugin::Plugin;

@@ -1,0 +1,186 @@
+"""Runs rows of runtime/tests/behaviours.txt in this process's jaxlib, for runtime/tests/differential.rs.
+
+usage: differential.py TABLE LIBRARY RULES [FIRST]
+
+Prints a line of JSON when a row begins, {"row": LINE}, and one when it is over: {"row": LINE, "code",
+"message", "results": [{"dtype", "dims", "bytes"}]}. A row is named by its line in the table; row 0 is
+the handler `rules` of the library RULES. A process that dies took the row along that it had begun:
+the caller starts another behind it, with FIRST.
+"""
+
+import ctypes
+import json
+import re
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import ffi
+from jaxlib.mlir import ir
+from xla_ffi import _dtypes, _jax
+
+jax.config.update("jax_enable_x64", True)
+
+PREFIX = "differential"
+
+
+def dtype(name):
+    return _dtypes.to_numpy(name.upper())
+
+
+def operand(spec):
+    """The array of a SPEC such as ``f32[2]=1,2`` or ``s8[2,3]=iota``."""
+    kind, _, values = spec.partition("=")
+    name, dims = shape(kind)
+    count = int(np.prod(dims, dtype=int))
+    made = {"iota": range(count), "zeros": [0] * count, "ones": [1] * count}.get(values)
+    if made is None:
+        made = [complex(value.replace("i", "j")) for value in values.split(",")]
+        made = made if name.startswith("c") else [value.real for value in made]
+    return jnp.asarray(np.array(made).astype(dtype(name)).reshape(dims))
+
+
+def shape(kind):
+    name, _, dims = kind.rstrip("]").partition("[")
+    return name, tuple(int(dim) for dim in dims.split(",") if dim)
+
+
+def result(kind):
+    if kind == "token":
+        return _jax.abstract_token()
+    name, dims = shape(kind)
+    return jax.ShapeDtypeStruct(dims, dtype(name))
+
+
+def python(attribute):
+    """An attribute as a Python program would write it for JAX."""
+    if isinstance(attribute, ir.DictAttr):
+        entries = attribute
+        return {entries[i].name: python(entries[i].attr) for i in range(len(entries))}
+    if isinstance(attribute, ir.BoolAttr):
+        return attribute.value
+    if isinstance(attribute, ir.StringAttr):
+        return attribute.value_bytes.decode()
+    if isinstance(attribute, ir.IntegerAttr):
+        return scalar(str(attribute.type))(attribute.value)
+    if isinstance(attribute, ir.FloatAttr):
+        return scalar(str(attribute.type))(attribute.value)
+    text = str(attribute)
+    found = re.fullmatch(r"dense<(.*)> : tensor<(\d+)x(\w+)>", text)
+    if not found:
+        raise ValueError(f"no Python value for {text}")
+    values = json.loads(found[1])
+    values = values if isinstance(values, list) else [values] * int(found[2])
+    return np.array(values, scalar(found[3]))
+
+
+def scalar(name):
+    return np.dtype(_dtypes.ATTRIBUTES[name.replace("ui", "u")]).type
+
+
+class Handlers:
+    """The libraries, and what of them is registered."""
+
+    def __init__(self, library):
+        self.image = ctypes.CDLL(library)
+        self.registered = set()
+        self.types = set()
+
+    def address(self, symbol):
+        return ctypes.cast(getattr(self.image, symbol), ctypes.c_void_p).value
+
+    def register(self, column):
+        """Registers the handler of a row; the target's name."""
+        target = f"{PREFIX}.{column}"
+        if target in self.registered:
+            return target
+        execute, *options = column.split()
+        stages, traits = {"execute": _jax.capsule(self.address(execute))}, {}
+        for option in options:
+            key, _, value = option.partition("=")
+            if key == "type":
+                self.register_type(value)
+            elif key == "traits":
+                traits["traits"] = int(value)
+            else:
+                stages[key] = _jax.capsule(self.address(value))
+        ffi.register_ffi_target(target, stages, platform="cpu", **traits)
+        self.registered.add(target)
+        return target
+
+    def register_type(self, name):
+        if name in self.types:
+            return
+        parts = {"type_id": _jax.capsule(self.address(f"_ZN{len(name)}{name}2idE"))}
+        if hasattr(self.image, f"{name.lower()}_info"):
+            parts["type_info"] = _jax.capsule(self.address(f"{name.lower()}_info"))
+        ffi.register_ffi_type(name, parts, platform="cpu")
+        self.types.add(name)
+
+    def attributes(self, text):
+        def called(match):
+            function = self.image[match[1]]
+            function.restype = ctypes.c_int64
+            return str(function())
+
+        text = re.sub(r"\$(\w+)", called, text)
+        with ir.Context():
+            return python(ir.Attribute.parse(text or "{}"))
+
+    def run(self, column, operands, results, attributes):
+        target = self.register(column)
+        attrs = self.attributes(attributes)
+        kinds = [result(kind) for kind in results.split()]
+
+        def call(specs, arrays):
+            # Tokens do not leave a program: they are made and dropped inside.
+            arrays = iter(arrays)
+            args = [jax.lax.create_token() if spec == "token" else next(arrays) for spec in specs]
+            out = _jax.call(target, kinds, args, attrs, has_side_effect=True)
+            return [jnp.zeros(0) if kind == "token" else value for kind, value in zip(results.split(), out)]
+
+        out = program = None
+        for specs in map(str.split, operands.split("then")):
+            arrays = [operand(spec) for spec in specs if spec != "token"]
+            program = program or jax.jit(lambda arrays: call(specs, arrays)).lower(arrays).compile()
+            out = jax.block_until_ready(program(arrays))
+        return [dump(kind, value) for kind, value in zip(results.split(), out)]
+
+
+def dump(kind, value):
+    value = np.asarray(value)
+    return {"dtype": shape(kind)[0], "dims": list(value.shape), "bytes": value.tobytes().hex()}
+
+
+def say(**line):
+    print(json.dumps(line), flush=True)
+
+
+def attempt(row, work):
+    say(row=row)
+    try:
+        say(row=row, code="OK", message="", results=work())
+    except Exception as error:
+        code, _, message = str(error).partition(": ")
+        if not re.fullmatch(r"[A-Z_]+", code):
+            code, message = "", f"{type(error).__name__}: {error}"
+        say(row=row, code=code, message=message, results=[])
+
+
+def main(table, library, rules, first="0"):
+    first = int(first)
+    handlers = Handlers(library)
+    if first == 0:
+        own = Handlers(rules)
+        attempt(0, lambda: own.run("rules instantiate=rules_instantiate", "", "s64[64]", ""))
+    with open(table) as file:
+        for number, line in enumerate(file, 1):
+            columns = [column.strip() for column in line.split("|")]
+            if number < first or line.startswith("#") or len(columns) != 7 or columns[1] != "both":
+                continue
+            attempt(number, lambda: handlers.run(*columns[2:6]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
