@@ -7,6 +7,7 @@ use crate::python::Python;
 use crate::tally::{self, Counts, Format, Tally};
 use crate::venv::{self, Venv};
 use crate::wheel;
+use crate::{cuda, gpu};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,10 +78,36 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
         }
     }
+    gpu_dry_runs(&root, &mut tally);
     if !tally.finish() {
         bail!("not all checks passed");
     }
     Ok(())
+}
+
+/// What a GPU machine would run, on this one; a counted skip where there is no nvcc.
+fn gpu_dry_runs(root: &Path, tally: &mut Tally) {
+    if cuda::at_hand().is_none() {
+        tally.work("GPU dry run", || {
+            Ok(Counts {
+                skips: vec!["GPU dry run: no nvcc, neither here nor from the package index".into()],
+                ..Counts::default()
+            })
+        });
+        return;
+    }
+    let mut runs = Vec::new();
+    tally.work("GPU examples", || {
+        runs = gpu::dry_runs(root)?;
+        Ok(Counts::one(true))
+    });
+    for (name, mut command) in runs {
+        let format = match name {
+            "test" => Format::Driver,
+            _ => Format::Whole,
+        };
+        tally.step(&format!("GPU dry run, {name}"), format, &mut command);
+    }
 }
 
 /// What the tests read that is not in the checkout.
@@ -101,6 +128,10 @@ impl Material {
             venv::newest()?
         };
         println!("JAX tests use {venv}");
+        // Without it the kernels' tests are skipped, and say so.
+        if let Err(error) = cuda::nvcc() {
+            eprintln!("no nvcc: {error:#}");
+        }
         for version in xla_ffi_abi::declared::witnesses(&jaxlibs::listed()?) {
             wheel::headers(&version)?;
         }
@@ -162,6 +193,10 @@ pub(crate) fn cargo(root: &Path) -> Command {
     command.current_dir(root);
     // What `cargo run` sets for xtask itself would make the child's builds look different.
     command.env_remove("CARGO_MANIFEST_DIR");
+    // One compiler for the GPU's kernels in all steps, so that nothing is built twice.
+    if let Some(nvcc) = cuda::at_hand() {
+        command.env("XLA_FFI_NVCC", nvcc);
+    }
     command
 }
 
