@@ -52,7 +52,10 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         name: String,
         options: AttrOptions,
     }
-    no_options(&input.attrs, "stand on the fields")?;
+    no_options(
+        &input.attrs,
+        "options stand on the fields, not on the struct",
+    )?;
     let mut members = Vec::new();
     for field in &fields.named {
         let Some(ident) = &field.ident else { continue };
@@ -83,10 +86,10 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     let (lifetime, impl_generics, type_generics) = generics(input)?;
     let constants = members.iter().map(|member| {
         let (ty, name) = (member.ty, &member.name);
-        let modifiers = member.options.modifiers();
-        quote_spanned! {ty.span()=>
-            <#ty as ::xla_ffi::__private::Member<'_>>::PARAM.named(#name) #modifiers
-        }
+        let named = quote_spanned! {ty.span()=>
+            <#ty as ::xla_ffi::__private::Member<'_>>::PARAM.named(#name)
+        };
+        member.options.modify(named, ty.span())
     });
     // Fields may be called as anything here is: what they are decoded to has names of its own.
     let locals: Vec<Ident> = (0..members.len())
@@ -181,7 +184,7 @@ fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream>
             for variant in &data.variants {
                 no_options(
                     &variant.attrs,
-                    "name strings: write #[attr(strings)] on the enumeration",
+                    "the variants of an enumeration of numbers have no options; with #[attr(strings)] on it they have names",
                 )?;
             }
             by_number(input, data)
@@ -189,12 +192,12 @@ fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream>
     }
     no_options(
         &input.attrs,
-        "are for structs and enumerations without fields",
+        "an enumeration of variants that hold values has no options",
     )?;
     for variant in &data.variants {
         no_options(
             &variant.attrs,
-            "are for structs and enumerations without fields",
+            "an enumeration of variants that hold values has no options",
         )?;
     }
     variants(input, data)
@@ -204,10 +207,7 @@ fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream>
 fn no_options(attrs: &[syn::Attribute], why: &str) -> syn::Result<()> {
     match attrs.iter().find(|attr| attr.path().is_ident("attr")) {
         None => Ok(()),
-        Some(attr) => Err(syn::Error::new_spanned(
-            attr,
-            format!("options of attributes {why}"),
-        )),
+        Some(attr) => Err(syn::Error::new_spanned(attr, why)),
     }
 }
 

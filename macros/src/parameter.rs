@@ -1,6 +1,6 @@
 //! Parameters of a stage and the `#[attr(…)]` options on them.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
@@ -81,14 +81,18 @@ impl AttrOptions {
         }
     }
 
-    /// The builder calls that a `Param` constant gets.
-    pub(crate) fn modifiers(&self) -> TokenStream {
-        let narrow = self.narrow.then(|| quote!(.narrowed()));
-        let default = self.default.as_ref().map(|default| match json(default) {
-            Some(json) => quote!(.with_default(::core::option::Option::Some(#json))),
-            None => quote!(.with_default(::core::option::Option::None)),
-        });
-        quote!(#narrow #default)
+    /// A `Param` constant with what the options say; `span` is where mistakes are told.
+    pub(crate) fn modify(&self, param: TokenStream, span: Span) -> TokenStream {
+        let param = if self.narrow {
+            quote_spanned!(span=> ::xla_ffi::Param::narrowed(#param))
+        } else {
+            param
+        };
+        match self.default.as_ref().map(json) {
+            Some(Some(json)) => quote!(#param.with_default(::core::option::Option::Some(#json))),
+            Some(None) => quote!(#param.with_default(::core::option::Option::None)),
+            None => param,
+        }
     }
 }
 
@@ -216,7 +220,6 @@ impl Parameter {
     pub(crate) fn constant(&self) -> TokenStream {
         let name = self.name();
         let bound = self.bound();
-        let modifiers = self.options.modifiers();
         let constant = quote_spanned! {place(&self.ty)=>
             <#bound as ::xla_ffi::Bind<'_>>::PARAM
         };
@@ -225,7 +228,8 @@ impl Parameter {
         } else {
             constant
         };
-        quote!(#checked.named(#name) #modifiers)
+        let named = quote!(#checked.named(#name));
+        self.options.modify(named, place(&self.ty))
     }
 
     /// An expression of type `Option<T>` that decodes the parameter; `at` is its place.

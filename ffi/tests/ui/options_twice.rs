@@ -1,5 +1,5 @@
 //! Options that are given twice, or that say nothing.
-use xla_ffi::{Attribute, prelude::*};
+use xla_ffi::{Attribute, Buffer};
 
 #[xla_ffi::handler(name = "x", name = "y")]
 fn a(_x: Buffer<f32>) {}
