@@ -334,6 +334,39 @@ fn what_the_driver_refuses_is_told() {
     assert_eq!(driver.count("depth"), 0);
 }
 
+/// A target of the original conventions: tuples in device memory, the root written by the target.
+#[test]
+fn an_adapted_target_with_tuples() {
+    let Some((driver, _one)) = Driver::open("tuples") else {
+        return;
+    };
+    let executable = load("tuples", "sum_and_difference", "{}");
+    for (device, n) in [(0, 1), (1, 1000), (0, 257), (0, 0)] {
+        let (x, y) = (numbers(n), numbers(2 * n)[n..].to_vec());
+        let dims = [n as i64];
+        let outcome = call(&executable, driver.stream(device))
+            .arg(tensor(&dims, &x))
+            .arg(tensor(&dims, &y))
+            .ret(f32s(&dims))
+            .ret(f32s(&dims))
+            .run()
+            .unwrap();
+        let both = |f: fn(f32, f32) -> f32| -> Vec<f32> {
+            x.iter().zip(&y).map(|(x, y)| f(*x, *y)).collect()
+        };
+        assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), both(|x, y| x + y));
+        assert_eq!(outcome.rets[1].to_vec::<f32>().unwrap(), both(|x, y| x - y));
+    }
+    let refused = call(&executable, driver.stream(0))
+        .arg(tensor(&[2], &[1.0, 2.0]))
+        .arg(tensor(&[3], &[1.0, 2.0, 3.0]))
+        .ret(f32s(&[2]))
+        .ret(f32s(&[2]))
+        .run();
+    assert!(refused.unwrap_err().message().contains('y'));
+    assert_eq!(driver.count("depth"), 0);
+}
+
 /// The embedded runtime's own device: memory, a stream of its own, scratch memory.
 #[test]
 fn a_device_of_the_embedded_runtime() {

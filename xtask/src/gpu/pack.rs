@@ -16,12 +16,13 @@ pub(super) const UPSTREAM: &str = "0.11.1";
 const LIMIT: u64 = 64 << 20;
 
 /// The examples with kernels: name and C++ source.
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 6] = [
     ("tiled_add", "01_tiled_add.cc"),
     ("rms_norm", "02_rms_norm.cc"),
     ("polynomial", "03_polynomial.cc"),
     ("sum", "04_sum.cc"),
     ("axpy", "05_axpy.cc"),
+    ("tuples", "06_tuples.cc"),
 ];
 
 /// The drivers, with the names that they have in the folder.
