@@ -346,8 +346,10 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
         unsafe { (*metadata).api_version.minor_version = 1 };
         return std::ptr::null_mut();
     }
-    // SAFETY: a host's frame.
-    let (args, rets) = unsafe { (&(*frame).args, &(*frame).rets) };
+    // SAFETY: a host's frame; the fields lie at the same place in every revision.
+    let args = unsafe { &(*frame).args };
+    // SAFETY: as above.
+    let rets = unsafe { &(*frame).rets };
     // SAFETY: the frame's buffers.
     let args: Vec<_> = unsafe { operands(args.args, args.size) };
     // SAFETY: as above.
@@ -365,7 +367,7 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
         dims.iter().for_each(|dim| eat(*dim as u8));
         for offset in 0..bytes.1 {
             // SAFETY: inside of the buffer, whose bytes are initialised.
-            eat(unsafe { bytes.0.add(offset).read() });
+            eat(unsafe { bytes.0.wrapping_add(offset).read() });
         }
     }
     for (index, (dtype, dims, (data, size))) in rets.into_iter().enumerate() {
@@ -388,11 +390,11 @@ unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
     (0..count as usize)
         .map(|index| {
             // SAFETY: as promised by the caller.
-            let buffer = unsafe { list.add(index).read() }.cast::<XLA_FFI_Buffer>();
-            // SAFETY: operands are buffers.
-            let (dtype, rank) = unsafe { ((*buffer).dtype, (*buffer).rank as usize) };
-            // SAFETY: as above.
-            let (dims, data) = unsafe { ((*buffer).dims, (*buffer).data) };
+            let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
+            // SAFETY: operands are buffers, the same in every revision.
+            let buffer = unsafe { &*buffer };
+            let (dtype, rank) = (buffer.dtype, buffer.rank as usize);
+            let (dims, data) = (buffer.dims, buffer.data);
             let dims = if rank == 0 {
                 vec![]
             } else {
@@ -413,14 +415,18 @@ unsafe fn seed(frame: *mut XLA_FFI_CallFrame) -> i64 {
     let attrs = unsafe { &(*frame).attrs };
     for index in 0..attrs.size as usize {
         // SAFETY: as many names as the size says.
-        let name: *const XLA_FFI_ByteSpan = unsafe { attrs.names.add(index).read() };
+        let name: *const XLA_FFI_ByteSpan = unsafe { attrs.names.wrapping_add(index).read() };
         // SAFETY: names are byte spans.
-        let name = unsafe { std::slice::from_raw_parts((*name).ptr.cast::<u8>(), (*name).len) };
+        let name = unsafe { &*name };
+        // SAFETY: a span's bytes are there.
+        let name = unsafe { std::slice::from_raw_parts(name.ptr.cast::<u8>(), name.len) };
         if name == b"seed" {
             // SAFETY: as many attributes as the size says.
-            let scalar = unsafe { attrs.attrs.add(index).read() }.cast::<XLA_FFI_Scalar>();
-            // SAFETY: `seed` is a scalar of 64 bits.
-            return unsafe { (*scalar).value.cast::<i64>().read() };
+            let scalar = unsafe { attrs.attrs.wrapping_add(index).read() }.cast::<XLA_FFI_Scalar>();
+            // SAFETY: `seed` is a scalar.
+            let value = unsafe { (*scalar).value };
+            // SAFETY: of 64 bits.
+            return unsafe { value.cast::<i64>().read() };
         }
     }
     panic!("the call has no seed");

@@ -1,5 +1,5 @@
-/* The target of generated programs for hosts in other processes: byte for byte what `mix` in
- * generate.rs does. */
+/* Targets for hosts in other processes: `mix` does byte for byte what `mix` in generate.rs does, for
+ * generated programs; the others are of the original conventions. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,4 +86,19 @@ __attribute__((visibility("default"))) XLA_FFI_Error* mix(XLA_FFI_CallFrame* fra
   }
   for (i = 0; i < frame->rets.size; ++i) fill(frame->rets.rets[i], sum + (uint64_t)i);
   return NULL;
+}
+
+/* API_VERSION_STATUS_RETURNING_UNIFIED as XLA calls it on CPU: the opaque bytes are the result. */
+__attribute__((visibility("default"))) void opaque_bytes(void* out, const void** in,
+                                                         const char* opaque, size_t opaque_len,
+                                                         void* status) {
+  (void)in, (void)status;
+  memcpy(out, opaque, opaque_len);
+}
+
+/* API_VERSION_ORIGINAL: ((a + b), a - b) of (a, (b)), by leaves. */
+__attribute__((visibility("default"))) void by_leaves(void* out, const void** in) {
+  const float a = *(const float*)in[0], b = *(const float*)in[1];
+  **(float**)out = a + b;
+  *((float**)out)[1] = a - b;
 }
