@@ -474,7 +474,7 @@ impl Table {
 }
 
 /// Whether this runs in CI, where everything listed has to be there.
-fn in_ci() -> bool {
+pub(crate) fn in_ci() -> bool {
     std::env::var_os("CI")
         .is_some_and(|value| !value.is_empty() && value != "false" && value != "0")
 }
