@@ -152,21 +152,22 @@ fn generated_programs_compute_the_same_in_jaxlib() {
 fn legacy(folder: &Path, library: &Path) {
     let runtime = Runtime::default();
     let library = runtime.open(library).unwrap();
-    let function = library
-        .legacy_function("by_leaves", Signature::Cpu)
-        .unwrap();
-    runtime
-        .register_legacy("by_leaves", "Host", function)
-        .unwrap();
+    for (symbol, signature) in [
+        ("opaque_bytes", Signature::CpuUnified),
+        ("by_leaves", Signature::Cpu),
+    ] {
+        let function = library.legacy_function(symbol, signature).unwrap();
+        runtime.register_legacy(symbol, "Host", function).unwrap();
+    }
     let every_byte: Vec<u8> = (0..=255).collect();
     let mut b = Builder::new("every_byte");
-    let shape = Shape::new(DType::U8, [256]).unwrap();
-    let result = Tensor::from_bytes(shape.clone(), &every_byte).unwrap();
+    let shape = ValueShape::array(DType::U8, [256]).unwrap();
     let version = ApiVersion::StatusReturningUnified;
-    let call = CustomCall::legacy(version, "opaque_bytes", [], Tree::Leaf(shape.into()));
-    let root = b.custom_call(call.opaque(every_byte));
+    let call = CustomCall::legacy(version, "opaque_bytes", [], shape);
+    let root = b.custom_call(call.opaque(every_byte.clone()));
     let program = b.build(root).unwrap();
-    let result = Tree::Leaf(result);
+    let result = program.compile(&runtime).unwrap().run([]).unwrap();
+    assert_eq!(result.leaf().unwrap().bytes(), every_byte);
     write(folder, "opaque", &program, Some((&[], result)), &[]);
 
     let mut b = Builder::new("leaves");
