@@ -135,13 +135,22 @@ fn generated_programs_compute_the_same_in_jaxlib() {
         let plan = generate::plans(generate::dtypes());
         let program = plan.new_tree(&mut runner).unwrap().current().program();
         let arguments = generate::arguments(&program);
-        let result = program
-            .compile(&runtime)
-            .unwrap()
-            .run(arguments.clone())
-            .unwrap();
+        let compiled = program.compile(&runtime).unwrap();
+        let (result, mut called) = {
+            let _alone = generate::alone();
+            generate::take_called();
+            let result = compiled.run(arguments.clone()).unwrap();
+            (result, generate::take_called())
+        };
         let values = Some((arguments.as_slice(), result));
-        write(&folder, &number.to_string(), &program, values, &[]);
+        let name = number.to_string();
+        write(&folder, &name, &program, values, &[]);
+        // Those that nobody reads do not run, here as there.
+        called.sort_unstable();
+        let file = folder.join(name + ".json");
+        let json = std::fs::read_to_string(&file).unwrap();
+        let json = json.replacen('{', &format!("{{\"called\": {called:?}, "), 1);
+        std::fs::write(file, json).unwrap();
     }
     if let Some(said) = check(test, &folder, &library) {
         assert_eq!(said, "100 read, 100 ran, 0 failed");
@@ -210,11 +219,11 @@ fn tokens(folder: &Path) {
     let root = b.tuple(results);
     let program = b.build(root).unwrap();
     let arguments = generate::arguments(&program);
-    let result = program
-        .compile(&runtime)
-        .unwrap()
-        .run(arguments.clone())
-        .unwrap();
+    let compiled = program.compile(&runtime).unwrap();
+    let result = {
+        let _alone = generate::alone();
+        compiled.run(arguments.clone()).unwrap()
+    };
     write(
         folder,
         "tokens",
