@@ -1,7 +1,7 @@
 //! `xla-ffi bench`: what one call of a handler costs.
 
 use crate::abi::output;
-use crate::run::{CallArgs, Prepared};
+use crate::run::{CallArgs, Prepared, check};
 use crate::supervise;
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -40,7 +40,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs it in this process.
 fn here(args: &Args) -> Result<()> {
-    let mut call = Prepared::new(&args.call)?.call().prepare()?;
+    let prepared = Prepared::new(&args.call)?;
+    let runtime = prepared.runtime.clone();
+    let mut call = prepared.call().prepare()?;
+    drop(prepared);
     for _ in 0..args.warmup {
         call.invoke()?;
     }
@@ -52,6 +55,7 @@ fn here(args: &Args) -> Result<()> {
         outcome?;
     }
     call.into_rets()?;
+    check(&runtime)?;
     let Some(summary) = Summary::of(nanoseconds) else {
         bail!("nothing was measured")
     };

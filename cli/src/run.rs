@@ -162,7 +162,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn here(args: &Args) -> Result<()> {
     let prepared = Prepared::new(&args.call)?;
     let names = prepared.ret_names.clone();
+    let runtime = prepared.runtime.clone();
     let rets = prepared.run()?;
+    check(&runtime)?;
     let mut text: String = names
         .iter()
         .zip(&rets)
@@ -179,8 +181,23 @@ fn here(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// An error where something was found outside of the call itself: in tasks, in deleters.
+pub(crate) fn check(runtime: &Runtime) -> Result<()> {
+    let findings: Vec<_> = runtime
+        .take_findings()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if findings.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", findings.join("\n"))
+}
+
 /// A call that is ready to run.
 pub(crate) struct Prepared {
+    /// Where it runs.
+    pub(crate) runtime: Runtime,
     executable: Executable,
     arguments: Vec<Tensor>,
     rets: Vec<Ret>,
@@ -271,6 +288,7 @@ impl Prepared {
         let attributes = args.attrs.clone().unwrap_or_default();
         let executable = handler.instantiate(&attributes)?;
         Ok(Self {
+            runtime,
             executable,
             arguments,
             rets,
