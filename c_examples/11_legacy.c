@@ -17,6 +17,16 @@ XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_cpu", tiled_add_cpu, "Host", XFFI_LEGACY_CPU);
 XFFI_ADAPT_CPU(tiled_add_cpu_ffi, tiled_add_cpu);
 
+/* Two results, as today's XLA passes them: an array of one pointer a leaf. A and A + 1. */
+XFFI_EXPORT void tiled_add_two(void* out, const void** in);
+XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
+  float* const* results = (float* const*)out;
+  int i;
+  add(results[0], (const float*)in[0], (const float*)in[1]);
+  for (i = 0; i < kC; ++i) results[1][i] = results[0][i] + 1;
+}
+XFFI_REGISTER_LEGACY_TARGET("tiled_add_two", tiled_add_two, "Host", XFFI_LEGACY_CPU);
+
 /* CPU, API_VERSION_STATUS_RETURNING: refuses a B that starts with a negative number. */
 XFFI_EXPORT void tiled_add_status(void* out, const void** in, XlaCustomCallStatus* status);
 XFFI_EXPORT void tiled_add_status(void* out, const void** in, XlaCustomCallStatus* status) {

@@ -19,6 +19,14 @@ XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_cpu, "Host");
 XFFI_ADAPT_CPU(tiled_add_cpu_ffi, tiled_add_cpu);
 
+// Two results, as today's XLA passes them: an array of one pointer a leaf. A and A + 1.
+XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
+  float* const* results = static_cast<float* const*>(out);
+  tiled_add_cpu(results[0], in);
+  for (size_t i = 0; i < 2048; ++i) results[1][i] = results[0][i] + 1;
+}
+XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_two, "Host");
+
 // CPU, API_VERSION_STATUS_RETURNING: refuses a B that starts with a negative number, throws for one
 // that starts with an infinite one.
 XFFI_EXPORT void tiled_add_status(void* out, const void** in,

@@ -417,7 +417,7 @@ pub mod __private {
         explain_variants, has_attr, in_order, operands, struct_from_dictionary,
     };
     pub use crate::optional::{Hidden, or_default};
-    pub use crate::outcome::{finish, finish_stage};
+    pub use crate::outcome::{completed, finish, finish_stage};
     pub use crate::owned::outlives_call;
     pub use crate::param::{HandlerInfo, StageInfo, StateInfo, one_api};
     pub use crate::register::{Entries, Exported, Registrable, register};

@@ -388,7 +388,9 @@ fn every_public_item_has_an_example() {
             && item.content.is_none()
             && item.ident != DEVICE
         {
-            sources.door(&parse(&folder.join(format!("{}.rs", item.ident))));
+            let alone = folder.join(format!("{}.rs", item.ident));
+            let within = folder.join(item.ident.to_string()).join("mod.rs");
+            sources.door(&parse(if alone.exists() { &alone } else { &within }));
         }
     }
     let mut paths = Vec::new();

@@ -20,6 +20,7 @@ HANDLERS = {
     "polynomial": ["polynomial"],
     "sum": ["sum"],
     "axpy": ["axpy"],
+    "tuples": ["sum_and_difference"],
     "dispatch": ["dispatch"],
     "probe": ["probe"],
     # The CPU example, registered for the wrong platform.
@@ -159,6 +160,17 @@ def total(language):
 
 def axpy(language):
     return lambda a, x, y: call(f"{language}.axpy", y, x, y, a=np.float32(a))
+
+
+def sum_and_difference(language):
+    """The adapter of a target that knows no sizes: in C++ the caller hands them over."""
+
+    def both(x, y):
+        kind = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        attributes = {"elements": np.array([x.size], np.uint64)} if language == "cpp" else {}
+        return jax.ffi.ffi_call(f"{language}.sum_and_difference", (kind, kind))(x, y, **attributes)
+
+    return both
 
 
 def probe():

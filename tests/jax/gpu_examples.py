@@ -97,6 +97,20 @@ def axpy(world, language):
     gpu.close(aliased(x, y), wanted, F32)
 
 
+def tuples(world, language):
+    """an adapted target of the original custom calls, also in a loop"""
+    both = gpu.sum_and_difference(language)
+    for count in [1, 257, 5000]:
+        x, y = gpu.numbers((count,)), gpu.numbers((count,), seed=1)
+        got = jax.jit(both)(x, y)
+        gpu.close(got[0], x + y, 0)
+        gpu.close(got[1], x - y, 0)
+    # Twice makes the double of both; the roots' host memory is used again and again.
+    back = jax.jit(lambda x, y: jax.lax.fori_loop(0, 40, lambda _, xy: both(*(0.5 * v for v in both(*xy))), (x, y)))
+    for got, wanted in zip(back(x, y), (x, y)):
+        gpu.close(got, wanted, 1e-4)
+
+
 def together(world, language):
     """all of them in one program, several times"""
     norm, add, poly = gpu.rms_norm(language), gpu.tiled_add(language), gpu.polynomial(language, (0.0, 2.0))
@@ -261,6 +275,7 @@ EXAMPLES = {
     "polynomial": [polynomial],
     "sum": [total],
     "axpy": [axpy],
+    "tuples": [tuples],
 }
 
 

@@ -284,7 +284,7 @@ class StructDecoder {
     const int64_t index = FindField(attrs, names_[i], is_std_optional_v<U>, diagnostic);
     if (XLA_FFI_PREDICT_FALSE(index < 0)) {
       if constexpr (is_std_optional_v<U>) {
-        return AttrTypeOf<U>(std::nullopt);
+        return std::optional<AttrTypeOf<U>>(std::in_place);  // an absent one, made where it stays
       } else {
         return std::nullopt;
       }

@@ -226,7 +226,7 @@ impl Compiled {
                     };
                     let result = match &self.runners[index] {
                         // Nobody reads it, or only arrays without elements.
-                        None => zeros(&instruction.shape),
+                        None => unread(&instruction.shape),
                         Some(Runner::Typed(executable)) => {
                             self.typed(executable, call, operands(), &mut context)
                         }
@@ -404,8 +404,16 @@ fn read(values: &mut [Option<Tree<Tensor>>], uses: &mut [usize], index: usize) -
     value.unwrap_or(Tree::Tuple(vec![]))
 }
 
-fn zeros(shape: &ValueShape) -> Result<Tree<Tensor>> {
-    shape.try_map(|leaf| Tensor::zeros(leaf.shape().clone()))
+/// What stands for the result of a call that does not run: its empty arrays may be read, and for the
+/// others no memory is asked for.
+fn unread(shape: &ValueShape) -> Result<Tree<Tensor>> {
+    shape.try_map(|leaf| {
+        if leaf.is_empty() {
+            Tensor::zeros(leaf.shape().clone())
+        } else {
+            Tensor::zeros(Shape::new(leaf.dtype(), [0])?)
+        }
+    })
 }
 
 /// The operands' shapes in the layouts in which the target gets them.

@@ -16,7 +16,22 @@ fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result
     Ok(())
 }
 
+/// Two results.
+#[xla_ffi::handler(shape = "m, n -> n, n")]
+fn two(
+    b: Buffer<f32, 1>,
+    c: Buffer<f32, 1>,
+    mut a: Out<f32, 1>,
+    mut more: Out<f32, 1>,
+) -> Result<()> {
+    let a = a.write_with(|i| b[i % b.len()] + c[i]);
+    more.write_with(|i| a[i] + 1.0);
+    Ok(())
+}
+
 xla_ffi::legacy! {
+    /// Two results, as today's XLA passes them: A and A + 1.
+    tiled_add_two = cpu(two): f32[128], f32[2048] -> f32[2048], f32[2048];
     /// The handler for programs that call `API_VERSION_ORIGINAL`.
     tiled_add_cpu = cpu(tiled_add): f32[128], f32[2048] -> f32[2048];
     /// The handler for programs that call `API_VERSION_STATUS_RETURNING`.
@@ -137,6 +152,7 @@ xla_ffi::library! {
     tiled_add_checked_ffi,
     tiled_add_tuples_ffi,
     legacy tiled_add_cpu,
+    legacy tiled_add_two,
     legacy tiled_add_status,
     legacy tiled_add_unified,
     legacy tiled_add_tuples,
