@@ -372,9 +372,13 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
     for (dtype, dims, bytes) in &args {
         eat(dtype.raw().0 as u8);
         dims.iter().for_each(|dim| eat(*dim as u8));
+        let used = dims.iter().product::<i64>() as usize * dtype.bits() % 8;
         for offset in 0..bytes.1 {
             // SAFETY: inside of the buffer, whose bytes are initialised.
-            eat(unsafe { bytes.0.wrapping_add(offset).read() });
+            let byte = unsafe { bytes.0.wrapping_add(offset).read() };
+            // XLA's constants have any bits behind the last packed element.
+            let last = used > 0 && offset + 1 == bytes.1;
+            eat(if last { byte & ((1 << used) - 1) } else { byte });
         }
     }
     for (index, (dtype, dims, (data, size))) in rets.into_iter().enumerate() {

@@ -96,7 +96,12 @@ __attribute__((visibility("default"))) XLA_FFI_Error* mix(XLA_FFI_CallFrame* fra
     const XLA_FFI_Buffer* buffer = frame->args.args[i];
     eat(&sum, (uint8_t)buffer->dtype);
     for (dim = 0; dim < buffer->rank; ++dim) eat(&sum, (uint8_t)buffer->dims[dim]);
-    for (at = 0; at < size_of(buffer); ++at) eat(&sum, ((const uint8_t*)buffer->data)[at]);
+    for (at = 0; at < size_of(buffer); ++at) {
+      /* XLA's constants have any bits behind the last packed element. */
+      const int used = (int)(elements_of(buffer) * bits_of(buffer->dtype) % 8);
+      const uint8_t last = used > 0 && at + 1 == size_of(buffer) ? (uint8_t)((1 << used) - 1) : 0xFF;
+      eat(&sum, ((const uint8_t*)buffer->data)[at] & last);
+    }
   }
   for (i = 0; i < frame->rets.size; ++i) fill(frame->rets.rets[i], sum + (uint64_t)i);
   return NULL;
