@@ -39,6 +39,8 @@ fn main() {
     println!("cargo:rerun-if-changed=c_examples");
     println!("cargo:rerun-if-changed=include");
     println!("cargo:rerun-if-changed=tests/upstream");
+    println!("cargo:rerun-if-env-changed=CC");
+    println!("cargo:rerun-if-env-changed=CXX");
     println!("cargo:rustc-env=C_EXAMPLES_DIR={}", out.display());
     println!(
         "cargo:rustc-env=SDK_INCLUDE_DIR={}",

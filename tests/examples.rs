@@ -72,10 +72,11 @@ fn results(call: &Value) -> Vec<Shape> {
 fn executable(runtime: &Runtime, path: &Path, call: &Value) -> Result<Executable, Error> {
     let library = runtime.open(path)?;
     let name = text(call, "handler").expect("a handler");
-    let instantiate = format!("{name}_instantiate");
+    let more = texts(call, "stages");
+    let symbols: Vec<_> = more.iter().map(|stage| format!("{name}_{stage}")).collect();
     let mut stages = vec![(Stage::Execute, name)];
-    if library.symbol(&instantiate).is_ok() {
-        stages.push((Stage::Instantiate, instantiate.as_str()));
+    for (stage, symbol) in more.iter().zip(&symbols) {
+        stages.push((Stage::from_name(stage).expect("a stage"), symbol));
     }
     let attributes = Attributes::parse(text(call, "attrs").unwrap_or("{}")).expect("attributes");
     library.handler(name, &stages)?.instantiate(&attributes)

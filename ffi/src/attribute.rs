@@ -48,6 +48,10 @@ pub trait Attribute<'f>: Sized {
     /// What the manifest says of the attribute.
     const TYPE: AttrType;
 
+    /// The entries of a dictionary, where they are known: callers learn their types from the
+    /// manifest.
+    const MEMBERS: &'static [Param] = &[];
+
     /// Decodes a value; `None` when it has another type. With `narrow`, values of wider types are
     /// taken too when they fit.
     fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self>;
@@ -198,7 +202,7 @@ fn python_cast(ty: AttrType, attr: &str) -> Option<String> {
 // SAFETY: takes no operand.
 
 unsafe impl<'f, A: Attribute<'f>> Bind<'f> for A {
-    const PARAM: Param = Param::attribute(A::TYPE);
+    const PARAM: Param = Param::attribute(A::TYPE).with_members(A::MEMBERS);
 
     #[inline(always)]
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {

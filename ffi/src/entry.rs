@@ -204,6 +204,10 @@ fn ask_for_stream(frame: Frame<'_>) -> bool {
     if stream.is_ok_and(|stream| !stream.is_null()) {
         return false;
     }
+    // GPU hosts have no stream in their early stages: those prove nothing.
+    if frame.stage() != XLA_FFI_ExecutionStage::EXECUTE.0 {
+        return true;
+    }
     for known in &HOSTS_WITHOUT_STREAM {
         let free = known.compare_exchange(
             std::ptr::null_mut(),

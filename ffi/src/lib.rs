@@ -73,6 +73,7 @@ mod inout;
 #[cfg(feature = "internal")]
 pub mod internal;
 mod launch;
+pub mod legacy;
 mod made;
 mod manifest;
 pub mod matching;
@@ -282,6 +283,47 @@ pub use xla_ffi_macros::UserType;
 /// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::handler;
+/// Each is `NAME = CONVENTION(FUNCTION), OPTIONS : ARGUMENTS -> RESULTS`. The convention is one of
+///
+/// | | the C function |
+/// |---|---|
+/// | `cpu` | `void(void* out, const void** in)` |
+/// | `cpu_status` | `void(void* out, const void** in, XlaCustomCallStatus*)` |
+/// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)`, on CUDA |
+/// | `unified` | the same with a last `XlaCustomCallStatus*`; the stream is null on CPU |
+///
+/// The function is a handler, which stays safe code: what it returns, and its panics, go into the
+/// status; where the convention has none, to standard error. Calls carry no sizes, so they are
+/// declared: element types and dimensions of all operands, or `shapes = FUNCTION` from the opaque
+/// bytes to [`Shapes`](legacy::Shapes). A program that calls the target with other sizes than declared
+/// breaks its memory, as with every target of these conventions. For several results the function of
+/// the CPU forms gets the array of pointers that today's XLA gives.
+///
+/// `opaque = "NAME"` is the attribute of the handler that the opaque bytes become: a string, or an
+/// array or a number of the declared type. `platforms = ["…"]` says where it is registered: without
+/// it, on the CPU (`gpu`: on CUDA).
+///
+/// `NAME = unsafe CONVENTION(FUNCTION)` takes a bare `unsafe extern "C"` function instead.
+///
+/// # Example
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler(shape = "m, n -> n")]
+/// fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result<()> {
+///     a.write_with(|i| b[i % b.len()] + c[i]);
+///     Ok(())
+/// }
+///
+/// xla_ffi::legacy! {
+///     /// For programs that call it with API_VERSION_STATUS_RETURNING.
+///     do_custom_call = cpu_status(tiled_add): f32[128], f32[2048] -> f32[2048];
+/// }
+///
+/// xla_ffi::library! { name = "old_and_new"; tiled_add, legacy do_custom_call }
+/// # fn main() {}
+/// ```
+pub use xla_ffi_macros::legacy;
 /// # Example
 /// ```standalone_crate
 /// use xla_ffi::prelude::*;
@@ -365,6 +407,9 @@ pub mod __private {
     pub use crate::agree::Written;
     pub use crate::context::load_state;
     pub use crate::entry::{Flow, Handler, Stage, counts, entry, file_region, fixed, overlap_free};
+    pub mod legacy {
+        pub use crate::legacy::target::{LegacyTarget, TargetInfo, call_cpu, call_device, targets};
+    }
     pub use crate::made::{explain as explain_made, readable, region as region_made};
     pub use crate::manifest::{Library, manifest, size};
     pub use crate::members::{
@@ -378,6 +423,6 @@ pub mod __private {
     pub use crate::register::{Entries, Exported, Registrable, register};
     pub use crate::shape::{Contract, Dim, Entry, arg_dims, ret_dims, same_dims, same_size};
     pub use crate::task::{Body, start_async};
-    pub use xla_ffi_macros::__export;
+    pub use xla_ffi_macros::{__export, __export_legacy};
     pub use xla_ffi_sys as sys;
 }

@@ -145,7 +145,8 @@ pub struct Param {
     pub context: &'static str,
     /// The oldest revision that can serve it.
     pub since: Revision,
-    /// The attributes of a struct that is taken from the handler's own attributes.
+    /// The attributes of a struct that is taken from the handler's own attributes, or the known
+    /// entries of a dictionary.
     pub members: &'static [Param],
     /// The type of a context part that the host carries: made known before the first call.
     pub(crate) host_type: Option<fn() -> &'static crate::types::KnownType>,
@@ -192,6 +193,13 @@ impl Param {
         let mut param = Self::new(Kind::Attr);
         param.attr = attr;
         param
+    }
+
+    /// The same attribute, a dictionary with these entries.
+    #[must_use]
+    pub const fn with_members(mut self, members: &'static [Param]) -> Self {
+        self.members = members;
+        self
     }
 
     /// Several attributes.

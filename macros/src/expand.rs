@@ -94,8 +94,8 @@ impl Stage {
             ));
         }
         let output_span = match &signature.output {
-            ReturnType::Default => span,
-            ReturnType::Type(_, ty) => ty.span(),
+            ReturnType::Default => span.resolved_at(Span::call_site()),
+            ReturnType::Type(_, ty) => crate::parameter::place(ty),
         };
         if is_async {
             let output = match &signature.output {
@@ -177,7 +177,7 @@ impl Stage {
         });
         let call = self.call(&at, contract);
         let orders = self.params.iter().enumerate().map(|(index, param)| {
-            quote_spanned! {param.ty.span()=>
+            quote_spanned! {crate::parameter::place(&param.ty)=>
                 const _: () = ::xla_ffi::__private::in_order(#params, #index);
             }
         });
@@ -284,7 +284,7 @@ impl Stage {
         };
         if self.is_async {
             let outlive = self.params.iter().zip(&values).map(|(param, value)| {
-                let span = param.ty.span();
+                let span = crate::parameter::place(&param.ty);
                 quote_spanned!(span=> ::xla_ffi::__private::outlives_call(&#value);)
             });
             let completed = quote_spanned! {self.output=>

@@ -8,6 +8,7 @@ mod contract;
 mod expand;
 mod export;
 mod function;
+mod legacy;
 mod library;
 mod options;
 mod parameter;
@@ -83,11 +84,28 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// have names that begin with the library's, `my_ops__rms_norm`, so that several libraries can be
 /// linked into one program. The library's name is that of the crate without `name`.
 ///
+/// Targets of the original custom calls, made by [`legacy!`](../xla_ffi/macro.legacy.html), are named
+/// `legacy PATH` in the list: they get symbols and a place in the manifest, and the library exports
+/// the function `xla_ffi_legacy_targets`, by which hosts find them.
+///
 /// A name that a C library uses, such as `exp` or `read`, does not compile, and neither does
 /// `panic = "abort"`, which would take the host down with a handler.
 #[proc_macro]
 pub fn library(items: TokenStream) -> TokenStream {
     answer(library::library(items.into()))
+}
+
+/// Makes targets of the original custom calls, which get pointers and no sizes.
+#[proc_macro]
+pub fn legacy(items: TokenStream) -> TokenStream {
+    answer(legacy::legacy(items.into()))
+}
+
+/// What `library!` expands to for one target of the original custom calls.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __export_legacy(items: TokenStream) -> TokenStream {
+    answer(legacy::export(items.into()))
 }
 
 /// What `library!` expands to for one handler.

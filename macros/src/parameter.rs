@@ -210,7 +210,7 @@ impl Parameter {
     fn bound(&self) -> TokenStream {
         let ty = &self.ty;
         if self.options.flatten {
-            quote_spanned!(ty.span()=> ::xla_ffi::__private::Flat<#ty>)
+            quote_spanned!(place(ty)=> ::xla_ffi::__private::Flat<#ty>)
         } else {
             quote!(#ty)
         }
@@ -220,16 +220,16 @@ impl Parameter {
     pub(crate) fn constant(&self) -> TokenStream {
         let name = self.name();
         let bound = self.bound();
-        let constant = quote_spanned! {self.ty.span()=>
+        let constant = quote_spanned! {place(&self.ty)=>
             <#bound as ::xla_ffi::Bind<'_>>::PARAM
         };
         let checked = if self.options.present && !self.options.flatten {
-            quote_spanned!(self.ty.span()=> ::xla_ffi::__private::attribute_only(#constant))
+            quote_spanned!(place(&self.ty)=> ::xla_ffi::__private::attribute_only(#constant))
         } else {
             constant
         };
         let named = quote!(#checked.named(#name));
-        self.options.modify(named, self.ty.span())
+        self.options.modify(named, place(&self.ty))
     }
 
     /// An expression of type `Option<T>` that decodes the parameter; `at` is its place.
@@ -237,7 +237,7 @@ impl Parameter {
         let ty = &self.ty;
         let bound = self.bound();
         if let Some(default) = &self.options.default {
-            return quote_spanned! {ty.span()=>
+            return quote_spanned! {place(ty)=>
                 ::xla_ffi::__private::or_default::<#ty>(frame, #at, {
                     // The call frame is none of the expression's business.
                     let frame = ::xla_ffi::__private::Hidden;
@@ -246,7 +246,7 @@ impl Parameter {
                 })
             };
         }
-        let bind = quote_spanned!(ty.span()=> <#bound as ::xla_ffi::Bind<'_>>::bind(frame, #at));
+        let bind = quote_spanned!(place(ty)=> <#bound as ::xla_ffi::Bind<'_>>::bind(frame, #at));
         if self.options.flatten {
             quote!(#bind.map(|flat| flat.0))
         } else {
@@ -258,7 +258,7 @@ impl Parameter {
     pub(crate) fn explain(&self, at: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         let bound = self.bound();
-        let explain = quote_spanned! {ty.span()=>
+        let explain = quote_spanned! {place(ty)=>
             <#bound as ::xla_ffi::Bind<'_>>::explain(frame, #at, problems)
         };
         if self.options.default.is_some() {
@@ -279,7 +279,13 @@ impl Parameter {
         }
         let ty = &self.ty;
         Some(
-            quote_spanned!(ty.span()=> <#ty as ::xla_ffi::Bind<'_>>::region_at(&#value, frame, #at)),
+            quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::region_at(&#value, frame, #at)),
         )
     }
+}
+
+/// Where a type stands, for the compiler's messages. Names are looked up where the macro is used: the
+/// type may come from another macro, which does not know ours.
+pub(crate) fn place(ty: &syn::Type) -> proc_macro2::Span {
+    ty.span().resolved_at(proc_macro2::Span::call_site())
 }

@@ -5,6 +5,7 @@ Earlier ones know neither aliases nor side effects nor array attributes there, t
 do: for them this module has a primitive of its own over their ``ffi_lowering``.
 """
 
+import contextlib
 import ctypes
 import functools
 import inspect
@@ -79,7 +80,36 @@ def result_type(shape, dtype, like=()):
     return jax.ShapeDtypeStruct(shape, dtype, vma=varying)
 
 
-def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, aliases=None):
+_partitionable = set()
+
+
+def _partitioned(target, batch_dims):
+    """A context in which calls of ``target`` are split along their leading ``batch_dims`` dimensions.
+
+    Where jax has no such thing (before 0.5.0) XLA gathers sharded operands instead.
+    """
+    register_partitionable = getattr(_ffi, "register_ffi_target_as_batch_partitionable", None)
+    if not batch_dims or register_partitionable is None:
+        return contextlib.nullcontext()
+    from jax.experimental.xla_metadata import set_xla_metadata
+
+    if target not in _partitionable:
+        register_partitionable(target)
+        _partitionable.add(target)
+    return set_xla_metadata(num_batch_dims=str(batch_dims))
+
+
+def has_x64():
+    """Whether jax makes arrays of 64-bit elements."""
+    return bool(jax.config.jax_enable_x64)
+
+
+def is_key(value):
+    """Whether an argument is an array of random keys."""
+    return jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, aliases=None, batch_dims=0):
     """Calls ``target``. ``results`` is a list of types; returns a list."""
     if REVISION < 4 and (abstract_token() in results or any(is_token(arg) for arg in args)):
         # Those runtimes end the process when they meet a token.
@@ -93,7 +123,8 @@ def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, 
             vmap_method=vmap_method,
             input_output_aliases=dict(aliases or {}) or None,
         )
-        return list(function(*args, **attrs))
+        with _partitioned(target, batch_dims):
+            return list(function(*args, **attrs))
     avals = tuple(_aval(result) for result in results)
     attributes = tuple(sorted((name, _Frozen(value)) for name, value in attrs.items()))
     return list(
@@ -221,14 +252,15 @@ def _batch(primitive, args, dims, *, result_avals, vmap_method, **params):
             ]
         batched = tuple(jax.core.ShapedArray((size, *aval.shape), aval.dtype) for aval in result_avals)
         out = primitive.bind(*args, result_avals=batched, vmap_method=vmap_method, **params)
-    elif vmap_method == "sequential":
+    elif vmap_method in ("sequential", "sequential_unrolled"):
 
-        def one(mapped):
+        def one(carry, mapped):
             mapped = iter(mapped)
             operands = [arg if dim is None else next(mapped) for arg, dim in zip(args, dims)]
-            return primitive.bind(*operands, result_avals=result_avals, vmap_method=vmap_method, **params)
+            return carry, primitive.bind(*operands, result_avals=result_avals, vmap_method=vmap_method, **params)
 
-        out = jax.lax.map(one, [arg for arg, dim in zip(args, dims) if dim is not None])
+        mapped = [arg for arg, dim in zip(args, dims) if dim is not None]
+        _, out = jax.lax.scan(one, (), mapped, unroll=size if vmap_method == "sequential_unrolled" else 1)
     else:
         raise NotImplementedError(f"vmap_method={vmap_method!r} is not known with jax {jax.__version__}")
     return tuple(out), (0,) * len(out)

@@ -54,7 +54,7 @@ class Library:
             if refusal is None:
                 for platform in spec.platforms:
                     _jax.register(self._target(spec), addresses, platform)
-            handler = _handler.Handler(spec, self._target(spec), path, refusal)
+            handler = _handler.Handler(spec, self._target(spec), path, refusal, prefix)
             self.handlers[f"{spec.library}.{spec.name}"] = handler
             # With several libraries in one file a name may be ambiguous: then only the long form works.
             if names.count(spec.name) == 1:
@@ -74,6 +74,9 @@ class Library:
             if stage != "record":
                 addresses[stage] = ctypes.cast(function, ctypes.c_void_p).value
         return addresses
+
+    def __reduce__(self):
+        return load, (self.path, self.prefix)
 
     def __getattr__(self, name):
         handlers = self.__dict__.get("handlers", {})

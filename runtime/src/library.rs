@@ -130,6 +130,10 @@ impl Library {
         })
     }
 
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {

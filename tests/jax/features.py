@@ -539,7 +539,7 @@ def self_registration(world):
 def vmap(world):
     """vmap"""
     x = jnp.arange(6, dtype=F).reshape(2, 3)
-    for method in ("sequential", "broadcast_all"):
+    for method in ("sequential", "broadcast_all", "expand_dims", "legacy_vectorized"):
         scale = lambda x: world.library.call("scale", f32(*x.shape), x, factor=F(2), vmap_method=method)
         expect(jax.vmap(scale)(x), np.asarray(x) * 2, method)
         expect(jax.vmap(scale, in_axes=1, out_axes=1)(x), np.asarray(x) * 2, method)

@@ -1,4 +1,4 @@
-//! The libraries that run in JAX: Rust ones from cargo, C and C++ ones compiled here.
+//! The Rust libraries that run in JAX, and what the tests need in C and C++ besides the examples.
 
 use crate::test::{build_examples, cargo};
 use crate::{jaxlibs, ui, wheel};
@@ -36,27 +36,11 @@ pub(crate) fn rust(root: &Path, name: &str) -> Result<PathBuf> {
     let path = rust_folder(root).join(format!("lib{name}.so"));
     if !path.is_file() {
         bail!(
-            "{} was not built: is examples/{name}.rs a cdylib example?",
+            "{} was not built: is {name} a cdylib example of examples/Cargo.toml?",
             path.display()
         );
     }
     Ok(path)
-}
-
-/// The examples that exist in both languages: name and C source.
-pub(crate) const EXAMPLES: [(&str, &str); 2] = [
-    ("tiled_add", "c_examples/01_tiled_add.c"),
-    ("rms_norm", "c_examples/02_rms_norm.c"),
-];
-
-/// Every example as `LANGUAGE:EXAMPLE=LIBRARY`, as the JAX drivers take them. The Rust ones are built already.
-pub(crate) fn example_arguments(root: &Path) -> Result<Vec<String>> {
-    let mut arguments = Vec::new();
-    for (name, source) in EXAMPLES {
-        arguments.push(format!("rust:{name}={}", rust(root, name)?.display()));
-        arguments.push(format!("c:{name}={}", c(root, source)?.display()));
-    }
-    Ok(arguments)
 }
 
 /// Compiles a C source of ours against `include/`.
@@ -72,28 +56,6 @@ pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
         .arg(&out)
         .args(["-pthread", "-lm"]);
     compile(&mut command, source, "C")?;
-    Ok(out)
-}
-
-/// Compiles a C++ source of ours against `include/`.
-pub(crate) fn cpp(root: &Path, source: &str) -> Result<PathBuf> {
-    let out = c_library(root, source)?;
-    let mut command = compiler("CXX", "c++");
-    command.args([
-        "-std=c++17",
-        "-O2",
-        "-shared",
-        "-fPIC",
-        "-fvisibility=hidden",
-    ]);
-    command
-        .arg("-I")
-        .arg(root.join("include"))
-        .arg(root.join(source))
-        .arg("-o")
-        .arg(&out)
-        .arg("-pthread");
-    compile(&mut command, source, "C++")?;
     Ok(out)
 }
 

@@ -4,7 +4,9 @@
 mod abi;
 mod bench;
 mod cache;
+mod compile_cost;
 mod demo;
+mod examples;
 mod expected;
 mod fetch;
 mod headers;

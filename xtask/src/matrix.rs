@@ -1,6 +1,7 @@
 //! `cargo xtask matrix`: every feature of the same libraries on every jaxlib.
 
 use crate::cache::Cache;
+use crate::examples::{Built, Language};
 use crate::expected::{Cell, Expected, Runtime};
 use crate::test::python_driver;
 use crate::venv::{self, Venv};
@@ -105,11 +106,16 @@ struct Subjects {
 impl Subjects {
     fn build(root: &Path) -> Result<Self> {
         libraries::build_rust(root)?;
+        let built = Built::new(root)?;
+        let example = |language| {
+            let path = built.library("conformance", language)?;
+            path.with_context(|| format!("no {} compiler", Language::name(language)))
+        };
         Ok(Self {
             libraries: vec![
                 ("rust", libraries::rust(root, "conformance")?),
-                ("c", libraries::c(root, "c_examples/conformance.c")?),
-                ("cpp", libraries::cpp(root, "c_examples/conformance.cc")?),
+                ("c", example(Language::C)?),
+                ("cpp", example(Language::Cpp)?),
                 (
                     "upstream",
                     libraries::upstream(root, "tests/upstream/conformance.cc")?,

@@ -1,11 +1,12 @@
 //! `cargo xtask test`: every check of the project, in the order in which failures are cheap.
 
 use crate::cache::Cache;
+use crate::examples::Built;
+use crate::jaxlibs;
 use crate::python::Python;
 use crate::tally::{self, Counts, Format, Tally};
 use crate::venv::{self, Venv};
 use crate::wheel;
-use crate::{jaxlibs, libraries};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +20,7 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`, in this order.
-const DRIVERS: [&str; 2] = ["loader.py", "examples.py"];
+const DRIVERS: [&str; 3] = ["loader.py", "examples.py", "behaviours.py"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             for driver in DRIVERS {
                 tally.work(&format!("JAX {driver}"), || {
                     let mut command = python_driver(&root, venv, driver);
-                    command.args(libraries::example_arguments(&root)?);
+                    command.args(Built::new(&root)?.arguments()?);
                     tally::run(Format::Driver, &mut command)
                 });
             }

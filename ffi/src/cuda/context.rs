@@ -133,5 +133,3 @@ impl CudaContext {
         Ok(Arc::clone(&known))
     }
 }
-
-// `driver::ready` has run before anybody has a context: it comes from a stream.

@@ -77,7 +77,7 @@ inline constexpr DataType F8E8M0FNU = DataType::F8E8M0FNU;
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const DataType dtype) {
   const auto number = static_cast<unsigned>(dtype);
-  return os << internal::NameOr(internal::DTypeName(number), number);
+  return internal::PrintName(os, internal::DTypeName(number), number);
 }
 
 // Bits of one element; 0 for tokens and unknown types. Elements of less than a byte are packed, the

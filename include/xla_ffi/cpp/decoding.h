@@ -47,6 +47,12 @@ struct ResultEncoding;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
+// How a call ends: with an error, with a future, or, where both are null, well.
+struct Answer {
+  XLA_FFI_Error* error = nullptr;
+  XLA_FFI_Future* future = nullptr;
+};
+
 // Whether decoders have an Isa of their own.
 template <typename D, typename = void>
 inline constexpr bool has_isa_v = false;

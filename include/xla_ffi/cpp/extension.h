@@ -29,15 +29,12 @@ XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseExtension(DiagnosticEngine& diagn
                                                          const char* name, int32_t major,
                                                          int32_t minor,
                                                          const XLA_FFI_Extension* got) {
-  const std::string head = std::string("extension ") + name + ": ";
+  Text& text = DiagnosticAccess::Add(diagnostic) << "extension " << name << ": ";
   if (got == nullptr) {
-    DiagnosticAccess::Add(diagnostic, head + "not found in this call's context");
+    text << "not found in this call's context";
   } else {
-    DiagnosticAccess::Add(diagnostic,
-                          head + "expected version " + std::to_string(major) + "." +
-                              std::to_string(minor) + ", got " +
-                              std::to_string(got->id.major_version) + "." +
-                              std::to_string(got->id.minor_version));
+    text << "expected version " << major << "." << minor << ", got " << got->id.major_version << "."
+         << got->id.minor_version;
   }
   return std::nullopt;
 }

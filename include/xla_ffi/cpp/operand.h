@@ -33,23 +33,23 @@ XLA_FFI_SDK_HOT inline bool IsaBuffer(const XLA_FFI_Buffer* buf) {
          (rank == kDynamicRank || buf->rank == static_cast<int64_t>(rank));
 }
 
-XLA_FFI_SDK_COLD inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer* buf,
+XLA_FFI_SDK_SLOW inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer* buf,
                                             DataType dtype, size_t rank,
                                             DiagnosticEngine& diagnostic) {
   const unsigned got = kind == 1 ? NumberOf(buf->dtype) : 0;
   if (kind != 1) {
-    DiagnoseKind(diagnostic, "a buffer", NameOr(nullptr, kind));
+    PutName(DiagnoseKind(diagnostic, "a buffer"), nullptr, kind);
   } else if (got == 0 && BitWidth(dtype) % 8 != 0) {
     // Hosts before r5 send such elements without a number and pack the first into the high bits.
-    DiagnosticAccess::Add(diagnostic, XLA_FFI_Error_Code_UNIMPLEMENTED,
-                          NameOr(DTypeName(static_cast<unsigned>(dtype)), 0) +
-                              " arrives without its type in this XLA and packed the other way "
-                              "round; the first jaxlib that has it is " +
-                              FirstJaxlib(Revision::r5));
+    Text& text = DiagnosticAccess::Add(diagnostic, XLA_FFI_Error_Code_UNIMPLEMENTED);
+    PutDType(text, static_cast<unsigned>(dtype))
+        << " arrives without its type in this XLA and packed the other way round; the first "
+           "jaxlib that has it is "
+        << FirstJaxlib(Revision::r5);
   } else if (got != static_cast<unsigned>(dtype)) {
     DiagnoseDType(diagnostic, "dtype ", static_cast<unsigned>(dtype), got, false);
   } else {
-    DiagnoseRank(diagnostic, static_cast<int64_t>(rank), buf->rank);
+    DiagnosticAccess::Add(diagnostic) << "expected rank " << rank << ", got " << buf->rank;
   }
 }
 
@@ -134,8 +134,9 @@ struct RetDecoding<Buffer<dtype, rank>> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 XLA_FFI_SDK_COLD inline Error OutOfRange(size_t index, size_t size) {
-  return Error(ErrorCode::kInvalidArgument, "index out of range: " + std::to_string(index) +
-                                                " of " + std::to_string(size));
+  Text text;
+  text << "index out of range: " << index << " of " << size;
+  return Error(ErrorCode::kInvalidArgument, text.str());
 }
 XLA_FFI_SDK_INTERNAL_END
 

@@ -167,8 +167,8 @@ struct CtxDecoding<UserData<T>> {
 
  private:
   XLA_FFI_SDK_COLD static std::nullopt_t Unregistered(DiagnosticEngine& diagnostic) {
-    internal::DiagnosticAccess::Add(
-        diagnostic, "failed to get user data from the context: its type is not registered");
+    internal::DiagnosticAccess::Add(diagnostic)
+        << "failed to get user data from the context: its type is not registered";
     return std::nullopt;
   }
 };

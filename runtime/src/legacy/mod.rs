@@ -36,11 +36,13 @@
 
 mod call;
 mod function;
+mod library;
 mod registry;
 mod status;
 
 pub use call::{Invocation, Launched, TupleForm};
 pub use function::{ApiVersion, Function, Signature};
+pub use library::Listed;
 pub use registry::Target;
 pub(crate) use registry::Targets;
 pub use status::Status;

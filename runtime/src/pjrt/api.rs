@@ -172,14 +172,15 @@ impl Api {
         told.error = error;
         // SAFETY: the error is alive.
         let message = match unsafe { self.tell(&mut told) } {
-            Ok(()) if !told.message.is_null() => {
+            Ok(()) if told.message.is_null() || told.message_size == 0 => String::new(),
+            Ok(()) => {
                 // SAFETY: the plugin's text lives as long as the error.
                 let bytes = unsafe {
                     std::slice::from_raw_parts(told.message.cast::<u8>(), told.message_size)
                 };
                 String::from_utf8_lossy(bytes).into_owned()
             }
-            _ => format!("{name} failed without a message"),
+            Err(_) => format!("{name} failed; the plugin has no function that says why"),
         };
         let mut freed = ErrorDestroy::new();
         freed.error = error;

@@ -1,7 +1,7 @@
 //! The custom call: what it names, what it is given, and what it promises.
 
 use super::{ApiVersion, Op, Program, ValueShape};
-use crate::{Attributes, Tensor, Tree};
+use crate::{Attributes, Tensor};
 use std::fmt;
 
 /// When XLA's scheduler should run a call. The embedded runtime runs calls in the order in which
@@ -97,7 +97,7 @@ pub struct CustomCall<O = Op> {
     pub(super) config: Config,
     pub(super) side_effect: bool,
     pub(super) aliases: Vec<Alias>,
-    pub(super) literal: Option<Tree<Tensor>>,
+    pub(super) literal: Option<Tensor>,
     pub(super) schedule: Schedule,
     pub(super) api_version: ApiVersion,
     pub(super) called: Vec<Program>,
@@ -204,9 +204,10 @@ impl CustomCall {
         self
     }
 
-    /// Attaches a literal, for compilers that look for one.
+    /// Attaches an array, for compilers that look for one. (HLO knows tuples here, which its parser does
+    /// not read.)
     #[must_use]
-    pub fn literal(mut self, literal: Tree<Tensor>) -> Self {
+    pub fn literal(mut self, literal: Tensor) -> Self {
         self.literal = Some(literal);
         self
     }

@@ -74,7 +74,7 @@ impl std::fmt::Debug for Options {
 #[derive(Clone, Debug)]
 pub struct Called {
     computations: Vec<Program>,
-    literal: Option<Tree<Tensor>>,
+    literal: Option<Tensor>,
 }
 
 impl Called {
@@ -86,7 +86,7 @@ impl Called {
 
     /// The literal.
     #[must_use]
-    pub fn literal(&self) -> Option<&Tree<Tensor>> {
+    pub fn literal(&self) -> Option<&Tensor> {
         self.literal.as_ref()
     }
 }

@@ -14,7 +14,8 @@ impl Program {
     /// computations; opaque bytes are escaped as C does, attributes stand as an MLIR dictionary.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` for attributes that MLIR has no text for (complex numbers, one-bit integers).
+    /// `UNIMPLEMENTED` for attributes that MLIR has no text for (complex numbers, one-bit integers),
+    /// and for empty arrays of more rows than one would write brackets for.
     pub fn to_hlo(&self) -> Result<String> {
         let computations = self.computations();
         let parameters: Vec<_> = self
@@ -83,7 +84,9 @@ impl Program {
         let opcode = instruction.kind.opcode();
         let inside = match &instruction.kind {
             Kind::Parameter(number) => number.to_string(),
-            Kind::Constant(tensor) => literal::hlo(&tensor.clone().into()),
+            Kind::Constant(tensor) => {
+                literal::hlo(tensor).map_err(|why| unprintable("HLO", &instruction.name, &why))?
+            }
             _ => operands.join(", "),
         };
         let mut text = format!("{opcode}({inside})");
@@ -135,10 +138,10 @@ impl Program {
             "custom_call_has_side_effect=true".to_owned()
         });
         if let Some(literal) = &call.literal {
-            add(true, &|| {
-                let shape = literal.map(|leaf| super::ArrayShape::new(leaf.shape().clone()));
-                format!("literal={shape} {}", literal::hlo(literal))
-            });
+            let shape = super::ArrayShape::new(literal.shape().clone());
+            let text =
+                literal::hlo(literal).map_err(|why| unprintable("HLO", &instruction.name, &why))?;
+            add(true, &|| format!("literal={shape} {text}"));
         }
         add(!call.aliases.is_empty(), &|| {
             let aliases = call.aliases.iter().map(|alias| {

@@ -2,28 +2,31 @@
 
 use crate::dtype::Class;
 use crate::number::{self, Number};
-use crate::{DType, Tensor, Tree};
+use crate::{DType, Tensor};
 use std::fmt::Write;
 
-/// A literal as HLO prints it behind `literal=` and in `constant(…)`: `{1, 2}`, `({1}, 2)`.
+/// An array as HLO prints it behind `literal=` and in `constant(…)`: `{{1, 2}, {3, 4}}`.
 ///
 /// HLO's parser computes a complex number as `re + im * i`: where one part is not finite, the other
 /// may come out as not a number. StableHLO has no such gap.
-pub(super) fn hlo(literal: &Tree<Tensor>) -> String {
-    match literal {
-        Tree::Leaf(tensor) => hlo_array(tensor),
-        Tree::Tuple(elements) => {
-            let elements: Vec<_> = elements.iter().map(hlo).collect();
-            format!("({})", elements.join(", "))
-        }
+///
+/// # Errors
+/// An empty array that has so many rows that writing their brackets would not end.
+pub(super) fn hlo(tensor: &Tensor) -> Result<String, String> {
+    let (dtype, dims) = (tensor.shape().dtype(), tensor.shape().dims());
+    let rows = dims.iter().take_while(|dim| **dim > 0).product::<i64>();
+    if tensor.shape().elements() == 0 && rows > MAX_EMPTY_ROWS {
+        return Err(format!(
+            "{} has {rows} empty rows, {MAX_EMPTY_ROWS} is the limit",
+            tensor.shape()
+        ));
     }
+    let element = |index| hlo_element(dtype, number::load(tensor.bytes(), dtype, index));
+    Ok(nest(dims, ["{", "}"], &element))
 }
 
-fn hlo_array(tensor: &Tensor) -> String {
-    let dtype = tensor.shape().dtype();
-    let element = |index| hlo_element(dtype, number::load(tensor.bytes(), dtype, index));
-    nest(tensor.shape().dims(), ["{", "}"], &element)
-}
+/// How many pairs of brackets are written for an array that has no elements.
+const MAX_EMPTY_ROWS: i64 = 1 << 16;
 
 /// An array as MLIR prints it: `dense<[1, 2]> : tensor<2xi32>`.
 pub(super) fn mlir(tensor: &Tensor) -> Option<String> {
@@ -38,7 +41,7 @@ pub(super) fn mlir(tensor: &Tensor) -> Option<String> {
     Some(format!("dense<{values}> : {kind}"))
 }
 
-/// Elements in nested brackets, row by row. An empty array is one pair of brackets.
+/// Elements in nested brackets, row by row; an empty array has the brackets of its rows.
 fn nest(dims: &[i64], brackets: [&str; 2], element: &dyn Fn(usize) -> String) -> String {
     fn write(
         text: &mut String,
@@ -60,9 +63,6 @@ fn nest(dims: &[i64], brackets: [&str; 2], element: &dyn Fn(usize) -> String) ->
             write(text, rest, [open, close], next, element);
         }
         *text += close;
-    }
-    if dims.contains(&0) {
-        return brackets.concat();
     }
     let mut text = String::new();
     write(&mut text, dims, brackets, &mut 0, element);
@@ -206,7 +206,8 @@ fn joined(dtype: DType, texts: &[String]) -> String {
 
 /// The shortest decimal that is the same number when it is read as a double and rounded to the type.
 fn finite(dtype: DType, bits: u128, value: f64) -> String {
-    let short = if dtype == DType::F64 {
+    // Converting to powers of two does not round to the nearest everywhere: exact digits there.
+    let short = if matches!(dtype, DType::F64 | DType::F8E8M0FNU) {
         value
     } else {
         // The digits that tell single-precision numbers apart often do, and are fewer.
@@ -237,7 +238,7 @@ mod tests {
 
     #[test]
     fn arrays() {
-        let hlo = |text: &str| hlo(&Tree::Leaf(tensor(text)));
+        let hlo = |text: &str| hlo(&tensor(text)).unwrap();
         let mlir = |text: &str| mlir(&tensor(text)).unwrap();
         assert_eq!(hlo("s32[2,3]=iota"), "{{0, 1, 2}, {3, 4, 5}}");
         assert_eq!(
@@ -247,6 +248,9 @@ mod tests {
         assert_eq!(hlo("pred[]=1"), "true");
         assert_eq!(mlir("pred[]=1"), "dense<true> : tensor<i1>");
         assert_eq!(hlo("f32[0,2]="), "{}");
+        assert_eq!(hlo("f32[2,0]="), "{{}, {}}");
+        let rows = tensor("f32[1099511627776,0]=");
+        assert!(super::hlo(&rows).unwrap_err().contains("empty rows"));
         assert_eq!(mlir("f32[0,2]="), "dense<> : tensor<0x2xf32>");
         assert_eq!(hlo("c64[1]=1-2i"), "{(1.0, -2.0)}");
         assert_eq!(
@@ -260,8 +264,6 @@ mod tests {
         );
         assert_eq!(mlir("f32[1]=0.1"), "dense<[1.0e-1]> : tensor<1xf32>");
         assert_eq!(hlo("s4[3]=-8,7,1"), "{-8, 7, 1}");
-        let pair = Tree::tuple([Tree::Leaf(tensor("s8[1]=1")), Tree::tuple([])]);
-        assert_eq!(super::hlo(&pair), "({1}, ())");
     }
 
     #[test]
@@ -269,7 +271,7 @@ mod tests {
         let bits = |dtype, bytes: &[u8]| {
             let shape = Shape::new(dtype, []).unwrap();
             let tensor = Tensor::from_bytes(shape, bytes).unwrap();
-            (hlo_array(&tensor), mlir(&tensor).unwrap())
+            (hlo(&tensor).unwrap(), mlir(&tensor).unwrap())
         };
         let f32 = bits(DType::F32, &0x7FC0_0000_u32.to_le_bytes());
         assert_eq!(

@@ -42,6 +42,11 @@
 //! # }
 //! ```
 
+/// The book's chapter, whose code is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/programs.md")]
+mod chapter {}
+
 mod attribute;
 mod builder;
 mod custom_call;

@@ -20,7 +20,8 @@ impl Program {
     ///
     /// # Errors
     /// `UNIMPLEMENTED` for what StableHLO cannot say: one-bit integers, layouts of operands that are
-    /// tuples or of results that are nested ones, and attributes without a text.
+    /// tuples or of results that are nested ones, tokens of a call with a schedule, several called computations
+    /// of a call, and attributes without a text.
     pub fn to_stablehlo(&self) -> Result<String> {
         let computations = self.computations();
         let mut text = format!("module @{} {{\n", self.name());
@@ -248,10 +249,12 @@ impl Printer<'_> {
                     .map(|&operand| self.kind(instruction, &program.instruction(operand).shape))
                     .collect::<Result<Vec<_>>>()?;
                 let attributes = self.call_attributes(instruction, call)?;
-                let dialect = match call.schedule {
-                    Schedule::None => "stablehlo",
-                    Schedule::Latest | Schedule::Earliest => "mhlo",
-                };
+                let dialect = dialect(call.schedule);
+                let token = |kind: &String| kind.contains("!stablehlo.token");
+                if dialect == "mhlo" && kinds.iter().chain([&kind]).any(token) {
+                    let why = "a call with a schedule takes and gives no tokens there";
+                    return Err(unprintable("StableHLO", &instruction.name, why));
+                }
                 let target = attribute::string(call.target.as_bytes());
                 self.line(&format!(
                     "{value} = {dialect}.custom_call @{target}({}) {{{}}} : ({}) -> {kind}",
@@ -281,6 +284,9 @@ impl Printer<'_> {
         if call.side_effect {
             attributes.push("has_side_effect = true".to_owned());
         }
+        if call.called.len() > 1 {
+            return Err(refuse("XLA exports one called computation a call"));
+        }
         if !call.called.is_empty() {
             let names: Vec<_> = call
                 .called
@@ -290,13 +296,14 @@ impl Printer<'_> {
                 .collect();
             attributes.push(format!("called_computations = [{}]", names.join(", ")));
         }
+        let dialect = dialect(call.schedule);
         if !call.aliases.is_empty() {
             let aliases: Vec<_> = call
                 .aliases
                 .iter()
                 .map(|alias| {
                     format!(
-                        "#stablehlo.output_operand_alias<output_tuple_indices = {:?}, \
+                        "#{dialect}.output_operand_alias<output_tuple_indices = {:?}, \
                          operand_index = {}, operand_tuple_indices = {:?}>",
                         alias.output, alias.operand, alias.operand_index
                     )
@@ -322,10 +329,7 @@ impl Printer<'_> {
             attributes.push(format!("result_layouts = [{}]", results.join(", ")));
         }
         if let Some(found) = &call.literal {
-            let text = found
-                .leaf()
-                .ok_or_else(|| refuse("it has no literals that are tuples"))
-                .map(literal::mlir)?
+            let text = literal::mlir(found)
                 .ok_or_else(|| refuse("the literal's element type is none there"))?;
             attributes.push(format!("mhlo.literal = {text}"));
         }
@@ -340,6 +344,14 @@ impl Printer<'_> {
             }
         }
         Ok(attributes)
+    }
+}
+
+/// The dialect of a call: StableHLO has no schedules.
+fn dialect(schedule: Schedule) -> &'static str {
+    match schedule {
+        Schedule::None => "stablehlo",
+        Schedule::Latest | Schedule::Earliest => "mhlo",
     }
 }
 

@@ -29,11 +29,9 @@ pub(super) fn custom_call(call: &CustomCall, operands: &[Option<ValueShape>]) ->
         broken.push((Rule::AttributesWithLegacy, message));
     }
     if let Some(literal) = &call.literal
-        && literal
-            .leaves()
-            .any(|leaf| leaf.shape().dtype() == DType::Token)
+        && literal.shape().dtype() == DType::Token
     {
-        let message = "a literal is made of arrays, this one has a token".to_owned();
+        let message = "a literal is an array, this is a token".to_owned();
         broken.push((Rule::Constant, message));
     }
     layouts(call, operands, &mut broken);
@@ -107,7 +105,12 @@ fn aliases(call: &CustomCall, operands: &[Option<ValueShape>], broken: &mut Brok
             continue;
         };
         let Some(operand) = operand else { continue };
-        let operand = call.laid_out(alias.operand, operand);
+        // Without layouts targets get everything row-major, however it lay before.
+        let row_major = operand.row_major();
+        let operand = match &call.operand_layouts {
+            None => &row_major,
+            Some(_) => call.laid_out(alias.operand, operand),
+        };
         match (result, operand.get(&alias.operand_index)) {
             (Some(result), Some(Tree::Leaf(leaf))) => {
                 if result != leaf {
