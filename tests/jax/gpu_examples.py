@@ -275,7 +275,7 @@ EXAMPLES = {
     "polynomial": [polynomial],
     "sum": [total],
     "axpy": [axpy],
-    "tuples": [tuples],
+    "sum_and_difference": [tuples],
 }
 
 
