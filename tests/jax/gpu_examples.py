@@ -285,6 +285,12 @@ def main():
     options = parser.parse_args()
     world = gpu.World(options)
     print(f"note: jax {jax.__version__} on {world.device.device_kind}")
+
+    def registered():
+        if world.refused:
+            raise AssertionError("; ".join(f"{name}: {error}" for name, error in world.refused))
+
+    check("every library is registered", registered)
     for example, works in EXAMPLES.items():
         for language in world.languages.get(example, []):
             for work in works:

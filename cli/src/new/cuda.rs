@@ -208,7 +208,7 @@ lib@NAME@.so: handler.cc src/kernels.cu
 
 # The library loads and answers, and a host without a device is refused.
 test: lib@NAME@.so
-\t$(XLA_FFI) inspect lib@NAME@.so
+\t$(XLA_FFI) inspect lib@NAME@.so --handler scale
 \t! $(XLA_FFI) run lib@NAME@.so --handler scale --arg 'f32[3]=1,2,3' --ret 'f32[3]' \\
 \t  --attrs '{factor = 2.0 : f32}' 2> refused.txt
 \tgrep stream refused.txt
