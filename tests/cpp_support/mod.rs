@@ -344,7 +344,7 @@ impl Case {
 
 /// Registers a type that a library describes by two exported functions, as programs do that host
 /// handlers from XLA's own headers.
-fn register(runtime: &Runtime, library: &Library, name: &str) -> Result<i64> {
+pub(crate) fn register(runtime: &Runtime, library: &Library, name: &str) -> Result<i64> {
     type IdOf = unsafe extern "C" fn() -> *mut i64;
     type InfoOf = unsafe extern "C" fn() -> *const xla_ffi_sys::XLA_FFI_TypeInfo;
     let symbol = |suffix: &str| library.symbol(&format!("{name}_{suffix}"));
