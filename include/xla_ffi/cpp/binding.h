@@ -173,7 +173,8 @@ class XLA_FFI_SDK_TYPE Binding {
   friend struct internal::BindingAccess;
 
   XLA_FFI_SDK_FN constexpr Binding() = default;
-  XLA_FFI_SDK_FN constexpr explicit Binding(const internal::BoundNames<sizeof...(Ts)>& names) : names_(names) {}
+  XLA_FFI_SDK_FN constexpr explicit Binding(const internal::BoundNames<sizeof...(Ts)>& names)
+      : names_(names) {}
 
   template <typename Tag>
   XLA_FFI_SDK_HOT constexpr Binding<stage, Ts..., Tag> Add(internal::BoundName name) const {
