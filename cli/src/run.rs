@@ -63,9 +63,9 @@ pub(crate) struct CallArgs {
     /// The device's global number.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     device_ordinal: i32,
-    /// Threads of the pool; 0 for none.
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
+    /// Threads of the pool, up to 1024; 0 for none.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    threads: Option<u16>,
     /// Offer scratch memory, as devices do.
     #[arg(long)]
     scratch: bool,
@@ -240,7 +240,7 @@ impl Prepared {
             .map(|tensor| tensor.shape().clone())
             .collect();
         let runtime = match args.threads {
-            Some(threads @ 1..) => Runtime::with_threads(args.revision, threads),
+            Some(threads @ 1..) => Runtime::with_threads(args.revision, threads.into()),
             _ => Runtime::new(args.revision),
         };
         let library: Library = runtime.open(&args.lib)?;
