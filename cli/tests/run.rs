@@ -404,6 +404,13 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
             .unwrap()
             .contains("newer ABI")
     );
+    // The answer is no, told in words too.
+    assert_eq!(newer.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&newer.stderr);
+    assert!(
+        errors.contains("no known jaxlib loads handler 'newer'"),
+        "{errors}"
+    );
     assert_eq!(xla_ffi("inspect", &lib, &[]).status.code(), Some(1));
 }
 

@@ -49,14 +49,33 @@ pub(crate) const EXAMPLES: [(&str, &str); 2] = [
     ("rms_norm", "c_examples/02_rms_norm.c"),
 ];
 
-/// Every example as `LANGUAGE:EXAMPLE=LIBRARY`, as the JAX drivers take them. The Rust ones are built already.
-pub(crate) fn example_arguments(root: &Path) -> Result<Vec<String>> {
-    let mut arguments = Vec::new();
+/// The examples as the JAX drivers take them.
+pub(crate) struct Examples {
+    /// Each as `LANGUAGE:EXAMPLE=LIBRARY`.
+    pub(crate) arguments: Vec<String>,
+    /// Which C twins could not be built, and why.
+    pub(crate) missing: Vec<String>,
+}
+
+/// Every example in every language that can be built here. The Rust ones are built already.
+pub(crate) fn examples(root: &Path) -> Result<Examples> {
+    let mut examples = Examples {
+        arguments: Vec::new(),
+        missing: Vec::new(),
+    };
     for (name, source) in EXAMPLES {
-        arguments.push(format!("rust:{name}={}", rust(root, name)?.display()));
-        arguments.push(format!("c:{name}={}", c(root, source)?.display()));
+        let library = rust(root, name)?;
+        let mut add = |language: &str, library: &Path| {
+            let argument = format!("{language}:{name}={}", library.display());
+            examples.arguments.push(argument);
+        };
+        add("rust", &library);
+        match c(root, source) {
+            Ok(library) => add("c", &library),
+            Err(error) => examples.missing.push(format!("{source}: {error:#}")),
+        }
     }
-    Ok(arguments)
+    Ok(examples)
 }
 
 /// Compiles a C source of ours against `include/`.

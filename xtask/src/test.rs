@@ -78,8 +78,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             for driver in DRIVERS {
                 tally.work(&format!("JAX {driver}"), || {
                     let mut command = python_driver(&root, venv, driver);
-                    command.args(libraries::example_arguments(&root)?);
-                    tally::run(Format::Driver, &mut command)
+                    let examples = libraries::examples(&root)?;
+                    command.args(examples.arguments);
+                    let mut counts = tally::run(Format::Driver, &mut command)?;
+                    counts.skips.extend(examples.missing);
+                    Ok(counts)
                 });
             }
         }
