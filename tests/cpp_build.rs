@@ -4,7 +4,7 @@
 mod cpp_support;
 mod libraries;
 
-use cpp_support::{Headers, compilers, folder, sources, upstream_headers};
+use cpp_support::{Headers, compilers, sources, upstream_headers};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -272,7 +272,7 @@ fn handlers_of_every_kind_in_one_process() {
         let attributes = Attributes::parse(&text).expect("attributes");
         for handler in &handlers {
             let executable = handler.instantiate(&attributes).expect("it instantiates");
-            let call = |shape: [usize; 1]| {
+            let call = |shape: [i64; 1]| {
                 executable
                     .call()
                     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0]).expect("a tensor"))
