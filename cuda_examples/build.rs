@@ -10,7 +10,8 @@ use std::process::Command;
 use std::{env, fs};
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
+    // The folder: a new source counts too. What is newer than its source is kept.
+    println!("cargo:rerun-if-changed=.");
     for name in ["XLA_FFI_NVCC", "XLA_FFI_CUDA_ARCHS", "CUDA_HOME"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
@@ -34,16 +35,30 @@ fn main() {
         .collect();
     sources.sort();
     for source in sources {
-        println!("cargo:rerun-if-changed={}", source.display());
         let name = source.file_stem().expect("a file").to_string_lossy();
         let image = out.join(format!("{name}.image"));
+        let how = out.join(format!("{name}.how"));
+        let recipe = format!("{:?} {:?}", nvcc, archs());
+        if fs::read_to_string(&how).is_ok_and(|made| made == recipe) && is_newer(&image, &source) {
+            continue;
+        }
         match &nvcc {
             Some(nvcc) => compile(nvcc, &source, &image),
             None => {
                 fs::copy(&source, &image).expect("OUT_DIR is writable");
             }
         }
+        fs::write(how, recipe).expect("OUT_DIR is writable");
     }
+}
+
+fn is_newer(image: &Path, source: &Path) -> bool {
+    let time = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    time(image) > time(source)
+}
+
+fn archs() -> String {
+    env::var("XLA_FFI_CUDA_ARCHS").unwrap_or_else(|_| "90".into())
 }
 
 fn nvcc() -> Option<PathBuf> {
@@ -59,11 +74,10 @@ fn nvcc() -> Option<PathBuf> {
 }
 
 fn compile(nvcc: &Path, source: &Path, image: &Path) {
-    let archs = env::var("XLA_FFI_CUDA_ARCHS").unwrap_or_else(|_| "90".into());
     let mut command = Command::new(nvcc);
     command.args(["-fatbin", "-O3", "-std=c++17"]);
     command.args(["-gencode", "arch=compute_75,code=compute_75"]);
-    for arch in archs.split(',').filter(|arch| !arch.is_empty()) {
+    for arch in archs().split(',').filter(|arch| !arch.is_empty()) {
         command.args(["-gencode", &format!("arch=compute_{arch},code=sm_{arch}")]);
     }
     let output = command.arg(source).arg("-o").arg(image).output();

@@ -480,7 +480,7 @@ xla_ffi::library! {
 }
 
 /// Registers a handler of this program under a name of its own and gives the name.
-fn registered<H: xla_ffi::__private::Exported>(client: &Client, name: &str) -> String {
+fn registered<H: xla_ffi::__private::Handler>(client: &Client, name: &str) -> String {
     let mut bundle = Bundle::default();
     for stage in Stage::ALL {
         if let Some(entry) = H::ENTRIES[stage as usize] {
@@ -758,7 +758,7 @@ fn refusals() {
     let other = unsafe {
         bundle.with(
             Stage::Execute,
-            <count as xla_ffi::__private::Exported>::ENTRIES[3].unwrap(),
+            <count as xla_ffi::__private::Handler>::ENTRIES[3].unwrap(),
         )
     };
     let error = client.register(&copy, &other).unwrap_err();

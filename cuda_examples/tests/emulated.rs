@@ -6,8 +6,11 @@ mod driver;
 mod support;
 
 use driver::{Driver, call};
+use std::sync::Arc;
 use support::load;
-use xla_ffi_runtime::{DType, Shape, Tensor};
+use xla_ffi::Launch;
+use xla_ffi::cuda::{Image, Module};
+use xla_ffi_runtime::{Attributes, CallFrame, CudaDevice, DType, Revision, Shape, Tensor};
 
 /// Numbers between -2 and 2 that are nothing special.
 fn numbers(count: usize) -> Vec<f32> {
@@ -58,7 +61,7 @@ fn tiled_add_repeats_its_first_operand() {
         return;
     };
     let executable = load("tiled_add", "tiled_add", "{}");
-    let stream = driver.stream(0);
+    let (stream, waits) = (driver.stream(0), driver.count("waits"));
     for (m, n) in [(128, 2048), (128, 2000), (1, 7), (5, 3), (3, 0), (3, 257)] {
         let (b, c) = (numbers(m), numbers(n));
         let before = driver.count("launches");
@@ -84,7 +87,7 @@ fn tiled_add_repeats_its_first_operand() {
         .run();
     assert!(refused.unwrap_err().message().contains("nothing to repeat"));
     assert_eq!(driver.count("depth"), 0, "no context is left on the stack");
-    assert_eq!(driver.count("waits"), 0, "nothing waits");
+    assert_eq!(driver.count("waits"), waits, "nothing waits");
 }
 
 /// y and dx in double precision.
@@ -302,13 +305,14 @@ fn a_capture_finds_everything_loaded() {
     };
     run();
     let (loads, captured) = (driver.count("loads"), driver.count("captured"));
+    let waits = driver.count("waits");
     driver.capture(stream, true);
     run();
     driver.capture(stream, false);
     assert_eq!(driver.count("captured") - captured, 1);
     assert_eq!(driver.count("loads"), loads);
     assert_eq!(driver.count("capture_mode"), 0, "as it was found");
-    assert_eq!(driver.count("waits"), 0);
+    assert_eq!(driver.count("waits"), waits);
 }
 
 #[test]
@@ -330,5 +334,153 @@ fn what_the_driver_refuses_is_told() {
             .contains("cuStreamGetCtx: CUDA_ERROR_INVALID_HANDLE (400)"),
         "{error}"
     );
+    assert_eq!(driver.count("depth"), 0);
+}
+
+/// A target of the original conventions: tuples in device memory, the root written by the target.
+#[test]
+fn an_adapted_target_with_tuples() {
+    let Some((driver, _one)) = Driver::open("tuples") else {
+        return;
+    };
+    let executable = load("tuples", "sum_and_difference", "{}");
+    for (device, n) in [(0, 1), (1, 1000), (0, 257), (0, 0)] {
+        let (x, y) = (numbers(n), numbers(2 * n)[n..].to_vec());
+        let dims = [n as i64];
+        let outcome = call(&executable, driver.stream(device))
+            .arg(tensor(&dims, &x))
+            .arg(tensor(&dims, &y))
+            .ret(f32s(&dims))
+            .ret(f32s(&dims))
+            .run()
+            .unwrap();
+        let both = |f: fn(f32, f32) -> f32| -> Vec<f32> {
+            x.iter().zip(&y).map(|(x, y)| f(*x, *y)).collect()
+        };
+        assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), both(|x, y| x + y));
+        assert_eq!(outcome.rets[1].to_vec::<f32>().unwrap(), both(|x, y| x - y));
+    }
+    let refused = call(&executable, driver.stream(0))
+        .arg(tensor(&[2], &[1.0, 2.0]))
+        .arg(tensor(&[3], &[1.0, 2.0, 3.0]))
+        .ret(f32s(&[2]))
+        .ret(f32s(&[2]))
+        .run();
+    assert!(refused.unwrap_err().message().contains('y'));
+    assert_eq!(driver.count("depth"), 0);
+}
+
+/// The embedded runtime's own device: memory, a stream of its own, scratch memory.
+#[test]
+fn a_device_of_the_embedded_runtime() {
+    let Some((driver, _one)) = Driver::open("CudaDevice") else {
+        return;
+    };
+    assert!(CudaDevice::new(7).is_err_and(|error| error.message().contains("cuDeviceGet(7)")));
+    {
+        let device = CudaDevice::new(1).unwrap();
+        let x: Vec<f32> = (0..3000).map(|i| (i % 5) as f32).collect();
+        let bytes: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let (from, to) = (
+            device.allocate(bytes.len()).unwrap(),
+            device.allocate(4).unwrap(),
+        );
+        device.stream.upload(&bytes, &from).unwrap();
+        let too_much = device.stream.upload(&bytes, &to).unwrap_err();
+        assert!(too_much.message().contains("has 4"), "{too_much}");
+        let executable = load("sum", "sum", "{}");
+        let frame = CallFrame::new(
+            Revision::NEWEST,
+            &[(f32s(&[3000]), from.address())],
+            &[(f32s(&[]), to.address())],
+            &Attributes::new(),
+        )
+        .unwrap();
+        let call = executable
+            .call()
+            .stream(device.stream.stream())
+            .allocator(device.allocator.clone());
+        // SAFETY: the memory has the shapes' sizes and lives longer than the call.
+        let mut call = unsafe { call.prepare_on(frame) }.unwrap();
+        for _ in 0..3 {
+            call.invoke().unwrap();
+        }
+        let mut sum = [0; 4];
+        device.stream.download(&to, &mut sum).unwrap();
+        assert_eq!(f32::from_le_bytes(sum), x.iter().sum::<f32>());
+    }
+    assert_eq!(
+        driver.count("allocations"),
+        0,
+        "scratch memory is freed too"
+    );
+    assert_eq!(driver.count("depth"), 0);
+}
+
+const PTX: &[u8] = b"// a header\n.version 7.0\n.target sm_75\n.visible .entry axpy() {}\n";
+
+/// What the examples do not use: shared modules, attributes of launches, cudarc's view of the stream.
+#[test]
+fn the_api_beneath_the_examples() {
+    let Some((driver, _one)) = Driver::open("cuda API") else {
+        return;
+    };
+    let raw = driver.stream(1);
+    // SAFETY: a stream of the stand-in, which lives as long as this process.
+    let stream = unsafe { xla_ffi::cuda::Stream::from_raw(raw) }.unwrap();
+    let context = stream.context().unwrap();
+    assert_eq!(context.device().unwrap(), 1);
+    assert_eq!(context.compute_capability().unwrap(), (9, 0));
+    assert_eq!(context.multiprocessors().unwrap(), 2);
+    // SAFETY: a null pointer is told.
+    let null = unsafe { xla_ffi::cuda::Stream::from_raw(std::ptr::null_mut()) };
+    assert!(null.unwrap_err().message().contains("null pointer"));
+
+    let module = Arc::new(Module::from_vec(PTX.to_vec()));
+    assert_eq!(module.image(), Image::Ptx);
+    let missing = module.shared_kernel("total").load(context).unwrap_err();
+    let text = "cuModuleGetFunction(\"total\"): CUDA_ERROR_NOT_FOUND (500)";
+    assert!(missing.message().starts_with(text), "{missing}");
+    assert_eq!(missing.code(), xla_ffi::ErrorCode::NotFound);
+
+    let axpy = module.shared_kernel("axpy");
+    let (x, y) = ([1.0_f32, 2.0, 3.0], [10.0_f32, 20.0, 30.0]);
+    let mut z = [0.0_f32; 3];
+    let mut launch = Launch::over(3, 32);
+    launch.cluster = [2, 1, 1];
+    let arguments = (2.0_f32, x.as_ptr(), y.as_ptr(), z.as_mut_ptr(), 3_u64);
+    // SAFETY: the kernel's parameters, in memory that the stand-in reaches.
+    unsafe { axpy.launch(&stream, launch, arguments) }.unwrap();
+    assert_eq!(z, [12.0, 24.0, 36.0]);
+    assert_eq!(driver.count("attributes"), 2);
+    let too_many = Launch::blocks(1, 2048);
+    // SAFETY: refused before anything runs.
+    let refused = unsafe { axpy.launch(&stream, too_many, arguments) }.unwrap_err();
+    assert!(refused.message().contains("cuLaunchKernel(\"axpy\", Launch"), "{refused}");
+    assert_eq!(refused.code(), xla_ffi::ErrorCode::InvalidArgument);
+
+    // SAFETY: used here only.
+    let safe = unsafe { stream.to_cudarc() }.unwrap();
+    assert_eq!(safe.cu_stream(), raw.cast());
+    assert_eq!(safe.context().ordinal(), 1);
+    let waits = driver.count("waits");
+    safe.synchronize().unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(driver.count("waits"), waits + 2);
+    drop(safe);
+    assert!(stream.context().is_ok(), "the stream is XLA's and lives on");
+
+    // Sources go to NVRTC, which may or may not be here.
+    let source = Module::new(b"this is no CUDA C++");
+    assert_eq!(source.image(), Image::Source);
+    let error = source.load(context).unwrap_err();
+    let text = error.message();
+    assert!(
+        text.starts_with("libnvrtc.so not found") || text.contains("do not compile"),
+        "{text}"
+    );
+    let unloads = driver.count("unloads");
+    drop((axpy, module));
+    assert_eq!(driver.count("unloads"), unloads + 1);
     assert_eq!(driver.count("depth"), 0);
 }

@@ -41,8 +41,9 @@
 //! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Later`], [`RawCall`] |
 //!
 //! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
-//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. Types of your
-//! own become parameters with [`macro@Attribute`] or [`macro@Bind`].
+//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. With the feature
+//! `cuda`, `cuda::Stream` launches kernels on device operands. Types of your own become parameters
+//! with [`macro@Attribute`] or [`macro@Bind`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
@@ -289,8 +290,9 @@ pub use xla_ffi_macros::handler;
 /// |---|---|
 /// | `cpu` | `void(void* out, const void** in)` |
 /// | `cpu_status` | `void(void* out, const void** in, XlaCustomCallStatus*)` |
-/// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)`, on CUDA |
-/// | `unified` | the same with a last `XlaCustomCallStatus*`; the stream is null on CPU |
+/// | `cpu_unified` | `void(void* out, const void** in, const char* opaque, size_t len, XlaCustomCallStatus*)` |
+/// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)` |
+/// | `gpu_status` | the same with a last `XlaCustomCallStatus*` |
 ///
 /// The function is a handler, which stays safe code: what it returns, and its panics, go into the
 /// status; where the convention has none, to standard error. Calls carry no sizes, so they are
@@ -301,7 +303,7 @@ pub use xla_ffi_macros::handler;
 ///
 /// `opaque = "NAME"` is the attribute of the handler that the opaque bytes become: a string, or an
 /// array or a number of the declared type. `platforms = ["…"]` says where it is registered: without
-/// it, on the CPU (`gpu`: on CUDA).
+/// it, on the CPU or on CUDA.
 ///
 /// `NAME = unsafe CONVENTION(FUNCTION)` takes a bare `unsafe extern "C"` function instead.
 ///
@@ -391,6 +393,11 @@ pub use xla_ffi_sys::{
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust.md")]
 struct Chapter;
+
+/// The book's chapter on GPUs.
+#[cfg(all(doctest, feature = "cuda"))]
+#[doc = include_str!("../../docs/gpu.md")]
+struct GpuChapter;
 
 /// What handlers are written with.
 pub mod prelude {

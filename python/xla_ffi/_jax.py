@@ -63,6 +63,39 @@ def register(target, stages, platform):
     _ffi.register_ffi_target(target, function, platform=_PLATFORMS.get(platform.lower(), platform))
 
 
+def register_legacy(target, address, platform):
+    """Registers a target of the custom calls that came before XLA FFI: jaxlib's API version 0."""
+    name = "cpu" if platform.lower() in ("host", "cpu") else "cuda" if platform.lower() == "gpu" else platform.lower()
+    platform = _PLATFORMS.get(name, platform)
+    _ffi.register_ffi_target(target, capsule(address), platform=platform, api_version=0)
+
+
+def legacy_call(target, results, args, version, opaque="", has_side_effect=False):
+    """Calls a target as XLA's ``CustomCallApiVersion`` 1, 2 or 3. Returns a list."""
+    if _MODERN:
+        function = _ffi.ffi_call(
+            target,
+            tuple(results),
+            has_side_effect=has_side_effect,
+            vmap_method="sequential",
+            custom_call_api_version=version,
+            legacy_backend_config=opaque,
+        )
+        return list(function(*args))
+    return list(
+        _primitive().bind(
+            *args,
+            result_avals=tuple(_aval(result) for result in results),
+            target_name=target,
+            attributes=(),
+            has_side_effect=has_side_effect,
+            aliases=(),
+            vmap_method="sequential",
+            legacy=(version, opaque),
+        )
+    )
+
+
 def result_type(shape, dtype, like=()):
     """The type of a result; under shard_map it varies over the mesh axes that the operands vary over."""
     varying, mesh = frozenset(), None
@@ -136,6 +169,7 @@ def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, 
             has_side_effect=has_side_effect,
             aliases=tuple(sorted((aliases or {}).items())),
             vmap_method=vmap_method,
+            legacy=None,
         )
     )
 
@@ -210,10 +244,23 @@ def _primitive():
     primitive.def_impl(functools.partial(dispatch.apply_primitive, primitive))
     primitive.def_abstract_eval(lambda *_args, result_avals, **_rest: result_avals)
 
-    def lower(context, *operands, target_name, attributes, has_side_effect, aliases, **_rest):
+    def lower(context, *operands, target_name, attributes, has_side_effect, aliases, legacy, **_rest):
         def layouts(avals):
             return [list(reversed(range(len(getattr(aval, "shape", ()))))) for aval in avals]
 
+        if legacy is not None:
+            version, opaque = legacy
+            call = mlir.custom_call(
+                target_name,
+                operands=operands,
+                result_types=[mlir.aval_to_ir_type(aval) for aval in context.avals_out],
+                operand_layouts=layouts(context.avals_in),
+                result_layouts=layouts(context.avals_out),
+                has_side_effect=has_side_effect,
+                backend_config=opaque,
+                api_version=version,
+            )
+            return call.results
         rule = _ffi.ffi_lowering(
             target_name,
             operand_layouts=layouts(context.avals_in),

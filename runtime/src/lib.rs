@@ -30,6 +30,8 @@ mod attribute;
 mod call;
 mod collectives;
 mod cpu_device;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod device;
 mod display;
 pub mod dtype;
@@ -67,6 +69,8 @@ pub use call::print::describe;
 pub use call::{Call, Outcome, PreparedCall, Stages};
 pub use collectives::{Collectives, CommunicatorKey};
 pub use cpu_device::{CpuDevice, CpuStream};
+#[cfg(feature = "cuda")]
+pub use cuda::{CudaDevice, CudaMemory, CudaStream};
 pub use device::{DeviceAllocator, DeviceStream, HostAllocator, Stream};
 pub use dtype::DType;
 pub use guard::CONTAINS_CXX_EXCEPTIONS;

@@ -599,10 +599,12 @@ def threads(world):
 class World:
     """The libraries of one run."""
 
-    def __init__(self, kind, library, twin, bootstrap):
+    def __init__(self, kind, library, twin, bootstrap, original=None):
         self.library = Subject(kind, library)
         self.twin = Subject(f"{kind}_twin", twin)
         self.bootstrap = Subject("helper", bootstrap)
+        #: The library with the documents' example, where there is one.
+        self.original = original
 
     def self_target(self, name):
         """The target name under which a library registers its handler by itself."""

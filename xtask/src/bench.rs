@@ -1,5 +1,6 @@
-//! `cargo xtask bench`: what decoding a call costs, beside hand-written C and C++, and what a library
-//! of one handler weighs and takes to build; what C++ sources take with our headers and upstream's.
+//! `cargo xtask bench`: what decoding a call costs, beside hand-written C and C++, what a call costs on
+//! the embedded runtime, what a library of one handler weighs and takes to build, and what C++ sources
+//! take with our headers and upstream's.
 
 use crate::cache::Cache;
 use crate::test::cargo;
@@ -17,7 +18,7 @@ pub(crate) struct Args {
     /// Fail where a cost is above what the project promises.
     #[arg(long)]
     check: bool,
-    /// Measure decoding alone, nothing that has to be compiled for it.
+    /// Measure decoding and the embedded runtime alone, nothing that has to be compiled for it.
     #[arg(long)]
     decode_only: bool,
     /// Measure alone what C++ handlers cost to compile, with our headers and with upstream's.
@@ -39,6 +40,14 @@ const COLUMNS: [&str; 7] = [
     "upstream_clang",
 ];
 
+/// What the embedded runtime costs: the name in the report, in words, and at most so many ns.
+const RUNTIME: [(&str, &str, f64); 4] = [
+    ("prepared", "a prepared call, above the direct one", 20.0),
+    ("build", "a frame of 64 buffers and 64 attributes", 3000.0),
+    ("update", "64 data pointers replaced in place", 100.0),
+    ("copy", "a copy of that frame with other pointers", 3000.0),
+];
+
 /// Bytes of a library of one handler, stripped.
 const LIBRARY_BYTES: u64 = 400_000;
 /// Time to build it from clean on two cores.
@@ -51,6 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut misses = vec![];
     if !args.compile {
         misses.extend(decode(&root, &out)?);
+        misses.extend(runtime(&root, &out)?);
     }
     if !args.decode_only && !args.compile {
         misses.extend(library(&root, &out)?);
@@ -262,6 +272,39 @@ fn print(rows: &[Row]) {
             shown(row.quotient("cpp_clang", "c_clang"), 2)
         );
     }
+}
+
+/// Runs the calls on the embedded runtime, which are built with the comparison; what is over budget.
+fn runtime(root: &Path, out: &Path) -> Result<Vec<String>> {
+    let output = Command::new(root.join("target/release/calls")).output()?;
+    ensure!(
+        output.status.success(),
+        "the calls on the embedded runtime failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    fs::write(out.join("runtime.json"), format!("{report:#}\n"))?;
+    let cost = |name: &str| {
+        report[name]
+            .as_f64()
+            .with_context(|| format!("no cost of {name}"))
+    };
+    println!("\nthe embedded runtime, median of 51 rounds");
+    println!(
+        "{:44}{:>9.1} ns",
+        "a direct call of an empty handler",
+        cost("direct")?
+    );
+    let mut misses = Vec::new();
+    for (name, words, limit) in RUNTIME {
+        let cost = cost(name)?;
+        println!("{words:44}{cost:>9.1} ns   at most {limit:>5.0} ns");
+        if cost > limit {
+            misses.push(format!("{words}: {cost:.1} ns, at most {limit} ns"));
+        }
+    }
+    println!();
+    Ok(misses)
 }
 
 /// Builds a library of one handler as a user does, from clean; what is over budget.

@@ -1,7 +1,7 @@
 //! `cargo xtask fetch`: fills the cache ahead of time, and prints where things lie.
 
 use crate::cache::Cache;
-use crate::{jaxlibs, venv, wheel};
+use crate::{cuda, jaxlibs, venv, wheel};
 use anyhow::Result;
 
 /// Command line of `fetch`.
@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// The PJRT plugin that tests run.
     #[arg(long)]
     pjrt: bool,
+    /// nvcc, which compiles the GPU examples without a GPU.
+    #[arg(long)]
+    nvcc: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -31,6 +34,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if args.pjrt {
         println!("PJRT plugin: {}", wheel::pjrt_plugin()?.display());
+    }
+    if args.nvcc {
+        println!("nvcc: {}", cuda::nvcc()?.display());
     }
     for version in expand(&args.venv)? {
         let venv = if version == "newest" {

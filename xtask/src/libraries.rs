@@ -46,7 +46,7 @@ pub(crate) fn rust(root: &Path, name: &str) -> Result<PathBuf> {
 /// Compiles a C source of ours against `include/`.
 pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
     let out = c_library(root, source)?;
-    let mut command = compiler("CC", "cc");
+    let mut command = Compiler::C.command();
     command.args(["-std=c99", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"]);
     command
         .arg("-I")
@@ -66,7 +66,7 @@ pub(crate) fn upstream(root: &Path, source: &str) -> Result<PathBuf> {
         .pop()
         .context("jaxlibs.txt lists no version")?;
     let headers = wheel::headers(&newest)?;
-    let mut command = compiler("CXX", "c++");
+    let mut command = Compiler::Cpp.command();
     // Upstream's headers are not written for our warnings.
     command
         .args(["-std=c++17", "-O2", "-w", "-shared", "-fPIC"])
@@ -87,15 +87,30 @@ fn c_library(root: &Path, source: &str) -> Result<PathBuf> {
     Ok(folder.join(format!("lib{}.so", source.replace(['/', '.'], "_"))))
 }
 
-fn compiler(variable: &str, default: &str) -> Command {
-    Command::new(
-        std::env::var_os(variable)
-            .filter(|name| !name.is_empty())
-            .unwrap_or_else(|| default.into()),
-    )
+/// The host's compiler of a language.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Compiler {
+    C,
+    Cpp,
 }
 
-fn compile(command: &mut Command, source: &str, language: &str) -> Result<()> {
+impl Compiler {
+    /// What CC or CXX names, else cc or c++.
+    pub(crate) fn command(self) -> Command {
+        let (variable, default) = match self {
+            Self::C => ("CC", "cc"),
+            Self::Cpp => ("CXX", "c++"),
+        };
+        Command::new(
+            std::env::var_os(variable)
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| default.into()),
+        )
+    }
+}
+
+/// Runs a compiler; its words are the error.
+pub(crate) fn compile(command: &mut Command, source: &str, language: &str) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -355,7 +355,12 @@ pub(crate) fn unpack(cache: &Cache, wheel: &Path) -> Result<PathBuf> {
 }
 
 /// Extracts the members that `wanted` names. Wheel data of the kinds purelib and platlib goes to the root.
-fn extract(cache: &Cache, wheel: &Path, into: &Path, wanted: impl Fn(&str) -> bool) -> Result<()> {
+pub(crate) fn extract(
+    cache: &Cache,
+    wheel: &Path,
+    into: &Path,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<()> {
     let file = File::open(wheel).map_err(|error| cache.io(error, wheel))?;
     let damaged = || {
         let _ = fs::remove_file(wheel);
@@ -416,7 +421,7 @@ fn extract(cache: &Cache, wheel: &Path, into: &Path, wanted: impl Fn(&str) -> bo
 }
 
 /// Notes how much a finished folder holds, for [`whole`].
-fn stamp(cache: &Cache, folder: &Path) -> Result<()> {
+pub(crate) fn stamp(cache: &Cache, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| cache.io(error, folder))?;
     let (files, bytes) = measure(folder);
     let stamp = folder.join(WHOLE);

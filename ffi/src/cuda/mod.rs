@@ -28,6 +28,7 @@
 mod context;
 mod driver;
 mod kernel;
+mod legacy;
 mod module;
 mod nvrtc;
 mod per_context;
@@ -36,6 +37,7 @@ mod view;
 
 pub use context::{CudaContext, Current};
 pub use kernel::Kernel;
+pub use legacy::{Event, Events, copy_addresses};
 pub use module::{Image, Module};
 pub use per_context::PerContext;
 pub use stream::Stream;

@@ -31,6 +31,27 @@ unsafe impl Send for Stream<'_> {}
 unsafe impl Sync for Stream<'_> {}
 
 impl Stream<'_> {
+    /// A stream that a program hands over as a bare pointer: to a target of the original custom calls,
+    /// for instance.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` for a null pointer, and where there is no driver.
+    ///
+    /// # Safety
+    /// The pointer is null or a CUDA stream that lives as long as `'f`.
+    pub unsafe fn from_raw(raw: *mut std::ffi::c_void) -> Result<Self> {
+        if raw.is_null() {
+            return Err(Error::failed_precondition(
+                "the host's stream is a null pointer: it names no context",
+            ));
+        }
+        ready()?;
+        Ok(Self {
+            raw: raw.cast(),
+            _call: PhantomData,
+        })
+    }
+
     /// The driver's handle, valid during the call; a runtime's `cudaStream_t` is the same.
     #[must_use]
     #[inline]
@@ -183,16 +204,8 @@ impl<'f> Context<'f> for Stream<'f> {
     fn take(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.
         let raw = unsafe { frame.host().stream(frame.ctx()) }?;
-        if raw.is_null() {
-            return Err(Error::failed_precondition(
-                "the host's stream is a null pointer: it names no context",
-            ));
-        }
-        ready()?;
-        Ok(Self {
-            raw: raw.cast(),
-            _call: PhantomData,
-        })
+        // SAFETY: the host's stream lives as long as the call.
+        unsafe { Self::from_raw(raw) }
     }
 }
 

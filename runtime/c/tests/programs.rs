@@ -64,6 +64,29 @@ fn leaks(linked: &Path) {
 }
 
 #[test]
+fn mistakes_in_c_are_statuses() {
+    let test = "mistakes_in_c_are_statuses";
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let source = "runtime/c/tests/programs/mistakes.c";
+    let flags = [
+        "-std=c99",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+        source,
+    ];
+    let all = [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
+    let Some(linked) = program(test, "cc", "program-mistakes", &all) else {
+        return;
+    };
+    let said = run(&linked, &libraries);
+    assert!(said.ends_with(" mistakes told\n"), "{said}");
+}
+
+#[test]
 fn programs_as_the_documents_write_them() {
     let test = "programs_as_the_documents_write_them";
     let libraries = libraries();
@@ -86,6 +109,35 @@ fn programs_as_the_documents_write_them() {
         let said = run(&linked, &libraries);
         assert!(said.contains("custom_call_target=\"tiled_add\""), "{said}");
         assert!(said.ends_with("\ndone\n"), "{said}");
+    }
+}
+
+#[test]
+fn a_cxx_program_builds_prints_and_runs_a_program() {
+    let test = "a_cxx_program_builds_prints_and_runs_a_program";
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let source = "c_examples/embed/program.cc";
+    let flags = [
+        "-std=c++17",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+        source,
+    ];
+    let folder = format!("-L{}", libraries.display());
+    let both = [
+        [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat(),
+        [&flags[..], &[&folder, "-lxla_ffi_runtime"]].concat(),
+    ];
+    for arguments in both {
+        let Some(linked) = program(test, "c++", "program-embed-cxx", &arguments) else {
+            return;
+        };
+        let said = run(&linked, &libraries);
+        assert!(said.starts_with("HloModule tiled, "), "{said}");
+        assert!(said.ends_with("}\n1000 1127\n"), "{said}");
     }
 }
 
@@ -151,7 +203,7 @@ fn the_chapter_shows_what_is_tested() {
     let chapter = read("docs/programs.md");
     for (language, source) in [
         ("```c\n", "c_examples/embed/program.c"),
-        ("```cpp\n", "runtime/c/tests/programs/documents.cc"),
+        ("```cpp\n", "c_examples/embed/program.cc"),
     ] {
         let block = chapter.split(language).nth(1).expect("a block");
         let block = block.split("```").next().expect("its end");

@@ -6,7 +6,7 @@
 //! so the smaller form is tried first.
 
 use super::api::Api;
-use super::raw::{FFI_EXTENSION, RawContext, RawError, RawExtension};
+use super::raw::{FFI_EXTENSION, RawContext, RawExtension};
 use crate::{Code, Error, Result, TypeInfo};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -142,15 +142,7 @@ impl Extension {
                 )
             })?;
         // SAFETY: the slot's function takes these arguments, by the caller's promise.
-        let function = unsafe {
-            std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut A) -> *mut RawError>(
-                function,
-            )
-        };
-        // SAFETY: the caller's promise.
-        let error = unsafe { function(args) };
-        // SAFETY: it is the function's answer.
-        unsafe { self.api.answer(error, name) }
+        unsafe { self.api.invoke(function, (&raw mut *args).cast(), name) }
     }
 
     /// Registers a type and says its number; `wanted` 0 asks for one.
