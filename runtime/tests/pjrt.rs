@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use support::{build, headers, one_of_each, skip, source};
 use xla_ffi_runtime::pjrt::{Client, Plugin};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Code, DType, Error, Revision, Runtime, Shape, Stage, Tensor,
+    Attributes, Bundle, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage, Tensor,
 };
 
 /// A stand-in for a plugin, one for each way to be wrong.
@@ -78,6 +78,26 @@ fn plugins_that_are_refused() {
         let error = Plugin::load(path).expect_err("no plugin");
         assert_eq!(error.code(), code, "{error}");
     }
+}
+
+/// A C++ exception ends no program.
+#[test]
+fn a_plugin_that_throws() {
+    let test = "a_plugin_that_throws";
+    let Some(path) = build(test, &source("plugins/throwing.cc"), "throwing", &[]) else {
+        return;
+    };
+    if !xla_ffi_runtime::CONTAINS_CXX_EXCEPTIONS {
+        skip(test, "the runtime was built without a C++ compiler");
+        return;
+    }
+    let error = Plugin::load(path).expect_err("it throws");
+    assert!(error.has(Hazard::Unwound), "{error}");
+    assert!(error.message().contains("thrown on purpose"), "{error}");
+    assert!(
+        error.message().contains("PJRT_Plugin_Initialize"),
+        "{error}"
+    );
 }
 
 unsafe extern "C" fn nothing(
