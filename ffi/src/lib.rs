@@ -420,6 +420,11 @@ pub use xla_ffi_sys::{
 #[doc = include_str!("../../docs/rust.md")]
 struct Chapter;
 
+/// The same of the chapter on the original custom calls.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/legacy.md")]
+struct LegacyChapter;
+
 /// What handlers are written with.
 pub mod prelude {
     pub use crate::{

@@ -1,4 +1,5 @@
-//! The custom calls that came before XLA FFI: bare functions that get pointers and no sizes.
+//! The custom calls that came before XLA FFI: bare functions that get pointers and no sizes. The
+//! book's chapter on them is `docs/legacy.md`.
 //!
 //! * [`adapt!`](crate::adapt) makes such a function a handler of XLA FFI, which every XLA calls and
 //!   which can report failures.
