@@ -309,6 +309,7 @@ pub use xla_ffi_macros::handler;
 ///
 /// # Example
 /// ```
+/// #![forbid(unsafe_code)]
 /// use xla_ffi::prelude::*;
 ///
 /// #[xla_ffi::handler(shape = "m, n -> n")]
@@ -324,6 +325,32 @@ pub use xla_ffi_macros::handler;
 ///
 /// xla_ffi::library! { name = "old_and_new"; tiled_add, legacy do_custom_call }
 /// # fn main() {}
+/// ```
+///
+/// What a program then calls:
+///
+/// ```
+/// use std::ffi::c_void;
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler(shape = "n -> n")]
+/// fn double(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
+///     y.write_with(|i| 2.0 * x[i]);
+///     Ok(())
+/// }
+/// xla_ffi::legacy! { doubled = cpu(double): f32[2] -> f32[2] }
+/// xla_ffi::library! { name = "twice"; legacy doubled }
+///
+/// unsafe extern "C" {
+///     fn twice__doubled(out: *mut c_void, ins: *mut *const c_void);
+/// }
+/// # fn main() {
+/// let (x, mut y) = ([1.0_f32, 2.0], [0.0_f32; 2]);
+/// let mut ins = [(&raw const x).cast()];
+/// // SAFETY: two numbers each.
+/// unsafe { twice__doubled((&raw mut y).cast(), ins.as_mut_ptr()) };
+/// assert_eq!(y, [2.0, 4.0]);
+/// # }
 /// ```
 pub use xla_ffi_macros::legacy;
 /// # Example
@@ -399,6 +426,11 @@ struct Chapter;
 #[doc = include_str!("../../docs/gpu.md")]
 struct GpuChapter;
 
+/// The same of the chapter on the original custom calls.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/legacy.md")]
+struct LegacyChapter;
+
 /// What handlers are written with.
 pub mod prelude {
     pub use crate::{
@@ -415,7 +447,11 @@ pub mod __private {
     pub use crate::context::load_state;
     pub use crate::entry::{Flow, Handler, Stage, counts, entry, file_region, fixed, overlap_free};
     pub mod legacy {
-        pub use crate::legacy::target::{LegacyTarget, TargetInfo, call_cpu, call_device, targets};
+        pub use crate::legacy::adapt::{Adapter, Args, Opaque, Rets, call};
+        pub use crate::legacy::structure::is_structure;
+        pub use crate::legacy::target::{
+            Layout, LegacyTarget, TargetInfo, call_cpu, call_device, targets,
+        };
     }
     pub use crate::made::{explain as explain_made, readable, region as region_made};
     pub use crate::manifest::{Library, manifest, size};

@@ -275,10 +275,12 @@ impl Target {
             Some(Layout::Fixed(args, rets)) => {
                 let args = args.iter().map(Shape::tokens);
                 let rets = rets.iter().map(Shape::tokens);
-                Some(quote!(::xla_ffi::legacy::Layout::Fixed(&[#(#args),*], &[#(#rets),*])))
+                Some(
+                    quote!(::xla_ffi::__private::legacy::Layout::Fixed(&[#(#args),*], &[#(#rets),*])),
+                )
             }
             Some(Layout::FromOpaque(function)) => {
-                Some(quote!(::xla_ffi::legacy::Layout::FromOpaque(#function)))
+                Some(quote!(::xla_ffi::__private::legacy::Layout::FromOpaque(#function)))
             }
         };
         let call = match &layout {

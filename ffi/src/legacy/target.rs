@@ -12,9 +12,23 @@ use crate::param::AttrType;
 use xla_ffi_sys::*;
 
 /// Element type and dimensions of an operand.
-pub type OperandShape = (XLA_FFI_DataType, &'static [i64]);
+pub(crate) type OperandShape = (XLA_FFI_DataType, &'static [i64]);
 
 /// What a call's operands look like when only its opaque bytes can tell.
+///
+/// ```
+/// use xla_ffi::{DataType, Error, Result, legacy::Shapes};
+///
+/// /// The opaque bytes are the number of elements.
+/// fn shapes(opaque: &[u8]) -> Result<Shapes> {
+///     let n = opaque.try_into().map(i64::from_le_bytes);
+///     let n = n.map_err(|_| Error::invalid_argument("expected eight bytes"))?;
+///     let vector = (DataType::F32, vec![n]);
+///     Ok(Shapes { args: vec![vector.clone()], rets: vec![vector] })
+/// }
+/// assert_eq!(shapes(&3_i64.to_le_bytes())?.rets[0].1, [3]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shapes {
     /// The arguments.
@@ -60,6 +74,15 @@ static NEWEST: AtomicPtr<XlaFfiLegacyTarget> = AtomicPtr::new(std::ptr::null_mut
 
 /// Registers a target with this library's list, which hosts walk (`xla_ffi_legacy_targets`); for
 /// names that are known when the program runs. `legacy` targets in `library!` are there already.
+///
+/// ```
+/// # use std::ffi::c_void;
+/// use xla_ffi::legacy::{Function, register};
+///
+/// unsafe extern "C" fn nothing(_out: *mut c_void, _ins: *mut *const c_void) {}
+/// // SAFETY: it may be called with anything.
+/// assert!(unsafe { register("a\0b", "Host", Function::Cpu(nothing)) }.is_err());
+/// ```
 ///
 /// # Safety
 /// The function may be called with the operands of every call that names it.
