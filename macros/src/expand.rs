@@ -287,9 +287,8 @@ impl Stage {
                 let span = crate::parameter::place(&param.ty);
                 quote_spanned!(span=> ::xla_ffi::__private::outlives_call(&#value);)
             });
-            let outcome = crate::parameter::ours("__outcome");
             let completed = quote_spanned! {self.output=>
-                ::xla_ffi::__private::completed(#outcome)
+                ::xla_ffi::__private::completed(__outcome)
             };
             return quote! {
                 fn start<'x>(
@@ -315,9 +314,8 @@ impl Stage {
             };
         }
         let finish_frame = (number != EXECUTE).then(|| quote!(frame,));
-        let outcome = crate::parameter::ours("__outcome");
         let finish = quote_spanned! {self.output=>
-            ::xla_ffi::__private::#finish(#finish_frame #outcome)
+            ::xla_ffi::__private::#finish(#finish_frame __outcome)
         };
         quote! {
             #decode
