@@ -51,9 +51,14 @@ pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
         ("--scratch", args.scratch),
         ("--stages", args.stages.is_some()),
     ];
-    for (option, _) in given.into_iter().filter(|(_, given)| *given) {
+    let given: Vec<_> = given
+        .into_iter()
+        .filter_map(|(option, given)| given.then_some(option))
+        .collect();
+    if !given.is_empty() {
         refuse(format!(
-            "{option} is for --engine embedded: the XLA behind a plugin has its own"
+            "for --engine embedded alone, since the XLA behind a plugin has its own: {}",
+            given.join(", ")
         ));
     }
     if args.run_id.is_some_and(|id| i32::try_from(id).is_err()) {

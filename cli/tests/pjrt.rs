@@ -77,13 +77,32 @@ fn both_engines_say_the_same() {
     let calls = [
         (
             &rms_norm,
-            vec!["--arg", "f32[2,3]=1,2,3,4,5,6", "--attrs", eps],
+            vec![
+                "--handler",
+                "rms_norm",
+                "--arg",
+                "f32[2,3]=1,2,3,4,5,6",
+                "--attrs",
+                eps,
+            ],
         ),
         (
             &rms_norm,
-            vec!["--arg", "f64[2]=1,2", "--ret", "f64[2]", "--attrs", eps],
+            vec![
+                "--handler",
+                "rms_norm",
+                "--arg",
+                "f64[2]=1,2",
+                "--ret",
+                "f64[2]",
+                "--attrs",
+                eps,
+            ],
         ),
-        (&rms_norm, vec!["--arg", "f32[2]=1,2"]),
+        (
+            &rms_norm,
+            vec!["--handler", "rms_norm", "--arg", "f32[2]=1,2"],
+        ),
         handler(
             "scale",
             &[
@@ -181,6 +200,8 @@ fn results_go_into_files() {
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("pjrt.npz");
     let path = out.to_str().unwrap();
     let rest = [
+        "--handler",
+        "rms_norm",
         "--arg",
         "f32[2]=3,4",
         "--attrs",
@@ -226,7 +247,14 @@ fn what_is_no_plugin() {
     let Some(lib) = example(test, "02_rms_norm") else {
         return;
     };
-    let rest = ["--arg", "f32[2]=3,4", "--attrs", "{eps = 0.0 : f32}"];
+    let rest = [
+        "--handler",
+        "rms_norm",
+        "--arg",
+        "f32[2]=3,4",
+        "--attrs",
+        "{eps = 0.0 : f32}",
+    ];
     let refused = |path: &str, wanted: &str| {
         let done = run(&lib, &rest, &format!("pjrt:{path}"));
         let said = text(&done.stderr);

@@ -41,8 +41,9 @@
 //! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Later`], [`RawCall`] |
 //!
 //! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
-//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. Types of your
-//! own become parameters with [`macro@Attribute`] or [`macro@Bind`].
+//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. With the feature
+//! `cuda`, `cuda::Stream` launches kernels on device operands. Types of your own become parameters
+//! with [`macro@Attribute`] or [`macro@Bind`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
@@ -419,6 +420,11 @@ pub use xla_ffi_sys::{
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust.md")]
 struct Chapter;
+
+/// The book's chapter on GPUs.
+#[cfg(all(doctest, feature = "cuda"))]
+#[doc = include_str!("../../docs/gpu.md")]
+struct GpuChapter;
 
 /// The same of the chapter on the original custom calls.
 #[cfg(doctest)]

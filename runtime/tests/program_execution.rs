@@ -273,6 +273,9 @@ fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
     // Donated memory goes through the whole chain.
     let program = self::program(|b, x| {
         let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
+        // Nobody reads these tuples: they are no readers.
+        let unread = b.tuple([x, once]);
+        b.get_tuple_element(unread, 0);
         b.custom_call(legacy("in_place", [once], f32s(&[2])).alias([], 0, []))
     });
     let compiled = program.compile(&runtime).unwrap();

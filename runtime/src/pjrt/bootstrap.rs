@@ -304,8 +304,10 @@ unsafe fn answer_ticket(frame: *mut XLA_FFI_CallFrame) -> Option<u64> {
     let arg = unsafe { args.args.read() }.cast::<XLA_FFI_Buffer>();
     // SAFETY: there is one result.
     let ret = unsafe { rets.rets.read() }.cast::<XLA_FFI_Buffer>();
-    // SAFETY: operands of custom calls in StableHLO are buffers.
-    let (arg, ret) = unsafe { (&*arg, &*ret) };
+    // SAFETY: operands of custom calls in StableHLO are buffers, the same in every revision.
+    let arg = unsafe { &*arg };
+    // SAFETY: as above.
+    let ret = unsafe { &*ret };
     let fits = |buffer: &XLA_FFI_Buffer| {
         buffer.dtype == XLA_FFI_DataType::U64 && buffer.rank == 0 && !buffer.data.is_null()
     };

@@ -64,7 +64,6 @@ impl Loaded {
     }
 
     /// An execution, to be given its arguments.
-    #[must_use]
     pub fn launch(&self) -> Launch {
         Launch {
             loaded: self.clone(),

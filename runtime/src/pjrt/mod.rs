@@ -30,6 +30,11 @@
 //! until the program ends. Plugins of PJRT 0.57 or later are taken; the functions behind
 //! [`Client::register`] need the FFI extension with a register function.
 
+/// The book's chapter, whose code compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/pjrt.md")]
+mod chapter {}
+
 mod api;
 mod bootstrap;
 mod buffer;

@@ -5,13 +5,12 @@ use super::client::Client;
 use super::raw::{Counted, PluginInitialize, RawApi};
 use crate::library::load_for_good;
 use crate::{Error, Result};
-use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 /// Tables that are initialised: a plugin wants that once a process.
-static INITIALISED: Mutex<BTreeMap<usize, ()>> = Mutex::new(BTreeMap::new());
+static INITIALISED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// A PJRT plugin. It stays loaded until the program ends.
 #[derive(Clone)]
@@ -51,10 +50,10 @@ impl Plugin {
         // SAFETY: a plugin's table lives as long as its library, which stays loaded.
         let api = unsafe { Api::new(table) }.map_err(within)?;
         let mut initialised = INITIALISED.lock().unwrap_or_else(PoisonError::into_inner);
-        if !initialised.contains_key(&(table as usize)) {
+        if !initialised.contains(&(table as usize)) {
             // SAFETY: the arguments are empty.
             unsafe { api.call(&mut PluginInitialize::new()) }.map_err(within)?;
-            initialised.insert(table as usize, ());
+            initialised.push(table as usize);
         }
         Ok(Self {
             path: path.to_owned(),

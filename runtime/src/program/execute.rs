@@ -121,6 +121,10 @@ impl Compiled {
         let mut uses = self.uses();
         let mut values: Vec<Option<Tree<Tensor>>> = Vec::with_capacity(instructions.len());
         for (index, instruction) in instructions.iter().enumerate() {
+            if uses[index] == 0 && self.runners[index].is_none() {
+                values.push(None);
+                continue;
+            }
             let value = match &instruction.kind {
                 Kind::Parameter(number) => arguments.get_mut(*number).and_then(Option::take),
                 Kind::Constant(tensor) => Some(Tree::Leaf(tensor.clone())),
@@ -160,19 +164,22 @@ impl Compiled {
         Ok(read(&mut values, &mut uses, self.program.inner.root))
     }
 
-    /// How often each value is read.
+    /// How often each value is read, by what is itself read or has a side effect.
     fn uses(&self) -> Vec<usize> {
         let instructions = &self.program.inner.instructions;
         let mut uses = vec![0; instructions.len()];
-        for (index, instruction) in instructions.iter().enumerate() {
-            if matches!(instruction.kind, Kind::CustomCall(_)) && !self.live[index] {
-                continue;
-            }
-            for &operand in instruction.kind.operands() {
-                uses[operand] += 1;
+        uses[self.program.inner.root] = 1;
+        for (index, instruction) in instructions.iter().enumerate().rev() {
+            let runs = match instruction.kind {
+                Kind::CustomCall(_) => self.live[index],
+                _ => uses[index] > 0,
+            };
+            if runs {
+                for &operand in instruction.kind.operands() {
+                    uses[operand] += 1;
+                }
             }
         }
-        uses[self.program.inner.root] += 1;
         uses
     }
 
