@@ -115,6 +115,32 @@ fn tuples_by_their_roots() {
 }
 
 #[test]
+fn tuples_by_their_leaves() {
+    for (language, library) in languages("tuples_by_their_leaves") {
+        let runtime = Runtime::default();
+        let library = runtime.open(&library).expect("it loads");
+        library
+            .register_legacy()
+            .expect("its targets are registered");
+        let target = runtime.find_legacy("tiled_add_two", "Host", ApiVersion::Original);
+        let target = target.expect("registered");
+        let mut example = Example::new(1.0);
+        let [b, c, a] = example.pointers();
+        let mut more = vec![0.0_f32; 2048];
+        let operands = [Tree::tuple([Tree::Leaf(b), Tree::Leaf(c)])];
+        let result = Tree::tuple([a, more.as_mut_ptr().cast()].map(Tree::Leaf));
+        // SAFETY: the buffers are as the target wants them.
+        unsafe { Invocation::new(&target, &operands, &result).run() }.expect("it runs");
+        example.check(0.0, language);
+        assert!(
+            more.iter()
+                .zip(&example.a)
+                .all(|(more, a)| *more == a + 1.0)
+        );
+    }
+}
+
+#[test]
 fn adapted_functions_on_every_revision() {
     for (language, library) in languages("adapted_functions_on_every_revision") {
         for revision in Revision::ALL {

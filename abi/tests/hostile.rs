@@ -1,5 +1,7 @@
 //! Damaged and hostile input: headers, libraries, manifests. Whatever comes, the answer is a value
 //! or an error, never a panic; and a model that differs is never taken for equal.
+//!
+//! `XLA_FFI_CASES` sets the number of cases: that many of what is cheap, a fraction of what is not.
 
 mod common;
 
@@ -85,6 +87,14 @@ fn runner(cases: u32) -> TestRunner {
         failure_persistence: None,
         ..Config::default()
     })
+}
+
+/// One in `share` of `XLA_FFI_CASES`, or so many.
+fn cases(otherwise: u32, share: u32) -> u32 {
+    let given = std::env::var("XLA_FFI_CASES")
+        .ok()
+        .and_then(|text| text.parse::<u32>().ok());
+    given.map_or(otherwise, |cases| cases / share)
 }
 
 fn header_survives(reader: Reader, cases: u32) {
@@ -189,7 +199,7 @@ fn damaged_libraries_are_survived() {
     assert!(!dwarf::read_library(&whole).unwrap().is_empty());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("damaged.so");
-    runner(600)
+    runner(cases(600, 20))
         .run(&prop::collection::vec(damage(), 1..5), |damages| {
             let mut bytes = whole.clone();
             for damage in &damages {
@@ -238,7 +248,7 @@ fn damaged_manifests_are_survived() {
     whole.extend((payload.len() as u32).to_le_bytes());
     whole.extend(payload.bytes());
     assert_eq!(manifest::read_section(&whole, 0).unwrap().len(), 1);
-    runner(2000)
+    runner(cases(2000, 1))
         .run(
             &(prop::collection::vec(damage(), 1..4), any::<u64>()),
             |(damages, address)| {
@@ -369,7 +379,7 @@ fn a_model_that_differs_has_changes() {
     let snapshots = snapshot::all().unwrap();
     let main: Vec<&Abi> = snapshots[..14].iter().map(|s| &s.abi).collect();
     let edits = prop::collection::vec((change(), any::<Index>(), any::<Index>()), 1..4);
-    runner(3000)
+    runner(cases(3000, 100))
         .run(&(any::<Index>(), edits), |(which, edits)| {
             let old = main[which.index(main.len())];
             let mut new = old.clone();

@@ -2,7 +2,7 @@
 
 use crate::abi::output;
 use crate::engine;
-use crate::run::{CallArgs, Prepared};
+use crate::run::{CallArgs, Prepared, check};
 use crate::supervise;
 use anyhow::{Result, bail};
 use serde_json::json;
@@ -42,7 +42,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs it in this process.
 fn here(args: &Args) -> Result<()> {
-    let mut call = Prepared::new(&args.call)?.call().prepare()?;
+    let prepared = Prepared::new(&args.call)?;
+    let runtime = prepared.runtime.clone();
+    let mut call = prepared.call().prepare()?;
+    drop(prepared);
     for _ in 0..args.warmup {
         call.invoke()?;
     }
@@ -54,6 +57,7 @@ fn here(args: &Args) -> Result<()> {
         outcome?;
     }
     call.into_rets()?;
+    check(&runtime)?;
     let Some(summary) = Summary::of(nanoseconds) else {
         bail!("nothing was measured")
     };

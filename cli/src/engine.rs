@@ -8,8 +8,7 @@ use clap::error::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use xla_ffi_runtime::pjrt::Plugin;
-use xla_ffi_runtime::program::{Builder, CustomCall, ValueShape};
-use xla_ffi_runtime::{DType, Runtime, Shape, Tensor, Tree};
+use xla_ffi_runtime::{Runtime, Tensor};
 
 /// What `--engine` says.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,76 +87,23 @@ pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec
     }
     client.register(&chosen.name, &bundle)?;
 
-    let mut program = Builder::new("xla_ffi_run");
-    let mut number = 0;
-    let mut operands = vec![];
-    for argument in &arguments {
-        operands.push(if is_token(argument.shape()) {
-            program.token()
-        } else {
-            number += 1;
-            let name = format!("arg{}", number - 1);
-            program.parameter(number - 1, value(argument.shape())?, name)
-        });
-    }
-    let shape_of = |ret: &Ret| match ret {
-        Ret::New(shape) => shape.clone(),
-        Ret::Alias(index) => arguments[*index].shape().clone(),
-    };
-    let shapes = rets
-        .iter()
-        .map(|ret| value(&shape_of(ret)))
-        .collect::<Result<Vec<_>>>()?;
-    let single = shapes.len() == 1;
-    let shape = match <[ValueShape; 1]>::try_from(shapes) {
-        Ok([shape]) => shape,
-        Err(shapes) => Tree::Tuple(shapes),
-    };
-    // Without a side effect XLA leaves out calls whose results are empty.
-    let mut call = CustomCall::ffi(chosen.name.as_str(), operands, shape).has_side_effect(true);
-    call = call.attributes(args.attrs.clone().unwrap_or_default());
-    for (index, ret) in rets.iter().enumerate() {
-        if let Ret::Alias(argument) = ret {
-            let output = if single { vec![] } else { vec![index] };
-            call = call.alias(output, *argument, []);
-        }
-    }
-    let root = program.custom_call(call);
-    let program = program.build(root)?;
-
-    let loaded = client.compile(program.to_stablehlo()?)?;
-    let buffers = arguments
-        .iter()
-        .filter(|argument| !is_token(argument.shape()))
-        .map(|argument| client.upload(argument))
-        .collect::<Result<Vec<_>, _>>()?;
-    let launch = loaded
-        .launch()
-        .args(&buffers)
+    let mut call = client
+        .call(&chosen.name)
+        .attributes(&args.attrs.clone().unwrap_or_default())
+        .args(arguments)
         .launch_id(
             args.run_id
                 .and_then(|id| i32::try_from(id).ok())
                 .unwrap_or(0),
         )
         .time_limit(Some(Duration::from_secs(args.time_limit)));
-    let results = launch
-        .run()?
-        .iter()
-        .map(|result| result.download())
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok((names, results))
-}
-
-fn is_token(shape: &Shape) -> bool {
-    shape.dtype() == DType::Token
-}
-
-fn value(shape: &Shape) -> Result<ValueShape> {
-    Ok(if is_token(shape) {
-        ValueShape::token()
-    } else {
-        ValueShape::array(shape.dtype(), shape.dims())?
-    })
+    for ret in rets {
+        call = match ret {
+            Ret::New(shape) => call.ret(shape),
+            Ret::Alias(argument) => call.ret_alias(argument),
+        };
+    }
+    Ok((names, call.run()?))
 }
 
 #[cfg(test)]

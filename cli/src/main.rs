@@ -69,5 +69,27 @@ fn told(error: &anyhow::Error) -> String {
             texts.push(text);
         }
     }
-    texts.join(": ")
+    printable(&texts.join(": "))
+}
+
+/// A text with what a terminal would obey made visible: handlers write anything into their errors.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\t' => shown.push(letter),
+            _ if letter.is_control() => shown.extend(letter.escape_default()),
+            _ => shown.push(letter),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn terminals_obey_no_error() {
+        let error = anyhow::anyhow!("a\u{1b}[31mb\n\tc\0d é");
+        assert_eq!(super::told(&error), "a\\u{1b}[31mb\n\tc\\u{0}d é");
+    }
 }

@@ -161,7 +161,10 @@ fn here(args: &Args) -> Result<()> {
         Engine::Embedded => {
             let prepared = Prepared::new(&args.call)?;
             let names = prepared.ret_names.clone();
-            (names, prepared.run()?)
+            let runtime = prepared.runtime.clone();
+            let rets = prepared.run()?;
+            check(&runtime)?;
+            (names, rets)
         }
         Engine::Pjrt(plugin) => engine::run_on(plugin, &args.call)?,
     };
@@ -240,8 +243,23 @@ impl CallArgs {
     }
 }
 
+/// An error where something was found outside of the call itself: in tasks, in deleters.
+pub(crate) fn check(runtime: &Runtime) -> Result<()> {
+    let findings: Vec<_> = runtime
+        .take_findings()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    if findings.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", findings.join("\n"))
+}
+
 /// A call that is ready to run.
 pub(crate) struct Prepared {
+    /// Where it runs.
+    pub(crate) runtime: Runtime,
     executable: Executable,
     arguments: Vec<Tensor>,
     rets: Vec<Ret>,
@@ -287,6 +305,7 @@ impl Prepared {
         let attributes = args.attrs.clone().unwrap_or_default();
         let executable = handler.instantiate(&attributes)?;
         Ok(Self {
+            runtime,
             executable,
             arguments,
             rets,

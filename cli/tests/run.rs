@@ -324,6 +324,42 @@ fn handlers_that_misbehave_are_errors() {
 }
 
 #[test]
+fn what_goes_wrong_outside_of_the_call_is_an_error_too() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let lib = tmp().join("libmisuse.so");
+    let done = Command::new("c++")
+        .args(["-std=c++17", "-shared", "-fPIC", "-w", "-pthread"])
+        .arg(format!("-I{}", root.join("include").display()))
+        .arg(root.join("runtime/tests/cxx/misuse.cc"))
+        .arg("-o")
+        .arg(&lib)
+        .output();
+    let Ok(done) = done else {
+        skip(
+            "what_goes_wrong_outside_of_the_call_is_an_error_too",
+            "no C++ compiler",
+        );
+        return;
+    };
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let state = [
+        "--handler",
+        "execute=does_nothing,instantiate=leaves_state",
+        "--type",
+        "Thrown=thrown_id,thrown_info",
+    ];
+    let errors = fails(1, &lib, &state);
+    assert!(
+        errors.contains("unwound") && errors.contains("deleter"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
     let Some(lib) = library("inspect_asks_symbols_and_tells_the_first_jaxlib") else {
         return;

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
+
+use crate::attribute::{Narrow, Wide};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A type whose values lie in buffers as XLA lays them out: numbers, [`Pred`], the 8-bit floats; the
@@ -37,20 +39,40 @@ use xla_ffi_sys::XLA_FFI_DataType;
 pub unsafe trait Element: Copy + Send + Sync + fmt::Debug + 'static {
     /// The element type in the ABI.
     const DTYPE: XLA_FFI_DataType;
+
+    /// For attributes that may be narrowed: the same number as this type has it.
+    #[doc(hidden)]
+    fn narrowed(_: Wide) -> Option<Self> {
+        None
+    }
 }
 
 macro_rules! elements {
-    ($($ty:ty => $dtype:ident;)*) => {
+    ($($ty:ty => $dtype:ident $(with $narrowed:item)?;)*) => {
         $(
             // SAFETY: a plain number (or bytes) of the named type; all bit patterns are values.
             unsafe impl Element for $ty {
                 const DTYPE: XLA_FFI_DataType = XLA_FFI_DataType::$dtype;
+                $($narrowed)?
             }
         )*
     };
 }
 
-elements! {
+macro_rules! numbers {
+    ($($ty:ty => $dtype:ident;)*) => {
+        elements! {
+            $($ty => $dtype with fn narrowed(wide: Wide) -> Option<Self> {
+                match wide {
+                    Wide::Int(value) => Narrow::from_int(value),
+                    Wide::Float(value) => Narrow::from_float(value),
+                }
+            };)*
+        }
+    };
+}
+
+numbers! {
     i8 => S8;
     i16 => S16;
     i32 => S32;
@@ -61,6 +83,9 @@ elements! {
     u64 => U64;
     f32 => F32;
     f64 => F64;
+}
+
+elements! {
     Pred => PRED;
     F8E5M2 => F8E5M2;
     F8E3M4 => F8E3M4;

@@ -113,7 +113,7 @@ impl ErrorCode {
 /// let error = Error::new(ErrorCode::Aborted, format!("gave up after {} steps", 5));
 /// assert_eq!(error.to_string(), "gave up after 5 steps");
 ///
-/// // Errors of files and texts become one with `?`.
+/// // Errors of files, conversions and boxes become one with `?`.
 /// let error = Error::from(std::io::Error::from(std::io::ErrorKind::NotFound));
 /// assert_eq!(error.code(), ErrorCode::NotFound);
 /// assert_eq!(Error::from("by itself").code(), ErrorCode::Internal);
@@ -197,6 +197,47 @@ impl From<std::io::Error> for Error {
     }
 }
 
+macro_rules! from {
+    ($($error:ty => $code:ident;)*) => {
+        $(impl From<$error> for Error {
+            #[doc = concat!("An error with [`ErrorCode::", stringify!($code), "`].")]
+            fn from(error: $error) -> Self {
+                Self::new(ErrorCode::$code, error.to_string())
+            }
+        })*
+    };
+}
+
+from! {
+    std::num::TryFromIntError => OutOfRange;
+    std::num::ParseIntError => InvalidArgument;
+    std::num::ParseFloatError => InvalidArgument;
+    std::str::Utf8Error => InvalidArgument;
+}
+
+impl From<Box<dyn std::error::Error + Send + Sync>> for Error {
+    /// The error in the box, if it is one of these or of the standard library's I/O; else one with
+    /// [`ErrorCode::Internal`].
+    fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
+        Self::from(error as Box<dyn std::error::Error>)
+    }
+}
+
+impl From<Box<dyn std::error::Error>> for Error {
+    /// The error in the box, if it is one of these or of the standard library's I/O; else one with
+    /// [`ErrorCode::Internal`].
+    fn from(error: Box<dyn std::error::Error>) -> Self {
+        let error = match error.downcast::<Self>() {
+            Ok(error) => return *error,
+            Err(error) => error,
+        };
+        match error.downcast::<std::io::Error>() {
+            Ok(error) => Self::from(*error),
+            Err(error) => Self::internal(error.to_string()),
+        }
+    }
+}
+
 impl From<String> for Error {
     /// An error with [`ErrorCode::Internal`].
     fn from(message: String) -> Self {
@@ -214,6 +255,33 @@ impl From<&'static str> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_others_keep_what_they_say() {
+        fn dimension(size: i64) -> std::result::Result<usize, Box<dyn std::error::Error>> {
+            if size == 0 {
+                return Err(Error::not_found("no size").into());
+            }
+            if size == 1 {
+                return Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into());
+            }
+            if size == 2 {
+                return Err("words".into());
+            }
+            Ok(usize::try_from(size)?)
+        }
+        let code = |size| Error::from(dimension(size).unwrap_err()).code();
+        assert_eq!(code(0), ErrorCode::NotFound);
+        assert_eq!(code(1), ErrorCode::DeadlineExceeded);
+        assert_eq!(code(2), ErrorCode::Internal);
+        assert_eq!(code(-1), ErrorCode::Internal);
+        let boxed: Box<dyn std::error::Error + Send + Sync> = Error::not_found("it").into();
+        assert_eq!(Error::from(boxed), Error::not_found("it"));
+        let narrow = usize::try_from(-1).map_err(Error::from).unwrap_err();
+        assert_eq!(narrow.code(), ErrorCode::OutOfRange);
+        let parsed = "x".parse::<i64>().map_err(Error::from).unwrap_err();
+        assert_eq!(parsed.code(), ErrorCode::InvalidArgument);
+    }
 
     #[test]
     fn codes_survive_the_way_to_the_header_and_back() {

@@ -155,7 +155,8 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
 }
 
 /// An error of the runtime, returned whole: the caller of the handler gets it back with its chain
-/// of causes, which an [`xla_ffi::Error`](crate::Error) has not.
+/// of causes, which an [`xla_ffi::Error`](crate::Error) has not. From an `async fn` code and text get
+/// through.
 ///
 /// ```
 /// use std::error::Error as _;
@@ -207,6 +208,10 @@ pub(crate) fn answer(frame: &Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
 }
 
 impl Failure for Status {
+    fn error(self) -> crate::Error {
+        plain(&self.0)
+    }
+
     fn flow(self) -> Flow {
         Flow::Status(Box::new(self.0))
     }

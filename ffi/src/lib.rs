@@ -290,8 +290,9 @@ pub use xla_ffi_macros::handler;
 /// |---|---|
 /// | `cpu` | `void(void* out, const void** in)` |
 /// | `cpu_status` | `void(void* out, const void** in, XlaCustomCallStatus*)` |
-/// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)`, on CUDA |
-/// | `unified` | the same with a last `XlaCustomCallStatus*`; the stream is null on CPU |
+/// | `cpu_unified` | `void(void* out, const void** in, const char* opaque, size_t len, XlaCustomCallStatus*)` |
+/// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)` |
+/// | `gpu_status` | the same with a last `XlaCustomCallStatus*` |
 ///
 /// The function is a handler, which stays safe code: what it returns, and its panics, go into the
 /// status; where the convention has none, to standard error. Calls carry no sizes, so they are
@@ -302,7 +303,7 @@ pub use xla_ffi_macros::handler;
 ///
 /// `opaque = "NAME"` is the attribute of the handler that the opaque bytes become: a string, or an
 /// array or a number of the declared type. `platforms = ["…"]` says where it is registered: without
-/// it, on the CPU (`gpu`: on CUDA).
+/// it, on the CPU or on CUDA.
 ///
 /// `NAME = unsafe CONVENTION(FUNCTION)` takes a bare `unsafe extern "C"` function instead.
 ///
@@ -423,7 +424,7 @@ pub mod __private {
         explain_variants, has_attr, in_order, operands, struct_from_dictionary,
     };
     pub use crate::optional::{Hidden, or_default};
-    pub use crate::outcome::{finish, finish_stage};
+    pub use crate::outcome::{completed, finish, finish_stage};
     pub use crate::owned::outlives_call;
     pub use crate::param::{HandlerInfo, StageInfo, StateInfo, one_api};
     pub use crate::register::{Entries, Exported, Registrable, register};

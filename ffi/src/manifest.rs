@@ -301,16 +301,30 @@ impl<const N: usize> Json<N> {
     const fn attrs(mut self, info: &HandlerInfo) -> Self {
         let mut i = 0;
         while let Some(attr) = info.attr(i) {
-            self = self.comma(i == 0).raw("{\"name\":").string(attr.name);
-            self = self.raw(",\"type\":").string(attr.attr.name());
-            self = self.raw(",\"optional\":");
-            self = self.boolean(!matches!(attr.presence, Presence::Required));
-            self = self.raw(",\"default\":");
-            self = match attr.default {
-                Some(json) => self.raw(json),
-                None => self.raw("null"),
-            };
-            self = self.raw(",\"narrow\":").boolean(attr.narrow).byte(b'}');
+            self = self.comma(i == 0).attr(attr, None);
+            i += 1;
+        }
+        self
+    }
+
+    /// An attribute, and behind it the known entries of a dictionary.
+    const fn attr(mut self, attr: &Param, from: Option<&str>) -> Self {
+        self = self.raw("{\"name\":").string(attr.name);
+        if let Some(dictionary) = from {
+            self = self.raw(",\"from\":").string(dictionary);
+        }
+        self = self.raw(",\"type\":").string(attr.attr.name());
+        self = self.raw(",\"optional\":");
+        self = self.boolean(!matches!(attr.presence, Presence::Required));
+        self = self.raw(",\"default\":");
+        self = match attr.default {
+            Some(json) => self.raw(json),
+            None => self.raw("null"),
+        };
+        self = self.raw(",\"narrow\":").boolean(attr.narrow).byte(b'}');
+        let mut i = 0;
+        while i < attr.members.len() {
+            self = self.byte(b',').attr(&attr.members[i], Some(attr.name));
             i += 1;
         }
         self
@@ -365,6 +379,10 @@ mod tests {
                 Param::attribute(AttrType::Scalar(XLA_FFI_DataType::F32))
                     .named("eps")
                     .with_default(Some("1e-5")),
+                Param::attribute(AttrType::Dictionary)
+                    .with_members(&[Param::attribute(AttrType::String).named("unit")])
+                    .named("scale")
+                    .optional(),
                 Param::context("run_id", Revision::R4).named("run"),
             ],
             is_async: false,
@@ -397,7 +415,9 @@ mod tests {
             r#""kind":"buffer","dtypes":["F32"],"rank":12,"optional":false,"variadic":false}],"#,
             r#""rets":[{"name":"y","kind":"buffer","dtypes":null,"rank":null,"optional":false,"#,
             r#""variadic":false}],"attrs":[{"name":"eps","type":"f32","optional":true,"#,
-            r#""default":1e-5,"narrow":false}],"open_attrs":false,"shape":null,"#,
+            r#""default":1e-5,"narrow":false},{"name":"scale","type":"dict","optional":true,"#,
+            r#""default":null,"narrow":false},{"name":"unit","from":"scale","type":"str","#,
+            r#""optional":false,"default":null,"narrow":false}],"open_attrs":false,"shape":null,"#,
             r#""context":["run_id"],"traits":[],"async":false,"state":null,"floor":"r4"}]}"#
         );
         assert_eq!(text, expected);

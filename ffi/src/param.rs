@@ -116,6 +116,8 @@ impl AttrType {
 /// assert_eq!(STEPS.with_default(Some("3")).default, Some("3"));
 /// const GRID: Param = Param::attributes(&[STEPS]);
 /// assert_eq!(GRID.members[0].name, "steps");
+/// const OPTIONS: Param = Param::attribute(AttrType::Dictionary).with_members(&[STEPS]);
+/// assert_eq!(OPTIONS.members.len(), 1);
 ///
 /// assert_eq!(<RunId as Bind>::PARAM.since, Revision::R4);
 /// // What may be absent needs no revision.
@@ -145,7 +147,8 @@ pub struct Param {
     pub context: &'static str,
     /// The oldest revision that can serve it.
     pub since: Revision,
-    /// The attributes of a struct that is taken from the handler's own attributes.
+    /// The attributes of a struct that is taken from the handler's own attributes, or the known
+    /// entries of a dictionary.
     pub members: &'static [Param],
     /// The type of a context part that the host carries: made known before the first call.
     pub(crate) host_type: Option<fn() -> &'static crate::types::KnownType>,
@@ -192,6 +195,13 @@ impl Param {
         let mut param = Self::new(Kind::Attr);
         param.attr = attr;
         param
+    }
+
+    /// The same attribute, a dictionary with these entries.
+    #[must_use]
+    pub const fn with_members(mut self, members: &'static [Param]) -> Self {
+        self.members = members;
+        self
     }
 
     /// Several attributes.
@@ -253,6 +263,16 @@ impl Param {
     /// The same, converting from wider types.
     #[must_use]
     pub const fn narrowed(mut self) -> Self {
+        assert!(
+            !matches!(
+                self.attr,
+                AttrType::String
+                    | AttrType::Dictionary
+                    | AttrType::Scalar(XLA_FFI_DataType::PRED)
+                    | AttrType::Array(XLA_FFI_DataType::PRED)
+            ),
+            "#[attr(narrow)] is for numbers and arrays of numbers: nothing else is converted"
+        );
         self.narrow = true;
         self
     }

@@ -54,7 +54,9 @@ impl Stage {
                 "a handler cannot be generic: each call would need to choose; write one handler a type",
             ));
         }
-        if let Some(clause) = &generics.where_clause {
+        if let Some(clause) = &generics.where_clause
+            && !clause.predicates.is_empty()
+        {
             return Err(syn::Error::new_spanned(
                 clause,
                 "a handler cannot have bounds",
@@ -92,7 +94,7 @@ impl Stage {
             ));
         }
         let output_span = match &signature.output {
-            ReturnType::Default => span,
+            ReturnType::Default => span.resolved_at(Span::call_site()),
             ReturnType::Type(_, ty) => crate::parameter::place(ty),
         };
         if is_async {
@@ -285,6 +287,9 @@ impl Stage {
                 let span = crate::parameter::place(&param.ty);
                 quote_spanned!(span=> ::xla_ffi::__private::outlives_call(&#value);)
             });
+            let completed = quote_spanned! {self.output=>
+                ::xla_ffi::__private::completed(__outcome)
+            };
             return quote! {
                 fn start<'x>(
                     frame: &::xla_ffi::Frame<'x>,
@@ -297,7 +302,8 @@ impl Stage {
                     #(#outlive)*
                     let body = #callee(#receiver #(#values),*);
                     ::core::result::Result::Ok(::std::boxed::Box::pin(async move {
-                        ::core::result::Result::map_err(body.await, ::core::convert::Into::into)
+                        let __outcome = body.await;
+                        #completed
                     }))
                 }
                 ::xla_ffi::__private::start_async(
@@ -376,9 +382,9 @@ pub(crate) fn handler(
 }
 
 /// The name of the macro by which `library!` learns about a handler. Where there is none, the
-/// compiler's words are all that a user sees: so it says what is missing.
+/// compiler's words are all that a user sees, with the name in the middle: so it says what is missing.
 pub(crate) fn export_name(ident: &Ident) -> Ident {
-    format_ident!("no_attribute_xla_ffi_handler_on_{}", ident)
+    format_ident!("no_xla_ffi_handler_is_defined_here_called_{}", ident)
 }
 
 /// The macro by which `library!` learns the handler's name and stages.
@@ -387,14 +393,14 @@ pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> Token
     let numbers = stages.iter().map(|stage| stage.number);
     quote! {
         #[doc(hidden)]
-        #[allow(unused_macros)]
+        #[allow(unused_macros, reason = "for `library!`, which need not name every handler")]
         macro_rules! #macro_name {
             ($($library:tt)*) => {
                 ::xla_ffi::__private::__export! { #name [#(#numbers)*] $($library)* }
             };
         }
         #[doc(hidden)]
-        #[allow(unused_imports)]
+        #[allow(unused_imports, reason = "for `library!`, which need not name every handler")]
         pub(crate) use #macro_name;
     }
 }

@@ -38,10 +38,10 @@ fn answer(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// * `floor = "r5"`: needs at least this revision, whatever the parameters say.
 ///
 /// # Options of a parameter, `#[attr(…)]`
-/// * `default = EXPR`: the value where the attribute is absent.
+/// * `default = EXPR`: the value where the attribute is absent; `default` alone is that of its type.
 /// * `name = "…"`: the attribute's name; the parameter's without it.
 /// * `narrow`: integers of other widths and `f64` are taken when the value fits; Python sends
-///   64-bit numbers.
+///   64-bit numbers. Of arrays each element, into a `Vec` or `[T; N]`.
 /// * `flatten`: a struct with `#[derive(Attribute)]` whose fields are attributes of the handler.
 ///
 /// # Errors at compile time
@@ -76,6 +76,8 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// xla_ffi::library! { rms_norm, ops::Solver }
 /// xla_ffi::library! { name = "my_ops"; rms_norm }
 /// ```
+///
+/// A handler is named by the path to where it is defined; an import of it is not enough.
 ///
 /// In a library whose only crate type is `cdylib` the symbols are `rms_norm` (execute),
 /// `Solver_instantiate` …, `xla_ffi_register` and `xla_ffi_manifest`. Everywhere the functions also
@@ -119,7 +121,8 @@ pub fn __export(items: TokenStream) -> TokenStream {
 ///   the handler. Fields take `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]`;
 ///   `Option` fields may be absent. Entries that no field names are refused.
 /// * An enumeration without fields is an integer, of the type in its `#[repr(…)]`, else an `i64`.
-///   With `#[attr(strings)]` it is a string: the variant's name in snake case.
+///   With `#[attr(strings)]` it is a string: the variant's name in snake case, or what
+///   `#[attr(name = "…")]` on the variant says.
 /// * An enumeration whose variants hold one value each is whichever of them decodes first.
 #[proc_macro_derive(Attribute, attributes(attr))]
 pub fn derive_attribute(item: TokenStream) -> TokenStream {

@@ -167,7 +167,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__xla_ffi"))]
             #[cfg_attr(not(target_os = "macos"), unsafe(link_section = ".xla_ffi_manifest"))]
             #[unsafe(export_name = #manifest)]
-            #[allow(long_running_const_eval)]
+            #[allow(long_running_const_eval, reason = "the manifest of a large library takes its time")]
             static MANIFEST: Aligned<[u8; ::xla_ffi::__private::size(&LIBRARY)]> =
                 Aligned(::xla_ffi::__private::manifest(&LIBRARY));
 

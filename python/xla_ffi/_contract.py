@@ -57,6 +57,10 @@ class Contract:
             raise ValueError(f"the contract {self.text!r} has {len(arrays)} arguments, got {len(shapes)}")
         return [self._build(entry.dims, known) for entry in self.rets if not entry.token]
 
+    def batch_dims(self, shape):
+        """How many dimensions ``...`` stands for in a first argument of this shape."""
+        return len(shape) - len(self.args[0].dims) + 1
+
     def _match(self, name, dims, shape, known):
         def wrong(why):
             raise ValueError(f"{name} has shape {list(shape)}, but the contract {self.text!r} {why}")

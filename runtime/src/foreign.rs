@@ -30,6 +30,21 @@ pub(crate) fn is_code(address: usize) -> bool {
     unsafe { libc::dladdr(address as *const libc::c_void, info.as_mut_ptr()) != 0 }
 }
 
+/// Whether `address` lies in memory that may be executed: whether it is that of a function.
+pub(crate) fn is_function(address: usize) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    maps.lines().any(|line| {
+        let mut words = line.split_whitespace();
+        let range = words.next().and_then(|range| range.split_once('-'));
+        let number = |hex| usize::from_str_radix(hex, 16).ok();
+        let within = range.is_some_and(|(start, end)| {
+            number(start).is_some_and(|start| start <= address)
+                && number(end).is_some_and(|end| address < end)
+        });
+        within && words.next().is_some_and(|rights| rights.contains('x'))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +56,8 @@ mod tests {
         assert_eq!(read::<4>(16), None);
         assert!(is_code(read::<4> as *const () as usize));
         assert!(!is_code(16));
+        static DATA: [u8; 4] = [1, 2, 3, 4];
+        assert!(is_function(read::<4> as *const () as usize));
+        assert!(!is_function(DATA.as_ptr() as usize) && !is_function(16));
     }
 }

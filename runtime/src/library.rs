@@ -195,11 +195,14 @@ impl Library {
         Handler::new(shared, name, bundle)
     }
 
-    /// Registers a user type whose id, and whose `TypeInfo` if there is one, are data symbols of the
-    /// library, as Python does for libraries built with upstream's headers. Gives the number.
+    /// Registers a user type by the symbols of its id, and of its `TypeInfo` if there is one, as
+    /// Python does for libraries built with upstream's headers. A symbol is either the object itself
+    /// or, as `XLA_FFI_DECLARE_TYPE_ID_SYMBOL` and `XLA_FFI_DECLARE_TYPE_INFO_SYMBOL` declare it, a
+    /// function without parameters that returns its address. Gives the number.
     ///
     /// # Errors
-    /// Missing symbols, and names or numbers that are taken.
+    /// Missing symbols, functions that crash, hang or return null, and names or numbers that are
+    /// taken.
     pub fn register_type(&self, name: &str, id: &str, info: Option<&str>) -> Result<i64> {
         self.register_type_with(name, id, info, |wanted, info| {
             self.runtime.register_type(name, wanted, info)
@@ -214,11 +217,16 @@ impl Library {
         info: Option<&str>,
         register: impl FnOnce(i64, crate::TypeInfo) -> Result<i64>,
     ) -> Result<i64> {
-        let id = self.symbol(id)?.cast::<i64>();
+        let id = self.object(id)?.cast::<i64>();
+        let info = info.map(|info| self.object(info)).transpose()?;
+        let wanted = crate::foreign::read(id as usize).ok_or_else(|| {
+            Error::invalid(format!("the id of type '{name}' is no readable memory"))
+        })?;
+        let wanted = i64::from_ne_bytes(wanted);
         let deleter = match info {
             None => None,
             Some(info) => {
-                let info = self.symbol(info)?.cast::<xla_ffi_sys::XLA_FFI_TypeInfo>();
+                let info = info.cast::<xla_ffi_sys::XLA_FFI_TypeInfo>();
                 let bytes = crate::foreign::read::<24>(info as usize).ok_or_else(|| {
                     Error::hazard(Hazard::TypeInfo, "the type info is not readable memory")
                 })?;
@@ -235,12 +243,33 @@ impl Library {
                 unsafe { (*info).deleter }
             }
         };
-        // SAFETY: the caller names the symbol as a type id, an i64.
-        let wanted = unsafe { id.read() };
         let number = register(wanted, crate::TypeInfo { deleter })?;
-        // SAFETY: as above; hosts write the number there.
+        // SAFETY: the caller names the symbol as a type id, an i64; hosts write the number there.
         unsafe { id.write(number) };
         Ok(number)
+    }
+
+    /// The object that a symbol is, or whose address it returns.
+    fn object(&self, name: &str) -> Result<*mut c_void> {
+        let address = self.symbol(name)?;
+        if !crate::foreign::is_function(address as usize) {
+            return Ok(address);
+        }
+        // SAFETY: the caller names the symbol as one of a type, and those that are functions have
+        // no parameters and return a pointer.
+        let function =
+            unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut c_void>(address) };
+        // What is no such function is found out in a child process.
+        let answer = isolated(PROBE_LIMIT, || vec![u8::from(function().is_null())])
+            .map_err(|error| error.within(format_args!("calling '{name}'")))?;
+        if answer != [0] {
+            return Err(Error::invalid(format!(
+                "{} exports '{name}' as a function, which returns null and not the address of a \
+                 type id or type info",
+                self.path.display()
+            )));
+        }
+        Ok(function())
     }
 }
 

@@ -4,6 +4,7 @@ use crate::call::state::StateObject;
 use crate::{Code, Error, Result, Runtime};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::{Arc, Weak};
 
 /// Objects by the number of their type.
 #[derive(Default)]
@@ -52,7 +53,11 @@ impl UserData {
         object: *mut c_void,
     ) -> Result<()> {
         let info = runtime.shared().types.info(type_id)?;
-        self.insert(type_id, StateObject::new(type_id, object, info.deleter))
+        let owner = Arc::downgrade(runtime.shared());
+        self.insert(
+            type_id,
+            StateObject::new(type_id, object, info.deleter, owner),
+        )
     }
 
     /// Adds an object that the caller keeps.
@@ -63,7 +68,10 @@ impl UserData {
     /// # Safety
     /// `object` is usable from any thread and outlives all calls that this data is given to.
     pub unsafe fn insert_borrowed(&mut self, type_id: i64, object: *mut c_void) -> Result<()> {
-        self.insert(type_id, StateObject::new(type_id, object, None))
+        self.insert(
+            type_id,
+            StateObject::new(type_id, object, None, Weak::new()),
+        )
     }
 
     /// Adds a Rust value under a new type called `name`, and says the type's number.
@@ -88,7 +96,8 @@ impl UserData {
             },
         )?;
         let object = Box::into_raw(Box::new(value)).cast();
-        self.insert(id, StateObject::new(id, object, Some(delete::<T>)))?;
+        let owner = Arc::downgrade(runtime.shared());
+        self.insert(id, StateObject::new(id, object, Some(delete::<T>), owner))?;
         Ok(id)
     }
 

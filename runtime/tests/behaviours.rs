@@ -159,6 +159,25 @@ fn state_types_are_told_apart() {
     assert_eq!(error.code(), Code::InvalidArgument, "{error}");
 }
 
+#[test]
+fn types_are_registered_by_object_and_by_function() {
+    let Some((runtime, library)) = subject("types_are_registered_by_object_and_by_function") else {
+        return;
+    };
+    let (id, info) = ("count_type_id", "count_type_info");
+    let number = library.register_type("Count", id, Some(info)).unwrap();
+    // The function and the object are one type.
+    let again = library.register_type("Count", "_ZN5Count2idE", Some("count_info"));
+    assert_eq!(again.unwrap(), number);
+    assert!(runtime.type_info(number).unwrap().deleter.is_some());
+    let code = |id: &str, info| library.register_type("Other", id, info).unwrap_err();
+    let error = code("null_type_id", None);
+    assert!(error.message().contains("returns null"), "{error}");
+    assert!(code("crashing_type_id", None).has(Hazard::Crash));
+    assert!(code(id, Some("pooled")).has(Hazard::Crash));
+    assert_eq!(code("nowhere", None).code(), Code::NotFound);
+}
+
 /// A call of a handler without operands, attributes and other stages, for one number.
 fn plain(library: &Library, symbol: &str) -> Call {
     let handler = library

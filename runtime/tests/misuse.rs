@@ -4,9 +4,10 @@ mod support;
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use support::handlers::{Function, error, metadata, ret, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Call, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage,
+    Attributes, Bundle, Call, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage, Tensor,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
@@ -253,6 +254,45 @@ fn a_panic_in_the_pool_ends_its_task_alone() {
             .iter()
             .all(|f| f.hazard == Hazard::Unwound && f.message.contains("the pool"))
     );
+}
+
+static LATE: AtomicUsize = AtomicUsize::new(0);
+
+// Gives a future that nobody completes, and a thread writes the result after a while.
+handler!(writes_late, frame => {
+    // SAFETY: the frame is a host's of r10.
+    let made = unsafe { future(frame) };
+    // SAFETY: the frame has one result.
+    let y = unsafe { ret(frame, 0) } as usize;
+    LATE.store(y, Ordering::SeqCst);
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        // SAFETY: operands live until the future is complete, however long that takes.
+        unsafe { (y as *mut u8).write_volatile(47) };
+    });
+    // SAFETY: the frame of r10 has the field.
+    unsafe { (*frame).future = made };
+    std::ptr::null_mut()
+});
+
+#[test]
+fn operands_of_an_open_execution_are_never_freed() {
+    let shape = || Shape::new(DType::U8, [1]).unwrap();
+    let call = call_on(&Runtime::default(), writes_late).ret(shape());
+    let limit = Some(Duration::from_millis(20));
+    let error = call.time_limit(limit).run().unwrap_err();
+    assert_eq!(error.code(), Code::DeadlineExceeded);
+    // Memory that was freed would be given out again, and zeroed.
+    let others: Vec<_> = (0..1000).map(|_| Tensor::zeros(shape()).unwrap()).collect();
+    let y = LATE.load(Ordering::SeqCst) as *const u8;
+    let end = Instant::now() + Duration::from_secs(20);
+    // SAFETY: the operands are kept.
+    while unsafe { y.read_volatile() } != 47 && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // SAFETY: as above.
+    assert_eq!(unsafe { y.read_volatile() }, 47);
+    assert!(others.iter().all(|other| other.bytes() == [0]));
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! Whatever comes in, an error or an answer comes out: attribute text, SPECs, files, arguments of
-//! table functions.
+//! table functions, call frames.
 //!
-//! `XLA_FFI_CASES` sets the number of cases for each property (3000 unless set).
+//! `XLA_FFI_CASES` sets the number of cases for each property (3000 unless set); those that take long
+//! run a half or a quarter of them.
 
+#[path = "../../tests/mutated/mod.rs"]
+mod mutated;
 mod support;
 
+use mutated::{Lists, config, frames};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::handlers::{metadata, slot};
@@ -13,17 +17,6 @@ use xla_ffi_runtime::{
     Attribute, Attributes, Bundle, DType, Error, Revision, Runtime, Shape, Tensor, npy, number,
 };
 use xla_ffi_sys::{Slot, XLA_FFI_CallFrame, XLA_FFI_Error};
-
-fn config() -> ProptestConfig {
-    let cases = std::env::var("XLA_FFI_CASES")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    ProptestConfig {
-        cases: cases.unwrap_or(3_000),
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
 
 /// Text that is nearly what the parsers want.
 fn nearly(words: &'static [&'static str]) -> impl Strategy<Value = String> {
@@ -104,7 +97,7 @@ fn same(one: &Attribute, two: &Attribute) -> bool {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(3_000, 1))]
 
     #[test]
     fn attribute_text_never_panics(text in nearly(DICTIONARY)) {
@@ -173,6 +166,21 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(config(1_000, 2))]
+
+    #[test]
+    fn frames_are_described_whatever_they_are(frame in frames(&["a", "b", "é", "\0", ""], Lists::Null)) {
+        // SAFETY: the table is numbers, pointers and optional functions; nobody calls one.
+        let api = unsafe { std::mem::zeroed() };
+        frame.with(api, |frame| {
+            // SAFETY: what is not null in the frame is there.
+            let text = unsafe { xla_ffi_runtime::describe(frame) };
+            assert!(text.starts_with("call frame, "), "{text}");
+        });
+    }
+}
+
 fn fail(error: Error) -> TestCaseError {
     TestCaseError::fail(error.to_string())
 }
@@ -210,7 +218,7 @@ unsafe extern "C" fn mutate(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: config().cases / 4, ..config() })]
+    #![proptest_config(config(3_000, 4))]
 
     #[test]
     fn table_functions_survive_mutated_arguments(

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use xla_ffi_runtime::{
-    Attributes, DType, Error, HostAllocator, Library, Result, Revision, Runtime, Stage, Stages,
-    Stream, Tensor, UserData, spec,
+    Attributes, DType, Error, HostAllocator, Library, Result, Revision, Stage, Stages, Stream,
+    Tensor, UserData, spec,
 };
 
 /// The folder of the handler sources.
@@ -275,13 +275,13 @@ impl Case {
     }
 
     /// Runs the case; what comes back are the results' numbers.
-    pub(crate) fn run(&self, runtime: &Runtime, library: &Library) -> Result<Vec<Vec<f64>>> {
+    pub(crate) fn run(&self, library: &Library) -> Result<Vec<Vec<f64>>> {
         let mut user_data = UserData::new();
         for name in ["type", "user-data"]
             .iter()
             .filter_map(|key| self.option(key))
         {
-            let id = register(runtime, library, name)?;
+            let id = register(library, name)?;
             if self.option("user-data").is_some() {
                 static NUMBER: i64 = 99;
                 let object = std::ptr::from_ref(&NUMBER).cast_mut().cast();
@@ -344,25 +344,9 @@ impl Case {
 
 /// Registers a type that a library describes by two exported functions, as programs do that host
 /// handlers from XLA's own headers.
-fn register(runtime: &Runtime, library: &Library, name: &str) -> Result<i64> {
-    type IdOf = unsafe extern "C" fn() -> *mut i64;
-    type InfoOf = unsafe extern "C" fn() -> *const xla_ffi_sys::XLA_FFI_TypeInfo;
-    let symbol = |suffix: &str| library.symbol(&format!("{name}_{suffix}"));
-    // SAFETY: the sources declare these functions with the macros for them.
-    let id_of = unsafe { std::mem::transmute::<*mut std::ffi::c_void, IdOf>(symbol("type_id")?) };
-    let info = symbol("type_info")?;
-    // SAFETY: as above.
-    let info_of = unsafe { std::mem::transmute::<*mut std::ffi::c_void, InfoOf>(info) };
-    // SAFETY: it takes nothing and gives a pointer to a static object.
-    let id = unsafe { id_of() };
-    // SAFETY: as above.
-    let info = unsafe { info_of() };
-    // SAFETY: a static type description.
-    let deleter = unsafe { (*info).deleter };
-    let number = runtime.register_type(name, 0, xla_ffi_runtime::TypeInfo { deleter })?;
-    // SAFETY: a static type id, which no other thread uses now.
-    unsafe { id.write(number) };
-    Ok(number)
+pub(crate) fn register(library: &Library, name: &str) -> Result<i64> {
+    let info = format!("{name}_type_info");
+    library.register_type(name, &format!("{name}_type_id"), Some(&info))
 }
 
 /// The extension that `tests/cpp/context.cc` looks for.

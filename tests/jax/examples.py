@@ -12,6 +12,9 @@ import json
 import os
 import sys
 
+# XLA:CPU logs with each untyped target that it would rather have none.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
 import jax
 
 jax.config.update("jax_enable_x64", True)  # the examples have f64 too
@@ -44,13 +47,17 @@ class Loaded:
     """A library with a manifest: result types, aliases and vmap follow from it."""
 
     def __init__(self, path, prefix):
-        self.library = xla_ffi.load(path, prefix=prefix)
+        self.library, self.prefix = xla_ffi.load(path, prefix=prefix), prefix
+        self.image = ctypes.CDLL(path)
 
     def target(self, name, _stages):
         return self.library[name].target
 
-    def __call__(self, name, _results, *args, aliases=None, effect=False, vmap_method="default", stages=(), **attrs):
-        return self.library[name](*args, has_side_effect=effect, vmap_method=vmap_method, **attrs)
+    def __call__(self, name, results, *args, aliases=None, effect=False, vmap_method="default", stages=(), **attrs):
+        handler = self.library[name]
+        # Only where nothing is declared.
+        given = results if any(ret.variadic for ret in handler.spec.rets) else None
+        return handler(*args, result_shape_dtypes=given, has_side_effect=effect, vmap_method=vmap_method, **attrs)
 
 
 class Symbols:
@@ -311,6 +318,19 @@ def int4(library):
     return worst
 
 
+def legacy(library):
+    """jit; untyped targets, by their API version"""
+    b, c = numbers(128), numbers(2048)
+    worst = 0.0
+    for version, symbol in ((1, "tiled_add_cpu"), (2, "tiled_add_status")):
+        target = f"{library.prefix}.{symbol}"
+        address = jax.ffi.pycapsule(getattr(library.image, symbol))
+        jax.ffi.register_ffi_target(target, address, platform="cpu", api_version=0)
+        old = jax.ffi.ffi_call(target, like(c), custom_call_api_version=version, legacy_backend_config="")
+        worst = max(worst, difference(jax.jit(old)(jnp.abs(b), c), jnp.tile(jnp.abs(b), 16) + c))
+    return worst
+
+
 USES = {
     "01_tiled_add": tiled_add,
     "02_rms_norm": rms_norm,
@@ -322,6 +342,7 @@ USES = {
     "08_variadic": variadic,
     "09_matmul": matmul,
     "10_int4": int4,
+    "11_legacy": legacy,
 }
 
 

@@ -10,6 +10,7 @@ mod errors;
 mod frames;
 mod kit;
 mod metadata;
+mod names;
 mod operands;
 mod own_types;
 mod stages;

@@ -184,19 +184,37 @@ fn compare((code, text): &(Option<i32>, String), call: &Call) -> Result<(), Stri
     let [expected] = call.expect.as_slice() else {
         return Err("the demo shows calls with one result".to_owned());
     };
-    let expected = expected.split_once('=').ok_or_else(wrong)?;
-    let shown = unnamed(text);
-    let shown = shown.split_once(' ').ok_or_else(wrong)?;
-    let (got, want) = (numbers(shown.1), numbers(expected.1));
+    let (shape, value) = expected.split_once('=').ok_or_else(wrong)?;
+    let printed = unnamed(text);
+    let (printed_shape, printed) = printed.split_once(' ').ok_or_else(wrong)?;
+    let want = values(shape, value);
+    // Long arrays are printed without their middle.
+    let (head, tail) = printed.split_once('…').unwrap_or((printed, ""));
+    let (head, tail) = (numbers(head), numbers(tail));
     let close = |(a, b): (&f64, &f64)| (a - b).abs() <= TOLERANCE * b.abs().max(1.0);
-    let same = shown.0.trim_end_matches("[]") == expected.0
-        && got.len() == want.len()
-        && !want.is_empty()
-        && got.iter().zip(&want).all(close);
-    if *code == Some(0) && same {
-        Ok(())
+    let fits = if printed.contains('…') {
+        head.len() + tail.len() < want.len()
     } else {
-        Err(wrong())
+        head.len() == want.len()
+    };
+    let same = *code == Some(0)
+        && printed_shape.trim_end_matches("[]") == shape
+        && fits
+        && !head.is_empty()
+        && head.iter().zip(&want).all(close)
+        && tail.iter().rev().zip(want.iter().rev()).all(close);
+    same.then_some(()).ok_or_else(wrong)
+}
+
+/// The numbers of an expected result, `iota` and the like unfolded.
+fn values(shape: &str, value: &str) -> Vec<f64> {
+    let dims = shape.split_once('[').map_or("", |(_, dims)| dims);
+    let count = numbers(dims).iter().product::<f64>() as usize;
+    match value {
+        "iota" => (0..count).map(|i| i as f64).collect(),
+        "ones" => vec![1.0; count],
+        "zeros" => vec![0.0; count],
+        _ => numbers(value),
     }
 }
 
@@ -246,10 +264,16 @@ mod tests {
         let matrix = printed("y: f32[2,2] [[1, 2], [3, -4.0000001]]");
         assert!(compare(&matrix, &call("f32[2,2]=1,2,3,-4")).is_ok());
         assert!(compare(&printed("ret0: s32[] 10"), &call("s32=10")).is_ok());
+        let long = printed("y: f32[2,500] [[0, 1, …, 499], …, [500, 501, …, 999]]");
+        assert!(compare(&long, &call("f32[2,500]=iota")).is_err());
+        let long = printed("y: f32[1000] [0, 1, …, 998, 999]");
+        assert!(compare(&long, &call("f32[1000]=iota")).is_ok());
         for (text, expect) in [
             ("y: f32[2] [1, 2]", "f32[2]=1,3"),
             ("y: f32[2] [1, 2]", "f32[1,2]=1,2"),
-            ("y: f32[3] [1, …, 2]", "f32[3]=1,2,2"),
+            ("y: f32[3] [1, …, 2]", "f32[3]=1,2,3"),
+            ("y: f32[9] [0, 1, …, 7]", "f32[9]=iota"),
+            ("y: f32[2] [0, …, 1]", "f32[2]=iota"),
             ("y: f32[2] [1, 2]", "f32[2]="),
             ("INTERNAL: no", "f32[1]=1"),
         ] {

@@ -4,6 +4,7 @@
 mod abi;
 mod bench;
 mod cache;
+mod compile_cost;
 mod cuda;
 mod demo;
 mod examples;

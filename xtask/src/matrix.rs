@@ -99,6 +99,8 @@ fn check_space(versions: &[String]) -> Result<()> {
 /// The libraries under test.
 struct Subjects {
     libraries: Vec<(&'static str, PathBuf)>,
+    /// Those with the original custom calls.
+    legacy: Vec<(&'static str, PathBuf)>,
     twin: PathBuf,
     bootstrap: PathBuf,
 }
@@ -107,10 +109,11 @@ impl Subjects {
     fn build(root: &Path) -> Result<Self> {
         libraries::build_rust(root)?;
         let built = Built::new(root)?;
-        let example = |language| {
-            let path = built.library("conformance", language)?;
+        let named = |name, language| {
+            let path = built.library(name, language)?;
             path.with_context(|| format!("no {} compiler", Language::name(language)))
         };
+        let example = |language| named("conformance", language);
         Ok(Self {
             libraries: vec![
                 ("rust", libraries::rust(root, "conformance")?),
@@ -120,6 +123,11 @@ impl Subjects {
                     "upstream",
                     libraries::upstream(root, "tests/upstream/conformance.cc")?,
                 ),
+            ],
+            legacy: vec![
+                ("rust", libraries::rust(root, "legacy")?),
+                ("c", named("11_legacy", Language::C)?),
+                ("cpp", named("11_legacy", Language::Cpp)?),
             ],
             twin: libraries::rust(root, "conformance_twin")?,
             bootstrap: libraries::c(root, "tests/upstream/bootstrap.c")?,
@@ -200,6 +208,11 @@ fn drive(root: &Path, venv: &Venv, subjects: &Subjects) -> Result<Column> {
     let mut command = python_driver(root, venv, "matrix.py");
     for (kind, path) in &subjects.libraries {
         command.arg(format!("{kind}={}", path.display()));
+    }
+    for (kind, path) in &subjects.legacy {
+        command
+            .arg("--legacy")
+            .arg(format!("{kind}={}", path.display()));
     }
     command
         .arg("--twin")
@@ -461,7 +474,7 @@ impl Table {
 }
 
 /// Whether this runs in CI, where everything listed has to be there.
-fn in_ci() -> bool {
+pub(crate) fn in_ci() -> bool {
     std::env::var_os("CI")
         .is_some_and(|value| !value.is_empty() && value != "false" && value != "0")
 }

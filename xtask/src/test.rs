@@ -7,7 +7,7 @@ use crate::python::Python;
 use crate::tally::{self, Counts, Format, Tally};
 use crate::venv::{self, Venv};
 use crate::wheel;
-use crate::{cuda, gpu};
+use crate::{cuda, gpu, matrix};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`, in this order.
-const DRIVERS: [&str; 2] = ["loader.py", "examples.py"];
+const DRIVERS: [&str; 3] = ["loader.py", "examples.py", "behaviours.py"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
@@ -63,7 +63,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Ok(Counts::one(true))
     });
     tally.step("build", Format::Whole, &mut build_examples(&root));
-    tally.work("cargo test", || cargo_tests(&root, &material));
+    tally.work("cargo test", || {
+        let mut command = cargo(&root);
+        command.args(["test", "--workspace", "--no-fail-fast"]);
+        cargo_tests(command, &material)
+    });
+    tally.work("properties", || {
+        cargo_tests(properties(&root, matrix::in_ci()), &material)
+    });
+    tally.step("loom", Format::Libtest, &mut loom(&root));
     match &material.venv {
         None => tally.work("JAX", || {
             bail!("no environment with jax: see the step downloads")
@@ -171,14 +179,40 @@ fn pjrt_plugin() -> Result<Option<PathBuf>> {
     }
 }
 
-fn cargo_tests(root: &Path, material: &Material) -> Result<Counts> {
+/// The property tests again, optimised, and in CI with a million cases.
+fn properties(root: &Path, in_ci: bool) -> Command {
+    let cases = if in_ci { "1000000" } else { "20000" };
+    println!("{cases} cases for each property");
+    let mut command = cargo(root);
+    command
+        .args(["test", "--release", "--no-fail-fast"])
+        .args(["-p", "xla-ffi-runtime", "--test", "properties"])
+        .args(["-p", "xla-ffi", "--test", "frames"])
+        .args(["-p", "xla-ffi-abi", "--test", "hostile"])
+        .env("XLA_FFI_CASES", cases);
+    command
+}
+
+/// Every order of the runtime's own locks, in a folder of its own: the flag would rebuild everything.
+fn loom(root: &Path) -> Command {
+    let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
+    flags.push(" --cfg loom");
+    let mut command = cargo(root);
+    command
+        .args(["test", "-p", "xla-ffi-runtime", "--lib"])
+        .arg("--target-dir")
+        .arg(root.join("target/loom"))
+        .arg("loom")
+        .env("RUSTFLAGS", flags);
+    command
+}
+
+/// Runs tests with what they read, and counts those that skip themselves.
+fn cargo_tests(mut command: Command, material: &Material) -> Result<Counts> {
     let cache = Cache::open()?;
     let scratch = cache.scratch()?;
     let skips = scratch.path().join("skips");
-    let mut command = cargo(root);
-    command
-        .args(["test", "--workspace", "--no-fail-fast"])
-        .env("XLA_FFI_SKIPS", &skips);
+    command.env("XLA_FFI_SKIPS", &skips);
     material.name_in(&mut command);
     let mut counts = tally::run(Format::Libtest, &mut command)?;
     if let Ok(text) = std::fs::read_to_string(&skips) {

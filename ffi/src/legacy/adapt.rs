@@ -25,8 +25,10 @@ pub enum Function {
     CpuStatus(XlaCustomCallCpuStatus),
     /// Devices, `API_VERSION_ORIGINAL`.
     Gpu(XlaCustomCallGpu),
-    /// Devices with a status, or any platform with `API_VERSION_STATUS_RETURNING_UNIFIED`.
-    Unified(XlaCustomCallUnified),
+    /// Devices, `API_VERSION_STATUS_RETURNING` and `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    GpuStatus(XlaCustomCallGpuStatus),
+    /// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    CpuUnified(XlaCustomCallCpuUnified),
 }
 
 impl Function {
@@ -36,7 +38,8 @@ impl Function {
             Self::Cpu(_) => "cpu",
             Self::CpuStatus(_) => "cpu_status",
             Self::Gpu(_) => "gpu",
-            Self::Unified(_) => "unified",
+            Self::GpuStatus(_) => "gpu_status",
+            Self::CpuUnified(_) => "cpu_unified",
         }
     }
 
@@ -44,8 +47,8 @@ impl Function {
     pub(crate) const fn api_version(self) -> usize {
         match self {
             Self::Cpu(_) | Self::Gpu(_) => 1,
-            Self::CpuStatus(_) => 2,
-            Self::Unified(_) => 3,
+            Self::CpuStatus(_) | Self::GpuStatus(_) => 2,
+            Self::CpuUnified(_) => 3,
         }
     }
 
@@ -55,7 +58,8 @@ impl Function {
             Self::Cpu(_) => XlaFfiLegacyTarget::CPU,
             Self::CpuStatus(_) => XlaFfiLegacyTarget::CPU_STATUS,
             Self::Gpu(_) => XlaFfiLegacyTarget::GPU,
-            Self::Unified(_) => XlaFfiLegacyTarget::UNIFIED,
+            Self::GpuStatus(_) => XlaFfiLegacyTarget::GPU_STATUS,
+            Self::CpuUnified(_) => XlaFfiLegacyTarget::CPU_UNIFIED,
         }
     }
 
@@ -64,12 +68,13 @@ impl Function {
             Self::Cpu(function) => function as *mut c_void,
             Self::CpuStatus(function) => function as *mut c_void,
             Self::Gpu(function) => function as *mut c_void,
-            Self::Unified(function) => function as *mut c_void,
+            Self::GpuStatus(function) => function as *mut c_void,
+            Self::CpuUnified(function) => function as *mut c_void,
         }
     }
 
     const fn is_cpu(self) -> bool {
-        matches!(self, Self::Cpu(_) | Self::CpuStatus(_))
+        !matches!(self, Self::Gpu(_) | Self::GpuStatus(_))
     }
 }
 
@@ -532,7 +537,14 @@ impl Pointers<'_> {
                 unsafe { function(out, list.cast(), at) };
                 status
             }
-            Function::Unified(function) => {
+            Function::CpuUnified(function) => {
+                let (len, status) = (self.opaque.len(), Status::take());
+                let at = status.as_ptr();
+                // SAFETY: the caller's promise.
+                unsafe { function(out, list.cast(), opaque, len, at) };
+                status
+            }
+            Function::GpuStatus(function) => {
                 let (len, status) = (self.opaque.len(), Status::take());
                 let at = status.as_ptr();
                 // SAFETY: the caller's promise.

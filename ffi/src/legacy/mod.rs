@@ -71,7 +71,7 @@ pub use structure::is_structure;
 /// ```
 ///
 /// `unsafe` promises that the function may be called with whatever `describe` lets through. It is one
-/// of `cpu`, `cpu_status`, `gpu` and `unified`; the last two are registered for CUDA and for the CPU,
+/// of `cpu`, `cpu_status`, `cpu_unified`, `gpu` and `gpu_status`; the last two are registered for CUDA,
 /// unless `platforms = ["…"]` comes first. Options, in this order:
 ///
 /// * `opaque = "NAME"`: the attribute whose bytes the function gets: a string, or an array of any
@@ -118,8 +118,14 @@ macro_rules! __adapt {
         $crate::__adapt! { @device Gpu [$($head)*] [$function] [$($platform),*]
             $($rest)* }
     };
-    (unified [$($head:tt)*] [$function:path] [$($platform:tt),*] $($rest:tt)*) => {
-        $crate::__adapt! { @device Unified [$($head)*] [$function] [$($platform),*]
+    (cpu_unified [$($head:tt)*] [$function:path] [$($platform:tt),*] $($rest:tt)*) => {
+        $crate::__adapt! { @host CpuUnified [$($head)*] [$function] [$($platform),*] $($rest)* }
+    };
+    (gpu_status [$($head:tt)*] [$function:path] [] $($rest:tt)*) => {
+        $crate::__adapt! { gpu_status [$($head)*] [$function] ["cuda"] $($rest)* }
+    };
+    (gpu_status [$($head:tt)*] [$function:path] [$($platform:tt),+] $($rest:tt)*) => {
+        $crate::__adapt! { @device GpuStatus [$($head)*] [$function] [$($platform),*]
             $($rest)* }
     };
     (@host $variant:ident [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
@@ -128,18 +134,11 @@ macro_rules! __adapt {
             [::core::option::Option::None] [::core::option::Option::None]
             $opaque [$($structure)?] [$($describe)?] [$($copy)?] }
     };
-    (@device Gpu [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
+    (@device $variant:ident [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
         [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
-        $crate::__adapt! { @handler Gpu [$($head)*] [$function] [$($platform),*]
+        $crate::__adapt! { @handler $variant [$($head)*] [$function] [$($platform),*]
             [stream: $crate::Stream<'_>, scratch: ::core::option::Option<$crate::Scratch<'_>>]
             [::core::option::Option::Some(stream)] [scratch]
-            $opaque [$($structure)?] [$($describe)?] [$($copy)?] }
-    };
-    (@device Unified [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
-        [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
-        $crate::__adapt! { @handler Unified [$($head)*] [$function] [$($platform),*]
-            [stream: ::core::option::Option<$crate::Stream<'_>>, scratch: ::core::option::Option<$crate::Scratch<'_>>]
-            [stream] [scratch]
             $opaque [$($structure)?] [$($describe)?] [$($copy)?] }
     };
     (@handler $variant:ident [$($head:tt)*] [$function:path] [] $($rest:tt)*) => {

@@ -208,9 +208,15 @@ pub(crate) unsafe fn decode(raw: *const XLA_FFI_Attrs) -> Attributes {
     }
     // SAFETY: as promised by the caller.
     let raw = unsafe { raw.read() };
+    if raw.names.is_null() || raw.types.is_null() || raw.attrs.is_null() {
+        return attributes;
+    }
     for index in 0..usize::try_from(raw.size).unwrap_or(0) {
         // SAFETY: each list has `size` entries.
         let name = unsafe { raw.names.wrapping_add(index).read() };
+        if name.is_null() {
+            continue;
+        }
         // SAFETY: names point to spans.
         let name = unsafe { name.read() };
         // SAFETY: a host's span.
@@ -228,7 +234,7 @@ pub(crate) unsafe fn decode(raw: *const XLA_FFI_Attrs) -> Attributes {
 }
 
 unsafe fn span_bytes<'a>(span: XLA_FFI_ByteSpan) -> &'a [u8] {
-    if span.len == 0 {
+    if span.len == 0 || span.ptr.is_null() {
         return &[];
     }
     // SAFETY: a span with a length names that many bytes.
@@ -236,12 +242,18 @@ unsafe fn span_bytes<'a>(span: XLA_FFI_ByteSpan) -> &'a [u8] {
 }
 
 unsafe fn decode_value(kind: XLA_FFI_AttrType, value: *const c_void) -> Option<Attribute> {
+    if value.is_null() {
+        return None;
+    }
     match kind {
         XLA_FFI_AttrType::SCALAR => {
             // SAFETY: the kind says so.
             let scalar = unsafe { value.cast::<XLA_FFI_Scalar>().read() };
             let dtype = DType::from_raw(scalar.dtype)?;
             let size = dtype.bits().div_ceil(8);
+            if scalar.value.is_null() {
+                return None;
+            }
             // SAFETY: a scalar's value has the bytes of its type.
             let bytes = unsafe { std::slice::from_raw_parts(scalar.value.cast::<u8>(), size) };
             Some(Attribute::Scalar(dtype, number::load(bytes, dtype, 0)))
@@ -251,6 +263,9 @@ unsafe fn decode_value(kind: XLA_FFI_AttrType, value: *const c_void) -> Option<A
             let array = unsafe { value.cast::<XLA_FFI_Array>().read() };
             let dtype = DType::from_raw(array.dtype)?;
             let size = dtype.bytes_for(array.size)?;
+            if size > 0 && array.data.is_null() {
+                return None;
+            }
             let bytes: &[u8] = if size == 0 {
                 &[]
             } else {

@@ -25,7 +25,8 @@ pub(crate) fn wanted() -> bool {
 /// A frame in words: stage, operands with their first values, results, attributes.
 ///
 /// # Safety
-/// The frame is whole, as a host gave it to a handler, and its buffers lie in host memory.
+/// What the frame points to is there, and its buffers lie in host memory. Null is shown as what it is.
+/// A host's frame is so, and a handler may print the one it was given.
 pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
     let mut text = String::new();
     // SAFETY: every revision's frame has this field.
@@ -48,12 +49,20 @@ pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
         ("argument", args.size, args.args, true),
         ("result", rets.size, rets.rets, false),
     ] {
+        if size < 0 || (size > 0 && list.is_null()) {
+            let _ = writeln!(text, "  {size} {what}s, list at {list:p}");
+            continue;
+        }
         for index in 0..usize::try_from(size).unwrap_or(0) {
+            let _ = write!(text, "  {what} {index}: ");
             // SAFETY: the list has `size` entries.
             let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
+            if buffer.is_null() {
+                text.push_str("null\n");
+                continue;
+            }
             // SAFETY: the entries are buffers.
             let buffer = unsafe { buffer.read() };
-            let _ = write!(text, "  {what} {index}: ");
             // SAFETY: the buffer is the host's.
             unsafe { describe_buffer(&mut text, &buffer, values) };
             text.push('\n');
@@ -84,6 +93,10 @@ unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bo
         // SAFETY: a host's buffer has `rank` dimensions.
         unsafe { std::slice::from_raw_parts(buffer.dims, rank) }
     };
+    if dims.len() as i64 != buffer.rank {
+        let _ = write!(text, " of rank {}, dims at {:p}", buffer.rank, buffer.dims);
+        return;
+    }
     let list: Vec<_> = dims.iter().map(i64::to_string).collect();
     let _ = write!(text, "[{}] at {:p}", list.join(","), buffer.data);
     let elements = dims.iter().try_fold(1_usize, |all, dim| {

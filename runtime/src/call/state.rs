@@ -1,14 +1,17 @@
 //! State that a library left with the host, and who destroys it.
 
-use crate::{Code, Error, Result, guard};
+use crate::runtime::Shared;
+use crate::{Code, Error, Finding, Hazard, Result, guard};
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, Weak};
 
 /// One object of a user type.
 pub(crate) struct StateObject {
     type_id: i64,
     object: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+    /// Who is told what the deleter does wrong.
+    runtime: Weak<Shared>,
 }
 
 // SAFETY: the contract of `State_Set`: any thread may use and destroy the object.
@@ -21,11 +24,13 @@ impl StateObject {
         type_id: i64,
         object: *mut c_void,
         deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+        runtime: Weak<Shared>,
     ) -> Self {
         Self {
             type_id,
             object,
             deleter,
+            runtime,
         }
     }
 
@@ -39,11 +44,13 @@ impl Drop for StateObject {
         let Some(deleter) = self.deleter else { return };
         // SAFETY: the library gave object and deleter together, and this happens once.
         if let Err(unwound) = unsafe { guard::call_void(deleter, self.object) } {
-            // A drop has nobody to answer to; the text still has to be seen.
-            eprintln!(
-                "xla-ffi: {unwound} left the deleter of type id {}",
-                self.type_id
-            );
+            let message = format!("{unwound} left the deleter of type id {}", self.type_id);
+            let finding = Finding::new(Hazard::Unwound, message);
+            match self.runtime.upgrade() {
+                Some(runtime) => runtime.note(finding),
+                // Nobody is left to answer to; the text still has to be seen.
+                None => eprintln!("xla-ffi: {finding}"),
+            }
         }
     }
 }
@@ -96,7 +103,7 @@ mod tests {
             DELETED.fetch_add(1, Ordering::SeqCst);
         }
         let slot = StateSlot::default();
-        let object = |id| StateObject::new(id, std::ptr::dangling_mut(), Some(delete));
+        let object = |id| StateObject::new(id, std::ptr::dangling_mut(), Some(delete), Weak::new());
         slot.set(object(0)).unwrap();
         assert_eq!(slot.get(0).unwrap_err().code(), Code::NotFound);
         slot.set(object(7)).unwrap();

@@ -168,7 +168,8 @@ pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
 }
 
 /// Every order in which two completions and a waiting host can meet:
-/// `RUSTFLAGS="--cfg loom" cargo test -p xla-ffi-runtime --lib --release loom`.
+/// `RUSTFLAGS="--cfg loom" cargo test -p xla-ffi-runtime --lib --target-dir target/loom loom`, which is a
+/// step of `cargo xtask test`.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

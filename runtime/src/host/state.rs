@@ -139,9 +139,12 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
                 format!("the {stage} stage has no state; a real host follows a null pointer"),
             ));
         }
-        context
-            .state(stage)?
-            .set(StateObject::new(id, state, deleter))
+        context.state(stage)?.set(StateObject::new(
+            id,
+            state,
+            deleter,
+            std::sync::Arc::downgrade(context.shared()),
+        ))
     })
 }
 

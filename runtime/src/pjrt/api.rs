@@ -3,7 +3,7 @@
 use super::raw::{
     Args, Counted, ErrorDestroy, ErrorGetCode, ErrorMessage, RawApi, RawError, RawExtension,
 };
-use crate::{Code, Error, Result};
+use crate::{Code, Error, Hazard, Result, guard};
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use xla_ffi_sys::XLA_FFI_Error_Code;
@@ -112,16 +112,36 @@ impl Api {
     /// What the arguments name is what the function expects, for as long as it wants it.
     pub(super) unsafe fn call<A: Args>(self, args: &mut A) -> Result<()> {
         let function = self.slot(A::SLOT, A::NAME)?;
-        // SAFETY: the slot holds the function of this name, which has this type.
+        // SAFETY: the slot holds the function of this name, which takes these arguments.
+        unsafe { self.invoke(function, (&raw mut *args).cast(), A::NAME) }
+    }
+
+    /// Calls a function that answers with an error; a C++ exception is one, too.
+    ///
+    /// # Safety
+    /// The function takes a pointer to such arguments and gives a pointer to an error; the
+    /// arguments are as for [`Self::call`].
+    pub(super) unsafe fn invoke(
+        self,
+        function: *const c_void,
+        args: *mut c_void,
+        name: &str,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
         let function = unsafe {
-            std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut A) -> *mut RawError>(
+            std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(
                 function,
             )
         };
         // SAFETY: the caller's promise.
-        let error = unsafe { function(args) };
+        let error = unsafe { guard::call_pointer(function, args) }.map_err(|unwound| {
+            Error::hazard(
+                Hazard::Unwound,
+                format!("{unwound} left the plugin's {name}"),
+            )
+        })?;
         // SAFETY: it is the function's answer.
-        unsafe { self.answer(error, A::NAME) }
+        unsafe { self.answer(error.cast(), name) }
     }
 
     /// Calls a function that answers nothing.
@@ -172,14 +192,15 @@ impl Api {
         told.error = error;
         // SAFETY: the error is alive.
         let message = match unsafe { self.tell(&mut told) } {
-            Ok(()) if !told.message.is_null() => {
+            Ok(()) if told.message.is_null() || told.message_size == 0 => String::new(),
+            Ok(()) => {
                 // SAFETY: the plugin's text lives as long as the error.
                 let bytes = unsafe {
                     std::slice::from_raw_parts(told.message.cast::<u8>(), told.message_size)
                 };
                 String::from_utf8_lossy(bytes).into_owned()
             }
-            _ => format!("{name} failed without a message"),
+            Err(_) => format!("{name} failed; the plugin has no function that says why"),
         };
         let mut freed = ErrorDestroy::new();
         freed.error = error;

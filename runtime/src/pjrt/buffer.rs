@@ -54,18 +54,22 @@ fn number_of(dtype: DType) -> Result<c_int> {
     })
 }
 
-/// An array on a device. Dropping it frees it.
-///
-/// Invariant: `buffer` is a buffer of the client's plugin, ours to free.
+/// An array on a device. Clones are the same array, which the last of them frees.
+#[derive(Clone)]
 pub struct Buffer {
+    inner: Arc<Inner>,
+}
+
+/// Invariant: `buffer` is a buffer of the client's plugin, ours to free.
+struct Inner {
     client: Arc<Shared>,
     buffer: *mut RawBuffer,
 }
 
 // SAFETY: PJRT's functions may be called from any thread.
-unsafe impl Send for Buffer {}
+unsafe impl Send for Inner {}
 // SAFETY: as above.
-unsafe impl Sync for Buffer {}
+unsafe impl Sync for Inner {}
 
 /// What a host array of packed elements looks like to PJRT: a byte for each.
 fn unpacked(tensor: &Tensor) -> Vec<u8> {
@@ -88,11 +92,13 @@ impl Buffer {
     /// # Safety
     /// `buffer` is a buffer of the client's plugin that nobody else frees.
     pub(super) unsafe fn new(client: Arc<Shared>, buffer: *mut RawBuffer) -> Self {
-        Self { client, buffer }
+        Self {
+            inner: Arc::new(Inner { client, buffer }),
+        }
     }
 
     pub(super) fn raw(&self) -> *mut RawBuffer {
-        self.buffer
+        self.inner.buffer
     }
 
     pub(super) fn upload(shared: &Arc<Shared>, tensor: &Tensor) -> Result<Self> {
@@ -120,7 +126,7 @@ impl Buffer {
         let event = unsafe { Event::new(shared.api(), args.done_with_host_buffer) };
         // SAFETY: the buffer is new and ours.
         let buffer = unsafe { Self::new(shared.clone(), args.buffer) };
-        event.wait(None)?;
+        event.wait()?;
         Ok(buffer)
     }
 
@@ -129,9 +135,9 @@ impl Buffer {
     /// # Errors
     /// An element type that has no counterpart here, and what the plugin answers.
     pub fn shape(&self) -> Result<Shape> {
-        let api = self.client.api();
+        let api = self.inner.client.api();
         let mut asked = BufferElementType::new();
-        asked.buffer = self.buffer;
+        asked.buffer = self.raw();
         // SAFETY: the invariant.
         unsafe { api.call(&mut asked) }?;
         let dtype = TYPES.iter().find(|(_, number)| *number == asked.r#type);
@@ -145,7 +151,7 @@ impl Buffer {
             return Ok(Shape::token());
         }
         let mut asked = BufferDimensions::new();
-        asked.buffer = self.buffer;
+        asked.buffer = self.raw();
         // SAFETY: the invariant.
         unsafe { api.call(&mut asked) }?;
         let dims = if asked.num_dims == 0 {
@@ -166,7 +172,7 @@ impl Buffer {
         if shape.dtype() == DType::Token || shape.elements() == 0 {
             return Tensor::zeros(shape);
         }
-        let api = self.client.api();
+        let api = self.inner.client.api();
         let order: Vec<i64> = (0..shape.dims().len() as i64).rev().collect();
         let mut layout = MemoryLayout::new();
         layout.tiled = TiledLayout::new();
@@ -174,7 +180,7 @@ impl Buffer {
         layout.tiled.minor_to_major_size = order.len();
         layout.r#type = LAYOUT_TILED;
         let mut args = BufferToHost::new();
-        args.src = self.buffer;
+        args.src = self.raw();
         args.host_layout = &raw mut layout;
         // SAFETY: without a destination the size is asked for.
         unsafe { api.call(&mut args) }?;
@@ -198,7 +204,7 @@ impl Buffer {
         unsafe { api.call(&mut args) }?;
         // SAFETY: the event is new and ours.
         let event = unsafe { Event::new(api, args.event) };
-        event.wait(None)?;
+        event.wait()?;
         if shape.dtype().is_packed() {
             packed(shape, &bytes)
         } else {
@@ -207,7 +213,7 @@ impl Buffer {
     }
 }
 
-impl Drop for Buffer {
+impl Drop for Inner {
     fn drop(&mut self) {
         let mut freed = BufferDestroy::new();
         freed.buffer = self.buffer;

@@ -3,6 +3,7 @@
 use super::api::Api;
 use super::bootstrap::{self, Table};
 use super::buffer::Buffer;
+use super::call::Call;
 use super::executable::Loaded;
 use super::extension::Extension;
 use super::raw::{
@@ -140,6 +141,11 @@ impl Client {
         unsafe { self.shared.api.call(&mut args) }?;
         // SAFETY: the executable is new and ours.
         unsafe { Loaded::new(self.shared.clone(), args.executable) }
+    }
+
+    /// A call of the handler registered as `target`, to be filled with operands.
+    pub fn call(&self, target: impl Into<String>) -> Call {
+        Call::new(self.clone(), target.into())
     }
 
     /// Copies an array to the device.

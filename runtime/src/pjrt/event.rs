@@ -1,9 +1,8 @@
 //! Events: work of the plugin that goes on behind a call.
 
 use super::api::Api;
-use super::raw::{Counted, EventAwait, EventDestroy, EventIsReady, RawEvent};
-use crate::{Code, Error, Result};
-use std::time::{Duration, Instant};
+use super::raw::{Counted, EventAwait, EventDestroy, RawEvent};
+use crate::Result;
 
 /// An event that is ours to free.
 ///
@@ -23,37 +22,15 @@ impl Event {
     /// Waits until it has happened.
     ///
     /// # Errors
-    /// The event's own error, and `DEADLINE_EXCEEDED` past `limit`.
-    pub(super) fn wait(&self, limit: Option<Duration>) -> Result<()> {
+    /// The event's own error.
+    pub(super) fn wait(&self) -> Result<()> {
         if self.event.is_null() {
             return Ok(());
-        }
-        if let Some(limit) = limit {
-            let start = Instant::now();
-            let mut pause = Duration::from_micros(20);
-            while !self.is_ready()? {
-                if start.elapsed() >= limit {
-                    return Err(Error::new(
-                        Code::DeadlineExceeded,
-                        format!("the execution did not end within {limit:?}"),
-                    ));
-                }
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_millis(5));
-            }
         }
         let mut asked = EventAwait::new();
         asked.event = self.event;
         // SAFETY: the invariant.
         unsafe { self.api.call(&mut asked) }
-    }
-
-    fn is_ready(&self) -> Result<bool> {
-        let mut asked = EventIsReady::new();
-        asked.event = self.event;
-        // SAFETY: the invariant.
-        unsafe { self.api.call(&mut asked) }?;
-        Ok(asked.is_ready != 0)
     }
 }
 

@@ -11,33 +11,33 @@ use super::raw::{
 use crate::{Code, Error, Result, Tensor};
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// A compiled program, loaded on the client's device.
-///
-/// Invariant: `raw` is a loaded executable of the client's plugin, ours to free.
+/// A compiled program, loaded on the client's device. Clones are the same program.
+#[derive(Clone)]
 pub struct Loaded {
-    client: Arc<Shared>,
-    raw: *mut RawLoaded,
+    inner: Arc<Inner>,
     results: usize,
 }
 
+/// Invariant: `raw` is a loaded executable of the client's plugin, ours to free.
+struct Inner {
+    client: Arc<Shared>,
+    raw: *mut RawLoaded,
+}
+
 // SAFETY: PJRT's functions may be called from any thread.
-unsafe impl Send for Loaded {}
+unsafe impl Send for Inner {}
 // SAFETY: as above.
-unsafe impl Sync for Loaded {}
+unsafe impl Sync for Inner {}
 
 impl Loaded {
     /// # Safety
     /// `raw` is a loaded executable of the client's plugin that nobody else frees.
     pub(super) unsafe fn new(client: Arc<Shared>, raw: *mut RawLoaded) -> Result<Self> {
-        let mut loaded = Self {
-            client,
-            raw,
-            results: 0,
-        };
-        let api = loaded.client.api();
+        let api = client.api();
+        let inner = Arc::new(Inner { client, raw });
         let mut asked = LoadedGetExecutable::new();
         asked.loaded_executable = raw;
         // SAFETY: the invariant.
@@ -51,8 +51,10 @@ impl Loaded {
         // SAFETY: it is ours, and freed once.
         unsafe { api.call(&mut freed) }?;
         answer?;
-        loaded.results = counted.num_outputs;
-        Ok(loaded)
+        Ok(Self {
+            inner,
+            results: counted.num_outputs,
+        })
     }
 
     /// How many arrays the program gives: PJRT flattens a tuple into its leaves.
@@ -63,9 +65,9 @@ impl Loaded {
 
     /// An execution, to be given its arguments.
     #[must_use]
-    pub fn launch(&self) -> Launch<'_> {
+    pub fn launch(&self) -> Launch {
         Launch {
-            loaded: self,
+            loaded: self.clone(),
             arguments: vec![],
             user_data: vec![],
             launch_id: 0,
@@ -80,14 +82,14 @@ impl Loaded {
     pub fn run(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
         let buffers = arguments
             .iter()
-            .map(|tensor| Buffer::upload(&self.client, tensor))
+            .map(|tensor| Buffer::upload(&self.inner.client, tensor))
             .collect::<Result<Vec<_>>>()?;
         let results = self.launch().args(&buffers).run()?;
         results.iter().map(Buffer::download).collect()
     }
 }
 
-impl Drop for Loaded {
+impl Drop for Inner {
     fn drop(&mut self) {
         let mut freed = LoadedDestroy::new();
         freed.executable = self.raw;
@@ -119,21 +121,27 @@ impl Drop for Context {
     }
 }
 
+/// An object for the handlers, by the number of its type.
+struct UserData(i64, *mut c_void);
+
+// SAFETY: who gives the object promises that any thread may use it.
+unsafe impl Send for UserData {}
+
 /// One execution, being put together.
 #[must_use = "a launch does nothing before it is run"]
-pub struct Launch<'a> {
-    loaded: &'a Loaded,
-    arguments: Vec<&'a Buffer>,
-    user_data: Vec<(i64, *mut c_void)>,
+pub struct Launch {
+    loaded: Loaded,
+    arguments: Vec<Buffer>,
+    user_data: Vec<UserData>,
     launch_id: c_int,
     limit: Option<Duration>,
 }
 
-impl<'a> Launch<'a> {
+impl Launch {
     /// More arguments. A program may take over the memory of an argument that it declares
     /// aliased to a result (`tf.aliasing_output`): that buffer is used up then.
-    pub fn args(mut self, arguments: impl IntoIterator<Item = &'a Buffer>) -> Self {
-        self.arguments.extend(arguments);
+    pub fn args<'a>(mut self, arguments: impl IntoIterator<Item = &'a Buffer>) -> Self {
+        self.arguments.extend(arguments.into_iter().cloned());
         self
     }
 
@@ -141,9 +149,10 @@ impl<'a> Launch<'a> {
     /// ([`super::Client::register_type`], or the number that a library chose for it).
     ///
     /// # Safety
-    /// The object is one of the type, usable from any thread, and outlives the execution.
+    /// The object is one of the type, usable from any thread, and outlives the execution, also one that
+    /// goes on past its time limit.
     pub unsafe fn user_data(mut self, type_id: i64, object: *const c_void) -> Self {
-        self.user_data.push((type_id, object.cast_mut()));
+        self.user_data.push(UserData(type_id, object.cast_mut()));
         self
     }
 
@@ -153,9 +162,8 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// How long to wait for the end of the execution. A handler that keeps the calling
-    /// thread (XLA's CPU backend runs small programs there) is not stopped by it: run such a one in a
-    /// child process, as `xla-ffi run` does.
+    /// How long to wait for the end of the execution. With a limit it runs on a thread of its own, for
+    /// XLA's CPU backend returns when the handlers have; past the limit that thread goes on by itself.
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.limit = limit;
         self
@@ -167,19 +175,41 @@ impl<'a> Launch<'a> {
     /// What a handler answered, with its code and whole message; the plugin's own complaints, about the number
     /// or shapes of the arguments and used-up buffers for instance; `DEADLINE_EXCEEDED`.
     pub fn run(self) -> Result<Vec<Buffer>> {
-        let client = &self.loaded.client;
+        let Some(limit) = self.limit else {
+            return self.execute();
+        };
+        let (sender, answer) = mpsc::channel();
+        std::thread::Builder::new()
+            .name("pjrt launch".into())
+            .spawn(move || {
+                // Past the limit nobody waits any more.
+                let _nobody_waits = sender.send(self.execute());
+            })
+            .map_err(|error| {
+                Error::new(Code::Unavailable, format!("no thread: {error}")).with_source(error)
+            })?;
+        answer.recv_timeout(limit).unwrap_or_else(|_| {
+            Err(Error::new(
+                Code::DeadlineExceeded,
+                format!("the execution did not end within {limit:?}"),
+            ))
+        })
+    }
+
+    fn execute(&self) -> Result<Vec<Buffer>> {
+        let client = &self.loaded.inner.client;
         let api = client.api();
         let context = self.context()?;
         let mut options = ExecuteOptions::new();
         options.launch_id = self.launch_id;
-        options.context = context.as_ref().map_or(ptr::null_mut(), |made| made.raw);
+        options.context = context.raw;
         let arguments: Vec<*mut RawBuffer> = self.arguments.iter().map(|arg| arg.raw()).collect();
         let arguments_of_device = arguments.as_ptr();
         let mut outputs: Vec<*mut RawBuffer> = vec![ptr::null_mut(); self.loaded.results];
         let outputs_of_device = outputs.as_mut_ptr();
         let mut event = ptr::null_mut();
         let mut args = Execute::new();
-        args.executable = self.loaded.raw;
+        args.executable = self.loaded.inner.raw;
         args.options = &raw mut options;
         args.argument_lists = &raw const arguments_of_device;
         args.num_devices = 1;
@@ -196,25 +226,14 @@ impl<'a> Launch<'a> {
             // SAFETY: the buffers are new and ours.
             .map(|output| unsafe { Buffer::new(client.clone(), output) })
             .collect();
-        match event.wait(self.limit) {
-            Ok(()) => Ok(results),
-            Err(error) => {
-                if error.code() == Code::DeadlineExceeded && self.limit.is_some() {
-                    // The execution may still go on: what it uses stays.
-                    std::mem::forget((results, context, event));
-                }
-                Err(error)
-            }
-        }
+        event.wait()?;
+        Ok(results)
     }
 
-    /// The context with the user data; none where there are none.
-    fn context(&self) -> Result<Option<Context>> {
-        if self.user_data.is_empty() {
-            return Ok(None);
-        }
-        let client = &self.loaded.client;
-        let extension = Extension::of(client.api())?;
+    /// The context with the user data. There is one without data, too: a handler that asks for user
+    /// data where there is no context crashes XLA (seen with PJRT 0.81).
+    fn context(&self) -> Result<Context> {
+        let client = &self.loaded.inner.client;
         let mut made = ContextCreate::new();
         // SAFETY: nothing is given.
         unsafe { client.api().call(&mut made) }?;
@@ -222,17 +241,18 @@ impl<'a> Launch<'a> {
             client: client.clone(),
             raw: made.context,
         };
-        for (type_id, object) in &self.user_data {
+        for UserData(type_id, object) in &self.user_data {
+            let extension = Extension::of(client.api())?;
             // SAFETY: the caller of `user_data` vouches for the object.
             unsafe { extension.add_user_data(context.raw, *type_id, *object) }.map_err(
                 |error: Error| error.within(format_args!("user data of type {type_id}")),
             )?;
         }
-        Ok(Some(context))
+        Ok(context)
     }
 }
 
-impl std::fmt::Debug for Launch<'_> {
+impl std::fmt::Debug for Launch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Launch")
             .field("arguments", &self.arguments)

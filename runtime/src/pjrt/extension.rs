@@ -6,7 +6,7 @@
 //! so the smaller form is tried first.
 
 use super::api::Api;
-use super::raw::{FFI_EXTENSION, RawContext, RawError, RawExtension};
+use super::raw::{FFI_EXTENSION, RawContext, RawExtension};
 use crate::{Code, Error, Result, TypeInfo};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -142,15 +142,7 @@ impl Extension {
                 )
             })?;
         // SAFETY: the slot's function takes these arguments, by the caller's promise.
-        let function = unsafe {
-            std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut A) -> *mut RawError>(
-                function,
-            )
-        };
-        // SAFETY: the caller's promise.
-        let error = unsafe { function(args) };
-        // SAFETY: it is the function's answer.
-        unsafe { self.api.answer(error, name) }
+        unsafe { self.api.invoke(function, (&raw mut *args).cast(), name) }
     }
 
     /// Registers a type and says its number; `wanted` 0 asks for one.
@@ -241,5 +233,38 @@ impl Extension {
             }
             answer => answer,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Plugin, skip};
+    use crate::{Code, Shape};
+    use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+
+    /// A handler that answers no question, so that every XLA refuses it.
+    unsafe extern "C" fn silent(_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+        std::ptr::null_mut()
+    }
+
+    /// Why [`super::super::Client::register`] takes another way.
+    #[test]
+    fn the_extension_does_not_tell_that_it_refuses_a_handler() {
+        let Some(path) = std::env::var_os("XLA_FFI_PJRT_PLUGIN") else {
+            let test = "the_extension_does_not_tell_that_it_refuses_a_handler";
+            skip::skip(test, "XLA_FFI_PJRT_PLUGIN names no plugin");
+            return;
+        };
+        let client = Plugin::load(path).unwrap().client().unwrap();
+        let extension = client.extension().unwrap();
+        // SAFETY: a function of this program, called with frames alone.
+        unsafe { extension.register_handler("silent", "cpu", silent) }.unwrap();
+        let shape = Shape::new(crate::DType::F32, []).unwrap();
+        let error = client.call("silent").ret(shape).run().unwrap_err();
+        assert_eq!(error.code(), Code::NotFound, "{error}");
+        // SAFETY: as above.
+        let bundle = unsafe { crate::Bundle::execute(silent) };
+        let error = client.register("silent", &bundle).unwrap_err();
+        assert!(error.message().contains("API version"), "{error}");
     }
 }

@@ -11,19 +11,20 @@
 //! let client = Plugin::load("xla_cpu_pjrt.so")?.client()?;
 //! let library = Runtime::default().open("libtiled_add.so")?;
 //! client.register("add", &library.bundle(&[(Stage::Execute, "tiled_add__tiled_add")])?)?;
-//! let program = client.compile(
-//!     r#"func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
-//!          %z = stablehlo.custom_call @add(%x, %y) {api_version = 4 : i32}
-//!              : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-//!          return %z : tensor<2xf32>
-//!        }"#,
-//! )?;
 //! let x = Tensor::from_slice([2], &[1.0_f32, 2.0])?;
-//! let results = program.run(&[x.clone(), x])?;
+//! let results = client
+//!     .call("add")
+//!     .args([x.clone(), x])
+//!     .ret(Shape::new(DType::F32, [2])?)
+//!     .run()?;
 //! assert_eq!(results[0].to_vec::<f32>().unwrap(), [2.0, 4.0]);
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! [`Client::call`] makes a program of one call; [`Client::compile`] takes any, from a
+//! [`Builder`](crate::program::Builder) for instance
+//! ([`Program::to_stablehlo`](crate::program::Program::to_stablehlo)).
 //!
 //! Handlers and types are registered with the XLA copy in the plugin, so for all its clients and
 //! until the program ends. Plugins of PJRT 0.57 or later are taken; the functions behind
@@ -32,6 +33,7 @@
 mod api;
 mod bootstrap;
 mod buffer;
+mod call;
 mod client;
 mod event;
 mod executable;
@@ -43,6 +45,7 @@ mod raw;
 mod skip;
 
 pub use buffer::Buffer;
+pub use call::Call;
 pub use client::Client;
 pub use executable::{Launch, Loaded};
 pub use plugin::Plugin;

@@ -159,11 +159,6 @@ structs! {
     EventDestroy = "PJRT_Event_Destroy_Args" size 24 slot 5 "PJRT_Event_Destroy" {
         event: *mut RawEvent = 16,
     }
-    /// Whether it has happened.
-    EventIsReady = "PJRT_Event_IsReady_Args" size 25 slot 6 "PJRT_Event_IsReady" {
-        event: *mut RawEvent = 16,
-        is_ready: u8 = 24,
-    }
     /// Waits for it; the error is the event's.
     EventAwait = "PJRT_Event_Await_Args" size 24 slot 8 "PJRT_Event_Await" {
         event: *mut RawEvent = 16,

@@ -23,6 +23,19 @@ impl Op {
     pub fn index(self) -> usize {
         self.index
     }
+
+    /// Two numbers that stand for it, for other languages.
+    #[must_use]
+    pub fn to_raw(self) -> (u64, usize) {
+        (self.builder, self.index)
+    }
+
+    /// What the two numbers stand for. Any are fine: what is no instruction of a builder is told
+    /// when its program is built.
+    #[must_use]
+    pub fn from_raw(builder: u64, index: usize) -> Self {
+        Self { builder, index }
+    }
 }
 
 /// Builds a program. Mistakes are collected: [`Builder::build`] tells them all, each with the

@@ -4,92 +4,11 @@ use super::custom_call::Config;
 use super::instruction::Kind;
 use super::live::{leaves, live};
 use super::relayout::{lay_out, row_major};
-use super::{CustomCall, Program, ValueShape};
-use crate::legacy::{Invocation, Target, TupleForm};
-use crate::{Call, CpuDevice, Error, Executable, Result, Runtime, Shape, Tensor, Tree};
+use super::{Called, CustomCall, Options, Program, ValueShape};
+use crate::legacy::{Invocation, Target};
+use crate::{Call, Error, Executable, Result, Runtime, Shape, Tensor, Tree};
 use std::ffi::c_void;
 use std::sync::Arc;
-
-/// How a program runs.
-#[derive(Clone)]
-pub struct Options {
-    platform: String,
-    tuples: Option<TupleForm>,
-    device: Option<Arc<CpuDevice>>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            platform: "cpu".to_owned(),
-            tuples: None,
-            device: None,
-        }
-    }
-}
-
-impl Options {
-    /// On the CPU, tuples as today's XLA passes them.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Looks targets up for another platform. Without a device its legacy targets, which work on a
-    /// stream, cannot run.
-    #[must_use]
-    pub fn platform(mut self, platform: impl Into<String>) -> Self {
-        self.platform = platform.into();
-        self
-    }
-
-    /// Passes tuples to legacy targets in this form where their signature takes it; the others get
-    /// them as today's XLA passes them.
-    #[must_use]
-    pub fn tuples(mut self, form: TupleForm) -> Self {
-        self.tuples = Some(form);
-        self
-    }
-
-    /// Gives the calls a device that is a thread: its stream and its scratch memory.
-    #[must_use]
-    pub fn device(mut self, device: Arc<CpuDevice>) -> Self {
-        self.device = Some(device);
-        self
-    }
-}
-
-impl std::fmt::Debug for Options {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options")
-            .field("platform", &self.platform)
-            .field("tuples", &self.tuples)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What handlers of the internal API get with a call: the computations that it calls, and its
-/// literal. [`Invocation::called_computation`](crate::internal::Invocation::called_computation) of
-/// this type finds it.
-#[derive(Clone, Debug)]
-pub struct Called {
-    computations: Vec<Program>,
-    literal: Option<Tensor>,
-}
-
-impl Called {
-    /// The computations, in order.
-    #[must_use]
-    pub fn computations(&self) -> &[Program] {
-        &self.computations
-    }
-
-    /// The literal.
-    #[must_use]
-    pub fn literal(&self) -> Option<&Tensor> {
-        self.literal.as_ref()
-    }
-}
 
 /// What runs a call.
 enum Runner {
@@ -226,7 +145,7 @@ impl Compiled {
                     };
                     let result = match &self.runners[index] {
                         // Nobody reads it, or only arrays without elements.
-                        None => zeros(&instruction.shape),
+                        None => unread(&instruction.shape),
                         Some(Runner::Typed(executable)) => {
                             self.typed(executable, call, operands(), &mut context)
                         }
@@ -404,8 +323,16 @@ fn read(values: &mut [Option<Tree<Tensor>>], uses: &mut [usize], index: usize) -
     value.unwrap_or(Tree::Tuple(vec![]))
 }
 
-fn zeros(shape: &ValueShape) -> Result<Tree<Tensor>> {
-    shape.try_map(|leaf| Tensor::zeros(leaf.shape().clone()))
+/// What stands for the result of a call that does not run: its empty arrays may be read, and for the
+/// others no memory is asked for.
+fn unread(shape: &ValueShape) -> Result<Tree<Tensor>> {
+    shape.try_map(|leaf| {
+        if leaf.is_empty() {
+            Tensor::zeros(leaf.shape().clone())
+        } else {
+            Tensor::zeros(Shape::new(leaf.dtype(), [0])?)
+        }
+    })
 }
 
 /// The operands' shapes in the layouts in which the target gets them.

@@ -311,22 +311,44 @@ impl Printer<'_> {
                 .collect();
             attributes.push(format!("output_operand_aliases = [{}]", aliases.join(", ")));
         }
-        if let Some(operands) = &call.operand_layouts {
-            let operands = operands
+        let said = call.operand_layouts.is_some();
+        let operands = match &call.operand_layouts {
+            Some(operands) => operands
                 .iter()
                 .map(|shape| shape.leaf().map(layout))
-                .collect::<Option<Vec<_>>>()
-                .ok_or_else(|| refuse("it has no layouts of operands that are tuples"))?;
-            let results = match &call.shape {
-                Tree::Leaf(leaf) => vec![layout(leaf)],
-                Tree::Tuple(elements) => elements
-                    .iter()
-                    .map(|element| element.leaf().map(layout))
-                    .collect::<Option<Vec<_>>>()
-                    .ok_or_else(|| refuse("it has no layouts of results that are nested tuples"))?,
-            };
-            attributes.push(format!("operand_layouts = [{}]", operands.join(", ")));
-            attributes.push(format!("result_layouts = [{}]", results.join(", ")));
+                .collect(),
+            // XLA chooses the layouts of a call that says none: where it can be said, that they are
+            // row-major is said.
+            None => call
+                .operands
+                .iter()
+                .map(|&operand| {
+                    let array = self.program.instruction(operand).shape.leaf()?;
+                    Some(layout(&ArrayShape::new(array.shape().clone())))
+                })
+                .collect::<Option<Vec<_>>>(),
+        };
+        let results = match &call.shape {
+            Tree::Leaf(leaf) => Some(vec![layout(leaf)]),
+            Tree::Tuple(elements) => elements
+                .iter()
+                .map(|element| element.leaf().map(layout))
+                .collect::<Option<Vec<_>>>(),
+        };
+        match (operands, results) {
+            (Some(operands), Some(results)) => {
+                attributes.push(format!("operand_layouts = [{}]", operands.join(", ")));
+                attributes.push(format!("result_layouts = [{}]", results.join(", ")));
+            }
+            (None, _) if said => {
+                return Err(refuse("it has no layouts of operands that are tuples"));
+            }
+            (_, None) if said => {
+                return Err(refuse(
+                    "it has no layouts of results that are nested tuples",
+                ));
+            }
+            _ => {}
         }
         if let Some(found) = &call.literal {
             let text = literal::mlir(found)

@@ -266,6 +266,17 @@ ffi::TypeId Count::id = {};
 extern "C" __attribute__((visibility("default"))) XLA_FFI_TypeInfo count_info = {
     XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, +[](void* state) { delete static_cast<Count*>(state); }};
 
+// The same by functions, as upstream's macros declare them.
+#define VISIBLE __attribute__((visibility("default")))
+XLA_FFI_DECLARE_TYPE_ID_SYMBOL(count_type_id);
+VISIBLE XLA_FFI_TypeId* count_type_id() { return &Count::id; }
+XLA_FFI_DECLARE_TYPE_INFO_SYMBOL(count_type_info);
+VISIBLE const XLA_FFI_TypeInfo* count_type_info() { return &count_info; }
+XLA_FFI_DECLARE_TYPE_ID_SYMBOL(null_type_id);
+VISIBLE XLA_FFI_TypeId* null_type_id() { return nullptr; }
+XLA_FFI_DECLARE_TYPE_ID_SYMBOL(crashing_type_id);
+VISIBLE XLA_FFI_TypeId* crashing_type_id() { __builtin_trap(); }
+
 static ffi::ErrorOr<std::unique_ptr<Count>> CountInstantiate(int64_t start) {
   return std::make_unique<Count>(Count{start});
 }

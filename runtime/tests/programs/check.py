@@ -4,7 +4,8 @@ out of an execution on the CPU is what the embedded runtime computed.
     python check.py FOLDER LIBRARY
 
 FOLDER has, for each program, NAME.hlo, NAME.mlir and NAME.json: the arguments' and results' element
-types, dimensions and bytes (in hex, packed), or null where the program is only to be read.
+types, dimensions and bytes (in hex, packed), or none of them where the program is only to be read,
+the seeds of the calls that are to run, and the parts that jaxlib's own text of the program has to have, whichever text it was read from.
 """
 
 import ctypes
@@ -69,6 +70,12 @@ def execute(text, arguments):
     return [np.asarray(x) for x in executable.execute([jax.device_put(x) for x in arguments])]
 
 
+def called(library):
+    """The seeds of the calls of `mix` since the last time, sorted: XLA runs them in any order."""
+    seeds = (ctypes.c_int64 * 1024)()
+    return sorted(seeds[: library.mix_called(seeds, 1024)])
+
+
 def imported(module):
     """The HLO module as XLA turns it into StableHLO, or None where it cannot."""
     computation = _hlo.XlaComputation(module.as_serialized_hlo_module_proto())
@@ -83,23 +90,32 @@ def imported(module):
 def main(folder, library):
     jax.config.update("jax_enable_x64", True)
     library = ctypes.CDLL(library)
-    jax.ffi.register_ffi_target("mix", jax.ffi.pycapsule(library.mix), platform="cpu")
+    for name, version in {"mix": 1, "opaque_bytes": 0, "by_leaves": 0}.items():
+        target = jax.ffi.pycapsule(getattr(library, name))
+        jax.ffi.register_ffi_target(name, target, platform="cpu", api_version=version)
     read = ran = failed = 0
     for hlo in sorted(pathlib.Path(folder).glob("*.hlo")):
         try:
             parsed = _hlo.hlo_module_from_text(hlo.read_text())
+            texts = [parsed.to_string()]
             # Its own text reads back as well: nothing was taken for something else.
-            _hlo.hlo_module_from_text(parsed.to_string())
+            _hlo.hlo_module_from_text(texts[0])
             read += 1
             mlir = hlo.with_suffix(".mlir")
-            if not mlir.exists():
-                continue
-            text = mlir.read_text()
-            _jax.mlir.mlir_module_to_xla_computation(text, use_tuple_args=False, return_tuple=False)
+            if mlir.exists():
+                text = mlir.read_text()
+                convert = _jax.mlir.mlir_module_to_xla_computation
+                computation = convert(text, use_tuple_args=False, return_tuple=False)
+                texts.append(computation.get_hlo_module().to_string())
             values = json.loads(hlo.with_suffix(".json").read_text())
-            if values is None:
+            for part in values["parts"]:
+                for index, told in enumerate(texts):
+                    if part not in told:
+                        raise AssertionError(f"text {index} lacks {part}:\n{told}")
+            if "results" not in values:
                 continue
             arguments = [array(*x) for x in values["arguments"]]
+            called(library)
             for text in filter(None, [text, imported(parsed)]):
                 for index, (came, expected) in enumerate(
                     zip(execute(text, arguments), values["results"], strict=True)
@@ -107,6 +123,8 @@ def main(folder, library):
                     if not same(expected[0], came, array(*expected)):
                         message = f"result {index}: {expected} was expected, {came} came"
                         raise AssertionError(message)
+                if (seeds := called(library)) != values.get("called", seeds):
+                    raise AssertionError(f"{values['called']} were to run, {seeds} did:\n{text}")
             ran += 1
         except Exception as error:  # every program is told
             failed += 1

@@ -9,7 +9,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_runtime::program::{ApiVersion, ArrayShape, Builder, CustomCall, Program, ValueShape};
 use xla_ffi_runtime::{Attributes, Bundle, DType, Runtime, Shape, Tensor, Tree};
 use xla_ffi_sys::{
@@ -319,6 +319,13 @@ fn quiet(bytes: &mut [u8], dtype: DType) {
 
 static CALLED: Mutex<Vec<i64>> = Mutex::new(Vec::new());
 
+/// Tests that call [`mix`] hold this while one of them counts: they run at once, and the calls of all
+/// are counted together.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The seeds of the calls since the last time, in order.
 pub(crate) fn take_called() -> Vec<i64> {
     std::mem::take(&mut *CALLED.lock().unwrap_or_else(PoisonError::into_inner))
@@ -346,8 +353,10 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
         unsafe { (*metadata).api_version.minor_version = 1 };
         return std::ptr::null_mut();
     }
-    // SAFETY: a host's frame.
-    let (args, rets) = unsafe { (&(*frame).args, &(*frame).rets) };
+    // SAFETY: a host's frame; the fields lie at the same place in every revision.
+    let args = unsafe { &(*frame).args };
+    // SAFETY: as above.
+    let rets = unsafe { &(*frame).rets };
     // SAFETY: the frame's buffers.
     let args: Vec<_> = unsafe { operands(args.args, args.size) };
     // SAFETY: as above.
@@ -363,9 +372,13 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
     for (dtype, dims, bytes) in &args {
         eat(dtype.raw().0 as u8);
         dims.iter().for_each(|dim| eat(*dim as u8));
+        let used = dims.iter().product::<i64>() as usize * dtype.bits() % 8;
         for offset in 0..bytes.1 {
             // SAFETY: inside of the buffer, whose bytes are initialised.
-            eat(unsafe { bytes.0.add(offset).read() });
+            let byte = unsafe { bytes.0.wrapping_add(offset).read() };
+            // XLA's constants have any bits behind the last packed element.
+            let last = used > 0 && offset + 1 == bytes.1;
+            eat(if last { byte & ((1 << used) - 1) } else { byte });
         }
     }
     for (index, (dtype, dims, (data, size))) in rets.into_iter().enumerate() {
@@ -388,11 +401,11 @@ unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
     (0..count as usize)
         .map(|index| {
             // SAFETY: as promised by the caller.
-            let buffer = unsafe { list.add(index).read() }.cast::<XLA_FFI_Buffer>();
-            // SAFETY: operands are buffers.
-            let (dtype, rank) = unsafe { ((*buffer).dtype, (*buffer).rank as usize) };
-            // SAFETY: as above.
-            let (dims, data) = unsafe { ((*buffer).dims, (*buffer).data) };
+            let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
+            // SAFETY: operands are buffers, the same in every revision.
+            let buffer = unsafe { &*buffer };
+            let (dtype, rank) = (buffer.dtype, buffer.rank as usize);
+            let (dims, data) = (buffer.dims, buffer.data);
             let dims = if rank == 0 {
                 vec![]
             } else {
@@ -413,14 +426,18 @@ unsafe fn seed(frame: *mut XLA_FFI_CallFrame) -> i64 {
     let attrs = unsafe { &(*frame).attrs };
     for index in 0..attrs.size as usize {
         // SAFETY: as many names as the size says.
-        let name: *const XLA_FFI_ByteSpan = unsafe { attrs.names.add(index).read() };
+        let name: *const XLA_FFI_ByteSpan = unsafe { attrs.names.wrapping_add(index).read() };
         // SAFETY: names are byte spans.
-        let name = unsafe { std::slice::from_raw_parts((*name).ptr.cast::<u8>(), (*name).len) };
+        let name = unsafe { &*name };
+        // SAFETY: a span's bytes are there.
+        let name = unsafe { std::slice::from_raw_parts(name.ptr.cast::<u8>(), name.len) };
         if name == b"seed" {
             // SAFETY: as many attributes as the size says.
-            let scalar = unsafe { attrs.attrs.add(index).read() }.cast::<XLA_FFI_Scalar>();
-            // SAFETY: `seed` is a scalar of 64 bits.
-            return unsafe { (*scalar).value.cast::<i64>().read() };
+            let scalar = unsafe { attrs.attrs.wrapping_add(index).read() }.cast::<XLA_FFI_Scalar>();
+            // SAFETY: `seed` is a scalar.
+            let value = unsafe { (*scalar).value };
+            // SAFETY: of 64 bits.
+            return unsafe { value.cast::<i64>().read() };
         }
     }
     panic!("the call has no seed");
