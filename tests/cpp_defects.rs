@@ -196,7 +196,10 @@ fn symbols_have_visibility() {
                 let Some(names) = symbols(source, &Headers::Ours, flags) else {
                     return;
                 };
-                assert!(names.iter().any(|name| name == handler), "{source}: {names:?}");
+                assert!(
+                    names.iter().any(|name| name == handler),
+                    "{source}: {names:?}"
+                );
                 let inner: Vec<_> = names
                     .iter()
                     .filter(|name| is_of_headers(name) && !is_of_source(name))

@@ -456,7 +456,12 @@ fn the_api_beneath_the_examples() {
     let too_many = Launch::blocks(1, 2048);
     // SAFETY: refused before anything runs.
     let refused = unsafe { axpy.launch(&stream, too_many, arguments) }.unwrap_err();
-    assert!(refused.message().contains("cuLaunchKernel(\"axpy\", Launch"), "{refused}");
+    assert!(
+        refused
+            .message()
+            .contains("cuLaunchKernel(\"axpy\", Launch"),
+        "{refused}"
+    );
     assert_eq!(refused.code(), xla_ffi::ErrorCode::InvalidArgument);
 
     // SAFETY: used here only.
