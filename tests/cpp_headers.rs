@@ -18,9 +18,7 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
             continue;
         }
         let runtime = Runtime::new(revision);
-        let outcome = runtime
-            .open(library)
-            .and_then(|library| case.run(&runtime, &library));
+        let outcome = runtime.open(library).and_then(|library| case.run(&library));
         // Libraries know a copy of XLA by the address of its table, which is never given back in a
         // process that has one; so it is here.
         std::mem::forget(runtime);

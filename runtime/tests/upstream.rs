@@ -14,10 +14,10 @@ use xla_ffi_runtime::{
 
 /// The handlers, built with the headers of every version that there is.
 fn libraries(test: &str) -> Vec<(Headers, PathBuf)> {
-    build_with(test, headers(test).unwrap_or_default())
+    build_with(headers(test).unwrap_or_default())
 }
 
-fn build_with(test: &str, headers: Vec<Headers>) -> Vec<(Headers, PathBuf)> {
+fn build_with(headers: Vec<Headers>) -> Vec<(Headers, PathBuf)> {
     let mut built = vec![];
     for headers in headers {
         let flags = [
@@ -387,7 +387,7 @@ fn asynchronous(headers: Revision, host: Revision) -> Fate {
 #[test]
 fn every_pair_of_headers_and_host() {
     let test = "every_pair_of_headers_and_host";
-    let libraries = build_with(test, one_of_each(headers(test).unwrap_or_default()));
+    let libraries = build_with(one_of_each(headers(test).unwrap_or_default()));
     let mut wrong = vec![];
     for (headers, path) in &libraries {
         let built = headers.revision;

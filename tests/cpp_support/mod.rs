@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use xla_ffi_runtime::{
-    Attributes, DType, Error, HostAllocator, Library, Result, Revision, Runtime, Stage, Stages,
-    Stream, Tensor, UserData, spec,
+    Attributes, DType, Error, HostAllocator, Library, Result, Revision, Stage, Stages, Stream,
+    Tensor, UserData, spec,
 };
 
 /// The folder of the handler sources.
@@ -275,7 +275,7 @@ impl Case {
     }
 
     /// Runs the case; what comes back are the results' numbers.
-    pub(crate) fn run(&self, runtime: &Runtime, library: &Library) -> Result<Vec<Vec<f64>>> {
+    pub(crate) fn run(&self, library: &Library) -> Result<Vec<Vec<f64>>> {
         let mut user_data = UserData::new();
         for name in ["type", "user-data"]
             .iter()
