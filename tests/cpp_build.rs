@@ -4,7 +4,7 @@
 mod cpp_support;
 mod libraries;
 
-use cpp_support::{Headers, compilers, sources, upstream_headers};
+use cpp_support::{Headers, compilers, folder, sources, upstream_headers};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
