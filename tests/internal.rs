@@ -6,9 +6,9 @@ use std::sync::Arc;
 use xla_ffi::internal::{Code, Error, Invocation, Status, bundle};
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{
-    Attributes, CpuStream, DType, HostAllocator, Revision, Runtime, Shape, Tensor,
+    Attributes, Bundle, CpuStream, DType, HostAllocator, Revision, Runtime, Shape, Stage, Tensor,
 };
-use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_InternalApi};
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_InternalApi};
 
 #[derive(Debug, thiserror::Error)]
 #[error("the disk is on fire")]
