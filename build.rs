@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
 
 /// One language of examples.
@@ -38,6 +39,8 @@ fn main() {
     println!("cargo:rerun-if-changed=c_examples");
     println!("cargo:rerun-if-changed=include");
     println!("cargo:rerun-if-changed=tests/upstream");
+    println!("cargo:rerun-if-env-changed=CC");
+    println!("cargo:rerun-if-env-changed=CXX");
     println!("cargo:rustc-env=C_EXAMPLES_DIR={}", out.display());
     println!(
         "cargo:rustc-env=SDK_INCLUDE_DIR={}",
@@ -59,9 +62,8 @@ fn main() {
         match tool {
             Ok(tool) if works => {
                 println!("cargo:rustc-env={key}_COMPILER={}", tool.path().display());
-                for source in sources(&root.join("c_examples"), language.extension) {
-                    build(&tool, &root, &out, &source, language);
-                }
+                let sources = sources(&root.join("c_examples"), language.extension);
+                build_all(&tool, &root, &out, &sources, language);
             }
             _ => println!("cargo:warning=no {key} compiler: the {key} examples are not built"),
         }
@@ -80,8 +82,22 @@ fn sources(folder: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Compiles and links one source into `lib<stem>.so` (C) or `lib<stem>_cpp.so`, only where it is
-/// older than what it is made from.
+/// Builds every source, as many at a time as there are cores.
+fn build_all(tool: &cc::Tool, root: &Path, out: &Path, sources: &[PathBuf], language: &Language) {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(source) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+            build(tool, root, out, source, language);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+}
+
+/// Compiles and links one source into `lib<stem>.so` (C) or `lib<stem>_cpp.so`.
 fn build(tool: &cc::Tool, root: &Path, out: &Path, source: &Path, language: &Language) {
     let stem = source.file_stem().expect("a file").to_string_lossy();
     let suffix = if language.cpp { "_cpp" } else { "" };

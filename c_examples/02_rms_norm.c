@@ -1,8 +1,16 @@
-/* y = x / sqrt(mean(x^2) + eps), over the last dimension. x, y: f32[..., n]; eps: f32. */
+/* RMS normalisation over the last dimension, and its gradient. x, y, g, dx: f32[..., n]; eps: f32,
+ * 1e-5 if absent. */
 #include <math.h>
 
 #include "xla_ffi/handler.h"
 
+static float mean_product(const float* a, const float* b, int64_t n) {
+  float sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum / (float)n;
+}
+
+/* y = x / sqrt(mean(x^2) + eps) */
 static XLA_FFI_Error* rms_norm_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
@@ -11,27 +19,53 @@ static XLA_FFI_Error* rms_norm_impl(xffi_call* call) {
   xffi_same_shape(call, "x", &x, "y", &y);
   if (x.present && x.rank == 0) xffi_problem(call, "argument 'x': expected rank 1 or more, got 0");
   if ((error = xffi_decoded(call)) != NULL) return error;
-  for (int64_t n = x.dims[x.rank - 1], row = 0; row + n <= x.count && n > 0; row += n) {
+  for (int64_t n = x.dims[x.rank - 1], row = 0; row < x.count; row += n) {
     const float* in = (const float*)x.data + row;
     float* out = (float*)y.data + row;
-    float sum = 0, scale;
-    for (int64_t i = 0; i < n; ++i) sum += in[i] * in[i];
-    scale = 1 / sqrtf(sum / (float)n + eps);
+    const float scale = 1 / sqrtf(mean_product(in, in, n) + eps);
     for (int64_t i = 0; i < n; ++i) out[i] = in[i] * scale;
   }
   return NULL;
 }
 
-XFFI_HANDLER(rms_norm, rms_norm_impl);
+/* dx = s (g - x s^2 mean(g x)) with s = 1 / sqrt(mean(x^2) + eps), for the gradient g of y. */
+static XLA_FFI_Error* rms_norm_backward_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
+  xffi_buffer g = xffi_arg(call, "g", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
+  xffi_buffer dx = xffi_ret(call, "dx", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
+  const float eps = xffi_attr_f32_or(call, "eps", 1e-5f);
+  XLA_FFI_Error* error;
+  xffi_same_shape(call, "x", &x, "g", &g);
+  xffi_same_shape(call, "x", &x, "dx", &dx);
+  if (x.present && x.rank == 0) xffi_problem(call, "argument 'x': expected rank 1 or more, got 0");
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  for (int64_t n = x.dims[x.rank - 1], row = 0; row < x.count; row += n) {
+    const float *in = (const float*)x.data + row, *slope = (const float*)g.data + row;
+    float* out = (float*)dx.data + row;
+    const float scale = 1 / sqrtf(mean_product(in, in, n) + eps);
+    const float pull = scale * scale * mean_product(in, slope, n);
+    for (int64_t i = 0; i < n; ++i) out[i] = scale * (slope[i] - in[i] * pull);
+  }
+  return NULL;
+}
 
-XFFI_MANIFEST(
-    rms_norm,
-    "{\"library\": \"rms_norm\", \"sdk\": \"0.1.0\", \"register\": null, \"handlers\": ["
-    "{\"name\": \"rms_norm\", \"platforms\": [\"cpu\"], \"stages\": {\"execute\": \"rms_norm\"},"
-    " \"args\": [{\"name\": \"x\", \"kind\": \"buffer\", \"dtypes\": [\"F32\"], \"rank\": null,"
-    " \"optional\": false, \"variadic\": false}],"
-    " \"rets\": [{\"name\": \"y\", \"kind\": \"buffer\", \"dtypes\": [\"F32\"], \"rank\": null,"
-    " \"optional\": false, \"variadic\": false}],"
-    " \"attrs\": [{\"name\": \"eps\", \"type\": \"f32\", \"optional\": true, \"default\": 1e-5,"
-    " \"narrow\": false}], \"open_attrs\": false, \"shape\": \"... n -> ... n\", \"context\": [],"
-    " \"traits\": [], \"async\": false, \"state\": null, \"floor\": \"r0\"}]}");
+XFFI_HANDLER(rms_norm, rms_norm_impl);
+XFFI_HANDLER(rms_norm_backward, rms_norm_backward_impl);
+
+#define ARRAY(name)                                                                  \
+  "{\"name\": \"" name "\", \"kind\": \"buffer\", \"dtypes\": [\"F32\"], "           \
+  "\"rank\": null, \"optional\": false, \"variadic\": false}"
+#define HANDLER(name, args, rets, shape)                                             \
+  "{\"name\": \"" name "\", \"platforms\": [\"cpu\"], \"stages\": {\"execute\": \""  \
+  name "\"}, \"args\": [" args "], \"rets\": [" rets "], \"attrs\": [{\"name\": "    \
+  "\"eps\", \"type\": \"f32\", \"optional\": true, \"default\": 1e-5, "              \
+  "\"narrow\": false}], \"open_attrs\": false, \"shape\": \"" shape "\", "           \
+  "\"context\": [], \"traits\": [], \"async\": false, \"state\": null, "             \
+  "\"floor\": \"r0\"}"
+
+/* What tools and the loader for JAX read; libraries without it are called by symbol. */
+XFFI_MANIFEST(rms_norm,
+              "{\"library\": \"rms_norm\", \"sdk\": \"0.1.0\", \"register\": null, \"handlers\": ["
+              HANDLER("rms_norm", ARRAY("x"), ARRAY("y"), "... n -> ... n") ", "
+              HANDLER("rms_norm_backward", ARRAY("x") ", " ARRAY("g"), ARRAY("dx"),
+                      "... n, ... n -> ... n") "]}");

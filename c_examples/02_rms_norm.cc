@@ -1,33 +1,69 @@
-// y = x / sqrt(mean(x^2) + eps), over the last dimension. x, y: f32[..., n]; eps: f32, 1e-5 if absent.
+// RMS normalisation over the last dimension, and its gradient. x, y, g, dx: f32[..., n]; eps: f32,
+// 1e-5 if absent.
 #include <cmath>
 
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
 
-static ffi::Error RmsNorm(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y,
-                          std::optional<float> eps) {
-  if (ffi::Error error = ffi::Verify("y", *y, ffi::match::Buffer().WithShapeOf(x));
+using Array = ffi::Buffer<ffi::F32>;
+
+// Size of the rows of `x`, or an error where an array has another shape.
+static ffi::ErrorOr<size_t> RowSize(Array x, const char* name, Array other) {
+  if (ffi::Error error = ffi::Verify(name, other, ffi::match::Buffer().WithShapeOf(x));
       error.failure()) {
-    return error;
+    return ffi::Unexpected(error);
   }
   if (x.dimensions().empty()) {
-    return ffi::Error::InvalidArgument("argument 'x': expected rank 1 or more, got 0");
+    return ffi::Unexpected(
+        ffi::Error::InvalidArgument("argument 'x': expected rank 1 or more, got 0"));
   }
-  const size_t n = static_cast<size_t>(x.dimensions().back()), count = x.element_count();
-  for (size_t row = 0; n > 0 && row < count; row += n) {
+  return static_cast<size_t>(x.dimensions().back());
+}
+
+static float MeanProduct(const float* a, const float* b, size_t n) {
+  float sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum / static_cast<float>(n);
+}
+
+// y = x / sqrt(mean(x^2) + eps)
+static ffi::Error RmsNorm(Array x, ffi::Result<Array> y, std::optional<float> eps) {
+  const auto n = RowSize(x, "y", *y);
+  if (n.has_error()) return n.error();
+  for (size_t row = 0; row < x.element_count(); row += *n) {
     const float* in = x.typed_data() + row;
     float* out = y->typed_data() + row;
-    float sum = 0;
-    for (size_t i = 0; i < n; ++i) sum += in[i] * in[i];
-    const float scale = 1 / std::sqrt(sum / static_cast<float>(n) + eps.value_or(1e-5f));
-    for (size_t i = 0; i < n; ++i) out[i] = in[i] * scale;
+    const float scale = 1 / std::sqrt(MeanProduct(in, in, *n) + eps.value_or(1e-5f));
+    for (size_t i = 0; i < *n; ++i) out[i] = in[i] * scale;
+  }
+  return ffi::Error::Success();
+}
+
+// dx = s (g - x s^2 mean(g x)) with s = 1 / sqrt(mean(x^2) + eps), for the gradient g of y.
+static ffi::Error RmsNormBackward(Array x, Array g, ffi::Result<Array> dx,
+                                  std::optional<float> eps) {
+  auto n = RowSize(x, "g", g);
+  if (!n.has_error()) n = RowSize(x, "dx", *dx);
+  if (n.has_error()) return n.error();
+  for (size_t row = 0; row < x.element_count(); row += *n) {
+    const float *in = x.typed_data() + row, *slope = g.typed_data() + row;
+    float* out = dx->typed_data() + row;
+    const float scale = 1 / std::sqrt(MeanProduct(in, in, *n) + eps.value_or(1e-5f));
+    const float pull = scale * scale * MeanProduct(in, slope, *n);
+    for (size_t i = 0; i < *n; ++i) out[i] = scale * (slope[i] - in[i] * pull);
   }
   return ffi::Error::Success();
 }
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(rms_norm, RmsNorm,
                               ffi::Ffi::Bind()
-                                  .Arg<ffi::Buffer<ffi::F32>>("x")
-                                  .Ret<ffi::Buffer<ffi::F32>>("y")
+                                  .Arg<Array>("x")
+                                  .Ret<Array>("y")
+                                  .Attr<std::optional<float>>("eps"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(rms_norm_backward, RmsNormBackward,
+                              ffi::Ffi::Bind()
+                                  .Arg<Array>("x")
+                                  .Arg<Array>("g")
+                                  .Ret<Array>("dx")
                                   .Attr<std::optional<float>>("eps"));

@@ -12,8 +12,8 @@ use xla_ffi::{
 
 #[path = "shared/counter.rs"]
 mod counter;
-#[path = "shared/elsewhere.rs"]
-mod elsewhere;
+#[path = "shared/sleep.rs"]
+mod sleep;
 
 #[xla_ffi::handler(shape = "... -> ...")]
 fn scale(x: Buffer<f32>, mut y: Out<f32>, factor: f32) -> Result<()> {
@@ -310,7 +310,7 @@ fn async_probe(y: Out<i64, 1>, later: Later) -> Result<Future> {
 #[xla_ffi::handler]
 async fn async_fail(x: Buffer<f32>, y: Out<f32>, code: i32, message: &str) -> Result<()> {
     let _ = (x, y);
-    elsewhere::elsewhere().await;
+    sleep::sleep(Duration::ZERO).await;
     Err(coded(code, message))
 }
 

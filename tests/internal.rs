@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use xla_ffi::internal::{Code, Error, Invocation, Status};
+use xla_ffi::internal::{Code, Error, Invocation, Status, bundle};
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{
     Attributes, Bundle, CpuStream, DType, HostAllocator, Revision, Runtime, Shape, Stage, Tensor,
@@ -41,23 +41,11 @@ fn failing(_y: Out<f32>, _call: Invocation) -> Result<(), Status> {
     Err(Error::new(Code::DataLoss, "the file cannot be read").with_source(Cause))?
 }
 
-/// The entry points, as `library!` would export them.
-macro_rules! bundle {
-    ($handler:ident) => {{
-        unsafe extern "C" fn entry(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-            // SAFETY: the runtime's frame.
-            unsafe { xla_ffi::__private::enter::<$handler, 3>(frame) }
-        }
-        // SAFETY: a handler of this image.
-        unsafe { Bundle::default().with(Stage::Execute, entry) }
-    }};
-}
-
 #[test]
 fn the_runtimes_own_objects_reach_the_handler() {
     let runtime = Runtime::new(Revision::R10);
     let handler = runtime
-        .handler("rich", bundle!(rich))
+        .handler("rich", bundle::<rich>())
         .expect("it registers");
     let executable = handler
         .instantiate(&Attributes::new())
@@ -204,7 +192,7 @@ fn state_shapes_and_types_are_the_runtimes_own() {
 fn an_error_keeps_its_cause() {
     let runtime = Runtime::new(Revision::R10);
     let handler = runtime
-        .handler("failing", bundle!(failing))
+        .handler("failing", bundle::<failing>())
         .expect("it registers");
     let executable = handler
         .instantiate(&Attributes::new())
@@ -280,7 +268,7 @@ fn another_hosts_frame_is_refused_untouched() {
     assert_eq!(error.code(), Code::FailedPrecondition);
     assert!(error.message().contains("another host"));
     // SAFETY: as above.
-    let raised = unsafe { xla_ffi::__private::enter::<failing, 3>(&raw mut frame) };
+    let raised = unsafe { xla_ffi::__private::entry::<failing, 3>(&raw mut frame) };
     assert!(!raised.is_null(), "the handler refuses");
     let mut args = xla_ffi_sys::XLA_FFI_Error_Destroy_Args {
         struct_size: 24,

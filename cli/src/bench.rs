@@ -1,6 +1,7 @@
 //! `xla-ffi bench`: what one call of a handler costs.
 
 use crate::abi::output;
+use crate::engine;
 use crate::run::{CallArgs, Prepared, check};
 use crate::supervise;
 use anyhow::{Result, bail};
@@ -28,6 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    engine::only_embedded(&args.call, "bench");
     if args.call.supervised {
         return Ok(supervise::report(here(args)));
     }

@@ -8,6 +8,7 @@ mod abi;
 mod bench;
 mod contract;
 mod doctor;
+mod engine;
 mod inspect;
 mod new;
 mod run;
@@ -26,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a handler on the embedded runtime.
+    /// Run a handler, on the embedded runtime or on a real XLA.
     Run(run::Args),
     /// Show what a library says about itself.
     Inspect(inspect::Args),

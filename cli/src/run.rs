@@ -1,7 +1,8 @@
-//! `xla-ffi run`: one handler on the embedded runtime.
+//! `xla-ffi run`: one handler on the embedded runtime, or on a real XLA behind a PJRT plugin.
 
 use crate::abi::output;
 use crate::contract;
+use crate::engine::{self, Engine};
 use crate::supervise;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, anyhow, bail};
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use xla_ffi_abi::manifest;
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
     Attributes, Executable, HostAllocator, Library, Revision, Runtime, Shape, Stages, Tensor, npy,
@@ -34,44 +36,44 @@ pub(crate) struct CallArgs {
     pub(crate) lib: PathBuf,
     /// A handler of the manifest, a symbol, or execute=SYMBOL,instantiate=SYMBOL,…
     #[arg(long, value_name = "NAME")]
-    handler: Option<HandlerName>,
+    pub(crate) handler: Option<HandlerName>,
     /// An argument: f32[2,3]=1,2,3,4,5,6, f32[1024]=iota|zeros|ones|random, f32[2,3]=@x.npy, token.
     #[arg(long = "arg", value_name = "SPEC", value_parser = parse_spec, allow_hyphen_values = true)]
-    args: Vec<Spec>,
+    pub(crate) args: Vec<Spec>,
     /// A result: f32[2,3]. Without any, the manifest's shape contract says what comes.
     #[arg(long = "ret", value_name = "SPEC", value_parser = parse_ret)]
     rets: Vec<Shape>,
     /// The attributes, as an MLIR dictionary: '{eps = 1.0e-5 : f32}'.
     #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
-    attrs: Option<Attributes>,
-    /// The revision of the ABI that the host speaks.
-    #[arg(long, value_name = "r0..r10", value_parser = parse_revision, default_value = "r10")]
-    revision: Revision,
-    /// What runs the handler.
-    #[arg(long, value_enum, default_value = "embedded")]
-    engine: Engine,
+    pub(crate) attrs: Option<Attributes>,
+    /// The revision of the ABI that the host speaks [default: r10].
+    #[arg(long, value_name = "r0..r10", value_parser = parse_revision)]
+    pub(crate) revision: Option<Revision>,
+    /// What runs the handler: embedded, or the XLA behind a PJRT plugin, pjrt:PLUGIN.so.
+    #[arg(long, value_name = "ENGINE", default_value = "embedded")]
+    pub(crate) engine: Engine,
     /// A user type of a library without manifest: its name and the symbol of its id, then perhaps
     /// that of its TypeInfo. Give it where upstream's headers want a type registered.
     #[arg(long = "type", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
-    types: Vec<UserType>,
+    pub(crate) types: Vec<UserType>,
     /// The custom options of the execution, as an MLIR dictionary (from r10).
     #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
-    custom_options: Option<Attributes>,
+    pub(crate) custom_options: Option<Attributes>,
     /// The number of the execution.
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
-    run_id: i64,
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) run_id: Option<i64>,
     /// The device's global number.
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
-    device_ordinal: i32,
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) device_ordinal: Option<i32>,
     /// Threads of the pool, up to 1024; 0 for none.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
-    threads: Option<u16>,
+    pub(crate) threads: Option<u16>,
     /// Offer scratch memory, as devices do.
     #[arg(long)]
-    scratch: bool,
-    /// Which stages run: all that the handler has, or those that XLA runs on CPU.
-    #[arg(long, value_enum, default_value = "all")]
-    stages: StageSet,
+    pub(crate) scratch: bool,
+    /// Which stages run: all that the handler has (the default), or those that XLA runs on CPU.
+    #[arg(long, value_enum)]
+    pub(crate) stages: Option<StageSet>,
     /// How many seconds a call may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub(crate) time_limit: u64,
@@ -80,25 +82,19 @@ pub(crate) struct CallArgs {
     pub(crate) supervised: bool,
 }
 
-/// What runs a handler.
+/// Which stages run.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Engine {
-    /// The embedded runtime.
-    Embedded,
-}
-
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum StageSet {
+pub(crate) enum StageSet {
     All,
     Cpu,
 }
 
 /// A user type by the symbols of its id and info.
 #[derive(Clone)]
-struct UserType {
-    name: String,
-    id: String,
-    info: Option<String>,
+pub(crate) struct UserType {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) info: Option<String>,
 }
 
 fn parse_spec(text: &str) -> Result<Spec, String> {
@@ -148,6 +144,7 @@ fn mangled(symbol: &str) -> String {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    engine::refuse_what_it_cannot_do(&args.call);
     if args.call.supervised {
         return Ok(supervise::report(here(args)));
     }
@@ -160,11 +157,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs it in this process.
 fn here(args: &Args) -> Result<()> {
-    let prepared = Prepared::new(&args.call)?;
-    let names = prepared.ret_names.clone();
-    let runtime = prepared.runtime.clone();
-    let rets = prepared.run()?;
-    check(&runtime)?;
+    let (names, rets) = match &args.call.engine {
+        Engine::Embedded => {
+            let prepared = Prepared::new(&args.call)?;
+            let names = prepared.ret_names.clone();
+            let runtime = prepared.runtime.clone();
+            let rets = prepared.run()?;
+            check(&runtime)?;
+            (names, rets)
+        }
+        Engine::Pjrt(plugin) => engine::run_on(plugin, &args.call)?,
+    };
     let mut text: String = names
         .iter()
         .zip(&rets)
@@ -179,6 +182,65 @@ fn here(args: &Args) -> Result<()> {
         npy::write_npz(path, &named)?;
     }
     Ok(())
+}
+
+impl CallArgs {
+    /// The arguments' arrays.
+    pub(crate) fn arguments(&self) -> Result<Vec<Tensor>> {
+        self.args
+            .iter()
+            .enumerate()
+            .map(|(index, spec)| spec.tensor().with_context(|| format!("--arg {index}")))
+            .collect()
+    }
+
+    /// The results and what they are called: as the command line says, else as the contract infers.
+    pub(crate) fn results(
+        &self,
+        manifest: Option<&manifest::Handler>,
+        arguments: &[Tensor],
+    ) -> Result<(Vec<Ret>, Vec<String>)> {
+        let shapes: Vec<_> = arguments
+            .iter()
+            .map(|tensor| tensor.shape().clone())
+            .collect();
+        let (ret_shapes, aliases) = match manifest {
+            Some(manifest) => {
+                let shapes = if self.rets.is_empty() && !manifest.rets.is_empty() {
+                    contract::infer(manifest, &shapes).map_err(|why| {
+                        anyhow!("the results' shapes cannot be told: {why}; give one --ret SPEC for each")
+                    })?
+                } else {
+                    self.rets.clone()
+                };
+                let alias = |index: usize| {
+                    let ret = manifest.rets.get(index).filter(|ret| ret.inout)?;
+                    manifest.args.iter().position(|arg| arg.name == ret.name)
+                };
+                let aliases: Vec<_> = (0..shapes.len()).map(alias).collect();
+                (shapes, aliases)
+            }
+            None => (self.rets.clone(), vec![None; self.rets.len()]),
+        };
+        let mut rets = vec![];
+        for (index, shape) in ret_shapes.into_iter().enumerate() {
+            rets.push(match aliases[index] {
+                Some(arg) if shapes.get(arg) == Some(&shape) => Ret::Alias(arg),
+                Some(arg) if arg < shapes.len() => bail!(
+                    "result {index} is {shape} but shares the memory of argument {arg}, {}",
+                    shapes[arg]
+                ),
+                _ => Ret::New(shape),
+            });
+        }
+        let ret_names = (0..rets.len())
+            .map(|index| {
+                let named = manifest.and_then(|manifest| manifest.rets.get(index));
+                named.map_or_else(|| format!("ret{index}"), |ret| ret.name.clone())
+            })
+            .collect();
+        Ok((rets, ret_names))
+    }
 }
 
 /// An error where something was found outside of the call itself: in tasks, in deleters.
@@ -208,7 +270,7 @@ pub(crate) struct Prepared {
 
 /// A result: an array of its own, or an argument's memory.
 #[derive(Clone)]
-enum Ret {
+pub(crate) enum Ret {
     New(Shape),
     Alias(usize),
 }
@@ -226,65 +288,20 @@ struct Environment {
 
 impl Prepared {
     pub(crate) fn new(args: &CallArgs) -> Result<Self> {
-        let Engine::Embedded = args.engine;
         let target = Target::read(&args.lib)?;
         let chosen = target.choose(args.handler.as_ref())?;
-        let arguments: Vec<Tensor> = args
-            .args
-            .iter()
-            .enumerate()
-            .map(|(index, spec)| spec.tensor().with_context(|| format!("--arg {index}")))
-            .collect::<Result<_>>()?;
-        let shapes: Vec<_> = arguments
-            .iter()
-            .map(|tensor| tensor.shape().clone())
-            .collect();
+        let arguments = args.arguments()?;
+        let revision = args.revision.unwrap_or(Revision::NEWEST);
         let runtime = match args.threads {
-            Some(threads @ 1..) => Runtime::with_threads(args.revision, threads.into()),
-            _ => Runtime::new(args.revision),
+            Some(threads @ 1..) => Runtime::with_threads(revision, threads.into()),
+            _ => Runtime::new(revision),
         };
         let library: Library = runtime.open(&args.lib)?;
         for user_type in &args.types {
             library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
         }
         let handler = chosen.load(&library)?;
-        let (ret_shapes, aliases) = match chosen.manifest {
-            Some(manifest) => {
-                let shapes = if args.rets.is_empty() && !manifest.rets.is_empty() {
-                    contract::infer(manifest, &shapes).map_err(|why| {
-                        anyhow!("the results' shapes cannot be told: {why}; give one --ret SPEC for each")
-                    })?
-                } else {
-                    args.rets.clone()
-                };
-                let alias = |index: usize| {
-                    let ret = manifest.rets.get(index).filter(|ret| ret.inout)?;
-                    manifest.args.iter().position(|arg| arg.name == ret.name)
-                };
-                let aliases: Vec<_> = (0..shapes.len()).map(alias).collect();
-                (shapes, aliases)
-            }
-            None => (args.rets.clone(), vec![None; args.rets.len()]),
-        };
-        let mut rets = vec![];
-        for (index, shape) in ret_shapes.into_iter().enumerate() {
-            rets.push(match aliases[index] {
-                Some(arg) if shapes.get(arg) == Some(&shape) => Ret::Alias(arg),
-                Some(arg) if arg < shapes.len() => bail!(
-                    "result {index} is {shape} but shares the memory of argument {arg}, {}",
-                    shapes[arg]
-                ),
-                _ => Ret::New(shape),
-            });
-        }
-        let ret_names = (0..rets.len())
-            .map(|index| {
-                let named = chosen
-                    .manifest
-                    .and_then(|manifest| manifest.rets.get(index));
-                named.map_or_else(|| format!("ret{index}"), |ret| ret.name.clone())
-            })
-            .collect();
+        let (rets, ret_names) = args.results(chosen.manifest, &arguments)?;
         let attributes = args.attrs.clone().unwrap_or_default();
         let executable = handler.instantiate(&attributes)?;
         Ok(Self {
@@ -294,13 +311,13 @@ impl Prepared {
             rets,
             ret_names,
             context: Environment {
-                run_id: args.run_id,
-                device_ordinal: args.device_ordinal,
+                run_id: args.run_id.unwrap_or(0),
+                device_ordinal: args.device_ordinal.unwrap_or(0),
                 pool: args.threads != Some(0),
                 scratch: args.scratch,
                 stages: match args.stages {
-                    StageSet::All => Stages::All,
-                    StageSet::Cpu => Stages::Cpu,
+                    None | Some(StageSet::All) => Stages::All,
+                    Some(StageSet::Cpu) => Stages::Cpu,
                 },
                 limit: Duration::from_secs(args.time_limit),
                 options: args.custom_options.clone(),

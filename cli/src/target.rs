@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::manifest::{self, Manifest};
-use xla_ffi_runtime::{Library, Stage};
+use xla_ffi_runtime::{Bundle, Library, Stage};
 
 /// A library and its manifests.
 pub(crate) struct Target {
@@ -103,22 +103,36 @@ fn from_manifest(handler: &manifest::Handler) -> Chosen<'_> {
 }
 
 impl Chosen<'_> {
-    /// The handler, asked and accepted.
-    pub(crate) fn load(&self, library: &Library) -> Result<xla_ffi_runtime::Handler> {
-        let stages: Vec<_> = self
-            .stages
+    fn stages(&self) -> Vec<(Stage, &str)> {
+        self.stages
             .iter()
             .map(|(stage, symbol)| (*stage, symbol.as_str()))
-            .collect();
-        library.handler(&self.name, &stages).map_err(|error| {
-            let names_symbols = error.code() == xla_ffi_runtime::Code::NotFound;
-            let error = anyhow::Error::new(error);
-            if names_symbols && self.manifest.is_none() {
-                error.context(format!("no handler '{}'", self.name))
-            } else {
-                error
-            }
-        })
+            .collect()
+    }
+
+    /// Says that the name is no handler's where it was taken for a symbol and is none.
+    fn explain(&self, error: xla_ffi_runtime::Error) -> anyhow::Error {
+        let names_symbols = error.code() == xla_ffi_runtime::Code::NotFound;
+        let error = anyhow::Error::new(error);
+        if names_symbols && self.manifest.is_none() {
+            error.context(format!("no handler '{}'", self.name))
+        } else {
+            error
+        }
+    }
+
+    /// The functions behind its symbols.
+    pub(crate) fn bundle(&self, library: &Library) -> Result<Bundle> {
+        library
+            .bundle(&self.stages())
+            .map_err(|error| self.explain(error))
+    }
+
+    /// The handler, asked and accepted.
+    pub(crate) fn load(&self, library: &Library) -> Result<xla_ffi_runtime::Handler> {
+        library
+            .handler(&self.name, &self.stages())
+            .map_err(|error| self.explain(error))
     }
 }
 

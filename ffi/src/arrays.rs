@@ -40,6 +40,14 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     ///     y.write_iter(product)?;
     ///     Ok(())
     /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<product>("{}")?
+    ///     .arg(Tensor::from_slice([1, 2], &[1.0, 2.0])?)
+    ///     .arg(Tensor::from_slice([2, 1], &[3.0, 4.0])?)
+    ///     .ret(Shape::new(DType::F64, [1, 1])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![11.0]));
+    /// # Ok::<(), internal::Error>(())
     /// ```
     ///
     /// # Errors
@@ -55,6 +63,28 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     }
 
     /// The elements as an array of any rank. With the feature `ndarray`.
+    ///
+    /// ```
+    /// use ndarray::Axis;
+    /// use xla_ffi::prelude::*;
+    ///
+    /// /// Sums over the first dimension.
+    /// #[xla_ffi::handler(shape = "_ ... -> ...")]
+    /// fn sum_first(x: Buffer<f64>, mut y: Out<f64>) -> Result<()> {
+    ///     let sums = x.view_dyn()?.sum_axis(Axis(0));
+    ///     for (index, y) in y.view_uninit_dyn()?.indexed_iter_mut() {
+    ///         y.write(sums[index]);
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<sum_first>("{}")?
+    ///     .arg(Tensor::from_slice([2, 2], &[1.0, 2.0, 3.0, 4.0])?)
+    ///     .ret(Shape::new(DType::F64, [2])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![4.0, 6.0]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
@@ -79,6 +109,13 @@ impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
     ///     }
     ///     Ok(())
     /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<transpose>("{}")?
+    ///     .arg(Tensor::from_slice([1, 2], &[1.0_f32, 2.0])?)
+    ///     .ret(Shape::new(DType::F32, [2, 1])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.0_f32, 2.0]));
+    /// # Ok::<(), internal::Error>(())
     /// ```
     ///
     /// # Errors
@@ -95,6 +132,25 @@ impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
 
     /// The unwritten elements as an array of any rank. With the feature `ndarray`.
     ///
+    /// ```
+    /// use ndarray::Dimension;
+    /// use xla_ffi::prelude::*;
+    ///
+    /// /// Each element is the sum of its indices.
+    /// #[xla_ffi::handler]
+    /// fn indices(mut y: Out<u64>) -> Result<()> {
+    ///     for (index, y) in y.view_uninit_dyn()?.indexed_iter_mut() {
+    ///         y.write(index.as_array_view().sum() as u64);
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<indices>("{}")?.ret(Shape::new(DType::U64, [2, 2])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_u64, 1, 1, 2]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
     /// multiply to more than can be addressed.
@@ -106,6 +162,26 @@ impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
 
 impl<T: Element, const RANK: usize> InOut<'_, T, RANK> {
     /// The elements as an array of the operand's rank, up to 6. With the feature `ndarray`.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// #[xla_ffi::handler]
+    /// fn clear(mut matrix: InOut<f32, 2>, mut rest: InOut<f32>) -> Result<()> {
+    ///     matrix.view_mut()?.diag_mut().fill(0.0);
+    ///     rest.view_mut_dyn()?.fill(0.0); // any rank
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, Tensor};
+    /// let call = internal::call::<clear>("{}")?
+    ///     .arg(Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?)
+    ///     .arg(Tensor::from_slice([1], &[5.0_f32])?)
+    ///     .ret_alias(0)
+    ///     .ret_alias(1);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0.0_f32, 2.0, 3.0, 0.0]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0

@@ -6,7 +6,7 @@ use crate::bind::Bind;
 use crate::diagnose::Problems;
 use crate::dictionary::Dictionary;
 use crate::element::{Element, Pred, name};
-use crate::frame::{Frame, RawAttr};
+use crate::frame::{Frame, RawArray, RawAttr, RawScalar};
 use crate::param::{At, AttrType, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
@@ -34,10 +34,23 @@ use xla_ffi_sys::XLA_FFI_DataType;
 ///     y.fill(angle.0.to_radians());
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let on = |attrs| internal::call::<rotate>(attrs)?.ret(Shape::new(DType::F64, [])?).run();
+/// assert_eq!(on("{angle = 0.0}")?.rets[0].to_vec(), Some(vec![0.0]));
+///
+/// // What `explain` says by itself; a type that knows better says it in its own words.
+/// let error = on("{angle = true}").unwrap_err();
+/// assert!(error.message().contains("attribute `angle`: expected a scalar of type F64, got"));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub trait Attribute<'f>: Sized {
     /// What the manifest says of the attribute.
     const TYPE: AttrType;
+
+    /// The entries of a dictionary, where they are known: callers learn their types from the
+    /// manifest.
+    const MEMBERS: &'static [Param] = &[];
 
     /// Decodes a value; `None` when it has another type. With `narrow`, values of wider types are
     /// taken too when they fit.
@@ -53,18 +66,26 @@ pub trait Attribute<'f>: Sized {
 /// An attribute of any type, to be looked at by the handler.
 ///
 /// ```
-/// use xla_ffi::{AttrValue, prelude::*};
+/// use xla_ffi::{AttrValue, DataType, prelude::*};
 ///
 /// #[xla_ffi::handler]
 /// fn size(value: AttrValue, mut y: Out<u64, 0>) -> Result<()> {
 ///     let size = match (value.get::<&str>(), value.get::<&[i64]>()) {
 ///         (Some(text), _) => text.len(),
 ///         (_, Some(list)) => list.len(),
-///         _ => return Err(Error::invalid_argument(value.describe())),
+///         _ if value.dtype() == Some(DataType::F64) => 8,
+///         _ => return Err(Error::invalid_argument(format!("got {}", value.describe()))),
 ///     };
 ///     y.fill(size as u64);
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let on = |attrs| internal::call::<size>(attrs)?.ret(Shape::new(DType::U64, [])?).run();
+/// assert_eq!(on("{value = \"four\"}")?.rets[0].to_vec(), Some(vec![4_u64]));
+/// assert_eq!(on("{value = array<i64: 1, 2, 3>}")?.rets[0].to_vec(), Some(vec![3_u64]));
+/// assert_eq!(on("{value = true}").unwrap_err().message(), "got a scalar of type PRED");
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct AttrValue<'f>(pub(crate) RawAttr<'f>);
@@ -181,7 +202,7 @@ fn python_cast(ty: AttrType, attr: &str) -> Option<String> {
 // SAFETY: takes no operand.
 
 unsafe impl<'f, A: Attribute<'f>> Bind<'f> for A {
-    const PARAM: Param = Param::attribute(A::TYPE);
+    const PARAM: Param = Param::attribute(A::TYPE).with_members(A::MEMBERS);
 
     #[inline(always)]
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
@@ -213,7 +234,7 @@ pub(crate) fn explain_attr<'f, A: Attribute<'f>>(
     }
 }
 
-/// Conversion from a scalar of another type, exact or refused; floats are rounded to nearest.
+/// Conversion from a number of another type, exact or refused; floats are rounded to nearest.
 pub(crate) trait Narrow: Sized {
     fn from_int(value: i128) -> Option<Self>;
     fn from_float(value: f64) -> Option<Self>;
@@ -259,35 +280,82 @@ impl Narrow for f32 {
 }
 
 /// An integer of any width, or a float, widened.
-enum Wide {
+#[derive(Clone, Copy, Debug)]
+pub enum Wide {
     Int(i128),
     Float(f64),
 }
 
-#[cold]
-fn widen(value: AttrValue<'_>) -> Option<Wide> {
-    use XLA_FFI_DataType as D;
-    let scalar = value.0.scalar()?;
-    Some(match scalar.dtype() {
-        D::S8 => Wide::Int(scalar.get::<i8>()?.into()),
-        D::S16 => Wide::Int(scalar.get::<i16>()?.into()),
-        D::S32 => Wide::Int(scalar.get::<i32>()?.into()),
-        D::S64 => Wide::Int(scalar.get::<i64>()?.into()),
-        D::U8 => Wide::Int(scalar.get::<u8>()?.into()),
-        D::U16 => Wide::Int(scalar.get::<u16>()?.into()),
-        D::U32 => Wide::Int(scalar.get::<u32>()?.into()),
-        D::U64 => Wide::Int(scalar.get::<u64>()?.into()),
-        D::F32 => Wide::Float(scalar.get::<f32>()?.into()),
-        D::F64 => Wide::Float(scalar.get::<f64>()?),
-        _ => return None,
-    })
+macro_rules! wide {
+    ($kind:ident $($ty:ty)*) => {
+        $(impl From<$ty> for Wide {
+            fn from(value: $ty) -> Self {
+                Self::$kind(value.into())
+            }
+        })*
+    };
 }
 
-fn narrow<T: Narrow>(value: AttrValue<'_>) -> Option<T> {
-    match widen(value)? {
-        Wide::Int(value) => T::from_int(value),
-        Wide::Float(value) => T::from_float(value),
+wide!(Int i8 i16 i32 i64 u8 u16 u32 u64);
+wide!(Float f32 f64);
+
+/// Calls a function of the elements' type, if that is a number's.
+macro_rules! of_numbers {
+    ($dtype:expr, $function:ident($source:expr)) => {{
+        use XLA_FFI_DataType as D;
+        match $dtype {
+            D::S8 => $function::<i8>($source),
+            D::S16 => $function::<i16>($source),
+            D::S32 => $function::<i32>($source),
+            D::S64 => $function::<i64>($source),
+            D::U8 => $function::<u8>($source),
+            D::U16 => $function::<u16>($source),
+            D::U32 => $function::<u32>($source),
+            D::U64 => $function::<u64>($source),
+            D::F32 => $function::<f32>($source),
+            D::F64 => $function::<f64>($source),
+            _ => None,
+        }
+    }};
+}
+
+fn wide<T: Element + Into<Wide>>(scalar: RawScalar<'_>) -> Option<Wide> {
+    scalar.get::<T>().map(Into::into)
+}
+
+fn all_wide<T: Element + Into<Wide>>(array: RawArray<'_>) -> Option<Vec<Wide>> {
+    Some(array.copied::<T>()?.into_iter().map(Into::into).collect())
+}
+
+#[cold]
+fn narrow<T: Element>(value: AttrValue<'_>) -> Option<T> {
+    let scalar = value.0.scalar()?;
+    T::narrowed(of_numbers!(scalar.dtype(), wide(scalar))?)
+}
+
+/// The elements of an array of numbers.
+#[cold]
+fn wide_elements(value: AttrValue<'_>) -> Option<Vec<Wide>> {
+    let array = value.0.array()?;
+    of_numbers!(array.dtype(), all_wide(array))
+}
+
+#[cold]
+fn narrow_elements<T: Element>(value: AttrValue<'_>) -> Option<Vec<T>> {
+    wide_elements(value)?.into_iter().map(T::narrowed).collect()
+}
+
+/// Why an array was not accepted.
+#[cold]
+fn explain_array<T: Element>(value: AttrValue<'_>, narrow: bool, name: &str) -> String {
+    let mut text = expected(AttrType::Array(T::DTYPE), value, narrow, name);
+    let wide = wide_elements(value).filter(|_| narrow).unwrap_or_default();
+    if let Some(index) = wide.iter().position(|wide| T::narrowed(*wide).is_none()) {
+        crate::diagnose::put(&mut text, &[" (element "]);
+        crate::diagnose::number(&mut text, index as i64);
+        text.push_str(" does not fit)");
     }
+    text
 }
 
 macro_rules! scalars {
@@ -382,6 +450,10 @@ impl<'f, T: Element> Attribute<'f> for &'f [T] {
                 array.data(),
                 align_of::<T>()
             ),
+            None if narrow => {
+                let text = expected(Self::TYPE, value, narrow, name);
+                text + "; a `Vec` takes elements that are narrowed"
+            }
             None => expected(Self::TYPE, value, narrow, name),
         }
     }
@@ -395,18 +467,21 @@ fn null_array(len: usize) -> String {
 impl<'f, T: Element> Attribute<'f> for Vec<T> {
     const TYPE: AttrType = AttrType::Array(T::DTYPE);
 
-    fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
+    fn decode(value: AttrValue<'f>, narrowing: bool) -> Option<Self> {
         // Aligned arrays, the rule, are copied at once.
-        match <&[T]>::decode(value, narrow) {
+        match <&[T]>::decode(value, narrowing) {
             Some(elements) => Some(elements.to_vec()),
-            None => value.0.array()?.copied(),
+            None => match value.0.array()?.copied() {
+                None if narrowing => narrow_elements(value),
+                copied => copied,
+            },
         }
     }
 
-    fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
+    fn explain(value: AttrValue<'f>, narrowing: bool, name: &str) -> String {
         match value.0.array() {
             Some(array) if array.dtype() == T::DTYPE => null_array(array.len()),
-            _ => expected(Self::TYPE, value, narrow, name),
+            _ => explain_array::<T>(value, narrowing, name),
         }
     }
 }
@@ -418,15 +493,16 @@ impl<'f, T: Element, const N: usize> Attribute<'f> for [T; N] {
     fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self> {
         match <&[T]>::decode(value, narrow) {
             Some(elements) => elements.try_into().ok(),
-            None => value.0.array()?.copied()?.try_into().ok(),
+            None => Vec::decode(value, narrow)?.try_into().ok(),
         }
     }
 
     fn explain(value: AttrValue<'f>, narrow: bool, name: &str) -> String {
-        match value.0.array().filter(|array| array.dtype() == T::DTYPE) {
-            Some(array) if array.len() == N => null_array(N),
-            Some(array) => format!("expected {N} elements, got {}", array.len()),
-            None => expected(Self::TYPE, value, narrow, name),
+        match value.0.array() {
+            Some(array) if <Vec<T>>::decode(value, narrow).is_some() => {
+                format!("expected {N} elements, got {}", array.len())
+            }
+            _ => <Vec<T> as Attribute>::explain(value, narrow, name),
         }
     }
 }
@@ -466,6 +542,14 @@ impl<'f> Attribute<'f> for AttrValue<'f> {
 ///     y.fill(unsafe { address.read_unaligned() });
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// static NUMBER: f64 = 2.5;
+/// let address = (&raw const NUMBER).expose_provenance();
+/// let call = internal::call::<read>(&format!("{{address = {address} : i64}}"))?
+///     .ret(Shape::new(DType::F64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.5]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct Pointer<T>(*mut T);
 
@@ -504,6 +588,15 @@ impl<'f, T> Attribute<'f> for Pointer<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elements_narrow_as_scalars_do() {
+        assert_eq!(i8::narrowed(Wide::from(127_i64)), Some(127));
+        assert_eq!(i8::narrowed(Wide::from(128_u64)), None);
+        assert_eq!(f32::narrowed(Wide::from(0.1_f64)), Some(0.1));
+        assert_eq!(f64::narrowed(Wide::from(1_i8)), Some(1.0));
+        assert_eq!(Pred::narrowed(Wide::from(1_i8)), None);
+    }
 
     #[test]
     fn narrowing_is_exact_for_integers_and_rounds_floats() {

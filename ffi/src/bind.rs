@@ -13,6 +13,56 @@ use crate::param::{At, Param};
 /// `bind` is the fast way and says only whether it worked; where it did not, `explain` goes over
 /// the same ground again and says why.
 ///
+/// ```
+/// use xla_ffi::{At, Bind, Frame, Param, Problems, Region, prelude::*};
+///
+/// /// A vector of an even number of elements.
+/// struct Pairs<'f>(Buffer<'f, f32, 1>);
+///
+/// // SAFETY: it takes the argument that its buffer takes, and covers it.
+/// unsafe impl<'f> Bind<'f> for Pairs<'f> {
+///     const PARAM: Param = <Buffer<'f, f32, 1> as Bind>::PARAM;
+///
+///     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+///         let buffer = <Buffer<'f, f32, 1> as Bind>::bind(frame, at)?;
+///         buffer.len().is_multiple_of(2).then_some(Self(buffer))
+///     }
+///
+///     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+///         let before = problems.len();
+///         <Buffer<'f, f32, 1> as Bind>::explain(frame, at, problems);
+///         if problems.len() == before && Self::bind(frame, at).is_none() {
+///             problems.push(format!("argument `{}`: expected pairs", at.param.name));
+///         }
+///     }
+///
+///     fn region(&self) -> Region {
+///         self.0.region()
+///     }
+///
+///     // Only for types that cannot tell `region` from what they hold.
+///     fn region_at(&self, _: &Frame<'f>, _: &At) -> Region {
+///         self.region()
+///     }
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn sums(x: Pairs, mut y: Out<f32, 1>) -> Result<()> {
+///     y.write_iter(x.0.chunks(2).map(|pair| pair[0] + pair[1]))?;
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let on = |x: &[f32]| {
+///     let x = Tensor::from_slice([x.len() as i64], x)?;
+///     internal::call::<sums>("{}")?.arg(x).ret(Shape::new(DType::F32, [1])?).run()
+/// };
+/// assert_eq!(on(&[1.0, 2.0])?.rets[0].to_vec(), Some(vec![3.0_f32]));
+/// let error = on(&[1.0]).unwrap_err();
+/// assert_eq!(error.message(), "sums (execute): argument `x`: expected pairs");
+/// # Ok::<(), internal::Error>(())
+/// ```
+///
 /// # Safety
 /// A handler's parameters are checked against each other by what this trait says of them. So a value
 /// reaches the memory of those operands alone that `PARAM` takes at the place `at`, [`Bind::region`]
@@ -52,7 +102,17 @@ pub unsafe trait Bind<'f>: Sized {
     }
 }
 
-/// A range of addresses; empty ones overlap nothing.
+/// A range of addresses in host memory; empty ones overlap nothing.
+///
+/// ```
+/// use xla_ffi::Region;
+///
+/// let elements = [0_u8; 16];
+/// let (low, high) = (Region::new(&elements[0], 8), Region::new(&elements[8], 8));
+/// assert!(!low.overlaps(high));
+/// assert!(low.overlaps(Region::new(&elements[7], 1)));
+/// assert!(!Region::EMPTY.overlaps(low));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Region {
     // Invariant: `start` is below `end`, or the region is EMPTY.

@@ -12,6 +12,27 @@ use crate::param::{At, Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// In place of a rank: any rank.
+///
+/// ```
+/// use xla_ffi::{ANY_RANK, Buffer};
+///
+/// fn mean(x: Buffer<'_, f32, ANY_RANK>) -> f32 { // the same as Buffer<'_, f32>
+///     x.iter().sum::<f32>() / x.len() as f32
+/// }
+///
+/// // `typed` wants the rank named, or this.
+/// #[xla_ffi::handler]
+/// fn average(x: xla_ffi::AnyBuffer, mut y: xla_ffi::Out<f32, 0>) -> xla_ffi::Result<()> {
+///     y.fill(mean(x.typed::<f32, ANY_RANK>()?));
+///     Ok(())
+/// }
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<average>("{}")?
+///     .arg(Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?)
+///     .ret(Shape::new(DType::F32, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.5_f32]));
+/// # Ok::<(), internal::Error>(())
+/// ```
 pub const ANY_RANK: usize = usize::MAX;
 
 pub(crate) const fn rank(rank: usize) -> Option<usize> {
@@ -28,16 +49,25 @@ pub(crate) const fn rank(rank: usize) -> Option<usize> {
 ///
 /// #[xla_ffi::handler]
 /// fn total(x: Buffer<f64>, mut sum: Out<f64, 0>) -> Result<()> {
-///     sum.fill(x.iter().sum());
+///     sum.fill(x.iter().sum()); // any rank: x.dims() tells which
 ///     Ok(())
 /// }
 ///
 /// #[xla_ffi::handler]
 /// fn trace(matrix: Buffer<f32, 2>, mut y: Out<f32, 0>) -> Result<()> {
 ///     let [rows, cols] = matrix.shape();
-///     y.fill((0..rows.min(cols)).map(|i| matrix[i * cols + i]).sum());
+///     assert_eq!(matrix.dims(), [rows, cols]);
+///     let elements = matrix.as_slice(); // lives as long as the call
+///     y.fill((0..rows.min(cols)).map(|i| elements[i * cols + i]).sum());
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<trace>("{}")?
+///     .arg(Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?)
+///     .ret(Shape::new(DType::F32, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5.0_f32]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct Buffer<'f, T, const RANK: usize = ANY_RANK> {
     data: *const T,
@@ -90,6 +120,23 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
 
     /// The elements in rows along the last dimension; a scalar is one row of one element. Nothing
     /// comes where the last dimension is 0.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// #[xla_ffi::handler(shape = "... n -> ...")]
+    /// fn largest(x: Buffer<i32>, mut y: Out<i32>) -> Result<()> {
+    ///     y.write_iter(x.rows().map(|row| row.iter().copied().max().unwrap_or(i32::MIN)))?;
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<largest>("{}")?
+    ///     .arg(Tensor::from_slice([2, 3], &[1, 5, 2, 9, 0, 3])?)
+    ///     .ret(Shape::new(DType::S32, [2])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5, 9]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     pub fn rows(&self) -> std::slice::ChunksExact<'f, T> {
         self.as_slice().chunks_exact(row(self.dims))
     }
@@ -175,13 +222,28 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Buffer<'f, T, RANK> 
 /// An argument of any rank and any element type whose size is known. Since r0.
 ///
 /// ```
-/// use xla_ffi::prelude::*;
+/// use xla_ffi::{DataType, prelude::*};
 ///
+/// /// The sum of floats of either size; of anything else the number of bytes that are not 0.
 /// #[xla_ffi::handler]
-/// fn count(x: AnyBuffer, mut n: Out<u64, 0>) -> Result<()> {
-///     n.fill(x.element_count() as u64);
+/// fn weigh(x: AnyBuffer, mut y: Out<f64, 0>) -> Result<()> {
+///     y.fill(match x.dtype() {
+///         DataType::F64 => x.typed::<f64, ANY_RANK>()?.iter().sum(),
+///         DataType::F32 => x.typed::<f32, ANY_RANK>()?.iter().map(|x| f64::from(*x)).sum(),
+///         _ => x.bytes().iter().filter(|byte| **byte != 0).count() as f64,
+///     });
+///     assert_eq!(x.dims().iter().product::<usize>(), x.element_count());
+///     assert_eq!(x.byte_size(), x.bytes().len());
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let on = |x| internal::call::<weigh>("{}")?.arg(x).ret(Shape::new(DType::F64, [])?).run();
+/// let floats = on(Tensor::from_slice([2], &[0.5_f32, 1.0])?)?;
+/// assert_eq!(floats.rets[0].to_vec(), Some(vec![1.5]));
+/// let numbers = on(Tensor::from_slice([2, 1], &[256_i32, 0])?)?;
+/// assert_eq!(numbers.rets[0].to_vec(), Some(vec![1.0]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct AnyBuffer<'f> {
@@ -209,47 +271,57 @@ pub(crate) fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
     (bytes <= isize::MAX as usize).then_some(bytes)
 }
 
+/// What untyped arguments and results have in common.
+macro_rules! untyped {
+    ($name:ident) => {
+        impl<'f> $name<'f> {
+            pub(crate) fn raw(&self) -> RawBuffer<'f> {
+                self.raw
+            }
+
+            #[inline(always)]
+            pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
+                let (dims, len) = raw.shape()?;
+                let bytes = $crate::buffer::byte_size(raw.dtype(), len)?;
+                (bytes == 0 || !raw.data().is_null()).then_some(Self {
+                    raw,
+                    dims,
+                    len,
+                    bytes,
+                })
+            }
+
+            /// The element type.
+            #[must_use]
+            pub fn dtype(&self) -> XLA_FFI_DataType {
+                self.raw.dtype()
+            }
+
+            /// Number of elements along each dimension.
+            #[must_use]
+            pub fn dims(&self) -> &'f [usize] {
+                self.dims
+            }
+
+            /// Number of elements.
+            #[must_use]
+            pub fn element_count(&self) -> usize {
+                self.len
+            }
+
+            /// Bytes of all elements. Sub-byte types are packed: `S4` takes half a byte an element.
+            #[must_use]
+            pub fn byte_size(&self) -> usize {
+                self.bytes
+            }
+        }
+    };
+}
+pub(crate) use untyped;
+
+untyped!(AnyBuffer);
+
 impl<'f> AnyBuffer<'f> {
-    pub(crate) fn raw(&self) -> RawBuffer<'f> {
-        self.raw
-    }
-
-    #[inline(always)]
-    pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
-        let (dims, len) = raw.shape()?;
-        let bytes = byte_size(raw.dtype(), len)?;
-        (bytes == 0 || !raw.data().is_null()).then_some(Self {
-            raw,
-            dims,
-            len,
-            bytes,
-        })
-    }
-
-    /// The element type.
-    #[must_use]
-    pub fn dtype(&self) -> XLA_FFI_DataType {
-        self.raw.dtype()
-    }
-
-    /// Number of elements along each dimension.
-    #[must_use]
-    pub fn dims(&self) -> &'f [usize] {
-        self.dims
-    }
-
-    /// Number of elements.
-    #[must_use]
-    pub fn element_count(&self) -> usize {
-        self.len
-    }
-
-    /// Bytes of all elements. Sub-byte types are packed: `S4` takes half a byte an element.
-    #[must_use]
-    pub fn byte_size(&self) -> usize {
-        self.bytes
-    }
-
     /// The bytes of all elements.
     #[must_use]
     pub fn bytes(&self) -> &'f [u8] {

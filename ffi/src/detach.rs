@@ -1,13 +1,17 @@
 //! Operands kept beyond the handler's return.
 
+use std::ffi::c_void;
+use std::ops::Range;
 use std::rc::Rc;
 
-use crate::buffer::{AnyBuffer, Buffer};
-use crate::element::Element;
+use crate::buffer::{AnyBuffer, Buffer, byte_size};
+use crate::element::{Element, bit_width};
+use crate::error::{Error, Result};
 use crate::frame::RawBuffer;
 use crate::future::{Detach, Kept};
 use crate::inout::InOut;
 use crate::out::{AnyOut, Out};
+use crate::part::Divide;
 use xla_ffi_sys::XLA_FFI_Buffer;
 
 /// The parts of a typed operand: where the data lies, its dimensions (copied), its length.
@@ -22,9 +26,45 @@ struct Parts<T> {
 // is completed, which consumes this value first.
 unsafe impl<T: Send + Sync> Send for Parts<T> {}
 
+/// The first dimension of a result, by which the parts of a call divide it.
+fn first(dims: &[usize]) -> Result<Option<usize>> {
+    match dims.first() {
+        Some(rows) => Ok(Some(*rows)),
+        None => Err(Error::invalid_argument(
+            "a result that is a scalar cannot be divided into parts: gather their shares",
+        )),
+    }
+}
+
+impl<T> Parts<T> {
+    /// The same place.
+    fn whole(&self) -> Self {
+        Self {
+            data: self.data,
+            dims: self.dims.clone(),
+            len: self.len,
+        }
+    }
+
+    /// These rows, which lie within the first dimension.
+    fn rows(&self, rows: Range<usize>) -> Self {
+        let row = self.len.checked_div(self.dims[0]).unwrap_or(0);
+        let mut dims = self.dims.clone();
+        dims[0] = rows.len();
+        Self {
+            // Within the elements, or where they end.
+            data: self.data.wrapping_add(rows.start * row),
+            dims,
+            len: rows.len() * row,
+        }
+    }
+}
+
 macro_rules! detach {
-    ($name:ident $kept:ident) => {
+    ($(#[$meta:meta])* $kept:ident of $name:ident) => {
         #[doc = concat!("A [`", stringify!($name), "`] kept until the call is completed.")]
+        ///
+        $(#[$meta])*
         #[derive(Debug)]
         pub struct $kept<T, const RANK: usize>(Parts<T>);
 
@@ -54,9 +94,133 @@ macro_rules! detach {
     };
 }
 
-detach!(Buffer KeptBuffer);
-detach!(Out KeptOut);
-detach!(InOut KeptInOut);
+macro_rules! divide_result {
+    ($kept:ident) => {
+        // SAFETY: rows of a row-major array are ranges of its elements.
+        unsafe impl<T: Element, const RANK: usize> Divide for $kept<T, RANK> {
+            type Shared = ();
+
+            fn rows(&self) -> Result<Option<usize>> {
+                first(&self.0.dims)
+            }
+
+            unsafe fn piece(&self, rows: Range<usize>) -> Result<Self> {
+                Ok(Self(self.0.rows(rows)))
+            }
+
+            unsafe fn shared(&self) {}
+        }
+    };
+}
+
+detach! {
+    /// ```
+    /// use xla_ffi::{Future, KeptBuffer, KeptOut, Later, Promise, prelude::*};
+    ///
+    /// /// What a worker is sent: both operands, and the duty to complete the call.
+    /// type Job = Promise<(KeptBuffer<f32, 1>, KeptOut<f32, 1>)>;
+    ///
+    /// fn work(job: Job) {
+    ///     job.complete_with(|(x, mut y)| {
+    ///         y.write_iter(x.iter().map(|x| x.exp()))?;
+    ///         Ok(())
+    ///     });
+    /// }
+    ///
+    /// #[xla_ffi::handler(shape = "n -> n")]
+    /// fn exponential(x: Buffer<f32, 1>, y: Out<f32, 1>, later: Later) -> Result<Future> {
+    ///     let (job, future) = later.promise((x, y))?;
+    ///     std::thread::spawn(move || work(job));
+    ///     Ok(future)
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<exponential>("{}")?
+    ///     .arg(Tensor::from_slice([1], &[0.0_f32])?)
+    ///     .ret(Shape::new(DType::F32, [1])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.0_f32]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    KeptBuffer of Buffer
+}
+detach! {
+    /// ```
+    /// use std::sync::Mutex;
+    /// use xla_ffi::{Future, KeptOut, Later, Promise, prelude::*};
+    ///
+    /// /// Calls that wait for somebody to answer them.
+    /// static WAITING: Mutex<Vec<Promise<KeptOut<i64, 0>>>> = Mutex::new(Vec::new());
+    ///
+    /// #[xla_ffi::handler]
+    /// fn ask(y: Out<i64, 0>, later: Later) -> Result<Future> {
+    ///     let (promise, future) = later.promise(y)?;
+    ///     WAITING.lock().unwrap().push(promise);
+    ///     std::thread::spawn(|| answer(42));
+    ///     Ok(future)
+    /// }
+    ///
+    /// fn answer(value: i64) {
+    ///     for promise in WAITING.lock().unwrap().drain(..) {
+    ///         promise.complete_with(|mut y| {
+    ///             y.fill(value);
+    ///             Ok(())
+    ///         });
+    ///     }
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<ask>("{}")?.ret(Shape::new(DType::S64, [])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![42_i64]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    KeptOut of Out
+}
+detach! {
+    /// ```
+    /// use xla_ffi::{Future, KeptInOut, Later, Promise, prelude::*};
+    ///
+    /// fn increment(promise: Promise<KeptInOut<i32, 1>>) {
+    ///     promise.complete_with(|mut x| {
+    ///         x.iter_mut().for_each(|x| *x += 1);
+    ///         Ok(())
+    ///     });
+    /// }
+    ///
+    /// #[xla_ffi::handler]
+    /// fn next(x: InOut<i32, 1>, later: Later) -> Result<Future> {
+    ///     let (promise, future) = later.promise(x)?;
+    ///     std::thread::spawn(move || increment(promise));
+    ///     Ok(future)
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, Tensor};
+    /// let call = internal::call::<next>("{}")?
+    ///     .arg(Tensor::from_slice([2], &[1, 2])?)
+    ///     .ret_alias(0);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2, 3]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    KeptInOut of InOut
+}
+divide_result!(KeptOut);
+divide_result!(KeptInOut);
+
+// SAFETY: arguments are only read, so that all pieces may have all of them.
+unsafe impl<T: Element, const RANK: usize> Divide for KeptBuffer<T, RANK> {
+    type Shared = Self;
+
+    fn rows(&self) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
+    unsafe fn piece(&self, _rows: Range<usize>) -> Result<Self> {
+        Ok(Self(self.0.whole()))
+    }
+
+    unsafe fn shared(&self) -> Self {
+        Self(self.0.whole())
+    }
+}
 
 /// An untyped operand kept for later: the buffer struct and the dimensions that it points to.
 struct AnyParts {
@@ -70,12 +234,16 @@ unsafe impl Send for AnyParts {}
 
 impl AnyParts {
     fn new(buffer: RawBuffer<'_>) -> Self {
-        let dims: Rc<[i64]> = buffer.raw_dims().into();
+        Self::with(buffer, buffer.data(), buffer.raw_dims().into())
+    }
+
+    /// The operand with other data and dimensions, of the same number.
+    fn with(buffer: RawBuffer<'_>, data: *mut c_void, dims: Rc<[i64]>) -> Self {
         let raw = XLA_FFI_Buffer {
             struct_size: 48,
             extension_start: std::ptr::null_mut(),
             dtype: buffer.dtype(),
-            data: buffer.data(),
+            data,
             rank: buffer.rank(),
             dims: dims.as_ptr().cast_mut(),
         };
@@ -83,6 +251,30 @@ impl AnyParts {
             raw: Rc::new(raw),
             _dims: dims,
         }
+    }
+
+    /// These rows, which lie within the first dimension.
+    fn rows(&self, rows: Range<usize>) -> Result<Self> {
+        let raw = self.at();
+        let (dims, len) = raw.shape().unwrap_or_default();
+        let row = dims.first().and_then(|rows| len.checked_div(*rows));
+        let start = rows.start * row.unwrap_or(0);
+        let packed = bit_width(raw.dtype()).filter(|bits| (1..8).contains(bits));
+        if packed.is_some_and(|bits| !start.is_multiple_of(8 / bits)) {
+            return Err(Error::invalid_argument(format!(
+                "a result of {} cannot be divided here: row {} does not begin at a byte",
+                crate::element::name(raw.dtype()),
+                rows.start
+            )));
+        }
+        let mut dims: Rc<[i64]> = raw.raw_dims().into();
+        if let Some([first, ..]) = Rc::get_mut(&mut dims) {
+            *first = rows.len() as i64;
+        }
+        // Within the elements, or where they end.
+        let before = byte_size(raw.dtype(), start).unwrap_or(0);
+        let data = raw.data().wrapping_byte_add(before);
+        Ok(Self::with(raw, data, dims))
     }
 
     fn at(&self) -> RawBuffer<'_> {
@@ -93,8 +285,10 @@ impl AnyParts {
 }
 
 macro_rules! detach_any {
-    ($name:ident $kept:ident) => {
+    ($(#[$meta:meta])* $kept:ident of $name:ident) => {
         #[doc = concat!("A [`", stringify!($name), "`] kept until the call is completed.")]
+        ///
+        $(#[$meta])*
         pub struct $kept(AnyParts);
 
         impl std::fmt::Debug for $kept {
@@ -122,8 +316,92 @@ macro_rules! detach_any {
     };
 }
 
-detach_any!(AnyBuffer KeptAnyBuffer);
-detach_any!(AnyOut KeptAnyOut);
+detach_any! {
+    /// ```
+    /// use xla_ffi::{Future, KeptAnyBuffer, KeptAnyOut, Later, Promise, prelude::*};
+    ///
+    /// fn copy(promise: Promise<(KeptAnyBuffer, KeptAnyOut)>) {
+    ///     promise.complete_with(|(x, mut y)| {
+    ///         y.copy_from_bytes(x.bytes())?;
+    ///         Ok(())
+    ///     });
+    /// }
+    ///
+    /// #[xla_ffi::handler]
+    /// fn slow_copy(x: AnyBuffer, y: AnyOut, later: Later) -> Result<Future> {
+    ///     let (promise, future) = later.promise((x, y))?;
+    ///     std::thread::spawn(move || copy(promise));
+    ///     Ok(future)
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<slow_copy>("{}")?
+    ///     .arg(Tensor::from_slice([2], &[1_i16, 2])?)
+    ///     .ret(Shape::new(DType::S16, [2])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_i16, 2]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    KeptAnyBuffer of AnyBuffer
+}
+detach_any! {
+    /// ```
+    /// use xla_ffi::{Future, KeptAnyOut, Later, Part, prelude::*};
+    ///
+    /// fn clear(part: Part<KeptAnyOut>) {
+    ///     part.complete_with(|mut y| {
+    ///         y.fill_bytes(0);
+    ///         Ok(())
+    ///     });
+    /// }
+    ///
+    /// #[xla_ffi::handler]
+    /// fn zeros(y: AnyOut, later: Later) -> Result<Future> {
+    ///     let (promise, future) = later.promise(y)?;
+    ///     for part in promise.count_down(2)? {
+    ///         std::thread::spawn(move || clear(part));
+    ///     }
+    ///     Ok(future)
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<zeros>("{}")?.ret(Shape::new(DType::S16, [3, 2])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_i16; 6]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    KeptAnyOut of AnyOut
+}
+
+// SAFETY: arguments are only read, so that all pieces may have all of them.
+unsafe impl Divide for KeptAnyBuffer {
+    type Shared = Self;
+
+    fn rows(&self) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
+    unsafe fn piece(&self, _rows: Range<usize>) -> Result<Self> {
+        Ok(Self(AnyParts::new(self.0.at())))
+    }
+
+    unsafe fn shared(&self) -> Self {
+        Self(AnyParts::new(self.0.at()))
+    }
+}
+
+// SAFETY: rows of a row-major array are ranges of its bytes, where they begin at one.
+unsafe impl Divide for KeptAnyOut {
+    type Shared = ();
+
+    fn rows(&self) -> Result<Option<usize>> {
+        first(AnyOut::decode(self.0.at()).map_or(&[], |out| out.dims()))
+    }
+
+    unsafe fn piece(&self, rows: Range<usize>) -> Result<Self> {
+        self.0.rows(rows).map(Self)
+    }
+
+    unsafe fn shared(&self) {}
+}
 
 macro_rules! tuples {
     ($($name:ident)*) => {
@@ -148,7 +426,46 @@ macro_rules! tuples {
                 ($($name.at(),)*)
             }
         }
+
+        // SAFETY: each part keeps its promise, and no two are the same operand.
+        unsafe impl<$($name: Divide),*> Divide for ($($name,)*) {
+            type Shared = ($($name::Shared,)*);
+
+            #[expect(non_snake_case, reason = "variables are called as their types")]
+            fn rows(&self) -> Result<Option<usize>> {
+                let ($($name,)*) = self;
+                same_rows(&[$($name.rows()?),*])
+            }
+
+            #[expect(non_snake_case, reason = "variables are called as their types")]
+            unsafe fn piece(&self, rows: Range<usize>) -> Result<Self> {
+                let ($($name,)*) = self;
+                // SAFETY: the caller's promise goes for each part.
+                Ok(($(unsafe { $name.piece(rows.clone()) }?,)*))
+            }
+
+            #[expect(non_snake_case, reason = "variables are called as their types")]
+            unsafe fn shared(&self) -> Self::Shared {
+                let ($($name,)*) = self;
+                // SAFETY: the caller's promise goes for each part.
+                ($(unsafe { $name.shared() },)*)
+            }
+        }
     };
+}
+
+/// The number of rows that all results have.
+fn same_rows(rows: &[Option<usize>]) -> Result<Option<usize>> {
+    let mut known = rows.iter().flatten();
+    let Some(first) = known.next() else {
+        return Ok(None);
+    };
+    match known.find(|rows| *rows != first) {
+        None => Ok(Some(*first)),
+        Some(other) => Err(Error::invalid_argument(format!(
+            "results of {first} and of {other} rows cannot be divided alike: gather their shares"
+        ))),
+    }
 }
 
 tuples!(A);
@@ -171,4 +488,19 @@ impl Kept for () {
     type At<'a> = ();
 
     fn at(&mut self) {}
+}
+
+// SAFETY: there is nothing to divide.
+unsafe impl Divide for () {
+    type Shared = ();
+
+    fn rows(&self) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
+    unsafe fn piece(&self, _rows: Range<usize>) -> Result<Self> {
+        Ok(())
+    }
+
+    unsafe fn shared(&self) {}
 }

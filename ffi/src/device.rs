@@ -41,8 +41,7 @@ impl<'f> Place<'f> {
 }
 
 macro_rules! device {
-    ($(#[$meta:meta])* $name:ident $any:ident $kind:ident $operand:ident $index:ident
-     $(#[$any_meta:meta])* $pointer:ident $get:ident) => {
+    ($(#[$meta:meta])* $name:ident $kind:ident $operand:ident $index:ident $pointer:ident $get:ident) => {
         $(#[$meta])*
         pub struct $name<'f, T, const RANK: usize = ANY_RANK> {
             place: Place<'f>,
@@ -122,8 +121,12 @@ macro_rules! device {
                 problems.$operand(frame, at, 1);
             }
         }
+    };
+}
 
-        $(#[$any_meta])*
+macro_rules! any_device {
+    ($(#[$meta:meta])* $any:ident $kind:ident $operand:ident $index:ident $pointer:ident $get:ident) => {
+        $(#[$meta])*
         pub struct $any<'f> {
             place: Place<'f>,
         }
@@ -213,26 +216,116 @@ device! {
     ///
     /// ```
     /// use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*};
+    /// use xla_ffi_runtime::{CpuDevice, CpuStream, DeviceStream};
     ///
-    /// #[xla_ffi::handler(platforms = ["cuda"], shape = "... -> ...")]
-    /// fn launch(x: DeviceBuffer<f32>, y: DeviceOut<f32>, stream: Stream) -> Result<()> {
-    ///     let (from, to, count) = (x.as_device_ptr(), y.as_device_mut_ptr(), x.len());
-    ///     // … a kernel on `stream.as_raw()`, which reads `count` elements …
-    ///     # let _ = (from, to, count, stream.as_raw());
+    /// #[xla_ffi::handler(platforms = ["cuda"], shape = "n -> n")]
+    /// fn double(x: DeviceBuffer<f32, 1>, y: DeviceOut<f32, 1>, stream: Stream) -> Result<()> {
+    ///     let [n] = x.shape();
+    ///     assert_eq!((x.dims(), x.byte_size()), ([n].as_slice(), 4 * n));
+    ///     let (x, y) = (x.as_device_ptr() as usize, y.as_device_mut_ptr() as usize);
+    ///     // The embedded runtime's device is a thread: what would be a kernel is a closure there.
+    ///     let queue = CpuStream::from_handle(stream.as_raw())
+    ///         .ok_or_else(|| Error::internal("not a stream of the embedded runtime"))?;
+    ///     queue.enqueue(Box::new(move || {
+    ///         for i in 0..n {
+    ///             // SAFETY: both have `n` elements until the stream has run this.
+    ///             let element = unsafe { (x as *const f32).add(i).read() };
+    ///             // SAFETY: as above.
+    ///             unsafe { (y as *mut f32).add(i).write(2.0 * element) };
+    ///         }
+    ///     }));
     ///     Ok(())
     /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<double>("{}")?
+    ///     .on_device(&CpuDevice::new()?)
+    ///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+    ///     .ret(Shape::new(DType::F32, [2])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
+    /// # Ok::<(), internal::Error>(())
     /// ```
     ///
     /// An argument and a result may be the same memory here, when the caller said so
     /// (`input_output_aliases`): nothing is checked, since nothing is read.
-    DeviceBuffer AnyDeviceBuffer Arg arg arg
+    DeviceBuffer Arg arg arg read as_device_ptr
+}
+
+any_device! {
     /// An argument in device memory of any element type and rank. Since r0.
-    read as_device_ptr
+    ///
+    /// ```
+    /// use xla_ffi::{AnyDeviceBuffer, AnyDeviceOut, prelude::*};
+    ///
+    /// /// What a copy on the stream would be given.
+    /// #[xla_ffi::handler(platforms = ["cuda"])]
+    /// fn copy(x: AnyDeviceBuffer, y: AnyDeviceOut) -> Result<()> {
+    ///     if x.dtype() != y.dtype() || x.dims() != y.dims() {
+    ///         return Err(Error::invalid_argument("`y` is not like `x`"));
+    ///     }
+    ///     assert!(!x.as_device_ptr().is_null() && !y.as_device_mut_ptr().is_null());
+    ///     assert_eq!((x.element_count(), x.byte_size()), (2, Some(8)));
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let on = |ret| {
+    ///     let x = Tensor::from_slice([2], &[1_i32, 2])?;
+    ///     internal::call::<copy>("{}")?.arg(x).ret(ret).run()
+    /// };
+    /// assert!(on(Shape::new(DType::S32, [2])?).is_ok());
+    /// assert!(on(Shape::new(DType::F32, [2])?).is_err());
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    AnyDeviceBuffer Arg arg arg read as_device_ptr
 }
 
 device! {
-    /// A result in device memory with elements of type `T`; see [`DeviceBuffer`]. Since r0.
-    DeviceOut AnyDeviceOut Ret ret ret
+    /// A result in device memory with elements of type `T`; see [`DeviceBuffer`] for work on the
+    /// stream. Since r0.
+    ///
+    /// ```
+    /// use xla_ffi::{DeviceOut, prelude::*};
+    ///
+    /// #[xla_ffi::handler(platforms = ["cuda"])]
+    /// fn fill(y: DeviceOut<f32, 2>, #[attr(narrow)] value: f32) -> Result<()> {
+    ///     let [rows, columns] = y.shape();
+    ///     assert_eq!(y.dims(), [rows, columns]);
+    ///     assert_eq!(y.byte_size(), 4 * y.len());
+    ///     let kernel_arguments = (y.as_device_mut_ptr(), y.len(), value);
+    ///     assert!(!kernel_arguments.0.is_null());
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<fill>("{value = 1.0}")?.ret(Shape::new(DType::F32, [2, 3])?);
+    /// assert!(call.run().is_ok());
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    DeviceOut Ret ret ret write as_device_mut_ptr
+}
+
+any_device! {
     /// A result in device memory of any element type and rank. Since r0.
-    write as_device_mut_ptr
+    ///
+    /// ```
+    /// use xla_ffi::{AnyDeviceOut, DataType, prelude::*};
+    ///
+    /// #[xla_ffi::handler(platforms = ["cuda"])]
+    /// fn clear(y: AnyDeviceOut) -> Result<()> {
+    ///     let Some(bytes) = y.byte_size() else {
+    ///         return Err(Error::unimplemented("an element type of unknown size"));
+    ///     };
+    ///     let memset_arguments = (y.as_device_mut_ptr(), 0, bytes);
+    ///     assert_eq!((y.dtype(), y.dims()), (DataType::F64, [2].as_slice()));
+    ///     assert_eq!((y.element_count(), memset_arguments.2), (2, 16));
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<clear>("{}")?.ret(Shape::new(DType::F64, [2])?);
+    /// assert!(call.run().is_ok());
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    AnyDeviceOut Ret ret ret write as_device_mut_ptr
 }

@@ -9,7 +9,49 @@ use crate::frame::{Frame, RawBuffer};
 use crate::param::{At, Counts, HandlerInfo, Kind, Param, Presence};
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
-/// Collects what is wrong with one call.
+/// Collects what is wrong with one call: a line for each problem. [`Bind::explain`] is given it.
+///
+/// [`Bind::explain`]: crate::Bind::explain
+///
+/// ```
+/// use xla_ffi::{At, Bind, Frame, Param, Problems, Revision, prelude::*};
+///
+/// /// The host speaks 0.5 or newer, and more.
+/// struct Newest;
+///
+/// // SAFETY: it takes no operand.
+/// unsafe impl<'f> Bind<'f> for Newest {
+///     const PARAM: Param = Param::context("newest", Revision::R0);
+///
+///     fn bind(frame: &Frame<'f>, _: &At) -> Option<Self> {
+///         (frame.host().version() >= (0, 6)).then_some(Self)
+///     }
+///
+///     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+///         assert!(problems.is_empty());
+///         if Self::bind(frame, at).is_none() {
+///             // With this code alone the whole call is `UNIMPLEMENTED`.
+///             let lack = Error::unimplemented("the host is older than 0.6");
+///             problems.context(at.param.name, &lack);
+///             problems.push("a problem of another kind");
+///             assert_eq!(problems.len(), 2);
+///         }
+///     }
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn needs(_host: Newest) -> Result<()> {
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal;
+/// let error = internal::call::<needs>("{}")?.run().unwrap_err();
+/// assert_eq!(
+///     error.message(),
+///     "needs (execute): 2 problems\n  host: the host is older than 0.6\n  a problem of another kind"
+/// );
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Problems<'a> {
     // Everything is written to one text: a call that is refused should not cost a dozen allocations.

@@ -12,9 +12,19 @@ use crate::frame::RawAttrs;
 /// #[xla_ffi::handler]
 /// fn describe(options: Dictionary, mut n: Out<i64, 0>) -> Result<()> {
 ///     let depth: i64 = options.get("depth")?;
-///     n.fill(depth + options.len() as i64);
+///     let width = options.get_optional::<i64>("width")?.unwrap_or(1);
+///     let lists = options.iter().filter(|(_, value)| value.get::<&[i64]>().is_some()).count();
+///     assert_eq!(lists > 0, options.contains("list"));
+///     n.fill(100 * depth + 10 * width + lists as i64);
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let on = |attrs| internal::call::<describe>(attrs)?.ret(Shape::new(DType::S64, [])?).run();
+/// let outcome = on("{options = {depth = 3 : i64, list = array<i64: 1, 2>}}")?;
+/// assert_eq!(outcome.rets[0].to_vec(), Some(vec![311_i64]));
+/// assert_eq!(on("{options = {}}").unwrap_err().message(), "no entry `depth`");
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct Dictionary<'f> {

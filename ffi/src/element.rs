@@ -2,9 +2,31 @@
 
 use std::borrow::Cow;
 use std::fmt;
+
+use crate::attribute::{Narrow, Wide};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// A type whose values lie in buffers as XLA lays them out.
+/// A type whose values lie in buffers as XLA lays them out: numbers, [`Pred`], the 8-bit floats; the
+/// 16-bit floats of `half` and the complex numbers of `num_complex` with the features of those names.
+///
+/// ```
+/// use xla_ffi::{DataType, Element, Pred};
+///
+/// assert_eq!(f32::DTYPE, DataType::F32);
+/// assert_eq!(Pred::DTYPE, DataType::PRED);
+/// assert_eq!(half::bf16::DTYPE, DataType::BF16);
+/// assert_eq!(num_complex::Complex::<f32>::DTYPE, DataType::C64);
+///
+/// /// A number of your own, with the layout of one that XLA has.
+/// #[derive(Clone, Copy, Debug)]
+/// #[repr(transparent)]
+/// struct Metres(f64);
+///
+/// // SAFETY: an f64, and every bit pattern of one is a value.
+/// unsafe impl Element for Metres {
+///     const DTYPE: DataType = DataType::F64;
+/// }
+/// ```
 ///
 /// # Safety
 /// Every bit pattern of `size_of::<Self>()` bytes is a valid value, and `DTYPE` names the element
@@ -17,20 +39,40 @@ use xla_ffi_sys::XLA_FFI_DataType;
 pub unsafe trait Element: Copy + Send + Sync + fmt::Debug + 'static {
     /// The element type in the ABI.
     const DTYPE: XLA_FFI_DataType;
+
+    /// For attributes that may be narrowed: the same number as this type has it.
+    #[doc(hidden)]
+    fn narrowed(_: Wide) -> Option<Self> {
+        None
+    }
 }
 
 macro_rules! elements {
-    ($($ty:ty => $dtype:ident;)*) => {
+    ($($ty:ty => $dtype:ident $(with $narrowed:item)?;)*) => {
         $(
             // SAFETY: a plain number (or bytes) of the named type; all bit patterns are values.
             unsafe impl Element for $ty {
                 const DTYPE: XLA_FFI_DataType = XLA_FFI_DataType::$dtype;
+                $($narrowed)?
             }
         )*
     };
 }
 
-elements! {
+macro_rules! numbers {
+    ($($ty:ty => $dtype:ident;)*) => {
+        elements! {
+            $($ty => $dtype with fn narrowed(wide: Wide) -> Option<Self> {
+                match wide {
+                    Wide::Int(value) => Narrow::from_int(value),
+                    Wide::Float(value) => Narrow::from_float(value),
+                }
+            };)*
+        }
+    };
+}
+
+numbers! {
     i8 => S8;
     i16 => S16;
     i32 => S32;
@@ -41,6 +83,9 @@ elements! {
     u64 => U64;
     f32 => F32;
     f64 => F64;
+}
+
+elements! {
     Pred => PRED;
     F8E5M2 => F8E5M2;
     F8E3M4 => F8E3M4;
@@ -107,6 +152,26 @@ macro_rules! eight_bit_floats {
             $(#[$meta])*
             ///
             /// The bits as XLA stores them; arithmetic is left to crates made for it.
+            ///
+            /// ```
+            #[doc = concat!("use xla_ffi::{", stringify!($name), ", prelude::*};")]
+            ///
+            /// /// How many elements have their highest bit set.
+            /// #[xla_ffi::handler]
+            #[doc = concat!("fn high(x: Buffer<", stringify!($name), ">, mut y: Out<u64, 0>) -> Result<()> {")]
+            ///     y.fill(x.iter().filter(|x| x.to_bits() >= 0x80).count() as u64);
+            ///     Ok(())
+            /// }
+            ///
+            /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+            #[doc = concat!("let shape = Shape::new(DType::", stringify!($name), ", [2])?;")]
+            /// let call = internal::call::<high>("{}")?
+            ///     .arg(Tensor::from_bytes(shape, &[0x40, 0xc0])?)
+            ///     .ret(Shape::new(DType::U64, [])?);
+            /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_u64]));
+            #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(0x40).to_bits(), 0x40);")]
+            /// # Ok::<(), internal::Error>(())
+            /// ```
             #[repr(transparent)]
             #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
             pub struct $name(u8);
@@ -148,6 +213,15 @@ eight_bit_floats! {
 }
 
 /// A set of element types.
+///
+/// ```
+/// use xla_ffi::{DataType, DataTypes};
+///
+/// let either = DataTypes::only(DataType::F32).or(DataTypes::only(DataType::F64));
+/// assert_eq!(either, DataTypes::of(&[DataType::F32, DataType::F64]));
+/// assert!(either.contains(DataType::F64) && !either.is_any());
+/// assert!(DataTypes::ANY.is_any() && DataTypes::ANY.contains(DataType::S8));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct DataTypes(u64);
 
@@ -262,6 +336,14 @@ pub(crate) fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
 }
 
 /// Bits that one element takes in a buffer; `None` for types that are not known, 0 for tokens.
+///
+/// ```
+/// use xla_ffi::{DataType, bit_width};
+///
+/// assert_eq!(bit_width(DataType::F32), Some(32));
+/// assert_eq!(bit_width(DataType::S4), Some(4)); // packed, two to a byte
+/// assert_eq!(bit_width(DataType(99)), None);
+/// ```
 #[must_use]
 pub const fn bit_width(dtype: XLA_FFI_DataType) -> Option<usize> {
     use XLA_FFI_DataType as D;

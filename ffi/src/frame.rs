@@ -27,6 +27,38 @@ pub(crate) const FRAME_SIZE: usize = 168;
 /// One call, as a handler sees it. Users meet it only when they write their own [`Bind`]
 /// implementation.
 ///
+/// ```
+/// use xla_ffi::{At, Bind, Frame, Param, Problems, Revision, prelude::*};
+///
+/// /// The numbers of arguments and results, and the host's version.
+/// struct Summary(usize, usize, i32);
+///
+/// // SAFETY: it takes no operand.
+/// unsafe impl<'f> Bind<'f> for Summary {
+///     const PARAM: Param = Param::context("summary", Revision::R0);
+///
+///     fn bind(frame: &Frame<'f>, _: &At) -> Option<Self> {
+///         assert_eq!(frame.stage(), 3); // execute
+///         Some(Self(frame.arg_count(), frame.ret_count(), frame.host().version().1))
+///     }
+///
+///     fn explain(_: &Frame<'f>, _: &At, _: &mut Problems<'_>) {}
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn summary(_x: Buffer<f32>, summary: Summary, mut y: Out<i64, 1>) -> Result<()> {
+///     y.copy_from(&[summary.0 as i64, summary.1 as i64, summary.2.into()])?;
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<summary>("{}")?
+///     .arg(Tensor::from_slice([1], &[1.0_f32])?)
+///     .ret(Shape::new(DType::S64, [3])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_i64, 1, 5]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+///
 /// [`Bind`]: crate::Bind
 #[derive(Clone, Copy)]
 pub struct Frame<'f> {

@@ -5,12 +5,10 @@
 //! ([`Pending`], [`Return::settle`](crate::pending::Return::settle)): an error of the handler's waits for the promise, too.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::bind::Bind;
 use crate::diagnose::Problems;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::frame::Frame;
 use crate::host::Host;
 use crate::param::{At, Param};
@@ -19,6 +17,22 @@ use xla_ffi_sys::Revision;
 
 /// What a handler returns to say that the call is under way. On hosts without futures (r0, r1)
 /// returning it waits for the completion instead.
+///
+/// ```
+/// use xla_ffi::{Future, Later, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn unlucky(later: Later) -> Result<Future> {
+///     let (promise, future) = later.promise(())?;
+///     std::thread::spawn(move || promise.complete(Err(Error::unavailable("not today"))));
+///     Ok(future)
+/// }
+///
+/// # use xla_ffi::internal;
+/// let error = internal::call::<unlucky>("{}")?.run().unwrap_err();
+/// assert_eq!(error.message(), "not today");
+/// # Ok::<(), internal::Error>(())
+/// ```
 ///
 /// It only says so: a handler that has made a promise is under way whatever it returns. An error
 /// that it returns after that reaches the host when the promise is completed or dropped, in the
@@ -35,6 +49,59 @@ pub struct Future {
 /// [`InOut`](crate::InOut), [`AnyBuffer`](crate::AnyBuffer) and [`AnyOut`](crate::AnyOut) implement
 /// it, and tuples of up to eight.
 ///
+/// ```
+/// use xla_ffi::{Detach, Future, Kept, Later, prelude::*};
+///
+/// /// A matrix and the vector that it is applied to.
+/// struct Product<'f> {
+///     matrix: Buffer<'f, f32, 2>,
+///     vector: Buffer<'f, f32, 1>,
+/// }
+///
+/// struct KeptProduct(<Buffer<'static, f32, 2> as Detach>::Kept, <Buffer<'static, f32, 1> as Detach>::Kept);
+///
+/// // SAFETY: both buffers keep the promise.
+/// unsafe impl Detach for Product<'_> {
+///     type Kept = KeptProduct;
+///
+///     unsafe fn detach(self) -> KeptProduct {
+///         // SAFETY: the caller's promise goes for both.
+///         let matrix = unsafe { self.matrix.detach() };
+///         // SAFETY: as above.
+///         KeptProduct(matrix, unsafe { self.vector.detach() })
+///     }
+/// }
+///
+/// impl Kept for KeptProduct {
+///     type At<'a> = Product<'a>;
+///
+///     fn at(&mut self) -> Product<'_> {
+///         Product { matrix: self.0.at(), vector: self.1.at() }
+///     }
+/// }
+///
+/// #[xla_ffi::handler(shape = "n m, m -> n")]
+/// fn apply(matrix: Buffer<f32, 2>, vector: Buffer<f32, 1>, y: Out<f32, 1>, later: Later) -> Result<Future> {
+///     let (promise, future) = later.promise((Product { matrix, vector }, y))?;
+///     std::thread::spawn(move || {
+///         promise.complete_with(|(product, mut y)| {
+///             let dot = |row: &[f32]| row.iter().zip(&*product.vector).map(|(a, b)| a * b).sum();
+///             y.write_iter(product.matrix.rows().map(dot))?;
+///             Ok(())
+///         });
+///     });
+///     Ok(future)
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<apply>("{}")?
+///     .arg(Tensor::from_slice([1, 2], &[1.0_f32, 2.0])?)
+///     .arg(Tensor::from_slice([2], &[3.0_f32, 4.0])?)
+///     .ret(Shape::new(DType::F32, [1])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![11.0_f32]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+///
 /// # Safety
 /// What `detach` gives reaches no memory of the host but operand data.
 pub unsafe trait Detach {
@@ -48,7 +115,19 @@ pub unsafe trait Detach {
     unsafe fn detach(self) -> Self::Kept;
 }
 
-/// Operands kept for later.
+/// Operands kept for later; [`Detach`] makes them, and has an example of a type of one's own.
+///
+/// ```
+/// use xla_ffi::{Kept, KeptBuffer, KeptOut};
+///
+/// /// Works on operands that were kept, wherever they are.
+/// fn copy(operands: &mut (KeptBuffer<f32, 1>, KeptOut<f32, 1>)) -> xla_ffi::Result<()> {
+///     let (x, mut y) = operands.at();
+///     assert_eq!(x.dims(), y.dims());
+///     y.copy_from(&x)?;
+///     Ok(())
+/// }
+/// ```
 pub trait Kept: Send + 'static {
     /// The operands, borrowed.
     type At<'a>;
@@ -73,6 +152,13 @@ pub trait Kept: Send + 'static {
 ///     });
 ///     Ok(future)
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<add_one>("{}")?
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .ret(Shape::new(DType::F32, [2])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 3.0]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 ///
 /// Futures exist since r2 (jaxlib 0.4.34). On older hosts the call waits where the handler returns,
@@ -90,6 +176,26 @@ impl std::fmt::Debug for Later<'_> {
 
 impl Later<'_> {
     /// Whether the handler's return and the completion are two events: the host has futures.
+    ///
+    /// ```
+    /// use xla_ffi::{Later, Revision, prelude::*};
+    ///
+    /// #[xla_ffi::handler]
+    /// fn is_async(later: Later, mut y: Out<i32, 0>) -> Result<()> {
+    ///     // Without a promise the call is complete when the handler returns, as ever.
+    ///     y.fill(i32::from(later.is_async()));
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Runtime, Shape};
+    /// for (revision, expected) in [(Revision::R1, 0), (Revision::R2, 1)] {
+    ///     let handler = Runtime::new(revision).handler("h", internal::bundle::<is_async>())?;
+    ///     let call = handler.instantiate(&internal::Attributes::new())?.call();
+    ///     let outcome = call.ret(Shape::new(DType::S32, [])?).run()?;
+    ///     assert_eq!(outcome.rets[0].to_vec(), Some(vec![expected]));
+    /// }
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     #[must_use]
     pub fn is_async(&self) -> bool {
         self.host.has_futures()
@@ -136,10 +242,44 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
 
 /// The duty to complete a call, with the operands that may be touched until then. Dropped, it
 /// completes the call with an error. Completing consumes it: nothing reaches an operand afterwards.
+/// [`Later::promise`] makes it; since r0, truly asynchronous since r2 (jaxlib 0.4.34).
+///
+/// ```
+/// use std::thread;
+/// use xla_ffi::{Future, Later, prelude::*};
+///
+/// #[xla_ffi::handler(shape = "n -> n")]
+/// fn checked_roots(x: Buffer<f64, 1>, y: Out<f64, 1>, later: Later) -> Result<Future> {
+///     let (mut promise, future) = later.promise((x, y))?;
+///     // The operands can be worked on before the end …
+///     let negative = promise.with(|(x, _)| x.iter().any(|x| *x < 0.0));
+///     thread::spawn(move || {
+///         if negative {
+///             promise.complete(Err(Error::out_of_range("a root of a negative number")));
+///             return;
+///         }
+///         // … and at the end.
+///         promise.complete_with(|(x, mut y)| {
+///             y.write_iter(x.iter().map(|x| x.sqrt()))?;
+///             Ok(())
+///         });
+///     });
+///     Ok(future)
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let on = |x: &[f64]| {
+///     let call = internal::call::<checked_roots>("{}")?.arg(Tensor::from_slice([2], x)?);
+///     call.ret(Shape::new(DType::F64, [2])?).run()
+/// };
+/// assert_eq!(on(&[4.0, 9.0])?.rets[0].to_vec(), Some(vec![2.0, 3.0]));
+/// assert_eq!(on(&[4.0, -9.0]).unwrap_err().message(), "a root of a negative number");
+/// # Ok::<(), internal::Error>(())
+/// ```
 pub struct Promise<K: Kept> {
     // Declared, and so dropped, before the completion.
-    operands: K,
-    completion: Completion,
+    pub(crate) operands: K,
+    pub(crate) completion: Completion,
 }
 
 impl<K: Kept> std::fmt::Debug for Promise<K> {
@@ -164,99 +304,7 @@ impl<K: Kept> Promise<K> {
 
     /// Works on the operands and completes the call with the outcome; a panic becomes an error.
     pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<()>) {
-        crate::panics::install();
-        let outcome =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(self.operands.at())));
-        let outcome = outcome.unwrap_or_else(|panic| {
-            Err(Error::internal(crate::panics::describe(
-                "the handler",
-                panic,
-            )))
-        });
+        let outcome = crate::panics::caught(|| work(self.operands.at()));
         self.complete(outcome);
-    }
-
-    /// Several promises out of one: the call completes when all parts have, with the first error if
-    /// there is one. The operands are dropped first.
-    ///
-    /// ```
-    /// use xla_ffi::{Future, Later, prelude::*};
-    ///
-    /// #[xla_ffi::handler]
-    /// fn two_halves(_x: Buffer<f32>, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise(())?;
-    ///     for part in promise.count_down(2) {
-    ///         std::thread::spawn(move || part.complete(Ok(())));
-    ///     }
-    ///     Ok(future)
-    /// }
-    /// ```
-    ///
-    /// # Panics
-    /// When `parts` is 0.
-    #[must_use]
-    pub fn count_down(self, parts: usize) -> Vec<Part> {
-        assert!(parts > 0, "a call in no parts would never complete");
-        drop(self.operands);
-        let latch = Arc::new(Latch {
-            left: AtomicUsize::new(parts),
-            error: Mutex::new(None),
-            completion: Mutex::new(Some(self.completion)),
-        });
-        (0..parts)
-            .map(|_| Part {
-                latch: Some(Arc::clone(&latch)),
-            })
-            .collect()
-    }
-}
-
-#[derive(Debug)]
-struct Latch {
-    left: AtomicUsize,
-    error: Mutex<Option<Error>>,
-    completion: Mutex<Option<Completion>>,
-}
-
-/// One of several parts of a call's completion; see [`Promise::count_down`].
-#[derive(Debug)]
-pub struct Part {
-    latch: Option<Arc<Latch>>,
-}
-
-impl Part {
-    /// Completes this part.
-    pub fn complete(mut self, outcome: Result<()>) {
-        self.fire(outcome);
-    }
-
-    fn fire(&mut self, outcome: Result<()>) {
-        let Some(latch) = self.latch.take() else {
-            return;
-        };
-        if let Err(error) = outcome {
-            let mut first = latch.error.lock().unwrap_or_else(PoisonError::into_inner);
-            first.get_or_insert(error);
-        }
-        if latch.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let lock = |e: PoisonError<_>| e.into_inner();
-            let completion = latch.completion.lock().unwrap_or_else(lock).take();
-            let error = latch
-                .error
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take();
-            if let Some(completion) = completion {
-                completion.complete(error.map_or(Ok(()), Err));
-            }
-        }
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        self.fire(Err(Error::internal(
-            "the handler dropped a part of its promise without completing it",
-        )));
     }
 }

@@ -11,6 +11,30 @@ use xla_ffi_sys::*;
 
 /// The host behind a call, made from the frame's `api` pointer.
 ///
+/// ```
+/// use xla_ffi::{RawCall, Revision, Slot, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn about(call: RawCall, mut y: Out<i32, 1>) -> Result<()> {
+///     let host = call.host();
+///     let (major, minor) = host.version();
+///     // Before r5 the version says less than the table: ask for the function.
+///     let has_run_id = host.has(Slot::RunIdGet);
+///     assert_eq!(has_run_id, host.revision() >= Revision::R4);
+///     y.copy_from(&[major, minor])?;
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Runtime, Shape};
+/// for (revision, minor) in [(Revision::R2, 1), (Revision::R10, 5)] {
+///     let handler = Runtime::new(revision).handler("about", internal::bundle::<about>())?;
+///     let call = handler.instantiate(&internal::Attributes::new())?.call();
+///     let outcome = call.ret(Shape::new(DType::S32, [2])?).run()?;
+///     assert_eq!(outcome.rets[0].to_vec(), Some(vec![0, minor]));
+/// }
+/// # Ok::<(), internal::Error>(())
+/// ```
+///
 /// Invariant: the pointer is null (in the metadata call of version 0.1 hosts) or names a function
 /// table of one of the revisions that lives as long as the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -212,7 +236,7 @@ impl Host {
 
     /// Null is success; anything else is read and destroyed.
     #[inline]
-    fn check(self, error: *mut XLA_FFI_Error) -> Result<()> {
+    pub(crate) fn check(self, error: *mut XLA_FFI_Error) -> Result<()> {
         if error.is_null() {
             return Ok(());
         }

@@ -21,9 +21,19 @@ use std::marker::PhantomData;
 ///
 /// #[xla_ffi::handler]
 /// fn increment(mut x: InOut<i32>) -> Result<()> {
+///     assert_eq!(x.dims().iter().product::<usize>(), x.len());
 ///     x.iter_mut().for_each(|v| *v += 1);
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = || Ok::<_, internal::Error>(internal::call::<increment>("{}")?.arg(Tensor::from_slice([2], &[1, 2])?));
+/// let outcome = call()?.ret_alias(0).run()?; // result 0 lies where argument 0 does
+/// assert_eq!(outcome.rets[0].to_vec(), Some(vec![2, 3]));
+///
+/// let error = call()?.ret(Shape::new(DType::S32, [2])?).run().unwrap_err();
+/// assert!(error.message().contains("input_output_aliases={0: 0}"));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct InOut<'f, T, const RANK: usize = ANY_RANK> {
     data: *mut T,

@@ -35,17 +35,95 @@ use std::ops::Deref;
 
 use crate::bind::Bind;
 use crate::diagnose::Problems;
-use crate::entry::Flow;
+use crate::entry::{Flow, Handler};
 use crate::frame::Frame;
 use crate::outcome::Failure;
 use crate::param::{At, INTERNAL, Param};
 use xla_ffi_sys::{Revision, XLA_FFI_Error};
 
+use xla_ffi_runtime::Stage;
 pub use xla_ffi_runtime::{
-    Attributes, Code, DType, DeviceAllocator, DeviceStream, Error, Runtime, Shape, Stream, UserData,
+    Attributes, Bundle, Call, Code, DType, DeviceAllocator, DeviceStream, Error, Runtime, Shape,
+    Stream, Tensor, UserData,
 };
 
+/// The functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`].
+/// `H` is the handler's name, or that of the type with its stages; `library!` need not have it.
+///
+/// ```
+/// use xla_ffi::{internal, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn answer(mut y: Out<i64, 0>) -> Result<()> {
+///     y.fill(42);
+///     Ok(())
+/// }
+///
+/// let runtime = internal::Runtime::default();
+/// runtime.register("the.answer", "cpu", internal::bundle::<answer>(), 0)?;
+/// assert!(runtime.find("the.answer", "Host").is_ok());
+/// # Ok::<(), internal::Error>(())
+/// ```
+#[must_use]
+pub fn bundle<H: Handler>() -> Bundle {
+    let mut bundle = Bundle::default();
+    for stage in Stage::ALL {
+        if let Some(entry) = H::ENTRIES[stage as usize] {
+            // SAFETY: an entry point that the macros made, for the stage of this number. It lies in
+            // the image of whoever calls this, and so does the runtime.
+            bundle = unsafe { bundle.with(stage, entry) };
+        }
+    }
+    bundle
+}
+
+/// One call of a handler of this program, on a runtime of the newest revision: for tests and
+/// examples. `H` is the handler's name; `attributes` is what MLIR would say, `{a = 2.0 : f32}`.
+/// Arguments, results and the context are the caller's to add.
+///
+/// ```
+/// use xla_ffi::{internal, prelude::*};
+/// use xla_ffi::internal::{DType, Shape, Tensor};
+///
+/// #[xla_ffi::handler(shape = "... -> ...")]
+/// fn scale(x: Buffer<f32>, mut y: Out<f32>, a: f32) -> Result<()> {
+///     y.write_with(|i| a * x[i]);
+///     Ok(())
+/// }
+///
+/// let outcome = internal::call::<scale>("{a = 2.0 : f32}")?
+///     .arg(Tensor::from_slice([3], &[1.0_f32, 2.0, 3.0])?)
+///     .ret(Shape::new(DType::F32, [3])?)
+///     .run()?;
+/// assert_eq!(outcome.rets[0].to_vec(), Some(vec![2.0_f32, 4.0, 6.0]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+///
+/// # Errors
+/// `INVALID_ARGUMENT` when the text is no dictionary of attributes; what the runtime or the
+/// handler's instantiate stage answers.
+pub fn call<H: Handler>(attributes: &str) -> Result<Call, Error> {
+    let attributes = Attributes::parse(attributes)
+        .map_err(|error| Error::new(Code::InvalidArgument, error.to_string()).with_source(error))?;
+    let handler = Runtime::default().handler(H::INFO.name, bundle::<H>())?;
+    Ok(handler.instantiate(&attributes)?.call())
+}
+
 /// The runtime's own view of the call. Needs the embedded runtime of this very image.
+///
+/// ```
+/// use xla_ffi::{internal::{self, DType, Invocation, Shape}, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn run_number(mut y: Out<i64, 0>, call: Invocation) -> Result<()> {
+///     y.fill(call.run_id());
+///     Ok(())
+/// }
+///
+/// let call = internal::call::<run_number>("{}")?.run_id(5).ret(Shape::new(DType::S64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5_i64]));
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Invocation<'f>(xla_ffi_runtime::internal::Invocation<'f>);
 
@@ -78,7 +156,24 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
 }
 
 /// An error of the runtime, returned whole: the caller of the handler gets it back with its chain
-/// of causes, which an [`xla_ffi::Error`](crate::Error) has not.
+/// of causes, which an [`xla_ffi::Error`](crate::Error) has not. From an `async fn` code and text get
+/// through.
+///
+/// ```
+/// use std::error::Error as _;
+/// use xla_ffi::{internal::{self, Code, Status}, prelude::*};
+///
+/// #[xla_ffi::handler]
+/// fn load() -> Result<(), Status> {
+///     let cause = std::io::Error::other("the disk is full");
+///     Err(internal::Error::new(Code::DataLoss, "cannot load").with_source(cause))?
+/// }
+///
+/// let error = internal::call::<load>("{}")?.run().unwrap_err();
+/// let cause = error.source().map(ToString::to_string);
+/// assert_eq!(cause.as_deref(), Some("the disk is full"));
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Status(pub Error);
 
@@ -114,6 +209,10 @@ pub(crate) fn answer(frame: &Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
 }
 
 impl Failure for Status {
+    fn error(self) -> crate::Error {
+        plain(&self.0)
+    }
+
     fn flow(self) -> Flow {
         Flow::Status(Box::new(self.0))
     }

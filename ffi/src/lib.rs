@@ -1,7 +1,7 @@
 //! Write XLA custom calls in safe Rust. One binary loads in every XLA, is hard to misuse quietly,
 //! and costs what hand-written C costs.
 //!
-//! ```
+//! ```standalone_crate
 //! use xla_ffi::prelude::*;
 //!
 //! /// y = a x, element by element.
@@ -12,7 +12,16 @@
 //! }
 //!
 //! xla_ffi::library! { scale }
-//! # fn main() {}
+//!
+//! # use xla_ffi::internal::{self, DType, Shape, Tensor};
+//! # fn main() -> Result<(), internal::Error> {
+//! // The examples here run on the embedded runtime: no XLA is needed (feature `internal`).
+//! let call = internal::call::<scale>("{a = 2.0 : f32}")?
+//!     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+//!     .ret(Shape::new(DType::F32, [2])?);
+//! assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! Compiled as a `cdylib`, this exports the symbol `scale`, which JAX registers as a custom call
@@ -29,11 +38,12 @@
 //! | results | [`Out`], [`AnyOut`], [`OneOfOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`], [`DeviceOut`] |
 //! | both | [`InOut`] |
 //! | attributes | whatever implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
-//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Later`], [`RawCall`] |
+//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Later`], [`RawCall`] |
 //!
 //! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
-//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. Types of your
-//! own become parameters with [`macro@Attribute`] or [`macro@Bind`].
+//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. With the feature
+//! `cuda`, `cuda::Stream` launches kernels on device operands. Types of your own become parameters
+//! with [`macro@Attribute`] or [`macro@Bind`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
@@ -45,7 +55,10 @@ mod arrays;
 mod attribute;
 mod bind;
 mod buffer;
+mod command_buffer;
 mod context;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod decimal;
 mod detach;
 mod device;
@@ -60,6 +73,8 @@ mod host;
 mod inout;
 #[cfg(feature = "internal")]
 pub mod internal;
+mod launch;
+pub mod legacy;
 mod made;
 mod manifest;
 pub mod matching;
@@ -72,6 +87,7 @@ mod owned;
 mod packed;
 mod panics;
 mod param;
+mod part;
 mod pending;
 mod register;
 mod remaining;
@@ -84,8 +100,9 @@ pub use attribute::{AttrValue, Attribute, Pointer};
 pub use bind::{Bind, Region};
 pub use buffer::{ANY_RANK, AnyBuffer, Buffer};
 pub use context::{
-    CustomOptions, DeviceOrdinal, Extension, Initialized, Prepared, RawCall, RunId, Scratch,
-    StateRef, Stream, ThreadPool, UserData,
+    Collectives, Command, CustomOptions, DeviceOrdinal, Extension, Group, Initialized,
+    KernelSource, MemoryRegion, Prepared, RawCall, Recorder, RunId, Scratch, ScratchBuffer,
+    StateRef, Stream, ThreadPool, UserData, Window,
 };
 pub use detach::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
 pub use device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
@@ -97,14 +114,16 @@ pub use element::{
 };
 pub use error::{Error, ErrorCode, Result};
 pub use frame::Frame;
-pub use future::{Detach, Future, Kept, Later, Part, Promise};
+pub use future::{Detach, Future, Kept, Later, Promise};
 pub use host::Host;
 pub use inout::InOut;
+pub use launch::{KernelArg, KernelArgs, Launch, RawArg};
 pub use one_of::{Elements, OneOf, OneOfOut};
 pub use out::{AnyOut, Out, Writer};
 pub use owned::OutlivesCall;
 pub use packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
 pub use param::{At, AttrType, Kind, Param, Presence};
+pub use part::{Divide, Part};
 pub use remaining::{IntoRets, RemainingArgs, RemainingRets};
 pub use token::{Token, TokenOut};
 #[doc(hidden)]
@@ -139,6 +158,17 @@ pub use types::{HostType, State, UserType};
 ///     });
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let on = |attrs| {
+///     let x = Tensor::from_slice([2], &[-1.0, 1.0])?;
+///     internal::call::<bounded>(attrs)?.arg(x).ret(Shape::new(DType::F64, [2])?).run()
+/// };
+/// let outcome = on("{range = {lo = 0.5}, edge = 0 : i64}")?;
+/// assert_eq!(outcome.rets[0].to_vec(), Some(vec![0.5, 1.0]));
+/// let error = on("{range = {low = 0.5}, edge = 2 : i64}").unwrap_err();
+/// assert!(error.message().starts_with("bounded (execute): 2 problems"));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::Attribute;
 /// # Example
@@ -169,6 +199,19 @@ pub use xla_ffi_macros::Attribute;
 ///     y.fill((0..a.size).map(|i| a.elements[i * (a.size + 1)]).sum());
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let on = |n, m| {
+///     let a = Tensor::from_slice([n, m], &vec![1.0; (n * m) as usize])?;
+///     internal::call::<trace>("{}")?.arg(a).ret(Shape::new(DType::F64, [])?).run()
+/// };
+/// assert_eq!(on(2, 2)?.rets[0].to_vec(), Some(vec![2.0]));
+/// let error = on(1, 2).unwrap_err();
+/// assert_eq!(
+///     error.message(),
+///     "trace (execute): argument `a`: expected a square matrix, got 1 × 2"
+/// );
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::Bind;
 /// # Example
@@ -191,9 +234,31 @@ pub use xla_ffi_macros::Bind;
 ///         Ok(())
 ///     }
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<Solver>("{n = 3 : i64}")?.ret(Shape::new(DType::S64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![6_i64]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::State;
-/// See [`UserData`] for an example.
+/// # Example
+/// ```
+/// use xla_ffi::UserType;
+///
+/// /// Known to the host by its path.
+/// #[derive(UserType)]
+/// struct Store(Vec<f32>);
+///
+/// /// Known under a name, with a number that the program has chosen.
+/// #[derive(UserType)]
+/// #[user_type(name = "my.cache", id = 7)]
+/// struct Cache(Vec<u8>);
+///
+/// assert!(Store::host_type().name().ends_with("::Store"));
+/// assert_eq!(Cache::host_type().name(), "my.cache");
+/// ```
+///
+/// [`UserData`] shows a handler that takes one.
 pub use xla_ffi_macros::UserType;
 /// # Example
 /// ```
@@ -210,10 +275,86 @@ pub use xla_ffi_macros::UserType;
 ///     y.write_with(|i| a * x[i] + b);
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<affine>("{a = 2.0 : f64}")?
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .ret(Shape::new(DType::F32, [2])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::handler;
+/// Each is `NAME = CONVENTION(FUNCTION), OPTIONS : ARGUMENTS -> RESULTS`. The convention is one of
+///
+/// | | the C function |
+/// |---|---|
+/// | `cpu` | `void(void* out, const void** in)` |
+/// | `cpu_status` | `void(void* out, const void** in, XlaCustomCallStatus*)` |
+/// | `cpu_unified` | `void(void* out, const void** in, const char* opaque, size_t len, XlaCustomCallStatus*)` |
+/// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)` |
+/// | `gpu_status` | the same with a last `XlaCustomCallStatus*` |
+///
+/// The function is a handler, which stays safe code: what it returns, and its panics, go into the
+/// status; where the convention has none, to standard error. Calls carry no sizes, so they are
+/// declared: element types and dimensions of all operands, or `shapes = FUNCTION` from the opaque
+/// bytes to [`Shapes`](legacy::Shapes). A program that calls the target with other sizes than declared
+/// breaks its memory, as with every target of these conventions. For several results the function of
+/// the CPU forms gets the array of pointers that today's XLA gives.
+///
+/// `opaque = "NAME"` is the attribute of the handler that the opaque bytes become: a string, or an
+/// array or a number of the declared type. `platforms = ["…"]` says where it is registered: without
+/// it, on the CPU or on CUDA.
+///
+/// `NAME = unsafe CONVENTION(FUNCTION)` takes a bare `unsafe extern "C"` function instead.
+///
 /// # Example
 /// ```
+/// #![forbid(unsafe_code)]
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler(shape = "m, n -> n")]
+/// fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result<()> {
+///     a.write_with(|i| b[i % b.len()] + c[i]);
+///     Ok(())
+/// }
+///
+/// xla_ffi::legacy! {
+///     /// For programs that call it with API_VERSION_STATUS_RETURNING.
+///     do_custom_call = cpu_status(tiled_add): f32[128], f32[2048] -> f32[2048];
+/// }
+///
+/// xla_ffi::library! { name = "old_and_new"; tiled_add, legacy do_custom_call }
+/// # fn main() {}
+/// ```
+///
+/// What a program then calls:
+///
+/// ```
+/// use std::ffi::c_void;
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler(shape = "n -> n")]
+/// fn double(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
+///     y.write_with(|i| 2.0 * x[i]);
+///     Ok(())
+/// }
+/// xla_ffi::legacy! { doubled = cpu(double): f32[2] -> f32[2] }
+/// xla_ffi::library! { name = "twice"; legacy doubled }
+///
+/// unsafe extern "C" {
+///     fn twice__doubled(out: *mut c_void, ins: *mut *const c_void);
+/// }
+/// # fn main() {
+/// let (x, mut y) = ([1.0_f32, 2.0], [0.0_f32; 2]);
+/// let mut ins = [(&raw const x).cast()];
+/// // SAFETY: two numbers each.
+/// unsafe { twice__doubled((&raw mut y).cast(), ins.as_mut_ptr()) };
+/// assert_eq!(y, [2.0, 4.0]);
+/// # }
+/// ```
+pub use xla_ffi_macros::legacy;
+/// # Example
+/// ```standalone_crate
 /// use xla_ffi::prelude::*;
 ///
 /// #[xla_ffi::handler]
@@ -223,7 +364,20 @@ pub use xla_ffi_macros::handler;
 /// }
 ///
 /// xla_ffi::library! { name = "answers"; answer }
-/// # fn main() {}
+///
+/// # use xla_ffi::{internal, sys::{XLA_FFI_CallFrame, XLA_FFI_Error}};
+/// # use xla_ffi_runtime::{Bundle, Runtime};
+/// # fn main() -> Result<(), internal::Error> {
+/// // The symbol that other programs find; in a `cdylib` also as plain `answer`.
+/// unsafe extern "C" {
+///     fn answers__answer(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+/// }
+/// // SAFETY: a handler of this program.
+/// let bundle = unsafe { Bundle::execute(answers__answer) };
+/// let handler = Runtime::default().handler("answer", bundle)?;
+/// assert!(handler.metadata().is_some());
+/// # Ok(())
+/// # }
 /// ```
 pub use xla_ffi_macros::library;
 /// # Example
@@ -245,6 +399,15 @@ pub use xla_ffi_macros::library;
 ///         Ok(())
 ///     }
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Runtime, Shape};
+/// let handler = Runtime::default().handler("Counter", internal::bundle::<Counter>())?;
+/// let site = handler.instantiate(&internal::Attributes::new().with("start", 5_i64))?;
+/// for expected in [5_i64, 6] {
+///     let outcome = site.call().ret(Shape::new(DType::S64, [])?).run()?;
+///     assert_eq!(outcome.rets[0].to_vec(), Some(vec![expected]));
+/// }
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub use xla_ffi_macros::stateful;
 /// The ABI itself, for what this crate does not wrap.
@@ -257,6 +420,16 @@ pub use xla_ffi_sys::{
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust.md")]
 struct Chapter;
+
+/// The book's chapter on GPUs.
+#[cfg(all(doctest, feature = "cuda"))]
+#[doc = include_str!("../../docs/gpu.md")]
+struct GpuChapter;
+
+/// The same of the chapter on the original custom calls.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/legacy.md")]
+struct LegacyChapter;
 
 /// What handlers are written with.
 pub mod prelude {
@@ -272,7 +445,14 @@ pub mod prelude {
 pub mod __private {
     pub use crate::agree::Written;
     pub use crate::context::load_state;
-    pub use crate::entry::{Flow, Handler, Stage, counts, enter, file_region, fixed, overlap_free};
+    pub use crate::entry::{Flow, Handler, Stage, counts, entry, file_region, fixed, overlap_free};
+    pub mod legacy {
+        pub use crate::legacy::adapt::{Adapter, Args, Opaque, Rets, call};
+        pub use crate::legacy::structure::is_structure;
+        pub use crate::legacy::target::{
+            Layout, LegacyTarget, TargetInfo, call_cpu, call_device, targets,
+        };
+    }
     pub use crate::made::{explain as explain_made, readable, region as region_made};
     pub use crate::manifest::{Library, manifest, size};
     pub use crate::members::{
@@ -280,12 +460,12 @@ pub mod __private {
         explain_variants, has_attr, in_order, operands, struct_from_dictionary,
     };
     pub use crate::optional::{Hidden, or_default};
-    pub use crate::outcome::{finish, finish_stage};
+    pub use crate::outcome::{completed, finish, finish_stage};
     pub use crate::owned::outlives_call;
     pub use crate::param::{HandlerInfo, StageInfo, StateInfo, one_api};
     pub use crate::register::{Entries, Exported, Registrable, register};
     pub use crate::shape::{Contract, Dim, Entry, arg_dims, ret_dims, same_dims, same_size};
     pub use crate::task::{Body, start_async};
-    pub use xla_ffi_macros::__export;
+    pub use xla_ffi_macros::{__export, __export_legacy};
     pub use xla_ffi_sys as sys;
 }

@@ -2,6 +2,7 @@
 //! described in `docs/manifest.md`.
 
 use crate::element::DataTypes;
+use crate::legacy::target::{Layout, OperandShape, TargetInfo};
 use crate::param::{HandlerInfo, Kind, Param, Presence};
 
 /// Bytes before the payload.
@@ -19,6 +20,8 @@ pub struct Library {
     /// The handlers with the exported symbols of their stages, in the order of
     /// [`HandlerInfo::stages`].
     pub handlers: &'static [(&'static HandlerInfo, &'static [&'static str])],
+    /// Targets of the original custom calls.
+    pub legacy: &'static [&'static TargetInfo],
 }
 
 /// The names of the stages, by number.
@@ -89,8 +92,11 @@ impl<const N: usize> Json<N> {
         self
     }
 
-    const fn string(mut self, text: &str) -> Self {
-        self = self.byte(b'"');
+    const fn string(self, text: &str) -> Self {
+        self.byte(b'"').escaped(text).byte(b'"')
+    }
+
+    const fn escaped(mut self, text: &str) -> Self {
         let bytes = text.as_bytes();
         let hex = b"0123456789abcdef";
         let mut i = 0;
@@ -106,7 +112,7 @@ impl<const N: usize> Json<N> {
             }
             i += 1;
         }
-        self.byte(b'"')
+        self
     }
 
     const fn number(self, number: usize) -> Self {
@@ -138,7 +144,55 @@ impl<const N: usize> Json<N> {
             self = self.comma(i == 0).handler(info, symbols);
             i += 1;
         }
-        self.raw("]}")
+        self = self.byte(b']');
+        if !library.legacy.is_empty() {
+            self = self.raw(",\"legacy\":[");
+            let mut i = 0;
+            while i < library.legacy.len() {
+                self = self.comma(i == 0).target(library.name, library.legacy[i]);
+                i += 1;
+            }
+            self = self.byte(b']');
+        }
+        self.byte(b'}')
+    }
+
+    const fn target(mut self, library: &str, info: &TargetInfo) -> Self {
+        self = self.raw("{\"name\":").string(info.name);
+        self = self.raw(",\"platforms\":[");
+        let mut i = 0;
+        while i < info.platforms.len() {
+            self = self.comma(i == 0).string(info.platforms[i]);
+            i += 1;
+        }
+        self = self.raw("],\"signature\":").string(info.function.name());
+        self = self
+            .raw(",\"api_version\":")
+            .number(info.function.api_version());
+        self = self.raw(",\"symbol\":\"").escaped(library).raw("__");
+        self = self.escaped(info.name).byte(b'"');
+        if let Some(Layout::Fixed(args, rets)) = info.layout {
+            self = self.raw(",\"args\":[").shapes(args);
+            self = self.raw("],\"rets\":[").shapes(rets).byte(b']');
+        }
+        self.byte(b'}')
+    }
+
+    const fn shapes(mut self, shapes: &[OperandShape]) -> Self {
+        let mut i = 0;
+        while i < shapes.len() {
+            let (dtype, dims) = shapes[i];
+            self = self.comma(i == 0).raw("{\"dtypes\":");
+            self = self.dtypes(DataTypes::only(dtype)).raw(",\"dims\":[");
+            let mut d = 0;
+            while d < dims.len() {
+                self = self.comma(d == 0).number(dims[d] as usize);
+                d += 1;
+            }
+            self = self.raw("]}");
+            i += 1;
+        }
+        self
     }
 
     const fn handler(mut self, info: &HandlerInfo, symbols: &[&str]) -> Self {
@@ -247,16 +301,30 @@ impl<const N: usize> Json<N> {
     const fn attrs(mut self, info: &HandlerInfo) -> Self {
         let mut i = 0;
         while let Some(attr) = info.attr(i) {
-            self = self.comma(i == 0).raw("{\"name\":").string(attr.name);
-            self = self.raw(",\"type\":").string(attr.attr.name());
-            self = self.raw(",\"optional\":");
-            self = self.boolean(!matches!(attr.presence, Presence::Required));
-            self = self.raw(",\"default\":");
-            self = match attr.default {
-                Some(json) => self.raw(json),
-                None => self.raw("null"),
-            };
-            self = self.raw(",\"narrow\":").boolean(attr.narrow).byte(b'}');
+            self = self.comma(i == 0).attr(attr, None);
+            i += 1;
+        }
+        self
+    }
+
+    /// An attribute, and behind it the known entries of a dictionary.
+    const fn attr(mut self, attr: &Param, from: Option<&str>) -> Self {
+        self = self.raw("{\"name\":").string(attr.name);
+        if let Some(dictionary) = from {
+            self = self.raw(",\"from\":").string(dictionary);
+        }
+        self = self.raw(",\"type\":").string(attr.attr.name());
+        self = self.raw(",\"optional\":");
+        self = self.boolean(!matches!(attr.presence, Presence::Required));
+        self = self.raw(",\"default\":");
+        self = match attr.default {
+            Some(json) => self.raw(json),
+            None => self.raw("null"),
+        };
+        self = self.raw(",\"narrow\":").boolean(attr.narrow).byte(b'}');
+        let mut i = 0;
+        while i < attr.members.len() {
+            self = self.byte(b',').attr(&attr.members[i], Some(attr.name));
             i += 1;
         }
         self
@@ -311,6 +379,10 @@ mod tests {
                 Param::attribute(AttrType::Scalar(XLA_FFI_DataType::F32))
                     .named("eps")
                     .with_default(Some("1e-5")),
+                Param::attribute(AttrType::Dictionary)
+                    .with_members(&[Param::attribute(AttrType::String).named("unit")])
+                    .named("scale")
+                    .optional(),
                 Param::context("run_id", Revision::R4).named("run"),
             ],
             is_async: false,
@@ -325,6 +397,7 @@ mod tests {
         name: "lib",
         register: "lib__xla_ffi_register",
         handlers: &[(&INFO, &["lib__say"])],
+        legacy: &[],
     };
     const BYTES: [u8; size(&LIBRARY)] = manifest(&LIBRARY);
 
@@ -342,7 +415,9 @@ mod tests {
             r#""kind":"buffer","dtypes":["F32"],"rank":12,"optional":false,"variadic":false}],"#,
             r#""rets":[{"name":"y","kind":"buffer","dtypes":null,"rank":null,"optional":false,"#,
             r#""variadic":false}],"attrs":[{"name":"eps","type":"f32","optional":true,"#,
-            r#""default":1e-5,"narrow":false}],"open_attrs":false,"shape":null,"#,
+            r#""default":1e-5,"narrow":false},{"name":"scale","type":"dict","optional":true,"#,
+            r#""default":null,"narrow":false},{"name":"unit","from":"scale","type":"str","#,
+            r#""optional":false,"default":null,"narrow":false}],"open_attrs":false,"shape":null,"#,
             r#""context":["run_id"],"traits":[],"async":false,"state":null,"floor":"r4"}]}"#
         );
         assert_eq!(text, expected);

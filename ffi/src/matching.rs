@@ -15,6 +15,15 @@
 //!     matching::dim_is("y", y.dims(), rank - 1, length / window)?;
 //!     Ok(())
 //! }
+//!
+//! # use xla_ffi::internal::{self, DType, Shape, Tensor};
+//! let error = internal::call::<pool>("{window = 2 : i64}")?
+//!     .arg(Tensor::from_slice([1, 4], &[1.0_f32, 2.0, 3.0, 4.0])?)
+//!     .ret(Shape::new(DType::F32, [1, 3])?)
+//!     .run()
+//!     .unwrap_err();
+//! assert_eq!(error.message(), "`y`: expected 2 along dimension 1, got 3 in [1, 3]");
+//! # Ok::<(), internal::Error>(())
 //! ```
 
 use crate::element::{DataTypes, name as dtype_name};
@@ -27,6 +36,15 @@ fn wrong(text: String) -> Error {
 }
 
 /// The element type is one of several.
+///
+/// ```
+/// use xla_ffi::{DataType, matching::dtype_in};
+///
+/// let floats = [DataType::F32, DataType::F64];
+/// assert!(dtype_in("x", DataType::F32, &floats).is_ok());
+/// let error = dtype_in("x", DataType::S32, &floats).unwrap_err();
+/// assert_eq!(error.message(), "`x`: expected F32 or F64, got S32");
+/// ```
 ///
 /// # Errors
 /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it is another.
@@ -42,6 +60,14 @@ pub fn dtype_in(name: &str, dtype: XLA_FFI_DataType, allowed: &[XLA_FFI_DataType
 }
 
 /// Two operands have the same element type.
+///
+/// ```
+/// use xla_ffi::{DataType, matching::same_dtype};
+///
+/// assert!(same_dtype("y", DataType::F32, "x", DataType::F32).is_ok());
+/// let error = same_dtype("y", DataType::F64, "x", DataType::F32).unwrap_err();
+/// assert_eq!(error.message(), "`y`: expected F32, the element type of `x`, got F64");
+/// ```
 ///
 /// # Errors
 /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when they do not.
@@ -63,6 +89,14 @@ pub fn same_dtype(
 
 /// The rank is one of several; gives the rank.
 ///
+/// ```
+/// use xla_ffi::matching::rank_in;
+///
+/// assert_eq!(rank_in("x", &[2, 3], &[1, 2]), Ok(2));
+/// let error = rank_in("x", &[2, 3, 4], &[1, 2]).unwrap_err();
+/// assert_eq!(error.message(), "`x`: expected rank 1 or 2, got rank 3 [2, 3, 4]");
+/// ```
+///
 /// # Errors
 /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it is another.
 pub fn rank_in(name: &str, dims: &[usize], allowed: &[usize]) -> Result<usize> {
@@ -79,6 +113,14 @@ pub fn rank_in(name: &str, dims: &[usize], allowed: &[usize]) -> Result<usize> {
 
 /// The size of dimension `axis`.
 ///
+/// ```
+/// use xla_ffi::matching::dim;
+///
+/// assert_eq!(dim("x", &[2, 3], 1), Ok(3));
+/// let error = dim("x", &[2, 3], 2).unwrap_err();
+/// assert_eq!(error.message(), "`x`: has no dimension 2, its shape is [2, 3]");
+/// ```
+///
 /// # Errors
 /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when there is no such
 /// dimension.
@@ -91,6 +133,14 @@ pub fn dim(name: &str, dims: &[usize], axis: usize) -> Result<usize> {
 }
 
 /// Dimension `axis` has this size.
+///
+/// ```
+/// use xla_ffi::matching::dim_is;
+///
+/// assert!(dim_is("x", &[2, 3], 1, 3).is_ok());
+/// let error = dim_is("x", &[2, 3], 1, 4).unwrap_err();
+/// assert_eq!(error.message(), "`x`: expected 4 along dimension 1, got 3 in [2, 3]");
+/// ```
 ///
 /// # Errors
 /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another, or when
@@ -106,6 +156,14 @@ pub fn dim_is(name: &str, dims: &[usize], axis: usize, size: usize) -> Result<()
 }
 
 /// Two operands have the same shape.
+///
+/// ```
+/// use xla_ffi::matching::same_shape;
+///
+/// assert!(same_shape("y", &[2, 3], "x", &[2, 3]).is_ok());
+/// let error = same_shape("y", &[3], "x", &[2, 3]).unwrap_err();
+/// assert_eq!(error.message(), "`y`: expected shape [2, 3], that of `x`, got [3]");
+/// ```
 ///
 /// # Errors
 /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when they do not.

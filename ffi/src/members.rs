@@ -48,7 +48,7 @@ pub trait Member<'f>: Sized {
 }
 
 impl<'f, A: Attribute<'f>> Member<'f> for A {
-    const PARAM: Param = Param::attribute(A::TYPE);
+    const PARAM: Param = Param::attribute(A::TYPE).with_members(A::MEMBERS);
 
     #[inline(always)]
     fn take(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self> {
@@ -75,7 +75,9 @@ impl<'f, A: Attribute<'f>> Member<'f> for A {
 }
 
 impl<'f, A: Attribute<'f>> Member<'f> for Option<A> {
-    const PARAM: Param = Param::attribute(A::TYPE).optional();
+    const PARAM: Param = Param::attribute(A::TYPE)
+        .with_members(A::MEMBERS)
+        .optional();
 
     #[inline(always)]
     fn take(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self> {

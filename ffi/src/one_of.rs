@@ -13,6 +13,14 @@ use crate::out::{AnyOut, Out};
 use crate::param::{At, Kind, Param};
 
 /// Several element types: a tuple of them, `(f32, f64)` for instance, of up to eight.
+///
+/// ```
+/// use xla_ffi::{DataType, Elements};
+///
+/// type Floats = (f32, f64);
+/// assert!(Floats::DTYPES.contains(DataType::F64));
+/// assert_eq!(Floats::DTYPES.to_string(), "F32 or F64");
+/// ```
 pub trait Elements {
     /// The types as a set.
     const DTYPES: DataTypes;
@@ -49,10 +57,18 @@ fn fits<S: Elements>(raw: RawBuffer<'_>, rank: Option<usize>) -> bool {
 /// fn total(x: OneOf<(f32, f64)>, mut sum: Out<f64, 0>) -> Result<()> {
 ///     sum.fill(match x.dtype() {
 ///         DataType::F32 => x.typed::<f32, ANY_RANK>()?.iter().map(|x| f64::from(*x)).sum(),
-///         _ => x.typed::<f64, ANY_RANK>()?.iter().sum(),
+///         _ => x.get::<f64>().into_iter().flat_map(|x| x.as_slice()).sum(),
 ///     });
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let on = |x| internal::call::<total>("{}")?.arg(x).ret(Shape::new(DType::F64, [])?).run();
+/// let sum = on(Tensor::from_slice([2], &[1.0_f64, 2.0])?)?;
+/// assert_eq!(sum.rets[0].to_vec(), Some(vec![3.0]));
+/// let error = on(Tensor::from_slice([1], &[1_i32])?).unwrap_err();
+/// assert!(error.message().contains("argument `x`: expected F32 or F64, got S32[1]"));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct OneOf<'f, S, const RANK: usize = ANY_RANK> {
     buffer: AnyBuffer<'f>,
@@ -118,13 +134,20 @@ unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOf<'f, S, RANK> 
 /// use xla_ffi::{DataType, OneOfOut, prelude::*};
 ///
 /// #[xla_ffi::handler]
-/// fn zeros(y: OneOfOut<(f32, f64)>) -> Result<()> {
-///     match y.dtype() {
-///         DataType::F32 => drop(y.typed::<f32>()?.fill(0.0)),
-///         _ => drop(y.typed::<f64>()?.fill(0.0)),
-///     }
+/// fn ones(y: OneOfOut<(f32, f64, i32)>) -> Result<()> {
+///     let written = match y.dtype() {
+///         DataType::F32 => y.typed::<f32>()?.fill(1.0).len(),
+///         DataType::F64 => y.typed::<f64>()?.fill(1.0).len(),
+///         _ => y.into_any().typed::<i32, ANY_RANK>()?.fill(1).len(),
+///     };
+///     assert_eq!(written, 2);
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<ones>("{}")?.ret(Shape::new(DType::S32, [2])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1, 1]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct OneOfOut<'f, S, const RANK: usize = ANY_RANK> {
     out: AnyOut<'f>,

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use crate::bind::{Bind, Region};
-use crate::buffer::{ANY_RANK, byte_size, mismatch, rank, row};
+use crate::buffer::{ANY_RANK, mismatch, rank, row, untyped};
 use crate::diagnose::Problems;
 use crate::element::{DataTypes, Element};
 use crate::error::{Error, Result};
@@ -24,10 +24,45 @@ use xla_ffi_sys::XLA_FFI_DataType;
 ///
 /// #[xla_ffi::handler]
 /// fn double(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
-///     let y = y.copy_from(&x)?;
+///     let y = y.copy_from(&x)?; // from here on a slice that is written
 ///     y.iter_mut().for_each(|v| *v *= 2.0);
 ///     Ok(())
 /// }
+///
+/// #[xla_ffi::handler(shape = "n m -> n m, n, n")]
+/// fn means(x: Buffer<f32, 2>, mut y: Out<f32, 2>, mut sums: Out<f32>, mut ones: Out<f32>) -> Result<()> {
+///     let [_, columns] = y.shape();
+///     let means = sums.write_iter(x.rows().map(|row| row.iter().sum::<f32>() / columns as f32))?;
+///     for (row, mean) in y.rows_uninit().zip(means.iter()) {
+///         row.fill(std::mem::MaybeUninit::new(*mean));
+///     }
+///     ones.fill(1.0);
+///     Ok(())
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn count(mut y: Out<u64>) -> Result<()> {
+///     assert_eq!(y.dims().iter().product::<usize>(), y.as_uninit().len());
+///     y.write_with(|i| i as u64);
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<double>("{}")?
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .ret(Shape::new(DType::F32, [2])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
+///
+/// let call = internal::call::<means>("{}")?
+///     .arg(Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 5.0])?)
+///     .ret(Shape::new(DType::F32, [2, 2])?)
+///     .ret(Shape::new(DType::F32, [2])?)
+///     .ret(Shape::new(DType::F32, [2])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.5_f32, 1.5, 4.0, 4.0]));
+///
+/// let call = internal::call::<count>("{}")?.ret(Shape::new(DType::U64, [3, 1])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_u64, 1, 2]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct Out<'f, T, const RANK: usize = ANY_RANK> {
     data: *mut T,
@@ -151,6 +186,31 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     }
 
     /// A writer that takes one element after the other and can tell whether all were written.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// /// The elements that are not 0, then zeros.
+    /// #[xla_ffi::handler(shape = "n -> n")]
+    /// fn compact(x: Buffer<i32, 1>, mut y: Out<i32, 1>) -> Result<()> {
+    ///     let mut writer = y.writer();
+    ///     for x in x.iter().filter(|x| **x != 0) {
+    ///         writer.push(*x)?;
+    ///     }
+    ///     while !writer.is_full() {
+    ///         writer.push(0)?;
+    ///     }
+    ///     writer.finish()?;
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<compact>("{}")?
+    ///     .arg(Tensor::from_slice([3], &[0, 5, 0])?)
+    ///     .ret(Shape::new(DType::S32, [3])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5, 0, 0]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     pub fn writer(&mut self) -> Writer<'_, T> {
         Writer {
             elements: self.as_uninit(),
@@ -159,6 +219,24 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     }
 
     /// The elements as they are.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// #[xla_ffi::handler]
+    /// fn ones(mut y: Out<f32>) -> Result<()> {
+    ///     y.as_uninit().fill(std::mem::MaybeUninit::new(0.5));
+    ///     // SAFETY: all of them were written.
+    ///     let y = unsafe { y.assume_init_mut() };
+    ///     y.iter_mut().for_each(|y| *y *= 2.0);
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<ones>("{}")?.ret(Shape::new(DType::F32, [2])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.0_f32, 1.0]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     ///
     /// # Safety
     /// Every element has been written through this value.
@@ -226,9 +304,14 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
 ///         writer.push(a)?;
 ///         (a, b) = (b, a.wrapping_add(b));
 ///     }
-///     writer.finish()?;
+///     writer.finish()?; // an error, had the loop ended early
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<fibonacci>("{}")?.ret(Shape::new(DType::U64, [6])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_u64, 1, 1, 2, 3, 5]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Writer<'a, T> {
@@ -280,13 +363,45 @@ impl<'a, T: Element> Writer<'a, T> {
 /// A result of any rank and any element type whose size is known. Since r0.
 ///
 /// ```
-/// use xla_ffi::prelude::*;
+/// use xla_ffi::{DataType, prelude::*};
 ///
+/// /// Copies whatever it is given.
 /// #[xla_ffi::handler]
-/// fn zeros(mut y: AnyOut) -> Result<()> {
-///     y.fill_bytes(0);
+/// fn copy(x: AnyBuffer, mut y: AnyOut) -> Result<()> {
+///     y.copy_from_bytes(x.bytes())?; // an error when the sizes differ
 ///     Ok(())
 /// }
+///
+/// /// One, in the float that the caller wants; else zero.
+/// #[xla_ffi::handler]
+/// fn one(mut y: AnyOut) -> Result<()> {
+///     assert_eq!(y.bytes_uninit().len(), y.byte_size());
+///     if y.dims().is_empty() && y.element_count() != 1 {
+///         return Err(Error::internal("a scalar has one element"));
+///     }
+///     match y.dtype() {
+///         DataType::F32 => {
+///             y.typed::<f32, ANY_RANK>()?.fill(1.0);
+///         }
+///         DataType::F64 => {
+///             y.typed::<f64, ANY_RANK>()?.fill(1.0);
+///         }
+///         _ => {
+///             y.fill_bytes(0);
+///         }
+///     }
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<copy>("{}")?
+///     .arg(Tensor::from_slice([2], &[1_i16, -2])?)
+///     .ret(Shape::new(DType::S16, [2])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_i16, -2]));
+///
+/// let call = internal::call::<one>("{}")?.ret(Shape::new(DType::F64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.0_f64]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct AnyOut<'f> {
     raw: RawBuffer<'f>,
@@ -300,47 +415,9 @@ unsafe impl Send for AnyOut<'_> {}
 // SAFETY: a shared reference gives no access to the elements.
 unsafe impl Sync for AnyOut<'_> {}
 
+untyped!(AnyOut);
+
 impl<'f> AnyOut<'f> {
-    pub(crate) fn raw(&self) -> RawBuffer<'f> {
-        self.raw
-    }
-
-    #[inline(always)]
-    pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
-        let (dims, len) = raw.shape()?;
-        let bytes = byte_size(raw.dtype(), len)?;
-        (bytes == 0 || !raw.data().is_null()).then_some(Self {
-            raw,
-            dims,
-            len,
-            bytes,
-        })
-    }
-
-    /// The element type.
-    #[must_use]
-    pub fn dtype(&self) -> XLA_FFI_DataType {
-        self.raw.dtype()
-    }
-
-    /// Number of elements along each dimension.
-    #[must_use]
-    pub fn dims(&self) -> &'f [usize] {
-        self.dims
-    }
-
-    /// Number of elements.
-    #[must_use]
-    pub fn element_count(&self) -> usize {
-        self.len
-    }
-
-    /// Bytes of all elements. Sub-byte types are packed.
-    #[must_use]
-    pub fn byte_size(&self) -> usize {
-        self.bytes
-    }
-
     /// The bytes, as yet unwritten.
     #[must_use]
     pub fn bytes_uninit(&mut self) -> &mut [MaybeUninit<u8>] {

@@ -44,21 +44,49 @@ impl<T: Outcome, E: Failure> Outcome for Result<T, E> {
     }
 }
 
+/// The return type of an `async fn` handler: nothing, or a `Result` whose error becomes an [`Error`].
+#[diagnostic::on_unimplemented(
+    message = "an async handler cannot return `{Self}`",
+    note = "return `Result<()>`, a result whose error converts into `xla_ffi::Error`, or nothing"
+)]
+pub trait LateOutcome {
+    /// What completes the call.
+    fn outcome(self) -> Result<()>;
+}
+
+impl LateOutcome for () {
+    fn outcome(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<E: Failure> LateOutcome for Result<(), E> {
+    fn outcome(self) -> Result<()> {
+        self.map_err(Failure::error)
+    }
+}
+
 /// The error of a handler.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a handler",
     note = "return an error that converts into `xla_ffi::Error`: implement `From<{Self}> for \
             xla_ffi::Error`, or use `map_err`"
 )]
-pub trait Failure {
+pub trait Failure: Sized {
+    /// The error that any host understands.
+    fn error(self) -> Error;
+
     /// How the call went.
-    fn flow(self) -> Flow;
+    #[inline(always)]
+    fn flow(self) -> Flow {
+        Flow::Failed(self.error())
+    }
 }
 
 impl<E: Into<Error>> Failure for E {
     #[inline(always)]
-    fn flow(self) -> Flow {
-        Flow::Failed(self.into())
+    fn error(self) -> Error {
+        self.into()
     }
 }
 
@@ -101,6 +129,12 @@ impl<T: StageOutcome, E: Into<Error>> StageOutcome for Result<T, E> {
 #[inline(always)]
 pub fn finish(outcome: impl Outcome) -> Flow {
     outcome.flow()
+}
+
+/// For the macros: the end of an `async fn`.
+#[doc(hidden)]
+pub fn completed(outcome: impl LateOutcome) -> Result<()> {
+    outcome.outcome()
 }
 
 /// For the macros: the end of another stage.

@@ -185,7 +185,39 @@ impl OwnedFrame {
 }
 
 /// A parameter that an asynchronous handler may keep after the call has returned: it reaches
-/// nothing but operand data, copies, and objects that live until the call completes.
+/// nothing but operand data, copies, and objects that live until the call completes. Types that
+/// derive [`Bind`](macro@crate::Bind) need it for `async fn` handlers.
+///
+/// ```
+/// use xla_ffi::{Bind, OutlivesCall, prelude::*};
+///
+/// #[derive(Bind)]
+/// #[bind(from = Buffer<'f, f32, 1>)]
+/// struct Weights<'f>(Buffer<'f, f32, 1>);
+///
+/// impl<'f> From<Buffer<'f, f32, 1>> for Weights<'f> {
+///     fn from(buffer: Buffer<'f, f32, 1>) -> Self {
+///         Self(buffer)
+///     }
+/// }
+///
+/// // SAFETY: a buffer may be kept, and there is nothing else in it.
+/// unsafe impl OutlivesCall for Weights<'_> {}
+///
+/// #[xla_ffi::handler]
+/// async fn total(weights: Weights, mut y: Out<f32, 0>) -> Result<()> {
+///     std::future::ready(()).await;
+///     y.fill(weights.0.iter().sum());
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<total>("{}")?
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .ret(Shape::new(DType::F32, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3.0_f32]));
+/// # Ok::<(), internal::Error>(())
+/// ```
 ///
 /// # Safety
 /// No method of the type uses the call's context.

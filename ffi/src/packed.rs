@@ -20,7 +20,15 @@ use crate::out::AnyOut;
 use crate::param::{At, Kind, Param};
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
-/// An element type of less than a byte.
+/// An element type of less than a byte. Since r5 (jaxlib 0.6.0).
+///
+/// ```
+/// use xla_ffi::{PackedElement, S4, U2};
+///
+/// assert_eq!((S4::BITS, U2::BITS), (4, 2));
+/// assert_eq!(S4::from_bits(0b1111), -1);
+/// assert_eq!(S4::to_bits(-1) & 0b1111, 0b1111);
+/// ```
 pub trait PackedElement: 'static {
     /// The element type in the ABI.
     const DTYPE: XLA_FFI_DataType;
@@ -40,6 +48,17 @@ macro_rules! packed_elements {
     ($($(#[$meta:meta])* $name:ident $bits:literal $value:ty, $from:expr;)*) => {
         $(
             $(#[$meta])*
+            /// It names the type and has no values of its own.
+            ///
+            /// ```
+            #[doc = concat!("use xla_ffi::{Packed, PackedElement, ", stringify!($name), "};")]
+            ///
+            #[doc = concat!("fn first(x: Packed<", stringify!($name), ">) -> Option<", stringify!($value), "> {")]
+            ///     x.get(0)
+            /// }
+            #[doc = concat!("assert_eq!(", stringify!($name), "::BITS, ", stringify!($bits), ");")]
+            #[doc = concat!("assert_eq!(", stringify!($name), "::from_bits(1) as u8 & 1, 1);")]
+            /// ```
             #[derive(Debug)]
             pub enum $name {}
 
@@ -91,9 +110,19 @@ const fn mask(bits: usize) -> u8 {
 ///
 /// #[xla_ffi::handler(shape = "n -> n")]
 /// fn widen(x: Packed<S4, 1>, mut y: Out<i8, 1>) -> Result<()> {
+///     assert_eq!(x.dims(), [x.len()]);
+///     assert_eq!(x.bytes().len(), x.len().div_ceil(2)); // two to a byte
+///     assert_eq!(x.get(x.len()), None);
 ///     y.write_iter(x.iter())?;
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// // 1, -1, 7: the first in the low bits of the first byte.
+/// let packed = Tensor::from_bytes(Shape::new(DType::S4, [3])?, &[0xf1, 0x07])?;
+/// let call = internal::call::<widen>("{}")?.arg(packed).ret(Shape::new(DType::S8, [3])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_i8, -1, 7]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Packed<'f, P, const RANK: usize = ANY_RANK> {
@@ -174,6 +203,22 @@ impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
 impl<'f> AnyBuffer<'f> {
     /// The buffer with packed elements of type `P` and, where it is fixed, rank `RANK`.
     ///
+    /// ```
+    /// use xla_ffi::{S4, prelude::*};
+    ///
+    /// #[xla_ffi::handler]
+    /// fn sum(x: AnyBuffer, mut y: Out<i64, 0>) -> Result<()> {
+    ///     y.fill(x.packed::<S4, ANY_RANK>()?.iter().map(i64::from).sum());
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let packed = Tensor::from_bytes(Shape::new(DType::S4, [2])?, &[0x52])?;
+    /// let call = internal::call::<sum>("{}")?.arg(packed).ret(Shape::new(DType::S64, [])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![7_i64]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type
     /// or rank.
@@ -185,6 +230,21 @@ impl<'f> AnyBuffer<'f> {
 impl<'f> AnyOut<'f> {
     /// The result with packed elements of type `P` and, where it is fixed, rank `RANK`, in the place
     /// of this value.
+    ///
+    /// ```
+    /// use xla_ffi::{U4, prelude::*};
+    ///
+    /// #[xla_ffi::handler]
+    /// fn count(y: AnyOut) -> Result<()> {
+    ///     y.packed::<U4, 1>()?.write_with(|i| i as u8);
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<count>("{}")?.ret(Shape::new(DType::U4, [4])?);
+    /// assert_eq!(call.run()?.rets[0].bytes(), [0x10, 0x32]);
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type
@@ -228,6 +288,26 @@ unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, 
 }
 
 /// A result with packed elements of type `P`. Since r5 (jaxlib 0.6.0).
+///
+/// ```
+/// use xla_ffi::{PackedOut, U4, prelude::*};
+///
+/// /// The low four bits of each byte.
+/// #[xla_ffi::handler(shape = "n -> n")]
+/// fn low_bits(x: Buffer<u8, 1>, mut y: PackedOut<U4, 1>) -> Result<()> {
+///     assert_eq!(y.dims(), [y.len()]);
+///     assert_eq!(y.bytes_uninit().len(), x.len().div_ceil(2));
+///     y.write_with(|i| x[i] & 0xf);
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<low_bits>("{}")?
+///     .arg(Tensor::from_slice([3], &[0x11_u8, 0x22, 0x33])?)
+///     .ret(Shape::new(DType::U4, [3])?);
+/// assert_eq!(call.run()?.rets[0].bytes(), [0x21, 0x03]);
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct PackedOut<'f, P, const RANK: usize = ANY_RANK> {
     out: AnyOut<'f>,

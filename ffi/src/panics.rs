@@ -5,6 +5,8 @@ use std::cell::RefCell;
 use std::panic::AssertUnwindSafe;
 use std::sync::Once;
 
+use crate::error::{Error, Result};
+
 thread_local! {
     static LAST_PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
@@ -51,6 +53,13 @@ pub(crate) fn describe(who: &str, panic: Box<dyn Any + Send>) -> String {
     let text = format!("{who} panicked: {what}{place}");
     discard(panic);
     text
+}
+
+/// What `work` gives; a panic in it becomes an error.
+pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    install();
+    std::panic::catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(Error::internal(describe("the handler", panic))))
 }
 
 /// Destroys what a panic threw, whose destructor may panic in its turn.

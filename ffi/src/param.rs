@@ -5,6 +5,14 @@ use crate::element::DataTypes;
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
 /// What a parameter of a handler takes from the call.
+///
+/// ```
+/// use xla_ffi::{Bind, InOut, Kind, Out};
+///
+/// assert_eq!(<Out<f32> as Bind>::PARAM.kind, Kind::Ret);
+/// assert_eq!(<InOut<f32> as Bind>::PARAM.kind, Kind::InOut);
+/// assert_eq!(<i64 as Bind>::PARAM.kind, Kind::Attr);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The next argument.
@@ -22,6 +30,14 @@ pub enum Kind {
 }
 
 /// How often an operand or attribute comes.
+///
+/// ```
+/// use xla_ffi::{Bind, Buffer, Presence, RemainingArgs};
+///
+/// assert_eq!(<Buffer<f32> as Bind>::PARAM.presence, Presence::Required);
+/// assert_eq!(<Option<Buffer<f32>> as Bind>::PARAM.presence, Presence::Optional);
+/// assert_eq!(<RemainingArgs as Bind>::PARAM.presence, Presence::Variadic);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// Exactly once.
@@ -33,6 +49,14 @@ pub enum Presence {
 }
 
 /// The type of an attribute.
+///
+/// ```
+/// use xla_ffi::{AttrType, Attribute, DataType};
+///
+/// assert_eq!(<&[f32] as Attribute>::TYPE, AttrType::Array(DataType::F32));
+/// assert_eq!(<&[f32] as Attribute>::TYPE.name(), "[f32]");
+/// assert_eq!(AttrType::String.name(), "str");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttrType {
     /// One value of an element type.
@@ -73,7 +97,32 @@ impl AttrType {
     }
 }
 
-/// One parameter of a handler.
+/// One parameter of a handler: what it takes, and what the manifest says of it. See [`Bind`] for the
+/// place where one is made by hand.
+///
+/// [`Bind`]: crate::Bind
+///
+/// ```
+/// use xla_ffi::{AttrType, Bind, Buffer, DataType, DataTypes, Kind, Param, Presence, Revision, RunId};
+///
+/// const MATRIX: Param = Param::operand(Kind::Arg, DataTypes::only(DataType::F32), Some(2));
+/// assert_eq!(<Buffer<f32, 2> as Bind>::PARAM.rank, MATRIX.rank);
+/// assert!(MATRIX.on_device().device);
+/// assert_eq!(MATRIX.named("a").optional().presence, Presence::Optional);
+/// assert_eq!(MATRIX.variadic().presence, Presence::Variadic);
+///
+/// const STEPS: Param = Param::attribute(AttrType::Scalar(DataType::S32)).named("steps");
+/// assert!(STEPS.narrowed().narrow);
+/// assert_eq!(STEPS.with_default(Some("3")).default, Some("3"));
+/// const GRID: Param = Param::attributes(&[STEPS]);
+/// assert_eq!(GRID.members[0].name, "steps");
+/// const OPTIONS: Param = Param::attribute(AttrType::Dictionary).with_members(&[STEPS]);
+/// assert_eq!(OPTIONS.members.len(), 1);
+///
+/// assert_eq!(<RunId as Bind>::PARAM.since, Revision::R4);
+/// // What may be absent needs no revision.
+/// assert_eq!(Param::context("run_id", Revision::R4).optional().since, Revision::R0);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     /// Its name.
@@ -98,7 +147,8 @@ pub struct Param {
     pub context: &'static str,
     /// The oldest revision that can serve it.
     pub since: Revision,
-    /// The attributes of a struct that is taken from the handler's own attributes.
+    /// The attributes of a struct that is taken from the handler's own attributes, or the known
+    /// entries of a dictionary.
     pub members: &'static [Param],
     /// The type of a context part that the host carries: made known before the first call.
     pub(crate) host_type: Option<fn() -> &'static crate::types::KnownType>,
@@ -145,6 +195,13 @@ impl Param {
         let mut param = Self::new(Kind::Attr);
         param.attr = attr;
         param
+    }
+
+    /// The same attribute, a dictionary with these entries.
+    #[must_use]
+    pub const fn with_members(mut self, members: &'static [Param]) -> Self {
+        self.members = members;
+        self
     }
 
     /// Several attributes.
@@ -206,6 +263,16 @@ impl Param {
     /// The same, converting from wider types.
     #[must_use]
     pub const fn narrowed(mut self) -> Self {
+        assert!(
+            !matches!(
+                self.attr,
+                AttrType::String
+                    | AttrType::Dictionary
+                    | AttrType::Scalar(XLA_FFI_DataType::PRED)
+                    | AttrType::Array(XLA_FFI_DataType::PRED)
+            ),
+            "#[attr(narrow)] is for numbers and arrays of numbers: nothing else is converted"
+        );
         self.narrow = true;
         self
     }
@@ -481,7 +548,48 @@ const fn member(param: &'static Param, m: usize) -> Option<&'static Param> {
     }
 }
 
-/// Where a parameter finds what it takes.
+/// Where a parameter finds what it takes. The macros make it, and implementations of [`Bind`] are
+/// given it.
+///
+/// [`Bind`]: crate::Bind
+///
+/// ```
+/// use xla_ffi::{At, Bind, Frame, Param, Problems, Region, prelude::*};
+///
+/// /// An argument, and which one it is.
+/// struct Numbered<'f>(usize, Buffer<'f, f32>);
+///
+/// // SAFETY: as its buffer.
+/// unsafe impl<'f> Bind<'f> for Numbered<'f> {
+///     const PARAM: Param = <Buffer<'f, f32> as Bind>::PARAM;
+///
+///     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+///         Some(Self(at.arg, <Buffer<'f, f32> as Bind>::bind(frame, at)?))
+///     }
+///
+///     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+///         <Buffer<'f, f32> as Bind>::explain(frame, at, problems);
+///     }
+///
+///     fn region(&self) -> Region {
+///         self.1.region()
+///     }
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn second(_a: Buffer<i32>, b: Numbered, mut y: Out<i64, 0>) -> Result<()> {
+///     y.fill(b.0 as i64 + b.1.len() as i64);
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<second>("{}")?
+///     .arg(Tensor::from_slice([1], &[1])?)
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .ret(Shape::new(DType::S64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3_i64]));
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     /// The parameter.
@@ -495,7 +603,8 @@ pub struct At {
 }
 
 impl At {
-    /// The place of parameter `index` of a stage.
+    /// For the macros: the place of parameter `index` of a stage.
+    #[doc(hidden)]
     #[must_use]
     pub const fn of(info: &HandlerInfo, params: &'static [Param], index: usize) -> Self {
         let (mut arg, mut ret, mut i) = (0, 0, 0);

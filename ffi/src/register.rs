@@ -85,6 +85,4 @@ pub unsafe fn register(
 pub trait Exported {
     /// The symbols of its stages, in the order of `HandlerInfo::stages`.
     const SYMBOLS: &'static [&'static str];
-    /// The entry points of its stages, by number.
-    const ENTRIES: Entries;
 }

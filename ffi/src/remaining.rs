@@ -24,6 +24,27 @@ use xla_ffi_sys::XLA_FFI_DataType;
 ///     }
 ///     Ok(())
 /// }
+///
+/// /// The first of them as bytes, times the second, a scalar.
+/// #[xla_ffi::handler]
+/// fn by_position(terms: RemainingArgs, mut y: Out<u8>) -> Result<()> {
+///     let factor = terms.get::<u8, 0>(1)?; // an error when it is not there
+///     y.write_iter(terms.any(0)?.bytes().iter().map(|x| x * factor[0]))?;
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<sum_all>("{}")?
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .arg(Tensor::from_slice([2], &[10.0_f32, 20.0])?)
+///     .ret(Shape::new(DType::F32, [2])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![11.0_f32, 22.0]));
+///
+/// let call = internal::call::<by_position>("{}")?
+///     .arg(Tensor::from_slice([1], &[7_u8])?)
+///     .ret(Shape::new(DType::U8, [1])?);
+/// assert_eq!(call.run().unwrap_err().message(), "remaining argument 1 of 1");
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy)]
 pub struct RemainingArgs<'f> {
@@ -127,7 +148,7 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
 /// All results behind those that other parameters take. Each can be taken once. Since r0.
 ///
 /// ```
-/// use xla_ffi::prelude::*;
+/// use xla_ffi::{DataType, prelude::*};
 ///
 /// #[xla_ffi::handler]
 /// fn ones(ys: RemainingRets) -> Result<()> {
@@ -139,10 +160,25 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
 ///
 /// #[xla_ffi::handler]
 /// fn sine_and_cosine(x: Buffer<f32>, mut ys: RemainingRets) -> Result<()> {
+///     assert_eq!(ys.dims(1)?, x.dims()); // before it is taken
 ///     ys.take::<f32, ANY_RANK>(0)?.write_iter(x.iter().map(|x| x.sin()))?;
-///     ys.take::<f32, ANY_RANK>(1)?.write_iter(x.iter().map(|x| x.cos()))?;
+///     if ys.dtype(1)? == DataType::F32 {
+///         ys.take::<f32, ANY_RANK>(1)?.write_iter(x.iter().map(|x| x.cos()))?;
+///     } else {
+///         ys.take_any(1)?.fill_bytes(0);
+///     }
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<sine_and_cosine>("{}")?
+///     .arg(Tensor::from_slice([1], &[0.0_f32])?)
+///     .ret(Shape::new(DType::F32, [1])?)
+///     .ret(Shape::new(DType::F32, [1])?);
+/// let outcome = call.run()?;
+/// assert_eq!(outcome.rets[0].to_vec(), Some(vec![0.0_f32]));
+/// assert_eq!(outcome.rets[1].to_vec(), Some(vec![1.0_f32]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 pub struct RemainingRets<'f> {
     frame: Frame<'f>,
@@ -268,6 +304,27 @@ impl<'f> IntoIterator for RemainingRets<'f> {
 }
 
 /// The results of [`RemainingRets`], one after the other.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// /// Result `i` is full of `i`.
+/// #[xla_ffi::handler]
+/// fn numbered(ys: RemainingRets) -> Result<()> {
+///     let ys: xla_ffi::IntoRets = ys.into_iter();
+///     for (i, y) in ys.enumerate() {
+///         y.typed::<u64, ANY_RANK>()?.fill(i as u64);
+///     }
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<numbered>("{}")?
+///     .ret(Shape::new(DType::U64, [])?)
+///     .ret(Shape::new(DType::U64, [2])?);
+/// assert_eq!(call.run()?.rets[1].to_vec(), Some(vec![1_u64, 1]));
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct IntoRets<'f> {
     rets: RemainingRets<'f>,

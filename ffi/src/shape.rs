@@ -14,14 +14,39 @@
 //! | `n?` at the end of an entry, as in `n m?` | the operand may be absent |
 //! | `*` at the end of an entry, as in `n m*` | any number of operands, each of this shape |
 //!
-//! The macros parse it when the handler is compiled and turn it into comparisons. It is checked after the operands have been
-//! decoded, and the manifest keeps it, so that callers can infer result shapes.
+//! The macros parse it when the handler is compiled and turn it into comparisons. It is checked after
+//! the operands have been decoded, and the manifest keeps it, so that callers can infer result
+//! shapes. What it cannot say is checked by the functions here and in [`matching`](crate::matching).
+//!
+//! ```
+//! use xla_ffi::prelude::*;
+//!
+//! #[xla_ffi::handler(shape = "n k, k m -> n m")]
+//! fn product(a: Buffer<f32, 2>, b: Buffer<f32, 2>, mut y: Out<f32, 2>) -> Result<()> {
+//!     let ([_, k], [_, m]) = (a.shape(), b.shape());
+//!     y.write_with(|i| (0..k).map(|j| a[i / m * k + j] * b[j * m + i % m]).sum());
+//!     Ok(())
+//! }
+//!
+//! # use xla_ffi::internal::{self, DType, Shape, Tensor};
+//! let error = internal::call::<product>("{}")?
+//!     .arg(Tensor::from_slice([1, 2], &[1.0_f32, 2.0])?)
+//!     .arg(Tensor::from_slice([3, 1], &[1.0_f32, 2.0, 3.0])?)
+//!     .ret(Shape::new(DType::F32, [1, 1])?)
+//!     .run()
+//!     .unwrap_err();
+//! assert!(error.message().contains(
+//!     "argument `b`: expected shape [k, m] with k = 2 from argument `a`, got F32[3,1]"
+//! ));
+//! # Ok::<(), internal::Error>(())
+//! ```
 
 use crate::diagnose::{Problems, number, put, show};
 use crate::frame::{Frame, RawBuffer};
 use crate::param::Param;
 
 /// One dimension of an entry.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dim {
     /// The size with this number, named in [`Contract::names`].
@@ -35,6 +60,7 @@ pub enum Dim {
 }
 
 /// One operand of a contract.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Its dimensions.
@@ -44,9 +70,11 @@ pub struct Entry {
 }
 
 /// Sizes that a contract may name.
+#[doc(hidden)]
 pub const MAX_NAMES: usize = 26;
 
 /// A parsed contract.
+#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Contract {
     /// The text.
@@ -271,7 +299,7 @@ fn sides(
     })
 }
 
-/// The same checks as plain functions, for handlers that compute what a contract cannot say.
+/// The dimensions are these: for handlers that compute what a contract cannot say.
 ///
 /// ```
 /// use xla_ffi::{prelude::*, shape};
@@ -282,6 +310,9 @@ fn sides(
 ///     y.copy_from(&x[..x.len() / 2])?;
 ///     Ok(())
 /// }
+///
+/// let error = shape::equal("y", &[3], &[2]).unwrap_err();
+/// assert_eq!(error.message(), "`y`: expected shape [2], got [3]");
 /// ```
 ///
 /// # Errors
@@ -295,7 +326,15 @@ pub fn equal(name: &str, dims: &[usize], expected: &[usize]) -> crate::Result<()
     )))
 }
 
-/// The number of elements of a shape.
+/// The number of elements of a shape: 1 for a scalar.
+///
+/// ```
+/// use xla_ffi::shape;
+///
+/// assert_eq!(shape::element_count(&[2, 3]), Ok(6));
+/// assert_eq!(shape::element_count(&[usize::MAX, 0]), Ok(0));
+/// assert!(shape::element_count(&[usize::MAX, 2]).is_err());
+/// ```
 ///
 /// # Errors
 /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when it cannot be counted.

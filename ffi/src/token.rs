@@ -9,7 +9,7 @@ use crate::frame::Frame;
 use crate::param::{At, Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// A token argument. Since r0.
+/// A token argument: the call runs after whatever made it. It has no elements. Since r0.
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -18,11 +18,37 @@ use xla_ffi_sys::XLA_FFI_DataType;
 /// fn after(_before: Token, _after: TokenOut) -> Result<()> {
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, Shape, Tensor};
+/// let call = internal::call::<after>("{}")?.arg(Tensor::zeros(Shape::token())?).ret(Shape::token());
+/// assert!(call.run().is_ok());
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'f>(PhantomData<&'f ()>);
 
-/// A token result. Since r0.
+/// A token result: whatever takes it runs after the call. There is nothing to write. Since r0.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+/// use xla_ffi::prelude::*;
+///
+/// static CALLS: AtomicU32 = AtomicU32::new(0);
+///
+/// #[xla_ffi::handler]
+/// fn log(_x: Buffer<f32>, _logged: TokenOut) -> Result<()> {
+///     CALLS.fetch_add(1, Ordering::Relaxed);
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, Shape, Tensor};
+/// let call = internal::call::<log>("{}")?
+///     .arg(Tensor::from_slice([1], &[1.0_f32])?)
+///     .ret(Shape::token());
+/// call.run()?;
+/// assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct TokenOut<'f>(PhantomData<&'f ()>);
 

@@ -20,7 +20,44 @@ struct Known {
 }
 
 /// A type that hosts carry, known to each XLA copy under a number of its own; made once, as a
-/// `static`, for exactly the type `T`.
+/// `static`, for exactly the type `T`. The derive macros make it; by hand it looks like this:
+///
+/// ```
+/// use xla_ffi::{HostType, State, UserType};
+///
+/// struct Plan(Vec<u64>);
+///
+/// impl State for Plan {
+///     fn host_type() -> &'static HostType<Self> {
+///         static TYPE: HostType<Plan> = HostType::state("my_library::Plan");
+///         &TYPE
+///     }
+/// }
+///
+/// /// An object of the program's, which it has registered with the host itself.
+/// struct Store;
+///
+/// impl UserType for Store {
+///     fn host_type() -> &'static HostType<Self> {
+///         static TYPE: HostType<Store> = HostType::user_data_with_id("Store", 7);
+///         &TYPE
+///     }
+/// }
+///
+/// /// One that the host finds by its name.
+/// struct Table;
+///
+/// impl UserType for Table {
+///     fn host_type() -> &'static HostType<Self> {
+///         static TYPE: HostType<Table> = HostType::user_data("my_library::Table");
+///         &TYPE
+///     }
+/// }
+///
+/// assert_eq!(Plan::host_type().name(), "my_library::Plan");
+/// assert_eq!(Store::host_type().name(), "Store");
+/// assert_eq!(Table::host_type().name(), "my_library::Table");
+/// ```
 pub struct HostType<T> {
     known: KnownType,
     // Invariant: `known` has the deleter of T and no other type uses it.
@@ -202,7 +239,29 @@ fn stored_bit(stage: u32, stream: bool) -> u8 {
     1 << (2 * (stage & 3) + u32::from(stream))
 }
 
-/// The state of a stateful handler; `#[stateful]` implements it.
+/// The state that a stage leaves for later ones. [`stateful`](macro@crate::stateful) implements it for
+/// what the instantiate stage makes (since r1, jaxlib 0.4.33), `#[derive(State)]` for what prepare
+/// and initialize leave (since r8, jaxlib 0.9.1).
+///
+/// ```
+/// use xla_ffi::{State, prelude::*};
+///
+/// struct Scale(f32);
+///
+/// #[xla_ffi::stateful(name = "scale", shape = "... -> ...")]
+/// impl Scale {
+///     fn instantiate(a: f32) -> Result<Self> {
+///         Ok(Self(a))
+///     }
+///
+///     fn execute(&self, x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+///         y.write_iter(x.iter().map(|x| x * self.0))?;
+///         Ok(())
+///     }
+/// }
+///
+/// assert!(Scale::host_type().name().ends_with("::scale"));
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the state of a handler",
     note = "put `#[xla_ffi::stateful]` on an `impl {Self}` block"
@@ -213,7 +272,20 @@ pub trait State: Send + Sync + Sized + 'static {
 }
 
 /// A type whose objects the host's owner hands to handlers as user data; `#[derive(UserType)]`
-/// implements it.
+/// implements it. Since r0.
+///
+/// ```
+/// use xla_ffi::UserType;
+///
+/// #[derive(UserType)]
+/// #[user_type(name = "my_program::Store")]
+/// struct Store {
+///     scale: f32,
+/// }
+///
+/// // The name by which the program registers the type with the host.
+/// assert_eq!(Store::host_type().name(), "my_program::Store");
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a type of user data",
     note = "derive it: `#[derive(xla_ffi::UserType)]`"

@@ -157,11 +157,10 @@ XFFI_COLD size_t xffi_escape(char* to, size_t size, const char* from, size_t len
   return out;
 }
 
-/* Makes an error for the host. Null where there is no host to make it. `OK` is no error code and
- * becomes INTERNAL, a code that absl does not know UNKNOWN. */
-XFFI_COLD XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
-                                        const char* message) {
-  const size_t length = strlen(message);
+/* Makes an error for the host, its message `length` bytes of any kind. Null where there is no host to
+ * make it. `OK` is no error code and becomes INTERNAL, a code that absl does not know UNKNOWN. */
+XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                          const char* message, size_t length) {
   const size_t room = length * 4 + 1;
   char local[1024];
   char* text = room <= sizeof(local) ? local : (char*)malloc(room);
@@ -183,6 +182,12 @@ XFFI_COLD XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Co
   error = api->XLA_FFI_Error_Create(&args);
   if (text != local) free(text);
   return error;
+}
+
+/* The same for a C string. */
+XFFI_COLD XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                        const char* message) {
+  return xffi_error_bytes(api, code, message, strlen(message));
 }
 
 /* The same, the message formatted as by vprintf. */

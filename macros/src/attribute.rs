@@ -1,11 +1,11 @@
 //! `#[derive(Attribute)]`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
-use syn::spanned::Spanned;
+use syn::ext::IdentExt;
 use syn::{Data, DataEnum, DeriveInput, Fields, FieldsNamed, Ident};
 
-use crate::parameter::AttrOptions;
+use crate::parameter::{AttrOptions, place};
 
 pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     let input: DeriveInput = syn::parse2(item)?;
@@ -51,6 +51,10 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         name: String,
         options: AttrOptions,
     }
+    no_options(
+        &input.attrs,
+        "options stand on the fields, not on the struct",
+    )?;
     let mut members = Vec::new();
     for field in &fields.named {
         let Some(ident) = &field.ident else { continue };
@@ -61,9 +65,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
                 "`flatten` stands on parameters of handlers; a field's struct is a nested dictionary",
             ));
         }
-        let plain = ident.to_string();
-        let plain = plain.strip_prefix("r#").unwrap_or(&plain).to_owned();
-        let name = options.name.as_ref().map_or(plain, syn::LitStr::value);
+        let name = options.name_of(ident);
         members.push(Member {
             ident,
             ty: &field.ty,
@@ -83,34 +85,37 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     let (lifetime, impl_generics, type_generics) = generics(input)?;
     let constants = members.iter().map(|member| {
         let (ty, name) = (member.ty, &member.name);
-        let modifiers = member.options.modifiers();
-        quote_spanned! {ty.span()=>
-            <#ty as ::xla_ffi::__private::Member<'_>>::PARAM.named(#name) #modifiers
-        }
+        let named = quote_spanned! {place(ty)=>
+            <#ty as ::xla_ffi::__private::Member<'_>>::PARAM.named(#name)
+        };
+        member.options.modify(named, place(ty))
     });
-    let decodes = members.iter().map(|member| {
-        let (ident, ty, name, narrow) =
-            (member.ident, member.ty, &member.name, member.options.narrow);
-        let take = quote_spanned! {ty.span()=>
+    // Fields may be called as anything here is: what they are decoded to has names of its own.
+    let locals: Vec<Ident> = (0..members.len())
+        .map(|index| format_ident!("__field{index}", span = Span::mixed_site()))
+        .collect();
+    let decodes = members.iter().zip(&locals).map(|(member, local)| {
+        let (ty, name, narrow) = (member.ty, &member.name, member.options.narrow);
+        let take = quote_spanned! {place(ty)=>
             <#ty as ::xla_ffi::__private::Member<#lifetime>>::take(value, #narrow)?
         };
         match &member.options.default {
             Some(default) => quote! {
                 let value = dictionary.next(#name, &mut cursor);
-                found += usize::from(value.is_some());
-                let #ident: #ty = if value.is_some() { #take } else { #default };
+                found += <usize as ::core::convert::From<bool>>::from(value.is_some());
+                let #local: #ty = if value.is_some() { #take } else { #default };
             },
             None => quote! {
                 let value = dictionary.next(#name, &mut cursor);
-                found += usize::from(value.is_some());
-                let #ident: #ty = #take;
+                found += <usize as ::core::convert::From<bool>>::from(value.is_some());
+                let #local: #ty = #take;
             },
         }
     });
     let explains = members.iter().map(|member| {
         let (ty, name, narrow) = (member.ty, &member.name, member.options.narrow);
         let optional = member.options.default.is_some();
-        quote_spanned! {ty.span()=>
+        quote_spanned! {place(ty)=>
             <#ty as ::xla_ffi::__private::Member<#lifetime>>::explain(
                 dictionary, #name, #narrow, #optional, problems,
             );
@@ -128,7 +133,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             ) -> ::core::option::Option<(Self, usize)> {
                 let mut found = 0;
                 #(#decodes)*
-                ::core::option::Option::Some((Self { #(#fields),* }, found))
+                ::core::option::Option::Some((Self { #(#fields: #locals),* }, found))
             }
 
             #[cold]
@@ -142,6 +147,8 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
 
         impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
             const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::Dictionary;
+            const MEMBERS: &'static [::xla_ffi::Param] =
+                <Self as ::xla_ffi::__private::Attributes<#lifetime>>::MEMBERS;
 
             #[inline(always)]
             fn decode(
@@ -173,10 +180,34 @@ fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream>
         return if strings(input)? {
             by_name(input, data)
         } else {
+            for variant in &data.variants {
+                no_options(
+                    &variant.attrs,
+                    "the variants of an enumeration of numbers have no options; with #[attr(strings)] on it they have names",
+                )?;
+            }
             by_number(input, data)
         };
     }
+    no_options(
+        &input.attrs,
+        "an enumeration of variants that hold values has no options",
+    )?;
+    for variant in &data.variants {
+        no_options(
+            &variant.attrs,
+            "an enumeration of variants that hold values has no options",
+        )?;
+    }
     variants(input, data)
+}
+
+/// Refuses `#[attr(…)]` where it would change nothing.
+fn no_options(attrs: &[syn::Attribute], why: &str) -> syn::Result<()> {
+    match attrs.iter().find(|attr| attr.path().is_ident("attr")) {
+        None => Ok(()),
+        Some(attr) => Err(syn::Error::new_spanned(attr, why)),
+    }
 }
 
 /// Whether `#[attr(strings)]` stands on the enumeration.
@@ -212,6 +243,12 @@ fn repr(input: &DeriveInput) -> syn::Result<Ident> {
             {
                 repr = ident.clone();
             }
+            // `align(8)` has more to it.
+            if meta.input.peek(syn::token::Paren) {
+                let rest;
+                syn::parenthesized!(rest in meta.input);
+                rest.parse::<TokenStream>()?;
+            }
             Ok(())
         })?;
     }
@@ -224,7 +261,7 @@ fn by_number(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
     let (lifetime, impl_generics, type_generics) = generics(input)?;
     let idents: Vec<&Ident> = data.variants.iter().map(|variant| &variant.ident).collect();
     let known = idents.iter().map(|variant| {
-        let name = variant.to_string();
+        let name = variant.unraw().to_string();
         quote!((Self::#variant as #repr, #name))
     });
     Ok(quote! {
@@ -264,10 +301,27 @@ fn by_name(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
     let ident = &input.ident;
     let (lifetime, impl_generics, type_generics) = generics(input)?;
     let idents: Vec<&Ident> = data.variants.iter().map(|variant| &variant.ident).collect();
-    let names: Vec<String> = idents
-        .iter()
-        .map(|name| snake_case(&name.to_string()))
-        .collect();
+    let mut names: Vec<String> = Vec::new();
+    for variant in &data.variants {
+        let options = AttrOptions::read(&variant.attrs)?;
+        if options.narrow || options.flatten || options.default.is_some() {
+            return Err(syn::Error::new_spanned(
+                &variant.ident,
+                "a variant may have another name, #[attr(name = \"…\")], and nothing else",
+            ));
+        }
+        let name = match &options.name {
+            Some(name) => name.value(),
+            None => snake_case(&variant.ident.unraw().to_string()),
+        };
+        if names.contains(&name) {
+            return Err(syn::Error::new_spanned(
+                &variant.ident,
+                format!("two variants are called `{name}`"),
+            ));
+        }
+        names.push(name);
+    }
     Ok(quote! {
         impl #impl_generics ::xla_ffi::Attribute<#lifetime> for #ident #type_generics {
             const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::String;

@@ -54,7 +54,9 @@ impl Stage {
                 "a handler cannot be generic: each call would need to choose; write one handler a type",
             ));
         }
-        if let Some(clause) = &generics.where_clause {
+        if let Some(clause) = &generics.where_clause
+            && !clause.predicates.is_empty()
+        {
             return Err(syn::Error::new_spanned(
                 clause,
                 "a handler cannot have bounds",
@@ -92,8 +94,8 @@ impl Stage {
             ));
         }
         let output_span = match &signature.output {
-            ReturnType::Default => span,
-            ReturnType::Type(_, ty) => ty.span(),
+            ReturnType::Default => span.resolved_at(Span::call_site()),
+            ReturnType::Type(_, ty) => crate::parameter::place(ty),
         };
         if is_async {
             let output = match &signature.output {
@@ -175,7 +177,7 @@ impl Stage {
         });
         let call = self.call(&at, contract);
         let orders = self.params.iter().enumerate().map(|(index, param)| {
-            quote_spanned! {param.ty.span()=>
+            quote_spanned! {crate::parameter::place(&param.ty)=>
                 const _: () = ::xla_ffi::__private::in_order(#params, #index);
             }
         });
@@ -282,9 +284,12 @@ impl Stage {
         };
         if self.is_async {
             let outlive = self.params.iter().zip(&values).map(|(param, value)| {
-                let span = param.ty.span();
+                let span = crate::parameter::place(&param.ty);
                 quote_spanned!(span=> ::xla_ffi::__private::outlives_call(&#value);)
             });
+            let completed = quote_spanned! {self.output=>
+                ::xla_ffi::__private::completed(__outcome)
+            };
             return quote! {
                 fn start<'x>(
                     frame: &::xla_ffi::Frame<'x>,
@@ -297,7 +302,8 @@ impl Stage {
                     #(#outlive)*
                     let body = #callee(#receiver #(#values),*);
                     ::core::result::Result::Ok(::std::boxed::Box::pin(async move {
-                        ::core::result::Result::map_err(body.await, ::core::convert::Into::into)
+                        let __outcome = body.await;
+                        #completed
                     }))
                 }
                 ::xla_ffi::__private::start_async(
@@ -335,6 +341,13 @@ pub(crate) fn handler(
     state: Option<&TokenStream>,
 ) -> TokenStream {
     let infos = stages.iter().map(Stage::info);
+    let entries = (0..STAGES.len() as u32).map(|number| {
+        if stages.iter().any(|stage| stage.number == number) {
+            quote!(::core::option::Option::Some(::xla_ffi::__private::entry::<Self, #number>))
+        } else {
+            quote!(::core::option::Option::None)
+        }
+    });
     let platforms: Vec<String> = if options.platforms.is_empty() {
         vec!["cpu".to_owned()]
     } else {
@@ -363,14 +376,15 @@ pub(crate) fn handler(
                 state: #state,
                 floor: ::xla_ffi::Revision::ALL[#floor],
             };
+            const ENTRIES: ::xla_ffi::__private::Entries = [#(#entries),*];
         }
     }
 }
 
 /// The name of the macro by which `library!` learns about a handler. Where there is none, the
-/// compiler's words are all that a user sees: so it says what is missing.
+/// compiler's words are all that a user sees, with the name in the middle: so it says what is missing.
 pub(crate) fn export_name(ident: &Ident) -> Ident {
-    format_ident!("no_attribute_xla_ffi_handler_on_{}", ident)
+    format_ident!("no_xla_ffi_handler_is_defined_here_called_{}", ident)
 }
 
 /// The macro by which `library!` learns the handler's name and stages.
@@ -379,14 +393,14 @@ pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> Token
     let numbers = stages.iter().map(|stage| stage.number);
     quote! {
         #[doc(hidden)]
-        #[allow(unused_macros)]
+        #[allow(unused_macros, reason = "for `library!`, which need not name every handler")]
         macro_rules! #macro_name {
             ($($library:tt)*) => {
                 ::xla_ffi::__private::__export! { #name [#(#numbers)*] $($library)* }
             };
         }
         #[doc(hidden)]
-        #[allow(unused_imports)]
+        #[allow(unused_imports, reason = "for `library!`, which need not name every handler")]
         pub(crate) use #macro_name;
     }
 }

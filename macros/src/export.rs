@@ -70,9 +70,6 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
     }
     let mut symbols = Vec::new();
     let mut functions = Vec::new();
-    let mut entries: Vec<TokenStream> = (0..STAGES.len())
-        .map(|_| quote!(::core::option::Option::None))
-        .collect();
     for stage in stages {
         let number = usize::try_from(stage).unwrap_or_default();
         let short = if stage == EXECUTE {
@@ -81,9 +78,8 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             format!("{base}_{}", STAGES[number])
         };
         let long = format!("{}__{short}", library.value());
-        let entry = format_ident!("entry_{}", number, span = Span::mixed_site());
-        // The code stands in a function of its own that is not exported: the exported ones reach it
-        // by a direct jump, where one exported function would reach another through a table.
+        // The code stands in a function that is not exported: these reach it by a direct jump, where
+        // one exported function would reach another through a table.
         let exported = |name: &str, ident: &Ident| {
             quote! {
                 #[unsafe(export_name = #name)]
@@ -91,7 +87,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
                     frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
                 ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
                     // SAFETY: hosts call handlers with their call frame.
-                    unsafe { #entry(frame) }
+                    unsafe { ::xla_ffi::__private::entry::<#path, #stage>(frame) }
                 }
             }
         };
@@ -106,17 +102,9 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             )
         });
         functions.push(quote! {
-            #[inline(never)]
-            unsafe extern "C" fn #entry(
-                frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
-            ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
-                // SAFETY: the host's call frame, handed on.
-                unsafe { ::xla_ffi::__private::enter::<#path, #stage>(frame) }
-            }
             #long_entry
             #short_entry
         });
-        entries[number] = quote!(::core::option::Option::Some(#entry));
         symbols.push(long);
     }
     Ok(quote! {
@@ -124,7 +112,6 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             #(#functions)*
             impl ::xla_ffi::__private::Exported for #path {
                 const SYMBOLS: &'static [&'static str] = &[#(#symbols),*];
-                const ENTRIES: ::xla_ffi::__private::Entries = [#(#entries),*];
             }
         };
     })

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::{Item, ItemFn};
 
 use crate::expand::{self, EXECUTE, Stage};
@@ -23,7 +24,7 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
     let name = options
         .name
         .as_ref()
-        .map_or_else(|| ident.to_string(), syn::LitStr::value);
+        .map_or_else(|| ident.unraw().to_string(), syn::LitStr::value);
     let owner = quote!(#ident);
     if let Some(receiver) = function.sig.receiver() {
         return Err(syn::Error::new_spanned(
@@ -44,7 +45,11 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
     Ok(quote! {
         #function
         #[doc(hidden)]
-        #[allow(non_camel_case_types, dead_code)]
+        #[allow(
+            non_camel_case_types,
+            dead_code,
+            reason = "it stands for the function where types are asked for, if they are"
+        )]
         #vis struct #ident {}
         #handler
         #implementation

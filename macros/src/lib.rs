@@ -8,6 +8,7 @@ mod contract;
 mod expand;
 mod export;
 mod function;
+mod legacy;
 mod library;
 mod options;
 mod parameter;
@@ -37,10 +38,10 @@ fn answer(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// * `floor = "r5"`: needs at least this revision, whatever the parameters say.
 ///
 /// # Options of a parameter, `#[attr(…)]`
-/// * `default = EXPR`: the value where the attribute is absent.
+/// * `default = EXPR`: the value where the attribute is absent; `default` alone is that of its type.
 /// * `name = "…"`: the attribute's name; the parameter's without it.
 /// * `narrow`: integers of other widths and `f64` are taken when the value fits; Python sends
-///   64-bit numbers.
+///   64-bit numbers. Of arrays each element, into a `Vec` or `[T; N]`.
 /// * `flatten`: a struct with `#[derive(Attribute)]` whose fields are attributes of the handler.
 ///
 /// # Errors at compile time
@@ -76,16 +77,35 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// xla_ffi::library! { name = "my_ops"; rms_norm }
 /// ```
 ///
+/// A handler is named by the path to where it is defined; an import of it is not enough.
+///
 /// In a library whose only crate type is `cdylib` the symbols are `rms_norm` (execute),
 /// `Solver_instantiate` …, `xla_ffi_register` and `xla_ffi_manifest`. Everywhere the functions also
 /// have names that begin with the library's, `my_ops__rms_norm`, so that several libraries can be
 /// linked into one program. The library's name is that of the crate without `name`.
+///
+/// Targets of the original custom calls, made by [`legacy!`](../xla_ffi/macro.legacy.html), are named
+/// `legacy PATH` in the list: they get symbols and a place in the manifest, and the library exports
+/// the function `xla_ffi_legacy_targets`, by which hosts find them.
 ///
 /// A name that a C library uses, such as `exp` or `read`, does not compile, and neither does
 /// `panic = "abort"`, which would take the host down with a handler.
 #[proc_macro]
 pub fn library(items: TokenStream) -> TokenStream {
     answer(library::library(items.into()))
+}
+
+/// Makes targets of the original custom calls, which get pointers and no sizes.
+#[proc_macro]
+pub fn legacy(items: TokenStream) -> TokenStream {
+    answer(legacy::legacy(items.into()))
+}
+
+/// What `library!` expands to for one target of the original custom calls.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __export_legacy(items: TokenStream) -> TokenStream {
+    answer(legacy::export(items.into()))
 }
 
 /// What `library!` expands to for one handler.
@@ -101,7 +121,8 @@ pub fn __export(items: TokenStream) -> TokenStream {
 ///   the handler. Fields take `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]`;
 ///   `Option` fields may be absent. Entries that no field names are refused.
 /// * An enumeration without fields is an integer, of the type in its `#[repr(…)]`, else an `i64`.
-///   With `#[attr(strings)]` it is a string: the variant's name in snake case.
+///   With `#[attr(strings)]` it is a string: the variant's name in snake case, or what
+///   `#[attr(name = "…")]` on the variant says.
 /// * An enumeration whose variants hold one value each is whichever of them decodes first.
 #[proc_macro_derive(Attribute, attributes(attr))]
 pub fn derive_attribute(item: TokenStream) -> TokenStream {

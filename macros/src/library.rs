@@ -9,6 +9,29 @@ use syn::{Ident, LitStr, Path, Token};
 struct Library {
     name: Option<LitStr>,
     handlers: Vec<Path>,
+    /// Targets of the original custom calls.
+    legacy: Vec<Path>,
+}
+
+/// `PATH` or `legacy PATH`.
+struct Entry {
+    legacy: bool,
+    path: Path,
+}
+
+impl Parse for Entry {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let behind = input.fork();
+        let legacy = behind.parse::<Ident>().is_ok_and(|word| word == "legacy")
+            && !behind.is_empty()
+            && !behind.peek(Token![,])
+            && !behind.peek(Token![::]);
+        if legacy {
+            input.parse::<Ident>()?;
+        }
+        let path = input.parse()?;
+        Ok(Self { legacy, path })
+    }
 }
 
 impl Parse for Library {
@@ -23,10 +46,14 @@ impl Parse for Library {
             name = Some(input.parse()?);
             input.parse::<Token![;]>()?;
         }
-        let handlers = Punctuated::<Path, Token![,]>::parse_terminated(input)?;
+        let entries = Punctuated::<Entry, Token![,]>::parse_terminated(input)?;
+        let (legacy, handlers): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|entry| entry.legacy);
+        let paths = |entries: Vec<Entry>| entries.into_iter().map(|entry| entry.path).collect();
         Ok(Self {
             name,
-            handlers: handlers.into_iter().collect(),
+            handlers: paths(handlers),
+            legacy: paths(legacy),
         })
     }
 }
@@ -71,7 +98,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
         Some(name) => name.value(),
         None => crate_name(),
     };
-    if library.handlers.is_empty() {
+    if library.handlers.is_empty() && library.legacy.is_empty() {
         return Err(syn::Error::new(
             proc_macro2::Span::call_site(),
             "name the handlers of the library: library! { rms_norm, ops::Solver }",
@@ -79,7 +106,9 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     }
     let alias = is_cdylib_alone();
     let mut exports = Vec::new();
-    for path in &library.handlers {
+    let handlers = library.handlers.iter().map(|path| (path, false));
+    let targets = library.legacy.iter().map(|path| (path, true));
+    for (path, legacy) in handlers.chain(targets) {
         let mut export = path.clone();
         let Some(last) = export.segments.last_mut() else {
             return Err(syn::Error::new_spanned(
@@ -87,9 +116,16 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
                 "expected the path of a handler",
             ));
         };
-        last.ident = crate::expand::export_name(&last.ident);
+        last.ident = if legacy {
+            crate::legacy::export_name(&last.ident)
+        } else {
+            crate::expand::export_name(&last.ident)
+        };
         exports.push(quote!(#export! { #name #alias #path }));
     }
+    let legacy = &library.legacy;
+    let legacy_list = (!legacy.is_empty()).then(|| legacy_list(&name, alias, legacy));
+    let legacy_infos = legacy_infos(legacy);
     let handlers = &library.handlers;
     let register = format!("{name}__xla_ffi_register");
     let manifest = if alias {
@@ -123,6 +159,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
                     &<#handlers as ::xla_ffi::__private::Handler>::INFO,
                     <#handlers as ::xla_ffi::__private::Exported>::SYMBOLS,
                 )),*],
+                legacy: #legacy_infos,
             };
             #[repr(C, align(16))]
             struct Aligned<T>(T);
@@ -130,7 +167,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__xla_ffi"))]
             #[cfg_attr(not(target_os = "macos"), unsafe(link_section = ".xla_ffi_manifest"))]
             #[unsafe(export_name = #manifest)]
-            #[allow(long_running_const_eval)]
+            #[allow(long_running_const_eval, reason = "the manifest of a large library takes its time")]
             static MANIFEST: Aligned<[u8; ::xla_ffi::__private::size(&LIBRARY)]> =
                 Aligned(::xla_ffi::__private::manifest(&LIBRARY));
 
@@ -142,12 +179,38 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
                 const HANDLERS: &[::xla_ffi::__private::Registrable] = &[#((
                     &<#handlers as ::xla_ffi::__private::Handler>::INFO,
-                    <#handlers as ::xla_ffi::__private::Exported>::ENTRIES,
+                    <#handlers as ::xla_ffi::__private::Handler>::ENTRIES,
                 )),*];
                 // SAFETY: the caller gives a host's table and a C string, or null.
                 unsafe { ::xla_ffi::__private::register(api, platform, #name, HANDLERS) }
             }
             #register_alias
+            #legacy_list
         };
     })
+}
+
+/// What the targets of the original custom calls say of themselves.
+fn legacy_infos(targets: &[Path]) -> TokenStream {
+    quote!(&[#(&<#targets as ::xla_ffi::__private::legacy::LegacyTarget>::INFO),*])
+}
+
+/// The exported functions that give the list of targets of the original custom calls.
+fn legacy_list(library: &str, alias: bool, targets: &[Path]) -> TokenStream {
+    let infos = legacy_infos(targets);
+    let mut symbols = vec![format!("{library}__xla_ffi_legacy_targets")];
+    symbols.extend(alias.then(|| "xla_ffi_legacy_targets".to_owned()));
+    let functions = symbols.iter().enumerate().map(|(index, symbol)| {
+        let ident = quote::format_ident!("legacy_targets_{}", index);
+        quote! {
+            #[unsafe(export_name = #symbol)]
+            extern "C" fn #ident() -> *const ::xla_ffi::__private::sys::XlaFfiLegacyTarget {
+                ::xla_ffi::__private::legacy::targets(&ONCE, #infos)
+            }
+        }
+    });
+    quote! {
+        static ONCE: ::std::sync::Once = ::std::sync::Once::new();
+        #(#functions)*
+    }
 }

@@ -27,6 +27,36 @@ pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {
     }
 }
 
+/// A name that is told to others: of a handler, an attribute, a variant.
+pub(crate) fn name(expr: &Expr) -> syn::Result<LitStr> {
+    let text = string(expr)?;
+    let value = text.value();
+    if value.is_empty() || value.chars().any(char::is_control) {
+        return Err(syn::Error::new_spanned(
+            text,
+            "a name has at least one character, and no control characters",
+        ));
+    }
+    Ok(text)
+}
+
+/// The error for an option that was given before.
+pub(crate) fn once(seen: &mut Vec<String>, meta: &Meta) -> syn::Result<String> {
+    let key = meta
+        .path()
+        .get_ident()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    if seen.contains(&key) {
+        return Err(syn::Error::new_spanned(
+            meta,
+            format!("the option `{key}` is given twice"),
+        ));
+    }
+    seen.push(key.clone());
+    Ok(key)
+}
+
 fn strings(expr: &Expr) -> syn::Result<Vec<LitStr>> {
     match expr {
         Expr::Array(ExprArray { elems, .. }) => elems.iter().map(string).collect(),
@@ -49,18 +79,23 @@ impl Options {
     pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
         let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens)?;
         let mut options = Self::default();
+        let mut seen = Vec::new();
         for meta in metas {
-            let key = meta
-                .path()
-                .get_ident()
-                .map(ToString::to_string)
-                .unwrap_or_default();
+            let key = once(&mut seen, &meta)?;
             match (key.as_str(), &meta) {
-                ("name", Meta::NameValue(pair)) => options.name = Some(string(&pair.value)?),
+                ("name", Meta::NameValue(pair)) => options.name = Some(name(&pair.value)?),
                 ("shape", Meta::NameValue(pair)) => {
                     options.shape = Some(Contract::parse(&string(&pair.value)?)?);
                 }
-                ("platforms", Meta::NameValue(pair)) => options.platforms = strings(&pair.value)?,
+                ("platforms", Meta::NameValue(pair)) => {
+                    options.platforms = strings(&pair.value)?;
+                    if options.platforms.is_empty() {
+                        return Err(syn::Error::new_spanned(
+                            &pair.value,
+                            "a handler that is registered nowhere: name a platform, [\"cpu\"] for instance",
+                        ));
+                    }
+                }
                 ("floor", Meta::NameValue(pair)) => options.floor = floor(&pair.value)?,
                 ("open_attrs", Meta::Path(_)) => options.open_attrs = true,
                 ("command_buffer_compatible", Meta::Path(_)) => {

@@ -1,7 +1,8 @@
 //! Parameters of a stage and the `#[attr(…)]` options on them.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
@@ -28,6 +29,7 @@ impl AttrOptions {
     /// Reads the `#[attr]` attributes of the list.
     pub(crate) fn read(attrs: &[syn::Attribute]) -> syn::Result<Self> {
         let mut options = Self::default();
+        let mut seen = Vec::new();
         for attr in attrs.iter().filter(|attr| attr.path().is_ident("attr")) {
             options.present = true;
             if matches!(attr.meta, Meta::Path(_)) {
@@ -35,29 +37,29 @@ impl AttrOptions {
             }
             let metas = attr.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)?;
             for meta in metas {
-                options.add(&meta)?;
+                options.add(&crate::options::once(&mut seen, &meta)?, &meta)?;
             }
         }
         Ok(options)
     }
 
-    fn add(&mut self, meta: &Meta) -> syn::Result<()> {
-        let key = meta
-            .path()
-            .get_ident()
-            .map(ToString::to_string)
-            .unwrap_or_default();
-        match (key.as_str(), meta) {
+    fn add(&mut self, key: &str, meta: &Meta) -> syn::Result<()> {
+        match (key, meta) {
             ("default", Meta::NameValue(pair)) => self.default = Some(pair.value.clone()),
+            ("default", Meta::Path(path)) => {
+                let span = path.span();
+                let default = quote_spanned!(span=> ::core::default::Default::default());
+                self.default = Some(syn::parse2(default)?);
+            }
             ("name", Meta::NameValue(pair)) => {
-                self.name = Some(crate::options::string(&pair.value)?);
+                self.name = Some(crate::options::name(&pair.value)?);
             }
             ("narrow", Meta::Path(_)) => self.narrow = true,
             ("flatten", Meta::Path(_)) => self.flatten = true,
             _ => {
                 return Err(syn::Error::new_spanned(
                     meta,
-                    "unknown option; there are #[attr(default = …)], #[attr(name = \"…\")], \
+                    "unknown option; there are #[attr(default)], #[attr(default = …)], #[attr(name = \"…\")], \
                      #[attr(narrow)], #[attr(flatten)]",
                 ));
             }
@@ -71,14 +73,26 @@ impl AttrOptions {
         Ok(())
     }
 
-    /// The builder calls that a `Param` constant gets.
-    pub(crate) fn modifiers(&self) -> TokenStream {
-        let narrow = self.narrow.then(|| quote!(.narrowed()));
-        let default = self.default.as_ref().map(|default| match json(default) {
-            Some(json) => quote!(.with_default(::core::option::Option::Some(#json))),
-            None => quote!(.with_default(::core::option::Option::None)),
-        });
-        quote!(#narrow #default)
+    /// The name of the attribute that a parameter or field takes.
+    pub(crate) fn name_of(&self, ident: &Ident) -> String {
+        match &self.name {
+            Some(name) => name.value(),
+            None => ident.unraw().to_string(),
+        }
+    }
+
+    /// A `Param` constant with what the options say; `span` is where mistakes are told.
+    pub(crate) fn modify(&self, param: TokenStream, span: Span) -> TokenStream {
+        let param = if self.narrow {
+            quote_spanned!(span=> ::xla_ffi::Param::narrowed(#param))
+        } else {
+            param
+        };
+        match self.default.as_ref().map(json) {
+            Some(Some(json)) => quote!(#param.with_default(::core::option::Option::Some(#json))),
+            Some(None) => quote!(#param.with_default(::core::option::Option::None)),
+            None => param,
+        }
     }
 }
 
@@ -162,6 +176,13 @@ impl Parameter {
                 "a parameter of a handler needs a type that can be named",
             ));
         }
+        if let Some(attr) = arg.attrs.iter().find(|attr| attr.path().is_ident("cfg")) {
+            return Err(syn::Error::new_spanned(
+                attr,
+                "a parameter cannot depend on a `cfg`, which is not known yet here: put it on the whole \
+                 handler, and write one for each case",
+            ));
+        }
         let options = AttrOptions::take(&mut arg.attrs)?;
         let mut ty = (*arg.ty).clone();
         Elide.visit_type_mut(&mut ty);
@@ -174,15 +195,14 @@ impl Parameter {
 
     /// The name in messages, in the manifest and, for attributes, in the call.
     pub(crate) fn name(&self) -> String {
-        match &self.options.name {
-            Some(name) => name.value(),
-            None => {
-                let name = self.ident.to_string();
-                let name = name.strip_prefix("r#").unwrap_or(&name);
-                // `_before` is how Rust marks a parameter that is not used.
-                let bare = name.trim_start_matches('_');
-                if bare.is_empty() { name } else { bare }.to_owned()
-            }
+        let name = self.options.name_of(&self.ident);
+        if self.options.name.is_some() {
+            return name;
+        }
+        // `_before` is how Rust marks a parameter that is not used.
+        match name.trim_start_matches('_') {
+            "" => name,
+            bare => bare.to_owned(),
         }
     }
 
@@ -190,7 +210,7 @@ impl Parameter {
     fn bound(&self) -> TokenStream {
         let ty = &self.ty;
         if self.options.flatten {
-            quote_spanned!(ty.span()=> ::xla_ffi::__private::Flat<#ty>)
+            quote_spanned!(place(ty)=> ::xla_ffi::__private::Flat<#ty>)
         } else {
             quote!(#ty)
         }
@@ -200,16 +220,16 @@ impl Parameter {
     pub(crate) fn constant(&self) -> TokenStream {
         let name = self.name();
         let bound = self.bound();
-        let modifiers = self.options.modifiers();
-        let constant = quote_spanned! {self.ty.span()=>
+        let constant = quote_spanned! {place(&self.ty)=>
             <#bound as ::xla_ffi::Bind<'_>>::PARAM
         };
         let checked = if self.options.present && !self.options.flatten {
-            quote_spanned!(self.ty.span()=> ::xla_ffi::__private::attribute_only(#constant))
+            quote_spanned!(place(&self.ty)=> ::xla_ffi::__private::attribute_only(#constant))
         } else {
             constant
         };
-        quote!(#checked.named(#name) #modifiers)
+        let named = quote!(#checked.named(#name));
+        self.options.modify(named, place(&self.ty))
     }
 
     /// An expression of type `Option<T>` that decodes the parameter; `at` is its place.
@@ -217,7 +237,7 @@ impl Parameter {
         let ty = &self.ty;
         let bound = self.bound();
         if let Some(default) = &self.options.default {
-            return quote_spanned! {ty.span()=>
+            return quote_spanned! {place(ty)=>
                 ::xla_ffi::__private::or_default::<#ty>(frame, #at, {
                     // The call frame is none of the expression's business.
                     let frame = ::xla_ffi::__private::Hidden;
@@ -226,7 +246,7 @@ impl Parameter {
                 })
             };
         }
-        let bind = quote_spanned!(ty.span()=> <#bound as ::xla_ffi::Bind<'_>>::bind(frame, #at));
+        let bind = quote_spanned!(place(ty)=> <#bound as ::xla_ffi::Bind<'_>>::bind(frame, #at));
         if self.options.flatten {
             quote!(#bind.map(|flat| flat.0))
         } else {
@@ -238,7 +258,7 @@ impl Parameter {
     pub(crate) fn explain(&self, at: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         let bound = self.bound();
-        let explain = quote_spanned! {ty.span()=>
+        let explain = quote_spanned! {place(ty)=>
             <#bound as ::xla_ffi::Bind<'_>>::explain(frame, #at, problems)
         };
         if self.options.default.is_some() {
@@ -259,7 +279,13 @@ impl Parameter {
         }
         let ty = &self.ty;
         Some(
-            quote_spanned!(ty.span()=> <#ty as ::xla_ffi::Bind<'_>>::region_at(&#value, frame, #at)),
+            quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::region_at(&#value, frame, #at)),
         )
     }
+}
+
+/// Where a type stands, for the compiler's messages. Names are looked up where the macro is used: the
+/// type may come from another macro, which does not know ours.
+pub(crate) fn place(ty: &syn::Type) -> proc_macro2::Span {
+    ty.span().resolved_at(proc_macro2::Span::call_site())
 }

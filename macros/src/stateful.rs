@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::{ImplItem, ItemImpl, Type};
 
 use crate::expand::{self, EXECUTE, STAGES, Stage};
@@ -88,7 +89,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
     let name = options
         .name
         .as_ref()
-        .map_or_else(|| ident.to_string(), syn::LitStr::value);
+        .map_or_else(|| ident.unraw().to_string(), syn::LitStr::value);
     let tokens = quote!(#owner);
     let implementations = stages.iter().map(|stage| stage.implementation(&options));
     let (state, state_type) = if makes_state {

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::{DeriveInput, LitInt, LitStr};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> 
             Ok(())
         })?;
     }
-    let text = ident.to_string();
+    let text = ident.unraw().to_string();
     let name = match name {
         Some(name) => quote!(#name),
         None => quote!(::core::concat!(::core::module_path!(), "::", #text)),

@@ -2,12 +2,24 @@
 
 Operands are separated by commas, dimensions by blanks. A dimension is a name (equal wherever it
 occurs), a number, ``_`` (any), or, once an operand, ``...`` (any number of dimensions, the same
-ones wherever it occurs).
+ones wherever it occurs). ``()`` is a scalar and ``token`` a token; ``?`` after an operand says that
+it may be absent, ``*`` that it stands for all that are left.
 """
 
+import dataclasses
 import re
 
 _NAME = re.compile(r"[^\W\d]\w*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One operand of a contract."""
+
+    dims: tuple
+    token: bool = False
+    optional: bool = False
+    repeats: bool = False
 
 
 class Contract:
@@ -18,26 +30,36 @@ class Contract:
         sides = text.split("->")
         if len(sides) != 2:
             raise ValueError(f"shape contract {text!r}: expected one '->'")
-        self.args, self.rets = ([self._operand(part) for part in self._split(side)] for side in sides)
-        bound = {dim for dims in self.args for dim in dims}
-        for dims in self.rets:
-            for dim in dims:
-                if dim == "_" or (isinstance(dim, str) and dim not in bound):
-                    raise ValueError(f"shape contract {text!r}: {dim!r} of a result occurs in no argument")
+        self.args, self.rets = (self._side(side) for side in sides)
 
     @property
     def batchable(self):
         """Whether every operand starts with ``...``, so that further leading dimensions are welcome."""
-        return all(dims[:1] == ["..."] for dims in self.args + self.rets)
+        return all(entry.dims[:1] == ("...",) for entry in self.args + self.rets)
 
     def infer(self, names, shapes):
-        """Result shapes for argument ``shapes``; ``names`` are for the error text."""
-        if len(shapes) != len(self.args):
-            raise ValueError(f"the contract {self.text!r} has {len(self.args)} arguments, got {len(shapes)}")
-        known = {}
-        for name, dims, shape in zip(names, self.args, shapes):
-            self._match(name, dims, tuple(shape), known)
-        return [self._build(dims, known) for dims in self.rets]
+        """Result shapes for argument ``shapes``; ``names`` are for the error text.
+
+        Tokens are left away on both sides. A result whose shape does not follow from the arguments
+        is None.
+        """
+        known, given = {}, list(zip(names, shapes))
+        arrays = [entry for entry in self.args if not entry.token]
+        for entry in arrays:
+            if not given and not (entry.optional or entry.repeats):
+                raise ValueError(f"the contract {self.text!r} has {len(arrays)} arguments, got {len(shapes)}")
+            while given:
+                name, shape = given.pop(0)
+                self._match(name, entry.dims, tuple(shape), known)
+                if not entry.repeats:
+                    break
+        if given:
+            raise ValueError(f"the contract {self.text!r} has {len(arrays)} arguments, got {len(shapes)}")
+        return [self._build(entry.dims, known) for entry in self.rets if not entry.token]
+
+    def batch_dims(self, shape):
+        """How many dimensions ``...`` stands for in a first argument of this shape."""
+        return len(shape) - len(self.args[0].dims) + 1
 
     def _match(self, name, dims, shape, known):
         def wrong(why):
@@ -71,17 +93,30 @@ class Contract:
     def _build(dims, known):
         shape = []
         for dim in dims:
-            if dim == "...":
+            if isinstance(dim, int):
+                shape.append(dim)
+            elif dim not in known:
+                return None
+            elif dim == "...":
                 shape.extend(known[dim])
             else:
-                shape.append(known[dim] if isinstance(dim, str) else dim)
+                shape.append(known[dim])
         return tuple(shape)
 
-    @staticmethod
-    def _split(side):
-        return side.split(",") if side.strip() else []
+    def _side(self, side):
+        entries = [self._entry(text.strip()) for text in side.split(",")] if side.strip() else []
+        if any(entry.repeats for entry in entries[:-1]):
+            raise self._wrong("only the last operand of a side may repeat ('*')")
+        return entries
 
-    def _operand(self, text):
+    def _entry(self, text):
+        mark = text[-1:] if text[-1:] in ("?", "*") else ""
+        text = text.removesuffix(mark).rstrip()
+        options = {"optional": mark == "?", "repeats": mark == "*"}
+        if text in ("()", "token"):
+            return Entry((), token=text == "token", **options)
+        if not text:
+            raise self._wrong("an operand is empty; a scalar is '()'")
         dims = []
         for word in text.split():
             if word.isascii() and word.isdigit():
@@ -89,7 +124,10 @@ class Contract:
             elif word in ("...", "_") or _NAME.fullmatch(word):
                 dims.append(word)
             else:
-                raise ValueError(f"shape contract {self.text!r}: {word!r} is no dimension")
+                raise self._wrong(f"{word!r} is no dimension")
         if dims.count("...") > 1:
-            raise ValueError(f"shape contract {self.text!r}: '...' occurs twice in one operand")
-        return dims
+            raise self._wrong("'...' occurs twice in one operand")
+        return Entry(tuple(dims), **options)
+
+    def _wrong(self, why):
+        return ValueError(f"shape contract {self.text!r}: {why}")

@@ -12,16 +12,19 @@ class Handler:
 
     Further keywords: ``result_shape_dtypes`` (one type with ``shape`` and ``dtype``, or a sequence of
     them) where the result shapes do not follow from the contract; ``vmap_method``,
-    ``input_output_aliases``, ``has_side_effect`` as in ``jax.ffi.ffi_call``; ``attrs``, a dict for
+    ``input_output_aliases``, ``has_side_effect`` as in ``jax.ffi.ffi_call``; ``partition_batch=True``
+    for a handler whose contract begins with ``...`` everywhere and that treats what lies along these
+    dimensions independently: operands sharded along them stay sharded; ``attrs``, a dict for
     attributes whose names are taken by these keywords.
     """
 
-    def __init__(self, spec, target, path, refusal):
+    def __init__(self, spec, target, path, refusal, prefix=None):
         self.spec = spec
         #: The name under which the handler is registered.
         self.target = target
         self._path = path
         self._refusal = refusal
+        self._prefix = prefix
         self.__name__ = spec.name
         self.__qualname__ = f"{spec.library}.{spec.name}"
         self.__doc__ = describe(spec)
@@ -33,6 +36,10 @@ class Handler:
     def __repr__(self):
         return f"<handler {self.__qualname__} of {self._path}>"
 
+    def __reduce__(self):
+        # Another process loads the library when it unpickles one of its handlers.
+        return _restore, (self._path, self._prefix, f"{self.spec.library}.{self.spec.name}")
+
     def __call__(
         self,
         *args,
@@ -40,6 +47,7 @@ class Handler:
         vmap_method="default",
         input_output_aliases=None,
         has_side_effect=False,
+        partition_batch=False,
         attrs=None,
         **more_attrs,
     ):
@@ -55,6 +63,11 @@ class Handler:
         aliases.update(self._declared_aliases(bound))
         if vmap_method == "default":
             vmap_method = "broadcast_all" if self._contract and self._contract.batchable else "sequential"
+        batch_dims = 0
+        if partition_batch:
+            if not (self._contract and self._contract.batchable and args):
+                raise TypeError(f"{self.__qualname__}: partition_batch needs a contract whose operands all begin with '...'")
+            batch_dims = self._contract.batch_dims(args[0].shape)
         out = _jax.call(
             self.target,
             results,
@@ -63,6 +76,7 @@ class Handler:
             vmap_method=vmap_method,
             has_side_effect=has_side_effect,
             aliases=aliases,
+            batch_dims=batch_dims,
         )
         if not out:
             return None
@@ -152,6 +166,12 @@ class Handler:
                     yield index, out
 
 
+def _restore(path, prefix, name):
+    from ._library import load
+
+    return load(path, prefix)[name]
+
+
 def refusal(spec):
     """Why this jaxlib cannot take the handler, or None.
 
@@ -181,12 +201,17 @@ def _operand(arg, name, value):
         value = jnp.asarray(value, dtype=None if only is None else _dtypes.to_numpy(only))
     elif isinstance(value, (np.ndarray, np.generic)):
         value = jnp.asarray(value)
+    if _jax.is_key(value):
+        import jax
+
+        value = jax.random.key_data(value)
     have = _dtypes.of(value.dtype)
     if arg.dtypes is not None and have not in arg.dtypes:
-        raise TypeError(
-            f"{name} is to be {' or '.join(arg.dtypes)}, got {have} of shape {list(value.shape)}: "
-            f"convert it with {name}.astype({_dtypes.NAMES[arg.dtypes[0]]!r})"
-        )
+        wide = arg.dtypes[0] in ("F64", "S64", "U64", "C128")
+        how = f"convert it with {name}.astype({_dtypes.NAMES[arg.dtypes[0]]!r})"
+        if wide and not _jax.has_x64():
+            how = "jax has such arrays after jax.config.update('jax_enable_x64', True)"
+        raise TypeError(f"{name} is to be {' or '.join(arg.dtypes)}, got {have} of shape {list(value.shape)}: {how}")
     if arg.rank is not None and value.ndim != arg.rank:
         raise TypeError(f"{name} is to have {arg.rank} dimensions, got shape {list(value.shape)}")
     return value

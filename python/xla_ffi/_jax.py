@@ -5,6 +5,7 @@ Earlier ones know neither aliases nor side effects nor array attributes there, t
 do: for them this module has a primitive of its own over their ``ffi_lowering``.
 """
 
+import contextlib
 import ctypes
 import functools
 import inspect
@@ -62,6 +63,39 @@ def register(target, stages, platform):
     _ffi.register_ffi_target(target, function, platform=_PLATFORMS.get(platform.lower(), platform))
 
 
+def register_legacy(target, address, platform):
+    """Registers a target of the custom calls that came before XLA FFI: jaxlib's API version 0."""
+    name = "cpu" if platform.lower() in ("host", "cpu") else "cuda" if platform.lower() == "gpu" else platform.lower()
+    platform = _PLATFORMS.get(name, platform)
+    _ffi.register_ffi_target(target, capsule(address), platform=platform, api_version=0)
+
+
+def legacy_call(target, results, args, version, opaque="", has_side_effect=False):
+    """Calls a target as XLA's ``CustomCallApiVersion`` 1, 2 or 3. Returns a list."""
+    if _MODERN:
+        function = _ffi.ffi_call(
+            target,
+            tuple(results),
+            has_side_effect=has_side_effect,
+            vmap_method="sequential",
+            custom_call_api_version=version,
+            legacy_backend_config=opaque,
+        )
+        return list(function(*args))
+    return list(
+        _primitive().bind(
+            *args,
+            result_avals=tuple(_aval(result) for result in results),
+            target_name=target,
+            attributes=(),
+            has_side_effect=has_side_effect,
+            aliases=(),
+            vmap_method="sequential",
+            legacy=(version, opaque),
+        )
+    )
+
+
 def result_type(shape, dtype, like=()):
     """The type of a result; under shard_map it varies over the mesh axes that the operands vary over."""
     varying, mesh = frozenset(), None
@@ -79,7 +113,36 @@ def result_type(shape, dtype, like=()):
     return jax.ShapeDtypeStruct(shape, dtype, vma=varying)
 
 
-def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, aliases=None):
+_partitionable = set()
+
+
+def _partitioned(target, batch_dims):
+    """A context in which calls of ``target`` are split along their leading ``batch_dims`` dimensions.
+
+    Where jax has no such thing (before 0.5.0) XLA gathers sharded operands instead.
+    """
+    register_partitionable = getattr(_ffi, "register_ffi_target_as_batch_partitionable", None)
+    if not batch_dims or register_partitionable is None:
+        return contextlib.nullcontext()
+    from jax.experimental.xla_metadata import set_xla_metadata
+
+    if target not in _partitionable:
+        register_partitionable(target)
+        _partitionable.add(target)
+    return set_xla_metadata(num_batch_dims=str(batch_dims))
+
+
+def has_x64():
+    """Whether jax makes arrays of 64-bit elements."""
+    return bool(jax.config.jax_enable_x64)
+
+
+def is_key(value):
+    """Whether an argument is an array of random keys."""
+    return jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, aliases=None, batch_dims=0):
     """Calls ``target``. ``results`` is a list of types; returns a list."""
     if REVISION < 4 and (abstract_token() in results or any(is_token(arg) for arg in args)):
         # Those runtimes end the process when they meet a token.
@@ -93,7 +156,8 @@ def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, 
             vmap_method=vmap_method,
             input_output_aliases=dict(aliases or {}) or None,
         )
-        return list(function(*args, **attrs))
+        with _partitioned(target, batch_dims):
+            return list(function(*args, **attrs))
     avals = tuple(_aval(result) for result in results)
     attributes = tuple(sorted((name, _Frozen(value)) for name, value in attrs.items()))
     return list(
@@ -105,6 +169,7 @@ def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, 
             has_side_effect=has_side_effect,
             aliases=tuple(sorted((aliases or {}).items())),
             vmap_method=vmap_method,
+            legacy=None,
         )
     )
 
@@ -179,10 +244,23 @@ def _primitive():
     primitive.def_impl(functools.partial(dispatch.apply_primitive, primitive))
     primitive.def_abstract_eval(lambda *_args, result_avals, **_rest: result_avals)
 
-    def lower(context, *operands, target_name, attributes, has_side_effect, aliases, **_rest):
+    def lower(context, *operands, target_name, attributes, has_side_effect, aliases, legacy, **_rest):
         def layouts(avals):
             return [list(reversed(range(len(getattr(aval, "shape", ()))))) for aval in avals]
 
+        if legacy is not None:
+            version, opaque = legacy
+            call = mlir.custom_call(
+                target_name,
+                operands=operands,
+                result_types=[mlir.aval_to_ir_type(aval) for aval in context.avals_out],
+                operand_layouts=layouts(context.avals_in),
+                result_layouts=layouts(context.avals_out),
+                has_side_effect=has_side_effect,
+                backend_config=opaque,
+                api_version=version,
+            )
+            return call.results
         rule = _ffi.ffi_lowering(
             target_name,
             operand_layouts=layouts(context.avals_in),
@@ -221,14 +299,15 @@ def _batch(primitive, args, dims, *, result_avals, vmap_method, **params):
             ]
         batched = tuple(jax.core.ShapedArray((size, *aval.shape), aval.dtype) for aval in result_avals)
         out = primitive.bind(*args, result_avals=batched, vmap_method=vmap_method, **params)
-    elif vmap_method == "sequential":
+    elif vmap_method in ("sequential", "sequential_unrolled"):
 
-        def one(mapped):
+        def one(carry, mapped):
             mapped = iter(mapped)
             operands = [arg if dim is None else next(mapped) for arg, dim in zip(args, dims)]
-            return primitive.bind(*operands, result_avals=result_avals, vmap_method=vmap_method, **params)
+            return carry, primitive.bind(*operands, result_avals=result_avals, vmap_method=vmap_method, **params)
 
-        out = jax.lax.map(one, [arg for arg, dim in zip(args, dims) if dim is not None])
+        mapped = [arg for arg, dim in zip(args, dims) if dim is not None]
+        _, out = jax.lax.scan(one, (), mapped, unroll=size if vmap_method == "sequential_unrolled" else 1)
     else:
         raise NotImplementedError(f"vmap_method={vmap_method!r} is not known with jax {jax.__version__}")
     return tuple(out), (0,) * len(out)

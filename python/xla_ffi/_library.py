@@ -5,7 +5,7 @@ import difflib
 import os
 import threading
 
-from . import _handler, _jax, _manifest
+from . import _handler, _jax, _legacy, _manifest
 from ._errors import LibraryError
 
 _lock = threading.Lock()
@@ -29,16 +29,19 @@ def load(path, prefix=None):
 
 
 class Library:
-    """The handlers of one file, as attributes and in ``handlers``."""
+    """The handlers of one file, as attributes and in ``handlers``; its targets of the custom calls that
+    came before XLA FFI in ``legacy``, under their own names, registered as jaxlib registers those."""
 
     def __init__(self, path, prefix=None):
         self.path = path
         self.prefix = prefix
-        specs = [spec for handlers in _manifest.read(path).values() for spec in handlers.values()]
+        described = _manifest.read_all(path).values()
+        specs = [spec for handlers, _ in described for spec in handlers.values()]
         try:
             self._image = ctypes.CDLL(path)
         except OSError as error:
             raise LibraryError(f"{path} cannot be loaded: {error}") from error
+        targets = _legacy.listed(self._image, path)
         plans = [(spec, _handler.refusal(spec), self._stages(spec)) for spec in specs]
         for spec, _refusal, _addresses in plans:
             for platform in spec.platforms:
@@ -54,11 +57,22 @@ class Library:
             if refusal is None:
                 for platform in spec.platforms:
                     _jax.register(self._target(spec), addresses, platform)
-            handler = _handler.Handler(spec, self._target(spec), path, refusal)
+            handler = _handler.Handler(spec, self._target(spec), path, refusal, prefix)
             self.handlers[f"{spec.library}.{spec.name}"] = handler
             # With several libraries in one file a name may be ambiguous: then only the long form works.
             if names.count(spec.name) == 1:
                 self.handlers[spec.name] = handler
+        self.legacy = {}
+        declared = {spec.name: spec for _, legacy in described for spec in legacy}
+        for name, platform, address, signature in targets:
+            # The programs that call them know them by these names.
+            target = f"{self.prefix}.{name}" if self.prefix else name
+            key = (target, f"legacy {platform.lower()}")
+            owner = _targets.setdefault(key, path)
+            if owner != path or (name in self.legacy and self.legacy[name].signature != signature):
+                raise LibraryError(f"{path}: the legacy target {target} is registered by {owner} already")
+            _jax.register_legacy(target, address, platform)
+            self.legacy[name] = _legacy.LegacyTarget(name, target, signature, declared.get(name))
 
     def _target(self, spec):
         return f"{self.prefix or spec.library}.{spec.name}"
@@ -74,6 +88,9 @@ class Library:
             if stage != "record":
                 addresses[stage] = ctypes.cast(function, ctypes.c_void_p).value
         return addresses
+
+    def __reduce__(self):
+        return load, (self.path, self.prefix)
 
     def __getattr__(self, name):
         handlers = self.__dict__.get("handlers", {})

@@ -9,6 +9,7 @@ from typing import Any, Optional
 from . import _dtypes
 from ._elf import Elf
 from ._errors import ManifestError
+from ._legacy import LEGACY_LIST, LegacySpec
 
 _MAGIC = b"XLAFFIMF"
 _SECTION = ".xla_ffi_manifest"
@@ -58,6 +59,11 @@ class HandlerSpec:
 
 def read(path):
     """The handlers that the library file at ``path`` describes, by library name."""
+    return {name: handlers for name, (handlers, _legacy) in read_all(path).items()}
+
+
+def read_all(path):
+    """The handlers and the targets of the original custom calls, by library name."""
     try:
         with open(path, "rb") as file:
             data = file.read()
@@ -72,6 +78,8 @@ def read(path):
         symbols = elf.symbols(lambda name: name.endswith("xla_ffi_manifest"))
         payloads = [payload for data in dict.fromkeys(symbols.values()) for payload in _payloads(data, path)]
     if not payloads:
+        if elf.symbols(lambda name: name == LEGACY_LIST):
+            return {}  # it has targets of the original custom calls alone
         raise ManifestError(
             f"{path} has no manifest: it was not made with this SDK's `library!`; "
             "register its symbols with jax.ffi.register_ffi_target"
@@ -118,7 +126,32 @@ def _library(payload, path):
         if spec.name in handlers:
             raise reader.error(f"handler {spec.name!r} is described twice")
         handlers[spec.name] = spec
-    return library, handlers
+    legacy = [_legacy_target(reader, data) for data in reader.get(root, "legacy", list, "the manifest", [])]
+    return library, (handlers, legacy)
+
+
+def _legacy_target(reader, data):
+    reader.typed(data, dict, "a legacy target")
+    name = reader.get(data, "name", str, "a legacy target")
+    where = f"legacy target {name!r}"
+
+    def shapes(key):
+        if data.get(key) is None:
+            return None
+        found = []
+        for shape in reader.get(data, key, list, where):
+            reader.typed(shape, dict, f"{where}, {key}")
+            dtypes = reader.get(shape, "dtypes", list, f"{where}, {key}")
+            dims = reader.get(shape, "dims", list, f"{where}, {key}")
+            if len(dtypes) != 1 or dtypes[0] not in _dtypes.NAMES:
+                raise reader.error(f"{where}, {key}: {dtypes!r} is no dtype")
+            if not all(type(dim) is int and dim >= 0 for dim in dims):
+                raise reader.error(f"{where}, {key}: {dims!r} are no dimensions")
+            found.append((dtypes[0], tuple(dims)))
+        return tuple(found)
+
+    signature = reader.get(data, "signature", str, where)
+    return LegacySpec(name, signature, shapes("args"), shapes("rets"))
 
 
 def _handler(reader, library, data):

@@ -21,6 +21,12 @@ pub struct Stream {
     device: Option<Arc<dyn DeviceStream>>,
 }
 
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stream({:p})", self.handle())
+    }
+}
+
 impl Stream {
     /// A stream that somebody else keeps alive for as long as calls use it, and waits for.
     #[must_use]
@@ -47,7 +53,8 @@ impl Stream {
         self.handle as *mut c_void
     }
 
-    pub(crate) fn synchronize(&self) {
+    /// Waits until everything on the stream has run; for a borrowed one its owner does.
+    pub fn synchronize(&self) {
         if let Some(device) = &self.device {
             device.synchronize();
         }

@@ -181,6 +181,18 @@ pub(crate) unsafe fn call_handler(
     unsafe { contained::call(function, frame.cast()) }.map(<*mut c_void>::cast)
 }
 
+/// Calls a function that takes and gives a pointer.
+///
+/// # Safety
+/// The function may be called with the argument.
+pub(crate) unsafe fn call_pointer(
+    function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> Result<*mut c_void, Unwound> {
+    // SAFETY: as promised by the caller.
+    unsafe { contained::call(function, argument) }
+}
+
 /// Calls a task or a deleter.
 ///
 /// # Safety

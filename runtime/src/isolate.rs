@@ -6,6 +6,7 @@
 //! count on other threads. The child never returns, runs no exit handlers, and dies with its parent.
 
 use crate::host::{errors, futures};
+use crate::library;
 use crate::{Error, Hazard, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +29,7 @@ pub fn isolated(limit: Duration, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u
     let read = unsafe { OwnedFd::from_raw_fd(ends[0]) };
     // SAFETY: as above.
     let write = unsafe { OwnedFd::from_raw_fd(ends[1]) };
-    let held = (errors::hold(), futures::hold());
+    let held = (library::hold(), errors::hold(), futures::hold());
     // SAFETY: the child keeps to what the head of this file says.
     let child = unsafe { libc::fork() };
     drop(held);

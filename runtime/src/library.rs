@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::Read;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_Handler;
 
@@ -25,6 +25,15 @@ pub struct Library {
     loaded: Arc<ManuallyDrop<libloading::os::unix::Library>>,
 }
 
+/// Taken while a library is loaded, and across a fork: a child that is forked while another thread
+/// loads one finds the loader half-way and dies in its own first load.
+static LOADING: Mutex<()> = Mutex::new(());
+
+/// Keeps other threads from loading libraries.
+pub(crate) fn hold() -> MutexGuard<'static, ()> {
+    LOADING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, libloading::Error> {
     // A bare name would be searched for in the system's folders; a path never is.
     let path = if path.components().count() == 1 {
@@ -32,6 +41,7 @@ fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, liblo
     } else {
         path.into()
     };
+    let _held = hold();
     let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
     // SAFETY: running a library's code is what this runtime is for; that the library deserves it is
     // the judgement of whoever names it.
@@ -92,28 +102,38 @@ fn inspect_file(path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Loads a library after a child process has loaded it unharmed; it stays loaded.
+pub(crate) fn load_for_good(
+    path: &Path,
+) -> Result<Arc<ManuallyDrop<libloading::os::unix::Library>>> {
+    inspect_file(path)?;
+    let shown = path.display();
+    let answer = isolated(PROBE_LIMIT, || match load(path) {
+        Ok(_library) => vec![],
+        Err(error) => error.to_string().into_bytes(),
+    })
+    .map_err(|error| error.within(format_args!("loading {shown}")))?;
+    if !answer.is_empty() {
+        let why = String::from_utf8_lossy(&answer).into_owned();
+        return Err(Error::invalid(format!("{shown} cannot be loaded: {why}")));
+    }
+    let loaded = load(path).map_err(|error| {
+        Error::invalid(format!("{shown} cannot be loaded: {error}")).with_source(error)
+    })?;
+    Ok(Arc::new(ManuallyDrop::new(loaded)))
+}
+
 impl Library {
     pub(crate) fn open(runtime: &Runtime, path: &Path) -> Result<Self> {
-        inspect_file(path)?;
-        let shown = path.display();
-        let answer = isolated(PROBE_LIMIT, || match load(path) {
-            Ok(_library) => vec![],
-            Err(error) => error.to_string().into_bytes(),
-        })
-        .map_err(|error| error.within(format_args!("loading {shown}")))?;
-        if !answer.is_empty() {
-            let why = String::from_utf8_lossy(&answer).into_owned();
-            return Err(Error::invalid(format!("{shown} cannot be loaded: {why}")));
-        }
-        let loaded = load(path).map_err(|error| {
-            Error::invalid(format!("{shown} cannot be loaded: {error}")).with_source(error)
-        })?;
-        let loaded = Arc::new(ManuallyDrop::new(loaded));
         Ok(Self {
             runtime: runtime.clone(),
             path: path.to_owned(),
-            loaded,
+            loaded: load_for_good(path)?,
         })
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// The file.
@@ -186,6 +206,19 @@ impl Library {
     /// Missing symbols, functions that crash, hang or return null, and names or numbers that are
     /// taken.
     pub fn register_type(&self, name: &str, id: &str, info: Option<&str>) -> Result<i64> {
+        self.register_type_with(name, id, info, |wanted, info| {
+            self.runtime.register_type(name, wanted, info)
+        })
+    }
+
+    /// The same, at whatever registry `register` asks.
+    pub(crate) fn register_type_with(
+        &self,
+        name: &str,
+        id: &str,
+        info: Option<&str>,
+        register: impl FnOnce(i64, crate::TypeInfo) -> Result<i64>,
+    ) -> Result<i64> {
         let id = self.object(id)?.cast::<i64>();
         let info = info.map(|info| self.object(info)).transpose()?;
         let wanted = crate::foreign::read(id as usize).ok_or_else(|| {
@@ -212,9 +245,7 @@ impl Library {
                 unsafe { (*info).deleter }
             }
         };
-        let number = self
-            .runtime
-            .register_type(name, wanted, crate::TypeInfo { deleter })?;
+        let number = register(wanted, crate::TypeInfo { deleter })?;
         // SAFETY: the caller names the symbol as a type id, an i64; hosts write the number there.
         unsafe { id.write(number) };
         Ok(number)

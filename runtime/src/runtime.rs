@@ -4,6 +4,7 @@ use crate::handler::{Bundle, Handler};
 use crate::host::pool::ThreadPool;
 use crate::host::table::Table;
 use crate::isolate::in_child_process;
+use crate::legacy::Targets;
 use crate::library::Library;
 use crate::types::{TypeInfo, Types};
 use crate::{Code, Error, Finding, Result};
@@ -18,6 +19,7 @@ pub(crate) struct Shared {
     table: Table,
     pub(crate) types: Types,
     handlers: Mutex<BTreeMap<(String, String), (Handler, u32)>>,
+    pub(crate) legacy: Targets,
     threads: usize,
     pool: OnceLock<ThreadPool>,
     child_pool: OnceLock<ThreadPool>,
@@ -169,6 +171,7 @@ impl Runtime {
             table: Table::new(revision),
             types: Types::default(),
             handlers: Mutex::default(),
+            legacy: Targets::default(),
             threads,
             pool: OnceLock::new(),
             child_pool: OnceLock::new(),
@@ -263,10 +266,15 @@ impl Runtime {
         } else {
             known.join(", ")
         };
+        let hint = match self.shared.legacy.versions(name, &platform).first() {
+            Some(version) => format!("; a legacy target has this name: call it as {version}"),
+            None => String::new(),
+        };
         Err(Error::new(
             Code::NotFound,
             format!(
-                "no handler is registered as '{name}' for platform '{platform}'; there are: {known}"
+                "no handler is registered as '{name}' for platform '{platform}'; there are: \
+                 {known}{hint}"
             ),
         ))
     }

@@ -539,7 +539,7 @@ def self_registration(world):
 def vmap(world):
     """vmap"""
     x = jnp.arange(6, dtype=F).reshape(2, 3)
-    for method in ("sequential", "broadcast_all"):
+    for method in ("sequential", "broadcast_all", "expand_dims", "legacy_vectorized"):
         scale = lambda x: world.library.call("scale", f32(*x.shape), x, factor=F(2), vmap_method=method)
         expect(jax.vmap(scale)(x), np.asarray(x) * 2, method)
         expect(jax.vmap(scale, in_axes=1, out_axes=1)(x), np.asarray(x) * 2, method)
@@ -599,10 +599,12 @@ def threads(world):
 class World:
     """The libraries of one run."""
 
-    def __init__(self, kind, library, twin, bootstrap):
+    def __init__(self, kind, library, twin, bootstrap, original=None):
         self.library = Subject(kind, library)
         self.twin = Subject(f"{kind}_twin", twin)
         self.bootstrap = Subject("helper", bootstrap)
+        #: The library with the documents' example, where there is one.
+        self.original = original
 
     def self_target(self, name):
         """The target name under which a library registers its handler by itself."""

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xla_ffi
-from checks import check, finish, raises
+from checks import check, finish, raises, skip
 from xla_ffi import _attributes, _elf, _manifest, _revisions
 from xla_ffi._contract import Contract
 
@@ -31,19 +31,32 @@ def contracts():
         ("_ n -> n", [(9, 5)], [(5,)]),
         ("n 3 -> n", [(4, 3)], [(4,)]),
         ("-> 4", [], [(4,)]),
-        ("n -> ", [(4,)], [()]),
+        # An empty side is no operand at all; a scalar is one.
+        ("n -> ", [(4,)], []),
+        ("(), n -> ()", [(), (4,)], [()]),
+        # Tokens have no shape: they are left away.
+        ("token, ... -> token, ...", [(2, 3)], [(2, 3)]),
+        ("n, n m? -> n", [(4,)], [(4,)]),
+        ("n, n m? -> n m", [(4,), (4, 5)], [(4, 5)]),
+        ("n, ... n* -> ...", [(4,), (2, 4), (2, 4)], [(2,)]),
+        ("...* -> ...", [(2, 3)] * 12, [(2, 3)]),
+        # These results do not follow from the arguments.
+        ("n, n m? -> n m", [(4,)], [None]),
+        ("...* -> ...", [], [None]),
+        ("n -> m", [(4,)], [None]),
+        ("n -> _, n", [(4,)], [None, (4,)]),
     ]
     for text, shapes, wanted in cases:
         got = infer(text, *shapes)
-        # An empty side is no operand at all.
-        wanted = [] if text.endswith("-> ") else wanted
         if got != wanted:
             raise AssertionError(f"{text!r} of {shapes}: {got}, expected {wanted}")
     raises(ValueError, lambda: infer("b n k, b k m -> b n m", (2, 3, 4), (2, 5, 6)), "arg1", "k = 4")
     raises(ValueError, lambda: infer("... n -> ... n", ()), "at least 1")
     raises(ValueError, lambda: infer("n 3 -> n", (4, 4)), "wants 3")
     raises(ValueError, lambda: infer("n -> n", (4,), (4,)), "1 arguments")
-    for bad in ("n", "n -> m", "n -> n -> n", "n! -> n", "... ... -> n", "n -> _", "-1 -> n"):
+    raises(ValueError, lambda: infer("n m* -> n", (4, 5), (4, 6)), "arg1", "m = 5")
+    raises(ValueError, lambda: infer("n, n? -> n", (4,), (4,), (4,)), "2 arguments")
+    for bad in ("n", "n -> n -> n", "n! -> n", "... ... -> n", "-1 -> n", "n*, n -> n", "n?* -> n", "? -> n", "n,, n -> n"):
         raises(ValueError, lambda bad=bad: Contract(bad), "contract")
 
 
@@ -211,6 +224,30 @@ def floors():
     raises(xla_ffi.UnsupportedRuntimeError, handler, "l.h")
 
 
+def legacy(libraries):
+    """Targets of the original custom calls: found in a library's list, called as the manifest says."""
+    b, c = np.arange(1, 129, dtype=np.float32), np.arange(2048, dtype=np.float32)
+    wanted = b[np.arange(2048) % 128] + c
+    for language in ("rust", "c", "cpp"):
+        path = next((path for key, path in libraries.items() if key.lower().replace("++", "pp") == f"{language}:11_legacy"), "")
+        if not path:
+            skip("legacy targets", f"no library of example 11 in {language}")
+            continue
+        lib = xla_ffi.load(path, prefix=language)
+        target = lib.legacy["tiled_add_cpu"]
+        if target.target != f"{language}.tiled_add_cpu" or target.api_version != 1:
+            raise AssertionError(f"{target}: {target.api_version}")
+        kwargs = {} if language == "rust" else {"result_shape_dtypes": jax.ShapeDtypeStruct((2048,), np.float32)}
+        if not np.array_equal(target(b, c, **kwargs), wanted):
+            raise AssertionError(f"{language}: wrong numbers")
+        raises(TypeError, lambda target=target: target(b, c, api_version=2), "API version 1", "api_version=2")
+        if language == "rust":
+            # The manifest has the sizes, which calls of that kind do not carry.
+            raises(TypeError, lambda target=target: target(c, c), "F32[128], F32[2048]", "got (F32[2048]")
+        else:
+            raises(TypeError, lambda target=target: target(b, c), "result_shape_dtypes")
+
+
 def wheel():
     """The package builds without fetching anything."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(xla_ffi.__file__)))
@@ -234,14 +271,16 @@ def main():
     check("attributes are cast", casts)
     check("manifests", manifests)
     check("floors", floors)
+    check("targets of the original custom calls", lambda: legacy(libraries))
     check("the wheel", wheel)
-    for name, path in libraries.items():
-        if not name.endswith(":rms_norm"):
+    for language in ("Rust", "C"):
+        path = libraries[f"{language}:02_rms_norm"]
+        if not path:
+            check(f"calls, {language}", lambda language=language: skip(f"no {language} compiler"))
             continue
-        language = name.split(":")[0]
         check(f"calls, {language}", lambda path=path: calls(xla_ffi.load(path, prefix=language)))
         check(f"damaged files, {language}", lambda path=path: hostile_files(path))
-    check("loading", lambda: loads(libraries["rust:rms_norm"]))
+    check("loading", lambda: loads(libraries["Rust:02_rms_norm"]))
     finish()
 
 

@@ -28,14 +28,15 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 import features  # noqa: E402
+import legacy  # noqa: E402, F401 (its features enter the table)
 from cells import verdict  # noqa: E402
 
 LIMIT_SECONDS = 120
 
 
-def child(kind, path, twin, bootstrap, feature, out):
+def child(kind, path, twin, bootstrap, original, feature, out):
     """Runs one feature and writes its cell."""
-    world = features.World(kind, path, twin, bootstrap)
+    world = features.World(kind, path, twin, bootstrap, original)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             features.FEATURES[feature](world)
@@ -46,7 +47,7 @@ def child(kind, path, twin, bootstrap, feature, out):
         json.dump({"cell": cell, "message": message[:2000]}, pipe)
 
 
-def run(kind, path, twin, bootstrap, feature):
+def run(kind, path, twin, bootstrap, original, feature):
     """One cell."""
     start = time.monotonic()
     read, write = os.pipe()
@@ -58,7 +59,7 @@ def run(kind, path, twin, bootstrap, feature):
             os.close(read)
             os.dup2(log.fileno(), 2)
             try:
-                child(kind, path, twin, bootstrap, feature, write)
+                child(kind, path, twin, bootstrap, original, feature, write)
             finally:
                 # No interpreter shutdown: handler threads may still be running.
                 os._exit(0)
@@ -99,12 +100,14 @@ def main():
     parser.add_argument("libraries", nargs="+", metavar="KIND=LIBRARY")
     parser.add_argument("--twin", required=True)
     parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--legacy", action="append", default=[], metavar="KIND=LIBRARY")
     parser.add_argument("--feature", action="append", choices=list(features.FEATURES))
     options = parser.parse_args()
+    originals = dict(argument.split("=", 1) for argument in options.legacy)
     for library in options.libraries:
         kind, _, path = library.partition("=")
         for feature in options.feature or features.FEATURES:
-            print(json.dumps(run(kind, path, options.twin, options.bootstrap, feature)), flush=True)
+            print(json.dumps(run(kind, path, options.twin, options.bootstrap, originals.get(kind), feature)), flush=True)
     return 0
 
 

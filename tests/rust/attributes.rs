@@ -15,9 +15,7 @@ fn wrong(call: Call) -> String {
 }
 
 /// A call with attributes that have no text.
-fn with<H: xla_ffi::__private::Handler + xla_ffi::__private::Exported>(
-    attributes: &Attributes,
-) -> Call {
+fn with<H: xla_ffi::__private::Handler>(attributes: &Attributes) -> Call {
     crate::kit::handler::<H>(&Runtime::default())
         .instantiate(attributes)
         .unwrap()
@@ -446,6 +444,53 @@ fn narrowing(
 }
 
 /// Python's integers are i64 and its floats f64: allowed where they fit.
+#[xla_ffi::handler]
+fn narrowed_arrays(
+    mut y: Out<f64, 1>,
+    #[attr(narrow)] a: Vec<i8>,
+    #[attr(narrow)] b: [f32; 2],
+    #[attr(narrow)] c: Option<Vec<u64>>,
+    #[attr(narrow)] d: Option<&[i32]>,
+) -> Result<()> {
+    let all = a.iter().map(|a| f64::from(*a));
+    let all = all.chain(b.iter().map(|b| f64::from(*b)));
+    let all = all.chain(c.unwrap_or_default().into_iter().map(|c| c as f64));
+    y.write_iter(all.chain(d.unwrap_or_default().iter().map(|d| f64::from(*d))))?;
+    Ok(())
+}
+
+/// Arrays are narrowed element by element, where the type owns its elements.
+#[test]
+fn arrays_are_narrowed_by_element() {
+    let run = |text: &str| answer(call::<narrowed_arrays>(text), 4);
+    assert_eq!(
+        run("{a = array<i64: 1, -2>, b = array<f64: 0.5, 2.0>}"),
+        [1.0, -2.0, 0.5, 2.0]
+    );
+    assert_eq!(
+        run("{a = array<i8: 1>, b = array<i32: 3, 4>, c = array<i64: 5>}"),
+        [1.0, 3.0, 4.0, 5.0]
+    );
+    assert_eq!(
+        run("{a = array<i64>, b = array<f32: 1.0, 2.0>, d = array<i32: 7, 8>}"),
+        [1.0, 2.0, 7.0, 8.0]
+    );
+    let text = wrong(call::<narrowed_arrays>(
+        "{a = array<i64: 1, 128>, b = array<f64: 1.0, 2.0, 3.0>, c = array<i64: -1>, d = array<i64: 1>}",
+    ));
+    for line in [
+        "attribute `a`: expected an array of S8, got an array of 2 S64; pass np.asarray(a, np.int8) \
+         (element 1 does not fit)",
+        "attribute `b`: expected 2 elements, got 3",
+        "attribute `c`: expected an array of U64, got an array of 1 S64; pass np.asarray(c, np.uint64) \
+         (element 0 does not fit)",
+        "attribute `d`: expected an array of S32, got an array of 1 S64; pass np.asarray(d, np.int32); a \
+         `Vec` takes elements that are narrowed",
+    ] {
+        assert!(text.contains(line), "{text}\n{line}");
+    }
+}
+
 #[test]
 fn narrowing_is_checked() {
     let run = |text: &str| answer(call::<narrowing>(text), 4);
@@ -552,5 +597,5 @@ fn everything_wrong_at_once() {
 xla_ffi::library! {
     name = "attributes";
     scalars, complex, arrays, owned_arrays, strings, dictionary, lenient, from_dictionary, from_attributes,
-    enums, optional, narrowing, pointer, own, whatever,
+    enums, optional, narrowing, narrowed_arrays, pointer, own, whatever,
 }

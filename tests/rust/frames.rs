@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
-use xla_ffi::__private::{Exported, Handler};
+use xla_ffi::__private::Handler;
 use xla_ffi::prelude::*;
 use xla_ffi::sys::*;
 use xla_ffi::{AttrValue, Pred};
@@ -86,7 +86,7 @@ impl Spoilt {
     }
 
     /// Calls the handler's execute function.
-    fn call<H: Handler + Exported>(mut self) -> std::result::Result<(), (u32, String)> {
+    fn call<H: Handler>(mut self) -> std::result::Result<(), (u32, String)> {
         // SAFETY: the table is numbers, pointers and optional functions.
         let mut api: XLA_FFI_Api = unsafe { std::mem::zeroed() };
         api.struct_size = self.sizes.api;
@@ -151,7 +151,7 @@ impl Spoilt {
         }
     }
 
-    fn refused<H: Handler + Exported>(self) -> String {
+    fn refused<H: Handler>(self) -> String {
         let (code, text) = self.call::<H>().unwrap_err();
         assert_eq!(code, XLA_FFI_Error_Code::INVALID_ARGUMENT.0, "{text}");
         text
@@ -450,7 +450,7 @@ impl Aborted for Error {
     }
 }
 
-fn attr<H: Handler + Exported>(
+fn attr<H: Handler>(
     attrs: &[(&'static str, (XLA_FFI_AttrType, *mut c_void))],
 ) -> std::result::Result<(), String> {
     let mut spoilt = Spoilt::new(vec![], vec![]);

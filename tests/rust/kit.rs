@@ -1,41 +1,31 @@
 //! Short words for: this handler, these attributes, these operands, on this revision.
 
-use xla_ffi::__private::{Exported, Handler};
+use xla_ffi::__private::Handler;
 use xla_ffi_runtime::{
-    Attributes, Bundle, Call, Code, DType, Element, Executable, Outcome, Result, Revision, Runtime,
-    Shape, Stage, Tensor,
+    Attributes, Call, Code, DType, Element, Executable, Outcome, Result, Revision, Runtime, Shape,
+    Tensor,
 };
 
-/// The functions that `library!` exports for a handler.
-pub(crate) fn bundle<H: Exported>() -> Bundle {
-    let mut bundle = Bundle::default();
-    for stage in Stage::ALL {
-        if let Some(entry) = H::ENTRIES[stage as usize] {
-            // SAFETY: made by `library!`; this program does not unload itself.
-            bundle = unsafe { bundle.with(stage, entry) };
-        }
-    }
-    bundle
-}
+pub(crate) use xla_ffi::internal::bundle;
 
 /// The handler on a runtime.
-pub(crate) fn handler<H: Handler + Exported>(runtime: &Runtime) -> xla_ffi_runtime::Handler {
+pub(crate) fn handler<H: Handler>(runtime: &Runtime) -> xla_ffi_runtime::Handler {
     runtime.handler(H::INFO.name, bundle::<H>()).unwrap()
 }
 
 /// The handler as an executable of a runtime.
-pub(crate) fn load<H: Handler + Exported>(runtime: &Runtime, attrs: &str) -> Result<Executable> {
+pub(crate) fn load<H: Handler>(runtime: &Runtime, attrs: &str) -> Result<Executable> {
     let attributes = Attributes::parse(attrs).unwrap();
     handler::<H>(runtime).instantiate(&attributes)
 }
 
 /// A call of the handler on a revision.
-pub(crate) fn on<H: Handler + Exported>(revision: Revision, attrs: &str) -> Call {
+pub(crate) fn on<H: Handler>(revision: Revision, attrs: &str) -> Call {
     load::<H>(&Runtime::new(revision), attrs).unwrap().call()
 }
 
 /// A call of the handler on the newest revision.
-pub(crate) fn call<H: Handler + Exported>(attrs: &str) -> Call {
+pub(crate) fn call<H: Handler>(attrs: &str) -> Call {
     on::<H>(Revision::NEWEST, attrs)
 }
 

@@ -31,6 +31,9 @@ assert_impl_all!(RunId: Send, Sync, Copy);
 assert_impl_all!(Promise<(KeptBuffer<f32, 1>, KeptOut<f32, 1>)>: Send);
 assert_impl_all!(Promise<(KeptInOut<f32, 1>, KeptAnyBuffer)>: Send);
 assert_impl_all!(Part: Send);
+assert_impl_all!(Part<(KeptBuffer<f32, 1>, KeptOut<f32, 1>)>: Send);
+assert_impl_all!(Part<KeptAnyBuffer, Vec<f32>>: Send);
+assert_not_impl_any!(Part<KeptOut<f32, 1>>: Clone);
 
 // Results are unique.
 assert_not_impl_any!(Out<'_, f32>: Copy, Clone);

@@ -1,9 +1,10 @@
 //! `cargo xtask bench`: what decoding a call costs, beside hand-written C and C++, what a call costs on
-//! the embedded runtime, and what a library of one handler weighs and takes to build.
+//! the embedded runtime, what a library of one handler weighs and takes to build, and what C++ sources
+//! take with our headers and upstream's.
 
 use crate::cache::Cache;
 use crate::test::cargo;
-use crate::{jaxlibs, ui, wheel};
+use crate::{compile_cost, jaxlibs, ui, wheel};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fs;
@@ -17,9 +18,12 @@ pub(crate) struct Args {
     /// Fail where a cost is above what the project promises.
     #[arg(long)]
     check: bool,
-    /// Measure decoding and the embedded runtime alone, not the library of one handler, which is built from clean.
+    /// Measure decoding and the embedded runtime alone, nothing that has to be compiled for it.
     #[arg(long)]
     decode_only: bool,
+    /// Measure alone what C++ handlers cost to compile, with our headers and with upstream's.
+    #[arg(long, conflicts_with = "decode_only")]
+    compile: bool,
 }
 
 /// The jaxlib whose header the C++ handlers are built with.
@@ -53,10 +57,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
     let out = root.join("target/bench");
     fs::create_dir_all(&out).with_context(|| out.display().to_string())?;
-    let mut misses = decode(&root, &out)?;
-    misses.extend(runtime(&root, &out)?);
-    if !args.decode_only {
+    let mut misses = vec![];
+    if !args.compile {
+        misses.extend(decode(&root, &out)?);
+        misses.extend(runtime(&root, &out)?);
+    }
+    if !args.decode_only && !args.compile {
         misses.extend(library(&root, &out)?);
+    }
+    if !args.decode_only {
+        misses.extend(compile_cost::run(&root, &out, UPSTREAM)?);
     }
     for miss in &misses {
         eprintln!("over budget: {miss}");
@@ -102,7 +112,7 @@ fn decode(root: &Path, out: &Path) -> Result<Vec<String>> {
     fs::write(&path, format!("{report:#}\n")).with_context(|| path.display().to_string())?;
     print(&rows);
     ui::note(format_args!("as numbers: {}", path.display()));
-    Ok(rows.iter().filter_map(Row::miss).collect())
+    Ok(rows.iter().flat_map(Row::misses).collect())
 }
 
 /// Builds the handlers in C and C++ with the compilers that are there.
@@ -182,23 +192,50 @@ impl Row {
     }
 
     fn ratio(&self, column: &str) -> Option<f64> {
-        Some(self.cost("rust")? / self.cost(column)?)
+        self.quotient("rust", column)
     }
 
-    /// Which promise the case breaks.
-    fn miss(&self) -> Option<String> {
-        let rust = self.cost("rust")?;
-        let case = &self.case;
+    fn quotient(&self, column: &str, other: &str) -> Option<f64> {
+        Some(self.cost(column)? / self.cost(other)?)
+    }
+
+    /// Which promises the case breaks.
+    fn misses(&self) -> Vec<String> {
         if self.is_error {
-            let limit = if case == "wrong dtype" { 300.0 } else { 60.0 };
-            return (rust > limit).then(|| format!("{case}: {rust:.1} ns, at most {limit} ns"));
+            return ["rust", "cpp_gcc", "cpp_clang"]
+                .into_iter()
+                .filter_map(|column| self.slow_error(column))
+                .collect();
         }
-        if let Some(c) = self.cost("c_clang")
-            && rust > 1.15 * c
-            && rust > c + 0.5
-        {
-            return Some(format!("{case}: {rust:.1} ns, C takes {c:.1} ns"));
-        }
+        let cpp = [("cpp_gcc", "c_gcc"), ("cpp_clang", "c_clang")];
+        [self.above("rust", "c_clang", 1.15), self.above_upstream()]
+            .into_iter()
+            .chain(cpp.map(|(cpp, c)| self.above(cpp, c, 1.3)))
+            .flatten()
+            .collect()
+    }
+
+    /// Whether an error takes longer than promised.
+    fn slow_error(&self, column: &str) -> Option<String> {
+        let cost = self.cost(column)?;
+        let case = &self.case;
+        let limit = if case == "wrong dtype" { 300.0 } else { 60.0 };
+        (cost > limit).then(|| format!("{case}, {column}: {cost:.1} ns, at most {limit} ns"))
+    }
+
+    /// Whether a column takes more than `limit` times what C takes, and by more than half a
+    /// nanosecond.
+    fn above(&self, column: &str, c: &str, limit: f64) -> Option<String> {
+        let (cost, c) = (self.cost(column)?, self.cost(c)?);
+        (cost > limit * c && cost > c + 0.5).then(|| {
+            let case = &self.case;
+            format!("{case}, {column}: {cost:.1} ns, C takes {c:.1} ns, at most {limit} times that")
+        })
+    }
+
+    /// Whether Rust takes more of upstream's cost than promised.
+    fn above_upstream(&self) -> Option<String> {
+        let case = &self.case;
         let limit = match case.as_str() {
             "4 arguments" | "8 arguments" | "16 arguments" => 0.35,
             case if case.starts_with("struct") => 0.15,
@@ -215,7 +252,10 @@ fn print(rows: &[Row]) {
     for column in COLUMNS {
         print!("{column:>15}");
     }
-    println!("{:>14}{:>19}", "rust/c_clang", "rust/upstream_gcc");
+    println!(
+        "{:>14}{:>19}{:>14}{:>18}",
+        "rust/c_clang", "rust/upstream_gcc", "cpp/c, gcc", "cpp/c, clang"
+    );
     let shown = |number: Option<f64>, digits: usize| {
         number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
     };
@@ -225,9 +265,11 @@ fn print(rows: &[Row]) {
             print!("{:>15}", shown(cost, 1));
         }
         println!(
-            "{:>14}{:>19}",
+            "{:>14}{:>19}{:>14}{:>18}",
             shown(row.ratio("c_clang"), 2),
-            shown(row.ratio("upstream_gcc"), 2)
+            shown(row.ratio("upstream_gcc"), 2),
+            shown(row.quotient("cpp_gcc", "c_gcc"), 2),
+            shown(row.quotient("cpp_clang", "c_clang"), 2)
         );
     }
 }
@@ -272,14 +314,20 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
     let place = scratch.path();
     let manifest = format!(
         "[package]\nname = \"one-handler\"\nedition = \"2024\"\npublish = false\n\
-         [lib]\nname = \"one_handler\"\npath = {handler:?}\ncrate-type = [\"cdylib\"]\n\
+         [lib]\nname = \"one_handler\"\npath = \"lib.rs\"\ncrate-type = [\"cdylib\"]\n\
          [dependencies]\nxla-ffi = {{ path = {ffi:?} }}\n\
          [profile.release]\nstrip = true\n\
          [workspace]\n",
-        handler = root.join("examples/rms_norm.rs"),
         ffi = root.join("ffi"),
     );
     fs::write(place.join("Cargo.toml"), manifest)?;
+    let readme = fs::read_to_string(root.join("README.md"))?;
+    let handler = readme.split("```rust\n").nth(1);
+    let handler = handler.and_then(|rest| rest.split("```").next());
+    fs::write(
+        place.join("lib.rs"),
+        handler.context("README.md shows no handler")?,
+    )?;
     // The versions that the project is tested with.
     fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock"))?;
     let fetched = cargo(place).args(["fetch", "--quiet"]).status()?;
@@ -312,4 +360,33 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
         ));
     }
     Ok(misses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COLUMNS, Row};
+
+    fn row(case: &str, is_error: bool, costs: &[(&str, f64)]) -> Row {
+        Row {
+            case: case.to_owned(),
+            is_error,
+            costs: COLUMNS.map(|column| {
+                let found = costs.iter().find(|(name, _)| *name == column);
+                found.map(|(_, cost)| *cost)
+            }),
+        }
+    }
+
+    #[test]
+    fn every_column_is_judged() {
+        let success = |cpp| row("a", false, &[("c_gcc", 10.0), ("cpp_gcc", cpp)]).misses();
+        assert!(success(12.9).is_empty());
+        assert_eq!(success(13.1).len(), 1);
+        let error = |case, cost| row(case, true, &[("rust", cost), ("cpp_clang", cost)]).misses();
+        assert!(error("wrong dtype", 299.0).is_empty());
+        assert_eq!(error("wrong dtype", 301.0).len(), 2);
+        assert_eq!(error("handler returns an error", 61.0).len(), 2);
+        let rust = row("a", false, &[("rust", 12.0), ("c_clang", 10.0)]);
+        assert_eq!(rust.misses().len(), 1);
+    }
 }

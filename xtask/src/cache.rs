@@ -7,7 +7,7 @@
 //! | `include` | one folder a jaxlib, its wheel's `jaxlib/include` |
 //! | `venvs` | one virtual environment a (Python, jaxlib) pair |
 //! | `resolved` | which wheels such a pair needs, so that a warm cache works offline |
-//! | `tools` | one virtual environment a Python that only lends its pip |
+//! | `tools` | one virtual environment a Python that only lends its pip; nvcc |
 //! | `locks`, `tmp` | what keeps two xtasks from each other's way |
 //!
 //! Nothing is ever written in place: a thing is made under `tmp` and renamed when it is whole.

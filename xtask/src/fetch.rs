@@ -1,7 +1,7 @@
 //! `cargo xtask fetch`: fills the cache ahead of time, and prints where things lie.
 
 use crate::cache::Cache;
-use crate::{jaxlibs, venv, wheel};
+use crate::{cuda, jaxlibs, venv, wheel};
 use anyhow::Result;
 
 /// Command line of `fetch`.
@@ -16,6 +16,12 @@ pub(crate) struct Args {
     /// libclang.
     #[arg(long)]
     libclang: bool,
+    /// The PJRT plugin that tests run.
+    #[arg(long)]
+    pjrt: bool,
+    /// nvcc, which compiles the GPU examples without a GPU.
+    #[arg(long)]
+    nvcc: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -25,6 +31,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if args.libclang {
         println!("libclang: {}", wheel::libclang()?.display());
+    }
+    if args.pjrt {
+        println!("PJRT plugin: {}", wheel::pjrt_plugin()?.display());
+    }
+    if args.nvcc {
+        println!("nvcc: {}", cuda::nvcc()?.display());
     }
     for version in expand(&args.venv)? {
         let venv = if version == "newest" {

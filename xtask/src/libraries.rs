@@ -1,4 +1,4 @@
-//! The libraries that run in JAX: Rust ones from cargo, C and C++ ones compiled here.
+//! The Rust libraries that run in JAX, and what the tests need in C and C++ besides the examples.
 
 use crate::test::{build_examples, cargo};
 use crate::{jaxlibs, ui, wheel};
@@ -36,52 +36,17 @@ pub(crate) fn rust(root: &Path, name: &str) -> Result<PathBuf> {
     let path = rust_folder(root).join(format!("lib{name}.so"));
     if !path.is_file() {
         bail!(
-            "{} was not built: is examples/{name}.rs a cdylib example?",
+            "{} was not built: is {name} a cdylib example of examples/Cargo.toml?",
             path.display()
         );
     }
     Ok(path)
 }
 
-/// The examples that exist in both languages: name and C source.
-pub(crate) const EXAMPLES: [(&str, &str); 2] = [
-    ("tiled_add", "c_examples/01_tiled_add.c"),
-    ("rms_norm", "c_examples/02_rms_norm.c"),
-];
-
-/// The examples as the JAX drivers take them.
-pub(crate) struct Examples {
-    /// Each as `LANGUAGE:EXAMPLE=LIBRARY`.
-    pub(crate) arguments: Vec<String>,
-    /// Which C twins could not be built, and why.
-    pub(crate) missing: Vec<String>,
-}
-
-/// Every example in every language that can be built here. The Rust ones are built already.
-pub(crate) fn examples(root: &Path) -> Result<Examples> {
-    let mut examples = Examples {
-        arguments: Vec::new(),
-        missing: Vec::new(),
-    };
-    for (name, source) in EXAMPLES {
-        let library = rust(root, name)?;
-        let mut add = |language: &str, library: &Path| {
-            let argument = format!("{language}:{name}={}", library.display());
-            examples.arguments.push(argument);
-        };
-        add("rust", &library);
-        match c(root, source) {
-            Ok(library) => add("c", &library),
-            Err(error) => examples.missing.push(format!("{source}: {error:#}")),
-        }
-    }
-    Ok(examples)
-}
-
 /// Compiles a C source of ours against `include/`.
 pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
     let out = c_library(root, source)?;
-    let mut command = compiler("CC", "cc");
+    let mut command = Compiler::C.command();
     command.args(["-std=c99", "-O2", "-shared", "-fPIC", "-fvisibility=hidden"]);
     command
         .arg("-I")
@@ -94,28 +59,6 @@ pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
     Ok(out)
 }
 
-/// Compiles a C++ source of ours against `include/`.
-pub(crate) fn cpp(root: &Path, source: &str) -> Result<PathBuf> {
-    let out = c_library(root, source)?;
-    let mut command = compiler("CXX", "c++");
-    command.args([
-        "-std=c++17",
-        "-O2",
-        "-shared",
-        "-fPIC",
-        "-fvisibility=hidden",
-    ]);
-    command
-        .arg("-I")
-        .arg(root.join("include"))
-        .arg(root.join(source))
-        .arg("-o")
-        .arg(&out)
-        .arg("-pthread");
-    compile(&mut command, source, "C++")?;
-    Ok(out)
-}
-
 /// Compiles a C++ source against upstream's headers of the newest listed jaxlib.
 pub(crate) fn upstream(root: &Path, source: &str) -> Result<PathBuf> {
     let out = c_library(root, source)?;
@@ -123,7 +66,7 @@ pub(crate) fn upstream(root: &Path, source: &str) -> Result<PathBuf> {
         .pop()
         .context("jaxlibs.txt lists no version")?;
     let headers = wheel::headers(&newest)?;
-    let mut command = compiler("CXX", "c++");
+    let mut command = Compiler::Cpp.command();
     // Upstream's headers are not written for our warnings.
     command
         .args(["-std=c++17", "-O2", "-w", "-shared", "-fPIC"])
@@ -144,15 +87,30 @@ fn c_library(root: &Path, source: &str) -> Result<PathBuf> {
     Ok(folder.join(format!("lib{}.so", source.replace(['/', '.'], "_"))))
 }
 
-fn compiler(variable: &str, default: &str) -> Command {
-    Command::new(
-        std::env::var_os(variable)
-            .filter(|name| !name.is_empty())
-            .unwrap_or_else(|| default.into()),
-    )
+/// The host's compiler of a language.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Compiler {
+    C,
+    Cpp,
 }
 
-fn compile(command: &mut Command, source: &str, language: &str) -> Result<()> {
+impl Compiler {
+    /// What CC or CXX names, else cc or c++.
+    pub(crate) fn command(self) -> Command {
+        let (variable, default) = match self {
+            Self::C => ("CC", "cc"),
+            Self::Cpp => ("CXX", "c++"),
+        };
+        Command::new(
+            std::env::var_os(variable)
+                .filter(|name| !name.is_empty())
+                .unwrap_or_else(|| default.into()),
+        )
+    }
+}
+
+/// Runs a compiler; its words are the error.
+pub(crate) fn compile(command: &mut Command, source: &str, language: &str) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

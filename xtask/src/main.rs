@@ -4,9 +4,13 @@
 mod abi;
 mod bench;
 mod cache;
+mod compile_cost;
+mod cuda;
 mod demo;
+mod examples;
 mod expected;
 mod fetch;
+mod gpu;
 mod headers;
 mod install;
 mod jaxlibs;
@@ -43,6 +47,10 @@ enum Task {
     Matrix(matrix::Args),
     /// Measure what a call costs, beside C and C++.
     Bench(bench::Args),
+    /// Test the GPU examples in JAX on this machine's GPU, or build what another machine needs for it.
+    GpuTest(gpu::TestArgs),
+    /// Measure the GPU examples on this machine's GPU.
+    GpuBench(gpu::BenchArgs),
     /// Put the headers, a CMake config and a pkg-config file under a prefix.
     Install(install::Args),
     /// Fill the cache: headers, libclang, virtual environments.
@@ -57,6 +65,8 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::Matrix(args) => matrix::run(&args),
         Task::Bench(args) => bench::run(&args),
+        Task::GpuTest(args) => gpu::test(&args),
+        Task::GpuBench(args) => gpu::bench(&args),
         Task::Install(args) => install::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };

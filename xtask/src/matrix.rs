@@ -1,6 +1,7 @@
 //! `cargo xtask matrix`: every feature of the same libraries on every jaxlib.
 
 use crate::cache::Cache;
+use crate::examples::{Built, Language};
 use crate::expected::{Cell, Expected, Runtime};
 use crate::test::python_driver;
 use crate::venv::{self, Venv};
@@ -98,6 +99,8 @@ fn check_space(versions: &[String]) -> Result<()> {
 /// The libraries under test.
 struct Subjects {
     libraries: Vec<(&'static str, PathBuf)>,
+    /// Those with the original custom calls.
+    legacy: Vec<(&'static str, PathBuf)>,
     twin: PathBuf,
     bootstrap: PathBuf,
 }
@@ -105,15 +108,26 @@ struct Subjects {
 impl Subjects {
     fn build(root: &Path) -> Result<Self> {
         libraries::build_rust(root)?;
+        let built = Built::new(root)?;
+        let named = |name, language| {
+            let path = built.library(name, language)?;
+            path.with_context(|| format!("no {} compiler", Language::name(language)))
+        };
+        let example = |language| named("conformance", language);
         Ok(Self {
             libraries: vec![
                 ("rust", libraries::rust(root, "conformance")?),
-                ("c", libraries::c(root, "c_examples/conformance.c")?),
-                ("cpp", libraries::cpp(root, "c_examples/conformance.cc")?),
+                ("c", example(Language::C)?),
+                ("cpp", example(Language::Cpp)?),
                 (
                     "upstream",
                     libraries::upstream(root, "tests/upstream/conformance.cc")?,
                 ),
+            ],
+            legacy: vec![
+                ("rust", libraries::rust(root, "legacy")?),
+                ("c", named("11_legacy", Language::C)?),
+                ("cpp", named("11_legacy", Language::Cpp)?),
             ],
             twin: libraries::rust(root, "conformance_twin")?,
             bootstrap: libraries::c(root, "tests/upstream/bootstrap.c")?,
@@ -194,6 +208,11 @@ fn drive(root: &Path, venv: &Venv, subjects: &Subjects) -> Result<Column> {
     let mut command = python_driver(root, venv, "matrix.py");
     for (kind, path) in &subjects.libraries {
         command.arg(format!("{kind}={}", path.display()));
+    }
+    for (kind, path) in &subjects.legacy {
+        command
+            .arg("--legacy")
+            .arg(format!("{kind}={}", path.display()));
     }
     command
         .arg("--twin")

@@ -1,11 +1,13 @@
 //! `cargo xtask test`: every check of the project, in the order in which failures are cheap.
 
 use crate::cache::Cache;
+use crate::examples::Built;
+use crate::jaxlibs;
 use crate::python::Python;
 use crate::tally::{self, Counts, Format, Tally};
 use crate::venv::{self, Venv};
 use crate::wheel;
-use crate::{jaxlibs, libraries, matrix};
+use crate::{cuda, gpu, matrix};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +21,7 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`, in this order.
-const DRIVERS: [&str; 2] = ["loader.py", "examples.py"];
+const DRIVERS: [&str; 3] = ["loader.py", "examples.py", "behaviours.py"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
@@ -78,19 +80,42 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             for driver in DRIVERS {
                 tally.work(&format!("JAX {driver}"), || {
                     let mut command = python_driver(&root, venv, driver);
-                    let examples = libraries::examples(&root)?;
-                    command.args(examples.arguments);
-                    let mut counts = tally::run(Format::Driver, &mut command)?;
-                    counts.skips.extend(examples.missing);
-                    Ok(counts)
+                    command.args(Built::new(&root)?.arguments()?);
+                    tally::run(Format::Driver, &mut command)
                 });
             }
         }
     }
+    gpu_dry_runs(&root, &mut tally);
     if !tally.finish() {
         bail!("not all checks passed");
     }
     Ok(())
+}
+
+/// What a GPU machine would run, on this one; a counted skip where there is no nvcc.
+fn gpu_dry_runs(root: &Path, tally: &mut Tally) {
+    if cuda::at_hand().is_none() {
+        tally.work("GPU dry run", || {
+            Ok(Counts {
+                skips: vec!["GPU dry run: no nvcc, neither here nor from the package index".into()],
+                ..Counts::default()
+            })
+        });
+        return;
+    }
+    let mut runs = Vec::new();
+    tally.work("GPU examples", || {
+        runs = gpu::dry_runs(root)?;
+        Ok(Counts::one(true))
+    });
+    for (name, mut command) in runs {
+        let format = match name {
+            "test" => Format::Driver,
+            _ => Format::Whole,
+        };
+        tally.step(&format!("GPU dry run, {name}"), format, &mut command);
+    }
 }
 
 /// What the tests read that is not in the checkout.
@@ -98,6 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 struct Material {
     headers: Option<PathBuf>,
     libclang: Option<PathBuf>,
+    pjrt_plugin: Option<PathBuf>,
     venv: Option<Venv>,
 }
 
@@ -110,12 +136,17 @@ impl Material {
             venv::newest()?
         };
         println!("JAX tests use {venv}");
+        // Without it the kernels' tests are skipped, and say so.
+        if let Err(error) = cuda::nvcc() {
+            eprintln!("no nvcc: {error:#}");
+        }
         for version in xla_ffi_abi::declared::witnesses(&jaxlibs::listed()?) {
             wheel::headers(&version)?;
         }
         Ok(Self {
             headers: Some(wheel::headers_root(&cache)),
             libclang: Some(wheel::libclang()?),
+            pjrt_plugin: pjrt_plugin()?,
             venv: Some(venv),
         })
     }
@@ -127,9 +158,24 @@ impl Material {
         if let Some(libclang) = &self.libclang {
             command.env("LIBCLANG_PATH", libclang);
         }
+        if let Some(plugin) = &self.pjrt_plugin {
+            command.env("XLA_FFI_PJRT_PLUGIN", plugin);
+        }
         if let Some(venv) = &self.venv {
             command.env("XLA_FFI_PYTHON", &venv.python);
         }
+    }
+}
+
+/// The PJRT plugin; none where the index has none for this machine, which tests count as skips.
+fn pjrt_plugin() -> Result<Option<PathBuf>> {
+    match wheel::pjrt_plugin() {
+        Ok(plugin) => Ok(Some(plugin)),
+        Err(error) if error.is::<wheel::NoWheel>() => {
+            crate::ui::note(format_args!("{error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -181,6 +227,10 @@ pub(crate) fn cargo(root: &Path) -> Command {
     command.current_dir(root);
     // What `cargo run` sets for xtask itself would make the child's builds look different.
     command.env_remove("CARGO_MANIFEST_DIR");
+    // One compiler for the GPU's kernels in all steps, so that nothing is built twice.
+    if let Some(nvcc) = cuda::at_hand() {
+        command.env("XLA_FFI_NVCC", nvcc);
+    }
     command
 }
 

@@ -15,6 +15,9 @@ const WHOLE: &str = ".whole";
 /// The libclang that bindgen loads. Any recent one reads the headers; one version makes the results comparable.
 const LIBCLANG: &str = "libclang==18.1.1";
 
+/// The PJRT plugin that tests run: XLA's CPU backend in a library that needs no Python.
+const PJRT_PLUGIN: &str = "xla-cpu-pjrt==0.0.1";
+
 /// The index has no wheel of this requirement for this Python.
 #[derive(Debug)]
 pub(crate) struct NoWheel {
@@ -87,12 +90,20 @@ pub(crate) fn headers_root(cache: &Cache) -> PathBuf {
 
 /// Folder with `libclang.so`, for `LIBCLANG_PATH`.
 pub(crate) fn libclang() -> Result<PathBuf> {
+    inside(LIBCLANG, "clang/native")
+}
+
+/// The PJRT plugin, for `XLA_FFI_PJRT_PLUGIN`; beside it `include/pjrt_c_api.h`.
+pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
+    inside(PJRT_PLUGIN, "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so")
+}
+
+/// What lies at `path` in the wheel of `requirement`, `name==version`, which any Python may have.
+fn inside(requirement: &str, path: &str) -> Result<PathBuf> {
     let cache = Cache::open()?;
-    let version = LIBCLANG.trim_start_matches("libclang==");
-    let _lock = cache.lock("libclang")?;
-    let wheel = match cached(&cache, |name| {
-        name.starts_with(&format!("libclang-{version}-"))
-    })? {
+    let prefix = format!("{}-", requirement.replace('-', "_").replace("==", "-"));
+    let _lock = cache.lock(prefix.trim_end_matches('-'))?;
+    let wheel = match cached(&cache, |name| name.starts_with(&prefix))? {
         Some(wheel) => wheel,
         None => {
             let pythons = python::all()?;
@@ -100,18 +111,18 @@ pub(crate) fn libclang() -> Result<PathBuf> {
             fetch(
                 &cache,
                 python,
-                &[LIBCLANG.to_owned()],
+                &[requirement.to_owned()],
                 Dependencies::Without,
             )?
             .pop()
             .context("pip fetched nothing")?
         }
     };
-    let folder = unpack(&cache, &wheel)?.join("clang/native");
-    if !folder.is_dir() {
-        bail!("{} holds no clang/native folder", wheel.display());
+    let found = unpack(&cache, &wheel)?.join(path);
+    if !found.exists() {
+        bail!("{} holds no {path}", wheel.display());
     }
-    Ok(folder)
+    Ok(found)
 }
 
 /// The jaxlib wheel of one version, for any Python of this machine.
@@ -344,7 +355,12 @@ pub(crate) fn unpack(cache: &Cache, wheel: &Path) -> Result<PathBuf> {
 }
 
 /// Extracts the members that `wanted` names. Wheel data of the kinds purelib and platlib goes to the root.
-fn extract(cache: &Cache, wheel: &Path, into: &Path, wanted: impl Fn(&str) -> bool) -> Result<()> {
+pub(crate) fn extract(
+    cache: &Cache,
+    wheel: &Path,
+    into: &Path,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<()> {
     let file = File::open(wheel).map_err(|error| cache.io(error, wheel))?;
     let damaged = || {
         let _ = fs::remove_file(wheel);
@@ -405,7 +421,7 @@ fn extract(cache: &Cache, wheel: &Path, into: &Path, wanted: impl Fn(&str) -> bo
 }
 
 /// Notes how much a finished folder holds, for [`whole`].
-fn stamp(cache: &Cache, folder: &Path) -> Result<()> {
+pub(crate) fn stamp(cache: &Cache, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| cache.io(error, folder))?;
     let (files, bytes) = measure(folder);
     let stamp = folder.join(WHOLE);

@@ -13,9 +13,16 @@ use xla_ffi_sys::Revision;
 ///
 /// #[xla_ffi::handler]
 /// fn device(ordinal: Option<DeviceOrdinal>, mut y: Out<i32, 0>) -> Result<()> {
-///     y.fill(ordinal.map_or(-1, DeviceOrdinal::get));
+///     y.fill(ordinal.map_or(-1, |ordinal| ordinal.get()));
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<device>("{}")?
+///     .device_ordinal(2048)
+///     .ret(Shape::new(DType::S32, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2048]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceOrdinal(i32);

@@ -9,16 +9,32 @@ use crate::frame::Frame;
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 
 /// The extension of the context with number `ID`, 128 for recording and 129 for collectives.
-/// Since r9 (jaxlib 0.11.1).
+/// Since r9 (jaxlib 0.11.1). A context without it refuses the call, unless the parameter is an
+/// `Option`.
 ///
 /// ```
 /// use xla_ffi::{Extension, prelude::*};
 ///
 /// #[xla_ffi::handler]
 /// fn has_collectives(extension: Option<Extension<129>>, mut y: Out<i32, 0>) -> Result<()> {
-///     y.fill(extension.map_or(-1, |extension| extension.version().1));
+///     y.fill(match extension {
+///         // Which functions follow its head is said by the version.
+///         Some(extension) if !extension.as_raw().is_null() => extension.version().1,
+///         _ => -1,
+///     });
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// # use xla_ffi_runtime::{Collectives, Revision};
+/// let call = || internal::call::<has_collectives>("{}")?.ret(Shape::new(DType::S32, [])?).run();
+/// assert_eq!(call()?.rets[0].to_vec(), Some(vec![-1]));
+///
+/// let collectives = Collectives::new(Revision::R10, |_| std::ptr::null_mut())?;
+/// let call = internal::call::<has_collectives>("{}")?.collectives(collectives);
+/// let outcome = call.ret(Shape::new(DType::S32, [])?).run()?;
+/// assert_eq!(outcome.rets[0].to_vec(), Some(vec![2]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Extension<'f, const ID: i64> {

@@ -1,10 +1,12 @@
 //! What a handler can take from the context of its call.
 
+mod collectives;
 mod device_ordinal;
 mod extension;
 mod options;
 mod parallel;
 mod raw;
+mod record;
 mod run_id;
 mod scratch;
 mod state;
@@ -12,12 +14,14 @@ mod stream;
 mod thread_pool;
 mod user_data;
 
+pub use collectives::{Collectives, Group, MemoryRegion, Window};
 pub use device_ordinal::DeviceOrdinal;
 pub use extension::Extension;
 pub use options::CustomOptions;
 pub use raw::RawCall;
+pub use record::{Command, KernelSource, Recorder};
 pub use run_id::RunId;
-pub use scratch::Scratch;
+pub use scratch::{Scratch, ScratchBuffer};
 pub(crate) use state::store_state;
 pub use state::{Initialized, Prepared, StateRef, load_state};
 pub use stream::Stream;

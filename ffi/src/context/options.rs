@@ -20,6 +20,14 @@ use xla_ffi_sys::Revision;
 ///     y.fill(level.flatten().unwrap_or(0));
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, Attributes, DType, Shape};
+/// let options = Attributes::new().with("verbosity", 2_i64);
+/// let call = internal::call::<verbosity>("{}")?
+///     .custom_options(&options)
+///     .ret(Shape::new(DType::S64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2_i64]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CustomOptions<'f>(Dictionary<'f>);

@@ -20,8 +20,14 @@ use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InvokeContext};
 /// fn version(call: RawCall, mut minor: Out<i32, 0>) -> Result<()> {
 ///     let (_, number) = call.host().version();
 ///     minor.fill(number);
+///     assert!(!call.api().is_null() && !call.context().is_null());
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<version>("{}")?.ret(Shape::new(DType::S32, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![5]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RawCall<'f> {

@@ -15,6 +15,11 @@ use xla_ffi_sys::Revision;
 ///     y.fill(run.get());
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<run_number>("{}")?.run_id(77).ret(Shape::new(DType::S64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![77_i64]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RunId(i64);

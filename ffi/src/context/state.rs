@@ -102,16 +102,98 @@ macro_rules! state_of {
 state_of! {
     /// The state that the instantiate stage left: made once for each call site when the program is
     /// compiled, dropped with the executable. Since r1 (jaxlib 0.4.33). Stages of a
-    /// [`stateful`](macro@crate::stateful) type have it as `&self`.
+    /// [`stateful`](macro@crate::stateful) type have it as `&self`; this is the same, for a stage
+    /// that wants to keep it in an `async fn` or to look at it as at any other parameter.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// struct Steps(i64);
+    ///
+    /// #[xla_ffi::stateful]
+    /// impl Steps {
+    ///     fn instantiate(steps: i64) -> Result<Self> {
+    ///         Ok(Self(2 * steps))
+    ///     }
+    ///
+    ///     fn execute(state: StateRef<Steps>, mut y: Out<i64, 0>) -> Result<()> {
+    ///         y.fill(state.0);
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<Steps>("{steps = 3 : i64}")?.ret(Shape::new(DType::S64, [])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![6_i64]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     StateRef INSTANTIATE "state" R1
 }
 state_of! {
     /// The state that the prepare stage left, dropped when the execution ends. Since r8
-    /// (jaxlib 0.9.1).
+    /// (jaxlib 0.9.1). XLA runs that stage on GPUs alone; where it did not run, the call is refused.
+    ///
+    /// ```
+    /// use xla_ffi::{Prepared, State, prelude::*};
+    ///
+    /// #[derive(State)]
+    /// struct Plan(i64);
+    ///
+    /// struct Solver;
+    ///
+    /// #[xla_ffi::stateful]
+    /// impl Solver {
+    ///     fn prepare(n: i64) -> Result<Plan> {
+    ///         Ok(Plan(n + 1))
+    ///     }
+    ///
+    ///     fn execute(state: Prepared<Plan>, mut y: Out<i64, 0>) -> Result<()> {
+    ///         y.fill(state.0);
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// # use xla_ffi_runtime::Stages;
+    /// let call = || internal::call::<Solver>("{n = 6 : i64}").map(|call| call.ret(Shape::new(DType::S64, []).unwrap()));
+    /// assert_eq!(call()?.run()?.rets[0].to_vec(), Some(vec![7_i64]));
+    /// let error = call()?.stages(Stages::Cpu).run().unwrap_err();
+    /// assert!(error.message().contains("the prepare stage did not run"));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     Prepared PREPARE "prepared_state" R8
 }
 state_of! {
     /// The state that the initialize stage left, dropped when the execution ends. Since r8
-    /// (jaxlib 0.9.1).
+    /// (jaxlib 0.9.1). XLA runs that stage on GPUs alone; where it did not run, the call is refused.
+    ///
+    /// ```
+    /// use xla_ffi::{Initialized, State, prelude::*};
+    ///
+    /// #[derive(State)]
+    /// struct Tables(i64);
+    ///
+    /// struct Solver;
+    ///
+    /// #[xla_ffi::stateful]
+    /// impl Solver {
+    ///     fn initialize(n: i64) -> Result<Tables> {
+    ///         Ok(Tables(n + 1))
+    ///     }
+    ///
+    ///     fn execute(state: Initialized<Tables>, mut y: Out<i64, 0>) -> Result<()> {
+    ///         y.fill(state.0);
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// # use xla_ffi_runtime::Stages;
+    /// let call = || internal::call::<Solver>("{n = 6 : i64}").map(|call| call.ret(Shape::new(DType::S64, []).unwrap()));
+    /// assert_eq!(call()?.run()?.rets[0].to_vec(), Some(vec![7_i64]));
+    /// let error = call()?.stages(Stages::Cpu).run().unwrap_err();
+    /// assert!(error.message().contains("the initialize stage did not run"));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     Initialized INITIALIZE "initialized_state" R8
 }

@@ -8,8 +8,26 @@ use crate::error::Result;
 use crate::frame::Frame;
 use xla_ffi_sys::Revision;
 
-/// The stream that the call belongs to, a `CUstream` on CUDA. CPU hosts have none. Since r0. See
-/// [`DeviceBuffer`](crate::DeviceBuffer) for an example.
+/// The stream that the call belongs to, a `CUstream` on CUDA. CPU hosts have none: there the call is
+/// refused, unless the parameter is an `Option`. Since r0.
+///
+/// ```
+/// use xla_ffi::{DeviceOut, prelude::*};
+///
+/// #[xla_ffi::handler(platforms = ["cuda"])]
+/// fn launch(_y: DeviceOut<f32>, stream: Stream) -> Result<()> {
+///     let handle = stream.as_raw(); // what `cuLaunchKernel` is given
+///     assert!(!handle.is_null());
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// # use xla_ffi_runtime::CpuDevice;
+/// let call = || internal::call::<launch>("{}").map(|call| call.ret(Shape::new(DType::F32, [1]).unwrap()));
+/// assert!(call()?.on_device(&CpuDevice::new()?).run().is_ok());
+/// assert!(call()?.run().is_err());
+/// # Ok::<(), internal::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Stream<'f> {
     raw: *mut c_void,

@@ -27,6 +27,14 @@ use xla_ffi_sys::{Revision, XLA_FFI_InvokeContext};
 ///     });
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let x: Vec<f32> = (0..5000).map(|i| i as f32).collect();
+/// let call = internal::call::<squares>("{}")?
+///     .arg(Tensor::from_slice([5000], &x)?)
+///     .ret(Shape::new(DType::F32, [5000])?);
+/// assert_eq!(call.run()?.rets[0].to_vec::<f32>().unwrap()[4000], 16.0e6);
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadPool<'f> {
@@ -37,6 +45,22 @@ pub struct ThreadPool<'f> {
 
 impl ThreadPool<'_> {
     /// Number of threads, at least 1; where the host does not tell, as many as the machine offers.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// #[xla_ffi::handler]
+    /// fn threads(pool: ThreadPool, mut y: Out<u64, 0>) -> Result<()> {
+    ///     assert_eq!(pool.size()?, pool.num_threads()); // `size` says so when the host does not tell
+    ///     y.fill(pool.num_threads() as u64);
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<threads>("{}")?.ret(Shape::new(DType::U64, [])?);
+    /// assert!(call.run()?.rets[0].to_vec::<u64>().unwrap()[0] >= 1);
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     #[must_use]
     pub fn num_threads(&self) -> usize {
         self.size()
@@ -58,7 +82,25 @@ impl ThreadPool<'_> {
             .map_err(|_| Error::internal(format!("the host says its pool has {threads} threads")))
     }
 
-    /// Runs `task` on the pool, some time, on any thread.
+    /// Runs `task` on the pool, some time, on any thread. A panic in it is printed, and no more.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// #[xla_ffi::handler]
+    /// fn elsewhere(pool: ThreadPool, mut y: Out<i64, 0>) -> Result<()> {
+    ///     let (sender, receiver) = std::sync::mpsc::channel();
+    ///     pool.spawn(move || sender.send(42).unwrap_or_default())?;
+    ///     // Waiting needs a second thread in the pool: the loops above do not.
+    ///     y.fill(receiver.recv().map_err(|error| error.to_string())?);
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<elsewhere>("{}")?.ret(Shape::new(DType::S64, [])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![42_i64]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the host answers where the context has no pool.
@@ -75,6 +117,32 @@ impl ThreadPool<'_> {
     }
 
     /// Calls `body(i)` for each `i` below `count`, in parallel.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use xla_ffi::prelude::*;
+    ///
+    /// #[xla_ffi::handler]
+    /// fn sum(x: Buffer<u64, 1>, mut y: Out<u64, 1>, pool: ThreadPool) -> Result<()> {
+    ///     let (each, ranges) = (AtomicU64::new(0), AtomicU64::new(0));
+    ///     pool.for_each(x.len(), |i| {
+    ///         each.fetch_add(x[i], Ordering::Relaxed);
+    ///     });
+    ///     // The same with less to share: one addition for 100 elements.
+    ///     pool.for_each_range(x.len(), 100, |range| {
+    ///         ranges.fetch_add(x[range].iter().sum(), Ordering::Relaxed);
+    ///     });
+    ///     y.copy_from(&[each.into_inner(), ranges.into_inner()])?;
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<sum>("{}")?
+    ///     .arg(Tensor::from_slice([1000], &[2_u64; 1000])?)
+    ///     .ret(Shape::new(DType::U64, [2])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2000_u64, 2000]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
     ///
     /// # Panics
     /// When `body` panics, after the chunks that have begun are done.

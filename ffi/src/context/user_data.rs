@@ -24,6 +24,26 @@ use xla_ffi_sys::Revision;
 ///     y.write_iter(x.iter().map(|x| x * store.scale))?;
 ///     Ok(())
 /// }
+///
+/// # use xla_ffi::internal::{self, DType, Runtime, Shape, Tensor};
+/// use xla_ffi::UserType;
+///
+/// // The program that embeds the host. The type is known to it once the handler is.
+/// let runtime = Runtime::default();
+/// let handler = runtime.handler("scaled", internal::bundle::<scaled>())?;
+/// let id = runtime.type_id(Store::host_type().name())?;
+/// let store = Box::into_raw(Box::new(Store { scale: 3.0 }));
+/// let mut objects = internal::UserData::new();
+/// // SAFETY: a box of the type that the number stands for, handed over.
+/// unsafe { objects.insert_owned(&runtime, id, store.cast()) }?;
+/// let call = handler
+///     .instantiate(&internal::Attributes::new())?
+///     .call()
+///     .user_data(std::sync::Arc::new(objects))
+///     .arg(Tensor::from_slice([1], &[2.0_f32])?)
+///     .ret(Shape::new(DType::F32, [1])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![6.0_f32]));
+/// # Ok::<(), internal::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct UserData<'f, T>(&'f T);

@@ -18,4 +18,9 @@ fn h(x: Buffer<f32>) -> std::result::Result<(), Mine> {
     Err(Mine)
 }
 
+#[xla_ffi::handler]
+async fn later(x: Buffer<f32>) -> f32 {
+    0.0
+}
+
 fn main() {}

@@ -47,28 +47,38 @@ constexpr XLA_FFI_DataType NativeTypeToCApiDataType() {
   return DTypeOf<T>();
 }
 
-// "array of F32" and the like, for messages.
-XLA_FFI_SDK_COLD inline std::string DescribeAttr(XLA_FFI_AttrType type, void* attr) {
+// Adds "array of F32" and the like.
+XLA_FFI_SDK_COLD inline Text& PutAttr(Text& text, XLA_FFI_AttrType type, void* attr) {
   const unsigned number = NumberOf(type);
-  std::string text = NameOr(AttrTypeName(number), number);
+  PutName(text, AttrTypeName(number), number);
   if (number == XLA_FFI_AttrType_SCALAR || number == XLA_FFI_AttrType_ARRAY) {
     // both start with their element type
-    const unsigned dtype = NumberOf(static_cast<const XLA_FFI_Scalar*>(attr)->dtype);
-    text += " of " + NameOr(DTypeName(dtype), dtype);
+    PutDType(text << " of ", NumberOf(static_cast<const XLA_FFI_Scalar*>(attr)->dtype));
   }
   return text;
 }
 
-// The scalar behind an attribute, or null after telling what else it is.
-XLA_FFI_SDK_COLD inline void DiagnoseScalar(XLA_FFI_AttrType type, void* attr,
-                                            XLA_FFI_DataType dtype, DiagnosticEngine& diagnostic) {
-  if (NumberOf(type) != XLA_FFI_AttrType_SCALAR) {
-    const unsigned number = NumberOf(dtype);
-    DiagnoseKind(diagnostic, ("a scalar of " + NameOr(DTypeName(number), number)).c_str(),
-                 DescribeAttr(type, attr));
+// The problem of another kind of attribute than was bound.
+XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseAttrKind(const char* expected,
+                                                        XLA_FFI_AttrType type, void* attr,
+                                                        DiagnosticEngine& diagnostic) {
+  PutAttr(DiagnoseKind(diagnostic, expected), type, attr);
+  return std::nullopt;
+}
+
+// The problem of an attribute that is no scalar, or no array, of an element type. `of` begins what
+// was expected: "a scalar of " or "an array of ".
+XLA_FFI_SDK_COLD inline void DiagnoseElements(XLA_FFI_AttrType bound, const char* of,
+                                              XLA_FFI_AttrType type, void* attr,
+                                              XLA_FFI_DataType dtype,
+                                              DiagnosticEngine& diagnostic) {
+  if (NumberOf(type) == NumberOf(bound)) {
+    DiagnoseDType(diagnostic, of, NumberOf(dtype),
+                  NumberOf(static_cast<const XLA_FFI_Scalar*>(attr)->dtype),
+                  NumberOf(bound) == XLA_FFI_AttrType_SCALAR);
   } else {
-    DiagnoseDType(diagnostic, "a scalar of ", NumberOf(dtype),
-                  NumberOf(static_cast<const XLA_FFI_Scalar*>(attr)->dtype), true);
+    Text& text = DiagnosticAccess::Add(diagnostic) << "expected " << of;
+    PutAttr(PutDType(text, NumberOf(dtype)) << ", got ", type, attr);
   }
 }
 
@@ -82,7 +92,8 @@ struct XLA_FFI_SDK_TYPE ScalarDecoding {
   XLA_FFI_SDK_HOT static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
                                                  DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
-      DiagnoseScalar(type, attr, DTypeOf<T>(), diagnostic);
+      DiagnoseElements(XLA_FFI_AttrType_SCALAR, "a scalar of ", type, attr, DTypeOf<T>(),
+                       diagnostic);
       return std::nullopt;
     }
     return Take(attr);
@@ -158,8 +169,8 @@ struct AttrDecoding<std::variant<T0, T1, Ts...>> {
     if constexpr (sizeof...(Us) > 0) {
       return Try<i + 1, Us...>(type, attr, diagnostic);
     } else {
-      return internal::DiagnoseKind(diagnostic, "one of the types that the handler takes",
-                                    internal::DescribeAttr(type, attr));
+      return internal::DiagnoseAttrKind("one of the types that the handler takes", type, attr,
+                                        diagnostic);
     }
   }
 };
@@ -179,12 +190,35 @@ inline constexpr bool is_std_optional_v = false;
 template <typename T>
 inline constexpr bool is_std_optional_v<std::optional<T>> = true;
 
+// The index of a field in a dictionary, or -1, told where the field has to be there.
+XLA_FFI_SDK_SLOW inline int64_t FindField(const XLA_FFI_Attrs* attrs, std::string_view name,
+                                          bool optional, DiagnosticEngine& diagnostic) {
+  const int64_t index = FindAttrIn(attrs, name);
+  if (index < 0 && !optional) DiagnosticAccess::Add(diagnostic) << "'" << name << "': missing";
+  return index;
+}
+
+// The problems of entries that no field has the name of.
+XLA_FFI_SDK_COLD inline void DiagnoseUnknown(const XLA_FFI_Attrs* attrs,
+                                             const std::string_view* fields, size_t size,
+                                             DiagnosticEngine& diagnostic) {
+  for (int64_t n = 0; n < attrs->size; ++n) {
+    const std::string_view name = ViewOf(attrs->names[n]);
+    if (std::find(fields, fields + size, name) != fields + size) continue;
+    DiagnosticAccess::Add(diagnostic) << "'" << name << "': not one that this handler knows";
+  }
+}
+
 // Decodes a dictionary into a T made from its fields in order.
 template <typename T, typename... Ts>
 class StructDecoder {
+  static constexpr bool kOptionals = (is_std_optional_v<Ts> || ...);
+
  public:
+  // Whether it has the short way, for dictionaries with all fields, sorted by name as hosts do it.
+  static constexpr bool kTakes = !kOptionals && (takes_v<AttrDecoding<Ts>> && ...);
+
   constexpr explicit StructDecoder(StructMember<Ts>... members) : names_{members.name...} {
-    // The dictionary is sorted by name and has these names alone: a name's place is its rank.
     for (size_t i = 0; i < sizeof...(Ts); ++i) {
       for (size_t k = 0; k < sizeof...(Ts); ++k) {
         if (names_[i].compare(names_[k]) < 0) ++rank_[k];
@@ -192,10 +226,20 @@ class StructDecoder {
     }
   }
 
-  XLA_FFI_SDK_FN std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
-                                         DiagnosticEngine& diagnostic) const {
+  XLA_FFI_SDK_HOT bool Fits(XLA_FFI_AttrType type, void* attr) const {
+    const auto* attrs = static_cast<const XLA_FFI_Attrs*>(attr);
+    return type == XLA_FFI_AttrType_DICTIONARY &&
+           attrs->size == static_cast<int64_t>(sizeof...(Ts)) &&
+           FitAll(attrs, std::index_sequence_for<Ts...>{});
+  }
+  XLA_FFI_SDK_HOT T Take(void* attr) const {
+    return TakeAll(static_cast<const XLA_FFI_Attrs*>(attr), std::index_sequence_for<Ts...>{});
+  }
+
+  XLA_FFI_SDK_FN XLA_FFI_ATTRIBUTE_NEVER_INLINE std::optional<T> Decode(
+      XLA_FFI_AttrType type, void* attr, DiagnosticEngine& diagnostic) const {
     if (XLA_FFI_PREDICT_FALSE(type != XLA_FFI_AttrType_DICTIONARY)) {
-      return DiagnoseKind(diagnostic, "a dictionary", DescribeAttr(type, attr));
+      return DiagnoseAttrKind("a dictionary", type, attr, diagnostic);
     }
     return Members(static_cast<const XLA_FFI_Attrs*>(attr), diagnostic,
                    std::index_sequence_for<Ts...>{});
@@ -208,15 +252,25 @@ class StructDecoder {
 
  private:
   template <size_t... Is>
-  XLA_FFI_SDK_HOT std::optional<T> Members(const XLA_FFI_Attrs* attrs,
-                                           DiagnosticEngine& diagnostic,
-                                           std::index_sequence<Is...>) const {
+  XLA_FFI_SDK_HOT bool FitAll(const XLA_FFI_Attrs* attrs, std::index_sequence<Is...>) const {
+    return ((IsNamed(attrs->names[rank_[Is]], names_[Is]) &&
+             AttrDecoding<Ts>::Isa(attrs->types[rank_[Is]], attrs->attrs[rank_[Is]])) &&
+            ...);
+  }
+  template <size_t... Is>
+  XLA_FFI_SDK_HOT T TakeAll(const XLA_FFI_Attrs* attrs, std::index_sequence<Is...>) const {
+    return T{AttrDecoding<Ts>::Take(attrs->attrs[rank_[Is]])...};
+  }
+
+  template <size_t... Is>
+  std::optional<T> Members(const XLA_FFI_Attrs* attrs, DiagnosticEngine& diagnostic,
+                           std::index_sequence<Is...>) const {
     [[maybe_unused]] int64_t found = 0;
     std::tuple<std::optional<AttrTypeOf<Ts>>...> members{
         Member<Ts>(attrs, Is, found, diagnostic)...};
     bool good = (1 & ... & static_cast<int>(std::get<Is>(members).has_value())) != 0;
     if (XLA_FFI_PREDICT_FALSE(found != attrs->size)) {
-      DiagnoseUnknown(attrs, diagnostic);
+      DiagnoseUnknown(attrs, names_.data(), names_.size(), diagnostic);
       good = false;
     }
     if (XLA_FFI_PREDICT_FALSE(!good)) return std::nullopt;
@@ -227,43 +281,24 @@ class StructDecoder {
   XLA_FFI_SDK_HOT std::optional<AttrTypeOf<U>> Member(const XLA_FFI_Attrs* attrs, size_t i,
                                                       int64_t& found,
                                                       DiagnosticEngine& diagnostic) const {
-    const std::string_view name = names_[i];
-    int64_t index = rank_[i];
-    if (XLA_FFI_PREDICT_FALSE(index >= attrs->size || !IsNamed(attrs->names[index], name))) {
-      index = FindAttrIn(attrs, name);
-    }
+    const int64_t index = FindField(attrs, names_[i], is_std_optional_v<U>, diagnostic);
     if (XLA_FFI_PREDICT_FALSE(index < 0)) {
       if constexpr (is_std_optional_v<U>) {
-        return AttrTypeOf<U>(std::nullopt);
+        return std::optional<AttrTypeOf<U>>(std::in_place);  // an absent one, made where it stays
       } else {
-        DiagnosticAccess::Add(diagnostic, "'" + std::string(name) + "': missing");
         return std::nullopt;
       }
     }
     ++found;
     auto value = AttrDecoding<U>::Decode(attrs->types[index], attrs->attrs[index], diagnostic);
-    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) NameLast(diagnostic, name);
+    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) {
+      DiagnosticAccess::NameLast(diagnostic, names_[i]);
+    }
     return value;
   }
 
-  XLA_FFI_SDK_COLD static void NameLast(DiagnosticEngine& diagnostic, std::string_view name) {
-    DiagnosticAccess::PrefixLast(diagnostic, "'" + std::string(name) + "': ");
-  }
-
-  XLA_FFI_SDK_COLD void DiagnoseUnknown(const XLA_FFI_Attrs* attrs,
-                                        DiagnosticEngine& diagnostic) const {
-    for (int64_t n = 0; n < attrs->size; ++n) {
-      const std::string_view name = ViewOf(attrs->names[n]);
-      bool known = false;
-      for (const std::string_view& mine : names_) known = known || mine == name;
-      if (!known) {
-        DiagnosticAccess::Add(diagnostic,
-                              "'" + std::string(name) + "': not one that this handler knows");
-      }
-    }
-  }
-
   std::array<std::string_view, sizeof...(Ts)> names_;
+  // The dictionary is sorted by name: where it has these names alone a name's place is its rank.
   std::array<int64_t, sizeof...(Ts)> rank_{};
 };
 
@@ -272,10 +307,25 @@ constexpr auto MakeStructDecoder(Members... members) {
   return StructDecoder<T, typename Members::Type...>(members...);
 }
 
+// Whether a dictionary decodes; the short way's Isa may say no to one that is not sorted.
+template <typename Decoder>
+XLA_FFI_SDK_HOT inline bool IsaStruct(const Decoder& decoder, XLA_FFI_AttrType type, void* attr) {
+  if constexpr (Decoder::kTakes) {
+    return decoder.Fits(type, attr);
+  } else {
+    return decoder.Isa(type, attr);
+  }
+}
+
+// The struct, where its decoder has the short way.
+template <typename D>
+using TakenStruct =
+    std::enable_if_t<std::decay_t<decltype(D::Decoder())>::kTakes, typename D::Type>;
+
 XLA_FFI_SDK_COLD inline void DiagnoseEnumRange(DiagnosticEngine& diagnostic, long long value,
                                                long long first, long long last) {
-  DiagnosticAccess::Add(diagnostic, "expected a value from " + std::to_string(first) + " to " +
-                                        std::to_string(last) + ", got " + std::to_string(value));
+  DiagnosticAccess::Add(diagnostic)
+      << "expected a value from " << first << " to " << last << ", got " << value;
 }
 
 // Decodes an enum by its underlying type, within a range.
@@ -336,14 +386,20 @@ XLA_FFI_SDK_NAMESPACE_END
   template <>                                                                                 \
   struct AttrDecoding<T> {                                                                    \
     using Type = T;                                                                           \
-    XLA_FFI_SDK_FN static bool Isa(XLA_FFI_AttrType type, void* attr) {                       \
+    XLA_FFI_SDK_HOT static const auto& Decoder() {                                            \
       static const auto decoder = ::xla::ffi::internal::MakeStructDecoder<T>(__VA_ARGS__);    \
-      return decoder.Isa(type, attr);                                                         \
+      return decoder;                                                                         \
+    }                                                                                         \
+    XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {                      \
+      return ::xla::ffi::internal::IsaStruct(Decoder(), type, attr);                          \
+    }                                                                                         \
+    template <typename U = T>                                                                 \
+    XLA_FFI_SDK_HOT static ::xla::ffi::internal::TakenStruct<AttrDecoding<U>> Take(void* attr) { \
+      return Decoder().Take(attr);                                                            \
     }                                                                                         \
     XLA_FFI_SDK_HOT static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,         \
                                                    ::xla::ffi::DiagnosticEngine& diagnostic) { \
-      static const auto decoder = ::xla::ffi::internal::MakeStructDecoder<T>(__VA_ARGS__);    \
-      return decoder.Decode(type, attr, diagnostic);                                          \
+      return Decoder().Decode(type, attr, diagnostic);                                        \
     }                                                                                         \
   };                                                                                          \
   } /* namespace xla::ffi */                                                                  \

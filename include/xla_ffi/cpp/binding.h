@@ -71,65 +71,6 @@ inline constexpr int count_tagged_v = (0 + ... + static_cast<int>(is_tagged_v<Ta
 template <typename T, typename... Ts>
 inline constexpr bool contains_v = (std::is_same_v<T, Ts> || ...);
 
-// Keeps a name that is not known to outlive the handler. Names are few and their handlers are
-// static, so they are kept for good, each once.
-XLA_FFI_SDK_COLD inline std::string_view Intern(std::string_view name) {
-  struct Node {
-    std::string text;
-    Node* next;
-  };
-  static std::mutex* mutex = new std::mutex;
-  static Node* first = nullptr;
-  std::lock_guard<std::mutex> lock(*mutex);
-  for (Node* node = first; node != nullptr; node = node->next) {
-    if (node->text == name) return node->text;
-  }
-  first = new Node{std::string(name), first};
-  return first->text;
-}
-
-// The name of an attribute or operand. A literal in a constant expression is taken as it is.
-class BoundName {
- public:
-  constexpr BoundName() = default;
-  constexpr BoundName(const char* name)  // NOLINT
-#if defined(__GNUC__)
-      : text_(__builtin_is_constant_evaluated() ? std::string_view(name)
-                                                : Intern(std::string_view(name))) {
-  }
-#else
-      : text_(Intern(std::string_view(name))) {
-  }
-#endif
-  BoundName(const std::string& name) : text_(Intern(name)) {}  // NOLINT
-  constexpr BoundName(std::string_view name)                   // NOLINT
-#if defined(__GNUC__)
-      : text_(__builtin_is_constant_evaluated() ? name : Intern(name)) {
-  }
-#else
-      : text_(Intern(name)) {
-  }
-#endif
-
-  constexpr std::string_view text() const { return text_; }
-
- private:
-  std::string_view text_;
-};
-
-// A list of names; an array may not be empty.
-template <size_t n>
-struct BoundNames {
-  BoundName names[n == 0 ? 1 : n] = {};
-
-  constexpr BoundNames<n + 1> With(BoundName name) const {
-    BoundNames<n + 1> more;
-    for (size_t i = 0; i < n; ++i) more.names[i] = names[i];
-    more.names[n] = name;
-    return more;
-  }
-};
-
 template <typename T>
 struct IsBinding : std::false_type {};
 template <ExecutionStage stage, typename... Ts>
@@ -223,7 +164,7 @@ class XLA_FFI_SDK_TYPE Binding {
     return std::make_unique<Handler<stage, Fn, Ts...>>(std::move(fn), traits, names_);
   }
 
-  Binding(Binding&&) = default;
+  XLA_FFI_SDK_FN Binding(Binding&&) = default;
   Binding(const Binding&) = delete;
 
  private:
@@ -231,11 +172,12 @@ class XLA_FFI_SDK_TYPE Binding {
   friend class Binding;
   friend struct internal::BindingAccess;
 
-  constexpr Binding() = default;
-  constexpr explicit Binding(const internal::BoundNames<sizeof...(Ts)>& names) : names_(names) {}
+  XLA_FFI_SDK_FN constexpr Binding() = default;
+  XLA_FFI_SDK_FN constexpr explicit Binding(const internal::BoundNames<sizeof...(Ts)>& names)
+      : names_(names) {}
 
   template <typename Tag>
-  constexpr Binding<stage, Ts..., Tag> Add(internal::BoundName name) const {
+  XLA_FFI_SDK_HOT constexpr Binding<stage, Ts..., Tag> Add(internal::BoundName name) const {
     return Binding<stage, Ts..., Tag>(names_.With(name));
   }
 
@@ -478,15 +420,15 @@ class XLA_FFI_SDK_TYPE Ffi {
 
   XLA_FFI_SDK_COLD static XLA_FFI_Error* MakeError(const XLA_FFI_Api* api, XLA_FFI_Error_Code errc,
                                                    std::string message) {
-    return internal::NewError(api, errc, message);
+    return internal::NewError(api, errc, message.c_str(), message.size());
   }
   XLA_FFI_SDK_COLD static XLA_FFI_Error* InvalidArgument(const XLA_FFI_Api* api,
                                                          std::string message) {
-    return internal::NewError(api, XLA_FFI_Error_Code_INVALID_ARGUMENT, message);
+    return MakeError(api, XLA_FFI_Error_Code_INVALID_ARGUMENT, std::move(message));
   }
   XLA_FFI_SDK_COLD static XLA_FFI_Error* FailedPrecondition(const XLA_FFI_Api* api,
                                                             std::string message) {
-    return internal::NewError(api, XLA_FFI_Error_Code_FAILED_PRECONDITION, message);
+    return MakeError(api, XLA_FFI_Error_Code_FAILED_PRECONDITION, std::move(message));
   }
   XLA_FFI_SDK_FN static XLA_FFI_Error* CheckStructSize(const XLA_FFI_Api* api,
                                                        std::string_view struct_name,
@@ -504,10 +446,10 @@ class XLA_FFI_SDK_TYPE Ffi {
   XLA_FFI_SDK_COLD static XLA_FFI_Error* WrongSize(const XLA_FFI_Api* api, std::string_view name,
                                                    const char* bound, size_t expected,
                                                    size_t actual) {
-    return InvalidArgument(api, std::string(name) + ": expected " + bound +
-                                    std::to_string(expected) + " bytes, got " +
-                                    std::to_string(actual) +
-                                    "; the host and this library disagree about the ABI");
+    internal::Text text;
+    text << name << ": expected " << bound << expected << " bytes, got " << actual
+         << "; the host and this library disagree about the ABI";
+    return internal::NewError(api, XLA_FFI_Error_Code_INVALID_ARGUMENT, text);
   }
 };
 

@@ -77,7 +77,7 @@ inline constexpr DataType F8E8M0FNU = DataType::F8E8M0FNU;
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const DataType dtype) {
   const auto number = static_cast<unsigned>(dtype);
-  return os << internal::NameOr(internal::DTypeName(number), number);
+  return internal::PrintName(os, internal::DTypeName(number), number);
 }
 
 // Bits of one element; 0 for tokens and unknown types. Elements of less than a byte are packed, the
@@ -225,7 +225,7 @@ class XLA_FFI_SDK_TYPE Span {
  public:
   using value_type = std::remove_cv_t<T>;
 
-  constexpr Span() {}
+  XLA_FFI_SDK_HOT constexpr Span() {}
   XLA_FFI_SDK_HOT constexpr Span(T* data, size_t size) : data_(data), size_(size) {}
   XLA_FFI_SDK_FN Span(const std::vector<std::remove_const_t<T>>& vec)  // NOLINT
       : Span(vec.data(), vec.size()) {}

@@ -58,6 +58,8 @@
 // Hot: decoded in a straight line. Cold: never inlined, kept away from the hot path.
 #define XLA_FFI_SDK_HOT __attribute__((always_inline, visibility("hidden")))
 #define XLA_FFI_SDK_COLD __attribute__((cold, noinline, visibility("hidden")))
+// Slow: never inlined, but made for speed.
+#define XLA_FFI_SDK_SLOW __attribute__((noinline, visibility("hidden")))
 #define XLA_FFI_SDK_FN __attribute__((visibility("hidden")))
 #define XLA_FFI_SDK_TYPE __attribute__((visibility("default")))
 #define XLA_FFI_SDK_EXPORT __attribute__((visibility("default")))
@@ -69,6 +71,7 @@
 #define XLA_FFI_PREDICT_TRUE(x) (x)
 #define XLA_FFI_SDK_HOT
 #define XLA_FFI_SDK_COLD __declspec(noinline)
+#define XLA_FFI_SDK_SLOW __declspec(noinline)
 #define XLA_FFI_SDK_FN
 #define XLA_FFI_SDK_TYPE
 #define XLA_FFI_SDK_EXPORT __declspec(dllexport)
@@ -80,6 +83,7 @@
 #define XLA_FFI_PREDICT_TRUE(x) (x)
 #define XLA_FFI_SDK_HOT
 #define XLA_FFI_SDK_COLD
+#define XLA_FFI_SDK_SLOW
 #define XLA_FFI_SDK_FN
 #define XLA_FFI_SDK_TYPE
 #define XLA_FFI_SDK_EXPORT

@@ -2,6 +2,7 @@
 #ifndef XLA_FFI_SDK_CPP_DIAGNOSTIC_H_
 #define XLA_FFI_SDK_CPP_DIAGNOSTIC_H_
 
+#include "xla_ffi/cpp/name.h"
 #include "xla_ffi/cpp/print.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
@@ -10,15 +11,51 @@ class DiagnosticEngine;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// One problem: which element of the binding (-1: none), and the text.
-struct Problem {
-  int element;
-  std::string text;
+enum class ElementKind : uint8_t { kArg, kRet, kAttr, kOther };
+
+// The elements of a binding, for messages.
+struct Elements {
+  const BoundName* names;
+  const ElementKind* kinds;
+
+  // Adds the name of an element and a colon; nothing for those without a name.
+  XLA_FFI_SDK_SLOW void Put(Text& text, int element) const {
+    const std::string_view name = names[element].text();
+    const ElementKind kind = kinds[element];
+    if (kind == ElementKind::kOther) return;
+    if (kind == ElementKind::kAttr) {
+      text << "attribute '" << name << "': ";
+      return;
+    }
+    int position = 0;
+    for (int i = 0; i < element; ++i) position += kinds[i] == kind;
+    text << (kind == ElementKind::kArg ? "argument " : "result ");
+    if (name.empty()) {
+      text << position << ": ";
+    } else {
+      text << "'" << name << "' (" << position << "): ";
+    }
+  }
 };
 
-struct Problems {
-  std::vector<Problem> list;
+// Problems, one a line. Each begins with the name of the element that it is about.
+struct Report {
+  Text text;
+  const Elements* elements = nullptr;
+  int element = -1;  // of the binding, the one that is being decoded
+  int count = 0;
+  size_t first = 0;  // where the first problem begins
+  size_t last = 0;   // where the newest problem's own words begin
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
+
+  // Begins a problem.
+  XLA_FFI_SDK_SLOW Text& Begin() {
+    if (text.size() != 0) text << "\n";
+    if (count++ == 0) first = text.size();
+    if (elements != nullptr && element >= 0) elements->Put(text, element);
+    last = text.size();
+    return text;
+  }
 };
 
 struct DiagnosticAccess;
@@ -60,7 +97,7 @@ class XLA_FFI_SDK_TYPE DiagnosticEngine {
   DiagnosticEngine(const DiagnosticEngine&) = delete;
   DiagnosticEngine& operator=(const DiagnosticEngine&) = delete;
   XLA_FFI_SDK_HOT ~DiagnosticEngine() {
-    if (XLA_FFI_PREDICT_FALSE(problems_ != nullptr)) Clear();
+    if (XLA_FFI_PREDICT_FALSE(owned_ != nullptr)) delete owned_;
   }
 
   XLA_FFI_SDK_COLD InFlightDiagnostic Emit(std::string message) {
@@ -69,17 +106,12 @@ class XLA_FFI_SDK_TYPE DiagnosticEngine {
 
   // All problems, one a line.
   XLA_FFI_SDK_COLD std::string Result() const& {
-    std::string all;
-    if (problems_ == nullptr) return all;
-    for (const internal::Problem& problem : problems_->list) {
-      if (!all.empty()) all += '\n';
-      all += problem.text;
-    }
-    return all;
+    return report_ != nullptr ? report_->text.str() : std::string();
   }
   XLA_FFI_SDK_COLD std::string Result() && {
     std::string all = static_cast<const DiagnosticEngine&>(*this).Result();
-    Clear();
+    delete std::exchange(owned_, nullptr);
+    report_ = nullptr;
     return all;
   }
 
@@ -87,43 +119,41 @@ class XLA_FFI_SDK_TYPE DiagnosticEngine {
   friend class InFlightDiagnostic;
   friend struct internal::DiagnosticAccess;
 
-  XLA_FFI_SDK_COLD void Clear() {
-    delete problems_;
-    problems_ = nullptr;
-  }
-  XLA_FFI_SDK_COLD void Add(std::string text) {
-    if (problems_ == nullptr) problems_ = new internal::Problems;
-    problems_->list.push_back({element_, std::move(text)});
+  XLA_FFI_SDK_HOT explicit DiagnosticEngine(internal::Report* report) : report_(report) {}
+
+  XLA_FFI_SDK_SLOW internal::Text& Begin() {
+    if (report_ == nullptr) report_ = owned_ = new internal::Report;
+    return report_->Begin();
   }
 
-  internal::Problems* problems_ = nullptr;
-  int element_ = -1;  // of the binding, the one that is being decoded
+  internal::Report* report_ = nullptr;
+  internal::Report* owned_ = nullptr;
 };
 
-InFlightDiagnostic::~InFlightDiagnostic() { engine_->Add(stream_->str()); }
+InFlightDiagnostic::~InFlightDiagnostic() { engine_->Begin() << stream_->str(); }
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // What the handler and the built-in decoders do with an engine.
 struct DiagnosticAccess {
-  XLA_FFI_SDK_HOT static void Enter(DiagnosticEngine& engine, int element) {
-    engine.element_ = element;
-  }
-  static const Problems* All(const DiagnosticEngine& engine) { return engine.problems_; }
-  XLA_FFI_SDK_COLD static void Add(DiagnosticEngine& engine, std::string text) {
-    engine.Add(std::move(text));
+  // An engine that writes into a report of the caller's.
+  XLA_FFI_SDK_HOT static DiagnosticEngine Into(Report* report) { return DiagnosticEngine(report); }
+  static const Report* All(const DiagnosticEngine& engine) { return engine.report_; }
+  // Begins a problem.
+  XLA_FFI_SDK_HOT static Text& Add(DiagnosticEngine& engine) { return engine.Begin(); }
+  // Begins a problem that makes the whole error one of that code.
+  XLA_FFI_SDK_COLD static Text& Add(DiagnosticEngine& engine, XLA_FFI_Error_Code code) {
+    Text& text = engine.Begin();
+    engine.report_->code = code;
+    return text;
   }
   // Puts the name of a field before the newest problem.
-  XLA_FFI_SDK_COLD static void PrefixLast(DiagnosticEngine& engine, const std::string& prefix) {
-    if (engine.problems_ != nullptr && !engine.problems_->list.empty()) {
-      engine.problems_->list.back().text.insert(0, prefix);
-    }
-  }
-  // A problem that makes the whole error one of that code.
-  XLA_FFI_SDK_COLD static void Add(DiagnosticEngine& engine, XLA_FFI_Error_Code code,
-                                   std::string text) {
-    engine.Add(std::move(text));
-    engine.problems_->code = code;
+  XLA_FFI_SDK_COLD static void NameLast(DiagnosticEngine& engine, std::string_view name) {
+    Report* report = engine.report_;
+    if (report == nullptr || report->count == 0) return;
+    report->text.Insert(report->last, "': ");
+    report->text.Insert(report->last, name);
+    report->text.Insert(report->last, "'");
   }
 };
 
@@ -131,8 +161,7 @@ struct DiagnosticAccess {
 XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseLack(DiagnosticEngine& engine,
                                                     const XLA_FFI_Api* api, const char* feature,
                                                     Revision since) {
-  DiagnosticAccess::Add(engine, XLA_FFI_Error_Code_UNIMPLEMENTED,
-                        LacksMessage(api, feature, since));
+  PutLack(DiagnosticAccess::Add(engine, XLA_FFI_Error_Code_UNIMPLEMENTED), api, feature, since);
   return std::nullopt;
 }
 
@@ -140,37 +169,25 @@ XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseLack(DiagnosticEngine& engine,
 XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseError(DiagnosticEngine& engine,
                                                      const XLA_FFI_Api* api, const char* what,
                                                      XLA_FFI_Error* error) {
-  DiagnosticAccess::Add(engine,
-                        std::string("failed to get ") + what + ": " + TakeErrorMessage(api, error));
+  PutError(DiagnosticAccess::Add(engine) << "failed to get " << what << ": ", api, error);
   return std::nullopt;
 }
 
-// Another kind of operand or attribute than was bound.
-XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseKind(DiagnosticEngine& engine, const char* expected,
-                                                    std::string got) {
-  DiagnosticAccess::Add(engine, std::string("expected ") + expected + ", got " + std::move(got));
-  return std::nullopt;
+// Begins the problem of another kind of operand or attribute than was bound.
+XLA_FFI_SDK_COLD inline Text& DiagnoseKind(DiagnosticEngine& engine, const char* expected) {
+  return DiagnosticAccess::Add(engine) << "expected " << expected << ", got ";
 }
 
 // Another element type than was bound.
-XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseDType(DiagnosticEngine& engine, const char* of,
-                                                     unsigned expected, unsigned got, bool hint) {
-  std::string text = std::string("expected ") + of + NameOr(DTypeName(expected), expected) +
-                     ", got " + NameOr(DTypeName(got), got) + " (" + std::to_string(got) + ")";
+XLA_FFI_SDK_SLOW inline void DiagnoseDType(DiagnosticEngine& engine, const char* of,
+                                           unsigned expected, unsigned got, bool hint) {
+  Text& text = DiagnosticAccess::Add(engine) << "expected " << of;
+  PutDType(PutDType(text, expected) << ", got ", got) << " (" << got << ")";
   if (hint && got == XLA_FFI_DataType_F64) {
-    text += " (a Python float is F64: pass numpy.float32(value) or the like)";
+    text << " (a Python float is F64: pass numpy.float32(value) or the like)";
   } else if (hint && got == XLA_FFI_DataType_S64) {
-    text += " (a Python int is S64: pass numpy.int32(value) or the like)";
+    text << " (a Python int is S64: pass numpy.int32(value) or the like)";
   }
-  DiagnosticAccess::Add(engine, std::move(text));
-  return std::nullopt;
-}
-
-XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseRank(DiagnosticEngine& engine, int64_t expected,
-                                                    int64_t got) {
-  DiagnosticAccess::Add(engine, "expected rank " + std::to_string(expected) + ", got " +
-                                    std::to_string(got));
-  return std::nullopt;
 }
 
 XLA_FFI_SDK_INTERNAL_END

@@ -5,28 +5,6 @@
 #include "xla_ffi/cpp/operand.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
-XLA_FFI_SDK_INTERNAL_BEGIN
-
-XLA_FFI_SDK_COLD inline void DiagnoseArray(XLA_FFI_AttrType type, void* attr,
-                                           XLA_FFI_DataType dtype, DiagnosticEngine& diagnostic) {
-  if (NumberOf(type) != XLA_FFI_AttrType_ARRAY) {
-    const unsigned number = NumberOf(dtype);
-    DiagnoseKind(diagnostic, ("an array of " + NameOr(DTypeName(number), number)).c_str(),
-                 DescribeAttr(type, attr));
-  } else {
-    DiagnoseDType(diagnostic, "an array of ", NumberOf(dtype),
-                  NumberOf(static_cast<const XLA_FFI_Array*>(attr)->dtype), false);
-  }
-}
-
-XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseAttrKind(const char* expected,
-                                                        XLA_FFI_AttrType type, void* attr,
-                                                        DiagnosticEngine& diagnostic) {
-  return DiagnoseKind(diagnostic, expected, DescribeAttr(type, attr));
-}
-
-XLA_FFI_SDK_INTERNAL_END
-
 // An array of scalars, seen in place until the call ends.
 template <typename T>
 struct AttrDecoding<Span<const T>> {
@@ -45,7 +23,8 @@ struct AttrDecoding<Span<const T>> {
   XLA_FFI_SDK_HOT static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
                                                     DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
-      internal::DiagnoseArray(type, attr, internal::DTypeOf<T>(), diagnostic);
+      internal::DiagnoseElements(XLA_FFI_AttrType_ARRAY, "an array of ", type, attr,
+                                 internal::DTypeOf<T>(), diagnostic);
       return std::nullopt;
     }
     return Take(attr);
@@ -221,10 +200,14 @@ class XLA_FFI_SDK_TYPE Dictionary {
     return internal::FindAttrIn(attrs_, name);
   }
   XLA_FFI_SDK_COLD static Error Missing(std::string_view name) {
-    return Error::Internal("attribute '" + std::string(name) + "': missing");
+    internal::Text text;
+    text << "attribute '" << name << "': missing";
+    return Error::Internal(text.str());
   }
   XLA_FFI_SDK_COLD static Error Wrong(std::string_view name, const DiagnosticEngine& diagnostic) {
-    return Error::Internal("attribute '" + std::string(name) + "': " + diagnostic.Result());
+    internal::Text text;
+    text << "attribute '" << name << "': " << diagnostic.Result();
+    return Error::Internal(text.str());
   }
 
   const XLA_FFI_Attrs* attrs_;

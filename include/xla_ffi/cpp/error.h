@@ -26,56 +26,85 @@ enum class ErrorCode : uint8_t {
   kUnauthenticated = XLA_FFI_Error_Code_UNAUTHENTICATED,
 };
 
-// Success, or a code and a message. Success is a null pointer.
+// Success, or a code and a message. The message is there only where it is not success: making and
+// ending a success touches one byte.
 class XLA_FFI_SDK_TYPE Error {
  public:
-  XLA_FFI_SDK_HOT Error() noexcept {}
-  XLA_FFI_SDK_COLD Error(ErrorCode errc, std::string message)
-      : rep_(errc == ErrorCode::kOk && message.empty() ? nullptr
-                                                       : new Rep{errc, std::move(message)}) {}
-  XLA_FFI_SDK_COLD Error(XLA_FFI_Error_Code errc, std::string message)
-      : Error(static_cast<ErrorCode>(errc), std::move(message)) {}
+  XLA_FFI_SDK_HOT Error() noexcept : none_() {}
+  XLA_FFI_SDK_SLOW Error(ErrorCode errc, std::string message) : none_() {
+    if (errc != ErrorCode::kOk || !message.empty()) Set(errc, message);
+  }
+  XLA_FFI_SDK_SLOW Error(XLA_FFI_Error_Code errc, std::string message) : none_() {
+    if (errc != XLA_FFI_Error_Code_OK || !message.empty()) {
+      Set(static_cast<ErrorCode>(errc), message);
+    }
+  }
 
-  XLA_FFI_SDK_HOT Error(const Error& other)
-      : rep_(XLA_FFI_PREDICT_TRUE(other.rep_ == nullptr) ? nullptr : Clone(*other.rep_)) {}
-  XLA_FFI_SDK_HOT Error(Error&& other) noexcept : rep_(std::exchange(other.rep_, nullptr)) {}
+  XLA_FFI_SDK_HOT Error(const Error& other) : none_() {
+    if (XLA_FFI_PREDICT_FALSE(other.told_)) Copy(other);
+  }
+  XLA_FFI_SDK_HOT Error(Error&& other) noexcept : none_() {
+    if (XLA_FFI_PREDICT_FALSE(other.told_)) Move(other);
+  }
   XLA_FFI_SDK_HOT Error& operator=(Error other) noexcept {
-    std::swap(rep_, other.rep_);
+    if (XLA_FFI_PREDICT_FALSE(told_)) Clear();
+    if (XLA_FFI_PREDICT_FALSE(other.told_)) Move(other);
     return *this;
   }
   XLA_FFI_SDK_HOT ~Error() {
-    if (XLA_FFI_PREDICT_FALSE(rep_ != nullptr)) Destroy(rep_);
+    if (XLA_FFI_PREDICT_FALSE(told_)) Clear();
   }
 
-  XLA_FFI_SDK_HOT bool success() const {
-    return XLA_FFI_PREDICT_TRUE(rep_ == nullptr) || rep_->errc == ErrorCode::kOk;
-  }
+  XLA_FFI_SDK_HOT bool success() const { return errc_ == ErrorCode::kOk; }
   XLA_FFI_SDK_HOT bool failure() const { return !success(); }
-  XLA_FFI_SDK_FN std::optional<ErrorCode> errc() const {
-    return rep_ == nullptr ? ErrorCode::kOk : rep_->errc;
-  }
+  XLA_FFI_SDK_FN std::optional<ErrorCode> errc() const { return errc_; }
   XLA_FFI_SDK_FN const std::string& message() const {
-    static const std::string* const kNone = new std::string;
-    return rep_ == nullptr ? *kNone : rep_->message;
+    return XLA_FFI_PREDICT_TRUE(told_) ? message_ : NoMessage();
   }
 
   XLA_FFI_SDK_HOT static Error Success() { return Error(); }
-  XLA_FFI_SDK_COLD static Error Internal(std::string message) {
-    return Error(ErrorCode::kInternal, std::move(message));
+  XLA_FFI_SDK_SLOW static Error Internal(std::string message) {
+    Error error;
+    error.Set(ErrorCode::kInternal, message);
+    return error;
   }
-  XLA_FFI_SDK_COLD static Error InvalidArgument(std::string message) {
-    return Error(ErrorCode::kInvalidArgument, std::move(message));
+  XLA_FFI_SDK_SLOW static Error InvalidArgument(std::string message) {
+    Error error;
+    error.Set(ErrorCode::kInvalidArgument, message);
+    return error;
   }
 
  private:
-  struct XLA_FFI_SDK_FN Rep {
-    ErrorCode errc;
-    std::string message;
-  };
-  XLA_FFI_SDK_COLD static Rep* Clone(const Rep& rep) { return new Rep(rep); }
-  XLA_FFI_SDK_COLD static void Destroy(Rep* rep) { delete rep; }
+  XLA_FFI_SDK_COLD static const std::string& NoMessage() {
+    static const std::string* const none = new std::string;
+    return *none;
+  }
+  // Moves the message in; there is none yet.
+  XLA_FFI_SDK_HOT void Set(ErrorCode errc, std::string& message) {
+    new (&message_) std::string(std::move(message));
+    errc_ = errc;
+    told_ = true;
+  }
+  XLA_FFI_SDK_SLOW void Copy(const Error& other) {
+    std::string message = other.message_;
+    Set(other.errc_, message);
+  }
+  XLA_FFI_SDK_SLOW void Move(Error& other) noexcept {
+    Set(other.errc_, other.message_);
+    other.Clear();
+  }
+  XLA_FFI_SDK_SLOW void Clear() {
+    message_.~basic_string();
+    told_ = false;
+    errc_ = ErrorCode::kOk;
+  }
 
-  Rep* rep_ = nullptr;
+  ErrorCode errc_ = ErrorCode::kOk;
+  bool told_ = false;  // whether there is a message_
+  union {
+    char none_;
+    std::string message_;
+  };
 };
 
 template <typename E>
@@ -193,15 +222,16 @@ struct ErrorPolicy {
   }
 };
 
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* CreateError(const XLA_FFI_Api* api, const Error& error) {
-  return NewError(api, static_cast<XLA_FFI_Error_Code>(*error.errc()), error.message());
+XLA_FFI_SDK_SLOW inline XLA_FFI_Error* CreateError(const XLA_FFI_Api* api, const Error& error) {
+  const std::string& message = error.message();
+  return NewError(api, static_cast<XLA_FFI_Error_Code>(*error.errc()), message.c_str(),
+                  message.size());
 }
 
 // The problems of a decoding on its own (of a dictionary's value, of the context), as an error.
 XLA_FFI_SDK_COLD inline Error ErrorOf(const DiagnosticEngine& diagnostic) {
-  const Problems* problems = DiagnosticAccess::All(diagnostic);
-  const bool lacks =
-      problems != nullptr && problems->code == XLA_FFI_Error_Code_UNIMPLEMENTED;
+  const Report* report = DiagnosticAccess::All(diagnostic);
+  const bool lacks = report != nullptr && report->code == XLA_FFI_Error_Code_UNIMPLEMENTED;
   return Error(lacks ? ErrorCode::kUnimplemented : ErrorCode::kInternal, diagnostic.Result());
 }
 

@@ -17,7 +17,33 @@ class CountDownPromise;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// What a promise and its futures share. It is completed once; whoever waits is called then.
+// A number of the calling thread that no other one has, where it costs one instruction.
+#if defined(__GNUC__) && defined(__linux__) && defined(__x86_64__) && !defined(__ILP32__)
+inline constexpr bool kThreadsHaveNumbers = true;
+XLA_FFI_SDK_HOT inline const void* ThisThread() {
+  const void* thread;
+  __asm__("movq %%fs:0, %0" : "=r"(thread));
+  return thread;
+}
+#elif defined(__GNUC__) && defined(__linux__) && defined(__aarch64__)
+inline constexpr bool kThreadsHaveNumbers = true;
+XLA_FFI_SDK_HOT inline const void* ThisThread() {
+  const void* thread;
+  __asm__("mrs %0, tpidr_el0" : "=r"(thread));
+  return thread;
+}
+#else
+inline constexpr bool kThreadsHaveNumbers = false;
+inline const void* ThisThread() { return nullptr; }
+#endif
+
+// What promises and their futures share: completed once, whoever waits is called then.
+//
+// One word holds the counts and the state: an atomic change costs as much as the rest of a short
+// call. Whoever is alone ends the object without one, and the thread that made it, on which
+// nearly all futures are made, has one share for a future in advance. Promises and futures may be
+// used by several threads at once; a waiter is run by the one who completes, or by the one who adds
+// it too late.
 class FutureData {
  public:
   // A function that waits, in a list.
@@ -27,63 +53,150 @@ class FutureData {
     Waiter* next = nullptr;
   };
 
-  void Ref() { refs_.fetch_add(1, std::memory_order_relaxed); }
-  void Unref() {
-    if (refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
-  }
-  void RefPromise() { promises_.fetch_add(1, std::memory_order_relaxed); }
-  // The last promise that goes away without a word is an error: nobody could complete it any more.
-  void UnrefPromise() {
-    if (promises_.fetch_sub(1, std::memory_order_acq_rel) == 1 && !ready()) Drop();
-    Unref();
+  // In place of data: completed, and nothing is left to share.
+  static FutureData* Done() { return reinterpret_cast<FutureData*>(uintptr_t{1}); }
+  // Whether there is data behind a pointer, rather than Done or null.
+  static bool IsShared(const FutureData* data) { return reinterpret_cast<uintptr_t>(data) > 1; }
+
+  static FutureData* New() {
+    void* memory = std::malloc(sizeof(FutureData));
+    if (XLA_FFI_PREDICT_FALSE(memory == nullptr)) NoMemory();
+    return new (memory) FutureData;
   }
 
-  bool ready() const { return waiters_.load(std::memory_order_acquire) == Done(); }
-  const std::optional<Error>& error() const { return error_; }  // once it is ready
-
-  // The first completion counts.
-  bool Complete(std::optional<Error> error) {
-    if (claimed_.exchange(true, std::memory_order_acq_rel)) return false;
-    error_ = std::move(error);
-    Waiter* list = waiters_.exchange(Done(), std::memory_order_acq_rel);
-    while (list != nullptr) {
-      std::unique_ptr<Waiter> waiter(std::exchange(list, list->next));
-      waiter->Run(error_);
+  void RefPromise() { word_.fetch_add(kPromise, std::memory_order_relaxed); }
+  void RefFuture() {
+    if (XLA_FFI_PREDICT_TRUE(IsOwner() && granted_)) {
+      granted_ = false;
+    } else {
+      word_.fetch_add(kFuture, std::memory_order_relaxed);
+    }
+  }
+  XLA_FFI_SDK_SLOW void UnrefFuture() { Unref(kFuture); }
+  // Gives a future's share back where the data is complete without an error.
+  bool UnrefReady() {
+    const uint64_t word = word_.load(std::memory_order_acquire);
+    if (XLA_FFI_PREDICT_FALSE((word & (kDone | kClaimed)) != kDone)) return false;
+    if (XLA_FFI_PREDICT_TRUE((word & kCounts) == kFuture)) {
+      std::free(this);  // there is no error to destroy
+    } else {
+      UnrefFuture();
     }
     return true;
   }
-
-  // Runs the waiter when the data is ready, here and now if it is.
-  void Add(std::unique_ptr<Waiter> waiter) {
-    Waiter* list = waiters_.load(std::memory_order_acquire);
-    while (list != Done()) {
-      waiter->next = list;
-      if (waiters_.compare_exchange_weak(list, waiter.get(), std::memory_order_acq_rel,
-                                         std::memory_order_acquire)) {
-        static_cast<void>(waiter.release());
+  // The last promise that goes away without a word is an error: nobody could complete it any more.
+  XLA_FFI_SDK_SLOW void UnrefPromise() {
+    uint64_t word = word_.load(std::memory_order_acquire);
+    while ((word & kPromises) != kPromise) {  // another is there
+      if (word_.compare_exchange_weak(word, word - kPromise, std::memory_order_acq_rel,
+                                      std::memory_order_acquire)) {
         return;
       }
     }
-    waiter->Run(error_);
+    if (XLA_FFI_PREDICT_FALSE((word & kDone) == 0)) Drop();
+    Unref(LastShare());
+  }
+
+  bool ready() const { return (word_.load(std::memory_order_acquire) & kDone) != 0; }
+  const std::optional<Error>& error() const { return error_; }  // once it is ready
+
+  // The first completion counts.
+  void Complete() {
+    uint64_t word = word_.load(std::memory_order_acquire);
+    do {
+      if ((word & (kDone | kClaimed)) != 0) return;
+    } while (!word_.compare_exchange_weak(word, word | kDone, std::memory_order_acq_rel,
+                                          std::memory_order_acquire));
+    if ((word & kWaiting) != 0) RunWaiters();
+  }
+  XLA_FFI_SDK_SLOW void Complete(Error error) {
+    if ((word_.fetch_or(kClaimed, std::memory_order_acq_rel) & (kDone | kClaimed)) != 0) return;
+    error_.emplace(std::move(error));
+    if ((word_.fetch_or(kDone, std::memory_order_acq_rel) & kWaiting) != 0) RunWaiters();
+  }
+  // Completes; true where the promise's share was given back in the same step.
+  bool CompleteAndUnref() {
+    uint64_t word = word_.load(std::memory_order_acquire);
+    if (XLA_FFI_PREDICT_FALSE(!IsOwner() || (word & kStates) != 0)) return CompleteSlow();
+    do {
+      const uint64_t share = (word & kPromises) == kPromise ? LastShare() : kPromise;
+      if (XLA_FFI_PREDICT_FALSE((word & kCounts) == share)) return Delete();
+      if (XLA_FFI_PREDICT_TRUE(word_.compare_exchange_weak(word, (word | kDone) - share,
+                                                           std::memory_order_acq_rel,
+                                                           std::memory_order_acquire))) {
+        return true;
+      }
+    } while ((word & kStates) == 0);
+    return CompleteSlow();
+  }
+
+  // Runs the waiter when the data is ready.
+  XLA_FFI_SDK_SLOW void Add(std::unique_ptr<Waiter> waiter) {
+    waiter->next = waiters_.load(std::memory_order_relaxed);
+    while (!waiters_.compare_exchange_weak(waiter->next, waiter.get(), std::memory_order_acq_rel,
+                                           std::memory_order_relaxed)) {
+    }
+    static_cast<void>(waiter.release());
+    if ((word_.fetch_or(kWaiting, std::memory_order_acq_rel) & kDone) != 0) RunWaiters();
   }
 
  private:
-  ~FutureData() {
-    Waiter* list = waiters_.load(std::memory_order_acquire);
-    while (list != nullptr && list != Done()) delete std::exchange(list, list->next);
+  static constexpr uint64_t kDone = 1;     // completed; `error_` stays as it is
+  static constexpr uint64_t kClaimed = 2;  // `error_` is being written
+  static constexpr uint64_t kWaiting = 4;  // somebody waits, or did
+  static constexpr uint64_t kStates = kDone | kClaimed | kWaiting;
+  static constexpr uint64_t kPromise = uint64_t{1} << 8;
+  static constexpr uint64_t kFuture = uint64_t{1} << 36;
+  static constexpr uint64_t kPromises = kFuture - kPromise;
+  static constexpr uint64_t kCounts = ~(kPromise - 1);
+
+  FutureData()
+      : word_(kThreadsHaveNumbers ? kPromise + kFuture : kPromise), owner_(ThisThread()) {}
+  ~FutureData() = default;
+
+  bool IsOwner() const { return kThreadsHaveNumbers && ThisThread() == owner_; }
+  // What the last promise gives back: with it goes the future that nobody made.
+  uint64_t LastShare() const { return granted_ ? kPromise + kFuture : kPromise; }
+
+  XLA_FFI_SDK_SLOW void Unref(uint64_t share) {
+    if ((word_.load(std::memory_order_acquire) & kCounts) == share ||
+        (word_.fetch_sub(share, std::memory_order_acq_rel) & kCounts) == share) {
+      Delete();
+    }
+  }
+  bool Delete() {
+    this->~FutureData();
+    std::free(this);
+    return true;
+  }
+  XLA_FFI_SDK_SLOW bool CompleteSlow() {
+    Complete();
+    return false;
+  }
+  [[noreturn]] XLA_FFI_SDK_COLD static void NoMemory() {
+#if XLA_FFI_SDK_EXCEPTIONS
+    throw std::bad_alloc();
+#else
+    std::fputs("XLA FFI: out of memory for a promise\n", stderr);
+    std::abort();
+#endif
   }
   XLA_FFI_SDK_COLD void Drop() {
     Complete(Error(ErrorCode::kInternal, "a promise was dropped before it was completed"));
   }
-  static Waiter* Done() {
-    static char done;
-    return reinterpret_cast<Waiter*>(&done);
+  XLA_FFI_SDK_SLOW void RunWaiters() {
+    Waiter* list = waiters_.exchange(nullptr, std::memory_order_acq_rel);
+    while (list != nullptr) {
+      const std::unique_ptr<Waiter> waiter(std::exchange(list, list->next));
+      waiter->Run(error_);
+    }
   }
 
-  std::atomic<int> refs_{1};
-  std::atomic<int> promises_{1};
-  std::atomic<bool> claimed_{false};
+  std::atomic<uint64_t> word_;
   std::atomic<Waiter*> waiters_{nullptr};
+  const void* const owner_;
+  // Used by the owner alone, and by the last promise when it goes.
+  bool granted_ = kThreadsHaveNumbers;
   std::optional<Error> error_;
 };
 
@@ -108,7 +221,7 @@ class XLA_FFI_SDK_TYPE Future {
     return *this;
   }
   XLA_FFI_SDK_FN ~Future() {
-    if (data_ != nullptr) data_->Unref();
+    if (internal::FutureData::IsShared(data_)) data_->UnrefFuture();
   }
 
   // Calls `f(const std::optional<Error>&)` when the future is ready: here if it is already, else on
@@ -118,7 +231,10 @@ class XLA_FFI_SDK_TYPE Future {
     static_assert(std::is_invocable_v<F, const std::optional<Error>&>,
                   "the function has to take `const std::optional<Error>&`");
     if (data_ == nullptr) return;
-    if (data_->ready()) {
+    if (data_ == internal::FutureData::Done()) {
+      const std::optional<Error> none;
+      std::forward<F>(f)(none);
+    } else if (data_->ready()) {
       std::forward<F>(f)(data_->error());
     } else {
       data_->Add(
@@ -136,11 +252,9 @@ class XLA_FFI_SDK_TYPE Future {
 // last goes away before completion the future gets an INTERNAL error.
 class XLA_FFI_SDK_TYPE Promise {
  public:
-  XLA_FFI_SDK_FN Promise() : data_(new internal::FutureData) {}
+  XLA_FFI_SDK_FN Promise() : data_(internal::FutureData::New()) {}
   XLA_FFI_SDK_FN Promise(const Promise& other) : data_(other.data_) {
-    if (data_ == nullptr) return;
-    data_->Ref();
-    data_->RefPromise();
+    if (internal::FutureData::IsShared(data_)) data_->RefPromise();
   }
   XLA_FFI_SDK_FN Promise(Promise&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
   XLA_FFI_SDK_FN Promise& operator=(Promise other) noexcept {
@@ -148,17 +262,18 @@ class XLA_FFI_SDK_TYPE Promise {
     return *this;
   }
   XLA_FFI_SDK_FN ~Promise() {
-    if (data_ != nullptr) data_->UnrefPromise();
+    if (internal::FutureData::IsShared(data_)) data_->UnrefPromise();
   }
 
   XLA_FFI_SDK_FN void SetAvailable() {
-    if (data_ != nullptr) data_->Complete(std::nullopt);
+    if (!internal::FutureData::IsShared(data_)) return;
+    if (data_->CompleteAndUnref()) data_ = internal::FutureData::Done();
   }
   // A successful Error completes like SetAvailable.
   XLA_FFI_SDK_FN void SetError(Error error) {
-    if (data_ == nullptr) return;
+    if (!internal::FutureData::IsShared(data_)) return;
     if (error.success()) {
-      data_->Complete(std::nullopt);
+      data_->Complete();
     } else {
       data_->Complete(std::move(error));
     }
@@ -166,6 +281,7 @@ class XLA_FFI_SDK_TYPE Promise {
 
  private:
   friend class Future;
+  friend class CountDownPromise;
   internal::FutureData* data_;
 };
 
@@ -178,7 +294,8 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
   // A count of zero or less completes at once.
   XLA_FFI_SDK_FN CountDownPromise(Promise promise, int64_t count)
       : state_(std::make_shared<State>(std::move(promise), count)) {
-    if (count <= 0) state_->promise.SetAvailable();
+    // By SetError, which leaves the promise as it is: copies of this may look at it meanwhile.
+    if (count <= 0) state_->promise.SetError(Error::Success());
   }
   XLA_FFI_SDK_FN explicit CountDownPromise(int64_t count) : CountDownPromise(Promise(), count) {}
 
@@ -217,12 +334,12 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
 };
 
 inline Future::Future(const Promise& promise) : data_(promise.data_) {
-  if (data_ != nullptr) data_->Ref();
+  if (internal::FutureData::IsShared(data_)) data_->RefFuture();
 }
 
 inline Future::Future(const CountDownPromise& promise) : data_(nullptr) {
   if (promise.state_ != nullptr) data_ = promise.state_->promise.data_;
-  if (data_ != nullptr) data_->Ref();
+  if (internal::FutureData::IsShared(data_)) data_->RefFuture();
 }
 
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -245,8 +362,9 @@ XLA_FFI_SDK_FN inline void SignalHost(const XLA_FFI_Api* api, XLA_FFI_Future* fu
     error = functions.set_available(&args);
   }
   if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+    Text text;
     std::fprintf(stderr, "XLA FFI: a future was not completed: %s\n",
-                 TakeErrorMessage(api, error).c_str());
+                 PutError(text, api, error).c_str());
   }
 }
 
@@ -275,21 +393,41 @@ template <ExecutionStage stage>
 struct ResultEncoding<stage, Future> {
   XLA_FFI_SDK_FN static std::variant<XLA_FFI_Error*, XLA_FFI_Future*> Encode(
       const XLA_FFI_Api* api, XLA_FFI_InvokeContext*, Future future) {
-    if (future.data_ == nullptr) {
-      return internal::NewError(api, XLA_FFI_Error_Code_INTERNAL,
-                                "a future without a promise was returned");
+    const internal::Answer answer = Tell(api, std::move(future));
+    if (answer.future != nullptr) return answer.future;
+    return answer.error;
+  }
+
+  // The same, for the handler itself.
+  XLA_FFI_SDK_HOT static internal::Answer Tell(const XLA_FFI_Api* api, Future&& future) {
+    internal::FutureData* const data = future.data_;
+    if (data == internal::FutureData::Done()) return {};
+    if (XLA_FFI_PREDICT_TRUE(data != nullptr) && data->UnrefReady()) {
+      future.data_ = nullptr;
+      return {};
     }
+    return Wait(api, future);
+  }
+
+ private:
+  XLA_FFI_SDK_SLOW static internal::Answer Wait(const XLA_FFI_Api* api, Future& future) {
+    if (future.data_ == nullptr) {
+      return {internal::NewError(api, XLA_FFI_Error_Code_INTERNAL,
+                                 "a future without a promise was returned"),
+              nullptr};
+    }
+    if (future.data_->ready()) return {internal::CreateError(api, *future.data_->error()), nullptr};
     const internal::FutureFunctions functions(api);
-    if (XLA_FFI_PREDICT_FALSE(!functions)) return internal::AwaitFuture(api, std::move(future));
+    if (!functions) return {internal::AwaitFuture(api, std::move(future)), nullptr};
     // Future_Create expects struct_size 16 and writes `future` behind it.
     XLA_FFI_Future_Create_Args args{};
     args.struct_size = XLA_FFI_Future_Create_Args_STRUCT_SIZE;
-    if (XLA_FFI_Error* error = functions.create(&args)) return error;
+    if (XLA_FFI_Error* error = functions.create(&args)) return {error, nullptr};
     XLA_FFI_Future* const host_future = args.future;
     future.OnReady([api, host_future](const std::optional<Error>& result) {
       internal::SignalHost(api, host_future, result);
     });
-    return host_future;
+    return {nullptr, host_future};
   }
 };
 

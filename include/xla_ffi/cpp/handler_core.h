@@ -25,26 +25,36 @@ inline constexpr bool can_register_v<
     Encoding, std::void_t<decltype(Encoding::RegisterState(
                   std::declval<const XLA_FFI_Api*>(), std::declval<XLA_FFI_TypeId*>()))>> = true;
 
+// Whether a result encoding answers by an Answer.
+template <typename Encoding, typename R, typename = void>
+inline constexpr bool tells_v = false;
+template <typename Encoding, typename R>
+inline constexpr bool tells_v<
+    Encoding, R,
+    std::void_t<decltype(Encoding::Tell(std::declval<const XLA_FFI_Api*>(), std::declval<R>()))>> =
+    true;
+
 #if XLA_FFI_SDK_EXCEPTIONS
 // The error for the exception in flight.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const XLA_FFI_Api* api, std::string_view name) {
-  std::string text(name);
-  if (!text.empty()) text += ": ";
+  Text text;
+  if (!name.empty()) text << name << ": ";
+  XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
   try {
     throw;
   } catch (const std::bad_alloc& e) {
-    text += std::string("out of memory: ") + e.what();
-    return NewError(api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, text);
+    text << "out of memory: " << e.what();
+    code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
   } catch (const std::exception& e) {
-    text += std::string("a C++ exception: ") + e.what();
+    text << "a C++ exception: " << e.what();
   } catch (const std::string& e) {
-    text += "a C++ exception: " + e;
+    text << "a C++ exception: " << e;
   } catch (const char* e) {
-    text += std::string("a C++ exception: ") + (e != nullptr ? e : "(null)");
+    text << "a C++ exception: " << (e != nullptr ? e : "(null)");
   } catch (...) {
-    text += "a C++ exception of a type that is not std::exception";
+    text << "a C++ exception of a type that is not std::exception";
   }
-  return NewError(api, XLA_FFI_Error_Code_INTERNAL, text);
+  return NewError(api, code, text);
 }
 #endif
 
@@ -301,8 +311,19 @@ class HandlerCore {
   }
 
   template <typename ResultType>
-  XLA_FFI_SDK_HOT static XLA_FFI_Error* Encode(XLA_FFI_CallFrame* frame, ResultType result) {
+  XLA_FFI_SDK_HOT static XLA_FFI_Error* Encode(XLA_FFI_CallFrame* frame, ResultType&& result) {
     using Encoding = ResultEncoding<stage, ResultType>;
+    if constexpr (tells_v<Encoding, ResultType>) {
+      const Answer answer = Encoding::Tell(frame->api, std::move(result));
+      return answer.error != nullptr || answer.future == nullptr ? answer.error
+                                                                 : SetFuture(frame, answer.future);
+    } else {
+      return EncodeBy<Encoding, ResultType>(frame, std::move(result));
+    }
+  }
+
+  template <typename Encoding, typename ResultType>
+  XLA_FFI_SDK_HOT static XLA_FFI_Error* EncodeBy(XLA_FFI_CallFrame* frame, ResultType&& result) {
     auto encoded = Encoding::Encode(frame->api, frame->ctx, std::move(result));
     using Encoded = decltype(encoded);
     if constexpr (std::is_same_v<Encoded, XLA_FFI_Error*>) {
@@ -327,13 +348,13 @@ class HandlerCore {
   // A metadata call, or a frame that is not for this handler. False: go on after all.
   XLA_FFI_SDK_COLD bool Unusual(XLA_FFI_CallFrame* frame, XLA_FFI_Error** error) const {
     if (const auto* extension = FindMetadata(frame)) {
-      *error = Answer(frame->api, extension);
+      *error = Describe(frame->api, extension);
       return true;
     }
     return RefuseFrame(frame, static_cast<XLA_FFI_ExecutionStage>(stage), name_, error);
   }
 
-  XLA_FFI_SDK_COLD XLA_FFI_Error* Answer(const XLA_FFI_Api* api,
+  XLA_FFI_SDK_COLD XLA_FFI_Error* Describe(const XLA_FFI_Api* api,
                                          const XLA_FFI_Metadata_Extension* extension) const {
     using ResultType = std::invoke_result_t<const Fn&, typename ParamOf<Ts>::Type...>;
     using Encoding = ResultEncoding<stage, ResultType>;
@@ -363,7 +384,7 @@ class HandlerCore {
   }
 
   XLA_FFI_SDK_COLD XLA_FFI_Error* WrongCounts(const XLA_FFI_CallFrame* frame) const {
-    Refusal refusal(frame, name_);
+    Refusal refusal(frame, name_, Elements{names_.names, kKinds});
     if (kArgs + kOptionalArgs > 0 || kRemainingArgs) {
       refusal.Count("arguments", frame->args.size, kArgs, kOptionalArgs, kRemainingArgs);
     }
@@ -373,47 +394,42 @@ class HandlerCore {
     if (kAttrs > 0) {
       for (int i = 0; i < kSize; ++i) {
         if (kIsAttr[i] && !kOptionalFlags[i] && FindAttr(frame, names_.names[i].text()) < 0) {
-          refusal.Add("attribute '" + std::string(names_.names[i].text()) + "': missing");
+          refusal.MissingAttr(names_.names[i].text());
         }
       }
-      DiagnosticEngine diagnostic;
-      DiagnoseUnknownAttrs(frame, names_.names, kIsAttr, kSize, diagnostic);
-      refusal.AddAll(diagnostic);
+      DiagnoseUnknownAttrs(frame, names_.names, kIsAttr, kSize, refusal.diagnostic());
     }
-    return refusal.Finish(XLA_FFI_Error_Code_INVALID_ARGUMENT);
+    return refusal.Finish();
   }
 
   // Tells what is wrong with an element, if something is.
   template <size_t i, typename Tag>
-  XLA_FFI_SDK_FN bool Explain(const XLA_FFI_CallFrame* frame, const Places& places,
-                              DiagnosticEngine& diagnostic) const {
-    DiagnosticAccess::Enter(diagnostic, static_cast<int>(i));
+  XLA_FFI_SDK_HOT void Explain(const XLA_FFI_CallFrame* frame, const Places& places,
+                               Refusal& refusal) const {
     const int64_t index = IndexOf<i, Tag>(frame, places);
+    bool good = true;
+    refusal.Enter(static_cast<int>(i));
     if (!IsThere<i>(frame, index)) {
-      DiagnosticAccess::Add(diagnostic, "missing");
-      return false;
+      DiagnosticAccess::Add(refusal.diagnostic()) << "missing";
+      good = false;
+    } else if constexpr (!std::is_same_v<Tag, RemainingArgsTag> &&
+                         !std::is_same_v<Tag, RemainingRetsTag>) {
+      good = DecodeOne<Tag>::Call(Place{frame, index}, refusal.diagnostic()).has_value();
     }
-    if constexpr (std::is_same_v<Tag, RemainingArgsTag> || std::is_same_v<Tag, RemainingRetsTag>) {
-      return true;
-    } else {
-      return DecodeOne<Tag>::Call(Place{frame, index}, diagnostic).has_value();
-    }
+    good ? refusal.Decoded() : refusal.Failed();
   }
 
   template <size_t... Is>
   XLA_FFI_SDK_COLD XLA_FFI_Error* Refuse(const XLA_FFI_CallFrame* frame,
                                          std::index_sequence<Is...> is) const {
-    DiagnosticEngine diagnostic;
+    Refusal refusal(frame, name_, Elements{names_.names, kKinds});
     [[maybe_unused]] const Places places = Locate(frame, is);
-    const bool decoded[] = {Explain<Is, Ts>(frame, places, diagnostic)..., true};
+    (Explain<Is, Ts>(frame, places, refusal), ...);
     if constexpr (kAttrs > 0) {
-      DiagnosticAccess::Enter(diagnostic, -1);
-      DiagnoseUnknownAttrs(frame, names_.names, kIsAttr, kSize, diagnostic);
+      refusal.Enter(-1);
+      DiagnoseUnknownAttrs(frame, names_.names, kIsAttr, kSize, refusal.diagnostic());
     }
-    Refusal refusal(frame, name_);
-    int positions[kSize + 1] = {};
-    for (int i = 0; i < kSize; ++i) positions[i] = Position(i);
-    return refusal.Elements(names_.names, kKinds, positions, decoded, kSize, diagnostic);
+    return refusal.Finish();
   }
 
   Fn fn_;

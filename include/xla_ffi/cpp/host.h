@@ -7,7 +7,7 @@
 #ifndef XLA_FFI_SDK_CPP_HOST_H_
 #define XLA_FFI_SDK_CPP_HOST_H_
 
-#include "xla_ffi/cpp/config.h"
+#include "xla_ffi/cpp/text.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -22,8 +22,8 @@ constexpr int MinorOf(Revision revision) {
   return r <= 1 ? r : r <= 6 ? 1 : r - 5;
 }
 
-constexpr const char* FirstJaxlib(Revision revision) {
-  constexpr const char* kNames[] = {"0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.0",
+XLA_FFI_SDK_COLD inline const char* FirstJaxlib(Revision revision) {
+  static constexpr char kNames[][8] = {"0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.0",
                                     "0.8.0",  "0.8.1",  "0.9.1",  "0.11.1", "0.12.0"};
   return kNames[static_cast<int>(revision)];
 }
@@ -93,71 +93,54 @@ struct FutureFunctions {
   explicit operator bool() const { return create != nullptr; }
 };
 
-// A message as the host can show it: NULs and bytes that are not UTF-8 are escaped.
-XLA_FFI_SDK_COLD inline std::string Escape(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  std::string out;
-  out.reserve(text.size());
-  for (size_t i = 0; i < text.size();) {
-    const unsigned char c = byte(i);
-    size_t n = (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\t' ? 1
-               : c >= 0xc2 && c <= 0xdf                        ? 2
-               : c >= 0xe0 && c <= 0xef                        ? 3
-               : c >= 0xf0 && c <= 0xf4                        ? 4
-                                                               : 0;
-    for (size_t k = 1; k < n; ++k) {
-      if (i + k >= text.size() || (byte(i + k) & 0xc0) != 0x80) n = 0;
-    }
-    if (n >= 3) {  // overlong forms, surrogates, beyond U+10FFFF
-      const unsigned char d = byte(i + 1);
-      if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) ||
-          (c == 0xf4 && d > 0x8f)) {
-        n = 0;
-      }
-    }
-    if (n != 0) {
-      out.append(text.substr(i, n));
-      i += n;
-    } else {
-      constexpr char kHex[] = "0123456789abcdef";
-      out += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
-      ++i;
-    }
-  }
-  return out;
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewEscaped(XLA_FFI_Error_Create* create,
+                                                  XLA_FFI_Error_Create_Args* args, size_t size) {
+  Text escaped;
+  PutEscaped(escaped, std::string_view(args->message, size));
+  args->message = escaped.c_str();
+  return create(args);
 }
 
-// Makes an error for the host; null where there is no host to make it. OK is no error code and
-// becomes INTERNAL, a code that absl does not know UNKNOWN.
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
-                                                std::string_view message) {
+// Makes an error of the host from a text with a NUL behind it; null where there is no host to make
+// it. What the host cannot show is escaped. OK is no error code and becomes INTERNAL, a code that
+// absl does not know UNKNOWN.
+XLA_FFI_SDK_SLOW inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                                const char* message, size_t size) {
   if (api == nullptr) return nullptr;
-  const std::string text = Escape(message);
   XLA_FFI_Error_Create_Args args{};
   args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
-  args.message = text.c_str();
   const auto number = static_cast<unsigned>(code);
   args.errc = number == 0                                       ? XLA_FFI_Error_Code_INTERNAL
               : number > XLA_FFI_Error_Code_UNAUTHENTICATED ? XLA_FFI_Error_Code_UNKNOWN
                                                             : code;
-  return api->XLA_FFI_Error_Create(&args);
+  args.message = message;
+  XLA_FFI_Error_Create* const create = api->XLA_FFI_Error_Create;
+  return XLA_FFI_PREDICT_TRUE(IsPlain(message, size)) ? create(&args)
+                                                      : NewEscaped(create, &args, size);
 }
 
-XLA_FFI_SDK_COLD inline std::string LacksMessage(const XLA_FFI_Api* api, std::string_view feature,
-                                                 Revision since) {
-  std::string text(feature);
-  text += ": not in this XLA (XLA FFI ";
-  text += std::to_string(api->api_version.major_version) + "." +
-          std::to_string(api->api_version.minor_version) + ", a table of " +
-          std::to_string(HostSize(api)) + " bytes); the first jaxlib that has it is ";
-  text += FirstJaxlib(since);
-  return text;
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                                Text& text) {
+  return NewError(api, code, text.c_str(), text.size());
+}
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+                                                const char* message) {
+  return NewError(api, code, message, std::strlen(message));
 }
 
-// The error for a feature that the host lacks: what, which host, and the first that has it.
+// Why a feature is not to be had: what, which host, and the first that has it.
+XLA_FFI_SDK_COLD inline Text& PutLack(Text& text, const XLA_FFI_Api* api, std::string_view feature,
+                                      Revision since) {
+  return text << feature << ": not in this XLA (XLA FFI " << api->api_version.major_version << "."
+              << api->api_version.minor_version << ", a table of " << HostSize(api)
+              << " bytes); the first jaxlib that has it is " << FirstJaxlib(since);
+}
+
+// The error for a feature that the host lacks.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* Lacks(const XLA_FFI_Api* api, std::string_view feature,
                                              Revision since) {
-  return NewError(api, XLA_FFI_Error_Code_UNIMPLEMENTED, LacksMessage(api, feature, since));
+  Text text;
+  return NewError(api, XLA_FFI_Error_Code_UNIMPLEMENTED, PutLack(text, api, feature, since));
 }
 
 XLA_FFI_SDK_COLD inline void DestroyError(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
@@ -187,11 +170,11 @@ inline const char* GetErrorMessage(const XLA_FFI_Api* api, XLA_FFI_Error* error)
   return GetErrorDetails(api, error).message;
 }
 
-// The message of an error, which is destroyed.
-XLA_FFI_SDK_COLD inline std::string TakeErrorMessage(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
-  std::string message = GetErrorMessage(api, error);
+// Adds the message of an error, which is destroyed.
+XLA_FFI_SDK_COLD inline Text& PutError(Text& text, const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  text << GetErrorMessage(api, error);
   DestroyError(api, error);
-  return message;
+  return text;
 }
 
 // Joins printable values.

@@ -9,28 +9,37 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 
 // The name of an element type, or null for a number that these headers do not know.
 XLA_FFI_SDK_COLD inline const char* DTypeName(unsigned dtype) {
-  constexpr const char* kNames[] = {
+  static constexpr char kNames[][16] = {
       "INVALID",    "PRED",       "S8",       "S16",  "S32",    "S64",
       "U8",         "U16",        "U32",      "U64",  "F16",    "F32",
-      "F64",        nullptr,      nullptr,    "C64",  "BF16",   "TOKEN",
+      "F64",        "",           "",         "C64",  "BF16",   "TOKEN",
       "C128",       "F8E5M2",     "F8E4M3FN", "S4",   "U4",     "F8E4M3B11FNUZ",
       "F8E5M2FNUZ", "F8E4M3FNUZ", "S2",       "U2",   "F8E4M3", "F8E3M4",
       "S1",         "U1",         "F4E2M1FN", "F8E8M0FNU"};
-  return dtype < std::size(kNames) ? kNames[dtype] : nullptr;
+  return dtype < std::size(kNames) && kNames[dtype][0] != 0 ? kNames[dtype] : nullptr;
 }
 
 XLA_FFI_SDK_COLD inline const char* AttrTypeName(unsigned type) {
-  constexpr const char* kNames[] = {nullptr, "array", "dictionary", "scalar", "string"};
-  return type < std::size(kNames) ? kNames[type] : nullptr;
+  static constexpr char kNames[][12] = {"", "array", "dictionary", "scalar", "string"};
+  return type != 0 && type < std::size(kNames) ? kNames[type] : nullptr;
 }
 
 XLA_FFI_SDK_COLD inline const char* StageName(unsigned stage) {
-  constexpr const char* kNames[] = {"instantiate", "prepare", "initialize", "execute", "record"};
+  static constexpr char kNames[][12] = {"instantiate", "prepare", "initialize", "execute", "record"};
   return stage < std::size(kNames) ? kNames[stage] : nullptr;
 }
 
-XLA_FFI_SDK_COLD inline std::string NameOr(const char* name, unsigned number) {
-  return name != nullptr ? std::string(name) : "unknown(" + std::to_string(number) + ")";
+// Adds the name, or the number where there is none.
+XLA_FFI_SDK_COLD inline Text& PutName(Text& text, const char* name, unsigned number) {
+  return name != nullptr ? text << name : text << "unknown(" << number << ")";
+}
+XLA_FFI_SDK_COLD inline Text& PutDType(Text& text, unsigned dtype) {
+  return PutName(text, DTypeName(dtype), dtype);
+}
+XLA_FFI_SDK_COLD inline std::ostream& PrintName(std::ostream& os, const char* name,
+                                                unsigned number) {
+  Text text;
+  return os << PutName(text, name, number).view();
 }
 
 // The number behind a C enum; hosts send values that no enumerator names.
@@ -47,28 +56,28 @@ XLA_FFI_SDK_NAMESPACE_END
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_DataType dtype) {
   const unsigned number = xla::ffi::internal::NumberOf(dtype);
-  return os << xla::ffi::internal::NameOr(xla::ffi::internal::DTypeName(number), number);
+  return xla::ffi::internal::PrintName(os, xla::ffi::internal::DTypeName(number), number);
 }
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_AttrType type) {
   const unsigned number = xla::ffi::internal::NumberOf(type);
-  return os << xla::ffi::internal::NameOr(xla::ffi::internal::AttrTypeName(number), number);
+  return xla::ffi::internal::PrintName(os, xla::ffi::internal::AttrTypeName(number), number);
 }
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os,
                                                  const XLA_FFI_ExecutionStage stage) {
   const unsigned number = xla::ffi::internal::NumberOf(stage);
-  return os << xla::ffi::internal::NameOr(xla::ffi::internal::StageName(number), number);
+  return xla::ffi::internal::PrintName(os, xla::ffi::internal::StageName(number), number);
 }
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_ArgType type) {
   const unsigned number = xla::ffi::internal::NumberOf(type);
-  return os << xla::ffi::internal::NameOr(number == 1 ? "buffer" : nullptr, number);
+  return xla::ffi::internal::PrintName(os, number == 1 ? "buffer" : nullptr, number);
 }
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_RetType type) {
   const unsigned number = xla::ffi::internal::NumberOf(type);
-  return os << xla::ffi::internal::NameOr(number == 1 ? "buffer" : nullptr, number);
+  return xla::ffi::internal::PrintName(os, number == 1 ? "buffer" : nullptr, number);
 }
 
 XLA_FFI_SDK_FN inline bool operator==(const XLA_FFI_TypeId& a, const XLA_FFI_TypeId& b) {

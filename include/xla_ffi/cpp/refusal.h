@@ -8,8 +8,6 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-enum class ElementKind : uint8_t { kArg, kRet, kAttr, kOther };
-
 template <typename Tag>
 inline constexpr bool is_attr_tag_v = is_tagged_v<AttrTag, Tag>;
 template <typename Tag>
@@ -23,10 +21,32 @@ inline std::string_view ViewOf(const XLA_FFI_ByteSpan* span) {
   return span->len != 0 ? std::string_view(span->ptr, span->len) : std::string_view();
 }
 
+template <typename Word>
+XLA_FFI_SDK_HOT inline Word Differ(const char* a, const char* b, size_t at) {
+  Word x, y;
+  std::memcpy(&x, a + at, sizeof(x));
+  std::memcpy(&y, b + at, sizeof(y));
+  return x ^ y;
+}
+
+// Compares short names of a length that the compiler knows as words, without a loop.
+XLA_FFI_SDK_HOT inline bool SameBytes(const char* a, const char* b, size_t n) {
+#if defined(__GNUC__)
+  if (__builtin_constant_p(n) && n <= 16) {
+    if (n >= 8) return (Differ<uint64_t>(a, b, 0) | Differ<uint64_t>(a, b, n - 8)) == 0;
+    if (n >= 4) return (Differ<uint32_t>(a, b, 0) | Differ<uint32_t>(a, b, n - 4)) == 0;
+    if (n >= 2) return (Differ<uint16_t>(a, b, 0) | Differ<uint16_t>(a, b, n - 2)) == 0;
+    return n == 0 || *a == *b;
+  }
+#endif
+  return std::memcmp(a, b, n) == 0;
+}
+
 // Whether a name of the host's is that name. The length is that of `name`, which the compiler often
 // knows.
 XLA_FFI_SDK_HOT inline bool IsNamed(const XLA_FFI_ByteSpan* span, std::string_view name) {
-  return span->len == name.size() && std::memcmp(span->ptr, name.data(), name.size()) == 0;
+  return XLA_FFI_PREDICT_TRUE(span->len == name.size() &&
+                              SameBytes(span->ptr, name.data(), name.size()));
 }
 
 // The index of an attribute of a frame, or -1.
@@ -49,8 +69,8 @@ XLA_FFI_SDK_COLD inline void DiagnoseUnknownAttrs(const XLA_FFI_CallFrame* frame
     bool known = false;
     for (int i = 0; i < size; ++i) known = known || (is_attr[i] && names[i].text() == name);
     if (!known) {
-      DiagnosticAccess::Add(diagnostic, "attribute '" + std::string(name) +
-                                            "': not one that this handler knows");
+      DiagnosticAccess::Add(diagnostic)
+          << "attribute '" << name << "': not one that this handler knows";
     }
   }
 }
@@ -77,8 +97,9 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* AnswerMetadata(const XLA_FFI_Api* api,
   XLA_FFI_Metadata* metadata = extension->metadata;
   if (extension->extension_base.struct_size < XLA_FFI_Metadata_Extension_STRUCT_SIZE ||
       metadata == nullptr || metadata->struct_size < XLA_FFI_Metadata_STRUCT_SIZE) {
+    Text text;
     return NewError(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                    std::string(name) + ": the host's metadata structure is too small");
+                    text << name << ": the host's metadata structure is too small");
   }
   const int host = api != nullptr ? HostMinor(api) : 1;
   const int answer = std::min(kNewestMinor, std::max({1, host, MinorOf(floor)}));
@@ -94,17 +115,17 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* AnswerMetadata(const XLA_FFI_Api* api,
 XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
                                          XLA_FFI_ExecutionStage stage, std::string_view name,
                                          XLA_FFI_Error** error) {
-  std::string text(name);
-  if (!text.empty()) text += ": ";
+  Text text;
+  if (!name.empty()) text << name << ": ";
   if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE) {
-    text += "a call frame of " + std::to_string(frame->struct_size) + " bytes, expected at least " +
-            std::to_string(XLA_FFI_CallFrame_STRUCT_SIZE);
+    text << "a call frame of " << frame->struct_size << " bytes, expected at least "
+         << size_t{XLA_FFI_CallFrame_STRUCT_SIZE};
   } else if (frame->api == nullptr) {
     return true;  // nobody to tell
   } else if (frame->stage != stage) {
     const unsigned want = NumberOf(stage), got = NumberOf(frame->stage);
-    text += "registered for the " + NameOr(StageName(want), want) + " stage, called in the " +
-            NameOr(StageName(got), got) + " stage";
+    PutName(text << "registered for the ", StageName(want), want) << " stage, called in the ";
+    PutName(text, StageName(got), got) << " stage";
   } else {
     return false;
   }
@@ -127,89 +148,67 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* SetFuture(XLA_FFI_CallFrame* frame, XLA_F
 // An error in the making: all problems of a call, one a line.
 class Refusal {
  public:
-  XLA_FFI_SDK_COLD Refusal(const XLA_FFI_CallFrame* frame, std::string_view name)
-      : api_(frame->api), head_(name) {
+  XLA_FFI_SDK_SLOW Refusal(const XLA_FFI_CallFrame* frame, std::string_view name,
+                           const Elements& elements)
+      : api_(frame->api), elements_(elements), diagnostic_(DiagnosticAccess::Into(&report_)) {
     const unsigned stage = NumberOf(frame->stage);
-    if (!head_.empty()) head_ += ' ';
-    head_ += "[" + NameOr(StageName(stage), stage) + "]:";
+    if (!name.empty()) report_.text << name << " ";
+    PutName(report_.text << "[", StageName(stage), stage) << "]:";
+    report_.elements = &elements_;
   }
 
-  XLA_FFI_SDK_COLD void Add(std::string_view problem) {
-    ++count_;
-    text_ += '\n';
-    text_ += problem;
-  }
+  DiagnosticEngine& diagnostic() { return diagnostic_; }
 
-  XLA_FFI_SDK_COLD void AddAll(const DiagnosticEngine& diagnostic) {
-    if (const Problems* problems = DiagnosticAccess::All(diagnostic)) {
-      for (const Problem& problem : problems->list) Add(problem.text);
+  // From here on problems are about that element; -1: about none.
+  void Enter(int element) {
+    report_.element = element;
+    count_ = report_.count;
+    size_ = report_.text.size();
+  }
+  // The element was not decoded: it has a problem, told or not.
+  XLA_FFI_SDK_SLOW void Failed() {
+    if (report_.count != count_) return;
+    Text& text = report_.Begin();
+    if (elements_.kinds[report_.element] == ElementKind::kOther) {
+      text << "element " << report_.element << " of the binding: ";
     }
+    text << "cannot be decoded";
+  }
+  // The element was decoded: what was told is no problem.
+  void Decoded() {
+    report_.count = count_;
+    report_.text.Cut(size_);
   }
 
   // Checks a count of operands.
   XLA_FFI_SDK_COLD void Count(const char* what, int64_t got, int64_t required, int64_t optional,
                               bool remaining) {
     if (got >= required && (remaining || got <= required + optional)) return;
-    std::string text = std::string(what) + ": expected ";
-    if (remaining) {
-      text += "at least " + std::to_string(required);
-    } else if (optional > 0) {
-      text += std::to_string(required) + " to " + std::to_string(required + optional);
-    } else {
-      text += std::to_string(required);
-    }
-    Add(text + ", got " + std::to_string(got));
+    Text& text = report_.Begin() << what << ": expected ";
+    if (remaining) text << "at least ";
+    text << required;
+    if (!remaining && optional > 0) text << " to " << required + optional;
+    text << ", got " << got;
+  }
+  XLA_FFI_SDK_COLD void MissingAttr(std::string_view name) {
+    report_.Begin() << "attribute '" << name << "': missing";
   }
 
-  // Tells what is wrong with the elements that were not decoded.
-  XLA_FFI_SDK_COLD XLA_FFI_Error* Elements(const BoundName* names, const ElementKind* kinds,
-                                           const int* positions, const bool* decoded, int size,
-                                           const DiagnosticEngine& diagnostic) {
-    const Problems* problems = DiagnosticAccess::All(diagnostic);
-    for (int i = 0; i < size; ++i) {
-      if (decoded[i]) continue;
-      const std::string name(names[i].text());
-      const std::string place = std::to_string(positions[i]);
-      std::string prefix;
-      switch (kinds[i]) {
-        case ElementKind::kArg:
-          prefix = name.empty() ? "argument " + place : "argument '" + name + "' (" + place + ")";
-          break;
-        case ElementKind::kRet:
-          prefix = name.empty() ? "result " + place : "result '" + name + "' (" + place + ")";
-          break;
-        case ElementKind::kAttr:
-          prefix = "attribute '" + name + "'";
-          break;
-        case ElementKind::kOther:
-          break;
-      }
-      bool told = false;
-      for (size_t k = 0; problems != nullptr && k < problems->list.size(); ++k) {
-        if (problems->list[k].element != i) continue;
-        told = true;
-        Add(prefix.empty() ? problems->list[k].text : prefix + ": " + problems->list[k].text);
-      }
-      if (!told) {
-        Add((prefix.empty() ? "element " + std::to_string(i) + " of the binding" : prefix) +
-            ": cannot be decoded");
-      }
+  XLA_FFI_SDK_SLOW XLA_FFI_Error* Finish() {
+    if (report_.count == 0) {  // found where the handler does not look
+      report_.Begin() << "the host's attributes are not sorted by name";
     }
-    for (size_t k = 0; problems != nullptr && k < problems->list.size(); ++k) {
-      if (problems->list[k].element < 0) Add(problems->list[k].text);
-    }
-    return Finish(problems != nullptr ? problems->code : XLA_FFI_Error_Code_INVALID_ARGUMENT);
-  }
-
-  XLA_FFI_SDK_COLD XLA_FFI_Error* Finish(XLA_FFI_Error_Code code) {
-    if (count_ == 1) text_[0] = ' ';
-    return NewError(api_, code, head_ + text_);
+    if (report_.count == 1) report_.text.at(report_.first - 1) = ' ';
+    return NewError(api_, report_.code, report_.text);
   }
 
  private:
   const XLA_FFI_Api* api_;
-  std::string head_, text_;
+  const Elements elements_;
+  Report report_;
+  DiagnosticEngine diagnostic_;
   int count_ = 0;
+  size_t size_ = 0;
 };
 
 XLA_FFI_SDK_INTERNAL_END

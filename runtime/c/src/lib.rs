@@ -1,8 +1,12 @@
 //! The embedded runtime for C and C++: `include/xla_ffi/runtime.h` says what each function does.
 #![expect(non_camel_case_types, reason = "C names are kept")]
 
+mod builder;
 mod call;
+mod compiled;
+mod custom_call;
 mod library;
+mod program;
 mod runtime;
 mod status;
 mod stream;

@@ -2,8 +2,9 @@
 
 use crate::status::{answer, xffi_rt_status};
 use crate::{hand_over, object, take_back, text};
+use host::legacy::{Function, Signature};
 use host::{Bundle, Code, Error, Revision, Runtime, Stage};
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Handler_Bundle, XLA_FFI_Handler_Traits};
 
 /// `xffi_rt`.
@@ -14,6 +15,41 @@ pub(crate) struct xffi_rt(pub(crate) Runtime);
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn XLA_FFI_GetApi() -> *const XLA_FFI_Api {
     Runtime::global().api()
+}
+
+/// `xffi_rt_register_legacy`.
+///
+/// # Safety
+/// The pointers are as `runtime.h` says; the function is one of the signature.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
+    runtime: *mut xffi_rt,
+    name: *const c_char,
+    platform: *const c_char,
+    function: *mut c_void,
+    signature: u32,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = unsafe { object(runtime, "runtime") }?;
+        // SAFETY: as promised by the caller.
+        let name = unsafe { text(name, "name") }?;
+        // SAFETY: as promised by the caller.
+        let platform = unsafe { text(platform, "platform") }?;
+        let known = Signature::from_raw(signature);
+        if known.is_none() && signature != 0 {
+            return Err(Error::new(
+                Code::InvalidArgument,
+                format!(
+                    "signature {signature}: there are 0 to {}",
+                    Signature::ALL.len()
+                ),
+            ));
+        }
+        // SAFETY: as promised by the caller.
+        let function = unsafe { Function::at(function, known) }?;
+        runtime.0.register_legacy(name, platform, function)
+    })
 }
 
 /// `xffi_rt_create`.

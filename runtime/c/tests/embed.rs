@@ -1,74 +1,10 @@
 //! Programs in C and C++ that embed the runtime, linked with the static and the shared library.
 
-#[path = "../../../tests/skip/mod.rs"]
-mod skip;
+mod support;
 
-use skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Builds both libraries, as a C programmer would, and says where they lie.
-fn libraries() -> PathBuf {
-    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let target = tmp.parent().expect("the target folder");
-    let done = Command::new(env!("CARGO"))
-        .args([
-            "build",
-            "--quiet",
-            "--offline",
-            "--package",
-            "xla-ffi-runtime-c",
-            "--target-dir",
-        ])
-        .arg(target)
-        .current_dir(repository())
-        .output()
-        .expect("cargo starts");
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    target.join("debug")
-}
-
-/// Compiles and links a program; `None`, told, where the compiler is missing.
-fn program(test: &str, compiler: &str, name: &str, arguments: &[&str]) -> Option<PathBuf> {
-    if Command::new(compiler).arg("--version").output().is_err() {
-        skip(test, &format!("no {compiler}"));
-        return None;
-    }
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let done = Command::new(compiler)
-        .args(arguments)
-        .arg("-o")
-        .arg(&out)
-        .current_dir(repository())
-        .output()
-        .expect("the compiler starts");
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    Some(out)
-}
-
-fn run(program: &Path, libraries: &Path) -> String {
-    let done = Command::new(program)
-        .env("LD_LIBRARY_PATH", libraries)
-        .output()
-        .expect("the program starts");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{:?}: {said}", done.status);
-    String::from_utf8_lossy(&done.stdout).into_owned()
-}
-
-const SYSTEM: [&str; 4] = ["-lstdc++", "-lpthread", "-ldl", "-lm"];
+use support::{SYSTEM, libraries, program, repository, run, skip};
 
 #[test]
 fn a_c_program_hosts_a_handler_that_is_linked_in() {
@@ -158,7 +94,11 @@ fn cxx_handlers_register_themselves_at_program_start() {
 
 #[test]
 fn the_header_declares_what_the_library_exports() {
-    let header = std::fs::read_to_string(repository().join("include/xla_ffi/runtime.h")).unwrap();
+    let header: String = ["runtime.h", "program.h"]
+        .map(|name| {
+            std::fs::read_to_string(repository().join("include/xla_ffi").join(name)).unwrap()
+        })
+        .concat();
     let mut source = String::new();
     for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
         source += &std::fs::read_to_string(entry.unwrap().path()).unwrap();

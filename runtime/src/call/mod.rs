@@ -329,9 +329,11 @@ impl Call {
                             "two results alias argument {index}"
                         )));
                     }
-                    // What the caller still holds must not change under its hands.
-                    let own = args[index].clone();
-                    args[index] = Tensor::from_bytes(own.shape().clone(), own.bytes())?;
+                    // What somebody else still holds must not change under his hands.
+                    if args[index].bytes_mut().is_none() {
+                        let shared = args[index].clone();
+                        args[index] = Tensor::from_bytes(shared.shape().clone(), shared.bytes())?;
+                    }
                     args[index].clone()
                 }
             });

@@ -1,0 +1,48 @@
+/* Attributes: an array, an enumeration, a dictionary, and values that may be left away.
+ *   y[i] = gain * sum of weights[k] * x[i + k - len(weights) / 2] + offset
+ * x, y: f32[n]; weights: [f32]; edge: i32, what lies beyond the ends, 0 if absent;
+ * scale: {gain: f32, offset: f32 or absent} or absent. */
+#include "xla_ffi/handler.h"
+
+enum { EDGE_ZERO, EDGE_CLAMP, EDGE_WRAP };
+
+static float at(const xffi_buffer* x, int64_t i, int edge) {
+  const float* data = (const float*)x->data;
+  if (i >= 0 && i < x->count) return data[i];
+  switch (edge) {
+    case EDGE_CLAMP: return data[i < 0 ? 0 : x->count - 1];
+    case EDGE_WRAP: return data[(i % x->count + x->count) % x->count];
+    default: return 0;
+  }
+}
+
+static XLA_FFI_Error* filter_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
+  const xffi_f32_array weights = xffi_attr_f32_array(call, "weights");
+  const int32_t edge = xffi_attr_i32_or(call, "edge", EDGE_ZERO);
+  float gain = 1, offset = 0;
+  XLA_FFI_Error* error;
+  if (xffi_has_attr(call, "scale")) {
+    xffi_dict scale = xffi_attr_dict(call, "scale");
+    gain = xffi_dict_f32(call, &scale, "gain");
+    offset = xffi_dict_f32_or(call, &scale, "offset", 0);
+    xffi_dict_done(call, &scale);
+  }
+  xffi_same_shape(call, "x", &x, "y", &y);
+  if (call->problems == 0 && weights.size == 0) xffi_problem(call, "'weights' is empty");
+  if (edge < EDGE_ZERO || edge > EDGE_WRAP) {
+    xffi_problem(call, "attribute 'edge': expected 0 to 2, got %d", (int)edge);
+  }
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  for (int64_t i = 0; i < x.count; ++i) {
+    float sum = 0;
+    for (int64_t k = 0, n = (int64_t)weights.size; k < n; ++k) {
+      sum += weights.data[k] * at(&x, i + k - n / 2, edge);
+    }
+    ((float*)y.data)[i] = gain * sum + offset;
+  }
+  return NULL;
+}
+
+XFFI_HANDLER(filter, filter_impl);

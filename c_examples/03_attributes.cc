@@ -1,0 +1,56 @@
+// Attributes: an array, an enumeration, a dictionary, and values that may be left away.
+//   y[i] = gain * sum of weights[k] * x[i + k - len(weights) / 2] + offset
+// x, y: f32[n]; weights: [f32]; edge: i32, what lies beyond the ends, 0 if absent;
+// scale: {gain: f32, offset: f32 or absent} or absent.
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi = xla::ffi;
+
+enum class Edge : int32_t { kZero, kClamp, kWrap };
+XLA_FFI_REGISTER_ENUM_RANGE_ATTR_DECODING(Edge, Edge::kZero, Edge::kWrap);
+
+struct Scale {
+  float gain;
+  std::optional<float> offset;
+};
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Scale, ffi::StructMember<float>("gain"),
+                                      ffi::StructMember<std::optional<float>>("offset"));
+
+using Vector = ffi::BufferR1<ffi::F32>;
+
+static float At(Vector x, int64_t i, Edge edge) {
+  const auto n = static_cast<int64_t>(x.element_count());
+  if (i >= 0 && i < n) return x.typed_data()[i];
+  switch (edge) {
+    case Edge::kClamp: return x.typed_data()[i < 0 ? 0 : n - 1];
+    case Edge::kWrap: return x.typed_data()[(i % n + n) % n];
+    default: return 0;
+  }
+}
+
+static ffi::Error Filter(Vector x, ffi::Result<Vector> y, ffi::Span<const float> weights,
+                         std::optional<Edge> edge, std::optional<Scale> scale) {
+  if (ffi::Error error = ffi::Verify("y", *y, ffi::match::Buffer().WithShapeOf(x));
+      error.failure()) {
+    return error;
+  }
+  if (weights.size() == 0) return ffi::Error::InvalidArgument("'weights' is empty");
+  const float gain = scale ? scale->gain : 1, offset = scale ? scale->offset.value_or(0) : 0;
+  for (size_t i = 0; i < x.element_count(); ++i) {
+    const auto first = static_cast<int64_t>(i) - static_cast<int64_t>(weights.size() / 2);
+    float sum = 0;
+    for (size_t k = 0; k < weights.size(); ++k) {
+      sum += weights[k] * At(x, first + static_cast<int64_t>(k), edge.value_or(Edge::kZero));
+    }
+    y->typed_data()[i] = gain * sum + offset;
+  }
+  return ffi::Error::Success();
+}
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(filter, Filter,
+                              ffi::Ffi::Bind()
+                                  .Arg<Vector>("x")
+                                  .Ret<Vector>("y")
+                                  .Attr<ffi::Span<const float>>("weights")
+                                  .Attr<std::optional<Edge>>("edge")
+                                  .Attr<std::optional<Scale>>("scale"));

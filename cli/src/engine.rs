@@ -1,0 +1,126 @@
+//! What runs a handler: the embedded runtime, or the XLA behind a PJRT plugin.
+
+use crate::run::{CallArgs, Ret};
+use crate::target::Target;
+use anyhow::Result;
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use xla_ffi_runtime::pjrt::Plugin;
+use xla_ffi_runtime::{Runtime, Tensor};
+
+/// What `--engine` says.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Engine {
+    /// The embedded runtime.
+    Embedded,
+    /// A real XLA: the plugin's file.
+    Pjrt(PathBuf),
+}
+
+impl std::str::FromStr for Engine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "embedded" => Ok(Self::Embedded),
+            Some(("pjrt", path)) if !path.is_empty() => Ok(Self::Pjrt(path.into())),
+            _ => Err("there are embedded and pjrt:PLUGIN.so".into()),
+        }
+    }
+}
+
+/// Ends the program as for a command line that does not parse.
+fn refuse(text: String) -> ! {
+    crate::Cli::command()
+        .error(ErrorKind::ArgumentConflict, text)
+        .exit()
+}
+
+/// Refuses options of the embedded runtime for a real XLA, which has its own version and context.
+pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
+    if args.engine == Engine::Embedded {
+        return;
+    }
+    let given = [
+        ("--revision", args.revision.is_some()),
+        ("--custom-options", args.custom_options.is_some()),
+        ("--device-ordinal", args.device_ordinal.is_some()),
+        ("--threads", args.threads.is_some()),
+        ("--scratch", args.scratch),
+        ("--stages", args.stages.is_some()),
+    ];
+    let given: Vec<_> = given
+        .into_iter()
+        .filter_map(|(option, given)| given.then_some(option))
+        .collect();
+    if !given.is_empty() {
+        refuse(format!(
+            "for --engine embedded alone, since the XLA behind a plugin has its own: {}",
+            given.join(", ")
+        ));
+    }
+    if args.run_id.is_some_and(|id| i32::try_from(id).is_err()) {
+        refuse("PJRT numbers executions with 32 bits; --run-id does not fit".into());
+    }
+}
+
+/// Refuses any engine but the embedded runtime.
+pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
+    if args.engine != Engine::Embedded {
+        refuse(format!("{command} knows --engine embedded alone"));
+    }
+}
+
+/// Runs the handler on the XLA behind a plugin: a program of one custom call.
+pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec<Tensor>)> {
+    let target = Target::read(&args.lib)?;
+    let chosen = target.choose(args.handler.as_ref())?;
+    let arguments = args.arguments()?;
+    let (rets, names) = args.results(chosen.manifest, &arguments)?;
+    let library = Runtime::default().open(&args.lib)?;
+    let bundle = chosen.bundle(&library)?;
+    let client = Plugin::load(plugin)?.client()?;
+    for user_type in &args.types {
+        client.register_type_of(
+            &library,
+            &user_type.name,
+            &user_type.id,
+            user_type.info.as_deref(),
+        )?;
+    }
+    client.register(&chosen.name, &bundle)?;
+
+    let mut call = client
+        .call(&chosen.name)
+        .attributes(&args.attrs.clone().unwrap_or_default())
+        .args(arguments)
+        .launch_id(
+            args.run_id
+                .and_then(|id| i32::try_from(id).ok())
+                .unwrap_or(0),
+        )
+        .time_limit(Some(Duration::from_secs(args.time_limit)));
+    for ret in rets {
+        call = match ret {
+            Ret::New(shape) => call.ret(shape),
+            Ret::Alias(argument) => call.ret_alias(argument),
+        };
+    }
+    Ok((names, call.run()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn engines() {
+        assert_eq!("embedded".parse(), Ok(Engine::Embedded));
+        assert_eq!("pjrt:a:b.so".parse(), Ok(Engine::Pjrt("a:b.so".into())));
+        for text in ["", "pjrt", "pjrt:", "embedded:x", "jax"] {
+            assert!(text.parse::<Engine>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! `xla-ffi run --engine pjrt:PLUGIN`: it says what the embedded runtime says, and ends as it does.
+
+#[path = "../../tests/plugin/mod.rs"]
+mod plugin;
+#[path = "../../tests/skip/mod.rs"]
+mod skip;
+
+use plugin::plugin;
+use skip::skip;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+/// A C example as a library, or `None`, told, where there is no C compiler.
+fn example(test: &str, name: &str) -> Option<PathBuf> {
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
+    let done = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
+        .args(["-std=c99", "-O1", "-shared", "-fPIC", "-w", "-I"])
+        .arg(root.join("include"))
+        .arg(root.join("c_examples").join(format!("{name}.c")))
+        .arg("-o")
+        .arg(&out)
+        .args(["-pthread", "-lm"])
+        .output();
+    match done {
+        Ok(done) => {
+            let errors = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{errors}");
+            Some(out)
+        }
+        Err(error) => {
+            skip(test, &format!("no C compiler: {error}"));
+            None
+        }
+    }
+}
+
+fn run(lib: &Path, rest: &[&str], engine: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg("run")
+        .arg(lib)
+        .args(rest)
+        .args(["--engine", engine])
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Status, standard output and standard error.
+fn told(out: &Output) -> (Option<i32>, String, String) {
+    (out.status.code(), text(&out.stdout), text(&out.stderr))
+}
+
+#[test]
+fn both_engines_say_the_same() {
+    let test = "pjrt.both_engines_say_the_same";
+    let Some(plugin) = plugin(test) else { return };
+    let Some(rms_norm) = example(test, "02_rms_norm") else {
+        return;
+    };
+    let Some(conformance) = example(test, "conformance") else {
+        return;
+    };
+    let engine = format!("pjrt:{}", plugin.display());
+    let eps = "{eps = 1.0e-5 : f32}";
+    let handler = |name: &'static str, rest: &[&'static str]| {
+        let mut all = vec!["--handler", name];
+        all.extend(rest);
+        (&conformance, all)
+    };
+    let calls = [
+        (
+            &rms_norm,
+            vec![
+                "--handler",
+                "rms_norm",
+                "--arg",
+                "f32[2,3]=1,2,3,4,5,6",
+                "--attrs",
+                eps,
+            ],
+        ),
+        (
+            &rms_norm,
+            vec![
+                "--handler",
+                "rms_norm",
+                "--arg",
+                "f64[2]=1,2",
+                "--ret",
+                "f64[2]",
+                "--attrs",
+                eps,
+            ],
+        ),
+        (
+            &rms_norm,
+            vec!["--handler", "rms_norm", "--arg", "f32[2]=1,2"],
+        ),
+        handler(
+            "scale",
+            &[
+                "--arg",
+                "f32[2]=1,2",
+                "--ret",
+                "f32[2]",
+                "--attrs",
+                "{factor = 2.0 : f32}",
+            ],
+        ),
+        handler(
+            "add_tokens",
+            &[
+                "--arg", "token", "--arg", "f32[]=1", "--ret", "token", "--ret", "f32[]",
+            ],
+        ),
+        handler("increment", &["--arg", "f32[3]=1,2,3"]),
+        handler(
+            "execute=counter,instantiate=counter_instantiate",
+            &[
+                "--arg",
+                "f32[]=1",
+                "--ret",
+                "s64[]",
+                "--attrs",
+                "{start = 5}",
+            ],
+        ),
+        handler(
+            "execute=counter,instantiate=counter_instantiate",
+            &[
+                "--arg",
+                "f32[]=1",
+                "--ret",
+                "s64[]",
+                "--attrs",
+                "{start = -5}",
+            ],
+        ),
+        handler(
+            "run_id",
+            &["--arg", "f32[]=1", "--ret", "s64[]", "--run-id", "7"],
+        ),
+        handler("unpack", &["--arg", "s4[3]=-8,7,1", "--ret", "s8[3]"]),
+        handler(
+            "async_scale",
+            &[
+                "--arg",
+                "f32[1]=2",
+                "--ret",
+                "f32[1]",
+                "--attrs",
+                "{factor = 2.0 : f32, delay_ms = 9}",
+            ],
+        ),
+        handler(
+            "fail",
+            &[
+                "--arg",
+                "f32[]=1",
+                "--ret",
+                "f32[]",
+                "--attrs",
+                "{code = 9 : i32, message = \"a\\nb\"}",
+            ],
+        ),
+        (
+            &conformance,
+            vec!["--handler", "nobody", "--arg", "f32[]=1"],
+        ),
+        (&conformance, vec!["--arg", "f32[]=1"]),
+    ];
+    let (mut good, mut bad) = (0, 0);
+    for (lib, rest) in calls {
+        let embedded = run(lib, &rest, "embedded");
+        let real = run(lib, &rest, &engine);
+        assert_eq!(told(&real), told(&embedded), "{rest:?}");
+        match embedded.status.code() {
+            Some(0) => good += 1,
+            Some(1) => bad += 1,
+            other => panic!("{rest:?} ended with {other:?}"),
+        }
+    }
+    assert!(good >= 7 && bad >= 5, "{good} {bad}");
+}
+
+#[test]
+fn results_go_into_files() {
+    let test = "pjrt.results_go_into_files";
+    let Some(plugin) = plugin(test) else { return };
+    let Some(lib) = example(test, "02_rms_norm") else {
+        return;
+    };
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("pjrt.npz");
+    let path = out.to_str().unwrap();
+    let rest = [
+        "--handler",
+        "rms_norm",
+        "--arg",
+        "f32[2]=3,4",
+        "--attrs",
+        "{eps = 0.0 : f32}",
+        "--out",
+        path,
+    ];
+    let engine = format!("pjrt:{}", plugin.display());
+    let done = run(&lib, &rest, &engine);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    let bytes = std::fs::read(&out).unwrap();
+    assert!(bytes.windows(5).any(|window| window == b"y.npy"));
+}
+
+/// What the plugin's XLA does not have is told with its version.
+#[test]
+fn what_the_plugin_is_too_old_for() {
+    let test = "pjrt.what_the_plugin_is_too_old_for";
+    let Some(plugin) = plugin(test) else { return };
+    let Some(lib) = example(test, "conformance") else {
+        return;
+    };
+    let rest = [
+        "--handler",
+        "custom_options",
+        "--arg",
+        "f32[]=1",
+        "--ret",
+        "s64[]",
+    ];
+    let done = run(&lib, &rest, &format!("pjrt:{}", plugin.display()));
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("UNIMPLEMENTED: custom options") && said.contains("XLA FFI 0.2"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_is_no_plugin() {
+    let test = "pjrt.what_is_no_plugin";
+    let Some(lib) = example(test, "02_rms_norm") else {
+        return;
+    };
+    let rest = [
+        "--handler",
+        "rms_norm",
+        "--arg",
+        "f32[2]=3,4",
+        "--attrs",
+        "{eps = 0.0 : f32}",
+    ];
+    let refused = |path: &str, wanted: &str| {
+        let done = run(&lib, &rest, &format!("pjrt:{path}"));
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        assert!(done.stdout.is_empty());
+        assert!(said.contains(wanted) && said.contains(path), "{said}");
+        assert!(
+            said.starts_with("error: ") && !said.contains("panicked"),
+            "{said}"
+        );
+    };
+    refused("no/such/plugin.so", "NOT_FOUND");
+    refused(env!("CARGO_MANIFEST_DIR"), "it is no plain file");
+    refused(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
+        "is no shared library",
+    );
+    refused(lib.to_str().unwrap(), "exports no GetPjrtApi");
+}
+
+#[test]
+fn options_of_the_embedded_runtime_do_not_parse() {
+    let lib = Path::new("libnone.so");
+    let refused = |rest: &[&str], engine: &str, wanted: &str| {
+        let done = run(lib, rest, engine);
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{rest:?}: {said}");
+        assert!(said.contains(wanted), "{rest:?}: {said}");
+    };
+    for (option, value) in [
+        ("--revision", "r3"),
+        ("--custom-options", "{a = 1}"),
+        ("--device-ordinal", "1"),
+        ("--threads", "2"),
+        ("--stages", "cpu"),
+    ] {
+        refused(&[option, value], "pjrt:plugin.so", option);
+    }
+    refused(&["--scratch"], "pjrt:plugin.so", "--scratch");
+    refused(&["--run-id", "4294967296"], "pjrt:plugin.so", "32 bits");
+    refused(&[], "pjrt", "pjrt:PLUGIN.so");
+    refused(&[], "pjrt:", "pjrt:PLUGIN.so");
+    refused(&[], "jax", "pjrt:PLUGIN.so");
+    let bench = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .args(["bench", "libnone.so", "--engine", "pjrt:plugin.so"])
+        .output()
+        .unwrap();
+    assert_eq!(bench.status.code(), Some(2), "{}", text(&bench.stderr));
+}

@@ -1,0 +1,280 @@
+// RMS normalisation over the last dimension, forward and backward: the kernels. Compiled by nvcc for
+// both languages, or by NVRTC at run time: it includes nothing.
+//
+//   y  = r x                                 r = 1 / sqrt(mean(x^2) + eps), one a row
+//   dx = r dy - x r^3 mean(x dy)
+//
+// A row is read once, in vectors of 16 bytes, kept in registers while the block adds up, and written
+// once: x and y are all the memory that moves. `threads` threads (a power of two, 32 to 1024) share a
+// row, and each holds up to PER_THREAD vectors of it; blocks of fewer than 128 threads a row take
+// several rows. Rows that do not divide into vectors, or are longer than the registers hold, go through
+// the `_any` kernels, which read a row twice.
+
+typedef unsigned short bf16;  // the upper half of an f32
+
+static __device__ __forceinline__ float bf16_to_float(unsigned bits) {
+  return __uint_as_float(bits << 16);
+}
+
+// Rounds to nearest, ties to even.
+static __device__ __forceinline__ unsigned float_to_bf16(float value) {
+  const unsigned bits = __float_as_uint(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;  // NaN stays one
+  return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+}
+
+// Two numbers in one word, the first in the lower half.
+static __device__ __forceinline__ unsigned two_bf16(float first, float second) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));
+  return word;
+#else
+  return float_to_bf16(first) | (float_to_bf16(second) << 16);
+#endif
+}
+
+// How vectors of an element type are read.
+template <typename T>
+struct Vector;
+
+template <>
+struct Vector<float> {
+  static constexpr int kCount = 4;
+  static __device__ __forceinline__ void Unpack(const uint4& v, float* out) {
+    out[0] = __uint_as_float(v.x);
+    out[1] = __uint_as_float(v.y);
+    out[2] = __uint_as_float(v.z);
+    out[3] = __uint_as_float(v.w);
+  }
+  static __device__ __forceinline__ uint4 Pack(const float* in) {
+    uint4 v;
+    v.x = __float_as_uint(in[0]);
+    v.y = __float_as_uint(in[1]);
+    v.z = __float_as_uint(in[2]);
+    v.w = __float_as_uint(in[3]);
+    return v;
+  }
+  static __device__ __forceinline__ float Load(const float* p) { return *p; }
+  static __device__ __forceinline__ void Store(float* p, float value) { *p = value; }
+};
+
+template <>
+struct Vector<bf16> {
+  static constexpr int kCount = 8;
+  static __device__ __forceinline__ void Two(unsigned word, float* out) {
+    out[0] = bf16_to_float(word & 0xffffu);
+    out[1] = __uint_as_float(word & 0xffff0000u);
+  }
+  static __device__ __forceinline__ void Unpack(const uint4& v, float* out) {
+    Two(v.x, out);
+    Two(v.y, out + 2);
+    Two(v.z, out + 4);
+    Two(v.w, out + 6);
+  }
+  static __device__ __forceinline__ uint4 Pack(const float* in) {
+    uint4 v;
+    v.x = two_bf16(in[0], in[1]);
+    v.y = two_bf16(in[2], in[3]);
+    v.z = two_bf16(in[4], in[5]);
+    v.w = two_bf16(in[6], in[7]);
+    return v;
+  }
+  static __device__ __forceinline__ float Load(const bf16* p) { return bf16_to_float(*p); }
+  static __device__ __forceinline__ void Store(bf16* p, float value) {
+    *p = (bf16)float_to_bf16(value);
+  }
+};
+
+// The sums of a and b over the `threads` threads that share a row. All threads of the block call it.
+static __device__ __forceinline__ void sum_of_row(unsigned threads, float& a, float& b) {
+  __shared__ float warps[2][32];
+  for (int lane = 16; lane > 0; lane /= 2) {
+    a += __shfl_xor_sync(0xffffffffu, a, lane);
+    b += __shfl_xor_sync(0xffffffffu, b, lane);
+  }
+  if (threads == 32) return;
+  const unsigned warp = threadIdx.x / 32;
+  if (threadIdx.x % 32 == 0) {
+    warps[0][warp] = a;
+    warps[1][warp] = b;
+  }
+  __syncthreads();
+  const unsigned count = threads / 32;
+  const unsigned first = warp / count * count;
+  a = 0;
+  b = 0;
+  for (unsigned i = 0; i < count; ++i) {
+    a += warps[0][first + i];
+    b += warps[1][first + i];
+  }
+}
+
+// x, y: [rows, n] in vectors. Row blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads.
+template <typename T, int PER_THREAD>
+static __device__ __forceinline__ void forward(const T* __restrict__ x, T* __restrict__ y,
+                                               unsigned long long rows, unsigned n,
+                                               unsigned threads, float eps) {
+  constexpr int kCount = Vector<T>::kCount;
+  const unsigned vectors = n / kCount;
+  const unsigned lane = threadIdx.x % threads;
+  const unsigned long long row =
+      (unsigned long long)blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads;
+  const uint4* from = (const uint4*)(x + row * n);
+  uint4 held[PER_THREAD];
+  float squares = 0;
+  float unused = 0;
+#pragma unroll
+  for (int i = 0; i < PER_THREAD; ++i) {
+    const unsigned at = lane + i * threads;
+    held[i].x = held[i].y = held[i].z = held[i].w = 0;
+    if (row < rows && at < vectors) held[i] = from[at];
+  }
+#pragma unroll
+  for (int i = 0; i < PER_THREAD; ++i) {
+    float values[kCount];
+    Vector<T>::Unpack(held[i], values);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) squares += values[k] * values[k];
+  }
+  sum_of_row(threads, squares, unused);
+  const float scale = 1.0f / sqrtf(squares / (float)n + eps);
+  if (row >= rows) return;
+  uint4* to = (uint4*)(y + row * n);
+#pragma unroll
+  for (int i = 0; i < PER_THREAD; ++i) {
+    const unsigned at = lane + i * threads;
+    if (at >= vectors) break;
+    float values[kCount];
+    Vector<T>::Unpack(held[i], values);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) values[k] *= scale;
+    to[at] = Vector<T>::Pack(values);
+  }
+}
+
+// x, dy, dx: [rows, n] in vectors.
+template <typename T, int PER_THREAD>
+static __device__ __forceinline__ void backward(const T* __restrict__ x, const T* __restrict__ dy,
+                                                T* __restrict__ dx, unsigned long long rows,
+                                                unsigned n, unsigned threads, float eps) {
+  constexpr int kCount = Vector<T>::kCount;
+  const unsigned vectors = n / kCount;
+  const unsigned lane = threadIdx.x % threads;
+  const unsigned long long row =
+      (unsigned long long)blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads;
+  const uint4* from = (const uint4*)(x + row * n);
+  const uint4* grads = (const uint4*)(dy + row * n);
+  uint4 held[PER_THREAD];
+  uint4 grad[PER_THREAD];
+  float squares = 0;
+  float products = 0;
+#pragma unroll
+  for (int i = 0; i < PER_THREAD; ++i) {
+    const unsigned at = lane + i * threads;
+    held[i].x = held[i].y = held[i].z = held[i].w = 0;
+    grad[i].x = grad[i].y = grad[i].z = grad[i].w = 0;
+    if (row < rows && at < vectors) {
+      held[i] = from[at];
+      grad[i] = grads[at];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < PER_THREAD; ++i) {
+    float values[kCount];
+    float g[kCount];
+    Vector<T>::Unpack(held[i], values);
+    Vector<T>::Unpack(grad[i], g);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      squares += values[k] * values[k];
+      products += values[k] * g[k];
+    }
+  }
+  sum_of_row(threads, squares, products);
+  const float scale = 1.0f / sqrtf(squares / (float)n + eps);
+  const float pull = scale * scale * scale * (products / (float)n);
+  if (row >= rows) return;
+  uint4* to = (uint4*)(dx + row * n);
+#pragma unroll
+  for (int i = 0; i < PER_THREAD; ++i) {
+    const unsigned at = lane + i * threads;
+    if (at >= vectors) break;
+    float values[kCount];
+    float g[kCount];
+    Vector<T>::Unpack(held[i], values);
+    Vector<T>::Unpack(grad[i], g);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) values[k] = scale * g[k] - pull * values[k];
+    to[at] = Vector<T>::Pack(values);
+  }
+}
+
+// Any n and any alignment; one block of at least 64 threads a row.
+template <typename T>
+static __device__ __forceinline__ void forward_any(const T* __restrict__ x, T* __restrict__ y,
+                                                   unsigned long long n, float eps) {
+  const T* from = x + (unsigned long long)blockIdx.x * n;
+  T* to = y + (unsigned long long)blockIdx.x * n;
+  float squares = 0;
+  float unused = 0;
+  for (unsigned long long i = threadIdx.x; i < n; i += blockDim.x) {
+    const float value = Vector<T>::Load(from + i);
+    squares += value * value;
+  }
+  sum_of_row(blockDim.x, squares, unused);
+  const float scale = 1.0f / sqrtf(squares / (float)n + eps);
+  for (unsigned long long i = threadIdx.x; i < n; i += blockDim.x) {
+    Vector<T>::Store(to + i, scale * Vector<T>::Load(from + i));
+  }
+}
+
+template <typename T>
+static __device__ __forceinline__ void backward_any(const T* __restrict__ x,
+                                                    const T* __restrict__ dy, T* __restrict__ dx,
+                                                    unsigned long long n, float eps) {
+  const unsigned long long start = (unsigned long long)blockIdx.x * n;
+  float squares = 0;
+  float products = 0;
+  for (unsigned long long i = threadIdx.x; i < n; i += blockDim.x) {
+    const float value = Vector<T>::Load(x + start + i);
+    squares += value * value;
+    products += value * Vector<T>::Load(dy + start + i);
+  }
+  sum_of_row(blockDim.x, squares, products);
+  const float scale = 1.0f / sqrtf(squares / (float)n + eps);
+  const float pull = scale * scale * scale * (products / (float)n);
+  for (unsigned long long i = threadIdx.x; i < n; i += blockDim.x) {
+    const float g = Vector<T>::Load(dy + start + i);
+    Vector<T>::Store(dx + start + i, scale * g - pull * Vector<T>::Load(x + start + i));
+  }
+}
+
+// The registers of 1024 threads hold 8 vectors of x each, or 4 of x and 4 of dy.
+#define RMS_NORM_KERNELS(T, NAME)                                                                   \
+  extern "C" __global__ void __launch_bounds__(1024)                                                \
+      rms_norm_##NAME##_4(const T* x, T* y, unsigned long long rows, unsigned n, unsigned threads,  \
+                          float eps) {                                                              \
+    forward<T, 4>(x, y, rows, n, threads, eps);                                                     \
+  }                                                                                                 \
+  extern "C" __global__ void __launch_bounds__(1024)                                                \
+      rms_norm_##NAME##_8(const T* x, T* y, unsigned long long rows, unsigned n, unsigned threads,  \
+                          float eps) {                                                              \
+    forward<T, 8>(x, y, rows, n, threads, eps);                                                     \
+  }                                                                                                 \
+  extern "C" __global__ void rms_norm_##NAME##_any(const T* x, T* y, unsigned long long n,          \
+                                                   float eps) {                                     \
+    forward_any<T>(x, y, n, eps);                                                                   \
+  }                                                                                                 \
+  extern "C" __global__ void __launch_bounds__(1024)                                                \
+      rms_norm_grad_##NAME##_4(const T* x, const T* dy, T* dx, unsigned long long rows, unsigned n, \
+                               unsigned threads, float eps) {                                       \
+    backward<T, 4>(x, dy, dx, rows, n, threads, eps);                                               \
+  }                                                                                                 \
+  extern "C" __global__ void rms_norm_grad_##NAME##_any(const T* x, const T* dy, T* dx,             \
+                                                        unsigned long long n, float eps) {          \
+    backward_any<T>(x, dy, dx, n, eps);                                                             \
+  }
+
+RMS_NORM_KERNELS(float, f32)
+RMS_NORM_KERNELS(bf16, bf16)

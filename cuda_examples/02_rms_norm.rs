@@ -1,0 +1,155 @@
+//! RMS normalisation on a GPU, forward and backward, in f32 and bf16.
+
+use xla_ffi::cuda::{Kernel, Module, Stream};
+use xla_ffi::{AnyDeviceBuffer, AnyDeviceOut, DataType, Error, Launch, Result};
+
+static MODULE: Module = Module::new(include_bytes!(concat!(
+    env!("OUT_DIR"),
+    "/02_rms_norm.image"
+)));
+
+/// The kernels of one element type.
+struct Kernels {
+    forward_4: Kernel,
+    forward_8: Kernel,
+    forward_any: Kernel,
+    backward_4: Kernel,
+    backward_any: Kernel,
+}
+
+static F32: Kernels = Kernels {
+    forward_4: MODULE.kernel("rms_norm_f32_4"),
+    forward_8: MODULE.kernel("rms_norm_f32_8"),
+    forward_any: MODULE.kernel("rms_norm_f32_any"),
+    backward_4: MODULE.kernel("rms_norm_grad_f32_4"),
+    backward_any: MODULE.kernel("rms_norm_grad_f32_any"),
+};
+
+static BF16: Kernels = Kernels {
+    forward_4: MODULE.kernel("rms_norm_bf16_4"),
+    forward_8: MODULE.kernel("rms_norm_bf16_8"),
+    forward_any: MODULE.kernel("rms_norm_bf16_any"),
+    backward_4: MODULE.kernel("rms_norm_grad_bf16_4"),
+    backward_any: MODULE.kernel("rms_norm_grad_bf16_any"),
+};
+
+/// How a row is shared out: see `02_rms_norm.cu`.
+struct Plan {
+    /// Vectors of 16 bytes a thread.
+    per_thread: usize,
+    /// Threads that share a row.
+    threads: u32,
+    launch: Launch,
+}
+
+/// The plan for `rows` rows of `n` elements, at most `most` vectors a thread; `None` where rows do not
+/// divide into vectors or are too long for the registers.
+fn plan(rows: usize, n: usize, element: usize, most: usize, aligned: bool) -> Option<Plan> {
+    let vectors = n * element / 16;
+    if !aligned || n * element % 16 != 0 || vectors > 1024 * most {
+        return None;
+    }
+    let mut threads = 32;
+    while threads * most < vectors {
+        threads *= 2;
+    }
+    let per_thread = if vectors > 4 * threads { 8 } else { 4 };
+    let rows_per_block = (128 / threads).max(1);
+    let grid = u32::try_from(rows.div_ceil(rows_per_block)).ok()?;
+    Some(Plan {
+        per_thread,
+        threads: threads as u32,
+        launch: Launch::blocks(grid, (threads * rows_per_block) as u32),
+    })
+}
+
+/// The element's kernels, and rows, row length and element size of `x`.
+fn look(
+    x: &AnyDeviceBuffer,
+    others: &[DataType],
+) -> Result<(&'static Kernels, usize, usize, usize)> {
+    let (kernels, element) = match x.dtype() {
+        DataType::F32 => (&F32, 4),
+        DataType::BF16 => (&BF16, 2),
+        _ => return Err(Error::invalid_argument("`x` is neither f32 nor bf16")),
+    };
+    if others.iter().any(|other| *other != x.dtype()) {
+        return Err(Error::invalid_argument(
+            "the operands differ in element type",
+        ));
+    }
+    let n = x.dims().last().copied().unwrap_or_default();
+    let rows = if n == 0 { 0 } else { x.element_count() / n };
+    Ok((kernels, rows, n, element))
+}
+
+/// Launches of the plain kernels: a block a row.
+fn a_block_a_row(rows: usize) -> Result<Launch> {
+    let rows = u32::try_from(rows)
+        .ok()
+        .filter(|rows| *rows <= i32::MAX as u32);
+    rows.map(|rows| Launch::blocks(rows, 256))
+        .ok_or_else(|| Error::invalid_argument("there are more than 2147483647 rows"))
+}
+
+/// y = x / sqrt(mean(x²) + eps), over the last dimension.
+#[xla_ffi::handler(platforms = ["cuda"], shape = "... n -> ... n")]
+fn rms_norm(
+    x: AnyDeviceBuffer,
+    y: AnyDeviceOut,
+    #[attr(default = 1e-5)] eps: f32,
+    stream: Stream,
+) -> Result<()> {
+    let (kernels, rows, n, element) = look(&x, &[y.dtype()])?;
+    let aligned = [x.as_device_ptr() as usize, y.as_device_mut_ptr() as usize]
+        .iter()
+        .all(|address| address % 16 == 0);
+    if let Some(plan) = plan(rows, n, element, 8, aligned) {
+        let kernel = match plan.per_thread {
+            4 => &kernels.forward_4,
+            _ => &kernels.forward_8,
+        };
+        let arguments = (&x, &y, rows as u64, n as u32, plan.threads, eps);
+        // SAFETY: the kernel's parameters; rows divide into aligned vectors.
+        return unsafe { kernel.launch(&stream, plan.launch, arguments) };
+    }
+    let arguments = (&x, &y, n as u64, eps);
+    // SAFETY: the kernel's parameters.
+    unsafe {
+        kernels
+            .forward_any
+            .launch(&stream, a_block_a_row(rows)?, arguments)
+    }
+}
+
+/// The gradient: dx = r dy - x r³ mean(x dy), r = 1 / sqrt(mean(x²) + eps).
+#[xla_ffi::handler(platforms = ["cuda"], shape = "... n, ... n -> ... n")]
+fn rms_norm_grad(
+    x: AnyDeviceBuffer,
+    dy: AnyDeviceBuffer,
+    dx: AnyDeviceOut,
+    #[attr(default = 1e-5)] eps: f32,
+    stream: Stream,
+) -> Result<()> {
+    let (kernels, rows, n, element) = look(&x, &[dy.dtype(), dx.dtype()])?;
+    let addresses = [
+        x.as_device_ptr() as usize,
+        dy.as_device_ptr() as usize,
+        dx.as_device_mut_ptr() as usize,
+    ];
+    let aligned = addresses.iter().all(|address| address % 16 == 0);
+    if let Some(plan) = plan(rows, n, element, 4, aligned) {
+        let arguments = (&x, &dy, &dx, rows as u64, n as u32, plan.threads, eps);
+        // SAFETY: the kernel's parameters; rows divide into aligned vectors.
+        return unsafe { kernels.backward_4.launch(&stream, plan.launch, arguments) };
+    }
+    let arguments = (&x, &dy, &dx, n as u64, eps);
+    // SAFETY: the kernel's parameters.
+    unsafe {
+        kernels
+            .backward_any
+            .launch(&stream, a_block_a_row(rows)?, arguments)
+    }
+}
+
+xla_ffi::library! { name = "cuda_rms_norm"; rms_norm, rms_norm_grad }

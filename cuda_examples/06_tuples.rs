@@ -1,0 +1,89 @@
+//! A GPU target of the original custom calls, with tuples, and the adapter that makes it a handler of
+//! XLA FFI.
+//!
+//! The target is what a program of that time has: a bare function with a stream, a list of buffers that
+//! holds every node of the shapes, and opaque bytes. It writes the root of its result itself.
+
+use std::ffi::{c_char, c_void};
+use xla_ffi::cuda::{Events, Kernel, Module, Stream, copy_addresses};
+use xla_ffi::legacy::{Buffers, Descriptor, Form, Operands, Staging, set_failure};
+use xla_ffi::sys::XlaCustomCallStatus;
+use xla_ffi::{DataType, Error, Launch, Result};
+
+static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/06_tuples.image")));
+static SUM_AND_DIFFERENCE: Kernel = MODULE.kernel("sum_and_difference");
+
+/// Host memory that the roots travel through.
+static ROOTS: Staging<Events> = Staging::new(Events, 16);
+
+const STRUCTURE: &str = "(_, _) -> (_, _)";
+
+/// The target: ((x, y)) -> (x + y, x - y), f32 each; `opaque` is the number of elements as a u64.
+unsafe extern "C" fn target(
+    stream: *mut c_void,
+    buffers: *mut *mut c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+    status: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: a list of this structure, a stream, opaque bytes, as the convention has it.
+    if let Err(error) = unsafe { run(stream, buffers, opaque, opaque_len) } {
+        // SAFETY: the call's status.
+        unsafe { set_failure(status, error.to_string()) };
+    }
+}
+
+/// # Safety
+/// The arguments of [`target`].
+unsafe fn run(
+    stream: *mut c_void,
+    buffers: *mut *mut c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+) -> Result<()> {
+    if opaque_len != size_of::<u64>() {
+        return Err(Error::invalid_argument(format!(
+            "opaque has {opaque_len} bytes, expected the 8 of a number of elements"
+        )));
+    }
+    // SAFETY: opaque has eight bytes.
+    let n = unsafe { opaque.cast::<u64>().read_unaligned() };
+    // SAFETY: the list has this structure.
+    let list = unsafe { Buffers::new(buffers, STRUCTURE, Form::Nodes) }?;
+    if n > 0 {
+        // SAFETY: the program's stream.
+        let on = unsafe { Stream::from_raw(stream) }?;
+        let (args, rets) = (list.args(), list.rets());
+        let (Some(x), Some(y)) = (args[0].address(), args[1].address()) else {
+            return Err(Error::unimplemented(
+                "a part of the operand is known through its tuple alone, which lies in device memory",
+            ));
+        };
+        let arguments = (x, y, rets[0], rets[1], n);
+        let launch = Launch::over(usize::try_from(n).unwrap_or(usize::MAX), 256);
+        // SAFETY: the kernel's parameters; each has n elements.
+        unsafe { SUM_AND_DIFFERENCE.launch(&on, launch, arguments) }?;
+    }
+    // SAFETY: the roots lie in the call's device memory.
+    unsafe { ROOTS.write(stream, list.roots()) }
+}
+
+/// What the bare function could not check; and its opaque bytes.
+fn describe(operands: &Operands, opaque: &mut Descriptor) -> Result<()> {
+    let x = operands.arg(0)?;
+    let n = x.dims.iter().product::<usize>();
+    x.expect("x", DataType::F32, n)?;
+    operands.arg(1)?.expect("y", DataType::F32, n)?;
+    operands.ret(0)?.expect("sum", DataType::F32, n)?;
+    operands.ret(1)?.expect("difference", DataType::F32, n)?;
+    opaque.push(n as u64);
+    Ok(())
+}
+
+xla_ffi::adapt! {
+    /// (x + y, x - y), on any XLA with CUDA.
+    sum_and_difference = unsafe gpu_status(target),
+        structure = "(_, _) -> (_, _)", describe = describe, copy = copy_addresses
+}
+
+xla_ffi::library! { name = "cuda_tuples"; sum_and_difference }

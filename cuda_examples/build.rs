@@ -1,0 +1,93 @@
+//! Puts an image of each kernel source into OUT_DIR, as `NAME.image`: what nvcc makes of it, or the
+//! source itself where there is no nvcc, which NVRTC compiles when it is first needed.
+//!
+//! nvcc is what XLA_FFI_NVCC names, or that of CUDA_HOME, or the first on PATH. XLA_FFI_CUDA_ARCHS
+//! lists the compute capabilities that get machine code (90 by default); older and newer devices
+//! compile the PTX of capability 7.5.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    // The folder: a new source counts too. What is newer than its source is kept.
+    println!("cargo:rerun-if-changed=.");
+    for name in ["XLA_FFI_NVCC", "XLA_FFI_CUDA_ARCHS", "CUDA_HOME"] {
+        println!("cargo:rerun-if-env-changed={name}");
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let nvcc = nvcc();
+    // The tests want to know what there is to run.
+    let made_of = if nvcc.is_some() { "nvcc" } else { "source" };
+    println!("cargo:rustc-env=KERNELS={made_of}");
+    let target = env::var("TARGET").expect("cargo sets it");
+    println!("cargo:rustc-env=TARGET={target}");
+    if nvcc.is_none() {
+        println!(
+            "cargo:warning=no nvcc (XLA_FFI_NVCC, CUDA_HOME, PATH): the GPU examples carry their \
+             kernels' source, which NVRTC compiles at run time"
+        );
+    }
+    let mut sources: Vec<PathBuf> = fs::read_dir(".")
+        .expect("the package's folder")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
+        .collect();
+    sources.sort();
+    for source in sources {
+        let name = source.file_stem().expect("a file").to_string_lossy();
+        let image = out.join(format!("{name}.image"));
+        let how = out.join(format!("{name}.how"));
+        let recipe = format!("{:?} {:?}", nvcc, archs());
+        if fs::read_to_string(&how).is_ok_and(|made| made == recipe) && is_newer(&image, &source) {
+            continue;
+        }
+        match &nvcc {
+            Some(nvcc) => compile(nvcc, &source, &image),
+            None => {
+                fs::copy(&source, &image).expect("OUT_DIR is writable");
+            }
+        }
+        fs::write(how, recipe).expect("OUT_DIR is writable");
+    }
+}
+
+fn is_newer(image: &Path, source: &Path) -> bool {
+    let time = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    time(image) > time(source)
+}
+
+fn archs() -> String {
+    env::var("XLA_FFI_CUDA_ARCHS").unwrap_or_else(|_| "90".into())
+}
+
+fn nvcc() -> Option<PathBuf> {
+    if let Some(named) = env::var_os("XLA_FFI_NVCC").filter(|name| !name.is_empty()) {
+        return Some(named.into());
+    }
+    let home = env::var_os("CUDA_HOME").map(|home| Path::new(&home).join("bin"));
+    let path = env::var_os("PATH").unwrap_or_default();
+    home.into_iter()
+        .chain(env::split_paths(&path))
+        .map(|folder| folder.join("nvcc"))
+        .find(|nvcc| nvcc.is_file())
+}
+
+fn compile(nvcc: &Path, source: &Path, image: &Path) {
+    let mut command = Command::new(nvcc);
+    command.args(["-fatbin", "-O3", "-std=c++17"]);
+    command.args(["-gencode", "arch=compute_75,code=compute_75"]);
+    for arch in archs().split(',').filter(|arch| !arch.is_empty()) {
+        command.args(["-gencode", &format!("arch=compute_{arch},code=sm_{arch}")]);
+    }
+    let output = command.arg(source).arg("-o").arg(image).output();
+    let output = output.unwrap_or_else(|error| panic!("starting {}: {error}", nvcc.display()));
+    assert!(
+        output.status.success(),
+        "{} does not compile with {}:\n{}{}",
+        source.display(),
+        nvcc.display(),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

@@ -1,0 +1,1 @@
+//! GPU handlers in Rust; see the examples.

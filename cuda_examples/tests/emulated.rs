@@ -1,0 +1,491 @@
+//! The GPU examples without a GPU: the libraries as they are built for one, on a stand-in for the
+//! driver that runs their kernels on the host, thread by thread.
+
+#[path = "support/driver.rs"]
+mod driver;
+mod support;
+
+use driver::{Driver, call};
+use std::sync::Arc;
+use support::load;
+use xla_ffi::Launch;
+use xla_ffi::cuda::{Image, Module};
+use xla_ffi_runtime::{Attributes, CallFrame, CudaDevice, DType, Revision, Shape, Tensor};
+
+/// Numbers between -2 and 2 that are nothing special.
+fn numbers(count: usize) -> Vec<f32> {
+    let mut state = 12345_u32;
+    let mut next = move || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 8) as f32 / (1 << 22) as f32 - 2.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn tensor(dims: &[i64], elements: &[f32]) -> Tensor {
+    Tensor::from_slice(dims, elements).unwrap()
+}
+
+fn f32s(dims: &[i64]) -> Shape {
+    Shape::new(DType::F32, dims).unwrap()
+}
+
+fn bf16_bits(value: f32) -> u16 {
+    let bits = value.to_bits();
+    ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
+}
+
+fn from_bf16(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+fn bf16_tensor(dims: &[i64], elements: &[f32]) -> Tensor {
+    let bytes: Vec<u8> = elements
+        .iter()
+        .flat_map(|value| bf16_bits(*value).to_le_bytes())
+        .collect();
+    Tensor::from_bytes(Shape::new(DType::BF16, dims).unwrap(), &bytes).unwrap()
+}
+
+fn from_bf16_tensor(tensor: &Tensor) -> Vec<f32> {
+    tensor
+        .bytes()
+        .chunks(2)
+        .map(|pair| from_bf16(u16::from_le_bytes([pair[0], pair[1]])))
+        .collect()
+}
+
+#[test]
+fn tiled_add_repeats_its_first_operand() {
+    let Some((driver, _one)) = Driver::open("tiled_add") else {
+        return;
+    };
+    let executable = load("tiled_add", "tiled_add", "{}");
+    let (stream, waits) = (driver.stream(0), driver.count("waits"));
+    for (m, n) in [(128, 2048), (128, 2000), (1, 7), (5, 3), (3, 0), (3, 257)] {
+        let (b, c) = (numbers(m), numbers(n));
+        let before = driver.count("launches");
+        let outcome = call(&executable, stream)
+            .arg(tensor(&[m as i64], &b))
+            .arg(tensor(&[n as i64], &c))
+            .ret(f32s(&[n as i64]))
+            .run()
+            .unwrap();
+        let wanted: Vec<f32> = (0..n).map(|i| b[i % m] + c[i]).collect();
+        assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), wanted, "{m}, {n}");
+        let launched = driver.count("launches") - before;
+        assert_eq!(launched, i32::from(n > 0), "no launch of nothing");
+        if n > 0 {
+            assert_eq!(driver.count("block"), 256);
+            assert_eq!(driver.count("grid"), n.div_ceil(256) as i32);
+        }
+    }
+    let refused = call(&executable, stream)
+        .arg(tensor(&[0], &[]))
+        .arg(tensor(&[2], &[1.0, 2.0]))
+        .ret(f32s(&[2]))
+        .run();
+    assert!(refused.unwrap_err().message().contains("nothing to repeat"));
+    assert_eq!(driver.count("depth"), 0, "no context is left on the stack");
+    assert_eq!(driver.count("waits"), waits, "nothing waits");
+}
+
+/// y and dx in double precision.
+fn reference(x: &[f32], dy: &[f32], n: usize, eps: f64) -> (Vec<f64>, Vec<f64>) {
+    let (mut y, mut dx) = (Vec::new(), Vec::new());
+    for (x, dy) in x.chunks(n).zip(dy.chunks(n)) {
+        let mean = |f: &dyn Fn(usize) -> f64| (0..n).map(f).sum::<f64>() / n as f64;
+        let scale = 1.0 / (mean(&|i| f64::from(x[i]).powi(2)) + eps).sqrt();
+        let pull = scale.powi(3) * mean(&|i| f64::from(x[i]) * f64::from(dy[i]));
+        y.extend(x.iter().map(|x| f64::from(*x) * scale));
+        dx.extend((0..n).map(|i| scale * f64::from(dy[i]) - pull * f64::from(x[i])));
+    }
+    (y, dx)
+}
+
+fn close(got: &[f32], wanted: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(got.len(), wanted.len(), "{what}");
+    for (i, (got, wanted)) in got.iter().zip(wanted).enumerate() {
+        let error = (f64::from(*got) - wanted).abs() / wanted.abs().max(1.0);
+        assert!(
+            error <= tolerance,
+            "{what}: [{i}] is {got}, expected {wanted}"
+        );
+    }
+}
+
+/// Row lengths that take every kernel: warps and blocks, whole and partial vectors, the registers'
+/// limits, and what goes beyond.
+const ROWS: [(i64, i64, i32); 12] = [
+    // rows, n, threads of the forward f32 launch
+    (3, 4, 128),
+    (5, 128, 128),
+    (9, 1024, 128),
+    (2, 1028, 128),
+    (3, 2048, 128),
+    (2, 4096, 128),
+    (2, 8192, 256),
+    (1, 20000, 1024),
+    (1, 32768, 1024),
+    (2, 33000, 256),
+    (4, 7, 256),
+    (1, 1, 256),
+];
+
+#[test]
+fn rms_norm_and_its_gradient() {
+    let Some((driver, _one)) = Driver::open("rms_norm") else {
+        return;
+    };
+    let attributes = "{eps = 1.0e-3 : f32}";
+    let eps = f64::from(1.0e-3_f32);
+    let forward = load("rms_norm", "rms_norm", attributes);
+    let backward = load("rms_norm", "rms_norm_grad", attributes);
+    let stream = driver.stream(0);
+    for (rows, n, threads) in ROWS {
+        let count = (rows * n) as usize;
+        let (x, dy) = (numbers(count), numbers(2 * count)[count..].to_vec());
+        let dims = [rows, n];
+        let (y, dx) = reference(&x, &dy, n as usize, eps);
+        let outcome = call(&forward, stream)
+            .arg(tensor(&dims, &x))
+            .ret(f32s(&dims))
+            .run()
+            .unwrap();
+        assert_eq!(driver.count("block"), threads, "{dims:?}");
+        let got = outcome.rets[0].to_vec::<f32>().unwrap();
+        close(&got, &y, 1e-5, &format!("y{dims:?}"));
+        let outcome = call(&backward, stream)
+            .arg(tensor(&dims, &x))
+            .arg(tensor(&dims, &dy))
+            .ret(f32s(&dims))
+            .run()
+            .unwrap();
+        let got = outcome.rets[0].to_vec::<f32>().unwrap();
+        close(&got, &dx, 1e-5, &format!("dx{dims:?}"));
+
+        // The same in bf16, from numbers that bf16 holds.
+        let round = |values: &[f32]| -> Vec<f32> {
+            values.iter().map(|v| from_bf16(bf16_bits(*v))).collect()
+        };
+        let (x, dy) = (round(&x), round(&dy));
+        let (y, dx) = reference(&x, &dy, n as usize, eps);
+        let shape = || Shape::new(DType::BF16, &dims[..]).unwrap();
+        let outcome = call(&forward, stream)
+            .arg(bf16_tensor(&dims, &x))
+            .ret(shape())
+            .run()
+            .unwrap();
+        // Half a unit of the last of 8 bits.
+        let half = 1.0 / 256.0 + 1e-5;
+        close(
+            &from_bf16_tensor(&outcome.rets[0]),
+            &y,
+            half,
+            &format!("bf16 y{dims:?}"),
+        );
+        let outcome = call(&backward, stream)
+            .arg(bf16_tensor(&dims, &x))
+            .arg(bf16_tensor(&dims, &dy))
+            .ret(shape())
+            .run()
+            .unwrap();
+        close(
+            &from_bf16_tensor(&outcome.rets[0]),
+            &dx,
+            half,
+            &format!("bf16 dx{dims:?}"),
+        );
+    }
+    // No rows, and rows of nothing.
+    for dims in [[0, 8], [3, 0]] {
+        let launches = driver.count("launches");
+        let done = call(&forward, stream)
+            .arg(tensor(&dims, &[]))
+            .ret(f32s(&dims))
+            .run();
+        assert!(done.is_ok());
+        assert_eq!(driver.count("launches"), launches);
+    }
+    let wrong = call(&forward, stream)
+        .arg(Tensor::from_slice([2], &[1_i32, 2]).unwrap())
+        .ret(Shape::new(DType::S32, [2]).unwrap())
+        .run();
+    assert!(
+        wrong
+            .unwrap_err()
+            .message()
+            .contains("neither f32 nor bf16")
+    );
+}
+
+#[test]
+fn a_state_keeps_its_module_for_each_context() {
+    let Some((driver, _one)) = Driver::open("polynomial") else {
+        return;
+    };
+    let (loads, unloads) = (driver.count("loads"), driver.count("unloads"));
+    let executable = load(
+        "polynomial",
+        "polynomial",
+        "{coefficients = array<f32: 1.0, 0.5, 2.0>}",
+    );
+    assert_eq!(driver.count("loads"), loads, "no device at instantiate");
+    let x = numbers(1000);
+    let wanted: Vec<f32> = x.iter().map(|x| (2.0 * x + 0.5) * x + 1.0).collect();
+    // Two streams of one device, one of the other.
+    for (device, loaded) in [(0, 1), (0, 1), (1, 2), (0, 2)] {
+        let outcome = call(&executable, driver.stream(device))
+            .arg(tensor(&[1000], &x))
+            .ret(f32s(&[1000]))
+            .run()
+            .unwrap();
+        assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), wanted);
+        assert_eq!(driver.count("loads") - loads, loaded);
+    }
+    drop(executable);
+    assert_eq!(driver.count("unloads") - unloads, 2);
+    assert_eq!(driver.count("depth"), 0);
+}
+
+#[test]
+fn scratch_memory_is_the_hosts() {
+    let Some((driver, _one)) = Driver::open("sum") else {
+        return;
+    };
+    let executable = load("sum", "sum", "{}");
+    for count in [0, 1, 255, 256, 257, 5000, 50_000] {
+        let x: Vec<f32> = (0..count).map(|i| ((i % 7) as f32) - 2.0).collect();
+        let outcome = call(&executable, driver.stream(0))
+            .arg(tensor(&[count], &x))
+            .ret(f32s(&[]))
+            .run()
+            .unwrap();
+        // Small whole numbers: exact in any order.
+        let wanted: f32 = x.iter().sum();
+        assert_eq!(
+            outcome.rets[0].to_vec::<f32>().unwrap(),
+            [wanted],
+            "{count}"
+        );
+    }
+    assert_eq!(
+        driver.count("allocations"),
+        0,
+        "nothing but XLA's allocator"
+    );
+    let bare = executable
+        .call()
+        .stream(xla_ffi_runtime::Stream::borrowed(driver.stream(0)))
+        .arg(tensor(&[2], &[1.0, 2.0]))
+        .ret(f32s(&[]))
+        .run();
+    assert!(bare.unwrap_err().message().contains("allocator"));
+}
+
+#[test]
+fn a_capture_finds_everything_loaded() {
+    let Some((driver, _one)) = Driver::open("axpy") else {
+        return;
+    };
+    let executable = load("axpy", "axpy", "{a = 3.0 : f32}");
+    let traits = executable.handler().metadata().unwrap().traits;
+    assert_eq!(traits, 1, "command-buffer compatible");
+    let stream = driver.stream(0);
+    let (x, y) = (numbers(700), numbers(1400)[700..].to_vec());
+    let wanted: Vec<f32> = (0..700).map(|i| 3.0 * x[i] + y[i]).collect();
+    let run = || {
+        let outcome = call(&executable, stream)
+            .arg(tensor(&[700], &x))
+            .arg(tensor(&[700], &y))
+            .ret_alias(1)
+            .run()
+            .unwrap();
+        assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), wanted);
+    };
+    run();
+    let (loads, captured) = (driver.count("loads"), driver.count("captured"));
+    let waits = driver.count("waits");
+    driver.capture(stream, true);
+    run();
+    driver.capture(stream, false);
+    assert_eq!(driver.count("captured") - captured, 1);
+    assert_eq!(driver.count("loads"), loads);
+    assert_eq!(driver.count("capture_mode"), 0, "as it was found");
+    assert_eq!(driver.count("waits"), waits);
+}
+
+#[test]
+fn what_the_driver_refuses_is_told() {
+    let Some((driver, _one)) = Driver::open("errors") else {
+        return;
+    };
+    let executable = load("tiled_add", "tiled_add", "{}");
+    let nobody = 0x4000 as *mut std::ffi::c_void;
+    let error = call(&executable, nobody)
+        .arg(tensor(&[1], &[1.0]))
+        .arg(tensor(&[1], &[1.0]))
+        .ret(f32s(&[1]))
+        .run()
+        .unwrap_err();
+    assert!(
+        error
+            .message()
+            .contains("cuStreamGetCtx: CUDA_ERROR_INVALID_HANDLE (400)"),
+        "{error}"
+    );
+    assert_eq!(driver.count("depth"), 0);
+}
+
+/// A target of the original conventions: tuples in device memory, the root written by the target.
+#[test]
+fn an_adapted_target_with_tuples() {
+    let Some((driver, _one)) = Driver::open("tuples") else {
+        return;
+    };
+    let executable = load("tuples", "sum_and_difference", "{}");
+    for (device, n) in [(0, 1), (1, 1000), (0, 257), (0, 0)] {
+        let (x, y) = (numbers(n), numbers(2 * n)[n..].to_vec());
+        let dims = [n as i64];
+        let outcome = call(&executable, driver.stream(device))
+            .arg(tensor(&dims, &x))
+            .arg(tensor(&dims, &y))
+            .ret(f32s(&dims))
+            .ret(f32s(&dims))
+            .run()
+            .unwrap();
+        let both = |f: fn(f32, f32) -> f32| -> Vec<f32> {
+            x.iter().zip(&y).map(|(x, y)| f(*x, *y)).collect()
+        };
+        assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), both(|x, y| x + y));
+        assert_eq!(outcome.rets[1].to_vec::<f32>().unwrap(), both(|x, y| x - y));
+    }
+    let refused = call(&executable, driver.stream(0))
+        .arg(tensor(&[2], &[1.0, 2.0]))
+        .arg(tensor(&[3], &[1.0, 2.0, 3.0]))
+        .ret(f32s(&[2]))
+        .ret(f32s(&[2]))
+        .run();
+    assert!(refused.unwrap_err().message().contains('y'));
+    assert_eq!(driver.count("depth"), 0);
+}
+
+/// The embedded runtime's own device: memory, a stream of its own, scratch memory.
+#[test]
+fn a_device_of_the_embedded_runtime() {
+    let Some((driver, _one)) = Driver::open("CudaDevice") else {
+        return;
+    };
+    assert!(CudaDevice::new(7).is_err_and(|error| error.message().contains("cuDeviceGet(7)")));
+    {
+        let device = CudaDevice::new(1).unwrap();
+        let x: Vec<f32> = (0..3000).map(|i| (i % 5) as f32).collect();
+        let bytes: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let (from, to) = (
+            device.allocate(bytes.len()).unwrap(),
+            device.allocate(4).unwrap(),
+        );
+        device.stream.upload(&bytes, &from).unwrap();
+        let too_much = device.stream.upload(&bytes, &to).unwrap_err();
+        assert!(too_much.message().contains("has 4"), "{too_much}");
+        let executable = load("sum", "sum", "{}");
+        let frame = CallFrame::new(
+            Revision::NEWEST,
+            &[(f32s(&[3000]), from.address())],
+            &[(f32s(&[]), to.address())],
+            &Attributes::new(),
+        )
+        .unwrap();
+        let call = executable
+            .call()
+            .stream(device.stream.stream())
+            .allocator(device.allocator.clone());
+        // SAFETY: the memory has the shapes' sizes and lives longer than the call.
+        let mut call = unsafe { call.prepare_on(frame) }.unwrap();
+        for _ in 0..3 {
+            call.invoke().unwrap();
+        }
+        let mut sum = [0; 4];
+        device.stream.download(&to, &mut sum).unwrap();
+        assert_eq!(f32::from_le_bytes(sum), x.iter().sum::<f32>());
+    }
+    assert_eq!(
+        driver.count("allocations"),
+        0,
+        "scratch memory is freed too"
+    );
+    assert_eq!(driver.count("depth"), 0);
+}
+
+const PTX: &[u8] = b"// a header\n.version 7.0\n.target sm_75\n.visible .entry axpy() {}\n";
+
+/// What the examples do not use: shared modules, attributes of launches, cudarc's view of the stream.
+#[test]
+fn the_api_beneath_the_examples() {
+    let Some((driver, _one)) = Driver::open("cuda API") else {
+        return;
+    };
+    let raw = driver.stream(1);
+    // SAFETY: a stream of the stand-in, which lives as long as this process.
+    let stream = unsafe { xla_ffi::cuda::Stream::from_raw(raw) }.unwrap();
+    let context = stream.context().unwrap();
+    assert_eq!(context.device().unwrap(), 1);
+    assert_eq!(context.compute_capability().unwrap(), (9, 0));
+    assert_eq!(context.multiprocessors().unwrap(), 2);
+    // SAFETY: a null pointer is told.
+    let null = unsafe { xla_ffi::cuda::Stream::from_raw(std::ptr::null_mut()) };
+    assert!(null.unwrap_err().message().contains("null pointer"));
+
+    let module = Arc::new(Module::from_vec(PTX.to_vec()));
+    assert_eq!(module.image(), Image::Ptx);
+    let missing = module.shared_kernel("total").load(context).unwrap_err();
+    let text = "cuModuleGetFunction(\"total\"): CUDA_ERROR_NOT_FOUND (500)";
+    assert!(missing.message().starts_with(text), "{missing}");
+    assert_eq!(missing.code(), xla_ffi::ErrorCode::NotFound);
+
+    let axpy = module.shared_kernel("axpy");
+    let (x, y) = ([1.0_f32, 2.0, 3.0], [10.0_f32, 20.0, 30.0]);
+    let mut z = [0.0_f32; 3];
+    let mut launch = Launch::over(3, 32);
+    launch.cluster = [2, 1, 1];
+    let arguments = (2.0_f32, x.as_ptr(), y.as_ptr(), z.as_mut_ptr(), 3_u64);
+    // SAFETY: the kernel's parameters, in memory that the stand-in reaches.
+    unsafe { axpy.launch(&stream, launch, arguments) }.unwrap();
+    assert_eq!(z, [12.0, 24.0, 36.0]);
+    assert_eq!(driver.count("attributes"), 2);
+    let too_many = Launch::blocks(1, 2048);
+    // SAFETY: refused before anything runs.
+    let refused = unsafe { axpy.launch(&stream, too_many, arguments) }.unwrap_err();
+    assert!(
+        refused
+            .message()
+            .contains("cuLaunchKernel(\"axpy\", Launch"),
+        "{refused}"
+    );
+    assert_eq!(refused.code(), xla_ffi::ErrorCode::InvalidArgument);
+
+    // SAFETY: used here only.
+    let safe = unsafe { stream.to_cudarc() }.unwrap();
+    assert_eq!(safe.cu_stream(), raw.cast());
+    assert_eq!(safe.context().ordinal(), 1);
+    let waits = driver.count("waits");
+    safe.synchronize().unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(driver.count("waits"), waits + 2);
+    drop(safe);
+    assert!(stream.context().is_ok(), "the stream is XLA's and lives on");
+
+    // Sources go to NVRTC, which may or may not be here.
+    let source = Module::new(b"this is no CUDA C++");
+    assert_eq!(source.image(), Image::Source);
+    let error = source.load(context).unwrap_err();
+    let text = error.message();
+    assert!(
+        text.starts_with("libnvrtc.so not found") || text.contains("do not compile"),
+        "{text}"
+    );
+    let unloads = driver.count("unloads");
+    drop((axpy, module));
+    assert_eq!(driver.count("unloads"), unloads + 1);
+    assert_eq!(driver.count("depth"), 0);
+}

@@ -1,0 +1,108 @@
+//! The stand-in for NVIDIA's driver.
+
+use crate::support::skip;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use xla_ffi_runtime::{Executable, HostAllocator, Stream};
+
+/// The stand-in, loaded into this process under the driver's name.
+pub(crate) struct Driver {
+    library: libloading::Library,
+}
+
+impl Driver {
+    /// Compiles and loads it; `None`, with a counted skip, where something is missing. The lock keeps
+    /// its counters to one test.
+    pub(crate) fn open(test: &str) -> Option<(&'static Self, MutexGuard<'static, ()>)> {
+        static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+        static ONE: Mutex<()> = Mutex::new(());
+        if env!("KERNELS") != "nvcc" {
+            skip(test, "the kernels were built without nvcc (XLA_FFI_NVCC)");
+            return None;
+        }
+        match DRIVER.get_or_init(Self::build) {
+            Ok(driver) => Some((driver, ONE.lock().unwrap_or_else(PoisonError::into_inner))),
+            Err(reason) => {
+                skip(test, reason);
+                None
+            }
+        }
+    }
+
+    fn build() -> Result<Self, String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcuda.so");
+        let compiler = cc::Build::new()
+            .cpp(true)
+            .opt_level(1)
+            .target(env!("TARGET"))
+            .host(env!("TARGET"))
+            .cargo_metadata(false)
+            .try_get_compiler()
+            .map_err(|error| format!("no C++ compiler: {error}"))?;
+        let mut command = compiler.to_command();
+        command
+            .args(["-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden"])
+            .args(["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"])
+            .arg("-I")
+            .arg(root.join("tests/cuda"))
+            .arg("-I")
+            .arg(root.join("cuda_examples"))
+            .arg(root.join("tests/cuda/driver.cc"))
+            .args(["-Wl,-soname,libcuda.so", "-pthread", "-o"])
+            .arg(&out);
+        let output = command
+            .output()
+            .map_err(|error| format!("no C++ compiler: {error}"))?;
+        assert!(
+            output.status.success(),
+            "the stand-in does not compile:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        // SAFETY: our own library, without constructors.
+        let library = unsafe { libloading::Library::new(&out) }.expect("the stand-in loads");
+        Ok(Self { library })
+    }
+
+    /// A stream of one of its two devices.
+    pub(crate) fn stream(&self, device: c_int) -> *mut c_void {
+        type Make = unsafe extern "C" fn(c_int) -> *mut c_void;
+        // SAFETY: the stand-in's function.
+        let make = unsafe { self.library.get::<Make>(b"fake_stream") }.expect("exported");
+        // SAFETY: takes any number.
+        let stream = unsafe { make(device) };
+        assert!(!stream.is_null());
+        stream
+    }
+
+    /// Begins or ends a capture.
+    pub(crate) fn capture(&self, stream: *mut c_void, on: bool) {
+        type Capture = unsafe extern "C" fn(*mut c_void, c_int);
+        // SAFETY: the stand-in's function.
+        let capture = unsafe { self.library.get::<Capture>(b"fake_capture") }.expect("exported");
+        // SAFETY: a stream of its own.
+        unsafe { capture(stream, c_int::from(on)) };
+    }
+
+    /// One of its counters.
+    pub(crate) fn count(&self, what: &str) -> c_int {
+        type Count = unsafe extern "C" fn(*const c_char) -> c_int;
+        // SAFETY: the stand-in's function.
+        let count = unsafe { self.library.get::<Count>(b"fake_count") }.expect("exported");
+        let name = CString::new(what).expect("no NUL");
+        // SAFETY: a text.
+        let count = unsafe { count(name.as_ptr()) };
+        assert!(count >= 0, "the stand-in does not count {what}");
+        count
+    }
+}
+
+/// A call on a stream of the stand-in, with scratch memory.
+pub(crate) fn call(executable: &Executable, stream: *mut c_void) -> xla_ffi_runtime::Call {
+    let allocator: Arc<HostAllocator> = Arc::default();
+    executable
+        .call()
+        .stream(Stream::borrowed(stream))
+        .allocator(allocator)
+}

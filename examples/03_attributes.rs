@@ -1,0 +1,54 @@
+//! Attributes: an array, an enumeration, a dictionary, and values that may be left away.
+#![forbid(unsafe_code)]
+
+use xla_ffi::{Attribute, prelude::*};
+
+/// What lies beyond the ends of a signal; 0, 1, 2 for callers. Other numbers are refused.
+#[derive(Attribute, Clone, Copy)]
+#[repr(i32)]
+enum Edge {
+    Zero,
+    Clamp,
+    Wrap,
+}
+
+/// A dictionary; entries that it does not have are refused.
+#[derive(Attribute)]
+struct Scale {
+    gain: f32,
+    #[attr(default = 0.0)]
+    offset: f32,
+}
+
+/// y[i] = gain Σ weights[k] x[i + k - len(weights) / 2] + offset
+#[xla_ffi::handler(shape = "n -> n")]
+fn filter(
+    x: Buffer<f32, 1>,
+    mut y: Out<f32, 1>,
+    weights: &[f32],
+    #[attr(default = Edge::Zero)] edge: Edge,
+    scale: Option<Scale>,
+) -> Result<()> {
+    if weights.is_empty() {
+        return Err(Error::invalid_argument("`weights` is empty"));
+    }
+    let Scale { gain, offset } = scale.unwrap_or(Scale {
+        gain: 1.0,
+        offset: 0.0,
+    });
+    let n = x.len() as isize;
+    let at = |i: isize| match edge {
+        _ if (0..n).contains(&i) => x[i as usize],
+        Edge::Zero => 0.0,
+        Edge::Clamp => x[i.clamp(0, n - 1) as usize],
+        Edge::Wrap => x[i.rem_euclid(n) as usize],
+    };
+    y.write_with(|i| {
+        let first = i as isize - weights.len() as isize / 2;
+        let sum: f32 = (first..).zip(weights).map(|(i, w)| w * at(i)).sum();
+        gain * sum + offset
+    });
+    Ok(())
+}
+
+xla_ffi::library! { filter }

@@ -1,0 +1,158 @@
+//! A[i] = B[i % 128] + C[i], the example of the original documents, in every convention; and
+//! functions of those conventions as handlers of XLA FFI.
+
+use std::ffi::{c_char, c_void};
+use xla_ffi::legacy::{Descriptor, Operands, set_failure};
+use xla_ffi::prelude::*;
+use xla_ffi::{DataType, sys::XlaCustomCallStatus};
+
+/// The new way: safe, with its operands checked.
+#[xla_ffi::handler(shape = "m, n -> n")]
+fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result<()> {
+    if b[0] < 0.0 {
+        return Err(Error::invalid_argument("B[0] is negative"));
+    }
+    a.write_with(|i| b[i % b.len()] + c[i]);
+    Ok(())
+}
+
+/// Two results.
+#[xla_ffi::handler(shape = "m, n -> n, n")]
+fn two(
+    b: Buffer<f32, 1>,
+    c: Buffer<f32, 1>,
+    mut a: Out<f32, 1>,
+    mut more: Out<f32, 1>,
+) -> Result<()> {
+    let a = a.write_with(|i| b[i % b.len()] + c[i]);
+    more.write_with(|i| a[i] + 1.0);
+    Ok(())
+}
+
+xla_ffi::legacy! {
+    /// Two results, as today's XLA passes them: A and A + 1.
+    tiled_add_two = cpu(two): f32[128], f32[2048] -> f32[2048], f32[2048];
+    /// The handler for programs that call `API_VERSION_ORIGINAL`.
+    tiled_add_cpu = cpu(tiled_add): f32[128], f32[2048] -> f32[2048];
+    /// The handler for programs that call `API_VERSION_STATUS_RETURNING`.
+    tiled_add_status = cpu_status(tiled_add): f32[128], f32[2048] -> f32[2048];
+    /// A bare function, `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    tiled_add_unified = unsafe cpu_unified(cpu_unified);
+    /// A bare function with tuples, `API_VERSION_ORIGINAL`.
+    tiled_add_tuples = unsafe cpu(tuples);
+}
+
+/// # Safety
+/// `b` has 128 elements, `a` and `c` have 2048.
+unsafe fn add(a: *mut f32, b: *const f32, c: *const f32, more: f32) {
+    // SAFETY: the caller's promise.
+    let (b, c) = unsafe {
+        (
+            std::slice::from_raw_parts(b, 128),
+            std::slice::from_raw_parts(c, 2048),
+        )
+    };
+    for (i, c) in c.iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe { a.add(i).write(b[i % 128] + c + more) };
+    }
+}
+
+/// CPU, `API_VERSION_ORIGINAL`.
+unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
+    // SAFETY: B and C.
+    let (b, c) = unsafe { (*ins, *ins.add(1)) };
+    // SAFETY: sizes as the program has them.
+    unsafe { add(out.cast(), b.cast(), c.cast(), 0.0) };
+}
+
+/// CPU, `API_VERSION_STATUS_RETURNING`: refuses a B that starts with a negative number.
+unsafe extern "C" fn cpu_status(
+    out: *mut c_void,
+    ins: *mut *const c_void,
+    status: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: B has elements.
+    if unsafe { *(*ins).cast::<f32>() } < 0.0 {
+        // SAFETY: the call's status.
+        return unsafe { set_failure(status, "B[0] is negative") };
+    }
+    // SAFETY: as there.
+    unsafe { cpu(out, ins) };
+}
+
+/// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`. Adds the decimal number in `opaque`; what is none is refused with the bytes that came.
+unsafe extern "C" fn cpu_unified(
+    out: *mut c_void,
+    ins: *mut *const c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+    status: *mut XlaCustomCallStatus,
+) {
+    let mut more = 0.0;
+    if opaque_len > 0 {
+        // SAFETY: the call's opaque bytes.
+        let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
+        let number = std::str::from_utf8(opaque).ok();
+        match number.and_then(|number| number.parse::<u16>().ok()) {
+            Some(number) => more = f32::from(number),
+            // SAFETY: the call's status.
+            None => return unsafe { set_failure(status, opaque) },
+        }
+    }
+    // SAFETY: B and C.
+    let (b, c) = unsafe { (*ins, *ins.add(1)) };
+    // SAFETY: sizes as the program has them.
+    unsafe { add(out.cast(), b.cast(), c.cast(), more) };
+}
+
+/// Operands and results in tuples, as the documents show them: `((B, C)) -> (A, (A + 1))`.
+unsafe extern "C" fn tuples(out: *mut c_void, ins: *mut *const c_void) {
+    // SAFETY: one tuple of B and C.
+    let pair = unsafe { *ins }.cast::<*const c_void>();
+    // SAFETY: as above.
+    let (b, c) = unsafe { (*pair, *pair.add(1)) };
+    let results = out.cast::<*mut c_void>();
+    // SAFETY: a tuple of A and a tuple.
+    let (a, inner) = unsafe { (*results, (*results.add(1)).cast::<*mut c_void>()) };
+    // SAFETY: sizes as the program has them.
+    unsafe { add(a.cast(), b.cast(), c.cast(), 0.0) };
+    // SAFETY: a tuple of one.
+    let more = unsafe { *inner };
+    // SAFETY: as above.
+    unsafe { add(more.cast(), b.cast(), c.cast(), 1.0) };
+}
+
+/// The sizes, which the bare functions cannot see.
+fn sizes(operands: &Operands, _: &mut Descriptor) -> Result<()> {
+    operands.arg(0)?.expect("B", DataType::F32, 128)?;
+    operands.arg(1)?.expect("C", DataType::F32, 2048)?;
+    operands.ret(0)?.expect("A", DataType::F32, 2048)
+}
+
+xla_ffi::adapt! {
+    /// `cpu`, as a handler of XLA FFI.
+    tiled_add_cpu_ffi = unsafe cpu(cpu);
+    /// `cpu_status`, whose failures reach every XLA so.
+    tiled_add_status_ffi = unsafe cpu_status(cpu_status);
+    /// `cpu_unified`, with the attribute `opaque`.
+    tiled_add_unified_ffi = unsafe cpu_unified(cpu_unified), opaque = "opaque";
+    /// `cpu`, with its operands looked at.
+    tiled_add_checked_ffi = unsafe cpu(cpu), describe = sizes;
+    /// `tuples`, from flat operands.
+    tiled_add_tuples_ffi = unsafe cpu(tuples), structure = "(_, _) -> (_, (_))";
+}
+
+xla_ffi::library! {
+    tiled_add,
+    tiled_add_cpu_ffi,
+    tiled_add_status_ffi,
+    tiled_add_unified_ffi,
+    tiled_add_checked_ffi,
+    tiled_add_tuples_ffi,
+    legacy tiled_add_cpu,
+    legacy tiled_add_two,
+    legacy tiled_add_status,
+    legacy tiled_add_unified,
+    legacy tiled_add_tuples,
+}

@@ -1,0 +1,135 @@
+//! The context of a stream.
+
+use super::driver::{check, ready};
+use super::per_context::PerContext;
+use crate::error::{Error, Result};
+use cudarc::driver::sys;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+/// A CUDA context that XLA made: one a device. Taken from a stream by
+/// [`Stream::context`](super::Stream::context).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CudaContext(pub(super) sys::CUcontext);
+
+// SAFETY: a handle; the driver's functions on it may be called from any thread.
+unsafe impl Send for CudaContext {}
+// SAFETY: as above.
+unsafe impl Sync for CudaContext {}
+
+/// A context that is the thread's current one, until dropped.
+#[derive(Debug)]
+pub struct Current {
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the context was pushed on this thread, and is on top since guards nest.
+        let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut context) };
+    }
+}
+
+impl CudaContext {
+    /// The driver's handle, which XLA keeps.
+    #[must_use]
+    pub fn as_raw(self) -> sys::CUcontext {
+        self.0
+    }
+
+    /// Makes this the thread's current context, for calls of the driver that want one.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn make_current(self) -> Result<Current> {
+        // SAFETY: a context that XLA keeps.
+        check("cuCtxPushCurrent", unsafe {
+            sys::cuCtxPushCurrent_v2(self.0)
+        })?;
+        Ok(Current {
+            _thread: PhantomData,
+        })
+    }
+
+    /// The device, as the driver numbers it in this process.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn device(self) -> Result<sys::CUdevice> {
+        let _current = self.make_current()?;
+        let mut device = 0;
+        // SAFETY: the out-parameter takes a number.
+        check("cuCtxGetDevice", unsafe {
+            sys::cuCtxGetDevice(&raw mut device)
+        })?;
+        Ok(device)
+    }
+
+    /// An attribute of the device.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn attribute(self, attribute: sys::CUdevice_attribute) -> Result<i32> {
+        let device = self.device()?;
+        let mut value = 0;
+        // SAFETY: the out-parameter takes a number.
+        let answer = unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, device) };
+        check("cuDeviceGetAttribute", answer)?;
+        Ok(value)
+    }
+
+    /// Compute capability, `(9, 0)` for instance.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn compute_capability(self) -> Result<(i32, i32)> {
+        use sys::CUdevice_attribute as Attribute;
+        Ok((
+            self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ))
+    }
+
+    /// Number of multiprocessors: kernels that stride over the grid want a few blocks for each.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn multiprocessors(self) -> Result<u32> {
+        /// Asked for in calls, so remembered.
+        static KNOWN: PerContext<u32> = PerContext::new();
+        KNOWN
+            .get_or_make(self, || {
+                use sys::CUdevice_attribute as Attribute;
+                let count = self.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+                Ok(count.unsigned_abs())
+            })
+            .map(|count| *count)
+    }
+
+    /// The context as cudarc's safe interface takes it. It is XLA's: nothing destroys it, and cudarc
+    /// puts no events of its own on streams.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn to_cudarc(self) -> Result<Arc<cudarc::driver::CudaContext>> {
+        ready()?;
+        static KNOWN: PerContext<ManuallyDrop<Arc<cudarc::driver::CudaContext>>> =
+            PerContext::new();
+        let known = KNOWN.get_or_make(self, || {
+            let device = self.device()?;
+            let _current = self.make_current()?;
+            let ordinal = usize::try_from(device).unwrap_or_default();
+            // SAFETY: a living context and its device; what cudarc makes of it is never dropped, so
+            // it does not destroy the context.
+            let context =
+                unsafe { cudarc::driver::CudaContext::from_raw_context(ordinal, device, self.0) }
+                    .map_err(|error| Error::internal(format!("cudarc: {error}")))?;
+            // SAFETY: the stream's order, which XLA keeps, is all that is needed.
+            unsafe { context.disable_event_tracking() };
+            Ok(ManuallyDrop::new(context))
+        })?;
+        Ok(Arc::clone(&known))
+    }
+}

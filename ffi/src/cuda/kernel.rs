@@ -1,0 +1,207 @@
+//! Kernels and their launch.
+
+use std::borrow::Cow;
+use std::ffi::{CString, c_void};
+use std::sync::Arc;
+
+use super::context::CudaContext;
+use super::driver::check;
+use super::module::{Module, Relaxed};
+use super::per_context::PerContext;
+use super::stream::Stream;
+use crate::error::{Error, Result};
+use crate::launch::{KernelArgs, Launch};
+use cudarc::driver::sys;
+
+/// A kernel, found once in each context.
+#[derive(Debug)]
+pub struct Kernel {
+    module: Source,
+    name: Cow<'static, str>,
+    found: PerContext<Function>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Static(&'static Module),
+    Shared(Arc<Module>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Function(sys::CUfunction);
+
+// SAFETY: a handle; the driver's functions on it may be called from any thread.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Kernel {
+    pub(super) const fn of_static(module: &'static Module, name: &'static str) -> Self {
+        Self {
+            module: Source::Static(module),
+            name: Cow::Borrowed(name),
+            found: PerContext::new(),
+        }
+    }
+
+    pub(super) fn of_shared(module: Arc<Module>, name: Cow<'static, str>) -> Self {
+        Self {
+            module: Source::Shared(module),
+            name,
+            found: PerContext::new(),
+        }
+    }
+
+    /// The kernel's name in its module.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The driver's handle in a context, loading the module if that has not been done. An initialize
+    /// stage that calls this leaves nothing to be loaded by the calls.
+    ///
+    /// # Errors
+    /// As [`Module::load`]; `NOT_FOUND` when the module has no kernel of this name (one that C++ has
+    /// decorated: declare it `extern "C"`).
+    #[inline]
+    pub fn load(&self, context: CudaContext) -> Result<sys::CUfunction> {
+        match self.found.look(context, |function| function.0) {
+            Some(function) => Ok(function),
+            None => self.find(context),
+        }
+    }
+
+    #[cold]
+    fn find(&self, context: CudaContext) -> Result<sys::CUfunction> {
+        let made = self.found.get_or_make(context, || {
+            let module = match &self.module {
+                Source::Static(module) => module.load(context)?,
+                Source::Shared(module) => module.load(context)?,
+            };
+            let name = CString::new(self.name.as_bytes()).map_err(|_| {
+                Error::invalid_argument(format!(
+                    "the kernel's name {:?} has a NUL in it",
+                    self.name
+                ))
+            })?;
+            let _current = context.make_current()?;
+            let _relaxed = Relaxed::enter();
+            let mut function = std::ptr::null_mut();
+            // SAFETY: a loaded module and a text that ends in NUL.
+            let answer =
+                unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) };
+            check(&format!("cuModuleGetFunction({:?})", self.name), answer)?;
+            Ok(Function(function))
+        })?;
+        Ok(made.0)
+    }
+
+    /// Puts the kernel on the stream. A launch of no blocks does nothing.
+    ///
+    /// # Errors
+    /// As [`Kernel::load`]; `INVALID_ARGUMENT` for a shape that the device does not take.
+    ///
+    /// # Safety
+    /// The kernel's parameters are `arguments`, in this order and of these sizes; it stays within the
+    /// operands' memory and the dynamic shared memory of `launch`.
+    #[inline]
+    pub unsafe fn launch(
+        &self,
+        stream: &Stream<'_>,
+        launch: Launch,
+        arguments: impl KernelArgs,
+    ) -> Result<()> {
+        if launch.is_empty() {
+            return Ok(());
+        }
+        let function = self.load(stream.context()?)?;
+        let answer = arguments.lay_out(|arguments| {
+            let mut places = [std::ptr::null_mut::<c_void>(); 16];
+            for (place, argument) in places.iter_mut().zip(arguments) {
+                *place = argument.value.cast_mut();
+            }
+            if launch.cluster == [1, 1, 1] && !launch.overlaps {
+                let ([x, y, z], [bx, by, bz]) = (launch.grid, launch.block);
+                // SAFETY: the caller vouches for kernel and arguments; the driver copies them.
+                unsafe {
+                    sys::cuLaunchKernel(
+                        function,
+                        x,
+                        y,
+                        z,
+                        bx,
+                        by,
+                        bz,
+                        launch.shared_bytes,
+                        stream.as_raw(),
+                        places.as_mut_ptr(),
+                        std::ptr::null_mut(),
+                    )
+                }
+            } else {
+                // SAFETY: as above.
+                unsafe { launch_with_attributes(function, stream, launch, &mut places) }
+            }
+        });
+        if answer == sys::CUresult::CUDA_SUCCESS {
+            return Ok(());
+        }
+        check(
+            &format!("cuLaunchKernel({:?}, {launch:?})", self.name),
+            answer,
+        )
+    }
+}
+
+/// # Safety
+/// As [`Kernel::launch`].
+#[cold]
+unsafe fn launch_with_attributes(
+    function: sys::CUfunction,
+    stream: &Stream<'_>,
+    launch: Launch,
+    places: &mut [*mut c_void; 16],
+) -> sys::CUresult {
+    use sys::CUlaunchAttributeID as Id;
+    let attribute = |id, value| sys::CUlaunchAttribute {
+        id,
+        pad: [0; 4],
+        value,
+    };
+    let [x, y, z] = launch.cluster;
+    // SAFETY: a union of numbers, for which zeros are a value.
+    let mut cluster: sys::CUlaunchAttributeValue = unsafe { std::mem::zeroed() };
+    cluster.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+    // SAFETY: as above.
+    let mut overlaps: sys::CUlaunchAttributeValue = unsafe { std::mem::zeroed() };
+    overlaps.programmaticStreamSerializationAllowed = i32::from(launch.overlaps);
+    let mut attributes = [
+        attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, cluster),
+        attribute(
+            Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            overlaps,
+        ),
+    ];
+    let config = sys::CUlaunchConfig {
+        gridDimX: launch.grid[0],
+        gridDimY: launch.grid[1],
+        gridDimZ: launch.grid[2],
+        blockDimX: launch.block[0],
+        blockDimY: launch.block[1],
+        blockDimZ: launch.block[2],
+        sharedMemBytes: launch.shared_bytes,
+        hStream: stream.as_raw(),
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as u32,
+    };
+    // SAFETY: the caller vouches for kernel and arguments; the driver copies them.
+    unsafe {
+        sys::cuLaunchKernelEx(
+            &raw const config,
+            function,
+            places.as_mut_ptr(),
+            std::ptr::null_mut(),
+        )
+    }
+}

@@ -1,0 +1,128 @@
+//! What targets of the original conventions need of CUDA: copies of addresses, events.
+
+use super::context::CudaContext;
+use super::driver::check;
+use super::stream::Stream;
+use crate::error::Result;
+use crate::legacy::Device;
+use cudarc::driver::sys::{self, CUresult};
+use std::ffi::c_void;
+
+/// Copies addresses to device memory, on a stream: the `copy` of [`adapt!`](crate::adapt) on CUDA.
+///
+/// # Errors
+/// What the driver answers.
+///
+/// # Safety
+/// `to` is device memory with room for as many addresses, and the stream is a CUDA stream of it.
+pub unsafe fn copy_addresses(
+    stream: *mut c_void,
+    to: *mut *mut c_void,
+    from: &[*mut c_void],
+) -> Result<()> {
+    if from.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: the caller's stream.
+    let stream = unsafe { Stream::from_raw(stream) }?;
+    let _current = stream.context()?.make_current()?;
+    // SAFETY: the caller's memory. What the host does not pin, the driver has read when it returns.
+    let copied = unsafe {
+        sys::cuMemcpyHtoDAsync_v2(
+            to as u64,
+            from.as_ptr().cast(),
+            size_of_val(from),
+            stream.as_raw(),
+        )
+    };
+    check("cuMemcpyHtoDAsync", copied)
+}
+
+/// CUDA's events, for [`Staging`](crate::legacy::Staging): targets that write the tuples of their
+/// result.
+///
+/// ```
+/// use xla_ffi::{cuda::Events, legacy::Staging};
+///
+/// static TUPLES: Staging<Events> = Staging::new(Events, 16);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Events;
+
+/// A point on a stream.
+#[derive(Debug)]
+pub struct Event {
+    raw: sys::CUevent,
+    context: CudaContext,
+}
+
+// SAFETY: a handle; the driver's functions on it may be called from any thread.
+unsafe impl Send for Event {}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let Ok(_current) = self.context.make_current() {
+            // SAFETY: made once; the driver keeps what a stream still needs.
+            let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
+        }
+    }
+}
+
+// SAFETY: the driver says that an event is complete when all that was on its stream before has run.
+unsafe impl Device for Events {
+    type Event = Event;
+
+    fn device_of(&self, stream: *mut c_void) -> Result<u64> {
+        // SAFETY: the pool's stream is the call's.
+        let context = unsafe { Stream::from_raw(stream) }?.context()?;
+        Ok(context.as_raw() as u64)
+    }
+
+    fn event(&self, stream: *mut c_void) -> Result<Event> {
+        // SAFETY: as above.
+        let context = unsafe { Stream::from_raw(stream) }?.context()?;
+        let _current = context.make_current()?;
+        let mut raw = std::ptr::null_mut();
+        let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+        // SAFETY: the context is current; destroyed in `drop`.
+        check("cuEventCreate", unsafe {
+            sys::cuEventCreate(&raw mut raw, flags)
+        })?;
+        Ok(Event { raw, context })
+    }
+
+    fn record(&self, event: &mut Event, stream: *mut c_void) -> Result<()> {
+        let _current = event.context.make_current()?;
+        // SAFETY: an event and a stream of one context.
+        check("cuEventRecord", unsafe {
+            sys::cuEventRecord(event.raw, stream.cast())
+        })
+    }
+
+    fn is_complete(&self, event: &Event) -> Result<bool> {
+        let _current = event.context.make_current()?;
+        // SAFETY: an event that lives.
+        match unsafe { sys::cuEventQuery(event.raw) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            other => check("cuEventQuery", other).map(|()| true),
+        }
+    }
+
+    fn wait(&self, event: &Event) -> Result<()> {
+        let _current = event.context.make_current()?;
+        // SAFETY: an event that lives.
+        check("cuEventSynchronize", unsafe {
+            sys::cuEventSynchronize(event.raw)
+        })
+    }
+
+    unsafe fn copy(
+        &self,
+        to: *mut *mut c_void,
+        from: &[*mut c_void],
+        stream: *mut c_void,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { copy_addresses(stream, to, from) }
+    }
+}

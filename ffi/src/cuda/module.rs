@@ -1,0 +1,198 @@
+//! Modules: the code of kernels, loaded once into each context.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::context::CudaContext;
+use super::driver::check;
+use super::kernel::Kernel;
+use super::nvrtc;
+use super::per_context::PerContext;
+use crate::error::{Error, Result};
+use cudarc::driver::sys;
+
+/// What the bytes of a module are. The bytes tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Image {
+    /// Machine code for one kind of device.
+    Cubin,
+    /// Machine code and PTX for several kinds of devices (`nvcc -fatbin`).
+    FatBinary,
+    /// PTX text, which the driver compiles.
+    Ptx,
+    /// CUDA C++, which NVRTC compiles for the device at hand.
+    Source,
+}
+
+impl Image {
+    /// What `bytes` are: an ELF file, a fat binary, text with PTX's `.version` line, or other text.
+    ///
+    /// ```
+    /// use xla_ffi::cuda::Image;
+    ///
+    /// assert_eq!(Image::of(b"\x7fELF…"), Image::Cubin);
+    /// assert_eq!(Image::of(b"// by hand\n.version 7.0\n.target sm_75\n"), Image::Ptx);
+    /// assert_eq!(Image::of(b"extern \"C\" __global__ void k() {}"), Image::Source);
+    /// ```
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        if bytes.starts_with(b"\x7fELF") {
+            return Self::Cubin;
+        }
+        if bytes.starts_with(&[0x50, 0xed, 0x55, 0xba]) {
+            return Self::FatBinary;
+        }
+        let is_ptx = bytes
+            .split(|byte| *byte == b'\n')
+            .map(<[u8]>::trim_ascii_start)
+            .find(|line| !line.is_empty() && !line.starts_with(b"//"))
+            .is_some_and(|line| line.starts_with(b".version"));
+        if is_ptx { Self::Ptx } else { Self::Source }
+    }
+}
+
+/// The code of kernels, loaded into a context when a kernel is first needed there and kept until the
+/// module is dropped. In a `static`, or in a handler's state.
+///
+/// ```
+/// use xla_ffi::cuda::Module;
+///
+/// // A build script puts a file there: what nvcc made, or the source itself.
+/// static MODULE: Module = Module::new(b"extern \"C\" __global__ void scale(...) {...}");
+/// ```
+#[derive(Debug)]
+pub struct Module {
+    image: Cow<'static, [u8]>,
+    loaded: PerContext<Loaded>,
+}
+
+impl Module {
+    /// A module of these bytes: a cubin, a fat binary, PTX, or CUDA C++ ([`Image`]).
+    #[must_use]
+    pub const fn new(image: &'static [u8]) -> Self {
+        Self {
+            image: Cow::Borrowed(image),
+            loaded: PerContext::new(),
+        }
+    }
+
+    /// The same of bytes that the program made.
+    #[must_use]
+    pub fn from_vec(image: Vec<u8>) -> Self {
+        Self {
+            image: Cow::Owned(image),
+            loaded: PerContext::new(),
+        }
+    }
+
+    /// A kernel of a module in a `static`. Whether there is one by this name shows when it is first
+    /// loaded.
+    #[must_use]
+    pub const fn kernel(&'static self, name: &'static str) -> Kernel {
+        Kernel::of_static(self, name)
+    }
+
+    /// A kernel of a module in a handler's state.
+    #[must_use]
+    pub fn shared_kernel(self: &Arc<Self>, name: impl Into<Cow<'static, str>>) -> Kernel {
+        Kernel::of_shared(self.clone(), name.into())
+    }
+
+    /// What the bytes are.
+    #[must_use]
+    pub fn image(&self) -> Image {
+        Image::of(&self.image)
+    }
+
+    /// The driver's handle in a context, loading the module if that has not been done.
+    ///
+    /// Loading allocates: where the handler is to be captured, do it in the initialize stage.
+    ///
+    /// # Errors
+    /// What the driver answers: an image for other devices, for instance; what NVRTC says about CUDA
+    /// C++.
+    pub fn load(&self, context: CudaContext) -> Result<sys::CUmodule> {
+        let load = || Loaded::new(&self.image, context);
+        Ok(self.loaded.get_or_make(context, load)?.module)
+    }
+}
+
+/// A module in a context.
+#[derive(Debug)]
+struct Loaded {
+    module: sys::CUmodule,
+    context: CudaContext,
+}
+
+// SAFETY: handles; the driver's functions on them may be called from any thread.
+unsafe impl Send for Loaded {}
+// SAFETY: as above.
+unsafe impl Sync for Loaded {}
+
+impl Loaded {
+    fn new(image: &[u8], context: CudaContext) -> Result<Self> {
+        if image.is_empty() {
+            return Err(Error::failed_precondition("the module has no code"));
+        }
+        let compiled;
+        let image = match Image::of(image) {
+            Image::Source => {
+                let source = std::str::from_utf8(image).map_err(|_| {
+                    Error::invalid_argument(
+                        "the module is neither a cubin, a fat binary, PTX nor the text of CUDA C++",
+                    )
+                })?;
+                compiled = nvrtc::compile(source, context)?;
+                &compiled
+            }
+            _ => image,
+        };
+        // The driver wants text to end in NUL, and tables to be aligned.
+        let mut aligned = vec![0_u64; image.len() / 8 + 1];
+        for (word, bytes) in aligned.iter_mut().zip(image.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(whole);
+        }
+        let _current = context.make_current()?;
+        let _relaxed = Relaxed::enter();
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the image is whole and ends in NUL; the driver copies it.
+        let answer = unsafe { sys::cuModuleLoadData(&raw mut module, aligned.as_ptr().cast()) };
+        check("cuModuleLoadData", answer)?;
+        Ok(Self { module, context })
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // At the end of the process the driver may be gone: then there is nothing to unload.
+        if let Ok(_current) = self.context.make_current() {
+            // SAFETY: loaded once; XLA drops a state when nothing that was launched runs any more.
+            let _ = unsafe { sys::cuModuleUnload(self.module) };
+        }
+    }
+}
+
+/// While this lives, calls that a capture in another thread's or this thread's name would forbid are
+/// let through: they do not touch the captured stream.
+pub(super) struct Relaxed {
+    before: sys::CUstreamCaptureMode,
+}
+
+impl Relaxed {
+    pub(super) fn enter() -> Self {
+        let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: exchanges the mode of this thread.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
+        Self { before: mode }
+    }
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        // SAFETY: puts the mode of this thread back.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut self.before) };
+    }
+}

@@ -1,0 +1,212 @@
+//! XLA's stream.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::context::CudaContext;
+use super::driver::{check, ready};
+use super::view::View;
+use crate::command_buffer::forbid;
+use crate::context::{Context, context};
+use crate::device::{DeviceBuffer, DeviceOut};
+use crate::element::Element;
+use crate::error::{Error, Result};
+use crate::frame::Frame;
+use cudarc::driver::sys;
+use xla_ffi_sys::Revision;
+
+/// The stream that the call belongs to. It is XLA's own: what a handler does, it puts on this stream
+/// and returns. Since r0.
+///
+/// The call fails where there is no driver; [`crate::Stream`] hands out the pointer alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream<'f> {
+    raw: sys::CUstream,
+    _call: PhantomData<&'f ()>,
+}
+
+// SAFETY: a handle; the driver's functions on it may be called from any thread.
+unsafe impl Send for Stream<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Stream<'_> {}
+
+impl Stream<'_> {
+    /// A stream that a program hands over as a bare pointer: to a target of the original custom calls,
+    /// for instance.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` for a null pointer, and where there is no driver.
+    ///
+    /// # Safety
+    /// The pointer is null or a CUDA stream that lives as long as `'f`.
+    pub unsafe fn from_raw(raw: *mut std::ffi::c_void) -> Result<Self> {
+        if raw.is_null() {
+            return Err(Error::failed_precondition(
+                "the host's stream is a null pointer: it names no context",
+            ));
+        }
+        ready()?;
+        Ok(Self {
+            raw: raw.cast(),
+            _call: PhantomData,
+        })
+    }
+
+    /// The driver's handle, valid during the call; a runtime's `cudaStream_t` is the same.
+    #[must_use]
+    #[inline]
+    pub fn as_raw(&self) -> sys::CUstream {
+        self.raw
+    }
+
+    /// The context that the stream belongs to, and so the device that the call runs on.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    #[inline]
+    pub fn context(&self) -> Result<CudaContext> {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: XLA's stream lives during the call.
+        let answer = unsafe { sys::cuStreamGetCtx(self.raw, &raw mut context) };
+        check("cuStreamGetCtx", answer)?;
+        Ok(CudaContext(context))
+    }
+
+    /// The stream as cudarc's safe interface takes it. Dropping it destroys nothing.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// What is made of it is used during the call only, and neither waits nor allocates if the
+    /// handler is compatible with command buffers: nothing checks it there.
+    pub unsafe fn to_cudarc(&self) -> Result<Arc<cudarc::driver::CudaStream>> {
+        let context = self.context()?.to_cudarc()?;
+        // SAFETY: XLA's stream belongs to that context and lives during the call; the caller keeps
+        // what is made of it no longer.
+        Ok(unsafe { context.wrap_borrowed_stream(self.raw) })
+    }
+
+    /// An argument as cudarc's safe interface takes it: a slice of device memory.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// As [`Stream::to_cudarc`]; and the argument's elements are not written.
+    pub unsafe fn view<T: Element, const RANK: usize>(
+        &self,
+        buffer: &DeviceBuffer<'_, T, RANK>,
+    ) -> Result<View<T>> {
+        // SAFETY: the caller's promise.
+        let stream = unsafe { self.to_cudarc() }?;
+        // SAFETY: the host's buffer holds so many elements.
+        Ok(unsafe { View::new(&stream, buffer.as_device_ptr() as u64, buffer.len()) })
+    }
+
+    /// A result as cudarc's safe interface takes it: a slice of device memory.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    ///
+    /// # Safety
+    /// As [`Stream::to_cudarc`]; and there is one view of the result at a time.
+    pub unsafe fn view_out<T: Element, const RANK: usize>(
+        &self,
+        out: &DeviceOut<'_, T, RANK>,
+    ) -> Result<View<T>> {
+        // SAFETY: the caller's promise.
+        let stream = unsafe { self.to_cudarc() }?;
+        // SAFETY: the host's buffer holds so many elements.
+        Ok(unsafe { View::new(&stream, out.as_device_mut_ptr() as u64, out.len()) })
+    }
+
+    /// Copies all elements of `from` to `to`, on the stream.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the numbers of elements
+    /// differ; otherwise what the driver answers.
+    pub fn copy<T: Element, const A: usize, const B: usize>(
+        &self,
+        from: &DeviceBuffer<'_, T, A>,
+        to: &DeviceOut<'_, T, B>,
+    ) -> Result<()> {
+        if from.len() != to.len() {
+            return Err(Error::invalid_argument(format!(
+                "{} elements are copied to {}",
+                from.len(),
+                to.len()
+            )));
+        }
+        let (source, target) = (from.as_device_ptr() as u64, to.as_device_mut_ptr() as u64);
+        if from.is_empty() || source == target {
+            return Ok(());
+        }
+        // SAFETY: both hold so many bytes of device memory, and live until the stream has run.
+        let answer =
+            unsafe { sys::cuMemcpyDtoDAsync_v2(target, source, from.byte_size(), self.raw) };
+        check("cuMemcpyDtoDAsync", answer)
+    }
+
+    /// Sets all bytes of `to`, on the stream.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn fill_bytes<T: Element, const RANK: usize>(
+        &self,
+        to: &DeviceOut<'_, T, RANK>,
+        byte: u8,
+    ) -> Result<()> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        let target = to.as_device_mut_ptr() as u64;
+        // SAFETY: the result holds so many bytes of device memory.
+        let answer = unsafe { sys::cuMemsetD8Async(target, byte, to.byte_size(), self.raw) };
+        check("cuMemsetD8Async", answer)
+    }
+
+    /// Whether XLA is capturing the stream into a command buffer: then nothing may wait for it.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn is_capturing(&self) -> Result<bool> {
+        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: XLA's stream lives during the call.
+        let answer = unsafe { sys::cuStreamIsCapturing(self.raw, &raw mut status) };
+        check("cuStreamIsCapturing", answer)?;
+        Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+    }
+
+    /// Waits until the device has done everything on the stream. It stalls XLA: a handler rarely
+    /// needs it.
+    ///
+    /// # Errors
+    /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in debug builds of a
+    /// handler that is declared `command_buffer_compatible`; otherwise what the driver answers, an
+    /// error of an earlier kernel for instance.
+    pub fn synchronize(&self) -> Result<()> {
+        forbid(
+            "waits for the stream",
+            "leave the waiting to XLA, or to another handler",
+        )?;
+        // SAFETY: XLA's stream lives during the call.
+        check("cuStreamSynchronize", unsafe {
+            sys::cuStreamSynchronize(self.raw)
+        })
+    }
+}
+
+impl<'f> Context<'f> for Stream<'f> {
+    const NAME: &'static str = "stream";
+    const SINCE: Revision = Revision::R0;
+
+    fn take(frame: &Frame<'f>) -> Result<Self> {
+        // SAFETY: the frame's own context.
+        let raw = unsafe { frame.host().stream(frame.ctx()) }?;
+        // SAFETY: the host's stream lives as long as the call.
+        unsafe { Self::from_raw(raw) }
+    }
+}
+
+context!(Stream<'f>);

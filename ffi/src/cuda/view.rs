@@ -1,0 +1,50 @@
+//! Device operands as cudarc's slices.
+
+use cudarc::driver::{CudaSlice, CudaStream};
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// An operand as a slice of cudarc's, which does not free the memory: XLA owns it.
+///
+/// Made by [`Stream::view`](super::Stream::view) and [`Stream::view_out`](super::Stream::view_out);
+/// it is what cudarc's launches and libraries take.
+#[derive(Debug)]
+pub struct View<T> {
+    slice: ManuallyDrop<CudaSlice<T>>,
+}
+
+impl<T> View<T> {
+    /// # Safety
+    /// `len` elements lie at `address`, in the stream's device, as long as the view is used.
+    pub(super) unsafe fn new(stream: &Arc<CudaStream>, address: u64, len: usize) -> Self {
+        // SAFETY: the caller's promise; `drop` leaves the memory alone.
+        let slice = unsafe { stream.upgrade_device_ptr(address, len) };
+        Self {
+            slice: ManuallyDrop::new(slice),
+        }
+    }
+}
+
+impl<T> Drop for View<T> {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here.
+        let slice = unsafe { ManuallyDrop::take(&mut self.slice) };
+        // Lets go of the stream and keeps the memory.
+        slice.leak();
+    }
+}
+
+impl<T> Deref for View<T> {
+    type Target = CudaSlice<T>;
+
+    fn deref(&self) -> &CudaSlice<T> {
+        &self.slice
+    }
+}
+
+impl<T> DerefMut for View<T> {
+    fn deref_mut(&mut self) -> &mut CudaSlice<T> {
+        &mut self.slice
+    }
+}

@@ -1,0 +1,282 @@
+//! What a kernel is launched with: the grid, and arguments as the device takes them.
+
+use crate::context::ScratchBuffer;
+use crate::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
+use crate::element::Element;
+use std::ffi::c_void;
+
+/// The shape of a launch: blocks, threads of a block, and what belongs to them.
+///
+/// ```
+/// use xla_ffi::Launch;
+///
+/// // One thread an element, 256 to a block.
+/// let launch = Launch::over(1000, 256);
+/// assert_eq!((launch.grid, launch.block), ([4, 1, 1], [256, 1, 1]));
+/// let launch = Launch::blocks(12, 128).with_shared_memory(4096);
+/// assert_eq!(launch.shared_bytes, 4096);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks along each dimension.
+    pub grid: [u32; 3],
+    /// Threads of a block along each dimension.
+    pub block: [u32; 3],
+    /// Blocks of a cluster along each dimension; ones for none (compute capability 9.0 has them).
+    pub cluster: [u32; 3],
+    /// Bytes of dynamic shared memory of a block.
+    pub shared_bytes: u32,
+    /// Whether the kernel may start before the one in front of it has ended (programmatic dependent
+    /// launch, compute capability 9.0).
+    pub overlaps: bool,
+}
+
+impl Launch {
+    /// `grid` blocks of `block` threads, in one dimension.
+    #[must_use]
+    pub const fn blocks(grid: u32, block: u32) -> Self {
+        Self {
+            grid: [grid, 1, 1],
+            block: [block, 1, 1],
+            cluster: [1, 1, 1],
+            shared_bytes: 0,
+            overlaps: false,
+        }
+    }
+
+    /// As many blocks of `block` threads as cover `count` elements; at most 2³¹ - 1 of them, so that
+    /// kernels that stride over the grid take any count.
+    ///
+    /// # Panics
+    /// If `block` is 0.
+    #[must_use]
+    pub const fn over(count: usize, block: u32) -> Self {
+        let blocks = count.div_ceil(block as usize);
+        let most = i32::MAX as usize;
+        Self::blocks(if blocks > most { most } else { blocks } as u32, block)
+    }
+
+    /// The same with dynamic shared memory, in bytes a block.
+    #[must_use]
+    pub const fn with_shared_memory(mut self, bytes: u32) -> Self {
+        self.shared_bytes = bytes;
+        self
+    }
+
+    /// Whether no thread would run: drivers refuse such a launch.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.grid[0] == 0 || self.grid[1] == 0 || self.grid[2] == 0
+    }
+}
+
+/// One argument, as drivers and recorders take it: where its value lies. [`KernelArgs`] makes them.
+///
+/// ```
+/// use xla_ffi::{KernelArgs, RawArg};
+///
+/// let bytes = (7_u64, 0.5_f32).lay_out(|args: &[RawArg]| args.iter().map(|arg| arg.size).sum::<usize>());
+/// assert_eq!(bytes, 12);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct RawArg {
+    /// Where the value lies.
+    pub value: *const c_void,
+    /// Bytes of the value.
+    pub size: usize,
+    /// Whether the value is an address in device memory.
+    pub is_pointer: bool,
+}
+
+/// A kernel's argument: a number, a device operand, scratch memory, an address.
+///
+/// ```
+/// use xla_ffi::KernelArg;
+///
+/// /// What the kernel declares as `struct { float x, y; }`.
+/// #[derive(Clone, Copy)]
+/// #[repr(C)]
+/// struct Point {
+///     x: f32,
+///     y: f32,
+/// }
+///
+/// // SAFETY: the kernel declares the same two floats, and neither is an address.
+/// unsafe impl KernelArg for Point {
+///     type Value = Self;
+///     const IS_POINTER: bool = false;
+///
+///     fn value(self) -> Self {
+///         self
+///     }
+/// }
+///
+/// assert_eq!(Point { x: 1.0, y: 2.0 }.value().y, 2.0);
+/// assert!(<*const f32 as KernelArg>::IS_POINTER);
+/// ```
+///
+/// # Safety
+/// `Value` is what the kernel declares, bit for bit; an address is one if `IS_POINTER`.
+pub unsafe trait KernelArg: Copy {
+    /// What the kernel gets.
+    type Value: Copy;
+    /// Whether that is an address in device memory.
+    const IS_POINTER: bool;
+
+    /// The value.
+    fn value(self) -> Self::Value;
+}
+
+macro_rules! plain {
+    ($($ty:ty)*) => {
+        $(
+            // SAFETY: the kernel declares the same number.
+            unsafe impl KernelArg for $ty {
+                type Value = $ty;
+                const IS_POINTER: bool = false;
+
+                fn value(self) -> $ty {
+                    self
+                }
+            }
+        )*
+    };
+}
+
+plain!(i8 i16 i32 i64 u8 u16 u32 u64 isize usize f32 f64 bool);
+#[cfg(feature = "half")]
+plain!(half::f16 half::bf16);
+
+// SAFETY: an address.
+unsafe impl<T> KernelArg for *const T {
+    type Value = *const T;
+    const IS_POINTER: bool = true;
+
+    fn value(self) -> *const T {
+        self
+    }
+}
+
+// SAFETY: an address.
+unsafe impl<T> KernelArg for *mut T {
+    type Value = *mut T;
+    const IS_POINTER: bool = true;
+
+    fn value(self) -> *mut T {
+        self
+    }
+}
+
+macro_rules! operand {
+    ($({$($generics:tt)*} $ty:ty, $pointer:ty, $get:ident;)*) => {
+        $(
+            // SAFETY: an address in device memory.
+            unsafe impl<$($generics)*> KernelArg for &$ty {
+                type Value = $pointer;
+                const IS_POINTER: bool = true;
+
+                fn value(self) -> $pointer {
+                    self.$get()
+                }
+            }
+        )*
+    };
+}
+
+operand! {
+    {T: Element, const RANK: usize} DeviceBuffer<'_, T, RANK>, *const T, as_device_ptr;
+    {T: Element, const RANK: usize} DeviceOut<'_, T, RANK>, *mut T, as_device_mut_ptr;
+    {} AnyDeviceBuffer<'_>, *const c_void, as_device_ptr;
+    {} AnyDeviceOut<'_>, *mut c_void, as_device_mut_ptr;
+    {T} ScratchBuffer<'_, T>, *mut T, as_device_mut_ptr;
+}
+
+/// The arguments of a kernel: a tuple of up to 16 [`KernelArg`]s.
+///
+/// ```
+/// use xla_ffi::KernelArgs;
+///
+/// let address = std::ptr::null_mut::<f32>();
+/// let kinds = (1_u64, 0.5_f32, address).lay_out(|args| {
+///     args.iter().map(|arg| (arg.size, arg.is_pointer)).collect::<Vec<_>>()
+/// });
+/// assert_eq!(kinds, [(8, false), (4, false), (8, true)]);
+/// ```
+pub trait KernelArgs {
+    /// Lays the values out and shows them to `use_them`.
+    fn lay_out<R>(self, use_them: impl FnOnce(&[RawArg]) -> R) -> R;
+}
+
+macro_rules! tuple {
+    ($($name:ident)*) => {
+        impl<$($name: KernelArg),*> KernelArgs for ($($name,)*) {
+            #[expect(non_snake_case, reason = "a variable a type")]
+            fn lay_out<Answer>(self, use_them: impl FnOnce(&[RawArg]) -> Answer) -> Answer {
+                let ($($name,)*) = self;
+                $(let $name = (<$name as KernelArg>::IS_POINTER, KernelArg::value($name));)*
+                use_them(&[$(RawArg {
+                    value: (&raw const $name.1).cast(),
+                    size: size_of_val(&$name.1),
+                    is_pointer: $name.0,
+                }),*])
+            }
+        }
+    };
+}
+
+impl KernelArgs for () {
+    fn lay_out<R>(self, use_them: impl FnOnce(&[RawArg]) -> R) -> R {
+        use_them(&[])
+    }
+}
+
+tuple!(A);
+tuple!(A B);
+tuple!(A B C);
+tuple!(A B C D);
+tuple!(A B C D E);
+tuple!(A B C D E F);
+tuple!(A B C D E F G);
+tuple!(A B C D E F G H);
+tuple!(A B C D E F G H I);
+tuple!(A B C D E F G H I J);
+tuple!(A B C D E F G H I J K);
+tuple!(A B C D E F G H I J K L);
+tuple!(A B C D E F G H I J K L M);
+tuple!(A B C D E F G H I J K L M N);
+tuple!(A B C D E F G H I J K L M N O);
+tuple!(A B C D E F G H I J K L M N O P);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_lie_where_the_arguments_say() {
+        let address = 0x1000 as *mut f32;
+        let seen = (7_u64, 0.5_f32, address).lay_out(|args| {
+            // SAFETY: the values live while they are shown.
+            let count = unsafe { args[0].value.cast::<u64>().read() };
+            // SAFETY: as above.
+            let factor = unsafe { args[1].value.cast::<f32>().read() };
+            // SAFETY: as above.
+            let pointer = unsafe { args[2].value.cast::<*mut f32>().read() };
+            let kinds: Vec<(usize, bool)> =
+                args.iter().map(|arg| (arg.size, arg.is_pointer)).collect();
+            (count, factor, pointer, kinds)
+        });
+        assert_eq!(
+            seen,
+            (7, 0.5, address, vec![(8, false), (4, false), (8, true)])
+        );
+    }
+
+    #[test]
+    fn launches_cover_their_elements() {
+        assert_eq!(Launch::over(0, 256).grid, [0, 1, 1]);
+        assert!(Launch::over(0, 256).is_empty());
+        assert_eq!(Launch::over(256, 256).grid, [1, 1, 1]);
+        assert_eq!(Launch::over(257, 256).grid, [2, 1, 1]);
+        assert_eq!(Launch::over(usize::MAX, 1).grid, [i32::MAX as u32, 1, 1]);
+    }
+}

@@ -1,0 +1,677 @@
+//! Adapters: a function of the original conventions behind a handler of XLA FFI.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use super::status::{self, Status};
+use super::structure::Builder;
+use crate::attribute::{AttrValue, Attribute};
+use crate::bind::Bind;
+use crate::diagnose::Problems;
+use crate::element::{DataTypes, Element};
+use crate::error::{Error, Result};
+use crate::frame::{Frame, RawBuffer};
+use crate::param::{At, AttrType, Kind, Param};
+use crate::{Scratch, Stream};
+use xla_ffi_sys::*;
+
+/// A function of the original conventions.
+///
+/// ```
+/// # use std::ffi::c_void;
+/// use xla_ffi::legacy::{Function, register};
+///
+/// unsafe extern "C" fn nothing(_out: *mut c_void, _ins: *mut *const c_void) {}
+///
+/// // SAFETY: it may be called with anything.
+/// let registered = unsafe { register("nothing", "Host", Function::Cpu(nothing)) };
+/// assert!(registered.is_ok());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub enum Function {
+    /// CPU, `API_VERSION_ORIGINAL`.
+    Cpu(XlaCustomCallCpu),
+    /// CPU, `API_VERSION_STATUS_RETURNING`.
+    CpuStatus(XlaCustomCallCpuStatus),
+    /// Devices, `API_VERSION_ORIGINAL`.
+    Gpu(XlaCustomCallGpu),
+    /// Devices, `API_VERSION_STATUS_RETURNING` and `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    GpuStatus(XlaCustomCallGpuStatus),
+    /// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    CpuUnified(XlaCustomCallCpuUnified),
+}
+
+impl Function {
+    /// Its name in the manifest.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu(_) => "cpu",
+            Self::CpuStatus(_) => "cpu_status",
+            Self::Gpu(_) => "gpu",
+            Self::GpuStatus(_) => "gpu_status",
+            Self::CpuUnified(_) => "cpu_unified",
+        }
+    }
+
+    /// The number of the `CustomCallApiVersion` that every platform calls it with.
+    pub(crate) const fn api_version(self) -> usize {
+        match self {
+            Self::Cpu(_) | Self::Gpu(_) => 1,
+            Self::CpuStatus(_) | Self::GpuStatus(_) => 2,
+            Self::CpuUnified(_) => 3,
+        }
+    }
+
+    /// The number of its signature.
+    pub(super) const fn signature(self) -> u32 {
+        match self {
+            Self::Cpu(_) => XlaFfiLegacyTarget::CPU,
+            Self::CpuStatus(_) => XlaFfiLegacyTarget::CPU_STATUS,
+            Self::Gpu(_) => XlaFfiLegacyTarget::GPU,
+            Self::GpuStatus(_) => XlaFfiLegacyTarget::GPU_STATUS,
+            Self::CpuUnified(_) => XlaFfiLegacyTarget::CPU_UNIFIED,
+        }
+    }
+
+    pub(super) const fn address(self) -> *mut c_void {
+        match self {
+            Self::Cpu(function) => function as *mut c_void,
+            Self::CpuStatus(function) => function as *mut c_void,
+            Self::Gpu(function) => function as *mut c_void,
+            Self::GpuStatus(function) => function as *mut c_void,
+            Self::CpuUnified(function) => function as *mut c_void,
+        }
+    }
+
+    const fn is_cpu(self) -> bool {
+        !matches!(self, Self::Gpu(_) | Self::GpuStatus(_))
+    }
+}
+
+/// Puts a copy of pointers to device memory on a stream. What is copied may be read until the
+/// function returns only.
+///
+/// ```
+/// use xla_ffi::legacy::CopyToDevice;
+///
+/// // Where host and device share their memory and the stream is empty.
+/// let copy: CopyToDevice = |_stream, to, from| {
+///     // SAFETY: the table has room.
+///     unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
+///     Ok(())
+/// };
+/// let (from, mut to) = ([std::ptr::dangling_mut()], [std::ptr::null_mut()]);
+/// // SAFETY: one pointer each.
+/// unsafe { copy(std::ptr::null_mut(), to.as_mut_ptr(), &from) }?;
+/// assert_eq!(from, to);
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
+///
+/// # Errors
+/// What the device says.
+pub type CopyToDevice =
+    unsafe fn(stream: *mut c_void, to: *mut *mut c_void, from: &[*mut c_void]) -> Result<()>;
+
+/// Sees the operands before an adapted function is called; see [`adapt!`](crate::adapt) and
+/// [`Operands`].
+///
+/// ```
+/// use xla_ffi::{Error, legacy::Describe};
+///
+/// let refuse_all: Describe = |operands, _| {
+///     Err(Error::invalid_argument(format!("{} operands", operands.arg_count())))
+/// };
+/// assert_eq!(size_of_val(&refuse_all), size_of::<usize>());
+/// ```
+///
+/// # Errors
+/// Why the call is refused.
+pub type Describe = fn(operands: &Operands<'_>, opaque: &mut Descriptor) -> Result<()>;
+
+/// An adapted function and how it is called. [`adapt!`](crate::adapt) makes one.
+#[derive(Clone, Copy, Debug)]
+pub struct Adapter {
+    /// The function.
+    pub function: Function,
+    /// How operands and results form tuples.
+    pub structure: Option<&'static str>,
+    /// Looks at the operands.
+    pub describe: Option<Describe>,
+    /// Fills tuples on a device.
+    pub copy: Option<CopyToDevice>,
+}
+
+/// What is known of an operand.
+///
+/// ```
+/// use xla_ffi::{DataType, legacy::Operand};
+///
+/// let mut data = [0.0_f32; 6];
+/// let x = Operand {
+///     dtype: DataType::F32,
+///     dims: &[2, 3],
+///     len: 6,
+///     data: data.as_mut_ptr().cast(),
+/// };
+/// assert_eq!(x.byte_size(), Some(24));
+/// assert!(x.expect("x", DataType::F32, 6).is_ok());
+/// let error = x.expect("x", DataType::F64, 6).unwrap_err();
+/// assert_eq!(error.message(), "`x`: expected 6 elements of F64, got 6 of F32");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'f> {
+    /// The element type.
+    pub dtype: XLA_FFI_DataType,
+    /// Number of elements along each dimension.
+    pub dims: &'f [usize],
+    /// Number of elements.
+    pub len: usize,
+    /// The address of the elements, in host or device memory.
+    pub data: *mut c_void,
+}
+
+impl Operand<'_> {
+    /// Bytes of all elements; `None` for types of unknown size.
+    #[must_use]
+    pub fn byte_size(&self) -> Option<usize> {
+        crate::buffer::byte_size(self.dtype, self.len)
+    }
+
+    /// Whether the elements are of this type and number.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` with what is expected and what came.
+    pub fn expect(&self, name: &str, dtype: XLA_FFI_DataType, len: usize) -> Result<()> {
+        if self.dtype == dtype && self.len == len {
+            return Ok(());
+        }
+        Err(Error::invalid_argument(format!(
+            "`{name}`: expected {len} elements of {}, got {} of {}",
+            crate::element::name(dtype),
+            self.len,
+            crate::element::name(self.dtype)
+        )))
+    }
+}
+
+/// All operands and results of a call, as [`Describe`] sees them.
+///
+/// ```
+/// # use std::ffi::{c_char, c_void};
+/// use xla_ffi::legacy::{Descriptor, Operands};
+/// use xla_ffi::{DataType, prelude::*, sys::XlaCustomCallStatus};
+///
+/// /// y = x, as many numbers as the opaque bytes say.
+/// unsafe extern "C" fn copy(
+///     out: *mut c_void,
+///     ins: *mut *const c_void,
+///     opaque: *const c_char,
+///     _opaque_len: usize,
+///     _status: *mut XlaCustomCallStatus,
+/// ) {
+///     // SAFETY: `sizes` wrote eight bytes.
+///     let n = unsafe { opaque.cast::<u64>().read_unaligned() } as usize;
+///     // SAFETY: n numbers each.
+///     unsafe { std::ptr::copy_nonoverlapping((*ins).cast::<f32>(), out.cast::<f32>(), n) };
+/// }
+///
+/// fn sizes(operands: &Operands, opaque: &mut Descriptor) -> Result<()> {
+///     if (operands.arg_count(), operands.ret_count()) != (1, 1) {
+///         return Err(Error::invalid_argument("expected x and y"));
+///     }
+///     let n = operands.arg(0)?.len;
+///     operands.ret(0)?.expect("y", DataType::F32, n)?;
+///     opaque.push(n as u64);
+///     Ok(())
+/// }
+///
+/// xla_ffi::adapt! { copy_ffi = unsafe cpu_unified(copy), describe = sizes; }
+///
+/// // A host of the original convention calls the handler, and so the function.
+/// xla_ffi::legacy! { copy_again = cpu(copy_ffi): f32[3] -> f32[3] }
+/// xla_ffi::library! { name = "copies"; copy_ffi, legacy copy_again }
+///
+/// unsafe extern "C" {
+///     fn copies__copy_again(out: *mut c_void, ins: *mut *const c_void);
+/// }
+/// # fn main() {
+/// let (x, mut y) = ([1.0_f32, 2.0, 3.0], [0.0_f32; 3]);
+/// let mut ins = [(&raw const x).cast()];
+/// // SAFETY: three numbers each.
+/// unsafe { copies__copy_again((&raw mut y).cast(), ins.as_mut_ptr()) };
+/// assert_eq!(x, y);
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Operands<'f> {
+    frame: Frame<'f>,
+}
+
+impl<'f> Operands<'f> {
+    /// Number of arguments.
+    #[must_use]
+    pub fn arg_count(&self) -> usize {
+        self.frame.arg_count()
+    }
+
+    /// Number of results.
+    #[must_use]
+    pub fn ret_count(&self) -> usize {
+        self.frame.ret_count()
+    }
+
+    /// Argument `index`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when the call has fewer.
+    pub fn arg(&self, index: usize) -> Result<Operand<'f>> {
+        self.frame.arg(index).and_then(look).ok_or_else(|| {
+            Error::invalid_argument(format!(
+                "argument {index} is missing, the call has {}",
+                self.arg_count()
+            ))
+        })
+    }
+
+    /// Result `index`.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when the call has fewer.
+    pub fn ret(&self, index: usize) -> Result<Operand<'f>> {
+        self.frame.ret(index).and_then(look).ok_or_else(|| {
+            Error::invalid_argument(format!(
+                "result {index} is missing, the call has {}",
+                self.ret_count()
+            ))
+        })
+    }
+}
+
+impl std::fmt::Debug for Operands<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Operands")
+            .field("args", &self.arg_count())
+            .field("rets", &self.ret_count())
+            .finish()
+    }
+}
+
+fn look(raw: RawBuffer<'_>) -> Option<Operand<'_>> {
+    let (dims, len) = raw.shape()?;
+    if len > 0 && raw.data().is_null() && raw.dtype() != XLA_FFI_DataType::TOKEN {
+        return None;
+    }
+    Some(Operand {
+        dtype: raw.dtype(),
+        dims,
+        len,
+        data: raw.data(),
+    })
+}
+
+impl Default for Descriptor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Bytes that an adapted function gets as `opaque`, written by [`Describe`].
+///
+/// ```
+/// use xla_ffi::legacy::Descriptor;
+///
+/// let mut opaque = Descriptor::new();
+/// opaque.push(2_i32);
+/// opaque.extend(b"ab");
+/// assert_eq!(opaque.as_bytes(), b"\x02\0\0\0ab");
+/// ```
+pub struct Descriptor {
+    local: [MaybeUninit<u8>; Self::INLINE],
+    len: usize,
+    spilled: Vec<u8>,
+}
+
+impl Descriptor {
+    /// Bytes for which nothing is allocated.
+    pub const INLINE: usize = 512;
+
+    /// No bytes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            local: [const { MaybeUninit::uninit() }; Self::INLINE],
+            len: 0,
+            spilled: Vec::new(),
+        }
+    }
+
+    /// Appends bytes.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        let room = self.local.get_mut(self.len..self.len + bytes.len());
+        if self.spilled.is_empty()
+            && let Some(room) = room
+        {
+            room.write_copy_of_slice(bytes);
+            self.len += bytes.len();
+            return;
+        }
+        if self.spilled.is_empty() {
+            self.spilled = self.as_bytes().to_vec();
+        }
+        self.spilled.extend_from_slice(bytes);
+    }
+
+    /// Appends a number as it lies in memory.
+    pub fn push<T: Element>(&mut self, value: T) {
+        // SAFETY: elements have no padding; the bytes of a value.
+        let bytes =
+            unsafe { std::slice::from_raw_parts((&raw const value).cast::<u8>(), size_of::<T>()) };
+        self.extend(bytes);
+    }
+
+    /// What has been appended.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        if !self.spilled.is_empty() {
+            return &self.spilled;
+        }
+        // SAFETY: the first `len` bytes have been written.
+        unsafe { std::slice::from_raw_parts(self.local.as_ptr().cast(), self.len) }
+    }
+}
+
+impl std::fmt::Debug for Descriptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Descriptor").field(&self.as_bytes()).finish()
+    }
+}
+
+/// The bytes of an attribute: of a string, or of an array of any type.
+#[derive(Clone, Copy, Debug)]
+pub struct Opaque<'f>(&'f [u8]);
+
+impl<'f> Opaque<'f> {
+    /// No bytes.
+    pub const EMPTY: Self = Self(&[]);
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(self) -> &'f [u8] {
+        self.0
+    }
+}
+
+impl<'f> Attribute<'f> for Opaque<'f> {
+    const TYPE: AttrType = AttrType::Any;
+
+    fn decode(value: AttrValue<'f>, _narrow: bool) -> Option<Self> {
+        if let Some(text) = value.0.string() {
+            return Some(Self(text));
+        }
+        let array = value.0.array()?;
+        let bytes = crate::buffer::byte_size(array.dtype(), array.len())?;
+        if bytes == 0 || array.data().is_null() {
+            return Some(Self::EMPTY);
+        }
+        // SAFETY: an array has that many bytes, by its type and length, for as long as the frame.
+        Some(Self(unsafe {
+            std::slice::from_raw_parts(array.data().cast(), bytes)
+        }))
+    }
+}
+
+macro_rules! all {
+    ($(#[$meta:meta])* $name:ident $kind:ident $operand:ident $field:ident $count:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy)]
+        pub struct $name<'f> {
+            frame: Frame<'f>,
+        }
+
+        // SAFETY: addresses and shapes; reading through them is the adapted function's act, and
+        // `overlap` checks variadic operands.
+        unsafe impl<'f> Bind<'f> for $name<'f> {
+            const PARAM: Param = Param::operand(Kind::$kind, DataTypes::ANY, None)
+                .variadic()
+                .on_device();
+
+            #[inline]
+            fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+                let whole = |index| frame.$operand(index).and_then(look).is_some();
+                (at.$field..frame.$count())
+                    .all(whole)
+                    .then_some(Self { frame: *frame })
+            }
+
+            fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+                for index in at.$field..frame.$count() {
+                    let at = At { $field: index, ..*at };
+                    problems.$operand(frame, &at, 1);
+                }
+            }
+        }
+
+        impl std::fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_tuple(stringify!($name)).field(&self.frame.$count()).finish()
+            }
+        }
+    };
+}
+
+all! {
+    /// All arguments of an adapted call, in host or device memory.
+    Args Arg arg arg arg_count
+}
+all! {
+    /// All results of an adapted call, in host or device memory.
+    Rets Ret ret ret ret_count
+}
+
+/// Pointers for which nothing is allocated.
+const INLINE: usize = 64;
+
+/// Calls an adapted function.
+///
+/// # Safety
+/// The function may be called with operands such as these, as its author says.
+///
+/// # Errors
+/// What the function put into its status, `INVALID_ARGUMENT` where the structure does not describe
+/// the call, what `describe` and `copy` say, and a missing stream.
+pub unsafe fn call(
+    adapter: &Adapter,
+    args: Args<'_>,
+    _rets: Rets<'_>,
+    opaque: Opaque<'_>,
+    stream: Option<Stream<'_>>,
+    scratch: Option<Scratch<'_>>,
+) -> Result<()> {
+    let operands = Operands { frame: args.frame };
+    let mut descriptor = Descriptor::new();
+    let mut opaque = opaque.as_bytes();
+    if let Some(describe) = adapter.describe {
+        describe(&operands, &mut descriptor)?;
+        if !descriptor.as_bytes().is_empty() {
+            opaque = descriptor.as_bytes();
+        }
+    }
+    let leaves = operands.arg_count() + operands.ret_count();
+    // A node takes at least one character of the structure, and one slot in its tuple.
+    let room = leaves + adapter.structure.map_or(0, str::len) + 1;
+    let mut few = [std::ptr::null_mut(); 2 * INLINE];
+    let mut many = Vec::new();
+    let pointers = if room <= INLINE {
+        &mut few[..2 * room]
+    } else {
+        many.resize(2 * room, std::ptr::null_mut());
+        &mut many[..]
+    };
+    let (slots, list) = pointers.split_at_mut(room);
+    let stream = stream.map_or(std::ptr::null_mut(), Stream::as_raw);
+    let call = Pointers {
+        adapter,
+        operands,
+        opaque,
+        stream,
+    };
+    match adapter.structure {
+        None => {
+            for (index, place) in list[..leaves].iter_mut().enumerate() {
+                *place = call.leaf(index).unwrap_or(std::ptr::null_mut());
+            }
+            let rets = &mut list[operands.arg_count()..];
+            let out = match operands.ret_count() {
+                1 => rets[0],
+                _ => rets.as_mut_ptr().cast(),
+            };
+            // SAFETY: the caller's promise.
+            unsafe { call.enter(out, list) }
+        }
+        Some(text) => {
+            // SAFETY: the caller's promise.
+            unsafe { call.structured(text, slots, list, scratch) }
+        }
+    }
+}
+
+/// One call of an adapted function.
+struct Pointers<'a> {
+    adapter: &'a Adapter,
+    operands: Operands<'a>,
+    opaque: &'a [u8],
+    stream: *mut c_void,
+}
+
+impl Pointers<'_> {
+    /// The address of a leaf, arguments before results.
+    fn leaf(&self, index: usize) -> Option<*mut c_void> {
+        let args = self.operands.arg_count();
+        let frame = self.operands.frame;
+        let raw = match index.checked_sub(args) {
+            None => frame.arg(index),
+            Some(index) => frame.ret(index),
+        };
+        raw.map(RawBuffer::data)
+    }
+
+    /// Builds the tuples, then calls.
+    ///
+    /// # Safety
+    /// As [`call`].
+    unsafe fn structured(
+        &self,
+        text: &str,
+        slots: &mut [*mut c_void],
+        list: &mut [*mut c_void],
+        scratch: Option<Scratch<'_>>,
+    ) -> Result<()> {
+        let size = size_of_val(slots);
+        let mut device: Option<(NonNull<c_void>, Scratch<'_>, CopyToDevice)> = None;
+        let mut base = slots.as_mut_ptr();
+        if !self.adapter.function.is_cpu() && !self.stream.is_null() {
+            let copy = self.adapter.copy.ok_or_else(|| {
+                Error::unimplemented(
+                    "tuples on a device lie in device memory: give the adapter a `copy` function",
+                )
+            })?;
+            let scratch = scratch
+                .ok_or_else(|| Error::failed_precondition("the call has no scratch memory"))?;
+            let memory = scratch.allocate(size, 64)?;
+            base = memory.as_ptr().cast();
+            device = Some((memory, scratch, copy));
+        }
+        let args = self.operands.arg_count();
+        let leaves = args + self.operands.ret_count();
+        let mut builder = Builder {
+            text: text.as_bytes(),
+            at: 0,
+            slots,
+            used: 0,
+            list,
+            listed: 0,
+            leaf: |index| self.leaf(index),
+            leaves: 0,
+            base,
+        };
+        let mut operand_slots = 0;
+        let built = builder
+            .operands(self.adapter.function.is_cpu())
+            .filter(|()| builder.leaves == args)
+            .and_then(|()| {
+                operand_slots = builder.used;
+                builder.node()
+            })
+            .filter(|_| builder.leaves == leaves);
+        let outcome = match (built, &device) {
+            (None, _) => Err(Error::invalid_argument(format!(
+                "the structure \"{text}\" does not describe a call with {args} operands and {} \
+                 results",
+                leaves - args
+            ))),
+            (Some(_), Some((_, _, copy))) if operand_slots > 0 => {
+                // SAFETY: the scratch memory has room for all slots, on the call's stream.
+                unsafe { copy(self.stream, base, &builder.slots[..operand_slots]) }
+            }
+            _ => Ok(()),
+        };
+        let outcome = outcome.and_then(|()| {
+            let out = built.unwrap_or(std::ptr::null_mut());
+            // SAFETY: the caller's promise.
+            unsafe { self.enter(out, builder.list) }
+        });
+        if let Some((memory, scratch, _)) = device {
+            // SAFETY: allocated above; memory is reused in the order of the stream.
+            let freed = unsafe { scratch.free(memory, size) };
+            return outcome.and(freed);
+        }
+        outcome
+    }
+
+    /// Calls the function and reads its status.
+    ///
+    /// # Safety
+    /// As [`call`]; the pointers have the form that the function expects.
+    unsafe fn enter(&self, out: *mut c_void, list: &mut [*mut c_void]) -> Result<()> {
+        let (list, opaque) = (list.as_mut_ptr(), self.opaque.as_ptr().cast());
+        let status = match self.adapter.function {
+            Function::Cpu(function) => {
+                // SAFETY: the caller's promise.
+                unsafe { function(out, list.cast()) };
+                return Ok(());
+            }
+            Function::Gpu(function) => {
+                let len = self.opaque.len();
+                // SAFETY: the caller's promise.
+                unsafe { function(self.stream, list, opaque, len) };
+                return Ok(());
+            }
+            Function::CpuStatus(function) => {
+                let status = Status::take();
+                let at = status.as_ptr();
+                // SAFETY: the caller's promise.
+                unsafe { function(out, list.cast(), at) };
+                status
+            }
+            Function::CpuUnified(function) => {
+                let (len, status) = (self.opaque.len(), Status::take());
+                let at = status.as_ptr();
+                // SAFETY: the caller's promise.
+                unsafe { function(out, list.cast(), opaque, len, at) };
+                status
+            }
+            Function::GpuStatus(function) => {
+                let (len, status) = (self.opaque.len(), Status::take());
+                let at = status.as_ptr();
+                // SAFETY: the caller's promise.
+                unsafe { function(self.stream, list, opaque, len, at) };
+                status
+            }
+        };
+        match status.failure() {
+            None => Ok(()),
+            Some(message) => Err(Error::internal(status::text(&message))),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The custom calls that came before XLA FFI: bare functions that get pointers and no sizes. The
+//! book's chapter on them is `docs/legacy.md`.
+//!
+//! * [`adapt!`](crate::adapt) makes such a function a handler of XLA FFI, which every XLA calls and
+//!   which can report failures.
+//! * [`legacy!`](macro@crate::legacy) makes a handler, or a bare function, a target of the original
+//!   conventions, for programs that still call those.
+//! * [`Buffers`] reads a device's list of buffers in both of its forms; [`Staging`] writes the tuples
+//!   of a result without stalling the stream.
+
+pub(crate) mod adapt;
+mod buffers;
+#[cfg(feature = "internal")]
+mod cpu;
+mod staging;
+mod status;
+pub(crate) mod structure;
+mod table;
+pub(crate) mod target;
+
+pub use adapt::{CopyToDevice, Describe, Descriptor, Function, Operand, Operands};
+pub use buffers::{Buffers, Form, Leaf, Root};
+#[cfg(feature = "internal")]
+pub use cpu::{CpuEvent, CpuStreams};
+pub use staging::{Device, Staging};
+pub use status::{set_failure, set_success};
+pub use target::{Shapes, register};
+
+/// Makes a function of the original conventions a handler of XLA FFI.
+///
+/// ```
+/// use std::ffi::c_void;
+/// use xla_ffi::legacy::{Descriptor, Operands, set_failure};
+/// use xla_ffi::prelude::*;
+/// use xla_ffi::sys::XlaCustomCallStatus;
+///
+/// /// y = 1 / x, of a program that called it with `API_VERSION_STATUS_RETURNING`.
+/// unsafe extern "C" fn invert(
+///     out: *mut c_void,
+///     ins: *mut *const c_void,
+///     status: *mut XlaCustomCallStatus,
+/// ) {
+///     // SAFETY: one f32 in, one f32 out.
+///     let (x, y) = unsafe { (*(*ins).cast::<f32>(), out.cast::<f32>()) };
+///     if x == 0.0 {
+///         // SAFETY: the call's status.
+///         return unsafe { set_failure(status, "division by zero") };
+///     }
+///     // SAFETY: as above.
+///     unsafe { *y = 1.0 / x };
+/// }
+///
+/// /// What the bare function could not check.
+/// fn one_number(operands: &Operands, _: &mut Descriptor) -> Result<()> {
+///     operands.arg(0)?.expect("x", xla_ffi::DataType::F32, 1)?;
+///     operands.ret(0)?.expect("y", xla_ffi::DataType::F32, 1)
+/// }
+///
+/// xla_ffi::adapt! {
+///     /// y = 1 / x.
+///     invert_ffi = unsafe cpu_status(invert), describe = one_number;
+/// }
+/// xla_ffi::library! { invert_ffi }
+/// # fn main() {}
+/// ```
+///
+/// `unsafe` promises that the function may be called with whatever `describe` lets through. It is one
+/// of `cpu`, `cpu_status`, `cpu_unified`, `gpu` and `gpu_status`; the last two are registered for CUDA,
+/// unless `platforms = ["…"]` comes first. Options, in this order:
+///
+/// * `opaque = "NAME"`: the attribute whose bytes the function gets: a string, or an array of any
+///   type. Without it there are none.
+/// * `structure = "(_, _), _ -> (_, _)"`: the tuples that the function knows, `_` a leaf. Without it
+///   the function sees one pointer a leaf, as on today's XLA; for several results `out` is an array of
+///   pointers. With it, it sees what the original documents describe: nested arrays on CPU, every node
+///   of the shapes in pre-order on devices.
+/// * `describe = FUNCTION`: a [`Describe`] that sees types and sizes first. It refuses the call, or
+///   writes bytes that the function gets as `opaque`.
+/// * `copy = FUNCTION`: an `unsafe` [`CopyToDevice`], for a structure on devices.
+///
+/// What the function puts into its status becomes an `INTERNAL` error, its message whole; bytes that
+/// are no UTF-8 are shown as `\xNN`. The function must not unwind: a C++ function that throws wants the
+/// adapter of `xla_ffi/legacy.h`. Since r0.
+#[macro_export]
+macro_rules! adapt {
+    ($($(#[$meta:meta])* $vis:vis $name:ident = unsafe $convention:ident($function:path)
+        $(, platforms = [$($platform:tt),+])?
+        $(, opaque = $opaque:tt)?
+        $(, structure = $structure:literal)?
+        $(, describe = $describe:path)?
+        $(, copy = $copy:path)? $(,)?);+ $(;)?) => {
+        $($crate::__adapt! {
+            $convention [$(#[$meta])* $vis $name] [$function] [$($($platform),+)?]
+            [$($opaque)?] [$($structure)?] [$($describe)?] [$($copy)?]
+        })+
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __adapt {
+    (cpu [$($head:tt)*] [$function:path] [$($platform:tt),*] $($rest:tt)*) => {
+        $crate::__adapt! { @host Cpu [$($head)*] [$function] [$($platform),*] $($rest)* }
+    };
+    (cpu_status [$($head:tt)*] [$function:path] [$($platform:tt),*] $($rest:tt)*) => {
+        $crate::__adapt! { @host CpuStatus [$($head)*] [$function] [$($platform),*] $($rest)* }
+    };
+    (gpu [$($head:tt)*] [$function:path] [] $($rest:tt)*) => {
+        $crate::__adapt! { gpu [$($head)*] [$function] ["cuda"] $($rest)* }
+    };
+    (gpu [$($head:tt)*] [$function:path] [$($platform:tt),+] $($rest:tt)*) => {
+        $crate::__adapt! { @device Gpu [$($head)*] [$function] [$($platform),*]
+            $($rest)* }
+    };
+    (cpu_unified [$($head:tt)*] [$function:path] [$($platform:tt),*] $($rest:tt)*) => {
+        $crate::__adapt! { @host CpuUnified [$($head)*] [$function] [$($platform),*] $($rest)* }
+    };
+    (gpu_status [$($head:tt)*] [$function:path] [] $($rest:tt)*) => {
+        $crate::__adapt! { gpu_status [$($head)*] [$function] ["cuda"] $($rest)* }
+    };
+    (gpu_status [$($head:tt)*] [$function:path] [$($platform:tt),+] $($rest:tt)*) => {
+        $crate::__adapt! { @device GpuStatus [$($head)*] [$function] [$($platform),*]
+            $($rest)* }
+    };
+    (@host $variant:ident [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
+        [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
+        $crate::__adapt! { @handler $variant [$($head)*] [$function] [$($platform),*] []
+            [::core::option::Option::None] [::core::option::Option::None]
+            $opaque [$($structure)?] [$($describe)?] [$($copy)?] }
+    };
+    (@device $variant:ident [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
+        [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
+        $crate::__adapt! { @handler $variant [$($head)*] [$function] [$($platform),*]
+            [stream: $crate::Stream<'_>, scratch: ::core::option::Option<$crate::Scratch<'_>>]
+            [::core::option::Option::Some(stream)] [scratch]
+            $opaque [$($structure)?] [$($describe)?] [$($copy)?] }
+    };
+    (@handler $variant:ident [$($head:tt)*] [$function:path] [] $($rest:tt)*) => {
+        $crate::__adapt! { @handler $variant [$($head)*] [$function] ["cpu"] $($rest)* }
+    };
+    (@handler $variant:ident [$($head:tt)*] [$function:path] [$($platform:tt),+]
+        [$($context:tt)*] [$stream:expr] [$scratch:expr] []
+        [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
+        $crate::__adapt! { @function [$($head)*] [$($platform),*] [] [$($context)*]
+            [$variant] [$function] [$crate::__private::legacy::Opaque::EMPTY] [$stream] [$scratch]
+            [$($structure)?] [$($describe)?] [$($copy)?] }
+    };
+    (@handler $variant:ident [$($head:tt)*] [$function:path] [$($platform:tt),+]
+        [$($context:tt)*] [$stream:expr] [$scratch:expr] [$opaque:tt]
+        [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
+        $crate::__adapt! { @function [$($head)*] [$($platform),*]
+            [#[attr(name = $opaque)] opaque: $crate::__private::legacy::Opaque<'_>,] [$($context)*]
+            [$variant] [$function] [opaque] [$stream] [$scratch]
+            [$($structure)?] [$($describe)?] [$($copy)?] }
+    };
+    (@function [$(#[$meta:meta])* $vis:vis $name:ident] [$($platform:tt),+] [$($attr:tt)*]
+        [$($context:tt)*] [$variant:ident] [$function:path] [$opaque:expr] [$stream:expr]
+        [$scratch:expr] [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
+        $(const _: () = assert!(
+            $crate::__private::legacy::is_structure($structure),
+            "a structure has `_` for a leaf, brackets for a tuple, commas, and `->` before the result"
+        );)?
+        $(#[$meta])*
+        #[$crate::handler(platforms = [$($platform),+])]
+        $vis fn $name(
+            args: $crate::__private::legacy::Args<'_>,
+            rets: $crate::__private::legacy::Rets<'_>,
+            $($attr)*
+            $($context)*
+        ) -> $crate::Result<()> {
+            #[allow(unused_mut, unused_assignments)]
+            const ADAPTER: $crate::__private::legacy::Adapter = {
+                let mut structure = ::core::option::Option::None;
+                let mut describe: ::core::option::Option<$crate::legacy::Describe> =
+                    ::core::option::Option::None;
+                let mut copy: ::core::option::Option<$crate::legacy::CopyToDevice> =
+                    ::core::option::Option::None;
+                $(structure = ::core::option::Option::Some($structure);)?
+                $(describe = ::core::option::Option::Some($describe);)?
+                $(copy = ::core::option::Option::Some($copy);)?
+                $crate::__private::legacy::Adapter {
+                    function: $crate::legacy::Function::$variant($function),
+                    structure,
+                    describe,
+                    copy,
+                }
+            };
+            // SAFETY: the author's promise, `unsafe` in the macro.
+            unsafe { $crate::__private::legacy::call(&ADAPTER, args, rets, $opaque, $stream, $scratch) }
+        }
+    };
+}

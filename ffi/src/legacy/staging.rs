@@ -1,0 +1,368 @@
+//! Writing the tuples of a result without stalling the stream.
+//!
+//! The addresses go from host to device memory by an asynchronous copy, whose source has to stay until
+//! the device has run it. So they wait in slots of host memory, each with an event that is recorded
+//! behind the copy; a slot is used again when its event has completed, which later calls look at
+//! without waiting.
+
+use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::buffers::Root;
+use crate::error::Result;
+
+/// What the pool needs of a platform.
+///
+/// ```
+/// use std::ffi::c_void;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use xla_ffi::Result;
+/// use xla_ffi::legacy::{Device, Root, Staging};
+///
+/// /// Streams that run everything at once, all of device 0.
+/// struct AtOnce;
+///
+/// // SAFETY: nothing is left to run when a function returns.
+/// unsafe impl Device for AtOnce {
+///     type Event = AtomicBool;
+///
+///     fn device_of(&self, _: *mut c_void) -> Result<u64> {
+///         Ok(0)
+///     }
+///     fn event(&self, _: *mut c_void) -> Result<AtomicBool> {
+///         Ok(AtomicBool::new(false))
+///     }
+///     fn record(&self, event: &mut AtomicBool, _: *mut c_void) -> Result<()> {
+///         *event.get_mut() = true;
+///         Ok(())
+///     }
+///     fn is_complete(&self, event: &AtomicBool) -> Result<bool> {
+///         Ok(event.load(Ordering::Relaxed))
+///     }
+///     fn wait(&self, _: &AtomicBool) -> Result<()> {
+///         Ok(())
+///     }
+///     unsafe fn copy(&self, to: *mut *mut c_void, from: &[*mut c_void], _: *mut c_void) -> Result<()> {
+///         // SAFETY: the caller's promise.
+///         unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
+///         Ok(())
+///     }
+/// }
+///
+/// let pool = Staging::new(AtOnce, 4);
+/// let elements = vec![std::ptr::dangling_mut(); 2];
+/// let mut table = [std::ptr::null_mut(); 2];
+/// let root = Root { table: table.as_mut_ptr(), elements: elements.clone() };
+/// // SAFETY: the table has room for two.
+/// unsafe { pool.write(std::ptr::null_mut(), &[root]) }?;
+/// assert_eq!((&table[..], pool.slots()), (&elements[..], 1));
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
+///
+/// # Safety
+/// `is_complete` and `wait` say that an event is complete only when everything that was on its stream
+/// before [`Device::record`] has run.
+pub unsafe trait Device: Send + Sync {
+    /// A point on a stream. Dropping one does not wait.
+    type Event: Send;
+
+    /// The number of the device that a stream belongs to. Events are used on the device that they
+    /// were made for.
+    ///
+    /// # Errors
+    /// What the platform says.
+    fn device_of(&self, stream: *mut c_void) -> Result<u64>;
+
+    /// Makes an event for the device of a stream.
+    ///
+    /// # Errors
+    /// What the platform says.
+    fn event(&self, stream: *mut c_void) -> Result<Self::Event>;
+
+    /// Puts the event on a stream, behind what is there. It is not complete until the stream has come
+    /// there.
+    ///
+    /// # Errors
+    /// What the platform says.
+    fn record(&self, event: &mut Self::Event, stream: *mut c_void) -> Result<()>;
+
+    /// Whether the stream has come to the event; does not wait.
+    ///
+    /// # Errors
+    /// What the platform says.
+    fn is_complete(&self, event: &Self::Event) -> Result<bool>;
+
+    /// Waits until the stream has come to the event.
+    ///
+    /// # Errors
+    /// What the platform says.
+    fn wait(&self, event: &Self::Event) -> Result<()>;
+
+    /// Puts a copy from host to device memory on a stream and does not wait for it.
+    ///
+    /// # Safety
+    /// `from` stays as it is until an event behind the copy is complete; `to` is device memory of this
+    /// size, or more.
+    ///
+    /// # Errors
+    /// What the platform says; then nothing has been put on the stream.
+    unsafe fn copy(
+        &self,
+        to: *mut *mut c_void,
+        from: &[*mut c_void],
+        stream: *mut c_void,
+    ) -> Result<()>;
+}
+
+/// Host memory with an event.
+struct Slot<Event> {
+    device: u64,
+    event: Event,
+    /// A box, so that the addresses stay where they are when the slot moves.
+    addresses: Box<[*mut c_void]>,
+}
+
+// SAFETY: the addresses are only numbers to this process.
+unsafe impl<Event: Send> Send for Slot<Event> {}
+
+struct Slots<Event> {
+    /// Those that no copy uses.
+    free: Vec<Slot<Event>>,
+    /// Those that a copy may use, oldest first.
+    busy: Vec<Slot<Event>>,
+    /// How many there are for each device, those that a call has taken included.
+    count: Vec<(u64, usize)>,
+}
+
+/// A pool of slots, for any number of threads, streams and devices.
+///
+/// At most `capacity` slots are made for each device. While one of them is free a call waits for
+/// nothing; when all are in use the calling thread waits for the oldest, the stream for none.
+///
+/// ```
+/// use std::ffi::c_void;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use xla_ffi::Result;
+/// use xla_ffi::legacy::{Device, Root, Staging};
+///
+/// /// Streams that run everything at once, all of device 0.
+/// struct AtOnce;
+///
+/// // SAFETY: nothing is left to run when a function returns.
+/// unsafe impl Device for AtOnce {
+///     type Event = AtomicBool;
+///
+///     fn device_of(&self, _: *mut c_void) -> Result<u64> {
+///         Ok(0)
+///     }
+///     fn event(&self, _: *mut c_void) -> Result<AtomicBool> {
+///         Ok(AtomicBool::new(false))
+///     }
+///     fn record(&self, event: &mut AtomicBool, _: *mut c_void) -> Result<()> {
+///         *event.get_mut() = true;
+///         Ok(())
+///     }
+///     fn is_complete(&self, event: &AtomicBool) -> Result<bool> {
+///         Ok(event.load(Ordering::Relaxed))
+///     }
+///     fn wait(&self, _: &AtomicBool) -> Result<()> {
+///         Ok(())
+///     }
+///     unsafe fn copy(&self, to: *mut *mut c_void, from: &[*mut c_void], _: *mut c_void) -> Result<()> {
+///         // SAFETY: the caller's promise.
+///         unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
+///         Ok(())
+///     }
+/// }
+///
+/// let pool = Staging::new(AtOnce, 4);
+/// let elements = vec![std::ptr::dangling_mut(); 2];
+/// let mut table = [std::ptr::null_mut(); 2];
+/// let root = Root { table: table.as_mut_ptr(), elements: elements.clone() };
+/// // SAFETY: the table has room for two.
+/// unsafe { pool.write(std::ptr::null_mut(), &[root]) }?;
+/// assert_eq!((&table[..], pool.slots()), (&elements[..], 1));
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
+pub struct Staging<D: Device> {
+    device: D,
+    capacity: usize,
+    slots: Mutex<Slots<D::Event>>,
+}
+
+impl<D: Device> Staging<D> {
+    /// A pool of at most `capacity` slots a device, one at least.
+    pub const fn new(device: D, capacity: usize) -> Self {
+        Self {
+            device,
+            capacity: if capacity == 0 { 1 } else { capacity },
+            slots: Mutex::new(Slots {
+                free: Vec::new(),
+                busy: Vec::new(),
+                count: Vec::new(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots<D::Event>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts the writing of tuples on a stream.
+    ///
+    /// # Safety
+    /// Each table is device memory with room for its elements, and nobody frees it before the stream has
+    /// come here.
+    ///
+    /// # Errors
+    /// What the platform says.
+    pub unsafe fn write(&self, stream: *mut c_void, roots: &[Root]) -> Result<()> {
+        let needed: usize = roots.iter().map(|root| root.elements.len()).sum();
+        if needed == 0 {
+            return Ok(());
+        }
+        let device = self.device.device_of(stream)?;
+        let mut slot = self.take(device, stream)?;
+        if slot.addresses.len() < needed {
+            slot.addresses = vec![std::ptr::null_mut(); needed.next_power_of_two()].into();
+        }
+        let mut at = 0;
+        let mut copied = Ok(());
+        let mut queued = false;
+        for root in roots {
+            let place = &mut slot.addresses[at..at + root.elements.len()];
+            place.copy_from_slice(&root.elements);
+            at += root.elements.len();
+            // SAFETY: the slot stays as it is until its event, behind the copy, is complete.
+            copied = unsafe { self.device.copy(root.table, place, stream) };
+            if copied.is_err() {
+                break;
+            }
+            queued = true;
+        }
+        if !queued {
+            self.lock().free.push(slot);
+            return copied;
+        }
+        match self.device.record(&mut slot.event, stream) {
+            Ok(()) => {
+                self.lock().busy.push(slot);
+                copied
+            }
+            Err(error) => {
+                // Nothing tells any more when the copy has run: the slot is never used again.
+                self.lock().forget(device);
+                std::mem::forget(slot.addresses);
+                Err(error)
+            }
+        }
+    }
+
+    /// A slot that no copy uses.
+    fn take(&self, device: u64, stream: *mut c_void) -> Result<Slot<D::Event>> {
+        let mut slots = self.lock();
+        slots.poll(&self.device)?;
+        let is_ours = |slot: &Slot<D::Event>| slot.device == device;
+        if let Some(index) = slots.free.iter().position(is_ours) {
+            return Ok(slots.free.swap_remove(index));
+        }
+        if slots.reserve(device, self.capacity) {
+            drop(slots);
+            return match self.device.event(stream) {
+                Ok(event) => Ok(Slot {
+                    device,
+                    event,
+                    addresses: Box::default(),
+                }),
+                Err(error) => {
+                    self.lock().forget(device);
+                    Err(error)
+                }
+            };
+        }
+        // All are in use. The oldest is waited for by this thread alone, without the lock; where
+        // other threads hold all of them, they put them back within their call.
+        loop {
+            if let Some(index) = slots.busy.iter().position(is_ours) {
+                let slot = slots.busy.remove(index);
+                drop(slots);
+                return match self.device.wait(&slot.event) {
+                    Ok(()) => Ok(slot),
+                    Err(error) => {
+                        self.lock().busy.push(slot);
+                        Err(error)
+                    }
+                };
+            }
+            if let Some(index) = slots.free.iter().position(is_ours) {
+                return Ok(slots.free.swap_remove(index));
+            }
+            drop(slots);
+            std::thread::yield_now();
+            slots = self.lock();
+        }
+    }
+
+    /// How many slots there are, over all devices.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.lock().count.iter().map(|(_, count)| count).sum()
+    }
+}
+
+impl<Event> Slots<Event> {
+    /// Frees the slots whose copies have run.
+    fn poll<D: Device<Event = Event>>(&mut self, device: &D) -> Result<()> {
+        let mut index = 0;
+        while index < self.busy.len() {
+            if device.is_complete(&self.busy[index].event)? {
+                self.free.push(self.busy.remove(index));
+            } else {
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts one more slot of a device, if there may be one.
+    fn reserve(&mut self, device: u64, capacity: usize) -> bool {
+        match self.count.iter_mut().find(|(number, _)| *number == device) {
+            Some((_, count)) if *count >= capacity => false,
+            Some((_, count)) => {
+                *count += 1;
+                true
+            }
+            None => {
+                self.count.push((device, 1));
+                true
+            }
+        }
+    }
+
+    fn forget(&mut self, device: u64) {
+        if let Some((_, count)) = self.count.iter_mut().find(|(number, _)| *number == device) {
+            *count -= 1;
+        }
+    }
+}
+
+impl<D: Device> Drop for Staging<D> {
+    fn drop(&mut self) {
+        let slots = self.slots.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for slot in slots.busy.drain(..) {
+            if self.device.wait(&slot.event).is_err() {
+                // The copy may still read there.
+                std::mem::forget(slot.addresses);
+            }
+        }
+    }
+}
+
+impl<D: Device> std::fmt::Debug for Staging<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Staging")
+            .field("capacity", &self.capacity)
+            .field("slots", &self.slots())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,336 @@
+//! The status of the status-returning conventions: this library's own, and everybody's.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
+
+/// A status of this library.
+#[repr(C)]
+struct Object {
+    head: XlaFfiLegacyStatus,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Whether a call uses the object.
+    live: bool,
+    failure: Option<Vec<u8>>,
+}
+
+/// Statuses that no call uses. They are never freed, so that a pointer that somebody kept names a
+/// status for ever.
+static IDLE: [AtomicPtr<Object>; 256] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 256];
+
+unsafe extern "C" fn set(
+    this: *mut XlaFfiLegacyStatus,
+    failed: c_int,
+    message: *const c_char,
+    len: usize,
+) {
+    // SAFETY: the head is the first field of an object that lives for ever.
+    let object = unsafe { &*this.cast::<Object>() };
+    let failure = (failed != 0).then(|| {
+        if message.is_null() || len == 0 {
+            return Vec::new();
+        }
+        // SAFETY: the caller names `len` bytes.
+        unsafe { std::slice::from_raw_parts(message.cast::<u8>(), len) }.to_vec()
+    });
+    let mut inner = object.lock();
+    if inner.live {
+        inner.failure = failure;
+    } else {
+        eprintln!(
+            "xla-ffi: a custom call wrote its status after it had ended; the write is ignored"
+        );
+    }
+}
+
+impl Object {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A status for one call, which says success until something else is written.
+pub(super) struct Status(&'static Object);
+
+impl Status {
+    pub(super) fn take() -> Self {
+        let idle = IDLE
+            .iter()
+            .map(|place| place.swap(std::ptr::null_mut(), Ordering::Acquire))
+            .find(|object| !object.is_null());
+        let object = idle.unwrap_or_else(make);
+        // SAFETY: objects live for ever; nobody else has this one.
+        let object = unsafe { &*object };
+        *object.lock() = Inner {
+            live: true,
+            failure: None,
+        };
+        Self(object)
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut XlaCustomCallStatus {
+        std::ptr::from_ref(self.0).cast_mut().cast()
+    }
+
+    /// The bytes of a failure's message.
+    pub(super) fn failure(&self) -> Option<Vec<u8>> {
+        self.0.lock().failure.take()
+    }
+}
+
+impl Drop for Status {
+    fn drop(&mut self) {
+        *self.0.lock() = Inner::default();
+        let object = std::ptr::from_ref(self.0).cast_mut();
+        for place in &IDLE {
+            let empty = std::ptr::null_mut();
+            if place
+                .compare_exchange(empty, object, Ordering::Release, Ordering::Relaxed)
+                .is_ok()
+            {
+                return;
+            }
+        }
+    }
+}
+
+#[cold]
+fn make() -> *mut Object {
+    let layout = std::alloc::Layout::from_size_align(
+        size_of::<Object>(),
+        const { XlaFfiLegacyStatus::ALIGNMENT },
+    )
+    .expect("the alignment is a power of two");
+    // SAFETY: the size is not 0.
+    let place = unsafe { std::alloc::alloc(layout) }.cast::<Object>();
+    if place.is_null() {
+        std::alloc::handle_alloc_error(layout);
+    }
+    let object = Object {
+        head: XlaFfiLegacyStatus {
+            magic: XlaFfiLegacyStatus::MAGIC,
+            this: place.cast(),
+            set: Some(set),
+        },
+        inner: Mutex::default(),
+    };
+    // SAFETY: fresh memory of this layout.
+    unsafe { place.write(object) };
+    place
+}
+
+/// A message as text: bytes that are no UTF-8 as `\xNN`.
+pub(super) fn text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+#[cfg(unix)]
+mod host {
+    use super::{c_char, c_int, c_void};
+
+    unsafe extern "C" {
+        fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
+        fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+        fn msync(address: *mut c_void, size: usize, flags: c_int) -> c_int;
+    }
+
+    const RTLD_LAZY: c_int = 1;
+    const MS_ASYNC: c_int = 1;
+
+    /// Whether there is memory at a page's beginning.
+    pub(super) fn is_mapped(page: *mut c_void, size: usize) -> bool {
+        // SAFETY: the kernel looks at the address; with this flag nothing is written.
+        unsafe { msync(page, size, MS_ASYNC) == 0 }
+    }
+
+    /// A function that the program itself exports; null where there is none.
+    pub(super) fn function(name: &std::ffi::CStr) -> *mut c_void {
+        // SAFETY: names the program itself.
+        let program = unsafe { dlopen(std::ptr::null(), RTLD_LAZY) };
+        if program.is_null() {
+            return program;
+        }
+        // SAFETY: an open library and a C string.
+        unsafe { dlsym(program, name.as_ptr()) }
+    }
+}
+
+/// The status as one of this SDK's, by where it lies and by what is written there; `None` for any
+/// other, which is not looked at.
+fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
+    let head = status.cast::<XlaFfiLegacyStatus>();
+    if head.is_null() || !(head as usize).is_multiple_of(XlaFfiLegacyStatus::ALIGNMENT) {
+        return None;
+    }
+    #[cfg(unix)]
+    if !host::is_mapped(head.cast(), size_of::<XlaFfiLegacyStatus>()) {
+        return None;
+    }
+    // SAFETY: mapped, and no page ends within the bytes of a head that begins at such an address.
+    let magic = unsafe { (&raw const (*head).magic).read() };
+    // SAFETY: as above.
+    let this = unsafe { (&raw const (*head).this).read() };
+    (magic == XlaFfiLegacyStatus::MAGIC && this.cast_mut() == head).then_some(head)
+}
+
+/// Says success, whatever was said before: what the C function `XlaCustomCallStatusSetSuccess` does.
+///
+/// ```
+/// use xla_ffi::legacy::set_success;
+///
+/// let mut foreign = [7_u8; 64];
+/// // SAFETY: a status that is not of this SDK is left alone.
+/// unsafe { set_success(foreign.as_mut_ptr().cast()) };
+/// assert_eq!(foreign, [7; 64]);
+/// ```
+///
+/// # Safety
+/// As [`set_failure`].
+pub unsafe fn set_success(status: *mut XlaCustomCallStatus) {
+    // SAFETY: the caller's promise.
+    unsafe { write(status, None) };
+}
+
+/// Says failure, with a message of any bytes: what the C function `XlaCustomCallStatusSetFailure`
+/// does. The last word counts.
+///
+/// A status that this SDK made (an adapter's or the embedded runtime's) is written. Any other is
+/// handed to the host's function if the host exports one; no jaxlib does. Else the message goes to
+/// standard error and the status is left alone.
+///
+/// ```
+/// # use std::ffi::c_void;
+/// use xla_ffi::legacy::{set_failure, set_success};
+/// use xla_ffi::sys::XlaCustomCallStatus;
+///
+/// unsafe extern "C" fn check(out: *mut c_void, _: *mut *const c_void, status: *mut XlaCustomCallStatus) {
+///     if out.is_null() {
+///         // SAFETY: the call's status.
+///         unsafe { set_failure(status, "there is no result") };
+///     } else {
+///         // SAFETY: as above; it says success of itself, too.
+///         unsafe { set_success(status) };
+///     }
+/// }
+///
+/// // A foreign status is left alone.
+/// let mut foreign = [7_u8; 64];
+/// // SAFETY: nothing is read.
+/// unsafe { check(std::ptr::null_mut(), std::ptr::null_mut(), foreign.as_mut_ptr().cast()) };
+/// assert_eq!(foreign, [7; 64]);
+/// ```
+///
+/// # Safety
+/// `status` is null or what a host gave to a target that has not returned yet.
+pub unsafe fn set_failure(status: *mut XlaCustomCallStatus, message: impl AsRef<[u8]>) {
+    // SAFETY: the caller's promise.
+    unsafe { write(status, Some(message.as_ref())) };
+}
+
+/// # Safety
+/// As [`set_failure`].
+unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
+    let message = failure.unwrap_or_default();
+    if status.is_null() {
+        return;
+    }
+    if let Some(head) = ours(status) {
+        // SAFETY: a status of this SDK, which lives for ever.
+        let set = unsafe { (&raw const (*head).set).read() };
+        if let Some(set) = set {
+            let failed = c_int::from(failure.is_some());
+            // SAFETY: the message is a slice, which is copied.
+            unsafe { set(head, failed, message.as_ptr().cast(), message.len()) };
+        }
+        return;
+    }
+    // SAFETY: a foreign status of the current call.
+    if unsafe { tell_host(status, failure) } || failure.is_none() {
+        return;
+    }
+    eprintln!(
+        "xla-ffi: a custom call failed, and its host offers no way to be told: {}; register it \
+         through an adapter (xla_ffi::adapt!)",
+        text(message)
+    );
+}
+
+/// Hands a status to the host's own function; `false` where there is none.
+///
+/// # Safety
+/// As [`set_failure`].
+#[cfg(unix)]
+unsafe fn tell_host(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) -> bool {
+    type SetSuccess = unsafe extern "C" fn(*mut XlaCustomCallStatus);
+    type SetFailure = unsafe extern "C" fn(*mut XlaCustomCallStatus, *const c_char, usize);
+    let name = if failure.is_some() {
+        c"XlaCustomCallStatusSetFailure"
+    } else {
+        c"XlaCustomCallStatusSetSuccess"
+    };
+    let found = host::function(name);
+    if found.is_null() {
+        return false;
+    }
+    match failure {
+        Some(message) => {
+            // SAFETY: the name stands for a function of this type.
+            let function = unsafe { std::mem::transmute::<*mut c_void, SetFailure>(found) };
+            // SAFETY: the host's status; the message is a slice.
+            unsafe { function(status, message.as_ptr().cast(), message.len()) };
+        }
+        None => {
+            // SAFETY: the name stands for a function of this type.
+            let function = unsafe { std::mem::transmute::<*mut c_void, SetSuccess>(found) };
+            // SAFETY: the host's status.
+            unsafe { function(status) };
+        }
+    }
+    true
+}
+
+#[cfg(not(unix))]
+unsafe fn tell_host(_: *mut XlaCustomCallStatus, _: Option<&[u8]>) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_are_written_and_others_left_alone() {
+        let status = Status::take();
+        // SAFETY: a status of a call that lasts.
+        unsafe { set_failure(status.as_ptr(), b"a\0\xff") };
+        assert_eq!(status.failure().as_deref(), Some(&b"a\0\xff"[..]));
+        // SAFETY: as above.
+        unsafe { set_failure(status.as_ptr(), "no") };
+        // SAFETY: as above.
+        unsafe { set_success(status.as_ptr()) };
+        assert_eq!(status.failure(), None);
+        let mut foreign = [7_u64; 8];
+        for pointer in [
+            std::ptr::null_mut(),
+            foreign.as_mut_ptr(),
+            0x7000_0000 as *mut u64,
+        ] {
+            // SAFETY: not touched.
+            unsafe { set_failure(pointer.cast(), "told on standard error") };
+        }
+        assert_eq!(foreign, [7; 8]);
+        assert_eq!(text(b"a\0\xff\xc3\xa4"), "a\0\\xff\u{e4}");
+    }
+}

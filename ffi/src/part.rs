@@ -1,0 +1,384 @@
+//! Calls that complete in parts: several threads with a share of the operands each.
+//!
+//! What makes this sound: the host keeps the operands until the call is completed, and that happens
+//! when the last part is completed or dropped, which consumes it together with its operands. So each
+//! part may touch operands as long as it lives. Arguments are only read, so all parts have them; of a
+//! result each part has rows of its own.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::future::{Kept, Promise};
+
+/// Operands kept for later that the parts of a call can share.
+/// [`Promise::count_down`] and [`Promise::gather`] use it; what [`Detach`](crate::Detach) makes of this
+/// crate's operands implements it.
+///
+/// ```
+/// use xla_ffi::{Divide, Kept, KeptBuffer, KeptOut};
+///
+/// /// The number of rows that a call can be divided by.
+/// fn rows<K: Divide>(operands: &K) -> Option<usize> {
+///     operands.rows().ok().flatten()
+/// }
+///
+/// // Arguments are shared whole, and there are no rows to divide where there are no operands.
+/// assert_eq!(rows(&()), None);
+/// // SAFETY: nothing is reached.
+/// assert_eq!(unsafe { ().piece(0..1) }, Ok(()));
+/// fn is_shared<K: Divide<Shared = (KeptBuffer<f32, 1>, ())>>() {}
+/// is_shared::<(KeptBuffer<f32, 1>, KeptOut<f32, 1>)>();
+/// // SAFETY: nothing is reached.
+/// assert_eq!(unsafe { ().shared() }, ());
+/// ```
+///
+/// # Safety
+/// Pieces of disjoint rows reach no common byte of a result, and `shared` reaches none at all.
+pub unsafe trait Divide: Kept + Sized {
+    /// The arguments; `()` stands in the place of results.
+    type Shared: Kept;
+
+    /// Size of the first dimension of the results; `None` where there are none.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when a result is a scalar, or
+    /// when two results differ in it.
+    fn rows(&self) -> Result<Option<usize>>;
+
+    /// All of the arguments, and of the results these rows.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when packed elements do not
+    /// begin at a byte there.
+    ///
+    /// # Safety
+    /// The rows are among [`Divide::rows`]. What comes back is dropped before the call is completed;
+    /// until then neither `self` nor another piece with one of these rows is used.
+    unsafe fn piece(&self, rows: Range<usize>) -> Result<Self>;
+
+    /// The arguments.
+    ///
+    /// # Safety
+    /// What comes back is dropped before the call is completed and before `self` is used.
+    unsafe fn shared(&self) -> Self::Shared;
+}
+
+/// What happens when all parts are complete, with the first error of one.
+type End = Box<dyn FnOnce(Result<()>) + Send>;
+
+struct Latch {
+    left: AtomicUsize,
+    error: Mutex<Option<Error>>,
+    end: Mutex<Option<End>>,
+}
+
+/// The duty to count the latch down, once.
+struct CountDown(Option<Arc<Latch>>);
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl CountDown {
+    fn all(parts: usize, end: End) -> impl Iterator<Item = Self> {
+        let latch = Arc::new(Latch {
+            left: AtomicUsize::new(parts),
+            error: Mutex::new(None),
+            end: Mutex::new(Some(end)),
+        });
+        (0..parts).map(move |_| Self(Some(Arc::clone(&latch))))
+    }
+
+    fn fire(&mut self, outcome: Result<()>) {
+        let Some(latch) = self.0.take() else {
+            return;
+        };
+        if let Err(error) = outcome {
+            lock(&latch.error).get_or_insert(error);
+        }
+        if latch.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let end = lock(&latch.end).take();
+            let error = lock(&latch.error).take();
+            if let Some(end) = end {
+                end(error.map_or(Ok(()), Err));
+            }
+        }
+    }
+}
+
+impl Drop for CountDown {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            self.fire(Err(Error::internal(
+                "the handler dropped a part of its promise without completing it",
+            )));
+        }
+    }
+}
+
+/// What the parts of a gathered call bring, by their number.
+type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
+
+/// One part of a call, with the operands that it may touch and the duty to complete it; see
+/// [`Promise::count_down`] and [`Promise::gather`]. Dropped, it fails the call. Completing consumes it:
+/// nothing reaches an operand afterwards.
+///
+/// ```
+/// use xla_ffi::{Future, KeptOut, Later, Part, prelude::*};
+///
+/// fn fill(mut part: Part<KeptOut<u64, 1>>) {
+///     let rows = part.rows();
+///     assert_eq!(part.with(|y| y.len()), rows.len());
+///     if part.index() == 0 && rows.is_empty() {
+///         return part.complete(Err(Error::invalid_argument("nothing to fill")));
+///     }
+///     part.complete_with(|mut y| {
+///         y.write_iter(rows.map(|row| row as u64))?;
+///         Ok(())
+///     });
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn iota(y: Out<u64, 1>, later: Later) -> Result<Future> {
+///     let (promise, future) = later.promise(y)?;
+///     for part in promise.count_down(3)? {
+///         std::thread::spawn(move || fill(part));
+///     }
+///     Ok(future)
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape};
+/// let call = internal::call::<iota>("{}")?.ret(Shape::new(DType::U64, [5])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![0_u64, 1, 2, 3, 4]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+pub struct Part<K: Kept = (), S: Send + 'static = ()> {
+    // Declared, and so dropped, before the count-down.
+    operands: K,
+    index: usize,
+    rows: Range<usize>,
+    shares: Option<Shares<S>>,
+    count_down: CountDown,
+}
+
+impl<K: Kept, S: Send + 'static> std::fmt::Debug for Part<K, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Part")
+            .field("index", &self.index)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Kept, S: Send + 'static> Part<K, S> {
+    /// Number of the part, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Which rows of the results it has: a range of their first dimension. Where results are not
+    /// divided, the part's own number.
+    #[must_use]
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// Works on the operands without completing the part.
+    pub fn with<R>(&mut self, work: impl for<'a> FnOnce(K::At<'a>) -> R) -> R {
+        work(self.operands.at())
+    }
+
+    /// Completes this part.
+    pub fn complete(self, outcome: Result<S>) {
+        let Self {
+            operands,
+            index,
+            shares,
+            mut count_down,
+            ..
+        } = self;
+        drop(operands);
+        count_down.fire(outcome.map(|share| {
+            if let Some(shares) = &shares {
+                lock(shares)[index] = Some(share);
+            }
+        }));
+    }
+
+    /// Works on the operands and completes this part with the outcome; a panic becomes an error.
+    pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<S>) {
+        let outcome = crate::panics::caught(|| work(self.operands.at()));
+        self.complete(outcome);
+    }
+}
+
+fn no_parts() -> Error {
+    Error::invalid_argument("a call in no parts would never complete")
+}
+
+impl<K: Divide> Promise<K> {
+    /// Several promises out of one: the call completes when all parts have, with the first error if
+    /// there is one. Each part has all arguments and, of every result, rows of its own: the first
+    /// dimension is cut into ranges as long as each other, give or take one.
+    ///
+    /// ```
+    /// use xla_ffi::{Future, Later, prelude::*};
+    ///
+    /// /// Sums along rows.
+    /// #[xla_ffi::handler(shape = "n m -> n")]
+    /// fn row_sums(x: Buffer<f32, 2>, y: Out<f32, 1>, later: Later) -> Result<Future> {
+    ///     let (promise, future) = later.promise((x, y))?;
+    ///     for part in promise.count_down(2)? {
+    ///         std::thread::spawn(move || {
+    ///             let rows = part.rows();
+    ///             part.complete_with(|(x, mut y)| {
+    ///                 let x = x.rows().skip(rows.start); // all of `x`, some of `y`
+    ///                 y.write_iter(x.map(|row| row.iter().sum()))?;
+    ///                 Ok(())
+    ///             });
+    ///         });
+    ///     }
+    ///     Ok(future)
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<row_sums>("{}")?
+    ///     .arg(Tensor::from_slice([3, 2], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?)
+    ///     .ret(Shape::new(DType::F32, [3])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3.0_f32, 7.0, 11.0]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when `parts` is 0, when a
+    /// result is a scalar ([`Promise::gather`] is for those), when results differ in their first
+    /// dimension, or when packed elements cannot be cut there. The call fails with the same error.
+    pub fn count_down(self, parts: usize) -> Result<Vec<Part<K>>> {
+        match self.pieces(parts) {
+            Ok(pieces) => {
+                let Self {
+                    operands,
+                    completion,
+                } = self;
+                // From here on the operands are the pieces'.
+                drop(operands);
+                let end = Box::new(|outcome| completion.complete(outcome));
+                Ok(pieces
+                    .into_iter()
+                    .zip(CountDown::all(parts, end))
+                    .enumerate()
+                    .map(|(index, ((rows, operands), count_down))| Part {
+                        operands,
+                        index,
+                        rows,
+                        shares: None,
+                        count_down,
+                    })
+                    .collect())
+            }
+            Err(error) => {
+                self.complete(Err(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    fn pieces(&self, parts: usize) -> Result<Vec<(Range<usize>, K)>> {
+        if parts == 0 {
+            return Err(no_parts());
+        }
+        let rows = self.operands.rows()?.unwrap_or(parts);
+        // The first `more` parts have one row more than the others.
+        let (each, more) = (rows / parts, rows % parts);
+        (0..parts)
+            .map(|part| {
+                let start = part * each + part.min(more);
+                let rows = start..start + each + usize::from(part < more);
+                // SAFETY: these ranges are disjoint and lie among the rows. Each piece becomes a part,
+                // and the call is not complete before the last part is; or it is dropped with the
+                // others, before the caller completes the call.
+                unsafe { self.operands.piece(rows.clone()) }.map(|piece| (rows, piece))
+            })
+            .collect()
+    }
+
+    /// Several parts that each bring a share, and `finish`, which makes the results of them: it is
+    /// called when all parts are complete, by the thread of the last one, with the shares in the order
+    /// of the parts. If a part fails, the call fails with its error instead.
+    ///
+    /// ```
+    /// use xla_ffi::{Future, Later, prelude::*};
+    ///
+    /// #[xla_ffi::handler(shape = "n -> ()")]
+    /// fn total(x: Buffer<f64, 1>, y: Out<f64, 0>, later: Later) -> Result<Future> {
+    ///     const PARTS: usize = 4;
+    ///     let (promise, future) = later.promise((x, y))?;
+    ///     let parts = promise.gather(PARTS, |(_, mut y), sums: Vec<f64>| {
+    ///         y.fill(sums.iter().sum());
+    ///         Ok(())
+    ///     })?;
+    ///     for part in parts {
+    ///         std::thread::spawn(move || {
+    ///             let index = part.index();
+    ///             // `()` is where the result would be: that is for the end.
+    ///             part.complete_with(|(x, ())| {
+    ///                 let chunk = x.len().div_ceil(PARTS).max(1);
+    ///                 Ok(x.chunks(chunk).nth(index).unwrap_or_default().iter().sum())
+    ///             });
+    ///         });
+    ///     }
+    ///     Ok(future)
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<total>("{}")?
+    ///     .arg(Tensor::from_slice([5], &[1.0, 2.0, 3.0, 4.0, 5.0])?)
+    ///     .ret(Shape::new(DType::F64, [])?);
+    /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![15.0]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when `parts` is 0; the call
+    /// fails with the same error.
+    pub fn gather<S: Send + 'static>(
+        self,
+        parts: usize,
+        finish: impl for<'a> FnOnce(K::At<'a>, Vec<S>) -> Result<()> + Send + 'static,
+    ) -> Result<Vec<Part<K::Shared, S>>> {
+        if parts == 0 {
+            self.complete(Err(no_parts()));
+            return Err(no_parts());
+        }
+        let shares: Shares<S> = Arc::new(Mutex::new((0..parts).map(|_| None).collect()));
+        let shared: Vec<K::Shared> = (0..parts)
+            // SAFETY: each becomes part of a part, which drops it before it counts down; what uses
+            // the operands and completes the call runs after that.
+            .map(|_| unsafe { self.operands.shared() })
+            .collect();
+        let brought = Arc::clone(&shares);
+        let end = Box::new(move |outcome: Result<()>| match outcome {
+            Ok(()) => {
+                let shares = std::mem::take(&mut *lock(&brought));
+                let shares = shares.into_iter().flatten().collect();
+                self.complete_with(|operands| finish(operands, shares));
+            }
+            Err(error) => self.complete(Err(error)),
+        });
+        Ok(shared
+            .into_iter()
+            .zip(CountDown::all(parts, end))
+            .enumerate()
+            .map(|(index, (operands, count_down))| Part {
+                operands,
+                index,
+                rows: index..index + 1,
+                shares: Some(Arc::clone(&shares)),
+                count_down,
+            })
+            .collect())
+    }
+}

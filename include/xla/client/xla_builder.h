@@ -1,0 +1,7 @@
+// The place where XLA's documents and older versions have this header.
+#ifndef XLA_CLIENT_XLA_BUILDER_H_
+#define XLA_CLIENT_XLA_BUILDER_H_
+
+#include "xla/hlo/builder/xla_builder.h"
+
+#endif  // XLA_CLIENT_XLA_BUILDER_H_

@@ -1,0 +1,276 @@
+// Programs with custom calls, built as XLA's documents build them. Link with libxla_ffi_runtime.
+//
+//   xla::XlaBuilder b("do_it");
+//   xla::XlaOp x = xla::Parameter(&b, 0, xla::ShapeUtil::MakeShape(xla::F32, {128}), "x");
+//   xla::CustomCall(&b, "do_custom_call", /*operands=*/{x},
+//                   /*shape=*/xla::ShapeUtil::MakeShape(xla::F32, {128}));
+//   xla::StatusOr<xla::XlaComputation> computation = b.Build();
+//
+// Only what custom calls need is here: parameters, constants, tokens, tuples, custom calls. Mistakes
+// are told by Build, all at once, by the names of the instructions. xla_ffi/embedded.h runs what is
+// built.
+#ifndef XLA_HLO_BUILDER_XLA_BUILDER_H_
+#define XLA_HLO_BUILDER_XLA_BUILDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "xla/hlo/builder/xla_computation.h"
+#include "xla/literal.h"
+#include "xla/literal_util.h"
+#include "xla/shape_util.h"
+#include "xla/statusor.h"
+#include "xla/xla_data.pb.h"
+#include "xla_ffi/program.h"
+
+namespace xla {
+
+class XlaBuilder;
+
+// An instruction of a builder.
+class XlaOp {
+ public:
+  XlaOp() = default;
+  XlaOp(XlaBuilder* builder, xffi_rt_op op) : builder_(builder), op_(op) {}
+  bool valid() const { return builder_ != nullptr; }
+  XlaBuilder* builder() const { return builder_; }
+  xffi_rt_op get() const { return op_; }
+
+ private:
+  XlaBuilder* builder_ = nullptr;
+  xffi_rt_op op_ = XFFI_RT_NO_OP;
+};
+
+// Which outputs lie in the memory of which operands: {output, {operand, place in the operand}}.
+using OutputOperandAliasing = std::vector<std::pair<ShapeIndex, std::pair<int64_t, ShapeIndex>>>;
+
+class XlaBuilder {
+ public:
+  explicit XlaBuilder(const std::string& name) : name_(name), before_(Newest()) {
+    Note(xffi_rt_builder_create(name.c_str(), &builder_));
+    Newest() = this;
+  }
+  ~XlaBuilder() {
+    if (Newest() == this) Newest() = before_;
+    xffi_rt_builder_destroy(builder_);
+  }
+  XlaBuilder(const XlaBuilder&) = delete;
+  XlaBuilder& operator=(const XlaBuilder&) = delete;
+
+  const std::string& name() const { return name_; }
+  xffi_rt_builder* get() const { return builder_; }
+
+  // The shape of an instruction.
+  StatusOr<Shape> GetShape(XlaOp op) const {
+    char* text = nullptr;
+    if (xffi_rt_status* status = xffi_rt_builder_shape(builder_, op.get(), &text)) {
+      return Status(status);
+    }
+    Shape shape = Shape::FromHlo(text);
+    xffi_rt_text_destroy(text);
+    return shape;
+  }
+
+  // The program whose result is `root`, or the last instruction. The builder is used up.
+  StatusOr<XlaComputation> Build(XlaOp root) {
+    if (!status_.ok()) return status_;
+    xffi_rt_program* program = nullptr;
+    if (xffi_rt_status* status = xffi_rt_builder_build(builder_, root.get(), &program)) {
+      return Status(status);
+    }
+    return XlaComputation(program);
+  }
+  StatusOr<XlaComputation> Build(bool /*remove_dynamic_dimensions*/ = false) {
+    xffi_rt_op last = XFFI_RT_NO_OP;
+    if (status_.ok()) Note(xffi_rt_builder_last(builder_, &last));
+    return Build(XlaOp(this, last));
+  }
+  // What went wrong first, before a program is built.
+  const Status& first_error() const { return status_; }
+  // Takes over a status.
+  void Note(xffi_rt_status* status) {
+    if (status == nullptr) return;
+    Status noted(status);
+    if (status_.ok()) status_ = std::move(noted);
+  }
+
+  // The newest builder of this thread that there still is.
+  static XlaBuilder*& Newest() {
+    static thread_local XlaBuilder* newest = nullptr;
+    return newest;
+  }
+
+ private:
+  std::string name_;
+  XlaBuilder* before_;
+  xffi_rt_builder* builder_ = nullptr;
+  Status status_;
+};
+
+inline XlaOp Parameter(XlaBuilder* builder, int64_t parameter_number, const Shape& shape,
+                       const std::string& name) {
+  xffi_rt_op op = XFFI_RT_NO_OP;
+  const std::string text = shape.ToString(true);
+  builder->Note(xffi_rt_builder_parameter(builder->get(), parameter_number, text.c_str(),
+                                          name.c_str(), &op));
+  return XlaOp(builder, op);
+}
+
+inline XlaOp ConstantLiteral(XlaBuilder* builder, const Literal& literal) {
+  xffi_rt_op op = XFFI_RT_NO_OP;
+  const std::string text = literal.shape().ToString();
+  builder->Note(xffi_rt_builder_constant(builder->get(), text.c_str(), literal.untyped_data(),
+                                         literal.size_bytes(), &op));
+  return XlaOp(builder, op);
+}
+
+template <typename T>
+XlaOp ConstantR0(XlaBuilder* builder, T value) {
+  return ConstantLiteral(builder, LiteralUtil::CreateR0<T>(value));
+}
+
+template <typename T>
+XlaOp ConstantR1(XlaBuilder* builder, const std::vector<T>& values) {
+  return ConstantLiteral(builder, LiteralUtil::CreateR1<T>(values));
+}
+
+inline XlaOp CreateToken(XlaBuilder* builder) {
+  xffi_rt_op op = XFFI_RT_NO_OP;
+  builder->Note(xffi_rt_builder_token(builder->get(), &op));
+  return XlaOp(builder, op);
+}
+
+inline XlaOp Tuple(XlaBuilder* builder, const std::vector<XlaOp>& elements) {
+  std::vector<xffi_rt_op> ops;
+  for (const XlaOp& element : elements) ops.push_back(element.get());
+  xffi_rt_op op = XFFI_RT_NO_OP;
+  builder->Note(xffi_rt_builder_tuple(builder->get(), ops.data(), ops.size(), &op));
+  return XlaOp(builder, op);
+}
+
+// An operation on an invalid op is an invalid op, which Build tells.
+inline XlaOp GetTupleElement(XlaOp tuple_data, int64_t index) {
+  if (!tuple_data.valid()) return tuple_data;
+  XlaBuilder* builder = tuple_data.builder();
+  xffi_rt_op op = XFFI_RT_NO_OP;
+  builder->Note(xffi_rt_builder_get_tuple_element(builder->get(), tuple_data.get(), index, &op));
+  return XlaOp(builder, op);
+}
+
+namespace xffi {
+
+// A custom call with everything; null pointers leave parts away.
+inline XlaOp AddCustomCall(XlaBuilder* builder, const std::string& target,
+                           const std::vector<XlaOp>& operands, const XlaComputation* computation,
+                           const Shape& shape, const std::vector<Shape>* operand_shapes,
+                           const std::string& opaque, bool has_side_effect,
+                           const OutputOperandAliasing& aliasing, const Literal* literal,
+                           CustomCallSchedule schedule, CustomCallApiVersion api_version) {
+  std::vector<xffi_rt_op> ops;
+  for (const XlaOp& operand : operands) ops.push_back(operand.get());
+  const std::string shape_text = shape.ToString(true);
+  std::vector<std::string> layouts;
+  std::vector<const char*> layout_texts;
+  if (operand_shapes != nullptr) {
+    for (const Shape& operand : *operand_shapes) layouts.push_back(operand.ToString(true));
+    for (const std::string& layout : layouts) layout_texts.push_back(layout.c_str());
+    layout_texts.push_back(nullptr);
+  }
+  std::vector<xffi_rt_alias> aliases;
+  for (const auto& [output, source] : aliasing) {
+    aliases.push_back({output.data(), output.size(), source.first, source.second.data(),
+                       source.second.size()});
+  }
+  std::string literal_text;
+  xffi_rt_custom_call call = XFFI_RT_CUSTOM_CALL_INIT;
+  call.target = target.c_str();
+  call.operands = ops.data();
+  call.operand_count = ops.size();
+  call.shape = shape_text.c_str();
+  if (operand_shapes != nullptr) {
+    call.operand_layouts = layout_texts.data();
+    call.operand_layout_count = operand_shapes->size();
+  }
+  call.opaque = opaque.data();
+  call.opaque_size = opaque.size();
+  call.has_side_effect = has_side_effect ? 1 : 0;
+  call.aliases = aliases.data();
+  call.alias_count = aliases.size();
+  if (literal != nullptr) {
+    literal_text = literal->shape().ToString();
+    call.literal_shape = literal_text.c_str();
+    call.literal = literal->untyped_data();
+    call.literal_size = literal->size_bytes();
+  }
+  call.schedule = schedule;
+  call.api_version = api_version;
+  const xffi_rt_program* called = computation != nullptr ? computation->get() : nullptr;
+  call.called = &called;
+  call.called_count = computation != nullptr ? 1 : 0;
+  xffi_rt_op op = XFFI_RT_NO_OP;
+  builder->Note(xffi_rt_builder_custom_call(builder->get(), &call, &op));
+  return XlaOp(builder, op);
+}
+
+}  // namespace xffi
+
+// A call of `call_target_name`. For API_VERSION_TYPED_FFI the opaque is the text of an MLIR
+// dictionary, "{eps = 1.0e-5 : f32}", or empty.
+inline XlaOp CustomCall(XlaBuilder* builder, const std::string& call_target_name,
+                        const std::vector<XlaOp>& operands, const Shape& shape,
+                        const std::string& opaque = "", bool has_side_effect = false,
+                        const OutputOperandAliasing& output_operand_aliasing = {},
+                        const Literal* literal = nullptr,
+                        CustomCallSchedule schedule = CustomCallSchedule::SCHEDULE_NONE,
+                        CustomCallApiVersion api_version = API_VERSION_ORIGINAL) {
+  return xffi::AddCustomCall(builder, call_target_name, operands, nullptr, shape, nullptr, opaque,
+                             has_side_effect, output_operand_aliasing, literal, schedule,
+                             api_version);
+}
+
+// The same with a computation that the target may run.
+inline XlaOp CustomCallWithComputation(
+    XlaBuilder* builder, const std::string& call_target_name, const std::vector<XlaOp>& operands,
+    const XlaComputation& computation, const Shape& shape, const std::string& opaque = "",
+    bool has_side_effect = false, const OutputOperandAliasing& output_operand_aliasing = {},
+    const Literal* literal = nullptr,
+    CustomCallSchedule schedule = CustomCallSchedule::SCHEDULE_NONE,
+    CustomCallApiVersion api_version = API_VERSION_ORIGINAL) {
+  return xffi::AddCustomCall(builder, call_target_name, operands, &computation, shape, nullptr,
+                             opaque, has_side_effect, output_operand_aliasing, literal, schedule,
+                             api_version);
+}
+
+// The same with the layouts in which the target gets the operands and gives the result.
+inline XlaOp CustomCallWithLayout(
+    XlaBuilder* builder, const std::string& call_target_name, const std::vector<XlaOp>& operands,
+    const Shape& shape_with_layout, const std::vector<Shape>& operand_shapes_with_layout,
+    const std::string& opaque = "", bool has_side_effect = false,
+    const OutputOperandAliasing& output_operand_aliasing = {}, const Literal* literal = nullptr,
+    CustomCallSchedule schedule = CustomCallSchedule::SCHEDULE_NONE,
+    CustomCallApiVersion api_version = API_VERSION_ORIGINAL) {
+  return xffi::AddCustomCall(builder, call_target_name, operands, nullptr, shape_with_layout,
+                             &operand_shapes_with_layout, opaque, has_side_effect,
+                             output_operand_aliasing, literal, schedule, api_version);
+}
+
+// The same with both.
+inline XlaOp CustomCallWithComputationAndLayouts(
+    XlaBuilder* builder, const std::string& call_target_name, const std::vector<XlaOp>& operands,
+    const XlaComputation& computation, const Shape& shape_with_layout,
+    const std::vector<Shape>& operand_shapes_with_layout, const std::string& opaque = "",
+    bool has_side_effect = false, const OutputOperandAliasing& output_operand_aliasing = {},
+    const Literal* literal = nullptr,
+    CustomCallSchedule schedule = CustomCallSchedule::SCHEDULE_NONE,
+    CustomCallApiVersion api_version = API_VERSION_ORIGINAL) {
+  return xffi::AddCustomCall(builder, call_target_name, operands, &computation, shape_with_layout,
+                             &operand_shapes_with_layout, opaque, has_side_effect,
+                             output_operand_aliasing, literal, schedule, api_version);
+}
+
+}  // namespace xla
+
+#endif  // XLA_HLO_BUILDER_XLA_BUILDER_H_

@@ -1,0 +1,179 @@
+// Shapes: arrays with layouts, tokens, and tuples of shapes.
+#ifndef XLA_SHAPE_H_
+#define XLA_SHAPE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "xla/xla_data.pb.h"
+
+namespace xla {
+
+// A path of tuple indices; empty for the whole.
+using ShapeIndex = std::vector<int64_t>;
+
+// The order of an array's dimensions in memory, minor to major.
+class Layout {
+ public:
+  Layout() = default;
+  explicit Layout(std::vector<int64_t> minor_to_major) : order_(std::move(minor_to_major)) {}
+  const std::vector<int64_t>& minor_to_major() const { return order_; }
+  friend bool operator==(const Layout& a, const Layout& b) { return a.order_ == b.order_; }
+  friend bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
+
+ private:
+  std::vector<int64_t> order_;
+};
+
+// An array is row-major unless it has another layout.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(PrimitiveType type, std::vector<int64_t> dimensions)
+      : type_(type), dimensions_(std::move(dimensions)) {
+    std::vector<int64_t> order;
+    for (size_t i = dimensions_.size(); i > 0; --i) order.push_back(static_cast<int64_t>(i - 1));
+    layout_ = Layout(std::move(order));
+  }
+  explicit Shape(std::vector<Shape> tuple_shapes)
+      : type_(TUPLE), tuple_shapes_(std::move(tuple_shapes)) {}
+
+  PrimitiveType element_type() const { return type_; }
+  bool IsTuple() const { return type_ == TUPLE; }
+  bool IsToken() const { return type_ == TOKEN; }
+  bool IsArray() const { return !IsTuple() && !IsToken() && type_ != PRIMITIVE_TYPE_INVALID; }
+  const std::vector<int64_t>& dimensions() const { return dimensions_; }
+  int64_t dimensions(size_t index) const { return dimensions_.at(index); }
+  int64_t rank() const { return static_cast<int64_t>(dimensions_.size()); }
+  const std::vector<Shape>& tuple_shapes() const { return tuple_shapes_; }
+  const Shape& tuple_shapes(size_t index) const { return tuple_shapes_.at(index); }
+  size_t tuple_shapes_size() const { return tuple_shapes_.size(); }
+  const Layout& layout() const { return layout_; }
+  void set_layout(Layout layout) { layout_ = std::move(layout); }
+
+  // As HLO prints it, "f32[2,3]{1,0}" for instance.
+  std::string ToString(bool print_layout = false) const {
+    if (IsTuple()) {
+      std::string text = "(";
+      for (size_t i = 0; i < tuple_shapes_.size(); ++i) {
+        text += (i > 0 ? ", " : "") + tuple_shapes_[i].ToString(print_layout);
+      }
+      return text + ")";
+    }
+    const std::string text = Name(type_) + Join(dimensions_, '[', ']');
+    if (!print_layout || layout_.minor_to_major().empty()) return text;
+    return text + Join(layout_.minor_to_major(), '{', '}');
+  }
+
+  // The shape that the runtime printed as `text`; the invalid one for any other text.
+  static Shape FromHlo(const std::string& text) {
+    size_t at = 0;
+    Shape shape = Read(text, &at);
+    return at == text.size() ? shape : Shape();
+  }
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    return a.type_ == b.type_ && a.dimensions_ == b.dimensions_ && a.layout_ == b.layout_ &&
+           a.tuple_shapes_ == b.tuple_shapes_;
+  }
+  friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
+
+  // The element type in texts, "f32" for instance.
+  static std::string Name(PrimitiveType type) {
+    switch (type) {
+      case PRED: return "pred";
+      case S1: return "s1";
+      case S2: return "s2";
+      case S4: return "s4";
+      case S8: return "s8";
+      case S16: return "s16";
+      case S32: return "s32";
+      case S64: return "s64";
+      case U1: return "u1";
+      case U2: return "u2";
+      case U4: return "u4";
+      case U8: return "u8";
+      case U16: return "u16";
+      case U32: return "u32";
+      case U64: return "u64";
+      case F16: return "f16";
+      case BF16: return "bf16";
+      case F32: return "f32";
+      case F64: return "f64";
+      case C64: return "c64";
+      case C128: return "c128";
+      case F8E5M2: return "f8e5m2";
+      case F8E3M4: return "f8e3m4";
+      case F8E4M3: return "f8e4m3";
+      case F8E4M3FN: return "f8e4m3fn";
+      case F8E4M3B11FNUZ: return "f8e4m3b11fnuz";
+      case F8E5M2FNUZ: return "f8e5m2fnuz";
+      case F8E4M3FNUZ: return "f8e4m3fnuz";
+      case F4E2M1FN: return "f4e2m1fn";
+      case F8E8M0FNU: return "f8e8m0fnu";
+      case TOKEN: return "token";
+      case TUPLE: return "tuple";
+      case PRIMITIVE_TYPE_INVALID: break;
+    }
+    return "invalid";
+  }
+
+ private:
+  static Shape Read(const std::string& text, size_t* at) {
+    if (*at < text.size() && text[*at] == '(') {
+      std::vector<Shape> elements;
+      ++*at;
+      while (*at < text.size() && text[*at] != ')') {
+        const size_t before = *at;
+        elements.push_back(Read(text, at));
+        while (*at < text.size() && (text[*at] == ',' || text[*at] == ' ')) ++*at;
+        if (*at == before) return Shape();
+      }
+      ++*at;
+      return Shape(std::move(elements));
+    }
+    const size_t open = text.find('[', *at);
+    if (open == std::string::npos) return Shape();
+    const std::string name = text.substr(*at, open - *at);
+    PrimitiveType type = PRIMITIVE_TYPE_INVALID;
+    for (int number = 1; number < 64; ++number) {
+      if (Name(static_cast<PrimitiveType>(number)) == name) type = static_cast<PrimitiveType>(number);
+    }
+    *at = open;
+    Shape shape(type, Numbers(text, at));
+    if (*at < text.size() && text[*at] == '{') shape.set_layout(Layout(Numbers(text, at)));
+    return shape;
+  }
+
+  // The numbers between the bracket at `at` and the next one.
+  static std::vector<int64_t> Numbers(const std::string& text, size_t* at) {
+    std::vector<int64_t> numbers;
+    for (++*at; *at < text.size() && text[*at] != ']' && text[*at] != '}'; ++*at) {
+      if (text[*at] == ',') continue;
+      if (text[*at - 1] < '0' || text[*at - 1] > '9') numbers.push_back(0);
+      numbers.back() = numbers.back() * 10 + (text[*at] - '0');
+    }
+    ++*at;
+    return numbers;
+  }
+
+  static std::string Join(const std::vector<int64_t>& numbers, char open, char close) {
+    std::string text(1, open);
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      text += (i > 0 ? "," : "") + std::to_string(numbers[i]);
+    }
+    return text + close;
+  }
+
+  PrimitiveType type_ = PRIMITIVE_TYPE_INVALID;
+  std::vector<int64_t> dimensions_;
+  Layout layout_;
+  std::vector<Shape> tuple_shapes_;
+};
+
+}  // namespace xla
+
+#endif  // XLA_SHAPE_H_

@@ -1,0 +1,100 @@
+// Shapes, made and looked at.
+#ifndef XLA_SHAPE_UTIL_H_
+#define XLA_SHAPE_UTIL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "xla/layout_util.h"
+#include "xla/shape.h"
+
+namespace xla {
+
+// Wrong shapes (negative dimensions, layouts that are no order of them) are told when a program that
+// has them is built.
+struct ShapeUtil {
+  static Shape MakeShape(PrimitiveType type, std::vector<int64_t> dimensions) {
+    return Shape(type, std::move(dimensions));
+  }
+  // The name in the first documents.
+  static Shape CreateShape(PrimitiveType type, std::vector<int64_t> dimensions) {
+    return MakeShape(type, std::move(dimensions));
+  }
+  static Shape MakeScalarShape(PrimitiveType type) { return Shape(type, {}); }
+  static Shape MakeShapeWithDenseLayout(PrimitiveType type, std::vector<int64_t> dimensions,
+                                        std::vector<int64_t> minor_to_major) {
+    Shape shape(type, std::move(dimensions));
+    shape.set_layout(Layout(std::move(minor_to_major)));
+    return shape;
+  }
+  // The older name.
+  static Shape MakeShapeWithLayout(PrimitiveType type, std::vector<int64_t> dimensions,
+                                   std::vector<int64_t> minor_to_major) {
+    return MakeShapeWithDenseLayout(type, std::move(dimensions), std::move(minor_to_major));
+  }
+  static Shape MakeShapeWithDescendingLayout(PrimitiveType type, std::vector<int64_t> dimensions) {
+    return MakeShape(type, std::move(dimensions));
+  }
+  static Shape MakeTupleShape(std::vector<Shape> shapes) { return Shape(std::move(shapes)); }
+  // The name in the documents.
+  static Shape MakeTuple(std::vector<Shape> shapes) { return Shape(std::move(shapes)); }
+  static Shape MakeNil() { return Shape(std::vector<Shape>()); }
+  static Shape MakeTokenShape() { return Shape(TOKEN, {}); }
+
+  static std::string HumanString(const Shape& shape) { return shape.ToString(); }
+  static std::string HumanStringWithLayout(const Shape& shape) { return shape.ToString(true); }
+  static bool Equal(const Shape& a, const Shape& b) { return a == b; }
+  // Equal but for layouts.
+  static bool Compatible(const Shape& a, const Shape& b) { return a.ToString() == b.ToString(); }
+  static size_t TupleElementCount(const Shape& shape) { return shape.tuple_shapes_size(); }
+  static const Shape& GetTupleElementShape(const Shape& shape, int64_t index) {
+    return shape.tuple_shapes(static_cast<size_t>(index));
+  }
+  static const Shape& GetSubshape(const Shape& shape, const ShapeIndex& index) {
+    const Shape* found = &shape;
+    for (const int64_t at : index) found = &found->tuple_shapes(static_cast<size_t>(at));
+    return *found;
+  }
+  static bool IndexIsValid(const Shape& shape, const ShapeIndex& index) {
+    const Shape* found = &shape;
+    for (const int64_t at : index) {
+      if (at < 0 || static_cast<size_t>(at) >= found->tuple_shapes_size()) return false;
+      found = &found->tuple_shapes(static_cast<size_t>(at));
+    }
+    return true;
+  }
+  static int64_t ElementsIn(const Shape& shape) {
+    int64_t elements = 1;
+    for (const int64_t dimension : shape.dimensions()) elements *= dimension;
+    return elements;
+  }
+  // Bytes of an array, or of all arrays of a tuple; small elements share bytes.
+  static int64_t ByteSizeOf(const Shape& shape) {
+    if (shape.IsTuple()) {
+      int64_t bytes = 0;
+      for (const Shape& element : shape.tuple_shapes()) bytes += ByteSizeOf(element);
+      return bytes;
+    }
+    return (ElementsIn(shape) * Bits(shape.element_type()) + 7) / 8;
+  }
+  static int64_t Bits(PrimitiveType type) {
+    switch (type) {
+      case S1: case U1: return 1;
+      case S2: case U2: return 2;
+      case S4: case U4: case F4E2M1FN: return 4;
+      case S16: case U16: case F16: case BF16: return 16;
+      case S32: case U32: case F32: return 32;
+      case S64: case U64: case F64: case C64: return 64;
+      case C128: return 128;
+      case TOKEN: case TUPLE: case PRIMITIVE_TYPE_INVALID: return 0;
+      default: return 8;
+    }
+  }
+};
+
+}  // namespace xla
+
+#endif  // XLA_SHAPE_UTIL_H_

@@ -1,0 +1,74 @@
+// What may fail when programs are built and run: a value, or a code and a text.
+#ifndef XLA_STATUSOR_H_
+#define XLA_STATUSOR_H_
+
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "xla_ffi/runtime.h"
+
+namespace xla {
+
+// Success, or one of the 16 absl codes with a text.
+class Status {
+ public:
+  Status() = default;
+  Status(XLA_FFI_Error_Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  // Takes over what a function of runtime.h or program.h gave.
+  explicit Status(xffi_rt_status* status) : code_(xffi_rt_status_code(status)) {
+    message_ = xffi_rt_status_message(status);
+    xffi_rt_status_destroy(status);
+  }
+
+  bool ok() const { return code_ == XLA_FFI_Error_Code_OK; }
+  XLA_FFI_Error_Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+  std::string ToString() const {
+    return ok() ? "OK" : "code " + std::to_string(static_cast<int>(code_)) + ": " + message_;
+  }
+
+ private:
+  XLA_FFI_Error_Code code_ = XLA_FFI_Error_Code_OK;
+  std::string message_;
+};
+
+inline Status OkStatus() { return Status(); }
+
+// A value, or why there is none. Asking for a value that there is not ends the program with the
+// status on stderr.
+template <typename T>
+class StatusOr {
+ public:
+  StatusOr(T value) : value_(std::move(value)) {}  // NOLINT: as everywhere
+  StatusOr(Status status) : status_(std::move(status)) {}  // NOLINT
+
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+  T& value() & { return Check(), *value_; }
+  const T& value() const& { return Check(), *value_; }
+  T&& value() && { return Check(), std::move(*value_); }
+  T&& ValueOrDie() && { return std::move(*this).value(); }
+  T& ValueOrDie() & { return value(); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+ private:
+  void Check() const {
+    if (ok()) return;
+    std::fprintf(stderr, "xla-ffi: a value is asked for, there is: %s\n", status_.ToString().c_str());
+    std::abort();
+  }
+
+  Status status_;
+  std::optional<T> value_;
+};
+
+}  // namespace xla
+
+#endif  // XLA_STATUSOR_H_

@@ -1,0 +1,157 @@
+// Messages in the making: text in a fixed buffer, which moves to the heap where it is long. Part of
+// <xla/ffi/api/api.h>.
+//
+// Errors are on the way of a call: no streams, no growing strings, no locales.
+#ifndef XLA_FFI_SDK_CPP_TEXT_H_
+#define XLA_FFI_SDK_CPP_TEXT_H_
+
+#include "xla_ffi/cpp/config.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+class Text {
+ public:
+  Text() noexcept {}
+  Text(const Text&) = delete;
+  Text& operator=(const Text&) = delete;
+  ~Text() {
+    if (XLA_FFI_PREDICT_FALSE(data_ != in_place_)) std::free(data_);
+  }
+
+  size_t size() const { return size_; }
+  std::string_view view() const { return std::string_view(data_, size_); }
+  std::string str() const { return std::string(data_, size_); }
+  // With a NUL behind the last byte.
+  const char* c_str() {
+    data_[size_] = '\0';
+    return data_;
+  }
+  char& at(size_t i) { return data_[i]; }
+  // Forgets what comes after the first `size` bytes.
+  void Cut(size_t size) { size_ = size; }
+
+  XLA_FFI_SDK_SLOW Text& Add(const char* text, size_t size) {
+    size = Room(size);
+    std::memcpy(data_ + size_, text, size);
+    size_ += size;
+    return *this;
+  }
+  XLA_FFI_SDK_SLOW Text& operator<<(const char* text) { return Add(text, std::strlen(text)); }
+  Text& operator<<(std::string_view text) {
+    return text.empty() ? *this : Add(text.data(), text.size());
+  }
+  Text& operator<<(const std::string& text) { return Add(text.data(), text.size()); }
+
+  // In decimal.
+  XLA_FFI_SDK_SLOW Text& Number(long long value) {
+    char digits[20];
+    char* first = digits + sizeof(digits);
+    auto rest = static_cast<unsigned long long>(value);
+    if (value < 0) rest = 0 - rest;
+    do {
+      *--first = static_cast<char>('0' + rest % 10);
+      rest /= 10;
+    } while (rest != 0);
+    if (value < 0) *--first = '-';
+    return Add(first, static_cast<size_t>(digits + sizeof(digits) - first));
+  }
+  template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
+  Text& operator<<(T value) {
+    static_assert(!std::is_same_v<T, bool> && !std::is_same_v<T, char>, "a number is expected");
+    return Number(static_cast<long long>(value));
+  }
+
+  // Puts text before the byte at `at`.
+  XLA_FFI_SDK_COLD void Insert(size_t at, std::string_view text) {
+    if (Room(text.size()) != text.size()) return;
+    std::memmove(data_ + at + text.size(), data_ + at, size_ - at);
+    std::memcpy(data_ + at, text.data(), text.size());
+    size_ += text.size();
+  }
+
+ private:
+  static constexpr size_t kInPlace = 488;
+
+  // Makes room for `more` bytes and a NUL; how many of them fit. Where memory is short the text is.
+  size_t Room(size_t more) {
+    if (XLA_FFI_PREDICT_FALSE(more >= capacity_ - size_)) Grow(more);
+    return std::min(more, capacity_ - size_ - 1);
+  }
+  XLA_FFI_SDK_COLD void Grow(size_t more) {
+    const size_t capacity = (size_ + more + 1) * 2;
+    auto* data = static_cast<char*>(std::malloc(capacity));
+    if (data == nullptr) return;
+    std::memcpy(data, data_, size_);
+    if (data_ != in_place_) std::free(data_);
+    data_ = data;
+    capacity_ = capacity;
+  }
+
+  char* data_ = in_place_;
+  size_t size_ = 0;
+  size_t capacity_ = kInPlace;
+  char in_place_[kInPlace];
+};
+
+// Whether one of eight bytes is below 0x20, 0x7f, or from 0x80 on. It may say so of eight without,
+// never the other way round.
+XLA_FFI_SDK_HOT inline bool HasOdd(const char* bytes) {
+  constexpr uint64_t kOnes = ~uint64_t{0} / 255;
+  uint64_t word;
+  std::memcpy(&word, bytes, sizeof(word));
+  const uint64_t below = word - kOnes * 0x20;
+  const uint64_t rubout = (word ^ (kOnes * 0x7f)) - kOnes;
+  return ((below | rubout | word) & (kOnes * 0x80)) != 0;
+}
+
+// Whether a host can show the text as it is: printable ASCII, line ends and tabs.
+XLA_FFI_SDK_SLOW inline bool IsPlain(const char* text, size_t size) {
+  if (size >= 8) {
+    size_t i = 0;
+    while (i + 8 < size && !HasOdd(text + i)) i += 8;
+    if (XLA_FFI_PREDICT_TRUE(i + 8 >= size && !HasOdd(text + size - 8))) return true;
+  }
+  for (size_t i = 0; i < size; ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if ((c < 0x20 && c != '\n' && c != '\t') || c >= 0x7f) return false;
+  }
+  return true;
+}
+
+// Adds text with NULs and bytes that are not UTF-8 escaped.
+XLA_FFI_SDK_COLD inline void PutEscaped(Text& out, std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (size_t i = 0; i < text.size();) {
+    const unsigned char c = byte(i);
+    size_t n = (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\t' ? 1
+               : c >= 0xc2 && c <= 0xdf                        ? 2
+               : c >= 0xe0 && c <= 0xef                        ? 3
+               : c >= 0xf0 && c <= 0xf4                        ? 4
+                                                               : 0;
+    for (size_t k = 1; k < n; ++k) {
+      if (i + k >= text.size() || (byte(i + k) & 0xc0) != 0x80) n = 0;
+    }
+    if (n >= 3) {  // overlong forms, surrogates, beyond U+10FFFF
+      const unsigned char d = byte(i + 1);
+      if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) ||
+          (c == 0xf4 && d > 0x8f)) {
+        n = 0;
+      }
+    }
+    if (n != 0) {
+      out.Add(text.data() + i, n);
+      i += n;
+    } else {
+      constexpr char kHex[] = "0123456789abcdef";
+      const char escaped[] = {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
+      out.Add(escaped, sizeof(escaped));
+      ++i;
+    }
+  }
+}
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_TEXT_H_

@@ -1,0 +1,127 @@
+// Runs what xla/client/xla_builder.h builds, in this process, on the embedded runtime. Link with
+// libxla_ffi_runtime.
+//
+//   xla::StatusOr<xla::Literal> result = xla_ffi::Run(computation, {x, y});
+//
+// Targets are those of this program: what XLA_REGISTER_CUSTOM_CALL_TARGET registers in the file that
+// includes this header or is linked with it, and what XLA_FFI_REGISTER_HANDLER or `runtime()` take.
+#ifndef XLA_FFI_EMBEDDED_H_
+#define XLA_FFI_EMBEDDED_H_
+
+#ifndef __cplusplus
+#error "this is the C++ header; C programs use xla_ffi/program.h"
+#endif
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "xla/hlo/builder/xla_computation.h"
+#include "xla/literal.h"
+#include "xla/service/custom_call_target_registry.h"
+#include "xla/statusor.h"
+#include "xla_ffi/program.h"
+
+namespace xla_ffi {
+
+// The runtime of this program's own handlers, for functions of runtime.h.
+inline xffi_rt* runtime() {
+  static const std::unique_ptr<xffi_rt, decltype(&xffi_rt_destroy)> global(xffi_rt_global(),
+                                                                           xffi_rt_destroy);
+  return global.get();
+}
+
+// A program whose targets are found; it can run many times.
+class Executable {
+ public:
+  // Finds the targets. `tuples` is one of the XFFI_RT_TUPLES_ forms.
+  static xla::StatusOr<Executable> Compile(const xla::XlaComputation& computation,
+                                           const std::string& platform = "Host",
+                                           int tuples = XFFI_RT_TUPLES_TODAY,
+                                           bool with_device = false) {
+    for (const xffi_legacy_target* target = xla_ffi_legacy_targets(); target != nullptr;
+         target = target->next) {
+      if (xffi_rt_status* status = xffi_rt_register_legacy(
+              runtime(), target->name, target->platform, target->function, target->signature)) {
+        return xla::Status(status);
+      }
+    }
+    xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
+    options.platform = platform.c_str();
+    options.tuples = tuples;
+    options.with_device = with_device ? 1 : 0;
+    xla::StatusOr<std::vector<xla::Shape>> parameters = computation.parameters();
+    if (!parameters.ok()) return parameters.status();
+    xla::StatusOr<xla::Shape> result = computation.result();
+    if (!result.ok()) return result.status();
+    xffi_rt_compiled* compiled = nullptr;
+    if (xffi_rt_status* status =
+            xffi_rt_compile(runtime(), computation.get(), &options, &compiled)) {
+      return xla::Status(status);
+    }
+    return Executable(compiled, *std::move(parameters), *std::move(result));
+  }
+
+  // Runs the program: one literal for each parameter, tuples for tuples, row-major whatever the
+  // layouts. After a failure there is no result.
+  xla::StatusOr<xla::Literal> Run(const std::vector<xla::Literal>& arguments) const {
+    if (arguments.size() != parameters_.size()) {
+      return Invalid("the program has " + std::to_string(parameters_.size()) + " parameters, " +
+                     std::to_string(arguments.size()) + " literals came");
+    }
+    std::vector<const void*> args;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const xla::Literal& argument = arguments[i];
+      if (!xla::ShapeUtil::Compatible(argument.shape(), parameters_[i])) {
+        return Invalid("parameter " + std::to_string(i) + " is " + parameters_[i].ToString() +
+                       ", " + argument.shape().ToString() + " came");
+      }
+      Append(argument, &args);
+    }
+    xla::Literal result(result_);
+    std::vector<void*> rets;
+    Append(result, &rets);
+    if (xffi_rt_status* status = xffi_rt_compiled_run(compiled_.get(), args.data(), args.size(),
+                                                      rets.data(), rets.size())) {
+      return xla::Status(status);
+    }
+    return result;
+  }
+
+ private:
+  Executable(xffi_rt_compiled* compiled, std::vector<xla::Shape> parameters, xla::Shape result)
+      : compiled_(compiled, xffi_rt_compiled_destroy),
+        parameters_(std::move(parameters)),
+        result_(std::move(result)) {}
+
+  static xla::Status Invalid(std::string message) {
+    return xla::Status(XLA_FFI_Error_Code_INVALID_ARGUMENT, std::move(message));
+  }
+
+  // Adds the arrays of a literal, in pre-order.
+  template <typename Literal, typename Pointer>
+  static void Append(Literal& literal, std::vector<Pointer>* pointers) {
+    if (!literal.shape().IsTuple()) {
+      pointers->push_back(literal.untyped_data());
+      return;
+    }
+    for (auto& element : literal.elements()) Append(element, pointers);
+  }
+
+  std::shared_ptr<xffi_rt_compiled> compiled_;
+  std::vector<xla::Shape> parameters_;
+  xla::Shape result_;
+};
+
+// Compiles and runs a program once, on the CPU.
+inline xla::StatusOr<xla::Literal> Run(const xla::XlaComputation& computation,
+                                       const std::vector<xla::Literal>& arguments) {
+  xla::StatusOr<Executable> executable = Executable::Compile(computation);
+  if (!executable.ok()) return executable.status();
+  return executable->Run(arguments);
+}
+
+}  // namespace xla_ffi
+
+#endif  // XLA_FFI_EMBEDDED_H_

@@ -1,0 +1,523 @@
+/* Adapters: a function of the original custom calls becomes a handler of XLA FFI by one line.
+ *
+ *   #include "xla_ffi/legacy.h"
+ *
+ *   static void solve(void* out, const void** in, XlaCustomCallStatus* status) { ... }
+ *   XFFI_ADAPT_CPU_STATUS(solve_ffi, solve);
+ *
+ * exports the handler `solve_ffi`, which runs on every XLA and reports what the function put into
+ * its status as an error, although no jaxlib has a status of its own to offer.
+ *
+ *   XFFI_ADAPT_CPU(symbol, function)                 void(void* out, const void** in)
+ *   XFFI_ADAPT_CPU_STATUS(symbol, function)          the same with a last XlaCustomCallStatus*
+ *   XFFI_ADAPT_CPU_UNIFIED(symbol, function, "attribute")
+ *                                                    void(void* out, const void** in, opaque, length,
+ *                                                         XlaCustomCallStatus*)
+ *   XFFI_ADAPT_GPU(symbol, function, "attribute")    void(stream, void** buffers, opaque, length)
+ *   XFFI_ADAPT_GPU_STATUS(symbol, function, "attribute")
+ *                                                    the same with a last XlaCustomCallStatus*
+ *   XFFI_ADAPT(symbol, adapter)                      with everything that an xffi_legacy_adapter says
+ *
+ * `opaque` comes from the attribute of that name: a string, or an array of any type, whose bytes are
+ * handed over untouched; a NULL for the name is an empty opaque.
+ *
+ * Operands of XLA FFI are flat. Without a `structure` the function sees one pointer a leaf, as on
+ * today's XLA: for one result `out` is that result's data, for several an array of pointers. With
+ * one, such as "(_, (_)), _ -> (_, _)" (`_` a leaf, brackets a tuple), it sees what the documents
+ * describe: nested arrays of pointers on CPU; on devices every node of the shapes in pre-order, where
+ * the function writes the arrays of the result.
+ *
+ * Nothing is allocated on the way to success (up to XFFI_LEGACY_INLINE pointers). In C++ exceptions
+ * become errors. Needs r0. */
+#ifndef XLA_FFI_LEGACY_H_
+#define XLA_FFI_LEGACY_H_
+
+#include "xla/service/custom_call_target_registry.h"
+#include "xla_ffi/handler.h"
+
+#if defined(__cplusplus)
+#include <exception>
+#if defined(__GNUC__)
+#include <cxxabi.h>
+#endif
+#endif
+
+/* Pointers that a call may have before memory is allocated for them. */
+#define XFFI_LEGACY_INLINE 64
+
+/* What a `describe` function knows: all operands and results, with their types and dimensions. */
+typedef struct xffi_legacy_operands {
+  const xffi_buffer* args;
+  size_t num_args;
+  const xffi_buffer* rets;
+  size_t num_rets;
+} xffi_legacy_operands;
+
+/* Bytes for the function, to be filled by `describe`: in `local`, or elsewhere by setting `data`. */
+typedef struct xffi_legacy_opaque {
+  const void* data;
+  size_t size;
+  unsigned char local[512];
+} xffi_legacy_opaque;
+
+/* A function of the original custom calls, and how it is called. Leave out what is not needed. */
+typedef struct xffi_legacy_adapter {
+  uint32_t signature; /* XFFI_LEGACY_CPU … XFFI_LEGACY_CPU_UNIFIED */
+  void (*function)(void);
+  const char* opaque;    /* name of the attribute, or null */
+  const char* structure; /* of operands and results, or null */
+  /* Sees the sizes before the function is called: refuses the call with an error, or writes the
+   * bytes that the function gets as `opaque`, a descriptor of sizes for instance. Attributes that it
+   * fetches from `call` are the call's own. */
+  XLA_FFI_Error* (*describe)(xffi_call* call, const xffi_legacy_operands* operands,
+                             xffi_legacy_opaque* opaque);
+  /* Puts a copy from host to device memory on a stream and returns 0; `from` may be read until it
+   * returns only. For a `structure` on devices, whose arrays lie in device memory. */
+  int (*copy)(void* stream, void* to, const void* from, size_t size);
+} xffi_legacy_adapter;
+
+/* --- statuses ---------------------------------------------------------------------------------- */
+
+/* A status of this library. Written from any thread while the call lasts. */
+typedef struct xffi_status_object {
+  xffi_status_head head;
+  int lock;
+  int live;
+  int failed;
+  char* message;
+  size_t length;
+} xffi_status_object;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Statuses that no call uses. */
+XFFI_LEGACY_SHARED_ xffi_status_object* xffi_status_idle[256] = {NULL};
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+XFFI_INLINE void xffi_status_lock(xffi_status_object* object) {
+  while (__atomic_exchange_n(&object->lock, 1, __ATOMIC_ACQUIRE) != 0) {
+  }
+}
+XFFI_INLINE void xffi_status_unlock(xffi_status_object* object) {
+  __atomic_store_n(&object->lock, 0, __ATOMIC_RELEASE);
+}
+
+XFFI_COLD void xffi_status_set(xffi_status_head* head, int failed, const char* message,
+                               size_t length) {
+  xffi_status_object* object = (xffi_status_object*)(void*)head;
+  char* copy = failed && length != 0 ? (char*)malloc(length) : NULL;
+  char* old;
+  if (copy != NULL) memcpy(copy, message, length);
+  xffi_status_lock(object);
+  old = copy;
+  if (object->live) {
+    old = object->message;
+    object->failed = failed;
+    object->message = copy;
+    object->length = copy != NULL ? length : 0;
+  } else {
+    fputs("xla-ffi: a custom call wrote its status after it had ended; the write is ignored\n",
+          stderr);
+  }
+  xffi_status_unlock(object);
+  free(old);
+}
+
+XFFI_COLD xffi_status_object* xffi_status_make(void) {
+  /* Never given back, so that a pointer that somebody kept names a status for ever. */
+  char* memory = (char*)malloc(XFFI_STATUS_ALIGNMENT + sizeof(xffi_status_object));
+  xffi_status_object* object;
+  if (memory == NULL) return NULL;
+  memory += XFFI_STATUS_ALIGNMENT - (uintptr_t)memory % XFFI_STATUS_ALIGNMENT;
+  object = (xffi_status_object*)(void*)memory;
+  memset(object, 0, sizeof(*object));
+  memcpy(object->head.magic, XFFI_STATUS_MAGIC, sizeof(object->head.magic));
+  object->head.self = &object->head;
+  object->head.set = xffi_status_set;
+  return object;
+}
+
+/* A status that says success; null without memory. */
+XFFI_INLINE xffi_status_object* xffi_status_take(void) {
+  xffi_status_object* object = NULL;
+  size_t i;
+  for (i = 0; i < 256 && object == NULL; ++i) {
+    object = __atomic_exchange_n(&xffi_status_idle[i], (xffi_status_object*)NULL, __ATOMIC_ACQUIRE);
+  }
+  if (object == NULL) object = xffi_status_make();
+  if (object == NULL) return NULL;
+  xffi_status_lock(object);
+  object->live = 1;
+  object->failed = 0;
+  xffi_status_unlock(object);
+  return object;
+}
+
+/* Gives a status back; a message is the caller's to free. */
+XFFI_INLINE void xffi_status_give(xffi_status_object* object) {
+  size_t i;
+  xffi_status_lock(object);
+  object->live = 0;
+  object->message = NULL;
+  object->length = 0;
+  xffi_status_unlock(object);
+  for (i = 0; i < 256; ++i) {
+    xffi_status_object* empty = NULL;
+    if (__atomic_compare_exchange_n(&xffi_status_idle[i], &empty, object, 0, __ATOMIC_RELEASE,
+                                    __ATOMIC_RELAXED)) {
+      return;
+    }
+  }
+}
+
+/* --- pointers in the form that the function expects -------------------------------------------- */
+
+/* Builds the lists of pointers of one call. */
+typedef struct xffi_legacy_builder {
+  const char* at;   /* in the structure */
+  void** slots;     /* room for all pointers */
+  size_t used;
+  size_t list_used; /* of `list`, which takes the nodes in pre-order */
+  void** list;
+  const xffi_buffer* leaves;
+  size_t next_leaf, num_leaves;
+  int bad;
+  size_t base;      /* devices: bytes of the arrays before slot 0 */
+  char* device;     /* devices: where slot 0 lies in device memory; null on CPU */
+} xffi_legacy_builder;
+
+XFFI_INLINE void xffi_legacy_blank(xffi_legacy_builder* b) {
+  while (*b->at == ' ') ++b->at;
+}
+
+/* Elements of the tuple that begins behind `at`, its opening bracket. */
+XFFI_INLINE size_t xffi_legacy_elements(const char* at) {
+  size_t count = 0, depth = 0;
+  for (; *at != '\0' && !(depth == 0 && *at == ')'); ++at) {
+    if (depth == 0 && (*at == '_' || *at == '(')) ++count;
+    if (*at == '(') ++depth;
+    if (*at == ')') --depth;
+  }
+  return count;
+}
+
+/* Reads one node; its address as the function sees it. Each node is listed in pre-order. */
+static inline void* xffi_legacy_node(xffi_legacy_builder* b) {
+  const size_t place = b->list_used++;
+  void* address = NULL;
+  xffi_legacy_blank(b);
+  if (*b->at == '_') {
+    ++b->at;
+    if (b->next_leaf < b->num_leaves) {
+      address = b->leaves[b->next_leaf].data;
+    } else {
+      b->bad = 1;
+    }
+    ++b->next_leaf;
+  } else if (*b->at == '(') {
+    const size_t count = xffi_legacy_elements(b->at + 1);
+    const size_t first = b->used;
+    size_t i;
+    ++b->at;
+    b->used += count;
+    for (i = 0; i < count && !b->bad; ++i) {
+      void* element = xffi_legacy_node(b);
+      b->slots[first + i] = element;
+      xffi_legacy_blank(b);
+      if (i + 1 < count && *b->at++ != ',') b->bad = 1;
+    }
+    xffi_legacy_blank(b);
+    if (!b->bad && *b->at++ != ')') b->bad = 1;
+    address = b->device != NULL ? (void*)(b->device + first * sizeof(void*)) : &b->slots[first];
+  } else {
+    b->bad = 1;
+  }
+  b->list[place] = address;
+  return address;
+}
+
+/* What is wrong where a structure does not describe the call. */
+XFFI_COLD XLA_FFI_Error* xffi_legacy_mismatch(const xffi_call* call, const char* structure,
+                                              size_t args, size_t rets) {
+  return xffi_error_format(call->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                           "%s: the structure \"%s\" does not describe a call with %zu operands and "
+                           "%zu results: it has '_' for each of them, tuples in brackets, commas "
+                           "between, and '->' before the result",
+                           call->handler, structure, args, rets);
+}
+
+/* --- the call ---------------------------------------------------------------------------------- */
+
+typedef void xffi_legacy_cpu(void* out, const void** in);
+typedef void xffi_legacy_cpu_status(void* out, const void** in, XlaCustomCallStatus* status);
+typedef void xffi_legacy_gpu(void* stream, void** buffers, const char* opaque, size_t length);
+typedef void xffi_legacy_gpu_status(void* stream, void** buffers, const char* opaque, size_t length,
+                                    XlaCustomCallStatus* status);
+typedef void xffi_legacy_cpu_unified(void* out, const void** in, const char* opaque, size_t length,
+                                     XlaCustomCallStatus* status);
+
+/* Everything that the function may be given. */
+typedef struct xffi_legacy_pointers {
+  void* stream;
+  void* out;
+  void** list;
+  const char* opaque;
+  size_t opaque_size;
+} xffi_legacy_pointers;
+
+XFFI_INLINE void xffi_legacy_enter(const xffi_legacy_adapter* adapter, xffi_legacy_pointers* p,
+                                   XlaCustomCallStatus* status) {
+  switch (adapter->signature) {
+    case XFFI_LEGACY_CPU:
+      ((xffi_legacy_cpu*)adapter->function)(p->out, (const void**)p->list);
+      break;
+    case XFFI_LEGACY_CPU_STATUS:
+      ((xffi_legacy_cpu_status*)adapter->function)(p->out, (const void**)p->list, status);
+      break;
+    case XFFI_LEGACY_GPU:
+      ((xffi_legacy_gpu*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size);
+      break;
+    case XFFI_LEGACY_CPU_UNIFIED:
+      ((xffi_legacy_cpu_unified*)adapter->function)(p->out, (const void**)p->list, p->opaque,
+                                                    p->opaque_size, status);
+      break;
+    default:
+      ((xffi_legacy_gpu_status*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size,
+                                                   status);
+  }
+}
+
+/* Calls the function and reads its status. */
+XFFI_INLINE XLA_FFI_Error* xffi_legacy_call(xffi_call* call, const xffi_legacy_adapter* adapter,
+                                            xffi_legacy_pointers* p) {
+  xffi_status_object* status = xffi_status_take();
+  XLA_FFI_Error* error = NULL;
+  if (status == NULL) {
+    return xffi_error_format(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
+                             "%s: no memory for a status", call->handler);
+  }
+#if defined(__cpp_exceptions) || defined(__EXCEPTIONS)
+  try {
+    xffi_legacy_enter(adapter, p, (XlaCustomCallStatus*)(void*)status);
+  } catch (const std::exception& exception) {
+    error = xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL, "%s threw: %s", call->handler,
+                              exception.what());
+#if defined(__GLIBCXX__)
+  } catch (abi::__forced_unwind&) { // a cancelled thread: not ours to end
+    throw;
+#endif
+  } catch (...) {
+    error = xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL,
+                              "%s threw an exception of a type that is no std::exception",
+                              call->handler);
+  }
+#else
+  xffi_legacy_enter(adapter, p, (XlaCustomCallStatus*)(void*)status);
+#endif
+  if (XFFI_UNLIKELY(status->failed)) {
+    char* message = status->message;
+    const size_t length = status->length;
+    status->message = NULL;
+    if (error == NULL) {
+      error = xffi_error_bytes(call->api, XLA_FFI_Error_Code_INTERNAL, message != NULL ? message : "",
+                               length);
+    }
+    free(message);
+  }
+  xffi_status_give(status);
+  return error;
+}
+
+/* The bytes of the attribute that is the opaque. */
+XFFI_INLINE void xffi_legacy_fetch_opaque(xffi_call* call, const char* name,
+                                          xffi_legacy_opaque* opaque) {
+  const int64_t i = xffi_find(&call->frame->attrs, name);
+  if (i >= 0 && call->frame->attrs.types[i] == XLA_FFI_AttrType_ARRAY) {
+    const xffi_array array = xffi_attr_array(call, name);
+    const unsigned bits = xffi_dtype_bits(array.dtype);
+    opaque->data = array.data;
+    opaque->size = array.size * (bits / 8);
+  } else {
+    const XLA_FFI_ByteSpan text = xffi_attr_str(call, name);
+    opaque->data = text.ptr;
+    opaque->size = text.len;
+  }
+  if (opaque->size == 0) opaque->data = "";
+}
+
+/* Runs the function with operands that have been fetched. `buffers` has them and the results;
+ * `slots` and `list` have room for all pointers. */
+XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const xffi_legacy_adapter* adapter,
+                                           xffi_buffer* buffers, size_t num_args, size_t num_rets,
+                                           void** slots, void** list, size_t room) {
+  const int is_cpu =
+      adapter->signature != XFFI_LEGACY_GPU && adapter->signature != XFFI_LEGACY_GPU_STATUS;
+  xffi_legacy_opaque opaque;
+  xffi_legacy_operands operands;
+  xffi_legacy_pointers p;
+  XLA_FFI_Error* error;
+  size_t i;
+  void* scratch = NULL;
+  memset(&p, 0, sizeof(p));
+  p.list = list;
+  opaque.data = "";
+  opaque.size = 0;
+  for (i = 0; i < num_args; ++i) {
+    buffers[i] = xffi_arg(call, "operand", XFFI_ANY_DTYPE, XFFI_ANY_RANK);
+  }
+  for (i = 0; i < num_rets; ++i) {
+    buffers[num_args + i] = xffi_ret(call, "result", XFFI_ANY_DTYPE, XFFI_ANY_RANK);
+  }
+  if (adapter->opaque != NULL) xffi_legacy_fetch_opaque(call, adapter->opaque, &opaque);
+  operands.args = buffers;
+  operands.num_args = num_args;
+  operands.rets = buffers + num_args;
+  operands.num_rets = num_rets;
+  if (adapter->describe != NULL && call->problems == 0) {
+    opaque.data = adapter->opaque != NULL ? opaque.data : opaque.local;
+    if ((error = adapter->describe(call, &operands, &opaque)) != NULL) return error;
+  }
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  if (!is_cpu && (error = xffi_stream(call, &p.stream)) != NULL) {
+    xffi_error_free(call->api, error);
+    return xffi_error_format(call->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
+                             "%s is made for devices, and this call has no stream: register it for "
+                             "the device's platform",
+                             call->handler);
+  }
+  p.opaque = (const char*)opaque.data;
+  p.opaque_size = opaque.size;
+  if (adapter->structure == NULL) {
+    for (i = 0; i < num_args; ++i) list[i] = buffers[i].data;
+    for (i = 0; i < num_rets; ++i) list[num_args + i] = buffers[num_args + i].data;
+    p.out = num_rets == 1 ? list[num_args] : (void*)(list + num_args);
+  } else {
+    xffi_legacy_builder b;
+    size_t operand_slots = 0;
+    memset(&b, 0, sizeof(b));
+    b.at = adapter->structure;
+    b.slots = slots;
+    b.list = list;
+    b.leaves = buffers;
+    b.num_leaves = num_args;
+    if (!is_cpu) { /* tuples lie in the device's memory */
+      if (adapter->copy == NULL) {
+        return xffi_error_format(call->api, XLA_FFI_Error_Code_UNIMPLEMENTED,
+                                 "%s: tuples on a device lie in device memory: give the adapter a "
+                                 "`copy` function",
+                                 call->handler);
+      }
+      if ((error = xffi_scratch(call, room * sizeof(void*), 64, &scratch)) != NULL) return error;
+      b.device = (char*)scratch;
+    }
+    xffi_legacy_blank(&b);
+    for (i = 0; *b.at != '-' && !b.bad; ++i) {
+      void* root = xffi_legacy_node(&b);
+      if (is_cpu) { /* the list has the roots alone */
+        b.list[i] = root;
+        b.list_used = i + 1;
+      }
+      xffi_legacy_blank(&b);
+      if (*b.at == ',') {
+        ++b.at;
+        xffi_legacy_blank(&b);
+      } else if (*b.at != '-') {
+        b.bad = 1;
+      }
+    }
+    if (!b.bad && b.next_leaf != num_args) b.bad = 1;
+    if (!b.bad && (b.at[0] != '-' || b.at[1] != '>')) b.bad = 1;
+    if (!b.bad) {
+      b.at += 2;
+      operand_slots = b.used;
+      b.num_leaves = num_args + num_rets;
+      p.out = xffi_legacy_node(&b);
+      xffi_legacy_blank(&b);
+      if (*b.at != '\0' || b.next_leaf != b.num_leaves) b.bad = 1;
+    }
+    if (b.bad) {
+      error = xffi_legacy_mismatch(call, adapter->structure, num_args, num_rets);
+    } else if (scratch != NULL && operand_slots != 0 &&
+               adapter->copy(p.stream, scratch, slots, operand_slots * sizeof(void*)) != 0) {
+      error = xffi_error_format(call->api, XLA_FFI_Error_Code_INTERNAL,
+                                "%s: the arrays of its tuples cannot be copied to the device",
+                                call->handler);
+    }
+  }
+  if (error == NULL) error = xffi_legacy_call(call, adapter, &p);
+  if (scratch != NULL) { /* in the order of the stream */
+    XLA_FFI_Error* freed = xffi_scratch_free(call, scratch, room * sizeof(void*));
+    if (error == NULL) return freed;
+    xffi_error_free(call->api, freed);
+  }
+  return error;
+}
+
+/* An adapted call: finds room and runs the function. */
+XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, const xffi_legacy_adapter* adapter) {
+  const size_t num_args = (size_t)(call->frame->args.size > 0 ? call->frame->args.size : 0);
+  const size_t num_rets = (size_t)(call->frame->rets.size > 0 ? call->frame->rets.size : 0);
+  /* A node takes at least one character of the structure, and one slot in its tuple. */
+  const size_t nodes = adapter->structure != NULL ? strlen(adapter->structure) : 0;
+  const size_t room = num_args + num_rets + nodes + 1;
+  if (room <= XFFI_LEGACY_INLINE) {
+    xffi_buffer buffers[XFFI_LEGACY_INLINE];
+    void* pointers[2 * XFFI_LEGACY_INLINE];
+    return xffi_legacy_run(call, adapter, buffers, num_args, num_rets, pointers,
+                           pointers + XFFI_LEGACY_INLINE, room);
+  } else {
+    xffi_buffer* buffers = (xffi_buffer*)malloc(room * sizeof(xffi_buffer));
+    void** pointers = (void**)malloc(2 * room * sizeof(void*));
+    XLA_FFI_Error* error;
+    if (buffers == NULL || pointers == NULL) {
+      error = xffi_error_format(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
+                                "%s: no memory for %zu pointers", call->handler, room);
+    } else {
+      error = xffi_legacy_run(call, adapter, buffers, num_args, num_rets, pointers,
+                              pointers + room, room);
+    }
+    free(buffers);
+    free(pointers);
+    return error;
+  }
+}
+
+/* Exports the handler of an adapter, an xffi_legacy_adapter with static storage. */
+#define XFFI_ADAPT(symbol, adapter)                                        \
+  static inline XLA_FFI_Error* symbol##_adapted(xffi_call* call) {         \
+    return xffi_legacy_adapt(call, &(adapter));                            \
+  }                                                                        \
+  XFFI_HANDLER(symbol, symbol##_adapted)
+
+/* Whether the function can be called in that form is for the compiler to say. */
+#if defined(__cplusplus)
+#define XFFI_LEGACY_CHECK_(symbol, signature, function, ...)         \
+  static_assert(::xla::xffi_legacy::SignatureOf(function) == signature, \
+                "the function is not of the form that this adapter calls")
+#else
+#define XFFI_LEGACY_CHECK_(symbol, signature, function, ...) \
+  XFFI_COLD void symbol##_check(void) { function(__VA_ARGS__); } \
+  struct symbol##_checked
+#endif
+
+#define XFFI_ADAPT_AS_(symbol, signature, function, opaque, ...)                              \
+  XFFI_LEGACY_CHECK_(symbol, signature, function, __VA_ARGS__);                               \
+  static const xffi_legacy_adapter symbol##_adapter = {signature, (void (*)(void))(function), \
+                                                       opaque, NULL, NULL, NULL};             \
+  XFFI_ADAPT(symbol, symbol##_adapter)
+
+#define XFFI_ADAPT_CPU(symbol, function) \
+  XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_CPU, function, NULL, NULL, NULL)
+#define XFFI_ADAPT_CPU_STATUS(symbol, function) \
+  XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_CPU_STATUS, function, NULL, NULL, NULL, NULL)
+#define XFFI_ADAPT_GPU(symbol, function, opaque) \
+  XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_GPU, function, opaque, NULL, NULL, "", 0)
+#define XFFI_ADAPT_GPU_STATUS(symbol, function, opaque) \
+  XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_GPU_STATUS, function, opaque, NULL, NULL, "", 0, NULL)
+#define XFFI_ADAPT_CPU_UNIFIED(symbol, function, opaque) \
+  XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_CPU_UNIFIED, function, opaque, NULL, NULL, "", 0, NULL)
+
+#endif /* XLA_FFI_LEGACY_H_ */

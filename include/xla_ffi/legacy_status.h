@@ -1,0 +1,116 @@
+/* The statuses that this SDK makes, and how they are told from others. Part of
+ * <xla/service/custom_call_status.h>.
+ *
+ * What lies behind a foreign status is not known, so nothing is read there. A status of ours begins
+ * at a multiple of XFFI_STATUS_ALIGNMENT and is never unmapped; only at such an address, and only
+ * where the kernel says that the page is there, the first 32 bytes are looked at. They are a magic
+ * text, their own address, and the function of the maker that writes the status. */
+#ifndef XLA_FFI_LEGACY_STATUS_H_
+#define XLA_FFI_LEGACY_STATUS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <dlfcn.h>
+#include <sys/mman.h>
+#define XFFI_STATUS_POSIX_ 1
+#endif
+
+#include "xla/service/custom_call_status.h"
+
+#if defined(__GNUC__)
+#define XFFI_STATUS_COLD_ static __attribute__((cold, noinline, unused))
+#else
+#define XFFI_STATUS_COLD_ static
+#endif
+
+#define XFFI_STATUS_ALIGNMENT 65536
+#define XFFI_STATUS_MAGIC "XLAFFI-STATUS-1" /* 16 bytes with its NUL */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The beginning of every status of ours; the same in Rust, C and C++ and in every library. */
+typedef struct xffi_status_head {
+  char magic[16];
+  const struct xffi_status_head* self;
+  void (*set)(struct xffi_status_head* self, int failed, const char* message, size_t length);
+} xffi_status_head;
+
+/* The status as one of ours; null for any other. */
+XFFI_STATUS_COLD_ xffi_status_head* xffi_status_ours(XlaCustomCallStatus* status) {
+  xffi_status_head* head = (xffi_status_head*)(void*)status;
+  if (status == NULL || (uintptr_t)status % XFFI_STATUS_ALIGNMENT != 0) return NULL;
+#if defined(XFFI_STATUS_POSIX_)
+  if (msync((void*)status, sizeof(*head), MS_ASYNC) != 0) return NULL; /* no memory there */
+#endif
+  if (memcmp(head->magic, XFFI_STATUS_MAGIC, sizeof(head->magic)) != 0) return NULL;
+  return head->self == head && head->set != NULL ? head : NULL;
+}
+
+/* The host's function of that name, if it exports one that is not `ours`; else null. */
+XFFI_STATUS_COLD_ void* xffi_status_host_function(const char* name, void (*ours)(void)) {
+#if defined(XFFI_STATUS_POSIX_)
+  static const int sizes_agree[sizeof(void*) == sizeof(void (*)(void)) ? 1 : -1] = {0};
+  void* program = dlopen(NULL, RTLD_LAZY);
+  void* found = program != NULL ? dlsym(program, name) : NULL;
+  void* own;
+  (void)sizes_agree;
+  memcpy(&own, &ours, sizeof(own));
+  if (program != NULL) dlclose(program);
+  return found == own ? NULL : found;
+#else
+  (void)name;
+  (void)ours;
+  return NULL;
+#endif
+}
+
+XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* status) {
+  xffi_status_head* head = xffi_status_ours(status);
+  void (*host)(XlaCustomCallStatus*) = NULL;
+  void* found;
+  if (status == NULL) return;
+  if (head != NULL) {
+    head->set(head, 0, "", 0);
+    return;
+  }
+  found = xffi_status_host_function("XlaCustomCallStatusSetSuccess",
+                                    (void (*)(void))XlaCustomCallStatusSetSuccess);
+  memcpy((void*)&host, &found, sizeof(host));
+  if (host != NULL) host(status); /* else: it says success of itself */
+}
+
+XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status,
+                                                       const char* message, size_t message_len) {
+  xffi_status_head* head = xffi_status_ours(status);
+  void (*host)(XlaCustomCallStatus*, const char*, size_t) = NULL;
+  void* found;
+  if (message == NULL) message_len = 0;
+  if (status == NULL) return;
+  if (head != NULL) {
+    head->set(head, 1, message, message_len);
+    return;
+  }
+  found = xffi_status_host_function("XlaCustomCallStatusSetFailure",
+                                    (void (*)(void))XlaCustomCallStatusSetFailure);
+  memcpy((void*)&host, &found, sizeof(host));
+  if (host != NULL) {
+    host(status, message, message_len);
+    return;
+  }
+  fputs("xla-ffi: a custom call failed, and its host offers no way to be told: ", stderr);
+  if (message_len != 0) fwrite(message, 1, message_len, stderr);
+  fputs("; register it through an adapter of xla_ffi/legacy.h\n", stderr);
+}
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* XLA_FFI_LEGACY_STATUS_H_ */

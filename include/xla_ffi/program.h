@@ -1,0 +1,189 @@
+/* Programs for the embedded runtime and for a real XLA: build, verify, print, run.
+ *
+ *   xffi_rt_builder* b;
+ *   xffi_rt_op p0, p1, call;
+ *   xffi_rt_builder_create("do_it", &b);
+ *   xffi_rt_builder_parameter(b, 0, "f32[128]", "p0", &p0);
+ *   xffi_rt_builder_parameter(b, 1, "f32[2048]", "p1", &p1);
+ *   const xffi_rt_op operands[] = {p0, p1};
+ *   xffi_rt_custom_call spec = XFFI_RT_CUSTOM_CALL_INIT;
+ *   spec.target = "do_custom_call"; spec.shape = "f32[2048]";
+ *   spec.operands = operands; spec.operand_count = 2;
+ *   xffi_rt_builder_custom_call(b, &spec, &call);
+ *   xffi_rt_builder_build(b, call, &program);
+ *
+ * The conventions are those of runtime.h. In C++, xla/client/xla_builder.h reads like XLA's own.
+ *
+ * Shapes are texts as HLO prints them: "f32[2,3]{1,0}", "(f32[2], (s32[], token[]))"; without a
+ * layout arrays are row-major. Texts that are handed out are the caller's, for
+ * xffi_rt_text_destroy. Mistakes in a program (an element that a tuple does not have, an alias
+ * between different shapes, parameters with the same number) are collected: xffi_rt_builder_build
+ * tells them all, by the instructions' names. */
+
+#ifndef XLA_FFI_PROGRAM_H_
+#define XLA_FFI_PROGRAM_H_
+
+#include "xla_ffi/runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A program that is being built. */
+typedef struct xffi_rt_builder xffi_rt_builder;
+/* A verified program. */
+typedef struct xffi_rt_program xffi_rt_program;
+/* A program whose targets are found. */
+typedef struct xffi_rt_compiled xffi_rt_compiled;
+/* An instruction of a builder. What stands for an instruction of another one is told when the
+ * program is built; so is XFFI_RT_NO_OP. */
+typedef struct xffi_rt_op {
+  uint64_t builder;
+  uint64_t index;
+} xffi_rt_op;
+#define XFFI_RT_NO_OP {0, 0}
+
+/* A text that was handed out; NULL is fine. */
+void xffi_rt_text_destroy(char* text);
+
+/* --- building ---------------------------------------------------------------------------------- */
+
+xffi_rt_status* xffi_rt_builder_create(const char* name, xffi_rt_builder** out);
+/* NULL is fine. */
+void xffi_rt_builder_destroy(xffi_rt_builder* builder);
+
+/* Parameter `number` of the program. A NULL or empty name is made up. */
+xffi_rt_status* xffi_rt_builder_parameter(xffi_rt_builder* builder, int64_t number,
+                                          const char* shape, const char* name, xffi_rt_op* out);
+/* A constant array, of `size` bytes, row-major, small elements packed with the first in the low
+ * bits; copied. */
+xffi_rt_status* xffi_rt_builder_constant(xffi_rt_builder* builder, const char* shape,
+                                         const void* data, size_t size, xffi_rt_op* out);
+/* A token that waits for nothing. */
+xffi_rt_status* xffi_rt_builder_token(xffi_rt_builder* builder, xffi_rt_op* out);
+xffi_rt_status* xffi_rt_builder_tuple(xffi_rt_builder* builder, const xffi_rt_op* elements,
+                                      size_t count, xffi_rt_op* out);
+xffi_rt_status* xffi_rt_builder_get_tuple_element(xffi_rt_builder* builder, xffi_rt_op tuple,
+                                                  int64_t index, xffi_rt_op* out);
+
+/* An output of a call in the memory of an operand: paths of tuple indices, empty for arrays. */
+typedef struct xffi_rt_alias {
+  const int64_t* output;
+  size_t output_size;
+  int64_t operand;
+  const int64_t* operand_index;
+  size_t operand_index_size;
+} xffi_rt_alias;
+
+/* Conventions of targets: XLA's numbers. */
+#define XFFI_RT_API_ORIGINAL 1
+#define XFFI_RT_API_STATUS_RETURNING 2
+#define XFFI_RT_API_STATUS_RETURNING_UNIFIED 3
+#define XFFI_RT_API_TYPED_FFI 4
+/* Schedules: XLA's numbers. */
+#define XFFI_RT_SCHEDULE_NONE 0
+#define XFFI_RT_SCHEDULE_LATEST 1
+#define XFFI_RT_SCHEDULE_EARLIEST 2
+
+/* A custom call. What is zero is left away. */
+typedef struct xffi_rt_custom_call {
+  size_t struct_size;
+  /* The instruction's name; made up where NULL. */
+  const char* name;
+  const char* target;
+  const xffi_rt_op* operands;
+  size_t operand_count;
+  const char* shape;
+  /* One shape with layouts for each operand, or NULL: everything is row-major then. */
+  const char* const* operand_layouts;
+  size_t operand_layout_count;
+  /* Any bytes; for API_TYPED_FFI the text of an MLIR dictionary, or nothing. */
+  const char* opaque;
+  size_t opaque_size;
+  int has_side_effect;
+  const xffi_rt_alias* aliases;
+  size_t alias_count;
+  /* An array, as for xffi_rt_builder_constant. */
+  const char* literal_shape;
+  const void* literal;
+  size_t literal_size;
+  int schedule;
+  int api_version;
+  /* Programs that the call may run. */
+  const xffi_rt_program* const* called;
+  size_t called_count;
+} xffi_rt_custom_call;
+#define XFFI_RT_CUSTOM_CALL_INIT                                                                \
+  {sizeof(xffi_rt_custom_call), NULL, NULL, NULL, 0, NULL, NULL, 0, NULL, 0, 0, NULL, 0, NULL, \
+   NULL, 0, XFFI_RT_SCHEDULE_NONE, XFFI_RT_API_ORIGINAL, NULL, 0}
+
+xffi_rt_status* xffi_rt_builder_custom_call(xffi_rt_builder* builder,
+                                            const xffi_rt_custom_call* call, xffi_rt_op* out);
+
+/* Names an instruction. */
+xffi_rt_status* xffi_rt_builder_set_name(xffi_rt_builder* builder, xffi_rt_op op, const char* name);
+/* The shape of an instruction. */
+xffi_rt_status* xffi_rt_builder_shape(const xffi_rt_builder* builder, xffi_rt_op op, char** out);
+/* The last instruction. */
+xffi_rt_status* xffi_rt_builder_last(const xffi_rt_builder* builder, xffi_rt_op* out);
+/* The program whose result is `root`. The builder is used up, whatever comes of it. */
+xffi_rt_status* xffi_rt_builder_build(xffi_rt_builder* builder, xffi_rt_op root,
+                                      xffi_rt_program** out);
+
+/* --- programs ---------------------------------------------------------------------------------- */
+
+/* NULL is fine. What was made of a program keeps what it needs. */
+void xffi_rt_program_destroy(xffi_rt_program* program);
+/* The program as HLO text. */
+xffi_rt_status* xffi_rt_program_hlo(const xffi_rt_program* program, char** out);
+/* The program as an MLIR module of the StableHLO dialect. */
+xffi_rt_status* xffi_rt_program_stablehlo(const xffi_rt_program* program, char** out);
+/* How many parameters there are; 0 for NULL. */
+size_t xffi_rt_program_parameter_count(const xffi_rt_program* program);
+xffi_rt_status* xffi_rt_program_parameter_shape(const xffi_rt_program* program, size_t number,
+                                                char** out);
+xffi_rt_status* xffi_rt_program_result_shape(const xffi_rt_program* program, char** out);
+
+/* --- execution --------------------------------------------------------------------------------- */
+
+/* How tuples reach legacy targets. */
+#define XFFI_RT_TUPLES_TODAY 0        /* one pointer a leaf, as today's XLA */
+#define XFFI_RT_TUPLES_CPU_ROOTS 1    /* CPU: the root of each, as the first documents */
+#define XFFI_RT_TUPLES_DEVICE_NODES 2 /* devices: every node, as the first documents */
+#define XFFI_RT_TUPLES_DEVICE_NULLS 3 /* the same with null for the nodes inside of operands */
+
+/* How a program runs. What is zero is left away. */
+typedef struct xffi_rt_compile_options {
+  size_t struct_size;
+  /* For which targets are looked up; NULL for the CPU. */
+  const char* platform;
+  int tuples;
+  /* Gives the calls a device that is a thread: its stream and its scratch memory. */
+  int with_device;
+} xffi_rt_compile_options;
+#define XFFI_RT_COMPILE_OPTIONS_INIT \
+  {sizeof(xffi_rt_compile_options), NULL, XFFI_RT_TUPLES_TODAY, 0}
+
+/* Finds the program's targets; instantiate stages run here. `options` may be NULL. Calls without a
+ * side effect that nobody reads are left away, as by XLA. */
+xffi_rt_status* xffi_rt_compile(xffi_rt* runtime, const xffi_rt_program* program,
+                                const xffi_rt_compile_options* options, xffi_rt_compiled** out);
+/* NULL is fine. */
+void xffi_rt_compiled_destroy(xffi_rt_compiled* compiled);
+/* How many arrays the parameters and the result have, all tuples taken apart; 0 for NULL. */
+size_t xffi_rt_compiled_arg_count(const xffi_rt_compiled* compiled);
+size_t xffi_rt_compiled_ret_count(const xffi_rt_compiled* compiled);
+/* Bytes of such an array; 0 where there is none. */
+size_t xffi_rt_compiled_arg_bytes(const xffi_rt_compiled* compiled, size_t index);
+size_t xffi_rt_compiled_ret_bytes(const xffi_rt_compiled* compiled, size_t index);
+/* Runs the program: one pointer for each array of the parameters and of the result, in pre-order,
+ * row-major whatever the layouts. Arguments are copied in, results out; a result that is NULL is
+ * not copied. After a failure no result is written. May be called from several threads at once. */
+xffi_rt_status* xffi_rt_compiled_run(const xffi_rt_compiled* compiled, const void* const* args,
+                                     size_t arg_count, void* const* rets, size_t ret_count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* XLA_FFI_PROGRAM_H_ */

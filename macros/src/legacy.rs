@@ -1,0 +1,420 @@
+//! `legacy!`: targets of the original conventions.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, LitBool, LitInt, LitStr, Path, Token, Visibility, bracketed, parenthesized};
+
+use crate::reserved::RESERVED;
+
+/// How a target is called.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Convention {
+    Cpu,
+    CpuStatus,
+    CpuUnified,
+    Gpu,
+    GpuStatus,
+}
+
+impl Convention {
+    fn parse(name: &Ident) -> syn::Result<Self> {
+        Ok(match name.to_string().as_str() {
+            "cpu" => Self::Cpu,
+            "cpu_status" => Self::CpuStatus,
+            "gpu" => Self::Gpu,
+            "cpu_unified" => Self::CpuUnified,
+            "gpu_status" => Self::GpuStatus,
+            other => {
+                return Err(syn::Error::new_spanned(
+                    name,
+                    format!(
+                        "unknown convention `{other}`: expected `cpu`, `cpu_status`, `cpu_unified`, `gpu` \
+                         or `gpu_status`"
+                    ),
+                ));
+            }
+        })
+    }
+
+    fn is_cpu(self) -> bool {
+        !matches!(self, Self::Gpu | Self::GpuStatus)
+    }
+
+    fn has_status(self) -> bool {
+        !matches!(self, Self::Cpu | Self::Gpu)
+    }
+
+    fn has_opaque(self) -> bool {
+        !matches!(self, Self::Cpu | Self::CpuStatus)
+    }
+
+    fn variant(self) -> Ident {
+        let name = match self {
+            Self::Cpu => "Cpu",
+            Self::CpuStatus => "CpuStatus",
+            Self::Gpu => "Gpu",
+            Self::CpuUnified => "CpuUnified",
+            Self::GpuStatus => "GpuStatus",
+        };
+        Ident::new(name, Span::call_site())
+    }
+
+    /// Names and types of the C function's parameters.
+    fn parameters(self) -> Vec<(Ident, TokenStream)> {
+        let parameter = |name: &str, ty| (Ident::new(name, Span::mixed_site()), ty);
+        let status = || {
+            let ty = quote!(*mut ::xla_ffi::__private::sys::XlaCustomCallStatus);
+            parameter("status", ty)
+        };
+        let mut all = if self.is_cpu() {
+            vec![
+                parameter("out", quote!(*mut ::core::ffi::c_void)),
+                parameter("ins", quote!(*mut *const ::core::ffi::c_void)),
+            ]
+        } else {
+            vec![
+                parameter("stream", quote!(*mut ::core::ffi::c_void)),
+                parameter("buffers", quote!(*mut *mut ::core::ffi::c_void)),
+            ]
+        };
+        if self.has_opaque() {
+            all.push(parameter("opaque", quote!(*const ::core::ffi::c_char)));
+            all.push(parameter("opaque_len", quote!(usize)));
+        }
+        if self.has_status() {
+            all.push(status());
+        }
+        all
+    }
+}
+
+/// `f32[2, 3]`.
+struct Shape {
+    dtype: Ident,
+    dims: Vec<LitInt>,
+}
+
+impl Parse for Shape {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let name: Ident = input.parse()?;
+        let dims;
+        bracketed!(dims in input);
+        let dims = Punctuated::<LitInt, Token![,]>::parse_terminated(&dims)?;
+        for dim in &dims {
+            dim.base10_parse::<i64>()?;
+        }
+        let text = name.to_string();
+        let dtype = match text.as_str() {
+            "bool" | "pred" => "PRED".to_owned(),
+            _ if text.starts_with('i') => text.replacen('i', "S", 1),
+            _ => text.to_uppercase(),
+        };
+        const KNOWN: [&str; 16] = [
+            "PRED", "S8", "S16", "S32", "S64", "U8", "U16", "U32", "U64", "F16", "BF16", "F32",
+            "F64", "C64", "C128", "F8E4M3FN",
+        ];
+        if !KNOWN.contains(&dtype.as_str()) {
+            return Err(syn::Error::new_spanned(
+                &name,
+                format!(
+                    "unknown element type `{text}`: expected bool, i8 … i64, u8 … u64, f16, bf16, f32, f64, c64 or c128"
+                ),
+            ));
+        }
+        Ok(Self {
+            dtype: Ident::new(&dtype, name.span()),
+            dims: dims.into_iter().collect(),
+        })
+    }
+}
+
+impl Shape {
+    fn list(input: ParseStream<'_>) -> syn::Result<Vec<Self>> {
+        let mut shapes = vec![];
+        while input.peek(syn::Ident) {
+            shapes.push(input.parse()?);
+            if !input.peek(Token![,]) {
+                break;
+            }
+            input.parse::<Token![,]>()?;
+        }
+        Ok(shapes)
+    }
+
+    fn tokens(&self) -> TokenStream {
+        let (dtype, dims) = (&self.dtype, &self.dims);
+        quote!((::xla_ffi::DataType::#dtype, {
+            const DIMS: &[i64] = &[#(#dims),*];
+            DIMS
+        }))
+    }
+}
+
+enum Layout {
+    Fixed(Vec<Shape>, Vec<Shape>),
+    FromOpaque(Path),
+}
+
+struct Target {
+    attributes: Vec<Attribute>,
+    vis: Visibility,
+    name: Ident,
+    is_unsafe: bool,
+    convention: Convention,
+    function: Path,
+    platforms: Vec<LitStr>,
+    opaque: Option<LitStr>,
+    layout: Option<Layout>,
+}
+
+impl Parse for Target {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let attributes = input.call(Attribute::parse_outer)?;
+        let vis = input.parse()?;
+        let name: Ident = input.parse()?;
+        input.parse::<Token![=]>()?;
+        let is_unsafe = input.parse::<Option<Token![unsafe]>>()?.is_some();
+        let convention_name: Ident = input.parse()?;
+        let convention = Convention::parse(&convention_name)?;
+        let function;
+        parenthesized!(function in input);
+        let function = function.parse()?;
+        let (mut platforms, mut opaque, mut layout) = (vec![], None, None);
+        while input.peek(Token![,]) {
+            input.parse::<Token![,]>()?;
+            let key: Ident = input.parse()?;
+            input.parse::<Token![=]>()?;
+            match key.to_string().as_str() {
+                "platforms" => {
+                    let list;
+                    bracketed!(list in input);
+                    let list = Punctuated::<LitStr, Token![,]>::parse_terminated(&list)?;
+                    platforms = list.into_iter().collect();
+                }
+                "opaque" => opaque = Some(input.parse()?),
+                "shapes" => layout = Some(Layout::FromOpaque(input.parse()?)),
+                _ => {
+                    return Err(syn::Error::new_spanned(
+                        key,
+                        "expected `platforms = [\"…\"]`, `opaque = \"attribute\"` or \
+                         `shapes = function`",
+                    ));
+                }
+            }
+        }
+        if input.peek(Token![:]) {
+            let colon: Token![:] = input.parse()?;
+            if layout.is_some() {
+                return Err(syn::Error::new_spanned(colon, "the shapes are told twice"));
+            }
+            let args = Shape::list(input)?;
+            input.parse::<Token![->]>()?;
+            layout = Some(Layout::Fixed(args, Shape::list(input)?));
+        }
+        let this = Self {
+            attributes,
+            vis,
+            name,
+            is_unsafe,
+            convention,
+            function,
+            platforms,
+            opaque,
+            layout,
+        };
+        this.check(&convention_name)?;
+        Ok(this)
+    }
+}
+
+impl Target {
+    fn check(&self, convention: &Ident) -> syn::Result<()> {
+        let refuse = |why: &str| Err(syn::Error::new_spanned(convention, why));
+        if self.is_unsafe && (self.layout.is_some() || self.opaque.is_some()) {
+            return refuse("a bare function sees pointers: it has no shapes and no attributes");
+        }
+        if !self.is_unsafe && self.layout.is_none() {
+            return refuse(
+                "calls of the original conventions carry no sizes: say them, \
+                 `: f32[128], f32[2048] -> f32[2048]`, or `shapes = function` of the opaque bytes; a \
+                 bare function is `unsafe`",
+            );
+        }
+        if !self.convention.has_opaque()
+            && (self.opaque.is_some() || matches!(self.layout, Some(Layout::FromOpaque(_))))
+        {
+            return refuse(
+                "this convention has no opaque bytes; `cpu_unified` and the device's have",
+            );
+        }
+        Ok(())
+    }
+
+    fn expand(&self) -> TokenStream {
+        let Self {
+            attributes,
+            vis,
+            name,
+            function,
+            ..
+        } = self;
+        let text = name.to_string();
+        let variant = self.convention.variant();
+        let (names, types): (Vec<_>, Vec<_>) = self.convention.parameters().into_iter().unzip();
+        let platforms: Vec<String> = if !self.platforms.is_empty() {
+            self.platforms.iter().map(LitStr::value).collect()
+        } else if !self.convention.is_cpu() {
+            vec!["CUDA".to_owned()]
+        } else {
+            vec!["Host".to_owned()]
+        };
+        let layout = match &self.layout {
+            None => None,
+            Some(Layout::Fixed(args, rets)) => {
+                let args = args.iter().map(Shape::tokens);
+                let rets = rets.iter().map(Shape::tokens);
+                Some(
+                    quote!(::xla_ffi::__private::legacy::Layout::Fixed(&[#(#args),*], &[#(#rets),*])),
+                )
+            }
+            Some(Layout::FromOpaque(function)) => {
+                Some(quote!(::xla_ffi::__private::legacy::Layout::FromOpaque(#function)))
+            }
+        };
+        let call = match &layout {
+            None => quote!(#function(#(#names),*)),
+            Some(layout) => {
+                let attribute = self.opaque.as_ref().map_or_else(String::new, LitStr::value);
+                let entry = if self.convention.is_cpu() {
+                    quote!(call_cpu)
+                } else {
+                    quote!(call_device)
+                };
+                let operands = &names[..2];
+                let opaque = if self.convention.has_opaque() {
+                    let opaque = &names[2..4];
+                    quote!(#(#opaque),*)
+                } else {
+                    quote!(::core::ptr::null(), 0)
+                };
+                let status = match names.last() {
+                    Some(status) if self.convention.has_status() => quote!(#status),
+                    _ => quote!(::core::ptr::null_mut()),
+                };
+                quote! {
+                    ::xla_ffi::__private::legacy::#entry::<#function>(
+                        #layout, #attribute, #(#operands),*, #opaque, #status,
+                    )
+                }
+            }
+        };
+        let info = match &layout {
+            Some(layout) => quote!(::core::option::Option::Some(#layout)),
+            None => quote!(::core::option::Option::None),
+        };
+        let export = export_name(name);
+        let convention = variant.to_string();
+        quote! {
+            #(#attributes)*
+            #[allow(non_camel_case_types, dead_code)]
+            #vis struct #name {}
+            const _: () = {
+                unsafe extern "C" fn entry(#(#names: #types),*) {
+                    // SAFETY: the program calls the target as it is declared.
+                    unsafe { #call };
+                }
+                impl ::xla_ffi::__private::legacy::LegacyTarget for #name {
+                    const INFO: ::xla_ffi::__private::legacy::TargetInfo =
+                        ::xla_ffi::__private::legacy::TargetInfo {
+                            name: #text,
+                            platforms: &[#(#platforms),*],
+                            function: ::xla_ffi::legacy::Function::#variant(entry),
+                            layout: #info,
+                        };
+                }
+            };
+            #[doc(hidden)]
+            #[allow(unused_macros)]
+            macro_rules! #export {
+                ($($library:tt)*) => {
+                    ::xla_ffi::__private::__export_legacy! { #text #convention $($library)* }
+                };
+            }
+            #[doc(hidden)]
+            #[allow(unused_imports)]
+            pub(crate) use #export;
+        }
+    }
+}
+
+/// The name of the macro by which `library!` learns about a target.
+pub(crate) fn export_name(ident: &Ident) -> Ident {
+    format_ident!("no_xla_ffi_legacy_target_{}", ident)
+}
+
+pub(crate) fn legacy(items: TokenStream) -> syn::Result<TokenStream> {
+    struct Targets(Vec<Target>);
+    impl Parse for Targets {
+        fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+            let targets = Punctuated::<Target, Token![;]>::parse_terminated(input)?;
+            Ok(Self(targets.into_iter().collect()))
+        }
+    }
+    let targets: Targets = syn::parse2(items)?;
+    let targets = targets.0.iter().map(Target::expand);
+    Ok(quote!(#(#targets)*))
+}
+
+/// The exported symbols of one target: `"NAME" "CONVENTION" "LIBRARY" ALIAS PATH`.
+pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
+    struct Export(LitStr, LitStr, LitStr, bool, Path);
+    impl Parse for Export {
+        fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+            Ok(Self(
+                input.parse()?,
+                input.parse()?,
+                input.parse()?,
+                input.parse::<LitBool>()?.value,
+                input.parse()?,
+            ))
+        }
+    }
+    let Export(name, convention, library, alias, path) = syn::parse2(items)?;
+    let name = name.value();
+    if RESERVED.contains(&name.as_str()) {
+        return Err(syn::Error::new_spanned(
+            &path,
+            format!(
+                "the exported symbol `{name}` would shadow the C library's function of that name; \
+                 give the target another"
+            ),
+        ));
+    }
+    let convention = match convention.value().as_str() {
+        "Cpu" => Convention::Cpu,
+        "CpuStatus" => Convention::CpuStatus,
+        "Gpu" => Convention::Gpu,
+        "CpuUnified" => Convention::CpuUnified,
+        _ => Convention::GpuStatus,
+    };
+    let variant = convention.variant();
+    let (names, types): (Vec<_>, Vec<_>) = convention.parameters().into_iter().unzip();
+    let mut symbols = vec![format!("{}__{name}", library.value())];
+    symbols.extend(alias.then_some(name));
+    let functions = symbols.iter().enumerate().map(|(index, symbol)| {
+        let ident = format_ident!("symbol_{}", index, span = Span::mixed_site());
+        quote! {
+            #[unsafe(export_name = #symbol)]
+            unsafe extern "C" fn #ident(#(#names: #types),*) {
+                let function = <#path as ::xla_ffi::__private::legacy::LegacyTarget>::INFO.function;
+                if let ::xla_ffi::legacy::Function::#variant(function) = function {
+                    // SAFETY: the caller's promise, handed on.
+                    unsafe { function(#(#names),*) };
+                }
+            }
+        }
+    });
+    Ok(quote!(const _: () = { #(#functions)* };))
+}

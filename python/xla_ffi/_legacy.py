@@ -1,0 +1,118 @@
+"""Targets of the custom calls that came before XLA FFI."""
+
+import ctypes
+import dataclasses
+from typing import Optional
+
+from . import _dtypes, _jax
+from ._errors import LibraryError
+
+#: By the number of the signature in a library's list.
+_SIGNATURES = (None, "cpu", "cpu_status", "gpu", "gpu_status", "cpu_unified")
+
+#: XLA's CustomCallApiVersion under which a signature is called; devices call "gpu_status" as 3 too.
+_API_VERSIONS = {"cpu": 1, "cpu_status": 2, "cpu_unified": 3, "gpu": 1, "gpu_status": 2}
+
+#: The function that gives a library's list.
+LEGACY_LIST = "xla_ffi_legacy_targets"
+_MOST = 100_000
+
+
+class _Target(ctypes.Structure):
+    """An entry of the list that a library exports."""
+
+
+_Target._fields_ = [
+    ("struct_size", ctypes.c_size_t),
+    ("name", ctypes.c_char_p),
+    ("platform", ctypes.c_char_p),
+    ("function", ctypes.c_void_p),
+    ("signature", ctypes.c_uint32),
+    ("next", ctypes.POINTER(_Target)),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class LegacySpec:
+    """What a manifest says of a target."""
+
+    name: str
+    signature: str
+    args: Optional[tuple]  # (dtype, dims) of each operand, where they are declared
+    rets: Optional[tuple]
+
+
+def listed(image, path):
+    """``(name, platform, address, signature)`` of each target that a loaded library has registered."""
+    try:
+        function = getattr(image, LEGACY_LIST)
+    except AttributeError:
+        return []
+    function.restype = ctypes.POINTER(_Target)
+    function.argtypes = []
+    targets, at = [], function()
+    while at:
+        entry = at.contents
+        if entry.struct_size < ctypes.sizeof(_Target) or len(targets) == _MOST or not entry.name:
+            raise LibraryError(f"{path}: entry {len(targets)} of {LEGACY_LIST}() is no target")
+        if entry.signature >= len(_SIGNATURES):
+            raise LibraryError(f"{path}: {entry.name!r} has signature {entry.signature}, which this xla_ffi does not know")
+        name, platform = entry.name.decode("utf-8", "replace"), (entry.platform or b"").decode("utf-8", "replace")
+        targets.append((name, platform, entry.function, _SIGNATURES[entry.signature]))
+        at = entry.next
+    return targets[::-1]
+
+
+class LegacyTarget:
+    """Calls a target of the original custom calls.
+
+    Operands by position; ``opaque`` is the text that unified and device targets get;
+    ``result_shape_dtypes`` as in :class:`Handler`, needed where the manifest does not say;
+    ``api_version`` (1, 2 or 3) is needed where only the target's address was registered. A target
+    cannot report a failure to any jaxlib: adapt it to XLA FFI for that.
+    """
+
+    def __init__(self, name, target, signature, spec):
+        #: The name under which it is registered.
+        self.target = target
+        #: One of ``cpu``, ``cpu_status``, ``cpu_unified``, ``gpu``, ``gpu_status``, or None.
+        self.signature = signature
+        #: XLA's CustomCallApiVersion, or None.
+        self.api_version = _API_VERSIONS.get(signature)
+        self._spec = spec
+        self.__name__ = name
+
+    def __repr__(self):
+        return f"<legacy target {self.target} ({self.signature or 'of unknown signature'})>"
+
+    def __call__(self, *args, result_shape_dtypes=None, opaque="", api_version=None, has_side_effect=False):
+        version = api_version or self.api_version
+        if version is None:
+            raise TypeError(f"{self.target}: only its address is registered: give api_version=1, 2 or 3")
+        fits = self.api_version in (None, version) or (self.signature == "gpu_status" and version == 3)
+        if version not in (1, 2, 3) or not fits:
+            raise TypeError(
+                f"{self.target} is a target of the signature {self.signature}, API version {self.api_version}; "
+                f"api_version={version} would call it another way"
+            )
+        spec = self._spec
+        if spec is not None and spec.args is not None:
+            _check(self.target, spec.args, args)
+        if result_shape_dtypes is None:
+            if spec is None or spec.rets is None:
+                raise TypeError(f"{self.target}: nothing says what its results are: give result_shape_dtypes=")
+            result_shape_dtypes = [_jax.result_type(dims, _dtypes.to_numpy(dtype), args) for dtype, dims in spec.rets]
+            if len(result_shape_dtypes) == 1:
+                result_shape_dtypes = result_shape_dtypes[0]
+        single = not isinstance(result_shape_dtypes, (list, tuple))
+        results = [result_shape_dtypes] if single else list(result_shape_dtypes)
+        out = _jax.legacy_call(self.target, results, args, version, opaque, has_side_effect=has_side_effect)
+        return out[0] if single else tuple(out)
+
+
+def _check(target, declared, args):
+    """Refuses operands of other sizes than the target was made for: it would read past them."""
+    got = [(_dtypes.of(arg.dtype), tuple(arg.shape)) if hasattr(arg, "dtype") else (type(arg).__name__, ()) for arg in args]
+    if got != [(dtype, tuple(dims)) for dtype, dims in declared]:
+        text = lambda shapes: ", ".join(f"{dtype}{list(dims)}" for dtype, dims in shapes)
+        raise TypeError(f"{target} is made for ({text(declared)}), got ({text(got)})")

@@ -1,0 +1,329 @@
+//! Builders.
+
+use crate::program::{hand_over_text, xffi_rt_program};
+use crate::status::{answer, xffi_rt_status};
+use crate::{hand_over, null, object, object_mut, optional_text, take_back, text};
+use host::program::{Builder, Op, ValueShape};
+use host::{Code, Error, Result, Tensor, Tree};
+use std::ffi::{c_char, c_void};
+
+/// `xffi_rt_builder`; empty once the program is built.
+#[derive(Debug)]
+pub(crate) struct xffi_rt_builder(Option<Builder>);
+
+/// `xffi_rt_op`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct xffi_rt_op {
+    builder: u64,
+    index: u64,
+}
+
+pub(crate) fn invalid(message: String) -> Error {
+    Error::new(Code::InvalidArgument, message)
+}
+
+/// The elements of an array of the caller.
+///
+/// # Safety
+/// The pointer names `count` elements; it may be null when there are none.
+pub(crate) unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+    match (count, pointer.is_null()) {
+        (0, _) => Ok(&[]),
+        (_, true) => Err(null(what)),
+        // SAFETY: as promised by the caller.
+        _ => Ok(unsafe { std::slice::from_raw_parts(pointer, count) }),
+    }
+}
+
+pub(crate) fn natural(number: i64, what: &str) -> Result<usize> {
+    usize::try_from(number).map_err(|_| invalid(format!("{what} is {number}")))
+}
+
+/// # Safety
+/// The pointer is null or names a NUL-terminated string.
+pub(crate) unsafe fn shape(pointer: *const c_char) -> Result<ValueShape> {
+    // SAFETY: as promised by the caller.
+    Ok(ValueShape::parse(unsafe { text(pointer, "shape") }?)?)
+}
+
+/// An array of the caller's bytes.
+///
+/// # Safety
+/// The shape is as [`shape`] wants it, the data as [`list`].
+pub(crate) unsafe fn tensor(
+    pointer: *const c_char,
+    data: *const c_void,
+    size: usize,
+) -> Result<Tensor> {
+    // SAFETY: as promised by the caller.
+    let shape = unsafe { shape(pointer) }?;
+    let Tree::Leaf(array) = &shape else {
+        return Err(invalid(format!("an array has values, {shape} has none")));
+    };
+    if !array.is_row_major() {
+        return Err(invalid(format!(
+            "values are row-major, {array} says otherwise"
+        )));
+    }
+    // SAFETY: as promised by the caller.
+    let bytes = unsafe { list(data.cast::<u8>(), size, "data") }?;
+    Tensor::from_bytes(array.shape().clone(), bytes)
+}
+
+impl xffi_rt_op {
+    fn of(op: Op) -> Self {
+        let (builder, index) = op.to_raw();
+        Self {
+            builder,
+            index: index as u64,
+        }
+    }
+
+    pub(crate) fn op(self) -> Op {
+        Op::from_raw(
+            self.builder,
+            usize::try_from(self.index).unwrap_or(usize::MAX),
+        )
+    }
+}
+
+/// Does something with a builder and hands over the instruction that comes of it.
+///
+/// # Safety
+/// The builder is null or the caller's, `out` null or room for an instruction.
+pub(crate) unsafe fn build(
+    builder: *mut xffi_rt_builder,
+    out: *mut xffi_rt_op,
+    body: impl FnOnce(&mut Builder) -> Result<Op>,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let builder = unsafe { object_mut(builder, "builder") }?;
+        if out.is_null() {
+            return Err(null("the out-parameter"));
+        }
+        let op = body(builder.0.as_mut().ok_or_else(used_up)?)?;
+        // SAFETY: as promised by the caller.
+        unsafe { out.write(xffi_rt_op::of(op)) };
+        Ok(())
+    })
+}
+
+fn used_up() -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        "the builder's program is built; make another builder",
+    )
+}
+
+/// `xffi_rt_builder_create`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_create(
+    name: *const c_char,
+    out: *mut *mut xffi_rt_builder,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let name = unsafe { text(name, "name") }?;
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over(out, xffi_rt_builder(Some(Builder::new(name)))) }
+    })
+}
+
+/// `xffi_rt_builder_destroy`.
+///
+/// # Safety
+/// The builder is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_destroy(builder: *mut xffi_rt_builder) {
+    // SAFETY: as promised by the caller.
+    unsafe { take_back(builder) };
+}
+
+/// `xffi_rt_builder_parameter`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_parameter(
+    builder: *mut xffi_rt_builder,
+    number: i64,
+    of: *const c_char,
+    name: *const c_char,
+    out: *mut xffi_rt_op,
+) -> *mut xffi_rt_status {
+    let body = |builder: &mut Builder| {
+        let number = natural(number, "the parameter's number")?;
+        // SAFETY: as promised by the caller.
+        let shape = unsafe { shape(of) }?;
+        // SAFETY: as promised by the caller.
+        let name = unsafe { optional_text(name, "name") }?.unwrap_or("");
+        Ok(builder.parameter(number, shape, name))
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { build(builder, out, body) }
+}
+
+/// `xffi_rt_builder_constant`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_constant(
+    builder: *mut xffi_rt_builder,
+    shape: *const c_char,
+    data: *const c_void,
+    size: usize,
+    out: *mut xffi_rt_op,
+) -> *mut xffi_rt_status {
+    let body = |builder: &mut Builder| {
+        // SAFETY: as promised by the caller.
+        let tensor = unsafe { tensor(shape, data, size) }?;
+        Ok(builder.constant(tensor))
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { build(builder, out, body) }
+}
+
+/// `xffi_rt_builder_token`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_token(
+    builder: *mut xffi_rt_builder,
+    out: *mut xffi_rt_op,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { build(builder, out, |builder| Ok(builder.token())) }
+}
+
+/// `xffi_rt_builder_tuple`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_tuple(
+    builder: *mut xffi_rt_builder,
+    elements: *const xffi_rt_op,
+    count: usize,
+    out: *mut xffi_rt_op,
+) -> *mut xffi_rt_status {
+    let body = |builder: &mut Builder| {
+        // SAFETY: as promised by the caller.
+        let elements = unsafe { list(elements, count, "elements") }?;
+        Ok(builder.tuple(elements.iter().map(|op| op.op())))
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { build(builder, out, body) }
+}
+
+/// `xffi_rt_builder_get_tuple_element`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_get_tuple_element(
+    builder: *mut xffi_rt_builder,
+    tuple: xffi_rt_op,
+    index: i64,
+    out: *mut xffi_rt_op,
+) -> *mut xffi_rt_status {
+    let body = |builder: &mut Builder| {
+        let index = natural(index, "the element's index")?;
+        Ok(builder.get_tuple_element(tuple.op(), index))
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { build(builder, out, body) }
+}
+
+/// `xffi_rt_builder_set_name`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_set_name(
+    builder: *mut xffi_rt_builder,
+    op: xffi_rt_op,
+    name: *const c_char,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let builder = unsafe { object_mut(builder, "builder") }?;
+        // SAFETY: as promised by the caller.
+        let name = unsafe { text(name, "name") }?;
+        let builder = builder.0.as_mut().ok_or_else(used_up)?;
+        builder.set_name(op.op(), name);
+        Ok(())
+    })
+}
+
+/// `xffi_rt_builder_shape`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_shape(
+    builder: *const xffi_rt_builder,
+    op: xffi_rt_op,
+    out: *mut *mut c_char,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let builder = unsafe { object(builder, "builder") }?;
+        let builder = builder.0.as_ref().ok_or_else(used_up)?;
+        let shape = builder.shape(op.op()).ok_or_else(|| {
+            let why = "no instruction of this builder, or one that a mistake left without a shape";
+            Error::new(Code::NotFound, why)
+        })?;
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over_text(out, &shape.to_string()) }
+    })
+}
+
+/// `xffi_rt_builder_last`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_last(
+    builder: *const xffi_rt_builder,
+    out: *mut xffi_rt_op,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let builder = unsafe { object(builder, "builder") }?;
+        if out.is_null() {
+            return Err(null("the out-parameter"));
+        }
+        let last = builder.0.as_ref().ok_or_else(used_up)?.last();
+        let last =
+            last.ok_or_else(|| Error::new(Code::NotFound, "the builder has no instruction"))?;
+        // SAFETY: as promised by the caller.
+        unsafe { out.write(xffi_rt_op::of(last)) };
+        Ok(())
+    })
+}
+
+/// `xffi_rt_builder_build`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_builder_build(
+    builder: *mut xffi_rt_builder,
+    root: xffi_rt_op,
+    out: *mut *mut xffi_rt_program,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let builder = unsafe { object_mut(builder, "builder") }?;
+        let program = builder.0.take().ok_or_else(used_up)?.build(root.op())?;
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over(out, xffi_rt_program(program)) }
+    })
+}

@@ -1,0 +1,237 @@
+//! Programs on the embedded runtime.
+
+use crate::program::xffi_rt_program;
+use crate::runtime::xffi_rt;
+use crate::status::{answer, xffi_rt_status};
+use crate::{hand_over, null, object, optional_text, take_back};
+use host::legacy::TupleForm;
+use host::program::{Compiled, Options};
+use host::{Code, CpuDevice, Error, Result, Shape, Tensor, Tree};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+
+/// `xffi_rt_compiled`.
+#[derive(Debug)]
+pub(crate) struct xffi_rt_compiled {
+    compiled: Compiled,
+    args: Vec<Shape>,
+    rets: Vec<Shape>,
+}
+
+/// `xffi_rt_compile_options`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct xffi_rt_compile_options {
+    struct_size: usize,
+    platform: *const c_char,
+    tuples: c_int,
+    with_device: c_int,
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(Code::InvalidArgument, message)
+}
+
+/// `xffi_rt_compile`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_compile(
+    runtime: *mut xffi_rt,
+    program: *const xffi_rt_program,
+    raw: *const xffi_rt_compile_options,
+    out: *mut *mut xffi_rt_compiled,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = &unsafe { object(runtime, "runtime") }?.0;
+        // SAFETY: as promised by the caller.
+        let program = &unsafe { object(program, "program") }?.0;
+        // SAFETY: as promised by the caller.
+        let options = match unsafe { raw.as_ref() } {
+            None => Options::new(),
+            // SAFETY: as promised by the caller.
+            Some(raw) => unsafe { options(raw) }?,
+        };
+        let compiled = program.compile_with(runtime, options)?;
+        let args = program.parameters().flat_map(|(_, shape)| shape.leaves());
+        let args = args.map(|leaf| leaf.shape().clone()).collect();
+        let rets = program.result().leaves();
+        let rets = rets.map(|leaf| leaf.shape().clone()).collect();
+        let compiled = xffi_rt_compiled {
+            compiled,
+            args,
+            rets,
+        };
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over(out, compiled) }
+    })
+}
+
+/// # Safety
+/// The platform is null or a string.
+unsafe fn options(raw: &xffi_rt_compile_options) -> Result<Options> {
+    if raw.struct_size != size_of::<xffi_rt_compile_options>() {
+        return Err(invalid(format!(
+            "the options' struct_size is {}, {} is expected: begin with \
+             XFFI_RT_COMPILE_OPTIONS_INIT",
+            raw.struct_size,
+            size_of::<xffi_rt_compile_options>()
+        )));
+    }
+    let mut options = Options::new();
+    // SAFETY: as promised by the caller.
+    if let Some(platform) = unsafe { optional_text(raw.platform, "platform") }? {
+        options = options.platform(platform);
+    }
+    options = match raw.tuples {
+        0 => options,
+        1 => options.tuples(TupleForm::CpuRoots),
+        2 | 3 => options.tuples(TupleForm::DeviceNodes {
+            null_inputs: raw.tuples == 3,
+        }),
+        other => return Err(invalid(format!("tuples {other}: there are 0 to 3"))),
+    };
+    if raw.with_device != 0 {
+        options = options.device(Arc::new(CpuDevice::new()?));
+    }
+    Ok(options)
+}
+
+/// `xffi_rt_compiled_destroy`.
+///
+/// # Safety
+/// The program is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_compiled_destroy(compiled: *mut xffi_rt_compiled) {
+    // SAFETY: as promised by the caller.
+    unsafe { take_back(compiled) };
+}
+
+/// `xffi_rt_compiled_arg_count`.
+///
+/// # Safety
+/// The program is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_compiled_arg_count(
+    compiled: *const xffi_rt_compiled,
+) -> usize {
+    // SAFETY: as promised by the caller.
+    unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.args.len())
+}
+
+/// `xffi_rt_compiled_ret_count`.
+///
+/// # Safety
+/// The program is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_compiled_ret_count(
+    compiled: *const xffi_rt_compiled,
+) -> usize {
+    // SAFETY: as promised by the caller.
+    unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.rets.len())
+}
+
+/// `xffi_rt_compiled_arg_bytes`.
+///
+/// # Safety
+/// The program is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_compiled_arg_bytes(
+    compiled: *const xffi_rt_compiled,
+    index: usize,
+) -> usize {
+    // SAFETY: as promised by the caller.
+    let compiled = unsafe { compiled.as_ref() };
+    let shape = compiled.and_then(|compiled| compiled.args.get(index));
+    shape.map_or(0, Shape::bytes)
+}
+
+/// `xffi_rt_compiled_ret_bytes`.
+///
+/// # Safety
+/// The program is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_compiled_ret_bytes(
+    compiled: *const xffi_rt_compiled,
+    index: usize,
+) -> usize {
+    // SAFETY: as promised by the caller.
+    let compiled = unsafe { compiled.as_ref() };
+    let shape = compiled.and_then(|compiled| compiled.rets.get(index));
+    shape.map_or(0, Shape::bytes)
+}
+
+/// `xffi_rt_compiled_run`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
+    compiled: *const xffi_rt_compiled,
+    args: *const *const c_void,
+    arg_count: usize,
+    rets: *const *mut c_void,
+    ret_count: usize,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let compiled = unsafe { object(compiled, "program") }?;
+        for (what, came, expected, pointer) in [
+            ("arguments", arg_count, compiled.args.len(), args.is_null()),
+            ("results", ret_count, compiled.rets.len(), rets.is_null()),
+        ] {
+            if came != expected {
+                return Err(invalid(format!(
+                    "the program has {expected} arrays as {what}, {came} pointers came"
+                )));
+            }
+            if pointer && came > 0 {
+                return Err(null(what));
+            }
+        }
+        let mut arrays = vec![];
+        for (index, shape) in compiled.args.iter().enumerate() {
+            // SAFETY: as many pointers as were counted.
+            let data: *const c_void = unsafe { args.wrapping_add(index).read() };
+            // SAFETY: as promised by the caller: as many bytes as the shape says.
+            arrays.push(unsafe { copied_in(shape, data, index) }?);
+        }
+        let mut arrays = arrays.into_iter();
+        let arguments: Vec<Tree<Tensor>> = compiled
+            .compiled
+            .program()
+            .parameters()
+            .filter_map(|(_, shape)| shape.filled(arrays.by_ref().take(shape.leaves().count())))
+            .collect();
+        let results = compiled.compiled.run(arguments)?;
+        for (index, array) in results.leaves().enumerate() {
+            // SAFETY: as many pointers as were counted.
+            let data: *mut c_void = unsafe { rets.wrapping_add(index).read() };
+            if !data.is_null() {
+                let bytes = array.bytes();
+                // SAFETY: as promised by the caller: as many bytes as the shape says.
+                unsafe {
+                    data.cast::<u8>()
+                        .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+                };
+            }
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+/// The data is null or as long as the shape says.
+unsafe fn copied_in(shape: &Shape, data: *const c_void, index: usize) -> Result<Tensor> {
+    if shape.bytes() == 0 {
+        return Tensor::zeros(shape.clone());
+    }
+    if data.is_null() {
+        return Err(null(&format!("argument {index}")));
+    }
+    // SAFETY: as promised by the caller.
+    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), shape.bytes()) };
+    Tensor::from_bytes(shape.clone(), bytes)
+}

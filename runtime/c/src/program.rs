@@ -1,0 +1,141 @@
+//! Verified programs.
+
+use crate::status::{answer, xffi_rt_status};
+use crate::{null, object, take_back};
+use host::program::Program;
+use host::{Code, Error, Result};
+use std::ffi::{CString, c_char};
+
+/// `xffi_rt_program`.
+#[derive(Debug)]
+pub(crate) struct xffi_rt_program(pub(crate) Program);
+
+/// Hands a text to the caller.
+///
+/// # Safety
+/// The pointer is null or names room for a pointer.
+pub(crate) unsafe fn hand_over_text(out: *mut *mut c_char, text: &str) -> Result<()> {
+    if out.is_null() {
+        return Err(null("the out-parameter"));
+    }
+    let text = CString::new(text)
+        .map_err(|_| Error::new(Code::Internal, "the text has a NUL in its midst"))?;
+    // SAFETY: as promised by the caller.
+    unsafe { out.write(text.into_raw()) };
+    Ok(())
+}
+
+/// `xffi_rt_text_destroy`.
+///
+/// # Safety
+/// The text is null or was handed out, and is not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_text_destroy(text: *mut c_char) {
+    if !text.is_null() {
+        // SAFETY: as promised by the caller.
+        drop(unsafe { CString::from_raw(text) });
+    }
+}
+
+/// `xffi_rt_program_destroy`.
+///
+/// # Safety
+/// The program is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_program_destroy(program: *mut xffi_rt_program) {
+    // SAFETY: as promised by the caller.
+    unsafe { take_back(program) };
+}
+
+/// Hands over a text about a program.
+///
+/// # Safety
+/// The program is null or the caller's, `out` null or room for a pointer.
+unsafe fn about(
+    program: *const xffi_rt_program,
+    out: *mut *mut c_char,
+    text: impl FnOnce(&Program) -> Result<String>,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let program = &unsafe { object(program, "program") }?.0;
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over_text(out, &text(program)?) }
+    })
+}
+
+/// `xffi_rt_program_hlo`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_program_hlo(
+    program: *const xffi_rt_program,
+    out: *mut *mut c_char,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { about(program, out, Program::to_hlo) }
+}
+
+/// `xffi_rt_program_stablehlo`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_program_stablehlo(
+    program: *const xffi_rt_program,
+    out: *mut *mut c_char,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { about(program, out, Program::to_stablehlo) }
+}
+
+/// `xffi_rt_program_parameter_count`.
+///
+/// # Safety
+/// The program is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_program_parameter_count(
+    program: *const xffi_rt_program,
+) -> usize {
+    // SAFETY: as promised by the caller.
+    let program = unsafe { program.as_ref() };
+    program.map_or(0, |program| program.0.parameters().len())
+}
+
+/// `xffi_rt_program_parameter_shape`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_program_parameter_shape(
+    program: *const xffi_rt_program,
+    number: usize,
+    out: *mut *mut c_char,
+) -> *mut xffi_rt_status {
+    let text = |program: &Program| match program.parameters().nth(number) {
+        Some((_, shape)) => Ok(shape.to_string()),
+        None => Err(Error::new(
+            Code::OutOfRange,
+            format!(
+                "parameter {number} is asked for, there are {}",
+                program.parameters().len()
+            ),
+        )),
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { about(program, out, text) }
+}
+
+/// `xffi_rt_program_result_shape`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_program_result_shape(
+    program: *const xffi_rt_program,
+    out: *mut *mut c_char,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { about(program, out, |program| Ok(program.result().to_string())) }
+}

@@ -1,0 +1,212 @@
+//! Programs that C and C++ build and run on the embedded runtime.
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+use support::{SYSTEM, libraries, program, repository, run, skip};
+
+const NORMS: &str = "\
+HloModule norms, entry_computation_layout={(f32[3,4]{1,0})->f32[3]{0}}
+
+ENTRY %main (x: f32[3,4]) -> f32[3] {
+  %x = f32[3,4]{1,0} parameter(0)
+  %custom-call.1 = (f32[3]{0}, f32[4]{0}) custom-call(%x), custom_call_target=\"squares\"
+  %get-tuple-element.2 = f32[3]{0} get-tuple-element(%custom-call.1), index=0
+  ROOT %custom-call.3 = f32[3]{0} custom-call(%get-tuple-element.2), custom_call_target=\"roots\", \
+output_to_operand_aliasing={{}: (0, {})}, api_version=API_VERSION_STATUS_RETURNING
+}
+instruction 'custom-call.1': no legacy target is registered as 'squares' for platform 'cpu'; there \
+are: none
+2 4 6 not a number 7
+";
+
+#[test]
+fn a_c_program_builds_prints_and_runs_a_program() {
+    let test = "a_c_program_builds_prints_and_runs_a_program";
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let source = "c_examples/embed/program.c";
+    let flags = [
+        "-std=c99",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+        source,
+    ];
+    let all = [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
+    let Some(linked) = program(test, "cc", "program-c", &all) else {
+        return;
+    };
+    assert_eq!(run(&linked, &libraries), NORMS);
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        skip(test, "no valgrind");
+        return;
+    }
+    leaks(&linked);
+}
+
+/// Fails where valgrind finds a leak or an access that is wrong.
+fn leaks(linked: &Path) {
+    let done = Command::new("valgrind")
+        .args(["--quiet", "--leak-check=full", "--error-exitcode=9"])
+        .args([
+            "--errors-for-leak-kinds=definite,indirect",
+            "--read-var-info=no",
+        ])
+        .arg(linked)
+        .output()
+        .expect("valgrind starts");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{said}");
+}
+
+#[test]
+fn mistakes_in_c_are_statuses() {
+    let test = "mistakes_in_c_are_statuses";
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let source = "runtime/c/tests/programs/mistakes.c";
+    let flags = [
+        "-std=c99",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+        source,
+    ];
+    let all = [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
+    let Some(linked) = program(test, "cc", "program-mistakes", &all) else {
+        return;
+    };
+    let said = run(&linked, &libraries);
+    assert!(said.ends_with(" mistakes told\n"), "{said}");
+}
+
+#[test]
+fn programs_as_the_documents_write_them() {
+    let test = "programs_as_the_documents_write_them";
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let source = "runtime/c/tests/programs/documents.cc";
+    for (compiler, standard) in [("c++", "-std=c++17"), ("clang++", "-std=c++20")] {
+        let flags = [
+            standard,
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-pedantic",
+            "-Werror",
+            "-Iinclude",
+        ];
+        let all = [&flags[..], &[source, archive.to_str().unwrap()], &SYSTEM].concat();
+        let Some(linked) = program(test, compiler, "program-cxx", &all) else {
+            continue;
+        };
+        let said = run(&linked, &libraries);
+        assert!(said.contains("custom_call_target=\"tiled_add\""), "{said}");
+        assert!(said.ends_with("\ndone\n"), "{said}");
+    }
+}
+
+#[test]
+fn a_cxx_program_builds_prints_and_runs_a_program() {
+    let test = "a_cxx_program_builds_prints_and_runs_a_program";
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let source = "c_examples/embed/program.cc";
+    let flags = [
+        "-std=c++17",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+        source,
+    ];
+    let folder = format!("-L{}", libraries.display());
+    let both = [
+        [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat(),
+        [&flags[..], &[&folder, "-lxla_ffi_runtime"]].concat(),
+    ];
+    for arguments in both {
+        let Some(linked) = program(test, "c++", "program-embed-cxx", &arguments) else {
+            return;
+        };
+        let said = run(&linked, &libraries);
+        assert!(said.starts_with("HloModule tiled, "), "{said}");
+        assert!(said.ends_with("}\n1000 1127\n"), "{said}");
+    }
+}
+
+/// Each header can be included alone, and twice.
+#[test]
+fn headers_stand_alone() {
+    let test = "headers_stand_alone";
+    let mut source = String::new();
+    for header in [
+        "xla/xla_data.pb.h",
+        "xla/statusor.h",
+        "xla/shape.h",
+        "xla/layout_util.h",
+        "xla/shape_util.h",
+        "xla/literal.h",
+        "xla/literal_util.h",
+        "xla/hlo/builder/xla_computation.h",
+        "xla/hlo/builder/xla_builder.h",
+        "xla/client/xla_computation.h",
+        "xla/client/xla_builder.h",
+        "xla_ffi/embedded.h",
+        "xla_ffi/documents.h",
+        "xla_ffi/program.h",
+    ] {
+        assert!(
+            repository().join("include").join(header).is_file(),
+            "{header}"
+        );
+        source = format!("#include \"{header}\"\n#include \"{header}\"\nint main() {{}}\n");
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header.cc");
+        std::fs::write(&file, &source).unwrap();
+        let flags = [
+            "-std=c++17",
+            "-Wall",
+            "-Wextra",
+            "-pedantic",
+            "-Werror",
+            "-Iinclude",
+        ];
+        let all = [&flags[..], &["-fsyntax-only", file.to_str().unwrap()]].concat();
+        if program(test, "c++", "header-alone", &all).is_none() {
+            return;
+        }
+    }
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header.c");
+    std::fs::write(&file, &source).unwrap();
+    let flags = [
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-pedantic",
+        "-Werror",
+        "-Iinclude",
+    ];
+    let all = [&flags[..], &["-fsyntax-only", file.to_str().unwrap()]].concat();
+    program(test, "cc", "header-alone-c", &all);
+}
+
+/// The code in the book is that of the programs above.
+#[test]
+fn the_chapter_shows_what_is_tested() {
+    let read = |name: &str| std::fs::read_to_string(repository().join(name)).unwrap();
+    let chapter = read("docs/programs.md");
+    for (language, source) in [
+        ("```c\n", "c_examples/embed/program.c"),
+        ("```cpp\n", "c_examples/embed/program.cc"),
+    ] {
+        let block = chapter.split(language).nth(1).expect("a block");
+        let block = block.split("```").next().expect("its end");
+        assert!(read(source).contains(block), "{block}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Programs in C and C++ that are linked with the runtime, as a C programmer would.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+#[path = "../../../../tests/skip/mod.rs"]
+mod skip;
+pub(crate) use skip::skip;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Builds both libraries, as a C programmer would, and says where they lie.
+pub(crate) fn libraries() -> PathBuf {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let target = tmp.parent().expect("the target folder");
+    let done = Command::new(env!("CARGO"))
+        .args([
+            "build",
+            "--quiet",
+            "--offline",
+            "--package",
+            "xla-ffi-runtime-c",
+            "--target-dir",
+        ])
+        .arg(target)
+        .current_dir(repository())
+        .output()
+        .expect("cargo starts");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    target.join("debug")
+}
+
+/// Compiles and links a program; `None`, told, where the compiler is missing.
+pub(crate) fn program(
+    test: &str,
+    compiler: &str,
+    name: &str,
+    arguments: &[&str],
+) -> Option<PathBuf> {
+    if Command::new(compiler).arg("--version").output().is_err() {
+        skip(test, &format!("no {compiler}"));
+        return None;
+    }
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let done = Command::new(compiler)
+        .args(arguments)
+        .arg("-o")
+        .arg(&out)
+        .current_dir(repository())
+        .output()
+        .expect("the compiler starts");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    Some(out)
+}
+
+pub(crate) fn run(program: &Path, libraries: &Path) -> String {
+    let done = Command::new(program)
+        .env("LD_LIBRARY_PATH", libraries)
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{:?}: {said}", done.status);
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+pub(crate) const SYSTEM: [&str; 4] = ["-lstdc++", "-lpthread", "-ldl", "-lm"];

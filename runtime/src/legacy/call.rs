@@ -1,0 +1,445 @@
+//! One call of a legacy target: the pointers in the form that it expects, and what it answers.
+
+use super::function::Signature;
+use super::registry::Target;
+use super::status::{self, Status};
+use crate::{Code, Error, Hazard, Result, Stream, Tree, guard};
+use std::ffi::{c_char, c_void};
+use xla_ffi_sys::XlaCustomCallStatus;
+
+/// How tuples reach a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TupleForm {
+    /// CPU, as the documents have it: one pointer an operand and one for the result; a tuple's is
+    /// that of an array of its elements' pointers, nested.
+    CpuRoots,
+    /// CPU, as today's XLA does it: one pointer a leaf of the operands; for a tuple result an array
+    /// of one pointer a leaf.
+    CpuLeaves,
+    /// Devices, as today's XLA does it: one pointer a leaf, operands then results, in pre-order.
+    DeviceLeaves,
+    /// Devices, as the first documents have it: one pointer a *node*, in pre-order, a tuple's before
+    /// those of its elements. A tuple's buffer is an array of its elements' addresses; in the
+    /// result the target writes it. `null_inputs` leaves out (null) what an operand's root leads to.
+    DeviceNodes {
+        /// Whether the nodes inside of tuple operands are null in the list.
+        null_inputs: bool,
+    },
+}
+
+impl TupleForm {
+    /// What today's XLA does for a signature.
+    #[must_use]
+    pub fn today(signature: Signature) -> Self {
+        match signature {
+            signature if signature.is_cpu() => Self::CpuLeaves,
+            _ => Self::DeviceLeaves,
+        }
+    }
+
+    /// Whether targets of this signature take tuples in this form.
+    #[must_use]
+    pub fn fits(self, signature: Signature) -> bool {
+        let cpu = matches!(self, Self::CpuRoots | Self::CpuLeaves);
+        cpu == signature.is_cpu()
+    }
+}
+
+/// An array of pointers in a place of its own, as targets see tuples.
+type Table = Box<[*mut c_void]>;
+
+/// Memory that a call needs until the device has run it.
+#[derive(Default)]
+struct Kept {
+    tables: Vec<Table>,
+    /// For each tuple node of the result: its table among `tables`, and what the target has to
+    /// write there.
+    roots: Vec<(usize, Vec<*mut c_void>)>,
+    opaque: Vec<u8>,
+}
+
+impl Kept {
+    /// Adds a table and gives its address.
+    fn add(&mut self, table: Vec<*mut c_void>) -> *mut c_void {
+        self.tables.push(table.into());
+        self.tables
+            .last_mut()
+            .map_or(std::ptr::null_mut(), |table| table.as_mut_ptr().cast())
+    }
+
+    /// A tree as nested arrays; the address of its root.
+    fn nested(&mut self, tree: &Tree<*mut c_void>) -> *mut c_void {
+        match tree {
+            Tree::Leaf(pointer) => *pointer,
+            Tree::Tuple(elements) => {
+                let table = elements
+                    .iter()
+                    .map(|element| self.nested(element))
+                    .collect();
+                self.add(table)
+            }
+        }
+    }
+
+    /// Appends every node of an operand to the list of buffers; the address of its root.
+    fn operand_nodes(
+        &mut self,
+        tree: &Tree<*mut c_void>,
+        hidden: bool,
+        null_inputs: bool,
+        list: &mut Vec<*mut c_void>,
+    ) -> *mut c_void {
+        let place = list.len();
+        list.push(std::ptr::null_mut());
+        let address = match tree {
+            Tree::Leaf(pointer) => *pointer,
+            Tree::Tuple(elements) => {
+                let table = elements
+                    .iter()
+                    .map(|element| self.operand_nodes(element, null_inputs, null_inputs, list))
+                    .collect();
+                self.add(table)
+            }
+        };
+        if !hidden {
+            list[place] = address;
+        }
+        address
+    }
+
+    /// Appends every node of the result, whose tables the target writes; the address of its root.
+    fn result_nodes(
+        &mut self,
+        tree: &Tree<*mut c_void>,
+        list: &mut Vec<*mut c_void>,
+    ) -> *mut c_void {
+        let place = list.len();
+        list.push(std::ptr::null_mut());
+        let address = match tree {
+            Tree::Leaf(pointer) => *pointer,
+            Tree::Tuple(elements) => {
+                let expected: Vec<_> = elements
+                    .iter()
+                    .map(|element| self.result_nodes(element, list))
+                    .collect();
+                let table = self.add(vec![std::ptr::null_mut(); expected.len()]);
+                self.roots.push((self.tables.len() - 1, expected));
+                table
+            }
+        };
+        list[place] = address;
+        address
+    }
+
+    /// What the target left unwritten.
+    fn check_roots(&self) -> Result<()> {
+        for (table, expected) in &self.roots {
+            for (index, expected) in expected.iter().enumerate() {
+                let place: *const *mut c_void = &raw const self.tables[*table][index];
+                // SAFETY: an element of a living table; the device has finished, but the compiler
+                // does not know that the target writes here.
+                let got = unsafe { place.read_volatile() };
+                if got != *expected {
+                    return Err(Error::new(
+                        Code::Internal,
+                        format!(
+                            "it did not write the result's tuple of {} elements: element {index} \
+                             is {got:p}, its buffer is {expected:p}",
+                            self.tables[*table].len()
+                        ),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A call of a target, before it is made.
+#[derive(Clone, Debug)]
+pub struct Invocation<'a> {
+    target: &'a Target,
+    operands: &'a [Tree<*mut c_void>],
+    result: &'a Tree<*mut c_void>,
+    opaque: &'a [u8],
+    form: TupleForm,
+    stream: Option<Stream>,
+}
+
+impl<'a> Invocation<'a> {
+    /// A call with these operands and results, each leaf the address of a buffer, in the form that
+    /// today's XLA uses for the target, without opaque bytes and without a stream.
+    #[must_use]
+    pub fn new(
+        target: &'a Target,
+        operands: &'a [Tree<*mut c_void>],
+        result: &'a Tree<*mut c_void>,
+    ) -> Self {
+        Self {
+            target,
+            operands,
+            result,
+            opaque: &[],
+            form: TupleForm::today(target.signature()),
+            stream: None,
+        }
+    }
+
+    /// The bytes that targets of the device's and the unified forms get, untouched. A NUL stands behind them.
+    #[must_use]
+    pub fn opaque(mut self, opaque: &'a [u8]) -> Self {
+        self.opaque = opaque;
+        self
+    }
+
+    /// How tuples reach the target.
+    #[must_use]
+    pub fn form(mut self, form: TupleForm) -> Self {
+        self.form = form;
+        self
+    }
+
+    /// The stream on which a device target works.
+    #[must_use]
+    pub fn stream(mut self, stream: Stream) -> Self {
+        self.stream = Some(stream);
+        self
+    }
+
+    /// Calls the target and waits for the stream.
+    ///
+    /// # Safety
+    /// As [`Invocation::launch`]; the buffers are free again when this returns.
+    ///
+    /// # Errors
+    /// As [`Invocation::launch`] and [`Launched::wait`].
+    pub unsafe fn run(self) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.launch() }?.wait()
+    }
+
+    /// Calls the target; what it put on the stream may still be running. Panics and C++ exceptions
+    /// are contained.
+    ///
+    /// # Safety
+    /// Each leaf names a buffer of the size that the target expects, operands readable, results
+    /// writable, until [`Launched::wait`] returns or what this returns is dropped.
+    ///
+    /// # Errors
+    /// What the target put into its status, word by word (bytes that are no UTF-8 as `\xNN`), as
+    /// `INTERNAL` and [`Error::is_from_handler`]; `INVALID_ARGUMENT` for a form that the target's
+    /// signature does not have and for a device target without a stream; the hazard
+    /// [`Hazard::Unwound`]. The stream has been waited for then.
+    pub unsafe fn launch(self) -> Result<Launched> {
+        let signature = self.target.signature();
+        self.check(signature)?;
+        let mut kept = Kept::default();
+        let mut list = vec![];
+        let mut out = std::ptr::null_mut();
+        match self.form {
+            TupleForm::CpuRoots => {
+                for operand in self.operands {
+                    list.push(kept.nested(operand));
+                }
+                out = kept.nested(self.result);
+            }
+            TupleForm::CpuLeaves => {
+                list.extend(self.operands.iter().flat_map(Tree::leaves));
+                out = match self.result {
+                    Tree::Leaf(pointer) => *pointer,
+                    tuple @ Tree::Tuple(_) => kept.add(tuple.leaves().copied().collect()),
+                };
+            }
+            TupleForm::DeviceLeaves => {
+                list.extend(self.operands.iter().flat_map(Tree::leaves));
+                list.extend(self.result.leaves());
+            }
+            TupleForm::DeviceNodes { null_inputs } => {
+                for operand in self.operands {
+                    let _root = kept.operand_nodes(operand, false, null_inputs, &mut list);
+                }
+                let _root = kept.result_nodes(self.result, &mut list);
+            }
+        }
+        kept.opaque.extend_from_slice(self.opaque);
+        kept.opaque.push(0);
+        let status = Status::new();
+        let stream = self.stream;
+        let list = kept.add(list);
+        let mut arguments = Arguments {
+            signature,
+            address: self.target.address(),
+            out,
+            list: list.cast(),
+            stream: stream.as_ref().map_or(std::ptr::null_mut(), Stream::handle),
+            opaque: kept.opaque.as_ptr().cast(),
+            opaque_len: self.opaque.len(),
+            status: status.as_ptr(),
+        };
+        let launched = Launched {
+            name: self.target.name().to_owned(),
+            stream,
+            kept,
+        };
+        // SAFETY: `enter` takes these arguments; the function is one of the signature, as its
+        // registration promised, and the buffers are as the caller promised.
+        let unwound = unsafe { guard::call_void(enter_address(), (&raw mut arguments).cast()) };
+        let failure = status.finish();
+        if let Err(unwound) = unwound {
+            return Err(
+                Error::hazard(Hazard::Unwound, format!("{unwound} left the target"))
+                    .within(format_args!("legacy target '{}'", launched.name)),
+            );
+        }
+        match failure {
+            None => Ok(launched),
+            Some(message) => Err(Error::new(Code::Internal, status::text(&message)).handlers()),
+        }
+    }
+
+    fn check(&self, signature: Signature) -> Result<()> {
+        let refuse = |why: String| {
+            Err(Error::invalid(format!(
+                "legacy target '{}': {why}",
+                self.target.name()
+            )))
+        };
+        if !self.form.fits(signature) {
+            return refuse(format!(
+                "{signature} does not take tuples in the form {:?}",
+                self.form
+            ));
+        }
+        if self.stream.is_none() && self.target.platform() != "cpu" {
+            return refuse(format!(
+                "a target of platform '{}' needs a stream",
+                self.target.platform()
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What a target is called with.
+struct Arguments {
+    signature: Signature,
+    address: usize,
+    out: *mut c_void,
+    list: *mut *mut c_void,
+    stream: *mut c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+    status: *mut XlaCustomCallStatus,
+}
+
+/// Calls the target. It may unwind, and so may this.
+unsafe extern "C-unwind" fn enter(arguments: *mut c_void) {
+    type Cpu = unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void);
+    type CpuStatus =
+        unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void, *mut XlaCustomCallStatus);
+    type Gpu = unsafe extern "C-unwind" fn(*mut c_void, *mut *mut c_void, *const c_char, usize);
+    type CpuUnified = unsafe extern "C-unwind" fn(
+        *mut c_void,
+        *mut *const c_void,
+        *const c_char,
+        usize,
+        *mut XlaCustomCallStatus,
+    );
+    type GpuStatus = unsafe extern "C-unwind" fn(
+        *mut c_void,
+        *mut *mut c_void,
+        *const c_char,
+        usize,
+        *mut XlaCustomCallStatus,
+    );
+    // SAFETY: `launch` passes its arguments, which outlive the call.
+    let a = unsafe { &*arguments.cast::<Arguments>() };
+    match a.signature {
+        Signature::Cpu => {
+            // SAFETY: a function of this form lies at the address.
+            let function = unsafe { std::mem::transmute::<usize, Cpu>(a.address) };
+            // SAFETY: the lists have the form that the target expects.
+            unsafe { function(a.out, a.list.cast()) };
+        }
+        Signature::CpuStatus => {
+            // SAFETY: as above.
+            let function = unsafe { std::mem::transmute::<usize, CpuStatus>(a.address) };
+            // SAFETY: as above.
+            unsafe { function(a.out, a.list.cast(), a.status) };
+        }
+        Signature::Gpu => {
+            // SAFETY: as above.
+            let function = unsafe { std::mem::transmute::<usize, Gpu>(a.address) };
+            // SAFETY: as above.
+            unsafe { function(a.stream, a.list, a.opaque, a.opaque_len) };
+        }
+        Signature::CpuUnified => {
+            // SAFETY: as above.
+            let function = unsafe { std::mem::transmute::<usize, CpuUnified>(a.address) };
+            let ins = a.list.cast();
+            // SAFETY: as above.
+            unsafe { function(a.out, ins, a.opaque, a.opaque_len, a.status) };
+        }
+        Signature::GpuStatus => {
+            // SAFETY: as above.
+            let function = unsafe { std::mem::transmute::<usize, GpuStatus>(a.address) };
+            // SAFETY: as above.
+            unsafe { function(a.stream, a.list, a.opaque, a.opaque_len, a.status) };
+        }
+    }
+}
+
+/// [`enter`] as the guard takes functions: the types differ in what may leave them alone.
+fn enter_address() -> unsafe extern "C" fn(*mut c_void) {
+    // SAFETY: both are called alike.
+    unsafe {
+        std::mem::transmute::<
+            unsafe extern "C-unwind" fn(*mut c_void),
+            unsafe extern "C" fn(*mut c_void),
+        >(enter)
+    }
+}
+
+/// A target that has been called and whose stream may still be working. Dropping it waits.
+#[must_use = "the device may still be working on the buffers"]
+pub struct Launched {
+    name: String,
+    stream: Option<Stream>,
+    kept: Kept,
+}
+
+// SAFETY: the tables are used by the stream and, after it has been waited for, by the owner.
+unsafe impl Send for Launched {}
+
+impl Launched {
+    /// Waits for the stream and looks at the roots of a tuple result that the target had to write.
+    ///
+    /// # Errors
+    /// `INTERNAL` when a root does not say where the elements lie.
+    pub fn wait(self) -> Result<()> {
+        self.synchronize();
+        self.kept
+            .check_roots()
+            .map_err(|error| error.within(format_args!("legacy target '{}'", self.name)))
+    }
+
+    fn synchronize(&self) {
+        if let Some(stream) = &self.stream {
+            stream.synchronize();
+        }
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        self.synchronize();
+    }
+}
+
+impl std::fmt::Debug for Launched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Launched")
+            .field("target", &self.name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,284 @@
+//! The functions behind legacy targets, and the API versions under which programs call them.
+
+use crate::{Error, Result};
+use std::ffi::c_void;
+use std::fmt;
+use xla_ffi_sys::{
+    XlaCustomCallCpu, XlaCustomCallCpuStatus, XlaCustomCallCpuUnified, XlaCustomCallGpu,
+    XlaCustomCallGpuStatus, XlaFfiLegacyTarget,
+};
+
+/// How a program's custom call wants its target called. The numbers are those of XLA's
+/// `CustomCallApiVersion`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum ApiVersion {
+    /// `API_VERSION_ORIGINAL`: no status.
+    Original = 1,
+    /// `API_VERSION_STATUS_RETURNING`: the platform's own form with a status.
+    StatusReturning = 2,
+    /// `API_VERSION_STATUS_RETURNING_UNIFIED`: the device's form with a status, on every platform.
+    StatusReturningUnified = 3,
+    /// `API_VERSION_TYPED_FFI`: a handler of XLA FFI.
+    TypedFfi = 4,
+}
+
+impl ApiVersion {
+    /// All versions, in order.
+    pub const ALL: [Self; 4] = [
+        Self::Original,
+        Self::StatusReturning,
+        Self::StatusReturningUnified,
+        Self::TypedFfi,
+    ];
+
+    /// The version with XLA's number; `None` for 0 (unspecified) and numbers that are not known.
+    #[must_use]
+    pub fn from_number(number: i32) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|version| *version as i32 == number)
+    }
+
+    /// XLA's name, as HLO text has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Original => "API_VERSION_ORIGINAL",
+            Self::StatusReturning => "API_VERSION_STATUS_RETURNING",
+            Self::StatusReturningUnified => "API_VERSION_STATUS_RETURNING_UNIFIED",
+            Self::TypedFfi => "API_VERSION_TYPED_FFI",
+        }
+    }
+
+    /// The version of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|version| version.name() == name)
+    }
+
+    /// What a target of this version is called as on a platform; `None` for typed handlers.
+    #[must_use]
+    pub fn signature(self, platform: &str) -> Option<Signature> {
+        let host = is_host(platform);
+        match self {
+            Self::Original if host => Some(Signature::Cpu),
+            Self::Original => Some(Signature::Gpu),
+            Self::StatusReturning if host => Some(Signature::CpuStatus),
+            Self::StatusReturningUnified if host => Some(Signature::CpuUnified),
+            Self::StatusReturning | Self::StatusReturningUnified => Some(Signature::GpuStatus),
+            Self::TypedFfi => None,
+        }
+    }
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whether targets of a platform get host memory.
+pub(super) fn is_host(platform: &str) -> bool {
+    crate::canonical_platform(platform) == "cpu"
+}
+
+/// What a target is called as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum Signature {
+    /// [`XlaCustomCallCpu`].
+    Cpu = XlaFfiLegacyTarget::CPU,
+    /// [`XlaCustomCallCpuStatus`].
+    CpuStatus = XlaFfiLegacyTarget::CPU_STATUS,
+    /// [`XlaCustomCallGpu`].
+    Gpu = XlaFfiLegacyTarget::GPU,
+    /// [`XlaCustomCallGpuStatus`].
+    GpuStatus = XlaFfiLegacyTarget::GPU_STATUS,
+    /// [`XlaCustomCallCpuUnified`].
+    CpuUnified = XlaFfiLegacyTarget::CPU_UNIFIED,
+}
+
+impl Signature {
+    /// All signatures, by number.
+    pub const ALL: [Self; 5] = [
+        Self::Cpu,
+        Self::CpuStatus,
+        Self::Gpu,
+        Self::GpuStatus,
+        Self::CpuUnified,
+    ];
+
+    /// Whether it takes operands in host memory: inputs in one array, results in another.
+    #[must_use]
+    pub fn is_cpu(self) -> bool {
+        !matches!(self, Self::Gpu | Self::GpuStatus)
+    }
+
+    /// The signature with a number of [`XlaFfiLegacyTarget`]; `None` for 0 and unknown ones.
+    #[must_use]
+    pub fn from_raw(raw: u32) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|signature| *signature as u32 == raw)
+    }
+
+    /// The parameters in C.
+    #[must_use]
+    pub fn parameters(self) -> &'static str {
+        match self {
+            Self::Cpu => "(void* out, const void** in)",
+            Self::CpuStatus => "(void* out, const void** in, XlaCustomCallStatus*)",
+            Self::Gpu => "(CUstream, void** buffers, const char* opaque, size_t opaque_len)",
+            Self::CpuUnified => {
+                "(void* out, const void** in, const char* opaque, size_t opaque_len, \
+                 XlaCustomCallStatus*)"
+            }
+            Self::GpuStatus => {
+                "(CUstream, void** buffers, const char* opaque, size_t opaque_len, \
+                 XlaCustomCallStatus*)"
+            }
+        }
+    }
+
+    /// The versions under which programs may call it on a platform.
+    #[must_use]
+    pub fn versions(self, platform: &str) -> Vec<ApiVersion> {
+        ApiVersion::ALL
+            .into_iter()
+            .filter(|version| version.signature(platform) == Some(self))
+            .collect()
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "void{}", self.parameters())
+    }
+}
+
+/// A target's function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Function {
+    pub(super) address: usize,
+    /// `None` when only the address was registered: then the call's version decides.
+    pub(super) signature: Option<Signature>,
+}
+
+impl Function {
+    /// A CPU target, `API_VERSION_ORIGINAL`.
+    ///
+    /// # Safety
+    /// The function stays loaded and may be called with the operands of every call that names it.
+    #[must_use]
+    pub unsafe fn cpu(function: XlaCustomCallCpu) -> Self {
+        Self::typed(function as usize, Signature::Cpu)
+    }
+
+    /// A CPU target, `API_VERSION_STATUS_RETURNING`.
+    ///
+    /// # Safety
+    /// As [`Function::cpu`].
+    #[must_use]
+    pub unsafe fn cpu_status(function: XlaCustomCallCpuStatus) -> Self {
+        Self::typed(function as usize, Signature::CpuStatus)
+    }
+
+    /// A device target, `API_VERSION_ORIGINAL`.
+    ///
+    /// # Safety
+    /// As [`Function::cpu`].
+    #[must_use]
+    pub unsafe fn gpu(function: XlaCustomCallGpu) -> Self {
+        Self::typed(function as usize, Signature::Gpu)
+    }
+
+    /// A device target, `API_VERSION_STATUS_RETURNING` or `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    ///
+    /// # Safety
+    /// As [`Function::cpu`].
+    #[must_use]
+    pub unsafe fn gpu_status(function: XlaCustomCallGpuStatus) -> Self {
+        Self::typed(function as usize, Signature::GpuStatus)
+    }
+
+    /// A CPU target, `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    ///
+    /// # Safety
+    /// As [`Function::cpu`].
+    #[must_use]
+    pub unsafe fn cpu_unified(function: XlaCustomCallCpuUnified) -> Self {
+        Self::typed(function as usize, Signature::CpuUnified)
+    }
+
+    /// A function of a signature that is told at run time. Without one it is called as each call's
+    /// API version says, as XLA does with the addresses that it is given.
+    ///
+    /// # Safety
+    /// As [`Function::cpu`], and the address is that of a function of this signature.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for null.
+    pub unsafe fn at(address: *const c_void, signature: Option<Signature>) -> Result<Self> {
+        if address.is_null() {
+            return Err(Error::invalid("the address of a legacy target is null"));
+        }
+        Ok(Self {
+            address: address as usize,
+            signature,
+        })
+    }
+
+    fn typed(address: usize, signature: Signature) -> Self {
+        Self {
+            address,
+            signature: Some(signature),
+        }
+    }
+
+    /// The address.
+    #[must_use]
+    pub fn address(&self) -> *const c_void {
+        self.address as *const c_void
+    }
+
+    /// The signature; `None` when only the address is known.
+    #[must_use]
+    pub fn signature(&self) -> Option<Signature> {
+        self.signature
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_and_signatures() {
+        for version in ApiVersion::ALL {
+            assert_eq!(ApiVersion::from_number(version as i32), Some(version));
+            assert_eq!(ApiVersion::from_name(version.name()), Some(version));
+        }
+        assert_eq!(ApiVersion::from_number(0), None);
+        use {ApiVersion::*, Signature as S};
+        assert_eq!(Original.signature("Host"), Some(S::Cpu));
+        assert_eq!(Original.signature("CUDA"), Some(S::Gpu));
+        assert_eq!(StatusReturning.signature("cpu"), Some(S::CpuStatus));
+        assert_eq!(StatusReturning.signature("ROCM"), Some(S::GpuStatus));
+        assert_eq!(StatusReturningUnified.signature("cpu"), Some(S::CpuUnified));
+        assert_eq!(TypedFfi.signature("cpu"), None);
+        assert_eq!(S::CpuUnified.versions("cpu"), [StatusReturningUnified]);
+        assert_eq!(
+            S::GpuStatus.versions("cuda"),
+            [StatusReturning, StatusReturningUnified]
+        );
+        assert_eq!(S::Cpu.versions("cuda"), []);
+        assert_eq!(S::GpuStatus.versions("cpu"), []);
+        for raw in 0..7 {
+            assert_eq!(
+                S::from_raw(raw).map(|s| s as u32),
+                (1..6).contains(&raw).then_some(raw)
+            );
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Targets by name and platform.
+
+use super::function::{ApiVersion, Function, Signature, is_host};
+use crate::{Code, Error, Result, Runtime, canonical_platform};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A registered target, as calls of one API version see it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    name: Arc<str>,
+    platform: Arc<str>,
+    address: usize,
+    signature: Signature,
+    version: ApiVersion,
+}
+
+impl Target {
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The platform's canonical name.
+    #[must_use]
+    pub fn platform(&self) -> &str {
+        &self.platform
+    }
+
+    /// What it is called as.
+    #[must_use]
+    pub fn signature(&self) -> Signature {
+        self.signature
+    }
+
+    /// The API version under which it was asked for.
+    #[must_use]
+    pub fn version(&self) -> ApiVersion {
+        self.version
+    }
+
+    pub(super) fn address(&self) -> usize {
+        self.address
+    }
+}
+
+/// The targets of one runtime.
+#[derive(Default)]
+pub(crate) struct Targets(Mutex<BTreeMap<(String, String), Function>>);
+
+impl Targets {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Function>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The API versions under which a name may be called on a platform (canonical); empty where
+    /// there is none of that name.
+    pub(crate) fn versions(&self, name: &str, platform: &str) -> Vec<ApiVersion> {
+        let targets = self.lock();
+        let found = targets.get(&(name.to_owned(), platform.to_owned()));
+        found.map_or_else(Vec::new, |function| versions(function, platform))
+    }
+}
+
+fn versions(function: &Function, platform: &str) -> Vec<ApiVersion> {
+    match function.signature {
+        Some(signature) => signature.versions(platform),
+        None => ApiVersion::ALL[..3].to_vec(),
+    }
+}
+
+fn list(versions: &[ApiVersion]) -> String {
+    let names: Vec<_> = versions.iter().map(|version| version.name()).collect();
+    names.join(" or ")
+}
+
+impl Runtime {
+    /// Registers a legacy target under a name for a platform. The same function again is fine.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for an empty name and for a signature that the platform does not call;
+    /// `ALREADY_EXISTS` when the name stands for another function there.
+    pub fn register_legacy(&self, name: &str, platform: &str, function: Function) -> Result<()> {
+        let platform = canonical_platform(platform);
+        if name.is_empty() || platform.is_empty() {
+            return Err(Error::invalid(format!(
+                "a legacy target needs a name and a platform, got '{name}' and '{platform}'"
+            )));
+        }
+        if versions(&function, &platform).is_empty() {
+            let other = if is_host(&platform) {
+                "devices, \"CUDA\" for instance"
+            } else {
+                "the CPU, \"Host\""
+            };
+            let signature = function.signature.map_or("", Signature::parameters);
+            return Err(Error::invalid(format!(
+                "legacy target '{name}': functions of the form void{signature} are called on \
+                 {other}, not on platform '{platform}'"
+            )));
+        }
+        let mut targets = self.shared().legacy.lock();
+        let key = (name.to_owned(), platform);
+        match targets.get(&key) {
+            None => {
+                targets.insert(key, function);
+                Ok(())
+            }
+            Some(known) if *known == function => Ok(()),
+            Some(known) => {
+                let how = match (known.signature, function.signature) {
+                    (Some(a), Some(b)) if a != b => {
+                        format!(" of the form {a}; the new one has the form {b}")
+                    }
+                    _ => " at another address".to_owned(),
+                };
+                Err(Error::new(
+                    Code::AlreadyExists,
+                    format!(
+                        "legacy target '{name}' is registered for platform '{}' already, as a \
+                         function{how}",
+                        key.1
+                    ),
+                ))
+            }
+        }
+    }
+
+    /// The target that calls of an API version reach under a name on a platform.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for an unknown name, with the targets that there are; `INVALID_ARGUMENT` where
+    /// the target is not of this version.
+    pub fn find_legacy(&self, name: &str, platform: &str, version: ApiVersion) -> Result<Target> {
+        let platform = canonical_platform(platform);
+        let Some(wanted) = version.signature(&platform) else {
+            return Err(Error::invalid(format!(
+                "{version} names a handler of XLA FFI, which '{name}' is not: look it up with \
+                 Runtime::find"
+            )));
+        };
+        let targets = self.shared().legacy.lock();
+        let Some(function) = targets.get(&(name.to_owned(), platform.clone())) else {
+            let known: Vec<_> = targets
+                .keys()
+                .map(|(name, at)| format!("'{name}' on {at}"))
+                .collect();
+            drop(targets);
+            let known = if known.is_empty() {
+                "none".into()
+            } else {
+                known.join(", ")
+            };
+            let hint = if self.find(name, &platform).is_ok() {
+                format!(
+                    "; a handler of XLA FFI has this name: call it as {}",
+                    ApiVersion::TypedFfi
+                )
+            } else {
+                String::new()
+            };
+            return Err(Error::new(
+                Code::NotFound,
+                format!(
+                    "no legacy target is registered as '{name}' for platform '{platform}'; there \
+                     are: {known}{hint}"
+                ),
+            ));
+        };
+        if function.signature.is_some_and(|have| have != wanted) {
+            let have = function.signature.map_or("", Signature::parameters);
+            return Err(Error::invalid(format!(
+                "legacy target '{name}' on {platform} is a function of the form void{have}; a call \
+                 with {version} would call it as {wanted}: call it with {}",
+                list(&versions(function, &platform))
+            )));
+        }
+        Ok(Target {
+            name: name.into(),
+            platform: platform.into(),
+            address: function.address,
+            signature: wanted,
+            version,
+        })
+    }
+
+    /// Names, platforms and functions of all legacy targets, in order.
+    #[must_use]
+    pub fn legacy_targets(&self) -> Vec<(String, String, Function)> {
+        let targets = self.shared().legacy.lock();
+        targets
+            .iter()
+            .map(|((name, platform), function)| (name.clone(), platform.clone(), *function))
+            .collect()
+    }
+}

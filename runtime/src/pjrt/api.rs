@@ -1,0 +1,290 @@
+//! A plugin's function table, and the errors that its functions answer.
+
+use super::raw::{
+    Args, Counted, ErrorDestroy, ErrorGetCode, ErrorMessage, RawApi, RawError, RawExtension,
+};
+use crate::{Code, Error, Hazard, Result, guard};
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+use xla_ffi_sys::XLA_FFI_Error_Code;
+
+/// The oldest version whose table has today's order.
+pub(super) const OLDEST: (c_int, c_int) = (0, 57);
+/// No table is longer; a size beyond it is no size.
+const LONGEST: usize = 1 << 16;
+
+/// A plugin's function table.
+///
+/// Invariant: the pointer names a table of at least [`OLDEST`] of as many bytes as it says, which
+/// lives until the program ends.
+#[derive(Clone, Copy)]
+pub(super) struct Api {
+    table: NonNull<RawApi>,
+}
+
+// SAFETY: the table is constant.
+unsafe impl Send for Api {}
+// SAFETY: as above.
+unsafe impl Sync for Api {}
+
+impl Api {
+    /// Judges what `GetPjrtApi` gave.
+    ///
+    /// # Safety
+    /// `table` is null or names a plugin's table, which is never unloaded.
+    pub(super) unsafe fn new(table: *const RawApi) -> Result<Self> {
+        let refuse = |why: String| Err(Error::new(Code::FailedPrecondition, why));
+        let Some(table) = NonNull::new(table.cast_mut()) else {
+            return refuse("GetPjrtApi gave a null pointer".into());
+        };
+        let api = Self { table };
+        let size = api.size();
+        if !(size_of::<RawApi>()..LONGEST).contains(&size) {
+            return refuse(format!("its function table says to be {size} bytes long"));
+        }
+        let (major, minor) = api.version();
+        if (major, minor) < OLDEST || major != OLDEST.0 {
+            return refuse(format!(
+                "it speaks PJRT {major}.{minor}; wanted is 0.57 or later of major version 0: before, \
+                 the functions stand in another order"
+            ));
+        }
+        Ok(api)
+    }
+
+    /// Bytes of the table.
+    fn size(self) -> usize {
+        // SAFETY: the invariant; the first field of every version.
+        unsafe { (*self.table.as_ptr()).struct_size }
+    }
+
+    /// Major and minor version.
+    pub(super) fn version(self) -> (c_int, c_int) {
+        // SAFETY: the invariant; at this place in every version.
+        let major = unsafe { (*self.table.as_ptr()).major };
+        // SAFETY: as above.
+        let minor = unsafe { (*self.table.as_ptr()).minor };
+        (major, minor)
+    }
+
+    /// The first extension of a type.
+    pub(super) fn extension(self, kind: c_int) -> Option<NonNull<RawExtension>> {
+        // SAFETY: the invariant.
+        let mut next = unsafe { (*self.table.as_ptr()).extension_start };
+        // A chain that bites its tail ends here all the same.
+        for _ in 0..1024 {
+            let extension = NonNull::new(next.cast_mut())?;
+            // SAFETY: extensions live as long as the table, and begin with this head.
+            if unsafe { (*extension.as_ptr()).kind } == kind {
+                return Some(extension);
+            }
+            // SAFETY: as above.
+            next = unsafe { (*extension.as_ptr()).next };
+        }
+        None
+    }
+
+    /// The address in a slot.
+    fn slot(self, slot: usize, name: &str) -> Result<*const c_void> {
+        let place = size_of::<RawApi>() + slot * size_of::<usize>();
+        let found = (place + size_of::<usize>() <= self.size())
+            .then(|| {
+                let address = self.table.as_ptr().wrapping_byte_add(place);
+                // SAFETY: the slot lies inside the table, by the comparison above.
+                unsafe { address.cast::<*const c_void>().read() }
+            })
+            .filter(|function| !function.is_null());
+        let (major, minor) = self.version();
+        found.ok_or_else(|| {
+            Error::new(
+                Code::Unimplemented,
+                format!("the plugin (PJRT {major}.{minor}) has no function {name}"),
+            )
+        })
+    }
+
+    /// Calls a function that answers with an error.
+    ///
+    /// # Errors
+    /// The plugin's own, and `UNIMPLEMENTED` where its table has no such function.
+    ///
+    /// # Safety
+    /// What the arguments name is what the function expects, for as long as it wants it.
+    pub(super) unsafe fn call<A: Args>(self, args: &mut A) -> Result<()> {
+        let function = self.slot(A::SLOT, A::NAME)?;
+        // SAFETY: the slot holds the function of this name, which takes these arguments.
+        unsafe { self.invoke(function, (&raw mut *args).cast(), A::NAME) }
+    }
+
+    /// Calls a function that answers with an error; a C++ exception is one, too.
+    ///
+    /// # Safety
+    /// The function takes a pointer to such arguments and gives a pointer to an error; the
+    /// arguments are as for [`Self::call`].
+    pub(super) unsafe fn invoke(
+        self,
+        function: *const c_void,
+        args: *mut c_void,
+        name: &str,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        let function = unsafe {
+            std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(
+                function,
+            )
+        };
+        // SAFETY: the caller's promise.
+        let error = unsafe { guard::call_pointer(function, args) }.map_err(|unwound| {
+            Error::hazard(
+                Hazard::Unwound,
+                format!("{unwound} left the plugin's {name}"),
+            )
+        })?;
+        // SAFETY: it is the function's answer.
+        unsafe { self.answer(error.cast(), name) }
+    }
+
+    /// Calls a function that answers nothing.
+    ///
+    /// # Safety
+    /// As [`Self::call`].
+    unsafe fn tell<A: Args>(self, args: &mut A) -> Result<()> {
+        let function = self.slot(A::SLOT, A::NAME)?;
+        // SAFETY: the slot holds the function of this name, which has this type.
+        let function =
+            unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut A)>(function) };
+        // SAFETY: the caller's promise.
+        unsafe { function(args) };
+        Ok(())
+    }
+
+    /// Makes a plugin's answer an error of ours, with its code and whole message, and frees it.
+    ///
+    /// # Safety
+    /// `error` is null or an error that this plugin has just answered.
+    pub(super) unsafe fn answer(self, error: *mut RawError, name: &str) -> Result<()> {
+        if error.is_null() {
+            return Ok(());
+        }
+        let mut asked = ErrorGetCode::new();
+        asked.error = error;
+        // An error about the error would not end: the answer is not looked at.
+        let code = self
+            .slot(ErrorGetCode::SLOT, ErrorGetCode::NAME)
+            .map(|function| {
+                // SAFETY: the slot holds the function of this name, which has this type.
+                let function = unsafe {
+                    std::mem::transmute::<
+                        *const c_void,
+                        unsafe extern "C" fn(*mut ErrorGetCode) -> *mut RawError,
+                    >(function)
+                };
+                // SAFETY: the error is alive.
+                let failed = unsafe { function(&raw mut asked) };
+                if failed.is_null() { asked.code } else { 0 }
+            });
+        let code = code
+            .ok()
+            .and_then(|code| u32::try_from(code).ok())
+            .and_then(|code| Code::from_raw(XLA_FFI_Error_Code(code)))
+            .unwrap_or(Code::Unknown);
+        let mut told = ErrorMessage::new();
+        told.error = error;
+        // SAFETY: the error is alive.
+        let message = match unsafe { self.tell(&mut told) } {
+            Ok(()) if told.message.is_null() || told.message_size == 0 => String::new(),
+            Ok(()) => {
+                // SAFETY: the plugin's text lives as long as the error.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts(told.message.cast::<u8>(), told.message_size)
+                };
+                String::from_utf8_lossy(bytes).into_owned()
+            }
+            Err(_) => format!("{name} failed; the plugin has no function that says why"),
+        };
+        let mut freed = ErrorDestroy::new();
+        freed.error = error;
+        // SAFETY: the error is ours to free, once.
+        let _leaked_if_absent = unsafe { self.tell(&mut freed) };
+        Err(Error::new(code, message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    fn table(size: usize, major: c_int, minor: c_int) -> RawApi {
+        RawApi {
+            struct_size: size,
+            extension_start: ptr::null(),
+            version_size: 24,
+            version_extension: ptr::null(),
+            major,
+            minor,
+        }
+    }
+
+    fn judged(table: &RawApi) -> Result<Api> {
+        // SAFETY: a head alone; no slot of it is read beyond its size.
+        unsafe { Api::new(table) }
+    }
+
+    #[test]
+    fn other_versions_and_broken_tables_are_refused() {
+        let text = |size, major, minor| {
+            judged(&table(size, major, minor))
+                .err()
+                .map(|e| e.to_string())
+        };
+        assert_eq!(text(40, 0, 81), None);
+        assert!(
+            text(40, 0, 56)
+                .unwrap()
+                .contains("PJRT 0.56; wanted is 0.57")
+        );
+        assert!(text(40, 1, 0).unwrap().contains("PJRT 1.0"));
+        assert!(text(12, 0, 81).unwrap().contains("12 bytes"));
+        assert!(text(usize::MAX, 0, 81).is_some());
+        // SAFETY: a null pointer may be given.
+        let null = unsafe { Api::new(ptr::null()) };
+        assert!(null.err().unwrap().message().contains("null pointer"));
+    }
+
+    #[test]
+    fn slots_past_the_table_are_not_called() {
+        let short = table(40, 0, 81);
+        let api = judged(&short).unwrap();
+        // SAFETY: no function is there to read the arguments.
+        let error = unsafe { api.call(&mut super::super::raw::ClientCreate::new()) }.unwrap_err();
+        assert_eq!(error.code(), Code::Unimplemented);
+        assert!(error.message().contains("PJRT_Client_Create"), "{error}");
+    }
+
+    #[test]
+    fn chains_are_walked_and_end() {
+        let mut first = RawExtension {
+            struct_size: 24,
+            kind: 6,
+            next: ptr::null(),
+        };
+        let last = RawExtension {
+            struct_size: 48,
+            kind: 5,
+            next: ptr::null(),
+        };
+        first.next = &raw const last;
+        let mut head = table(40, 0, 81);
+        head.extension_start = &raw const first;
+        let api = judged(&head).unwrap();
+        assert_eq!(
+            api.extension(5).map(|e| e.as_ptr().cast_const()),
+            Some(&raw const last)
+        );
+        assert!(api.extension(9).is_none());
+        first.next = &raw const first;
+        head.extension_start = &raw const first;
+        assert!(judged(&head).unwrap().extension(9).is_none());
+    }
+}

@@ -1,0 +1,322 @@
+//! The way to the function table of the XLA copy in a plugin: a handler of ours, called once for
+//! each job, which hands the table of its call frame to the job.
+
+use super::client::Client;
+use super::executable::Loaded;
+use crate::{Bundle, Code, Error, Result, Stage, Tensor};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use xla_ffi_sys::{
+    Revision, XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_DataType,
+    XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args, XLA_FFI_Error_Destroy_Args,
+    XLA_FFI_Error_GetDetails_Args, XLA_FFI_Handler_Bundle, XLA_FFI_Handler_Bundle_R0,
+    XLA_FFI_Handler_Register_Args, XLA_FFI_Handler_Register_Args_R0,
+    XLA_FFI_InternalExtension_Type, XLA_FFI_Metadata_Extension,
+};
+
+/// A library's `xla_ffi_register`.
+pub(super) type Entry =
+    unsafe extern "C" fn(api: *const XLA_FFI_Api, platform: *const c_char) -> *mut XLA_FFI_Error;
+
+/// The function table of an XLA copy, as handlers see it.
+///
+/// Invariant: it names a host's table. The functions that are used here stand at the same places in
+/// every revision.
+#[derive(Clone, Copy)]
+pub(super) struct Table {
+    api: *const XLA_FFI_Api,
+}
+
+// SAFETY: the table is constant.
+unsafe impl Send for Table {}
+
+fn span(text: &str) -> XLA_FFI_ByteSpan {
+    XLA_FFI_ByteSpan {
+        ptr: text.as_ptr().cast(),
+        len: text.len(),
+    }
+}
+
+impl Table {
+    /// Minor version of the FFI.
+    fn minor(self) -> i32 {
+        // SAFETY: the invariant; at this place in every revision.
+        unsafe { (*self.api).api_version.minor_version }
+    }
+
+    /// An error of ours from one of this host, which is freed.
+    fn answer(self, error: *mut XLA_FFI_Error) -> Result<()> {
+        if error.is_null() {
+            return Ok(());
+        }
+        let mut details = XLA_FFI_Error_GetDetails_Args {
+            struct_size: 36,
+            extension_start: ptr::null_mut(),
+            error,
+            message: ptr::null(),
+            errc: Code::Internal.raw(),
+        };
+        // SAFETY: the invariant.
+        if let Some(get) = unsafe { (*self.api).XLA_FFI_Error_GetDetails } {
+            // SAFETY: the longer form of the arguments fits every revision; the error is alive.
+            unsafe { get(&raw mut details) };
+        }
+        let message = if details.message.is_null() {
+            "the host gave an error without a text".into()
+        } else {
+            // SAFETY: a C string that lives as long as the error.
+            let text = unsafe { CStr::from_ptr(details.message) };
+            text.to_string_lossy().into_owned()
+        };
+        let mut freed = XLA_FFI_Error_Destroy_Args {
+            struct_size: 24,
+            extension_start: ptr::null_mut(),
+            error,
+        };
+        // SAFETY: the invariant.
+        if let Some(destroy) = unsafe { (*self.api).XLA_FFI_Error_Destroy } {
+            // SAFETY: the error is ours, freed once.
+            unsafe { destroy(&raw mut freed) };
+        }
+        Err(Error::new(
+            Code::from_raw(details.errc).unwrap_or(Code::Internal),
+            message,
+        ))
+    }
+
+    /// An error of this host's.
+    fn error(self, code: XLA_FFI_Error_Code, text: &str) -> *mut XLA_FFI_Error {
+        let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
+        let mut args = XLA_FFI_Error_Create_Args {
+            struct_size: 28,
+            extension_start: ptr::null_mut(),
+            message: text.as_ptr(),
+            errc: code,
+        };
+        // SAFETY: the invariant.
+        match unsafe { (*self.api).XLA_FFI_Error_Create } {
+            // SAFETY: the text outlives the call.
+            Some(create) => unsafe { create(&raw mut args) },
+            None => ptr::null_mut(),
+        }
+    }
+
+    /// Registers a bundle under a name.
+    pub(super) fn register(self, name: &str, platform: &str, bundle: &Bundle) -> Result<()> {
+        // SAFETY: the invariant.
+        let Some(register) = (unsafe { (*self.api).XLA_FFI_Handler_Register }) else {
+            return Err(Error::new(
+                Code::Unimplemented,
+                "this XLA registers no handlers by its function table",
+            ));
+        };
+        let record = bundle.get(Stage::Record);
+        let first = Revision::R9.minor_version();
+        if record.is_some() && self.minor() < first {
+            return Err(Error::new(
+                Code::Unimplemented,
+                format!(
+                    "it has a record stage; this XLA speaks FFI 0.{}, 0.{first} is the first that \
+                     knows one",
+                    self.minor()
+                ),
+            ));
+        }
+        let error = if record.is_some() {
+            let mut args = XLA_FFI_Handler_Register_Args {
+                struct_size: 92,
+                extension_start: ptr::null_mut(),
+                name: span(name),
+                platform: span(platform),
+                bundle: XLA_FFI_Handler_Bundle {
+                    instantiate: bundle.get(Stage::Instantiate),
+                    prepare: bundle.get(Stage::Prepare),
+                    initialize: bundle.get(Stage::Initialize),
+                    execute: bundle.get(Stage::Execute),
+                    record,
+                },
+                traits: 0,
+            };
+            // SAFETY: the names outlive the call; whoever made the bundle vouches for its functions.
+            unsafe { register(&raw mut args) }
+        } else {
+            let mut args = XLA_FFI_Handler_Register_Args_R0 {
+                struct_size: 84,
+                extension_start: ptr::null_mut(),
+                name: span(name),
+                platform: span(platform),
+                bundle: XLA_FFI_Handler_Bundle_R0 {
+                    instantiate: bundle.get(Stage::Instantiate),
+                    prepare: bundle.get(Stage::Prepare),
+                    initialize: bundle.get(Stage::Initialize),
+                    execute: bundle.get(Stage::Execute),
+                },
+                traits: 0,
+            };
+            // SAFETY: as above; the short form is what every host takes without a record stage.
+            unsafe { register((&raw mut args).cast()) }
+        };
+        self.answer(error)
+    }
+
+    /// Calls a library's registration entry.
+    pub(super) fn enter(self, entry: Entry, platform: &str) -> Result<()> {
+        let platform = CString::new(platform).unwrap_or_default();
+        // SAFETY: a host's table, and a C string that outlives the call.
+        let error = unsafe { entry(self.api, platform.as_ptr()) };
+        self.answer(error)
+    }
+}
+
+type Job = Box<dyn FnOnce(Table) + Send>;
+
+/// Jobs by their tickets, until their call comes.
+static JOBS: Mutex<BTreeMap<u64, Job>> = Mutex::new(BTreeMap::new());
+static NEXT_TICKET: AtomicU64 = AtomicU64::new(1);
+
+fn jobs() -> std::sync::MutexGuard<'static, BTreeMap<u64, Job>> {
+    JOBS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs `job` inside a call of [`bootstrap`] and gives what it answers.
+pub(super) fn inside<R: Send + 'static>(
+    client: &Client,
+    job: impl FnOnce(Table) -> Result<R> + Send + 'static,
+) -> Result<R> {
+    let program = match client.bootstrap().get() {
+        Some(program) => program,
+        None => {
+            let made = program(client).map_err(|error| {
+                error.within("the handler of this program by which others are registered")
+            })?;
+            client.bootstrap().get_or_init(|| made)
+        }
+    };
+    let (sender, answer) = mpsc::channel();
+    let ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
+    let job = move |table| {
+        // The receiver waits below; when it is gone nobody wants the answer.
+        let _nobody_waits = sender.send(job(table));
+    };
+    jobs().insert(ticket, Box::new(job));
+    let outcome = Tensor::from_slice([], &[ticket]).and_then(|ticket| program.run(&[ticket]));
+    jobs().remove(&ticket);
+    outcome?;
+    answer.try_recv().map_err(|_| {
+        Error::new(
+            Code::Internal,
+            "the plugin says that it called a handler of this program, but it did not",
+        )
+    })?
+}
+
+/// The compiled call of [`bootstrap`].
+fn program(client: &Client) -> Result<Loaded> {
+    // Another copy of this crate in the process has a function, and so a name, of its own.
+    let name = format!("xla_ffi_bootstrap_{:x}", bootstrap as *const () as usize);
+    let platform = client.platform();
+    // SAFETY: a handler of this image, which holds the running code and stays.
+    unsafe {
+        client
+            .extension()?
+            .register_handler(&name, platform, bootstrap)
+    }?;
+    let text = format!(
+        "func.func @main(%ticket: tensor<ui64>) -> tensor<ui64> {{\n  \
+         %0 = stablehlo.custom_call @{name}(%ticket) {{api_version = 4 : i32, has_side_effect = true}} \
+         : (tensor<ui64>) -> tensor<ui64>\n  return %0 : tensor<ui64>\n}}\n"
+    );
+    client.compile(text)
+}
+
+/// The handler: finds the job of its ticket and hands it the table.
+unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the fields up to `attrs` are there in every revision.
+    let extension = unsafe { (*frame).extension_start };
+    // SAFETY: as above.
+    let api = unsafe { (*frame).api };
+    let mut next = extension;
+    while !next.is_null() {
+        // SAFETY: extensions live for the call and begin with their head.
+        if unsafe { (*next).r#type } == XLA_FFI_InternalExtension_Type::Metadata {
+            // SAFETY: this type says that the struct is a metadata extension.
+            unsafe { tell(next.cast(), api) };
+            return ptr::null_mut();
+        }
+        // SAFETY: as above.
+        next = unsafe { (*next).next };
+    }
+    let table = Table { api };
+    // SAFETY: the frame of an execute call.
+    let Some(ticket) = (unsafe { answer_ticket(frame) }) else {
+        return table.error(
+            Code::Internal.raw(),
+            "the bootstrap call has other operands",
+        );
+    };
+    let Some(job) = jobs().remove(&ticket) else {
+        return table.error(Code::NotFound.raw(), "the bootstrap call has no job");
+    };
+    match catch_unwind(AssertUnwindSafe(|| job(table))) {
+        Ok(()) => ptr::null_mut(),
+        Err(_) => table.error(Code::Internal.raw(), "the bootstrap's job panicked"),
+    }
+}
+
+/// Answers the metadata call: the host's own version, or 0.1 where it gives no table to ask.
+///
+/// # Safety
+/// The extension is one of a metadata call; `api` is null or a host's table.
+unsafe fn tell(extension: *mut XLA_FFI_Metadata_Extension, api: *const XLA_FFI_Api) {
+    // SAFETY: the caller's promise.
+    let metadata = unsafe { (*extension).metadata };
+    let newest = Revision::NEWEST.minor_version();
+    let minor = if api.is_null() {
+        1
+    } else {
+        Table { api }.minor().min(newest)
+    };
+    // SAFETY: the version is there in every revision that asks.
+    let version = unsafe { &raw mut (*metadata).api_version };
+    // SAFETY: as above.
+    unsafe { (*version).major_version = 0 };
+    // SAFETY: as above.
+    unsafe { (*version).minor_version = minor };
+}
+
+/// Reads the ticket and writes it into the result.
+///
+/// # Safety
+/// The frame is one of an execute call.
+unsafe fn answer_ticket(frame: *mut XLA_FFI_CallFrame) -> Option<u64> {
+    // SAFETY: the caller's promise.
+    let args = unsafe { (*frame).args };
+    // SAFETY: as above.
+    let rets = unsafe { (*frame).rets };
+    if args.size != 1 || rets.size != 1 {
+        return None;
+    }
+    // SAFETY: there is one argument.
+    let arg = unsafe { args.args.read() }.cast::<XLA_FFI_Buffer>();
+    // SAFETY: there is one result.
+    let ret = unsafe { rets.rets.read() }.cast::<XLA_FFI_Buffer>();
+    // SAFETY: operands of custom calls in StableHLO are buffers, the same in every revision.
+    let arg = unsafe { &*arg };
+    // SAFETY: as above.
+    let ret = unsafe { &*ret };
+    let fits = |buffer: &XLA_FFI_Buffer| {
+        buffer.dtype == XLA_FFI_DataType::U64 && buffer.rank == 0 && !buffer.data.is_null()
+    };
+    if !fits(arg) || !fits(ret) {
+        return None;
+    }
+    // SAFETY: a scalar of 64 bits.
+    let ticket = unsafe { arg.data.cast::<u64>().read() };
+    // SAFETY: as above; results are ours to write.
+    unsafe { ret.data.cast::<u64>().write(ticket) };
+    Some(ticket)
+}

@@ -1,0 +1,232 @@
+//! Arrays on a device, and the way there and back.
+
+use super::client::Shared;
+use super::event::Event;
+use super::raw::{
+    BufferDestroy, BufferDimensions, BufferElementType, BufferFromHost, BufferToHost, Counted,
+    IMMUTABLE_ONLY_DURING_CALL, LAYOUT_TILED, MemoryLayout, RawBuffer, TiledLayout,
+};
+use crate::number;
+use crate::{Code, DType, Error, Result, Shape, Tensor};
+use std::ffi::c_int;
+use std::sync::Arc;
+
+/// PJRT's numbers of the element types, as far as they are told by a header.
+pub(super) const TYPES: [(DType, c_int); 29] = [
+    (DType::Pred, 1),
+    (DType::S8, 2),
+    (DType::S16, 3),
+    (DType::S32, 4),
+    (DType::S64, 5),
+    (DType::U8, 6),
+    (DType::U16, 7),
+    (DType::U32, 8),
+    (DType::U64, 9),
+    (DType::F16, 10),
+    (DType::F32, 11),
+    (DType::F64, 12),
+    (DType::BF16, 13),
+    (DType::C64, 14),
+    (DType::C128, 15),
+    (DType::F8E5M2, 16),
+    (DType::F8E4M3FN, 17),
+    (DType::F8E4M3B11FNUZ, 18),
+    (DType::F8E5M2FNUZ, 19),
+    (DType::F8E4M3FNUZ, 20),
+    (DType::S4, 21),
+    (DType::U4, 22),
+    (DType::Token, 23),
+    (DType::S2, 24),
+    (DType::U2, 25),
+    (DType::F8E4M3, 26),
+    (DType::F8E3M4, 27),
+    (DType::F8E8M0FNU, 28),
+    (DType::F4E2M1FN, 29),
+];
+
+fn number_of(dtype: DType) -> Result<c_int> {
+    let found = TYPES.iter().find(|(known, _)| *known == dtype);
+    found.map(|(_, number)| *number).ok_or_else(|| {
+        Error::new(
+            Code::Unimplemented,
+            format!("PJRT hands over no arrays of {dtype}"),
+        )
+    })
+}
+
+/// An array on a device. Clones are the same array, which the last of them frees.
+#[derive(Clone)]
+pub struct Buffer {
+    inner: Arc<Inner>,
+}
+
+/// Invariant: `buffer` is a buffer of the client's plugin, ours to free.
+struct Inner {
+    client: Arc<Shared>,
+    buffer: *mut RawBuffer,
+}
+
+// SAFETY: PJRT's functions may be called from any thread.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+/// What a host array of packed elements looks like to PJRT: a byte for each.
+fn unpacked(tensor: &Tensor) -> Vec<u8> {
+    let shape = tensor.shape();
+    (0..shape.elements())
+        .map(|index| number::load(tensor.bytes(), shape.dtype(), index) as u8)
+        .collect()
+}
+
+/// The way back.
+fn packed(shape: Shape, bytes: &[u8]) -> Result<Tensor> {
+    let mut out = vec![0; shape.bytes()];
+    for (index, byte) in bytes.iter().enumerate() {
+        number::store(&mut out, shape.dtype(), index, u128::from(*byte));
+    }
+    Tensor::from_bytes(shape, &out)
+}
+
+impl Buffer {
+    /// # Safety
+    /// `buffer` is a buffer of the client's plugin that nobody else frees.
+    pub(super) unsafe fn new(client: Arc<Shared>, buffer: *mut RawBuffer) -> Self {
+        Self {
+            inner: Arc::new(Inner { client, buffer }),
+        }
+    }
+
+    pub(super) fn raw(&self) -> *mut RawBuffer {
+        self.inner.buffer
+    }
+
+    pub(super) fn upload(shared: &Arc<Shared>, tensor: &Tensor) -> Result<Self> {
+        let shape = tensor.shape();
+        let spread;
+        let bytes = if shape.dtype().is_packed() {
+            spread = unpacked(tensor);
+            &spread
+        } else {
+            tensor.bytes()
+        };
+        let mut args = BufferFromHost::new();
+        args.client = shared.client();
+        args.data = bytes.as_ptr().cast();
+        args.r#type = number_of(shape.dtype())?;
+        args.dims = shape.dims().as_ptr();
+        args.num_dims = shape.dims().len();
+        args.host_buffer_semantics = IMMUTABLE_ONLY_DURING_CALL;
+        args.device = shared.device();
+        // SAFETY: client and device belong together; data and dimensions outlive the call, and the
+        // plugin promises to be done with them then.
+        unsafe { shared.api().call(&mut args) }
+            .map_err(|error| error.within(format_args!("a {shape} for the device")))?;
+        // SAFETY: the event is new and ours.
+        let event = unsafe { Event::new(shared.api(), args.done_with_host_buffer) };
+        // SAFETY: the buffer is new and ours.
+        let buffer = unsafe { Self::new(shared.clone(), args.buffer) };
+        event.wait()?;
+        Ok(buffer)
+    }
+
+    /// Element type and dimensions.
+    ///
+    /// # Errors
+    /// An element type that has no counterpart here, and what the plugin answers.
+    pub fn shape(&self) -> Result<Shape> {
+        let api = self.inner.client.api();
+        let mut asked = BufferElementType::new();
+        asked.buffer = self.raw();
+        // SAFETY: the invariant.
+        unsafe { api.call(&mut asked) }?;
+        let dtype = TYPES.iter().find(|(_, number)| *number == asked.r#type);
+        let Some((dtype, _)) = dtype else {
+            return Err(Error::new(
+                Code::Unimplemented,
+                format!("PJRT's element type {} is not known here", asked.r#type),
+            ));
+        };
+        if *dtype == DType::Token {
+            return Ok(Shape::token());
+        }
+        let mut asked = BufferDimensions::new();
+        asked.buffer = self.raw();
+        // SAFETY: the invariant.
+        unsafe { api.call(&mut asked) }?;
+        let dims = if asked.num_dims == 0 {
+            &[]
+        } else {
+            // SAFETY: the plugin's list of this length lives as long as the buffer.
+            unsafe { std::slice::from_raw_parts(asked.dims, asked.num_dims) }
+        };
+        Shape::new(*dtype, dims)
+    }
+
+    /// A copy in host memory, row by row.
+    ///
+    /// # Errors
+    /// The error of the execution that was to make it, and what the plugin answers.
+    pub fn download(&self) -> Result<Tensor> {
+        let shape = self.shape()?;
+        if shape.dtype() == DType::Token || shape.elements() == 0 {
+            return Tensor::zeros(shape);
+        }
+        let api = self.inner.client.api();
+        let order: Vec<i64> = (0..shape.dims().len() as i64).rev().collect();
+        let mut layout = MemoryLayout::new();
+        layout.tiled = TiledLayout::new();
+        layout.tiled.minor_to_major = order.as_ptr();
+        layout.tiled.minor_to_major_size = order.len();
+        layout.r#type = LAYOUT_TILED;
+        let mut args = BufferToHost::new();
+        args.src = self.raw();
+        args.host_layout = &raw mut layout;
+        // SAFETY: without a destination the size is asked for.
+        unsafe { api.call(&mut args) }?;
+        let wanted = if shape.dtype().is_packed() {
+            shape.elements()
+        } else {
+            shape.bytes()
+        };
+        if args.dst_size != wanted {
+            return Err(Error::new(
+                Code::Internal,
+                format!(
+                    "the plugin has {} bytes for a {shape}, which takes {wanted}",
+                    args.dst_size
+                ),
+            ));
+        }
+        let mut bytes = vec![0_u8; wanted];
+        args.dst = bytes.as_mut_ptr().cast();
+        // SAFETY: the destination has as many bytes as it says; it lives until the event.
+        unsafe { api.call(&mut args) }?;
+        // SAFETY: the event is new and ours.
+        let event = unsafe { Event::new(api, args.event) };
+        event.wait()?;
+        if shape.dtype().is_packed() {
+            packed(shape, &bytes)
+        } else {
+            Tensor::from_bytes(shape, &bytes)
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let mut freed = BufferDestroy::new();
+        freed.buffer = self.buffer;
+        // SAFETY: the invariant; freed once. An error would leave nothing to do.
+        let _nothing_to_do = unsafe { self.client.api().call(&mut freed) };
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.shape() {
+            Ok(shape) => write!(f, "Buffer({shape})"),
+            Err(error) => write!(f, "Buffer({error})"),
+        }
+    }
+}

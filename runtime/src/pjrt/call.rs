@@ -1,0 +1,186 @@
+//! One custom call on a real XLA: the program around it is made here.
+
+use super::client::Client;
+use crate::program::{Builder, CustomCall, Program, ValueShape};
+use crate::{Attributes, DType, Error, Result, Shape, Tensor, Tree};
+use std::ffi::c_void;
+use std::time::Duration;
+
+#[derive(Clone)]
+enum Ret {
+    New(Shape),
+    Alias(usize),
+}
+
+/// A call of one registered handler, being put together; the twin of [`crate::Call`].
+#[must_use = "a call does nothing before it is run"]
+pub struct Call {
+    client: Client,
+    target: String,
+    attributes: Attributes,
+    arguments: Vec<Tensor>,
+    rets: Vec<Ret>,
+    user_data: Vec<(i64, *mut c_void)>,
+    launch_id: i32,
+    limit: Option<Duration>,
+}
+
+impl Call {
+    pub(super) fn new(client: Client, target: String) -> Self {
+        Self {
+            client,
+            target,
+            attributes: Attributes::new(),
+            arguments: vec![],
+            rets: vec![],
+            user_data: vec![],
+            launch_id: 0,
+            limit: None,
+        }
+    }
+
+    /// The attributes.
+    pub fn attributes(mut self, attributes: &Attributes) -> Self {
+        self.attributes = attributes.clone();
+        self
+    }
+
+    /// One more argument; a tensor of the type token stands for a token.
+    pub fn arg(mut self, argument: Tensor) -> Self {
+        self.arguments.push(argument);
+        self
+    }
+
+    /// More arguments.
+    pub fn args(mut self, arguments: impl IntoIterator<Item = Tensor>) -> Self {
+        self.arguments.extend(arguments);
+        self
+    }
+
+    /// One more result.
+    pub fn ret(mut self, shape: Shape) -> Self {
+        self.rets.push(Ret::New(shape));
+        self
+    }
+
+    /// One more result, in the memory of a copy of an argument.
+    pub fn ret_alias(mut self, argument: usize) -> Self {
+        self.rets.push(Ret::Alias(argument));
+        self
+    }
+
+    /// As [`super::Launch::launch_id`].
+    pub fn launch_id(mut self, id: i32) -> Self {
+        self.launch_id = id;
+        self
+    }
+
+    /// As [`super::Launch::time_limit`].
+    pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// As [`super::Launch::user_data`].
+    ///
+    /// # Safety
+    /// The object is one of the type, usable from any thread, and outlives the execution, also one that
+    /// goes on past its time limit.
+    pub unsafe fn user_data(mut self, type_id: i64, object: *const c_void) -> Self {
+        self.user_data.push((type_id, object.cast_mut()));
+        self
+    }
+
+    /// The program: a parameter for each argument but tokens, the call, and its results. The call has
+    /// a side effect, or XLA would leave it out where its results are empty.
+    ///
+    /// # Errors
+    /// What the [`Builder`] does not take.
+    pub fn program(&self) -> Result<Program> {
+        let mut builder = Builder::new("call");
+        let mut operands = vec![];
+        let mut parameters = 0;
+        for argument in &self.arguments {
+            operands.push(if is_token(argument.shape()) {
+                builder.token()
+            } else {
+                parameters += 1;
+                let name = format!("arg{}", operands.len());
+                builder.parameter(parameters - 1, value(argument.shape())?, name)
+            });
+        }
+        let mut shapes = self
+            .rets
+            .iter()
+            .map(|ret| match ret {
+                Ret::New(shape) => value(shape),
+                Ret::Alias(argument) => self
+                    .arguments
+                    .get(*argument)
+                    .ok_or_else(|| Error::invalid(format!("there is no argument {argument}")))
+                    .and_then(|argument| value(argument.shape())),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let single = shapes.len() == 1;
+        let shape = match shapes.pop() {
+            Some(shape) if single => shape,
+            last => Tree::Tuple(shapes.into_iter().chain(last).collect()),
+        };
+        let mut call = CustomCall::ffi(self.target.as_str(), operands, shape)
+            .attributes(self.attributes.clone())
+            .has_side_effect(true);
+        for (index, ret) in self.rets.iter().enumerate() {
+            if let Ret::Alias(argument) = ret {
+                let output = if single { vec![] } else { vec![index] };
+                call = call.alias(output, *argument, []);
+            }
+        }
+        let root = builder.custom_call(call);
+        Ok(builder.build(root)?)
+    }
+
+    /// Compiles the program, which runs the handler's instantiate stage, and runs it once.
+    ///
+    /// # Errors
+    /// As [`Client::compile`] and [`super::Launch::run`].
+    pub fn run(self) -> Result<Vec<Tensor>> {
+        let loaded = self.client.compile(self.program()?.to_stablehlo()?)?;
+        let buffers = self
+            .arguments
+            .iter()
+            .filter(|argument| !is_token(argument.shape()))
+            .map(|argument| self.client.upload(argument))
+            .collect::<Result<Vec<_>>>()?;
+        let mut launch = loaded
+            .launch()
+            .args(&buffers)
+            .launch_id(self.launch_id)
+            .time_limit(self.limit);
+        for (type_id, object) in self.user_data {
+            // SAFETY: promised where the object was given.
+            launch = unsafe { launch.user_data(type_id, object) };
+        }
+        let results = launch.run()?;
+        results.iter().map(super::Buffer::download).collect()
+    }
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call")
+            .field("target", &self.target)
+            .finish_non_exhaustive()
+    }
+}
+
+fn is_token(shape: &Shape) -> bool {
+    shape.dtype() == DType::Token
+}
+
+fn value(shape: &Shape) -> Result<ValueShape> {
+    if is_token(shape) {
+        Ok(ValueShape::token())
+    } else {
+        ValueShape::array(shape.dtype(), shape.dims())
+    }
+}

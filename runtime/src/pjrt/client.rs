@@ -1,0 +1,258 @@
+//! A client: devices, what is compiled for them, and the registries of the XLA copy behind it.
+
+use super::api::Api;
+use super::bootstrap::{self, Table};
+use super::buffer::Buffer;
+use super::call::Call;
+use super::executable::Loaded;
+use super::extension::Extension;
+use super::raw::{
+    ClientAddressableDevices, ClientCompile, ClientCreate, ClientDestroy, ClientPlatformName,
+    Counted, RawClient, RawDevice, RawProgram,
+};
+use crate::{Bundle, Code, Error, Library, Result, Stage, Tensor, TypeInfo, canonical_platform};
+use std::sync::{Arc, OnceLock};
+
+/// `CompileOptionsProto` as its wire bytes: one replica, one partition, no device chosen (-1).
+const COMPILE_OPTIONS: [u8; 17] = [
+    0x1A, 15, 0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0x20, 1, 0x28, 1,
+];
+/// How many types are looked through.
+const MOST_TYPES: i64 = 4096;
+/// StableHLO, as text or as byte code.
+const FORMAT: &str = "mlir";
+
+/// What a client and all that is made with it share.
+///
+/// Invariant: `client` is a client of the plugin and `device` one of its devices, until this is
+/// dropped.
+pub(super) struct Shared {
+    api: Api,
+    client: *mut RawClient,
+    device: *mut RawDevice,
+    platform: String,
+}
+
+// SAFETY: PJRT's functions may be called from any thread.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    pub(super) fn api(&self) -> Api {
+        self.api
+    }
+
+    pub(super) fn client(&self) -> *mut RawClient {
+        self.client
+    }
+
+    pub(super) fn device(&self) -> *mut RawDevice {
+        self.device
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let mut freed = ClientDestroy::new();
+        freed.client = self.client;
+        // SAFETY: nothing made with the client is left: all of it holds this. An error would leave
+        // nothing to do.
+        let _nothing_to_do = unsafe { self.api.call(&mut freed) };
+    }
+}
+
+/// A client of a plugin. Clones are the same client; it ends with the last of what was made with it.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    bootstrap: Arc<OnceLock<Loaded>>,
+}
+
+impl Client {
+    pub(super) fn new(api: Api) -> Result<Self> {
+        let mut made = ClientCreate::new();
+        // SAFETY: no options and no key-value store are given.
+        unsafe { api.call(&mut made) }?;
+        let mut shared = Shared {
+            api,
+            client: made.client,
+            device: std::ptr::null_mut(),
+            platform: String::new(),
+        };
+        let mut asked = ClientPlatformName::new();
+        asked.client = shared.client;
+        // SAFETY: the client is alive.
+        unsafe { api.call(&mut asked) }?;
+        // SAFETY: the plugin's text lives as long as the client.
+        let name = unsafe {
+            std::slice::from_raw_parts(asked.platform_name.cast::<u8>(), asked.platform_name_size)
+        };
+        shared.platform = canonical_platform(&String::from_utf8_lossy(name));
+        let mut asked = ClientAddressableDevices::new();
+        asked.client = shared.client;
+        // SAFETY: the client is alive.
+        unsafe { api.call(&mut asked) }?;
+        if asked.num_addressable_devices == 0 {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                format!("the plugin has no device of platform {}", shared.platform),
+            ));
+        }
+        // SAFETY: the list has at least one entry.
+        shared.device = unsafe { asked.addressable_devices.read() };
+        Ok(Self {
+            shared: Arc::new(shared),
+            bootstrap: Arc::default(),
+        })
+    }
+
+    pub(super) fn bootstrap(&self) -> &OnceLock<Loaded> {
+        &self.bootstrap
+    }
+
+    pub(super) fn extension(&self) -> Result<Extension> {
+        Extension::of(self.shared.api)
+    }
+
+    /// The platform's name as [`canonical_platform`] spells it: `cpu`, `cuda`.
+    #[must_use]
+    pub fn platform(&self) -> &str {
+        &self.shared.platform
+    }
+
+    /// Compiles StableHLO, text or byte code, for one device.
+    ///
+    /// # Errors
+    /// What the compiler says, and what the instantiate stages of the handlers answer.
+    pub fn compile(&self, stablehlo: impl AsRef<[u8]>) -> Result<Loaded> {
+        let code = stablehlo.as_ref();
+        let mut program = RawProgram::new();
+        program.code = code.as_ptr().cast();
+        program.code_size = code.len();
+        program.format = FORMAT.as_ptr().cast();
+        program.format_size = FORMAT.len();
+        let mut args = ClientCompile::new();
+        args.client = self.shared.client;
+        args.program = &raw const program;
+        args.compile_options = COMPILE_OPTIONS.as_ptr().cast();
+        args.compile_options_size = COMPILE_OPTIONS.len();
+        // SAFETY: program and options outlive the call.
+        unsafe { self.shared.api.call(&mut args) }?;
+        // SAFETY: the executable is new and ours.
+        unsafe { Loaded::new(self.shared.clone(), args.executable) }
+    }
+
+    /// A call of the handler registered as `target`, to be filled with operands.
+    pub fn call(&self, target: impl Into<String>) -> Call {
+        Call::new(self.clone(), target.into())
+    }
+
+    /// Copies an array to the device.
+    ///
+    /// # Errors
+    /// `UNIMPLEMENTED` for element types that PJRT does not have, and what the plugin answers.
+    pub fn upload(&self, tensor: &Tensor) -> Result<Buffer> {
+        Buffer::upload(&self.shared, tensor)
+    }
+
+    /// Registers functions as the custom call `name` of this platform, all stages that there are.
+    /// The XLA copy asks them what they need; equal registrations are fine.
+    ///
+    /// The extension of plugins takes an execute stage alone and does not tell when it refuses it, so
+    /// this goes through the function table that handlers see, from inside a call.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` without an execute stage; what the XLA copy says, with its own version; `UNIMPLEMENTED`
+    /// for a record stage where its version is below 0.4.
+    pub fn register(&self, name: &str, bundle: &Bundle) -> Result<()> {
+        if bundle.get(Stage::Execute).is_none() {
+            return Err(Error::new(
+                Code::NotFound,
+                format!("handler '{name}' has no execute stage; every handler needs one"),
+            ));
+        }
+        let (name, bundle) = (name.to_owned(), *bundle);
+        self.inside(move |table, platform| {
+            table
+                .register(&name, platform, &bundle)
+                .map_err(|error| error.within(format_args!("handler '{name}'")))
+        })
+    }
+
+    /// Calls a library's `xla_ffi_register`, which registers all its handlers of this platform under
+    /// their own names.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where the library has no such symbol, and what it answers.
+    pub fn register_library(&self, library: &Library) -> Result<()> {
+        let entry = library.symbol("xla_ffi_register")?;
+        // SAFETY: the symbol of this name is a registration entry, by the SDK's documents.
+        let entry =
+            unsafe { std::mem::transmute::<*mut std::ffi::c_void, bootstrap::Entry>(entry) };
+        self.inside(move |table, platform| table.enter(entry, platform))
+    }
+
+    /// Registers a user type and says its number: `wanted` 0 asks for one.
+    ///
+    /// # Errors
+    /// What the XLA copy answers when the name is taken.
+    pub fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
+        self.extension()?
+            .register_type(name, wanted, info)
+            .map_err(|error| error.within(format_args!("type '{name}'")))
+    }
+
+    /// The number of the user type called `name`. Ask when the handlers that use the type are
+    /// registered, for their library registers it then: a name that nobody has registered gets a number
+    /// here, which a library cannot take any more.
+    ///
+    /// # Errors
+    /// What the XLA copy answers.
+    pub fn type_id(&self, name: &str) -> Result<i64> {
+        let refused = match self.register_type(name, 0, TypeInfo::default()) {
+            Ok(id) => return Ok(id),
+            Err(error) => error,
+        };
+        // The name is taken. Registering it again is fine with its own number alone, and numbers are
+        // given from 1 on: that tells it.
+        (1..=MOST_TYPES)
+            .find_map(|id| self.register_type(name, id, TypeInfo::default()).ok())
+            .ok_or(refused)
+    }
+
+    /// Registers a user type by the symbols of its id and its `TypeInfo`, as
+    /// [`Library::register_type`] does on the embedded runtime. A library that has its number
+    /// already keeps it.
+    ///
+    /// # Errors
+    /// Missing symbols, and what the XLA copy answers.
+    pub fn register_type_of(
+        &self,
+        library: &Library,
+        name: &str,
+        id: &str,
+        info: Option<&str>,
+    ) -> Result<i64> {
+        library.register_type_with(name, id, info, |wanted, info| {
+            self.register_type(name, wanted, info)
+        })
+    }
+
+    /// Runs `job` with the XLA copy's function table, inside a call of a handler of ours.
+    fn inside<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(Table, &str) -> Result<R> + Send + 'static,
+    ) -> Result<R> {
+        let platform = self.shared.platform.clone();
+        bootstrap::inside(self, move |table| job(table, &platform))
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("platform", &self.shared.platform)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,260 @@
+//! What is compiled, and its executions.
+
+use super::buffer::Buffer;
+use super::client::Shared;
+use super::event::Event;
+use super::extension::Extension;
+use super::raw::{
+    ContextCreate, ContextDestroy, Counted, ExecutableDestroy, ExecutableNumOutputs, Execute,
+    ExecuteOptions, LoadedDestroy, LoadedGetExecutable, RawBuffer, RawContext, RawLoaded,
+};
+use crate::{Code, Error, Result, Tensor};
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// A compiled program, loaded on the client's device. Clones are the same program.
+#[derive(Clone)]
+pub struct Loaded {
+    inner: Arc<Inner>,
+    results: usize,
+}
+
+/// Invariant: `raw` is a loaded executable of the client's plugin, ours to free.
+struct Inner {
+    client: Arc<Shared>,
+    raw: *mut RawLoaded,
+}
+
+// SAFETY: PJRT's functions may be called from any thread.
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Loaded {
+    /// # Safety
+    /// `raw` is a loaded executable of the client's plugin that nobody else frees.
+    pub(super) unsafe fn new(client: Arc<Shared>, raw: *mut RawLoaded) -> Result<Self> {
+        let api = client.api();
+        let inner = Arc::new(Inner { client, raw });
+        let mut asked = LoadedGetExecutable::new();
+        asked.loaded_executable = raw;
+        // SAFETY: the invariant.
+        unsafe { api.call(&mut asked) }?;
+        let mut counted = ExecutableNumOutputs::new();
+        counted.executable = asked.executable;
+        // SAFETY: the executable was given a moment ago.
+        let answer = unsafe { api.call(&mut counted) };
+        let mut freed = ExecutableDestroy::new();
+        freed.executable = asked.executable;
+        // SAFETY: it is ours, and freed once.
+        unsafe { api.call(&mut freed) }?;
+        answer?;
+        Ok(Self {
+            inner,
+            results: counted.num_outputs,
+        })
+    }
+
+    /// How many arrays the program gives: PJRT flattens a tuple into its leaves.
+    #[must_use]
+    pub fn results(&self) -> usize {
+        self.results
+    }
+
+    /// An execution, to be given its arguments.
+    pub fn launch(&self) -> Launch {
+        Launch {
+            loaded: self.clone(),
+            arguments: vec![],
+            user_data: vec![],
+            launch_id: 0,
+            limit: None,
+        }
+    }
+
+    /// Copies arrays to the device, runs the program on them, and copies the results back.
+    ///
+    /// # Errors
+    /// As [`Launch::run`].
+    pub fn run(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
+        let buffers = arguments
+            .iter()
+            .map(|tensor| Buffer::upload(&self.inner.client, tensor))
+            .collect::<Result<Vec<_>>>()?;
+        let results = self.launch().args(&buffers).run()?;
+        results.iter().map(Buffer::download).collect()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let mut freed = LoadedDestroy::new();
+        freed.executable = self.raw;
+        // SAFETY: the invariant; freed once. An error would leave nothing to do.
+        let _nothing_to_do = unsafe { self.client.api().call(&mut freed) };
+    }
+}
+
+impl std::fmt::Debug for Loaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded")
+            .field("results", &self.results)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A context of the plugin's, ours to free.
+struct Context {
+    client: Arc<Shared>,
+    raw: *mut RawContext,
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        let mut freed = ContextDestroy::new();
+        freed.context = self.raw;
+        // SAFETY: made by the plugin, freed once. An error would leave nothing to do.
+        let _nothing_to_do = unsafe { self.client.api().call(&mut freed) };
+    }
+}
+
+/// An object for the handlers, by the number of its type.
+struct UserData(i64, *mut c_void);
+
+// SAFETY: who gives the object promises that any thread may use it.
+unsafe impl Send for UserData {}
+
+/// One execution, being put together.
+#[must_use = "a launch does nothing before it is run"]
+pub struct Launch {
+    loaded: Loaded,
+    arguments: Vec<Buffer>,
+    user_data: Vec<UserData>,
+    launch_id: c_int,
+    limit: Option<Duration>,
+}
+
+impl Launch {
+    /// More arguments. A program may take over the memory of an argument that it declares
+    /// aliased to a result (`tf.aliasing_output`): that buffer is used up then.
+    pub fn args<'a>(mut self, arguments: impl IntoIterator<Item = &'a Buffer>) -> Self {
+        self.arguments.extend(arguments.into_iter().cloned());
+        self
+    }
+
+    /// Hands an object to the handlers, by the number of its type
+    /// ([`super::Client::register_type`], or the number that a library chose for it).
+    ///
+    /// # Safety
+    /// The object is one of the type, usable from any thread, and outlives the execution, also one that
+    /// goes on past its time limit.
+    pub unsafe fn user_data(mut self, type_id: i64, object: *const c_void) -> Self {
+        self.user_data.push(UserData(type_id, object.cast_mut()));
+        self
+    }
+
+    /// The number of the execution, which handlers see as the run id; 0, the default, lets XLA choose.
+    pub fn launch_id(mut self, id: i32) -> Self {
+        self.launch_id = id;
+        self
+    }
+
+    /// How long to wait for the end of the execution. With a limit it runs on a thread of its own, for
+    /// XLA's CPU backend returns when the handlers have; past the limit that thread goes on by itself.
+    pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Runs the program to its end. No result is given when anything in it failed.
+    ///
+    /// # Errors
+    /// What a handler answered, with its code and whole message; the plugin's own complaints, about the number
+    /// or shapes of the arguments and used-up buffers for instance; `DEADLINE_EXCEEDED`.
+    pub fn run(self) -> Result<Vec<Buffer>> {
+        let Some(limit) = self.limit else {
+            return self.execute();
+        };
+        let (sender, answer) = mpsc::channel();
+        std::thread::Builder::new()
+            .name("pjrt launch".into())
+            .spawn(move || {
+                // Past the limit nobody waits any more.
+                let _nobody_waits = sender.send(self.execute());
+            })
+            .map_err(|error| {
+                Error::new(Code::Unavailable, format!("no thread: {error}")).with_source(error)
+            })?;
+        answer.recv_timeout(limit).unwrap_or_else(|_| {
+            Err(Error::new(
+                Code::DeadlineExceeded,
+                format!("the execution did not end within {limit:?}"),
+            ))
+        })
+    }
+
+    fn execute(&self) -> Result<Vec<Buffer>> {
+        let client = &self.loaded.inner.client;
+        let api = client.api();
+        let context = self.context()?;
+        let mut options = ExecuteOptions::new();
+        options.launch_id = self.launch_id;
+        options.context = context.raw;
+        let arguments: Vec<*mut RawBuffer> = self.arguments.iter().map(|arg| arg.raw()).collect();
+        let arguments_of_device = arguments.as_ptr();
+        let mut outputs: Vec<*mut RawBuffer> = vec![ptr::null_mut(); self.loaded.results];
+        let outputs_of_device = outputs.as_mut_ptr();
+        let mut event = ptr::null_mut();
+        let mut args = Execute::new();
+        args.executable = self.loaded.inner.raw;
+        args.options = &raw mut options;
+        args.argument_lists = &raw const arguments_of_device;
+        args.num_devices = 1;
+        args.num_args = arguments.len();
+        args.output_lists = &raw const outputs_of_device;
+        args.device_complete_events = &raw mut event;
+        // SAFETY: all lists have the lengths that are told and outlive the call; the buffers outlive it
+        // too, and the plugin keeps for itself what it needs of them later.
+        unsafe { api.call(&mut args) }?;
+        // SAFETY: the event is new and ours.
+        let event = unsafe { Event::new(api, event) };
+        let results: Vec<Buffer> = outputs
+            .into_iter()
+            // SAFETY: the buffers are new and ours.
+            .map(|output| unsafe { Buffer::new(client.clone(), output) })
+            .collect();
+        event.wait()?;
+        Ok(results)
+    }
+
+    /// The context with the user data. There is one without data, too: a handler that asks for user
+    /// data where there is no context crashes XLA (seen with PJRT 0.81).
+    fn context(&self) -> Result<Context> {
+        let client = &self.loaded.inner.client;
+        let mut made = ContextCreate::new();
+        // SAFETY: nothing is given.
+        unsafe { client.api().call(&mut made) }?;
+        let context = Context {
+            client: client.clone(),
+            raw: made.context,
+        };
+        for UserData(type_id, object) in &self.user_data {
+            let extension = Extension::of(client.api())?;
+            // SAFETY: the caller of `user_data` vouches for the object.
+            unsafe { extension.add_user_data(context.raw, *type_id, *object) }.map_err(
+                |error: Error| error.within(format_args!("user data of type {type_id}")),
+            )?;
+        }
+        Ok(context)
+    }
+}
+
+impl std::fmt::Debug for Launch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Launch")
+            .field("arguments", &self.arguments)
+            .finish_non_exhaustive()
+    }
+}

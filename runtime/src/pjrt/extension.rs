@@ -1,0 +1,270 @@
+//! The FFI extension: types, user data and handlers of the XLA copy in a plugin.
+//!
+//! Its functions came one by one (the extension's size tells which are there), and the arguments of
+//! two of them changed: user data lost a deleter (48 → 40 bytes), handlers an `api_version` in the
+//! middle (60 → 52 bytes). A plugin that wants more bytes than it gets says so and does nothing,
+//! so the smaller form is tried first.
+
+use super::api::Api;
+use super::raw::{FFI_EXTENSION, RawContext, RawExtension};
+use crate::{Code, Error, Result, TypeInfo};
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::NonNull;
+use xla_ffi_sys::XLA_FFI_Handler;
+
+/// How objects are destroyed, as this extension has it.
+#[repr(C)]
+struct RawTypeInfo {
+    deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+    serialize: *const c_void,
+    deserialize: *const c_void,
+}
+
+#[repr(C)]
+struct TypeRegister {
+    struct_size: usize,
+    extension_start: *const RawExtension,
+    name: *const c_char,
+    name_size: usize,
+    type_id: i64,
+    /// Behind what the extension's first version reads.
+    type_info: *const RawTypeInfo,
+}
+
+#[repr(C)]
+struct UserDataAdd {
+    struct_size: usize,
+    extension_start: *const RawExtension,
+    context: *mut RawContext,
+    type_id: i64,
+    data: *mut c_void,
+    /// Behind what later versions read; null: the object stays the caller's.
+    deleter: *const c_void,
+}
+
+#[repr(C)]
+struct RegisterHandler {
+    struct_size: usize,
+    name: *const c_char,
+    name_size: usize,
+    handler: XLA_FFI_Handler,
+    platform: *const c_char,
+    platform_size: usize,
+    traits: u32,
+}
+
+/// The same as the first plugins with such a function have it.
+#[repr(C)]
+struct RegisterHandlerOld {
+    struct_size: usize,
+    name: *const c_char,
+    name_size: usize,
+    api_version: c_int,
+    handler: XLA_FFI_Handler,
+    platform: *const c_char,
+    platform_size: usize,
+    traits: u32,
+}
+
+const _: () = assert!(
+    size_of::<TypeRegister>() == 48
+        && size_of::<UserDataAdd>() == 48
+        && std::mem::offset_of!(RegisterHandler, traits) + 4 == RegisterHandler::STRUCT_SIZE
+        && std::mem::offset_of!(RegisterHandlerOld, traits) + 4 == RegisterHandlerOld::STRUCT_SIZE
+);
+
+impl RegisterHandler {
+    /// Without the padding behind the last field.
+    const STRUCT_SIZE: usize = 52;
+}
+
+impl RegisterHandlerOld {
+    /// Without the padding behind the last field.
+    const STRUCT_SIZE: usize = 60;
+    /// A handler of the FFI, not a function of the original convention.
+    const TYPED: c_int = 1;
+}
+
+const TYPE_REGISTER: usize = 0;
+const USER_DATA_ADD: usize = 1;
+const REGISTER_HANDLER: usize = 2;
+
+/// The FFI extension of a plugin.
+///
+/// Invariant: the pointer names the extension, which lives as long as the plugin's table.
+#[derive(Clone, Copy)]
+pub(super) struct Extension {
+    api: Api,
+    extension: NonNull<RawExtension>,
+}
+
+// SAFETY: the extension is constant, and its functions may be called from any thread.
+unsafe impl Send for Extension {}
+// SAFETY: as above.
+unsafe impl Sync for Extension {}
+
+impl Extension {
+    /// The extension of a plugin.
+    ///
+    /// # Errors
+    /// `UNIMPLEMENTED` where it has none.
+    pub(super) fn of(api: Api) -> Result<Self> {
+        let extension = api.extension(FFI_EXTENSION).ok_or_else(|| {
+            Error::new(
+                Code::Unimplemented,
+                "the plugin has no FFI extension (PJRT extension type 5): it cannot call handlers",
+            )
+        })?;
+        Ok(Self { api, extension })
+    }
+
+    /// Calls a function of the extension.
+    ///
+    /// # Safety
+    /// `A` is what the function takes, and all that it names lives for the call.
+    unsafe fn call<A>(self, slot: usize, name: &str, args: &mut A) -> Result<()> {
+        // SAFETY: the invariant.
+        let size = unsafe { (*self.extension.as_ptr()).struct_size };
+        let place = size_of::<RawExtension>() + slot * size_of::<usize>();
+        let function = (place + size_of::<usize>() <= size)
+            .then(|| {
+                let address = self.extension.as_ptr().wrapping_byte_add(place);
+                // SAFETY: the slot lies inside the extension, by the comparison above.
+                unsafe { address.cast::<*const c_void>().read() }
+            })
+            .filter(|function| !function.is_null())
+            .ok_or_else(|| {
+                Error::new(
+                    Code::Unimplemented,
+                    format!(
+                        "the plugin's FFI extension is too old: its {size} bytes hold no {name}"
+                    ),
+                )
+            })?;
+        // SAFETY: the slot's function takes these arguments, by the caller's promise.
+        unsafe { self.api.invoke(function, (&raw mut *args).cast(), name) }
+    }
+
+    /// Registers a type and says its number; `wanted` 0 asks for one.
+    pub(super) fn register_type(self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
+        let info = RawTypeInfo {
+            deleter: info.deleter,
+            serialize: std::ptr::null(),
+            deserialize: std::ptr::null(),
+        };
+        let mut args = TypeRegister {
+            struct_size: size_of::<TypeRegister>(),
+            extension_start: std::ptr::null(),
+            name: name.as_ptr().cast(),
+            name_size: name.len(),
+            type_id: wanted,
+            type_info: &raw const info,
+        };
+        // SAFETY: name and info outlive the call.
+        unsafe { self.call(TYPE_REGISTER, "PJRT_FFI_Type_Register", &mut args) }?;
+        Ok(args.type_id)
+    }
+
+    /// Adds an object to a context; it stays the caller's.
+    ///
+    /// # Safety
+    /// The context is one of this plugin, the object one of the type, and it outlives all
+    /// executions with the context.
+    pub(super) unsafe fn add_user_data(
+        self,
+        context: *mut RawContext,
+        type_id: i64,
+        data: *mut c_void,
+    ) -> Result<()> {
+        let mut args = UserDataAdd {
+            struct_size: size_of::<UserDataAdd>(),
+            extension_start: std::ptr::null(),
+            context,
+            type_id,
+            data,
+            deleter: std::ptr::null(),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.call(USER_DATA_ADD, "PJRT_FFI_UserData_Add", &mut args) }
+    }
+
+    /// Registers one function, an execute stage, under a name.
+    ///
+    /// # Safety
+    /// The function is a handler and stays loaded.
+    pub(super) unsafe fn register_handler(
+        self,
+        name: &str,
+        platform: &str,
+        handler: XLA_FFI_Handler,
+    ) -> Result<()> {
+        const FUNCTION: &str = "PJRT_FFI_Register_Handler";
+        let mut args = RegisterHandler {
+            struct_size: RegisterHandler::STRUCT_SIZE,
+            name: name.as_ptr().cast(),
+            name_size: name.len(),
+            handler,
+            platform: platform.as_ptr().cast(),
+            platform_size: platform.len(),
+            traits: 0,
+        };
+        // SAFETY: the names outlive the call; the caller vouches for the function.
+        let answer = unsafe { self.call(REGISTER_HANDLER, FUNCTION, &mut args) };
+        let wants_more = |error: &Error| {
+            error.code() == Code::InvalidArgument
+                && error
+                    .message()
+                    .contains(&format!("expected {}", RegisterHandlerOld::STRUCT_SIZE))
+        };
+        match answer {
+            Err(error) if wants_more(&error) => {
+                let mut args = RegisterHandlerOld {
+                    struct_size: RegisterHandlerOld::STRUCT_SIZE,
+                    name: name.as_ptr().cast(),
+                    name_size: name.len(),
+                    api_version: RegisterHandlerOld::TYPED,
+                    handler,
+                    platform: platform.as_ptr().cast(),
+                    platform_size: platform.len(),
+                    traits: 0,
+                };
+                // SAFETY: as above; the plugin says that it wants this form.
+                unsafe { self.call(REGISTER_HANDLER, FUNCTION, &mut args) }
+            }
+            answer => answer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Plugin, skip};
+    use crate::{Code, Shape};
+    use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+
+    /// A handler that answers no question, so that every XLA refuses it.
+    unsafe extern "C" fn silent(_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+        std::ptr::null_mut()
+    }
+
+    /// Why [`super::super::Client::register`] takes another way.
+    #[test]
+    fn the_extension_does_not_tell_that_it_refuses_a_handler() {
+        let Some(path) = std::env::var_os("XLA_FFI_PJRT_PLUGIN") else {
+            let test = "the_extension_does_not_tell_that_it_refuses_a_handler";
+            skip::skip(test, "XLA_FFI_PJRT_PLUGIN names no plugin");
+            return;
+        };
+        let client = Plugin::load(path).unwrap().client().unwrap();
+        let extension = client.extension().unwrap();
+        // SAFETY: a function of this program, called with frames alone.
+        unsafe { extension.register_handler("silent", "cpu", silent) }.unwrap();
+        let shape = Shape::new(crate::DType::F32, []).unwrap();
+        let error = client.call("silent").ret(shape).run().unwrap_err();
+        assert_eq!(error.code(), Code::NotFound, "{error}");
+        // SAFETY: as above.
+        let bundle = unsafe { crate::Bundle::execute(silent) };
+        let error = client.register("silent", &bundle).unwrap_err();
+        assert!(error.message().contains("API version"), "{error}");
+    }
+}

@@ -1,0 +1,367 @@
+//! Building programs: instructions go in one after the other, and everything is verified at the end.
+
+use super::custom_call::Config;
+use super::instruction::{Instruction, Kind};
+use super::names::Names;
+use super::problem::{Problem, ProgramError, Rule};
+use super::{ArrayShape, CustomCall, MAX_DEPTH, MAX_NODES, Program, ValueShape, verify};
+use crate::{Attributes, DType, Tensor, Tree};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static BUILDERS: AtomicU64 = AtomicU64::new(1);
+
+/// An instruction of a program that is being built. It belongs to the builder that made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Op {
+    pub(super) builder: u64,
+    pub(super) index: usize,
+}
+
+impl Op {
+    /// The instruction's place in its program.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.index
+    }
+
+    /// Two numbers that stand for it, for other languages.
+    #[must_use]
+    pub fn to_raw(self) -> (u64, usize) {
+        (self.builder, self.index)
+    }
+
+    /// What the two numbers stand for. Any are fine: what is no instruction of a builder is told
+    /// when its program is built.
+    #[must_use]
+    pub fn from_raw(builder: u64, index: usize) -> Self {
+        Self { builder, index }
+    }
+}
+
+/// Builds a program. Mistakes are collected: [`Builder::build`] tells them all, each with the
+/// instruction's name. Instructions can use only what was built before, so there are no cycles.
+///
+/// ```
+/// use xla_ffi_runtime::DType;
+/// use xla_ffi_runtime::program::{ApiVersion, Builder, CustomCall, Rule, ValueShape};
+///
+/// let mut b = Builder::new("do_it");
+/// let p0 = b.parameter(0, ValueShape::array(DType::F32, [128])?, "p0");
+/// let p1 = b.parameter(1, ValueShape::array(DType::F32, [2048])?, "p1");
+/// let shape = ValueShape::array(DType::F32, [2048])?;
+/// let call = CustomCall::legacy(ApiVersion::Original, "do_custom_call", [p0, p1], shape);
+/// let root = b.custom_call(call);
+/// let program = b.build(root)?;
+/// assert_eq!(program.result().to_string(), "f32[2048]{0}");
+///
+/// let mut b = Builder::new("broken");
+/// let p1 = b.parameter(1, ValueShape::token(), "p1");
+/// let element = b.get_tuple_element(p1, 3);
+/// let error = b.build(element).unwrap_err();
+/// assert!(error.breaks(Rule::ParameterGap) && error.breaks(Rule::NotATuple));
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Builder {
+    id: u64,
+    name: String,
+    instructions: Vec<Draft>,
+    problems: Vec<(usize, Rule, String)>,
+}
+
+/// An instruction before its program is verified.
+#[derive(Debug)]
+struct Draft {
+    name: Option<String>,
+    /// `None` where a mistake leaves it open; nothing that depends on it is told again.
+    shape: Option<ValueShape>,
+    kind: Kind,
+}
+
+impl Builder {
+    /// A builder for a program called `name`.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            id: BUILDERS.fetch_add(1, Ordering::Relaxed),
+            name: name.into(),
+            instructions: vec![],
+            problems: vec![],
+        }
+    }
+
+    /// The program's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The last instruction that was built.
+    #[must_use]
+    pub fn last(&self) -> Option<Op> {
+        let index = self.instructions.len().checked_sub(1)?;
+        Some(self.op(index))
+    }
+
+    /// The instruction at this place; `None` when there are not as many.
+    #[must_use]
+    pub fn at(&self, index: usize) -> Option<Op> {
+        (index < self.instructions.len()).then(|| self.op(index))
+    }
+
+    /// The shape of an instruction; `None` for one of another builder and where a mistake left it
+    /// open.
+    #[must_use]
+    pub fn shape(&self, op: Op) -> Option<&ValueShape> {
+        if op.builder != self.id {
+            return None;
+        }
+        self.instructions.get(op.index)?.shape.as_ref()
+    }
+
+    /// Parameter `number` of the program. An empty name means `parameter.N`.
+    pub fn parameter(&mut self, number: usize, shape: ValueShape, name: impl Into<String>) -> Op {
+        let name = Some(name.into()).filter(|name| !name.is_empty());
+        self.push(name, Some(shape), Kind::Parameter(number))
+    }
+
+    /// A constant array, of any element type.
+    pub fn constant(&mut self, tensor: Tensor) -> Op {
+        if tensor.shape().dtype() == DType::Token {
+            let message = "a constant is an array, this is a token; use `token`";
+            self.problem(Rule::Constant, message.to_owned());
+        }
+        let shape = Tree::Leaf(ArrayShape::new(tensor.shape().clone()));
+        self.push(None, Some(shape), Kind::Constant(tensor))
+    }
+
+    /// A token that waits for nothing.
+    pub fn token(&mut self) -> Op {
+        self.push(None, Some(ValueShape::token()), Kind::Token)
+    }
+
+    /// A tuple of values.
+    pub fn tuple(&mut self, elements: impl IntoIterator<Item = Op>) -> Op {
+        let elements: Vec<_> = elements.into_iter().collect();
+        let indices = self.operands(&elements);
+        // Counted before they are copied: a tuple of twice the same doubles with each step.
+        let nodes = indices
+            .iter()
+            .map(|&index| self.nodes(index))
+            .sum::<usize>();
+        if nodes >= MAX_NODES {
+            let message = format!("its shape has more than {MAX_NODES} nodes");
+            self.problem(Rule::Depth, message);
+            return self.push(None, None, Kind::Tuple(indices));
+        }
+        let shape = indices
+            .iter()
+            .map(|&index| self.instructions.get(index)?.shape.clone())
+            .collect::<Option<Vec<_>>>()
+            .filter(|shapes| shapes.len() == elements.len())
+            .map(Tree::Tuple);
+        self.push(None, shape, Kind::Tuple(indices))
+    }
+
+    /// Element `element` of a tuple.
+    pub fn get_tuple_element(&mut self, tuple: Op, element: usize) -> Op {
+        let operand = self.operands(&[tuple]).first().copied();
+        let shape = self.shape(tuple).cloned();
+        let shape = match shape {
+            None => None,
+            Some(Tree::Leaf(leaf)) => {
+                let message = format!("element {element} of a tuple is asked for, {leaf} is none");
+                self.problem(Rule::NotATuple, message);
+                None
+            }
+            Some(Tree::Tuple(mut elements)) if element < elements.len() => {
+                Some(elements.swap_remove(element))
+            }
+            Some(Tree::Tuple(elements)) => {
+                let message = format!(
+                    "element {element} of a tuple of {} is asked for",
+                    elements.len()
+                );
+                self.problem(Rule::ElementRange, message);
+                None
+            }
+        };
+        let operand = operand.unwrap_or(0);
+        self.push(None, shape, Kind::GetTupleElement { operand, element })
+    }
+
+    /// A custom call.
+    pub fn custom_call(&mut self, mut call: CustomCall) -> Op {
+        let indices = self.operands(&call.operands);
+        let operands: Vec<_> = call
+            .operands
+            .iter()
+            .map(|op| self.shape(*op).cloned())
+            .collect();
+        if call.api_version == super::ApiVersion::TypedFfi
+            && let Config::Opaque(opaque) = &call.config
+        {
+            match typed_attributes(opaque) {
+                Ok(attributes) => call.config = Config::Attributes(attributes),
+                Err(why) => self.problem(
+                    Rule::OpaqueWithTypedFfi,
+                    format!(
+                        "a typed FFI handler is configured with attributes, and the opaque is no \
+                         dictionary of them: {why}"
+                    ),
+                ),
+            }
+        }
+        for (rule, message) in verify::custom_call(&call, &operands) {
+            self.problem(rule, message);
+        }
+        let (name, shape) = (call.name.take(), call.shape.clone());
+        let call = call.with_operands(indices);
+        self.push(name, Some(shape), Kind::CustomCall(Box::new(call)))
+    }
+
+    /// Names an instruction that was built.
+    pub fn set_name(&mut self, op: Op, name: impl Into<String>) {
+        if op.builder == self.id
+            && let Some(draft) = self.instructions.get_mut(op.index)
+        {
+            draft.name = Some(name.into());
+        }
+    }
+
+    /// The program whose result is `root`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, by name.
+    pub fn build(self, root: Op) -> Result<Program, ProgramError> {
+        let mut problems = vec![];
+        let mut tell = |instruction: &str, rule: Rule, message: String| {
+            problems.push(Problem {
+                instruction: instruction.to_owned(),
+                rule,
+                message,
+            });
+        };
+        if let Some(why) = super::names::illegal(&self.name) {
+            tell("", Rule::Name, format!("{:?} is no name: {why}", self.name));
+        }
+        let mut names = Names::default();
+        for draft in &self.instructions {
+            let Some(name) = &draft.name else { continue };
+            if let Some(why) = super::names::illegal(name) {
+                tell(name, Rule::Name, format!("this is no name: {why}"));
+            } else if !names.take(name) {
+                let message = "another instruction has this name".to_owned();
+                tell(name, Rule::UniqueName, message);
+            }
+        }
+        let names: Vec<String> = self
+            .instructions
+            .iter()
+            .enumerate()
+            .map(|(index, draft)| match &draft.name {
+                Some(name) => name.clone(),
+                None => names.unique(&format!("{}.{index}", draft.kind.opcode())),
+            })
+            .collect();
+        for (index, rule, message) in self.problems {
+            let name = names.get(index).map_or("", String::as_str);
+            tell(name, rule, message);
+        }
+        verify::parameters(
+            self.instructions
+                .iter()
+                .zip(&names)
+                .filter_map(|(draft, name)| match draft.kind {
+                    Kind::Parameter(number) => Some((number, name.as_str())),
+                    _ => None,
+                }),
+            &mut tell,
+        );
+        if root.builder != self.id || root.index >= self.instructions.len() {
+            let message = "the root is no instruction of this program".to_owned();
+            tell("", Rule::UnknownRoot, message);
+        }
+        if !problems.is_empty() {
+            return Err(ProgramError {
+                program: self.name,
+                problems,
+            });
+        }
+        let instructions = self
+            .instructions
+            .into_iter()
+            .zip(names)
+            .map(|(draft, name)| Instruction {
+                name,
+                shape: draft.shape.unwrap_or(Tree::Tuple(vec![])),
+                kind: draft.kind,
+            })
+            .collect();
+        Ok(Program::new(self.name, instructions, root.index))
+    }
+
+    fn nodes(&self, index: usize) -> usize {
+        let shape = self.instructions[index].shape.as_ref();
+        shape.map_or(0, |shape| shape.nodes().count())
+    }
+
+    fn op(&self, index: usize) -> Op {
+        Op {
+            builder: self.id,
+            index,
+        }
+    }
+
+    fn push(&mut self, name: Option<String>, shape: Option<ValueShape>, kind: Kind) -> Op {
+        if let Some(shape) = &shape {
+            let (depth, nodes) = (shape.depth(), shape.nodes().count());
+            if depth > MAX_DEPTH {
+                let message = format!("its tuples nest {depth} deep, {MAX_DEPTH} is the limit");
+                self.problem(Rule::Depth, message);
+            }
+            if nodes > MAX_NODES {
+                let message = format!("its shape has {nodes} nodes, {MAX_NODES} is the limit");
+                self.problem(Rule::Depth, message);
+            }
+        }
+        let op = self.op(self.instructions.len());
+        self.instructions.push(Draft { name, shape, kind });
+        op
+    }
+
+    /// Notes what is wrong with the instruction that comes next.
+    fn problem(&mut self, rule: Rule, message: String) {
+        self.problems.push((self.instructions.len(), rule, message));
+    }
+
+    /// The places of the operands of the instruction that comes next; unknown ones are told.
+    fn operands(&mut self, ops: &[Op]) -> Vec<usize> {
+        let mut indices = vec![];
+        for (number, op) in ops.iter().enumerate() {
+            if op.builder == self.id && op.index < self.instructions.len() {
+                indices.push(op.index);
+            } else {
+                let message = format!("operand {number} is no instruction of this program");
+                self.problem(Rule::UnknownOperand, message);
+            }
+        }
+        indices
+    }
+}
+
+/// The attributes that an opaque is the text of, as XLA's builder takes them.
+fn typed_attributes(opaque: &[u8]) -> Result<Attributes, String> {
+    let text = std::str::from_utf8(opaque).map_err(|error| error.to_string())?;
+    if text.trim().is_empty() {
+        return Ok(Attributes::new());
+    }
+    if !text.trim_start().starts_with('{') {
+        return Err(format!("{text:?} does not begin with '{{'"));
+    }
+    // The message alone: a problem is one line.
+    Attributes::parse(text).map_err(|error| {
+        let at = error.span().start;
+        format!("{} (at byte {at} of {text:?})", error.message())
+    })
+}

@@ -1,0 +1,257 @@
+//! The custom call: what it names, what it is given, and what it promises.
+
+use super::{ApiVersion, Op, Program, ValueShape};
+use crate::{Attributes, Tensor};
+use std::fmt;
+
+/// When XLA's scheduler should run a call. The embedded runtime runs calls in the order in which
+/// they were built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Schedule {
+    /// Whenever it suits.
+    #[default]
+    None = 0,
+    /// As late as its users allow.
+    Latest = 1,
+    /// As soon as its operands are there.
+    Earliest = 2,
+}
+
+impl Schedule {
+    /// The schedule with this number, 0 to 2.
+    #[must_use]
+    pub fn from_raw(raw: i32) -> Option<Self> {
+        [Self::None, Self::Latest, Self::Earliest]
+            .into_iter()
+            .find(|schedule| *schedule as i32 == raw)
+    }
+
+    /// XLA's name, `"SCHEDULE_NONE"` for instance.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "SCHEDULE_NONE",
+            Self::Latest => "SCHEDULE_LATEST",
+            Self::Earliest => "SCHEDULE_EARLIEST",
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a call is configured with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Config {
+    /// Bytes, handed to legacy targets untouched.
+    Opaque(Vec<u8>),
+    /// Attributes of a typed FFI handler.
+    Attributes(Attributes),
+}
+
+/// One output of a call that lies in the memory of an operand.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Alias {
+    /// Where in the result.
+    pub output: Vec<usize>,
+    /// Which operand.
+    pub operand: usize,
+    /// Where in the operand.
+    pub operand_index: Vec<usize>,
+}
+
+/// A custom call that is being described; [`Builder::custom_call`](super::Builder::custom_call) puts
+/// it into a program.
+///
+/// ```
+/// use xla_ffi_runtime::program::{ApiVersion, Builder, CustomCall, ValueShape};
+/// use xla_ffi_runtime::{Attributes, DType};
+///
+/// let mut b = Builder::new("two_calls");
+/// let x = b.parameter(0, ValueShape::array(DType::F32, [4])?, "x");
+/// let typed = CustomCall::ffi("rms_norm", [x], ValueShape::array(DType::F32, [4])?)
+///     .attributes(Attributes::parse("{eps = 1.0e-5 : f32}")?);
+/// let y = b.custom_call(typed);
+/// let legacy = CustomCall::legacy(
+///     ApiVersion::StatusReturning,
+///     "in_place",
+///     [y],
+///     ValueShape::array(DType::F32, [4])?,
+/// );
+/// let y = b.custom_call(legacy.opaque(*b"any\0bytes").alias([], 0, []).has_side_effect(true));
+/// let program = b.build(y)?;
+/// assert!(program.to_hlo()?.contains(r#"backend_config="any\000bytes""#));
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CustomCall<O = Op> {
+    pub(super) name: Option<String>,
+    pub(super) target: String,
+    pub(super) operands: Vec<O>,
+    pub(super) shape: ValueShape,
+    pub(super) operand_layouts: Option<Vec<ValueShape>>,
+    pub(super) config: Config,
+    pub(super) side_effect: bool,
+    pub(super) aliases: Vec<Alias>,
+    pub(super) literal: Option<Tensor>,
+    pub(super) schedule: Schedule,
+    pub(super) api_version: ApiVersion,
+    pub(super) called: Vec<Program>,
+}
+
+impl CustomCall {
+    /// A call of a typed FFI handler, without attributes.
+    pub fn ffi(
+        target: impl Into<String>,
+        operands: impl IntoIterator<Item = Op>,
+        shape: ValueShape,
+    ) -> Self {
+        let config = Config::Attributes(Attributes::new());
+        Self::new(ApiVersion::TypedFfi, target, operands, shape, config)
+    }
+
+    /// A call of a target of one of the original conventions, with an empty opaque. With
+    /// [`ApiVersion::TypedFfi`] the opaque is the text of an attribute dictionary, as in XLA's own
+    /// builder.
+    pub fn legacy(
+        api_version: ApiVersion,
+        target: impl Into<String>,
+        operands: impl IntoIterator<Item = Op>,
+        shape: ValueShape,
+    ) -> Self {
+        let config = Config::Opaque(vec![]);
+        Self::new(api_version, target, operands, shape, config)
+    }
+
+    fn new(
+        api_version: ApiVersion,
+        target: impl Into<String>,
+        operands: impl IntoIterator<Item = Op>,
+        shape: ValueShape,
+        config: Config,
+    ) -> Self {
+        Self {
+            name: None,
+            target: target.into(),
+            operands: operands.into_iter().collect(),
+            shape,
+            operand_layouts: None,
+            config,
+            side_effect: false,
+            aliases: vec![],
+            literal: None,
+            schedule: Schedule::None,
+            api_version,
+            called: vec![],
+        }
+    }
+
+    /// Names the instruction; it is `custom-call.N` otherwise.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the attributes of a typed FFI handler.
+    #[must_use]
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.config = Config::Attributes(attributes);
+        self
+    }
+
+    /// Sets the opaque: any bytes.
+    #[must_use]
+    pub fn opaque(mut self, opaque: impl Into<Vec<u8>>) -> Self {
+        self.config = Config::Opaque(opaque.into());
+        self
+    }
+
+    /// Says whether the call does more than compute its result: only then it runs even where nobody
+    /// reads the result.
+    #[must_use]
+    pub fn has_side_effect(mut self, side_effect: bool) -> Self {
+        self.side_effect = side_effect;
+        self
+    }
+
+    /// The array at `output` in the result lies in the memory of the one at `operand_index` in
+    /// operand `operand`. An operand that somebody else reads, too, is copied first.
+    #[must_use]
+    pub fn alias(
+        mut self,
+        output: impl Into<Vec<usize>>,
+        operand: usize,
+        operand_index: impl Into<Vec<usize>>,
+    ) -> Self {
+        self.aliases.push(Alias {
+            output: output.into(),
+            operand,
+            operand_index: operand_index.into(),
+        });
+        self
+    }
+
+    /// Sets the layouts in which the target gets the operands; the result then has the layout of its
+    /// shape. Without them everything is row-major.
+    #[must_use]
+    pub fn operand_layouts(mut self, shapes: impl IntoIterator<Item = ValueShape>) -> Self {
+        self.operand_layouts = Some(shapes.into_iter().collect());
+        self
+    }
+
+    /// Attaches an array, for compilers that look for one. (HLO knows tuples here, which its parser does
+    /// not read.)
+    #[must_use]
+    pub fn literal(mut self, literal: Tensor) -> Self {
+        self.literal = Some(literal);
+        self
+    }
+
+    /// Sets the schedule.
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedule = schedule;
+        self
+    }
+
+    /// Adds a computation that the call may run; handlers of the internal API get it as
+    /// [`Called`](super::Called).
+    #[must_use]
+    pub fn called_computation(mut self, computation: Program) -> Self {
+        self.called.push(computation);
+        self
+    }
+}
+
+impl<O> CustomCall<O> {
+    /// The same call on other operands.
+    pub(super) fn with_operands<P>(self, operands: Vec<P>) -> CustomCall<P> {
+        CustomCall {
+            name: self.name,
+            target: self.target,
+            operands,
+            shape: self.shape,
+            operand_layouts: self.operand_layouts,
+            config: self.config,
+            side_effect: self.side_effect,
+            aliases: self.aliases,
+            literal: self.literal,
+            schedule: self.schedule,
+            api_version: self.api_version,
+            called: self.called,
+        }
+    }
+
+    /// The shapes of the operands in the layouts in which the target gets them.
+    pub(super) fn laid_out<'a>(&'a self, operand: usize, shape: &'a ValueShape) -> &'a ValueShape {
+        self.operand_layouts
+            .as_ref()
+            .and_then(|layouts| layouts.get(operand))
+            .unwrap_or(shape)
+    }
+}

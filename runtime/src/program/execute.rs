@@ -1,0 +1,425 @@
+//! Programs on the embedded runtime.
+
+use super::custom_call::Config;
+use super::instruction::Kind;
+use super::live::{leaves, live};
+use super::relayout::{lay_out, row_major};
+use super::{Called, CustomCall, Options, Program, ValueShape};
+use crate::legacy::{Invocation, Target};
+use crate::{Call, Error, Executable, Result, Runtime, Shape, Tensor, Tree};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// What runs a call.
+enum Runner {
+    Typed(Executable),
+    Legacy(Target),
+}
+
+/// A program whose targets are found: it can run many times, on several threads at once.
+pub struct Compiled {
+    program: Program,
+    options: Options,
+    /// For each instruction, what runs it; `None` for those that are no calls or need not run.
+    runners: Vec<Option<Runner>>,
+    live: Vec<bool>,
+}
+
+impl Program {
+    /// Finds the targets on a runtime, for the CPU. The instantiate stages of typed handlers run here;
+    /// their state lives as long as what this gives.
+    ///
+    /// Calls that nobody reads and that have no side effect do not run, as on XLA, and their targets
+    /// are not looked for; neither do calls run of whose results only empty arrays are read.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a target, and what instantiate stages answer.
+    pub fn compile(&self, runtime: &Runtime) -> Result<Compiled> {
+        self.compile_with(runtime, Options::new())
+    }
+
+    /// As [`Program::compile`], for another platform or with tuples in another form.
+    ///
+    /// # Errors
+    /// As [`Program::compile`].
+    pub fn compile_with(&self, runtime: &Runtime, options: Options) -> Result<Compiled> {
+        let live = live(self);
+        let runners = self
+            .inner
+            .instructions
+            .iter()
+            .zip(&live)
+            .map(|(instruction, &live)| match &instruction.kind {
+                Kind::CustomCall(call) if live => runner(runtime, &options, call)
+                    .map(Some)
+                    .map_err(|error| within(error, &instruction.name)),
+                _ => Ok(None),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Compiled {
+            program: self.clone(),
+            options,
+            runners,
+            live,
+        })
+    }
+}
+
+/// An error with the instruction before its text; a target's own text is left as it is.
+fn within(error: Error, instruction: &str) -> Error {
+    if error.is_from_handler() {
+        return error;
+    }
+    error.within(format_args!("instruction '{instruction}'"))
+}
+
+fn runner(runtime: &Runtime, options: &Options, call: &CustomCall<usize>) -> Result<Runner> {
+    match &call.config {
+        Config::Attributes(attributes) => Ok(Runner::Typed(
+            runtime
+                .find(&call.target, &options.platform)?
+                .instantiate(attributes)?,
+        )),
+        Config::Opaque(_) => runtime
+            .find_legacy(&call.target, &options.platform, call.api_version)
+            .map(Runner::Legacy),
+    }
+}
+
+impl Compiled {
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Runs the program: one value for each parameter, row-major whatever the layouts.
+    ///
+    /// An argument that nobody else holds is donated: a call whose output aliases it works in its
+    /// memory. Any other is copied first.
+    ///
+    /// # Errors
+    /// Arguments that do not fit the parameters, by name; and what the first failing call answers:
+    /// nothing runs after it, and nothing of what was computed before is given.
+    pub fn run(&self, arguments: impl IntoIterator<Item = Tree<Tensor>>) -> Result<Tree<Tensor>> {
+        self.run_with(arguments, |call| call)
+    }
+
+    /// As [`Compiled::run`], where `context` sets what the typed handlers' contexts have: run id,
+    /// device ordinal, user data, options, a time limit.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`].
+    pub fn run_with(
+        &self,
+        arguments: impl IntoIterator<Item = Tree<Tensor>>,
+        mut context: impl FnMut(Call) -> Call,
+    ) -> Result<Tree<Tensor>> {
+        let mut arguments: Vec<_> = arguments.into_iter().map(Some).collect();
+        self.check(&arguments)?;
+        let instructions = &self.program.inner.instructions;
+        let mut uses = self.uses();
+        let mut values: Vec<Option<Tree<Tensor>>> = Vec::with_capacity(instructions.len());
+        for (index, instruction) in instructions.iter().enumerate() {
+            if uses[index] == 0 && self.runners[index].is_none() {
+                values.push(None);
+                continue;
+            }
+            let value = match &instruction.kind {
+                Kind::Parameter(number) => arguments.get_mut(*number).and_then(Option::take),
+                Kind::Constant(tensor) => Some(Tree::Leaf(tensor.clone())),
+                Kind::Token => Some(Tree::Leaf(Tensor::zeros(Shape::token())?)),
+                Kind::Tuple(operands) => Some(Tree::Tuple(
+                    operands
+                        .iter()
+                        .map(|&operand| read(&mut values, &mut uses, operand))
+                        .collect(),
+                )),
+                Kind::GetTupleElement { operand, element } => {
+                    match read(&mut values, &mut uses, *operand) {
+                        Tree::Tuple(mut elements) => Some(elements.swap_remove(*element)),
+                        leaf => Some(leaf),
+                    }
+                }
+                Kind::CustomCall(call) => {
+                    let mut operands = || {
+                        let operands = call.operands.iter();
+                        let values = operands.map(|&at| read(&mut values, &mut uses, at));
+                        values.collect()
+                    };
+                    let result = match &self.runners[index] {
+                        // Nobody reads it, or only arrays without elements.
+                        None => unread(&instruction.shape),
+                        Some(Runner::Typed(executable)) => {
+                            self.typed(executable, call, operands(), &mut context)
+                        }
+                        Some(Runner::Legacy(target)) => self.legacy(target, call, operands()),
+                    };
+                    Some(result.map_err(|error| within(error, &instruction.name))?)
+                }
+            };
+            // What nobody will read is given back at once.
+            values.push(value.filter(|_| uses[index] > 0));
+        }
+        Ok(read(&mut values, &mut uses, self.program.inner.root))
+    }
+
+    /// How often each value is read, by what is itself read or has a side effect.
+    fn uses(&self) -> Vec<usize> {
+        let instructions = &self.program.inner.instructions;
+        let mut uses = vec![0; instructions.len()];
+        uses[self.program.inner.root] = 1;
+        for (index, instruction) in instructions.iter().enumerate().rev() {
+            let runs = match instruction.kind {
+                Kind::CustomCall(_) => self.live[index],
+                _ => uses[index] > 0,
+            };
+            if runs {
+                for &operand in instruction.kind.operands() {
+                    uses[operand] += 1;
+                }
+            }
+        }
+        uses
+    }
+
+    fn check(&self, arguments: &[Option<Tree<Tensor>>]) -> Result<()> {
+        let parameters = self.program.parameters();
+        if parameters.len() != arguments.len() {
+            return Err(Error::invalid(format!(
+                "program '{}' has {} parameters, {} arguments came",
+                self.program.name(),
+                parameters.len(),
+                arguments.len()
+            )));
+        }
+        for ((name, shape), argument) in parameters.zip(arguments.iter().flatten()) {
+            let came = argument.map(|tensor| super::ArrayShape::new(tensor.shape().clone()));
+            if !came.is_compatible(shape) {
+                return Err(Error::invalid(format!(
+                    "parameter '{name}' of program '{}' is {}, {} came",
+                    self.program.name(),
+                    shape.without_layouts(),
+                    came.without_layouts()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn typed(
+        &self,
+        executable: &Executable,
+        call: &CustomCall<usize>,
+        operands: Vec<Tree<Tensor>>,
+        context: &mut impl FnMut(Call) -> Call,
+    ) -> Result<Tree<Tensor>> {
+        let mut frame = executable.call();
+        if let Some(device) = &self.options.device {
+            frame = frame.on_device(device);
+        }
+        if !call.called.is_empty() || call.literal.is_some() {
+            frame = frame.called_computation(Arc::new(Called {
+                computations: call.called.clone(),
+                literal: call.literal.clone(),
+            }));
+        }
+        frame = context(frame);
+        let laid_out = operand_layouts(call, &operands);
+        let starts = starts(&operands);
+        for (operand, layout) in operands.into_iter().zip(&laid_out) {
+            for (tensor, layout) in operand.into_leaves().into_iter().zip(layout.leaves()) {
+                let tensor = if layout.is_row_major() {
+                    tensor
+                } else {
+                    lay_out(&tensor, layout)?
+                };
+                frame = frame.arg(tensor);
+            }
+        }
+        let mut sources = alias_sources(call, &starts, &laid_out).into_iter();
+        for leaf in call.shape.leaves() {
+            frame = match sources.next().flatten() {
+                Some(argument) => frame.ret_alias(argument),
+                None => frame.ret(leaf.shape().clone()),
+            };
+        }
+        let results = frame.run()?.rets;
+        if let Some(device) = &self.options.device {
+            device.stream.stream().synchronize();
+        }
+        back(call, results)
+    }
+
+    fn legacy(
+        &self,
+        target: &Target,
+        call: &CustomCall<usize>,
+        operands: Vec<Tree<Tensor>>,
+    ) -> Result<Tree<Tensor>> {
+        let laid_out = operand_layouts(call, &operands);
+        let starts = starts(&operands);
+        let structure: Vec<Tree<()>> = operands.iter().map(|operand| operand.map(|_| ())).collect();
+        let mut arguments = vec![];
+        for (operand, layout) in operands.into_iter().zip(&laid_out) {
+            for (tensor, layout) in operand.into_leaves().into_iter().zip(layout.leaves()) {
+                arguments.push(if layout.is_row_major() {
+                    tensor
+                } else {
+                    lay_out(&tensor, layout)?
+                });
+            }
+        }
+        let rets = alias_sources(call, &starts, &laid_out)
+            .into_iter()
+            .zip(call.shape.leaves())
+            .map(|(source, leaf)| match source {
+                Some(argument) => crate::call::Ret::Alias(argument),
+                None => crate::call::Ret::New(leaf.shape().clone()),
+            })
+            .collect();
+        let (arguments, results) = Call::operands(arguments, rets)?;
+        let mut pointers = arguments.iter().map(address);
+        let operands: Vec<Tree<*mut c_void>> = structure
+            .iter()
+            .map(|tree| tree.map(|_| pointers.next().unwrap_or(std::ptr::null_mut())))
+            .collect();
+        let mut pointers = results.iter().map(address);
+        let result = call
+            .shape
+            .map(|_| pointers.next().unwrap_or(std::ptr::null_mut()));
+        let mut invocation = Invocation::new(target, &operands, &result);
+        if let Some(form) = self.options.tuples
+            && form.fits(target.signature())
+        {
+            invocation = invocation.form(form);
+        }
+        if let Config::Opaque(opaque) = &call.config {
+            invocation = invocation.opaque(opaque);
+        }
+        if let Some(device) = &self.options.device {
+            invocation = invocation.stream(device.stream.stream());
+        }
+        // SAFETY: the leaves name the tensors' memory, of the sizes that the program says, until the
+        // call has been waited for; whoever registered the target vouches for what it does with it.
+        unsafe { invocation.run() }?;
+        for (number, tensor) in arguments.iter().chain(&results).enumerate() {
+            let what = format!("operand or result {number} of the call");
+            if let Some(finding) = tensor.check_guard(&what) {
+                return Err(Error::hazard(finding.hazard, finding.message));
+            }
+        }
+        drop(arguments);
+        back(call, results)
+    }
+}
+
+/// What a legacy target gets for an array: never null, so that targets may look for null nodes.
+fn address(tensor: &Tensor) -> *mut c_void {
+    tensor.bytes().as_ptr().cast_mut().cast()
+}
+
+/// The value of an instruction; the last reader takes it, so that nobody else holds its arrays.
+fn read(values: &mut [Option<Tree<Tensor>>], uses: &mut [usize], index: usize) -> Tree<Tensor> {
+    uses[index] = uses[index].saturating_sub(1);
+    let value = if uses[index] == 0 {
+        values[index].take()
+    } else {
+        values[index].clone()
+    };
+    value.unwrap_or(Tree::Tuple(vec![]))
+}
+
+/// What stands for the result of a call that does not run: its empty arrays may be read, and for the
+/// others no memory is asked for.
+fn unread(shape: &ValueShape) -> Result<Tree<Tensor>> {
+    shape.try_map(|leaf| {
+        if leaf.is_empty() {
+            Tensor::zeros(leaf.shape().clone())
+        } else {
+            Tensor::zeros(Shape::new(leaf.dtype(), [0])?)
+        }
+    })
+}
+
+/// The operands' shapes in the layouts in which the target gets them.
+fn operand_layouts(call: &CustomCall<usize>, operands: &[Tree<Tensor>]) -> Vec<ValueShape> {
+    operands
+        .iter()
+        .enumerate()
+        .map(|(number, operand)| {
+            let shape = operand.map(|tensor| super::ArrayShape::new(tensor.shape().clone()));
+            call.laid_out(number, &shape).clone()
+        })
+        .collect()
+}
+
+/// Which of all leaves of all operands each operand's first is.
+fn starts(operands: &[Tree<Tensor>]) -> Vec<usize> {
+    let mut next = 0;
+    operands
+        .iter()
+        .map(|operand| {
+            let start = next;
+            next += operand.leaves().count();
+            start
+        })
+        .collect()
+}
+
+/// For each leaf of the result, the leaf of the operands in whose memory it lies.
+fn alias_sources(
+    call: &CustomCall<usize>,
+    starts: &[usize],
+    operands: &[ValueShape],
+) -> Vec<Option<usize>> {
+    let place = |shape: &ValueShape, wanted: &[usize]| {
+        let (mut count, mut found) = (0, None);
+        leaves(shape, &mut vec![], &mut |path| {
+            if path == wanted {
+                found = Some(count);
+            }
+            count += 1;
+        });
+        found
+    };
+    let mut sources = vec![None; call.shape.leaves().count()];
+    for alias in &call.aliases {
+        let operand = operands.get(alias.operand);
+        let source = operand.and_then(|shape| place(shape, &alias.operand_index));
+        if let (Some(output), Some(source)) = (place(&call.shape, &alias.output), source) {
+            sources[output] = Some(starts[alias.operand] + source);
+        }
+    }
+    sources
+}
+
+/// Results as the target left them, row-major again.
+fn back(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tree<Tensor>> {
+    let mut results = results.into_iter();
+    call.shape.try_map(|leaf| {
+        let tensor = results
+            .next()
+            .ok_or_else(|| Error::invalid("the call gave fewer results than its shape has"))?;
+        if leaf.is_row_major() {
+            Ok(tensor)
+        } else {
+            row_major(&tensor, leaf)
+        }
+    })
+}
+
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiled")
+            .field("program", &self.program)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<Compiled>();
+    shared::<Program>();
+};

@@ -1,0 +1,307 @@
+//! The text of literals: exact, so that the same bits come back out of it.
+
+use crate::dtype::Class;
+use crate::number::{self, Number};
+use crate::{DType, Tensor};
+use std::fmt::Write;
+
+/// An array as HLO prints it behind `literal=` and in `constant(…)`: `{{1, 2}, {3, 4}}`.
+///
+/// HLO's parser computes a complex number as `re + im * i`: where one part is not finite, the other
+/// may come out as not a number. StableHLO has no such gap.
+///
+/// # Errors
+/// An empty array that has so many rows that writing their brackets would not end.
+pub(super) fn hlo(tensor: &Tensor) -> Result<String, String> {
+    let (dtype, dims) = (tensor.shape().dtype(), tensor.shape().dims());
+    let rows = dims.iter().take_while(|dim| **dim > 0).product::<i64>();
+    if tensor.shape().elements() == 0 && rows > MAX_EMPTY_ROWS {
+        return Err(format!(
+            "{} has {rows} empty rows, {MAX_EMPTY_ROWS} is the limit",
+            tensor.shape()
+        ));
+    }
+    let element = |index| hlo_element(dtype, number::load(tensor.bytes(), dtype, index));
+    Ok(nest(dims, ["{", "}"], &element))
+}
+
+/// How many pairs of brackets are written for an array that has no elements.
+const MAX_EMPTY_ROWS: i64 = 1 << 16;
+
+/// An array as MLIR prints it: `dense<[1, 2]> : tensor<2xi32>`.
+pub(super) fn mlir(tensor: &Tensor) -> Option<String> {
+    let shape = tensor.shape();
+    let kind = tensor_type(shape.dtype(), shape.dims())?;
+    if shape.elements() == 0 {
+        return Some(format!("dense<> : {kind}"));
+    }
+    let dtype = shape.dtype();
+    let element = |index| mlir_element(dtype, number::load(tensor.bytes(), dtype, index));
+    let values = nest(shape.dims(), ["[", "]"], &element);
+    Some(format!("dense<{values}> : {kind}"))
+}
+
+/// Elements in nested brackets, row by row; an empty array has the brackets of its rows.
+fn nest(dims: &[i64], brackets: [&str; 2], element: &dyn Fn(usize) -> String) -> String {
+    fn write(
+        text: &mut String,
+        dims: &[i64],
+        [open, close]: [&str; 2],
+        next: &mut usize,
+        element: &dyn Fn(usize) -> String,
+    ) {
+        let Some((&dim, rest)) = dims.split_first() else {
+            *text += &element(*next);
+            *next += 1;
+            return;
+        };
+        *text += open;
+        for index in 0..dim {
+            if index > 0 {
+                *text += ", ";
+            }
+            write(text, rest, [open, close], next, element);
+        }
+        *text += close;
+    }
+    let mut text = String::new();
+    write(&mut text, dims, brackets, &mut 0, element);
+    text
+}
+
+/// MLIR's tensor type; `None` for the element types that StableHLO lacks.
+pub(super) fn tensor_type(dtype: DType, dims: &[i64]) -> Option<String> {
+    let mut text = "tensor<".to_owned();
+    for dim in dims {
+        let _ = write!(text, "{dim}x");
+    }
+    Some(text + element_type(dtype)? + ">")
+}
+
+/// MLIR's element type as StableHLO uses it.
+pub(super) fn element_type(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
+        DType::Pred => "i1",
+        DType::S2 => "i2",
+        DType::S4 => "i4",
+        DType::S8 => "i8",
+        DType::S16 => "i16",
+        DType::S32 => "i32",
+        DType::S64 => "i64",
+        DType::U2 => "ui2",
+        DType::U4 => "ui4",
+        DType::U8 => "ui8",
+        DType::U16 => "ui16",
+        DType::U32 => "ui32",
+        DType::U64 => "ui64",
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::F32 => "f32",
+        DType::F64 => "f64",
+        DType::C64 => "complex<f32>",
+        DType::C128 => "complex<f64>",
+        DType::F8E5M2 => "f8E5M2",
+        DType::F8E3M4 => "f8E3M4",
+        DType::F8E4M3 => "f8E4M3",
+        DType::F8E4M3FN => "f8E4M3FN",
+        DType::F8E4M3B11FNUZ => "f8E4M3B11FNUZ",
+        DType::F8E5M2FNUZ => "f8E5M2FNUZ",
+        DType::F8E4M3FNUZ => "f8E4M3FNUZ",
+        DType::F4E2M1FN => "f4E2M1FN",
+        DType::F8E8M0FNU => "f8E8M0FNU",
+        DType::S1 | DType::U1 | DType::Token => return None,
+    })
+}
+
+/// The parts of a complex number, or the number itself.
+fn parts(dtype: DType, bits: u128) -> Vec<(DType, u128)> {
+    match dtype {
+        DType::C64 => vec![
+            (DType::F32, bits & 0xFFFF_FFFF),
+            (DType::F32, bits >> 32 & 0xFFFF_FFFF),
+        ],
+        DType::C128 => vec![
+            (DType::F64, bits & u128::from(u64::MAX)),
+            (DType::F64, bits >> 64),
+        ],
+        _ => vec![(dtype, bits)],
+    }
+}
+
+fn hlo_element(dtype: DType, bits: u128) -> String {
+    let texts: Vec<_> = parts(dtype, bits)
+        .into_iter()
+        .map(|(dtype, bits)| match number::decode(dtype, bits) {
+            Some(Number::Float(value)) if value.is_nan() => hlo_nan(dtype, bits),
+            Some(Number::Float(value)) if value.is_infinite() => {
+                if value > 0.0 { "inf" } else { "-inf" }.to_owned()
+            }
+            Some(Number::Float(value)) => finite(dtype, bits, value),
+            Some(Number::Bool(value)) => value.to_string(),
+            Some(value) => value.to_string(),
+            None => String::new(),
+        })
+        .collect();
+    joined(dtype, &texts)
+}
+
+/// `nan`, `-nan`, and `nan(0x1)` where the mantissa is another one than that of the usual NaN.
+fn hlo_nan(dtype: DType, bits: u128) -> String {
+    let mantissa_bits = match dtype {
+        DType::F16 => 10,
+        DType::BF16 => 7,
+        DType::F32 => 23,
+        DType::F64 => 52,
+        DType::F8E5M2 => 2,
+        DType::F8E4M3 => 3,
+        DType::F8E3M4 => 4,
+        // The others have one NaN, or one of each sign.
+        DType::F8E4M3FN => {
+            return if bits >> 7 == 1 { "-nan" } else { "nan" }.to_owned();
+        }
+        _ => return "nan".to_owned(),
+    };
+    let sign = if bits >> (dtype.bits() - 1) & 1 == 1 {
+        "-"
+    } else {
+        ""
+    };
+    let mantissa = bits & ((1 << mantissa_bits) - 1);
+    if mantissa == 1 << (mantissa_bits - 1) {
+        format!("{sign}nan")
+    } else {
+        format!("{sign}nan({mantissa:#x})")
+    }
+}
+
+fn mlir_element(dtype: DType, bits: u128) -> String {
+    let texts: Vec<_> = parts(dtype, bits)
+        .into_iter()
+        .map(|(dtype, bits)| mlir_number(dtype, bits))
+        .collect();
+    joined(dtype, &texts)
+}
+
+/// A number as MLIR prints it inside of `dense` and before the type of an attribute; floats that are
+/// not finite as their bits.
+pub(super) fn mlir_number(dtype: DType, bits: u128) -> String {
+    match number::decode(dtype, bits) {
+        Some(Number::Float(value)) if value.is_finite() => finite(dtype, bits, value),
+        Some(Number::Float(_)) => {
+            format!("0x{bits:0width$X}", width = dtype.bits().div_ceil(4))
+        }
+        Some(Number::Bool(value)) => value.to_string(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    }
+}
+
+fn joined(dtype: DType, texts: &[String]) -> String {
+    if dtype.class() == Class::Complex {
+        format!("({})", texts.join(", "))
+    } else {
+        texts.concat()
+    }
+}
+
+/// The shortest decimal that is the same number when it is read as a double and rounded to the type.
+fn finite(dtype: DType, bits: u128, value: f64) -> String {
+    // Converting to powers of two does not round to the nearest everywhere: exact digits there.
+    let short = if matches!(dtype, DType::F64 | DType::F8E8M0FNU) {
+        value
+    } else {
+        // The digits that tell single-precision numbers apart often do, and are fewer.
+        let short: f64 = format!("{:e}", value as f32).parse().unwrap_or(value);
+        match number::encode(dtype, Number::Float(short)) {
+            Ok(same) if same == bits => short,
+            _ => value,
+        }
+    };
+    let text = format!("{short:e}");
+    match text.split_once('e') {
+        Some((mantissa, "0")) if mantissa.contains('.') => mantissa.to_owned(),
+        Some((mantissa, "0")) => format!("{mantissa}.0"),
+        Some((mantissa, power)) if !mantissa.contains('.') => format!("{mantissa}.0e{power}"),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shape;
+    use crate::spec::Spec;
+
+    fn tensor(text: &str) -> Tensor {
+        Spec::parse(text).unwrap().tensor().unwrap()
+    }
+
+    #[test]
+    fn arrays() {
+        let hlo = |text: &str| hlo(&tensor(text)).unwrap();
+        let mlir = |text: &str| mlir(&tensor(text)).unwrap();
+        assert_eq!(hlo("s32[2,3]=iota"), "{{0, 1, 2}, {3, 4, 5}}");
+        assert_eq!(
+            mlir("s32[2,3]=iota"),
+            "dense<[[0, 1, 2], [3, 4, 5]]> : tensor<2x3xi32>"
+        );
+        assert_eq!(hlo("pred[]=1"), "true");
+        assert_eq!(mlir("pred[]=1"), "dense<true> : tensor<i1>");
+        assert_eq!(hlo("f32[0,2]="), "{}");
+        assert_eq!(hlo("f32[2,0]="), "{{}, {}}");
+        let rows = tensor("f32[1099511627776,0]=");
+        assert!(super::hlo(&rows).unwrap_err().contains("empty rows"));
+        assert_eq!(mlir("f32[0,2]="), "dense<> : tensor<0x2xf32>");
+        assert_eq!(hlo("c64[1]=1-2i"), "{(1.0, -2.0)}");
+        assert_eq!(
+            mlir("c64[1]=1-2i"),
+            "dense<[(1.0, -2.0)]> : tensor<1xcomplex<f32>>"
+        );
+        assert_eq!(hlo("f32[3]=-0,1e-45,inf"), "{-0.0, 1.0e-45, inf}");
+        assert_eq!(
+            mlir("f32[3]=-0,1e-45,inf"),
+            "dense<[-0.0, 1.0e-45, 0x7F800000]> : tensor<3xf32>"
+        );
+        assert_eq!(mlir("f32[1]=0.1"), "dense<[1.0e-1]> : tensor<1xf32>");
+        assert_eq!(hlo("s4[3]=-8,7,1"), "{-8, 7, 1}");
+    }
+
+    #[test]
+    fn not_a_number() {
+        let bits = |dtype, bytes: &[u8]| {
+            let shape = Shape::new(dtype, []).unwrap();
+            let tensor = Tensor::from_bytes(shape, bytes).unwrap();
+            (hlo(&tensor).unwrap(), mlir(&tensor).unwrap())
+        };
+        let f32 = bits(DType::F32, &0x7FC0_0000_u32.to_le_bytes());
+        assert_eq!(
+            f32,
+            ("nan".into(), "dense<0x7FC00000> : tensor<f32>".into())
+        );
+        let f32 = bits(DType::F32, &0xFF80_0001_u32.to_le_bytes());
+        assert_eq!(f32.0, "-nan(0x1)");
+        assert_eq!(bits(DType::F8E4M3FN, &[0xFF]).0, "-nan");
+        assert_eq!(bits(DType::F8E5M2FNUZ, &[0x80]).0, "nan");
+        assert_eq!(
+            bits(DType::F8E8M0FNU, &[0xFF]).1,
+            "dense<0xFF> : tensor<f8E8M0FNU>"
+        );
+    }
+
+    #[test]
+    fn every_pattern_of_the_small_types_has_its_own_text() {
+        for dtype in DType::all().filter(|dtype| (1..=16).contains(&dtype.bits())) {
+            let patterns = 1_u32 << dtype.bits();
+            let mut texts = std::collections::BTreeSet::new();
+            for bits in 0..patterns {
+                texts.insert(mlir_element(dtype, bits.into()));
+            }
+            let expected = if dtype == DType::Pred {
+                2
+            } else {
+                patterns as usize
+            };
+            assert_eq!(texts.len(), expected, "{dtype}");
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! Legacy targets on the embedded runtime: the conventions, the forms of tuples, the registry.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::time::Duration;
+use xla_ffi_runtime::legacy::{ApiVersion, Function, Invocation, Signature, Target, TupleForm};
+use xla_ffi_runtime::{
+    Bundle, Code, CpuDevice, CpuStream, DeviceStream, Error, Hazard, Runtime, Tree,
+};
+use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
+
+/// A buffer that tests own.
+struct Buffer(Vec<f32>);
+
+impl Buffer {
+    fn new(values: impl IntoIterator<Item = f32>) -> Self {
+        Self(values.into_iter().collect())
+    }
+
+    fn at(&mut self) -> Tree<*mut c_void> {
+        Tree::Leaf(self.0.as_mut_ptr().cast())
+    }
+}
+
+/// A[i] = B[i % 128] + C[i], 2048 elements.
+unsafe fn add(a: *mut c_void, b: *const c_void, c: *const c_void) {
+    for i in 0..2048 {
+        // SAFETY: `b` has 128 elements.
+        let b = unsafe { *b.cast::<f32>().add(i % 128) };
+        // SAFETY: `c` has 2048 elements.
+        let c = unsafe { *c.cast::<f32>().add(i) };
+        // SAFETY: `a` has 2048 elements.
+        unsafe { *a.cast::<f32>().add(i) = b + c };
+    }
+}
+
+unsafe fn element<T: Copy>(list: *const T, index: usize) -> T {
+    // SAFETY: the caller's list is that long.
+    unsafe { *list.add(index) }
+}
+
+unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
+    // SAFETY: two operands.
+    let (b, c) = unsafe { (element(ins, 0), element(ins, 1)) };
+    // SAFETY: as registered.
+    unsafe { add(out, b, c) };
+}
+
+/// Writes a status as the C functions of the SDK's headers do.
+unsafe fn fail(status: *mut XlaCustomCallStatus, message: &[u8]) {
+    let status = status.cast::<XlaFfiLegacyStatus>();
+    // SAFETY: the runtime's status.
+    let set = unsafe { (*status).set }.expect("set");
+    // SAFETY: as above.
+    unsafe {
+        set(
+            status,
+            c_int::from(true),
+            message.as_ptr().cast(),
+            message.len(),
+        )
+    };
+}
+
+unsafe extern "C" fn cpu_status(
+    out: *mut c_void,
+    ins: *mut *const c_void,
+    status: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: two operands.
+    let b = unsafe { element(ins, 0) };
+    // SAFETY: b has an element.
+    if unsafe { *b.cast::<f32>() } < 0.0 {
+        // SAFETY: the runtime's status.
+        return unsafe { fail(status, b"negative\0: \xff, \xc3\xa4") };
+    }
+    // SAFETY: as registered.
+    unsafe { cpu(out, ins) };
+}
+
+struct Work([usize; 3]);
+
+unsafe extern "C" fn gpu(
+    stream: *mut c_void,
+    buffers: *mut *mut c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+) {
+    // SAFETY: the call's opaque bytes.
+    let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
+    assert_eq!(opaque, b"\0op\0\xffaque\0");
+    // SAFETY: two operands, one result.
+    let work = Work([0, 1, 2].map(|i| unsafe { element(buffers, i) } as usize));
+    let stream = CpuStream::from_handle(stream).expect("a CPU stream");
+    stream.enqueue(Box::new(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        let [b, c, a] = work.0.map(|address| address as *mut c_void);
+        // SAFETY: the buffers live until the stream has run.
+        unsafe { add(a, b, c) };
+    }));
+}
+
+unsafe extern "C" fn cpu_unified(
+    out: *mut c_void,
+    ins: *mut *const c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+    status: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: the call's opaque bytes.
+    let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
+    if opaque == b"fail" {
+        // SAFETY: the runtime's status.
+        return unsafe { fail(status, b"asked to fail") };
+    }
+    assert_eq!(opaque, OPAQUE);
+    // SAFETY: as registered.
+    unsafe { cpu(out, ins) };
+}
+
+unsafe extern "C" fn gpu_status(
+    stream: *mut c_void,
+    buffers: *mut *mut c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+    status: *mut XlaCustomCallStatus,
+) {
+    if opaque_len == 4 {
+        // SAFETY: the runtime's status.
+        return unsafe { fail(status, b"asked to fail") };
+    }
+    // SAFETY: as registered.
+    unsafe { gpu(stream, buffers, opaque, opaque_len) };
+}
+
+unsafe extern "C-unwind" fn panics(_: *mut c_void, _: *mut *const c_void) {
+    panic!("out of the target");
+}
+
+fn panicking() -> Function {
+    // SAFETY: a function of that form; it unwinds, which the runtime contains.
+    unsafe { Function::at(panics as *const c_void, Some(Signature::Cpu)) }.expect("not null")
+}
+
+/// A runtime with the example under one name in every convention.
+fn runtime() -> Runtime {
+    let runtime = Runtime::default();
+    // SAFETY: the functions are of these forms.
+    let all = unsafe {
+        [
+            ("cpu", "Host", Function::cpu(cpu)),
+            ("cpu_status", "Host", Function::cpu_status(cpu_status)),
+            ("unified", "cpu", Function::cpu_unified(cpu_unified)),
+            ("gpu", "CUDA", Function::gpu(gpu)),
+            ("unified", "CUDA", Function::gpu_status(gpu_status)),
+            ("panics", "Host", panicking()),
+        ]
+    };
+    for (name, platform, function) in all {
+        runtime
+            .register_legacy(name, platform, function)
+            .expect(name);
+        // The same again is fine.
+        runtime
+            .register_legacy(name, platform, function)
+            .expect(name);
+    }
+    runtime
+}
+
+const OPAQUE: &[u8] = b"\0op\0\xffaque\0";
+
+/// Runs the example and gives what came of it.
+fn example(target: &Target, opaque: &[u8], first: f32) -> Result<(), Error> {
+    let mut b = Buffer::new((0..128).map(|i| if i == 0 { first } else { i as f32 }));
+    let mut c = Buffer::new((0..2048).map(|i| 0.5 * i as f32));
+    let mut a = Buffer::new((0..2048).map(|_| f32::NAN));
+    let device = CpuDevice::new().expect("a device");
+    let operands = [b.at(), c.at()];
+    let result = a.at();
+    let mut call = Invocation::new(target, &operands, &result).opaque(opaque);
+    if target.platform() != "cpu" {
+        call = call.stream(device.stream.stream());
+    }
+    // SAFETY: the buffers are as the example wants them and outlive the call.
+    unsafe { call.run() }?;
+    for (i, a) in a.0.iter().enumerate() {
+        assert_eq!(*a, b.0[i % 128] + c.0[i], "{} {i}", target.name());
+    }
+    Ok(())
+}
+
+#[test]
+fn the_documents_example_in_every_convention() {
+    use ApiVersion::*;
+    let runtime = runtime();
+    for (name, platform, version) in [
+        ("cpu", "HOST", Original),
+        ("cpu_status", "cpu", StatusReturning),
+        ("unified", "Host", StatusReturningUnified),
+        ("gpu", "cuda", Original),
+        ("unified", "GPU", StatusReturning),
+        ("unified", "CUDA", StatusReturningUnified),
+    ] {
+        let target = runtime.find_legacy(name, platform, version).expect(name);
+        example(&target, OPAQUE, 3.0).expect(name);
+    }
+}
+
+#[test]
+fn failures_arrive_whole() {
+    let runtime = runtime();
+    let target = runtime.find_legacy("cpu_status", "cpu", ApiVersion::StatusReturning);
+    let error = example(&target.expect("target"), OPAQUE, -1.0).expect_err("it fails");
+    assert!(error.is_from_handler() && error.code() == Code::Internal);
+    assert_eq!(error.message(), "negative\0: \\xff, ä");
+    for platform in ["Host", "CUDA"] {
+        let target = runtime.find_legacy("unified", platform, ApiVersion::StatusReturningUnified);
+        let error = example(&target.expect("target"), b"fail", 1.0).expect_err("it fails");
+        assert_eq!(error.message(), "asked to fail");
+    }
+    let target = runtime.find_legacy("panics", "Host", ApiVersion::Original);
+    let error = example(&target.expect("target"), b"", 1.0).expect_err("it panics");
+    assert!(error.has(Hazard::Unwound));
+    assert!(
+        error.message().contains("legacy target 'panics'")
+            && error.message().contains("out of the target"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_registry_tells_targets_apart() {
+    let runtime = runtime();
+    let find = |name, platform, version| {
+        let found = runtime.find_legacy(name, platform, version);
+        let error = found.expect_err("it is refused");
+        (error.code(), error.message().to_owned())
+    };
+    let expect = |(code, message): (Code, String), wanted: Code, parts: &[&str]| {
+        assert_eq!(code, wanted, "{message}");
+        for part in parts {
+            assert!(message.contains(part), "{part:?} in {message}");
+        }
+    };
+    expect(
+        find("nothing", "Host", ApiVersion::Original),
+        Code::NotFound,
+        &[
+            "'nothing'",
+            "platform 'cpu'",
+            "'cpu' on cpu",
+            "'gpu' on cuda",
+        ],
+    );
+    expect(
+        find("gpu", "Host", ApiVersion::Original),
+        Code::NotFound,
+        &["'gpu' for platform 'cpu'"],
+    );
+    expect(
+        find("cpu", "Host", ApiVersion::StatusReturning),
+        Code::InvalidArgument,
+        &[
+            "'cpu'",
+            "void(void* out, const void** in);",
+            "API_VERSION_STATUS_RETURNING",
+            "call it with API_VERSION_ORIGINAL",
+        ],
+    );
+    expect(
+        find("unified", "CUDA", ApiVersion::Original),
+        Code::InvalidArgument,
+        &["API_VERSION_STATUS_RETURNING or API_VERSION_STATUS_RETURNING_UNIFIED"],
+    );
+    expect(
+        find("cpu", "Host", ApiVersion::TypedFfi),
+        Code::InvalidArgument,
+        &["API_VERSION_TYPED_FFI"],
+    );
+    let register = |name, platform, function| {
+        let error = runtime.register_legacy(name, platform, function);
+        let error = error.expect_err("it is refused");
+        (error.code(), error.message().to_owned())
+    };
+    // SAFETY: never called.
+    let other = unsafe { Function::cpu_status(cpu_status) };
+    expect(
+        register("cpu", "Host", other),
+        Code::AlreadyExists,
+        &[
+            "'cpu'",
+            "(void* out, const void** in); the new one has the form void(void* out, const void** in, XlaCustomCallStatus*)",
+        ],
+    );
+    expect(
+        register("cpu", "Host", panicking()),
+        Code::AlreadyExists,
+        &["another address"],
+    );
+    expect(
+        register("cpu", "CUDA", other),
+        Code::InvalidArgument,
+        &["'cpu'", "called on the CPU", "platform 'cuda'"],
+    );
+    expect(
+        register("", "Host", other),
+        Code::InvalidArgument,
+        &["name"],
+    );
+    // SAFETY: refused.
+    let null = unsafe { Function::at(std::ptr::null(), None) };
+    assert!(null.is_err());
+    // A bare address is called as the call says.
+    // SAFETY: the function is of the form that the call below asks for.
+    let bare = unsafe { Function::at(cpu as *const c_void, None) }.expect("not null");
+    runtime.register_legacy("bare", "Host", bare).expect("bare");
+    let target = runtime.find_legacy("bare", "Host", ApiVersion::Original);
+    example(&target.expect("target"), b"", 1.0).expect("it runs");
+    // The two kinds of targets point at each other.
+    let error = runtime.find("cpu", "Host").expect_err("no handler");
+    assert!(
+        error.message().contains("call it as API_VERSION_ORIGINAL"),
+        "{error}"
+    );
+    unsafe extern "C" fn typed(
+        _: *mut xla_ffi_sys::XLA_FFI_CallFrame,
+    ) -> *mut xla_ffi_sys::XLA_FFI_Error {
+        std::ptr::null_mut()
+    }
+    let old = Runtime::new(xla_ffi_runtime::Revision::R0);
+    // SAFETY: a handler.
+    old.register("typed", "Host", unsafe { Bundle::execute(typed) }, 0)
+        .expect("r0 asks for no metadata");
+    let error = old.find_legacy("typed", "Host", ApiVersion::Original);
+    let error = error.expect_err("no legacy target");
+    assert!(
+        error.message().contains("call it as API_VERSION_TYPED_FFI"),
+        "{error}"
+    );
+}
+
+/// What `sees` was called with.
+static SEEN: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(vec![]);
+
+unsafe fn note(list: *const *const c_void, count: usize) {
+    // SAFETY: the caller's list is that long.
+    let seen = (0..count).map(|i| unsafe { element(list, i) } as usize);
+    *SEEN.lock().expect("no panic") = seen.collect();
+}
+
+/// Two operands of roots: ((x, (y)), z); the result (a, (b)).
+unsafe extern "C" fn roots(out: *mut c_void, ins: *mut *const c_void) {
+    // SAFETY: two operands.
+    let pair = unsafe { element(ins, 0) }.cast::<*const c_void>();
+    // SAFETY: a tuple of two.
+    let inner = unsafe { element(pair, 1) }.cast::<*const c_void>();
+    let out = out.cast::<*const c_void>();
+    // SAFETY: a tuple of two.
+    let last = unsafe { element(out, 1) }.cast::<*const c_void>();
+    // SAFETY: x, y, z, a, b in their tuples.
+    let seen = unsafe {
+        [
+            element(pair, 0),
+            element(inner, 0),
+            element(ins, 1),
+            element(out, 0),
+            element(last, 0),
+        ]
+    };
+    // SAFETY: five pointers.
+    unsafe { note(seen.as_ptr(), 5) };
+}
+
+/// Five leaves: three in, two out.
+unsafe extern "C" fn leaves(out: *mut c_void, ins: *mut *const c_void) {
+    let out = out.cast::<*const c_void>();
+    // SAFETY: three leaves in, two out.
+    let seen = unsafe {
+        [
+            element(ins, 0),
+            element(ins, 1),
+            element(ins, 2),
+            element(out, 0),
+            element(out, 1),
+        ]
+    };
+    // SAFETY: five pointers.
+    unsafe { note(seen.as_ptr(), 5) };
+}
+
+unsafe extern "C" fn flat(
+    _: *mut c_void,
+    buffers: *mut *mut c_void,
+    _: *const c_char,
+    _: usize,
+    _: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: five leaves.
+    unsafe { note(buffers.cast::<*const c_void>(), 5) };
+}
+
+/// All nodes: ((x, (y)), z) -> (a, (b)) is 0: root, 1: x, 2: (y), 3: y, 4: z, 5: root, 6: a, 7: (b),
+/// 8: b. Reads the operand through its root and writes the result's roots, on the stream; opaque
+/// bytes say which roots.
+unsafe extern "C" fn nodes(
+    stream: *mut c_void,
+    buffers: *mut *mut c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+) {
+    // SAFETY: nine nodes.
+    let list: Vec<usize> = (0..9)
+        .map(|i| unsafe { element(buffers, i) } as usize)
+        .collect();
+    // SAFETY: the call's opaque bytes.
+    let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
+    let writes = opaque.to_vec();
+    let stream = CpuStream::from_handle(stream).expect("a CPU stream");
+    stream.enqueue(Box::new(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        let table = |address: usize| address as *mut *const c_void;
+        // SAFETY: the root of the first operand.
+        let (x, pair) = unsafe { (element(table(list[0]), 0), element(table(list[0]), 1)) };
+        // SAFETY: a tuple of one.
+        let y = unsafe { element(pair.cast::<*const c_void>(), 0) };
+        if writes.contains(&b'r') {
+            // SAFETY: a tuple of two that the target writes.
+            unsafe { *table(list[5]) = list[6] as *const c_void };
+            // SAFETY: as above.
+            unsafe { *table(list[5]).add(1) = list[7] as *const c_void };
+        }
+        if writes.contains(&b'i') {
+            // SAFETY: a tuple of one that the target writes.
+            unsafe { *table(list[7]) = list[8] as *const c_void };
+        }
+        let seen = [x, y].map(|pointer| pointer as usize);
+        let given = [1, 2, 3].map(|i| list[i]);
+        *SEEN.lock().expect("no panic") =
+            [&seen[..], &given, &[list[4], list[6], list[8]]].concat();
+    }));
+}
+
+#[test]
+fn tuples_in_every_form() {
+    let mut values: Vec<Buffer> = (0..5).map(|i| Buffer::new([i as f32])).collect();
+    let at: Vec<Tree<*mut c_void>> = values.iter_mut().map(Buffer::at).collect();
+    let operands = [
+        Tree::tuple([at[0].clone(), Tree::tuple([at[1].clone()])]),
+        at[2].clone(),
+    ];
+    let result = Tree::tuple([at[3].clone(), Tree::tuple([at[4].clone()])]);
+    let addresses: Vec<usize> = at
+        .iter()
+        .map(|tree| *tree.leaf().expect("leaf") as usize)
+        .collect();
+    let runtime = Runtime::default();
+    // SAFETY: the functions are of these forms.
+    let all = unsafe {
+        [
+            ("roots", "Host", Function::cpu(roots)),
+            ("leaves", "Host", Function::cpu(leaves)),
+            ("flat", "CUDA", Function::gpu_status(flat)),
+            ("nodes", "CUDA", Function::gpu(nodes)),
+        ]
+    };
+    for (name, platform, function) in all {
+        runtime
+            .register_legacy(name, platform, function)
+            .expect(name);
+    }
+    let device = CpuDevice::new().expect("a device");
+    let run = |name, platform, version, form, opaque: &[u8]| {
+        SEEN.lock().expect("no panic").clear();
+        let target = runtime.find_legacy(name, platform, version).expect(name);
+        let call = Invocation::new(&target, &operands, &result)
+            .form(form)
+            .opaque(opaque);
+        // SAFETY: the targets look at pointers only.
+        let outcome = unsafe { call.stream(device.stream.stream()).run() };
+        outcome.map(|()| SEEN.lock().expect("no panic").clone())
+    };
+    use ApiVersion::*;
+    let seen = run("roots", "Host", Original, TupleForm::CpuRoots, b"");
+    assert_eq!(seen.expect("roots"), addresses);
+    let seen = run("leaves", "Host", Original, TupleForm::CpuLeaves, b"");
+    assert_eq!(seen.expect("leaves"), addresses);
+    let seen = run(
+        "flat",
+        "CUDA",
+        StatusReturningUnified,
+        TupleForm::DeviceLeaves,
+        b"",
+    );
+    assert_eq!(seen.expect("flat"), addresses);
+    for null_inputs in [false, true] {
+        let form = TupleForm::DeviceNodes { null_inputs };
+        let seen = run("nodes", "CUDA", Original, form, b"ri").expect("nodes");
+        assert_eq!(seen[..2], addresses[..2], "through the root");
+        if null_inputs {
+            assert_eq!(seen[2..5], [0, 0, 0]);
+        } else {
+            assert_eq!((seen[2], seen[4]), (addresses[0], addresses[1]));
+            assert_ne!(seen[3], 0);
+        }
+        assert_eq!(seen[5..], addresses[2..]);
+        for opaque in [b"r", b"i"] {
+            let error =
+                run("nodes", "CUDA", Original, form, opaque).expect_err("a root is missing");
+            assert!(error.message().contains("did not write"), "{error}");
+        }
+    }
+    let error = run("roots", "Host", Original, TupleForm::DeviceLeaves, b"");
+    let error = error.expect_err("the form does not fit");
+    assert!(error.message().contains("DeviceLeaves"), "{error}");
+    let target = runtime
+        .find_legacy("nodes", "CUDA", Original)
+        .expect("nodes");
+    // SAFETY: refused.
+    let error = unsafe { Invocation::new(&target, &operands, &result).run() };
+    let error = error.expect_err("no stream");
+    assert!(error.message().contains("needs a stream"), "{error}");
+}

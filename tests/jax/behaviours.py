@@ -1,0 +1,484 @@
+"""What a custom call has to do in JAX, one check a behaviour: the table in tests/README.md.
+
+usage: behaviours.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `conformance` lies beside)
+"""
+
+import importlib
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+
+# Four CPU devices, for sharding; set before jax looks.
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+import xla_ffi  # noqa: E402
+from cells import expect, f32, typed  # noqa: E402
+from checks import check, finish, raises  # noqa: E402
+from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
+from xla_ffi import _jax  # noqa: E402
+
+X = jnp.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
+
+
+def plain(handler, results, **options):
+    """A handler without the loader's help."""
+    return jax.ffi.ffi_call(handler.target, results, **options)
+
+
+def lowered(function, *args):
+    """The StableHLO text of a function."""
+    return jax.jit(function).lower(*args).as_text()
+
+
+def compiled(function, *args, **options):
+    """The optimised HLO text of a function."""
+    return jax.jit(function, **options).lower(*args).compile().as_text()
+
+
+def has(text, *parts):
+    missing = [part for part in parts if part not in text]
+    if missing:
+        raise AssertionError(f"{missing} not in {text}")
+
+
+def has_not(text, *parts):
+    there = [part for part in parts if part in text]
+    if there:
+        raise AssertionError(f"{there} in {text}")
+
+
+def norm_of(x, eps=1e-5):
+    x = np.asarray(x, np.float64)
+    return (x / np.sqrt((x * x).mean(-1, keepdims=True) + eps)).astype(np.float32)
+
+
+def close(got, wanted):
+    np.testing.assert_allclose(np.asarray(got), wanted, rtol=2e-6)
+
+
+# ---- attributes --------------------------------------------------------------------------------
+
+
+def attributes_as_jax_lowers_them(lib):
+    """Without the loader: jax alone decides the type."""
+
+    def backend_config(**attrs):
+        # Handlers are not asked: the program is lowered, not run.
+        return lowered(lambda x: plain(lib.scale, f32(3))(x, **attrs), jnp.zeros(3, np.float32))
+
+    for value, text in [
+        (1, "a = 1 : i64"), (-(2**63), "a = -9223372036854775808 : i64"), (0.5, "a = 5.000000e-01 : f64"),
+        (True, "a = true"), (False, "a = false"), ("text", 'a = "text"'),
+        (np.int8(-3), "a = -3 : i8"), (np.int16(3), "a = 3 : i16"), (np.int32(3), "a = 3 : i32"),
+        (np.int64(3), "a = 3 : i64"), (np.uint8(3), "a = 3 : ui8"), (np.uint16(3), "a = 3 : ui16"),
+        (np.uint32(3), "a = 3 : ui32"), (np.uint64(3), "a = 3 : ui64"),
+        (np.float32(0.5), "a = 5.000000e-01 : f32"), (np.float64(0.5), "a = 5.000000e-01 : f64"),
+        (np.array([1, 2], np.int32), "a = dense<[1, 2]> : tensor<2xi32>"),
+        (np.array([[0.5]], np.float32), "a = dense<5.000000e-01> : tensor<1x1xf32>"),
+        ({"b": 1, "c": "d"}, 'a = {b = 1 : i64, c = "d"}'),
+    ]:  # fmt: skip
+        has(backend_config(a=value), text)
+
+
+def attributes_as_declared(lib):
+    """With the loader: Python values become the types that the handler declares, and arrive."""
+    integers = dict(i8=-8, i16=16, i32=32, i64=64, u8=8, u16=16, u32=32, u64=2**63 - 1)
+    call = lambda: lib.echo_ints(**integers, result_shape_dtypes=typed(np.int64, 8))
+    expect(call(), np.array(list(integers.values()), np.int64))
+    has(lowered(call), "i8 = -8 : i8", "u16 = 16 : ui16", "u64 = 9223372036854775807 : ui64")
+    call = lambda: lib.echo_floats(f32=0.1, f64=1, result_shape_dtypes=typed(np.float64, 2))
+    expect(call(), np.array([np.float64(np.float32(0.1)), 1.0]))
+    arrays = dict(i8=[1], i16=(2, 3), i32=[], i64=np.array([[4], [5]]), f32=[0.5], f64=jnp.array([6.0]))
+    call = lambda: lib.echo_arrays(**arrays, result_shape_dtypes=typed(np.float64, 7))
+    expect(call(), np.array([1, 2, 3, 4, 5, 0.5, 6.0]))
+    for value in (True, np.bool_(False)):
+        expect(lib.echo_bool(value=value), np.int64(value))
+    options = {"flag": True, "n": 3, "x": 2, "name": "four"}
+    expect(lib.echo_dict(options=options, result_shape_dtypes=typed(np.float64, 4)), np.array([1, 3, 2, 4.0]))
+    nested = {"n": 2, "inner": {"x": 0.25}, "list": np.array([1, 2, 3])}
+    expect(lib.echo_nested(options=nested, result_shape_dtypes=typed(np.float64, 3)), np.array([2, 0.25, 6]))
+
+
+def attributes_refused(lib):
+    """What neither jax nor XLA takes ends in a Python error, nested or not."""
+    x = jnp.zeros(3, np.float32)
+    bad = ([1, 2], (1, 2), None, 1j, np.complex64(1), np.float16(1), jnp.bfloat16(1), np.array([True, False]), {1, 2})
+    for value in bad:
+        for attrs in ({"factor": value}, {"factor": {"inner": value}}):
+            try:
+                jax.block_until_ready(jax.jit(lambda x, attrs=attrs: plain(lib.scale, f32(3))(x, **attrs))(x))
+            except Exception:
+                continue
+            raise AssertionError(f"{attrs!r} was taken")
+    for value in ([1.0, 2.0], (1,), 1j, np.complex64(1), "1", True, np.array([True])):
+        raises(TypeError, lambda value=value: lib.scale(x, factor=value), "'factor'", "f32")
+    raises(TypeError, lambda: lib.scale(x, factor=None), "'factor' (f32) is missing")
+
+
+# ---- tokens, effects, layouts, calls -----------------------------------------------------------
+
+
+def tokens(lib):
+    def twice(x):
+        token = jax.lax.create_token()
+        token, x = lib.add_tokens(token, x)
+        token, x = lib.add_tokens(token, x)
+        return x
+
+    expect(jax.jit(twice)(jnp.zeros(3, np.float32)), np.full(3, 2, np.float32))
+    lines = [line for line in lowered(twice, X).splitlines() if "add_tokens(" in line]
+    if len(lines) != 2:
+        raise AssertionError(lines)
+    has(lines[0], "(!stablehlo.token, tensor<2x3x4xf32>) -> (!stablehlo.token, tensor<2x3x4xf32>)")
+    # The second call takes the first one's token: it cannot come before it.
+    first = lines[0].split("=")[0].strip().split(":")[0]
+    has(lines[1].split("add_tokens(")[1], f"{first}#0")
+    raises(TypeError, lambda: lib.add_tokens(X, X), "token")
+    raises(TypeError, lambda: lib.scale(jax.lax.create_token(), factor=1.0), "got a token")
+
+
+def effects(counter):
+    """A call whose result nobody reads happens where it has side effects, and only there."""
+    scalar = typed(np.int32)
+    count = lambda effect: counter.counter(start=1, has_side_effect=effect, result_shape_dtypes=scalar)
+
+    def ignored(effect):
+        def run(x):
+            count(effect)
+            return x
+
+        return run
+
+    has(lowered(ignored(True), X), "has_side_effect = true")
+    has(compiled(ignored(True), X), "custom-call")
+    has_not(compiled(ignored(False), X), "custom-call")
+    # Equal calls without effect may become one; with effect both happen.
+    two = jax.jit(lambda: (count(True), count(True)))
+    for step in range(3):
+        if [int(value) for value in two()] != [1 + step, 1 + step]:
+            raise AssertionError("each call site has a state of its own")
+    if compiled(lambda: (count(True), count(True))).count("custom-call(") != 2:
+        raise AssertionError("two calls with effects are one")
+    # Control flow may have effects: one call site in a loop is one state, run once a turn.
+    loop = jax.jit(lambda: jax.lax.fori_loop(0, 5, lambda _, last: count(True), jnp.int32(0)))
+    for wanted in (5, 10):
+        expect(loop(), np.int32(wanted))
+    branch = jax.jit(lambda yes: jax.lax.cond(yes, lambda: count(True), lambda: jnp.int32(-1)))
+    if [int(branch(yes)) for yes in (True, False, True)] != [1, -1, 2]:
+        raise AssertionError("cond")
+    remat = jax.jit(jax.checkpoint(lambda x: x * lib_value(count(True), x)))
+    close(remat(jnp.float32(3)), np.float32(3))
+
+
+def lib_value(count, x):
+    return count.astype(x.dtype)
+
+
+def layouts(lib):
+    """Handlers see row-major arrays, whatever the program does; jax.ffi can ask for others."""
+    x = jnp.arange(6, dtype=np.float32).reshape(2, 3)
+    expect(jax.jit(lambda x: lib.copy(x.T))(x), np.asarray(x).T)
+    expect(jax.jit(lambda x: lib.copy(x.T) + lib.copy(x).T)(x), 2 * np.asarray(x).T)
+    has(lowered(lambda x: lib.copy(x.T), x), "operand_layouts = [dense<[1, 0]>", "result_layouts = [dense<[1, 0]>")
+    # `ffi_call` counts from the slowest dimension, XLA's text and `ffi_lowering` from the fastest.
+    columns = lambda x: plain(lib.copy, typed(np.float32, 2, 3), input_layouts=[(1, 0)], output_layouts=(1, 0))(x)
+    expect(jax.jit(columns)(x), x)
+    has(lowered(columns, x), "operand_layouts = [dense<[0, 1]>", "result_layouts = [dense<[0, 1]>")
+    mixed = lambda x: plain(lib.copy, typed(np.float32, 2, 3), input_layouts=[(1, 0)])(x)
+    expect(jax.jit(mixed)(x), np.asarray(x).T.reshape(2, 3))
+    raises(ValueError, lambda: plain(lib.copy, f32(2, 3), input_layouts=[(1, 0), (1, 0)])(x), "layouts")
+
+
+def call(lib, norm):
+    """Eager and jitted; one result, several, none of them, as tuple and list."""
+    x = jnp.arange(3, dtype=np.float32)
+    expect(lib.scale(x, factor=2), 2 * np.arange(3, dtype=np.float32))
+    expect(jax.jit(lib.scale, static_argnames="factor")(x, factor=2.0), 2 * np.arange(3, dtype=np.float32))
+    types = [f32(), typed(np.int64, 2)]
+    total, ran = lib.pool_sum(x, tasks=2, result_shape_dtypes=types)
+    expect(total, np.float32(3))
+    for kind in (list, tuple):
+        out = jax.jit(lambda x: plain(lib.pool_sum, kind(types))(x, tasks=2))(x)
+        if type(out) is not kind or len(out) != 2:
+            raise AssertionError(out)
+    if jax.eval_shape(norm.rms_norm, X).shape != X.shape:
+        raise AssertionError("eval_shape")
+    for bad in (None, (f32(3), ())):
+        raises(ValueError, lambda bad=bad: plain(lib.scale, bad)(x), "result_shape_dtypes")
+    raises(ValueError, lambda: jax.jvp(lambda x: lib.scale(x, factor=1.0), (x,), (x,)), "differentiated")
+
+
+# ---- transformations ---------------------------------------------------------------------------
+
+
+def batching(lib, norm, variadic):
+    """vmap with every method, along any axis, nested, and with operands that have no batch."""
+    wanted = norm_of(X)
+    methods = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
+    for method in methods:
+        function = lambda x: norm.rms_norm(x, vmap_method=method)
+        close(jax.vmap(function)(X), wanted)
+        close(jax.vmap(jax.vmap(function))(X), wanted)
+        close(jax.jit(jax.vmap(function, in_axes=1, out_axes=1))(X), wanted)
+    text = lambda method: lowered(jax.vmap(lambda x: norm.rms_norm(x, vmap_method=method)), X)
+    for method in methods[2:]:
+        # One call on the whole array.
+        has(text(method), "(tensor<2x3x4xf32>) -> tensor<2x3x4xf32>")
+        has_not(text(method), "while")
+    has(text("sequential"), "while", "(tensor<3x4xf32>) -> tensor<3x4xf32>")
+    if text("sequential_unrolled").count("stablehlo.custom_call") != 2:
+        raise AssertionError("not unrolled")
+    raises(NotImplementedError, lambda: jax.vmap(lambda x: norm.rms_norm(x, vmap_method=None))(X), "vmap_method")
+    raises(ValueError, lambda: jax.vmap(lambda x: norm.rms_norm(x, vmap_method="all"))(X), "vmap_method")
+    # What an operand without a batch becomes: a copy for each, one of size 1, or what it was.
+    one = X[0]
+    both = lambda method: lambda x, y: variadic.weighted_sum(x, y, weights=[1, 10], vmap_method=method)
+    for method in ("broadcast_all", "sequential", "sequential_unrolled"):
+        close(jax.vmap(both(method), in_axes=(0, None))(X, one), np.asarray(X) + 10 * np.asarray(one))
+    shapes = lambda method: lowered(jax.vmap(both(method), in_axes=(0, None)), X, one)
+    has(shapes("broadcast_all"), "(tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<2x3x4xf32>")
+    has(shapes("expand_dims"), "(tensor<2x3x4xf32>, tensor<1x3x4xf32>) -> tensor<2x3x4xf32>")
+    has(shapes("legacy_vectorized"), "(tensor<2x3x4xf32>, tensor<3x4xf32>) -> tensor<2x3x4xf32>")
+    # A handler that is not written for them says so, by name.
+    for method in ("expand_dims", "legacy_vectorized"):
+        raises(Exception, lambda: jax.vmap(both(method), in_axes=(0, None))(X, one).block_until_ready(), "xs")
+    # The loader's own choice: all at once where the contract leaves room, else one by one.
+    has_not(lowered(jax.vmap(norm.rms_norm), X), "while")
+    has(lowered(jax.vmap(lambda x: lib.describe(x, result_shape_dtypes=typed(np.int64, 8))), X), "while")
+
+
+def gradients(norm):
+    @jax.custom_vjp
+    def function(x):
+        return norm.rms_norm(x)
+
+    function.defvjp(lambda x: (function(x), x), lambda x, g: (norm.rms_norm_backward(x, g),))
+    reference = lambda x: x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)
+    loss = lambda function: lambda x: jnp.sum(jnp.sin(function(x)))
+    wanted = jax.grad(loss(reference))(X)
+    for slope in (jax.grad(loss(function)), jax.jit(jax.grad(loss(function))), jax.vmap(jax.grad(loss(function)))):
+        np.testing.assert_allclose(slope(X), wanted, atol=1e-6)
+    raises(ValueError, lambda: jax.grad(lambda x: norm.rms_norm(x).sum())(X), "rms_norm", "differentiated")
+
+
+# ---- aliases -----------------------------------------------------------------------------------
+
+
+def aliases(lib, alias):
+    """Aliases that the handler declares reach XLA without a word from the caller."""
+    x, y = jnp.ones(5, np.float32), jnp.arange(5, dtype=np.float32)
+    axpy = lambda x, y: alias.axpy(x, y, a=2)
+    expect(jax.jit(axpy)(x, y), np.arange(5, dtype=np.float32) + 2)
+    expect(y, np.arange(5, dtype=np.float32), "an array that was not donated")
+    has(lowered(axpy, x, y), "output_operand_aliases", "operand_index = 1")
+    donated = jax.jit(axpy, donate_argnums=1)
+    place = y.unsafe_buffer_pointer()
+    if donated(x, y).unsafe_buffer_pointer() != place or not y.is_deleted():
+        raise AssertionError("the donated array was not written in place")
+    has_not(compiled(axpy, x, x + 1, donate_argnums=1), "copy(")
+    # Declared by the caller alone: refused by the handler, which would read what it has overwritten.
+    overlap = lambda x: plain(lib.scale, f32(5), input_output_aliases={0: 0})(x, factor=np.float32(2))
+    raises(Exception, lambda: jax.jit(overlap)(x).block_until_ready(), "overlaps", "InOut")
+
+
+def wrong_aliases(alias):
+    x = jnp.ones(5, np.float32)
+    for pairs, result, text in [
+        ({2: 0}, f32(5), "input index"), ({1: 1}, f32(5), "output index"),
+        ({1: 0}, typed(np.int32, 5), "abstract value"), ({1: 0}, f32(5, 5), "abstract value"),
+    ]:  # fmt: skip
+        function = plain(alias.axpy, result, input_output_aliases=pairs)
+        raises(ValueError, lambda: jax.jit(lambda x: function(x, x, a=np.float32(1))).lower(x), "aliases", text)
+    for pairs in ({2: 0}, {0: 1}):
+        call = lambda: alias.axpy(x, x, a=1, input_output_aliases=pairs)
+        raises(ValueError, call, "input_output_aliases")
+    raises(ValueError, lambda: alias.axpy(x, jnp.ones(6, np.float32), a=1, result_shape_dtypes=f32(5)), "abstract value")
+
+
+# ---- legacy targets, types ---------------------------------------------------------------------
+
+
+def legacy_backend_config(lib):
+    x = jnp.zeros(3, np.float32)
+    for version in (1, 2, 3):
+        old = plain(lib.scale, f32(3), custom_call_api_version=version, legacy_backend_config="12345")
+        has(lowered(lambda x: old(x), x), 'backend_config = "12345"')
+        if version != 1:  # the first is what a custom call has when nothing is said
+            has(lowered(lambda x: old(x), x), f"api_version = {version} : i32")
+    typed_call = lambda: plain(lib.scale, f32(3), legacy_backend_config="12345")(x)
+    raises(ValueError, typed_call, "legacy_backend_config")
+    with_attribute = plain(lib.scale, f32(3), custom_call_api_version=2)
+    raises(ValueError, lambda: jax.jit(lambda x: with_attribute(x, attribute=1)).lower(x), "attributes")
+
+
+def x64(lib, matmul):
+    """64-bit results need no jax_enable_x64; 64-bit operands do, and the loader says so."""
+    with jax.enable_x64(False):
+        for value in (lib.echo_bool(value=True), jax.jit(lambda: lib.echo_bool(value=True))()):
+            expect(value, np.int64(1))
+        has(lowered(lambda: lib.echo_bool(value=True)), "tensor<i64>")
+        expect(lib.echo_floats(f32=1, f64=2, result_shape_dtypes=typed(np.float64, 2)), np.array([1.0, 2.0]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # jax tells that it makes f32 of it
+            double = np.ones((1, 1, 1))
+            expect(matmul.matmul(double, double), np.ones((1, 1, 1), np.float32))
+        only = xla_ffi._handler._operand
+        spec = xla_ffi._manifest.Operand("x", False, ("F64",), None, False, False, False)
+        raises(TypeError, lambda: only(spec, "x", jnp.ones(3)), "x is to be F64", "jax_enable_x64")
+    expect(matmul.matmul(double, double), np.ones((1, 1, 1)))
+
+
+def extended_dtypes(lib):
+    """Arrays of random keys go in as the numbers that they are made of."""
+    key = jax.random.key(7)
+    data = np.asarray(jax.random.key_data(key))
+    told = lib.describe(key, result_shape_dtypes=typed(np.int64, 8))
+    expect(np.asarray(told)[1:5], np.array([1, 2, 8, 2]))
+    expect(jax.jit(lambda key: lib.copy(key))(key), data)
+    keys = jax.random.split(key, 3)
+    expect(jax.jit(jax.vmap(lambda key: lib.copy(key)))(keys), jax.random.key_data(keys))
+    raises(TypeError, lambda: lib.scale(key, factor=1.0), "x is to be F32, got U32")
+    jax.jit(lambda key: plain(lib.copy, (), has_side_effect=True)(key)).lower(key)
+
+
+# ---- devices -----------------------------------------------------------------------------------
+
+
+def on_mesh(x, *spec):
+    mesh = Mesh(np.array(jax.devices()), ("d",))
+    return jax.device_put(x, NamedSharding(mesh, PartitionSpec(*spec))), mesh
+
+
+def shard_map(norm, counter):
+    """Each device works on its own part, and nothing is gathered."""
+    x, mesh = on_mesh(jnp.arange(96, dtype=np.float32).reshape(8, 3, 4), "d")
+    spec = PartitionSpec("d")
+    local = jax.shard_map(norm.rms_norm, mesh=mesh, in_specs=spec, out_specs=spec)
+    close(local(x), norm_of(x))
+    close(jax.jit(local)(x), norm_of(x))
+    text = compiled(local, x)
+    has(text, "f32[2,3,4]")
+    has_not(text, "all-gather", "all-reduce", "all-to-all")
+    slope = jax.shard_map(norm.rms_norm_backward, mesh=mesh, in_specs=(spec, PartitionSpec()), out_specs=spec)
+    g = jnp.ones((2, 3, 4), np.float32)
+    whole = norm.rms_norm_backward(x, jnp.ones((8, 3, 4), np.float32))
+    close(jax.jit(slope)(x, g), whole)
+    # State: one for each device's program.
+    count = lambda x: x + counter.counter(start=5, has_side_effect=True)
+    zeros, _ = on_mesh(jnp.zeros(4, np.int32), "d")
+    each = jax.jit(jax.shard_map(count, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
+    first = np.asarray(each(zeros))
+    if sorted(first) not in ([5] * 4, [5, 6, 7, 8]):
+        raise AssertionError(first)
+
+
+def batch_partitioning(norm):
+    """Without shard_map: XLA splits the call along the batch, and does not where it must not."""
+    x, mesh = on_mesh(jnp.arange(96, dtype=np.float32).reshape(8, 3, 4), "d")
+    sharding = NamedSharding(mesh, PartitionSpec("d"))
+    split = lambda x: norm.rms_norm(x, partition_batch=True)
+    whole = compiled(norm.rms_norm, x, out_shardings=sharding)
+    has(whole, "all-gather")
+    text = compiled(split, x, out_shardings=sharding)
+    has_not(text, "all-gather", "all-reduce", "all-to-all")
+    has(text, "f32[2,3,4]")
+    done = jax.jit(split, out_shardings=sharding)(x)
+    close(done, norm_of(x))
+    if done.sharding.spec != PartitionSpec("d"):
+        raise AssertionError(done.sharding)
+    close(split(x), norm_of(x))
+    two = lambda x: norm.rms_norm_backward(x, jnp.sin(x), partition_batch=True)
+    has_not(compiled(two, x, out_shardings=sharding), "all-gather")
+    close(jax.jit(two, out_shardings=sharding)(x), norm.rms_norm_backward(x, jnp.sin(x)))
+    # Along the last dimension the handler needs the whole row: it is gathered, and right.
+    rows, _ = on_mesh(jnp.arange(96, dtype=np.float32).reshape(3, 4, 8), None, None, "d")
+    close(jax.jit(split)(rows), norm_of(rows))
+    has(compiled(split, rows), "all-gather")
+    close(jax.jit(jax.vmap(split))(x), norm_of(x))
+    close(split(x[0, 0]), norm_of(x[0, 0]))
+
+
+def partition_refused(matmul):
+    x = jnp.ones((1, 1, 1), np.float32)
+    raises(TypeError, lambda: matmul.matmul(x, x, partition_batch=True), "matmul", "'...'")
+
+
+def several_devices(norm, lib):
+    for device in jax.devices():
+        y = norm.rms_norm(jax.device_put(X, device))
+        close(y, norm_of(X))
+        if y.devices() != {device}:
+            raise AssertionError(y.devices())
+        expect(lib.device_ordinal(jax.device_put(np.float32(1), device), has_side_effect=True), np.int32(device.id))
+
+
+# ---- the library as an object ------------------------------------------------------------------
+
+
+def pickled(lib, norm):
+    for thing in (norm, norm.rms_norm):
+        again = pickle.loads(pickle.dumps(thing))
+        if thing is norm and again is not norm or again != thing:
+            raise AssertionError(again)
+    code = "import pickle, sys, numpy as np; f = pickle.loads(bytes.fromhex(sys.argv[1])); print(f(np.float32([3, 4])).tolist())"
+    data = pickle.dumps(norm.rms_norm).hex()
+    done = subprocess.run([sys.executable, "-c", code, data], capture_output=True, text=True, check=False)
+    close(np.array(json_list(done.stdout, done.stderr)), norm_of([3, 4]))
+
+
+def json_list(out, err):
+    if not out.startswith("["):
+        raise AssertionError(err)
+    return [float(word) for word in out.strip("[]\n").split(",")]
+
+
+def loaded_twice(norm):
+    path = norm.path
+    if xla_ffi.load(path, prefix="Rust_02_rms_norm") is not norm:
+        raise AssertionError("the same file and prefix are two libraries")
+    other = xla_ffi.load(path, prefix="again")
+    close(jax.jit(lambda x: other.rms_norm(norm.rms_norm(x)))(X), norm_of(norm_of(X)))
+    # A module that is imported anew knows nothing of what is registered: registering again is fine.
+    module = importlib.reload(sys.modules["xla_ffi._library"])
+    once_more = module.load(path, prefix="again")
+    if once_more is other:
+        raise AssertionError("nothing was reloaded")
+    close(once_more.rms_norm(X), norm_of(X))
+
+
+def exported(norm):
+    """A program that was exported finds the target by its name; jax wants to be told that it is stable."""
+    export = jax.export.export
+    raises(ValueError, lambda: export(jax.jit(norm.rms_norm))(X), norm.rms_norm.target)
+    allowed = [jax.export.DisabledSafetyCheck.custom_call(norm.rms_norm.target)]
+    close(export(jax.jit(norm.rms_norm), disabled_checks=allowed)(X).call(X), norm_of(X))
+
+
+def main():
+    libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    load = lambda name: xla_ffi.load(libraries[f"Rust:{name}"], prefix=f"Rust_{name}")
+    norm, counter, alias = load("02_rms_norm"), load("04_counter"), load("06_aliasing")
+    variadic, matmul = load("08_variadic"), load("09_matmul")
+    lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libconformance.so"))
+    for work, args in [
+        (attributes_as_jax_lowers_them, [lib]), (attributes_as_declared, [lib]), (attributes_refused, [lib]),
+        (tokens, [lib]), (effects, [counter]), (layouts, [lib]), (call, [lib, norm]),
+        (batching, [lib, norm, variadic]), (gradients, [norm]), (aliases, [lib, alias]), (wrong_aliases, [alias]),
+        (legacy_backend_config, [lib]), (x64, [lib, matmul]), (extended_dtypes, [lib]),
+        (shard_map, [norm, counter]), (batch_partitioning, [norm]), (partition_refused, [matmul]),
+        (several_devices, [norm, lib]), (pickled, [lib, norm]), (loaded_twice, [norm]), (exported, [norm]),
+    ]:  # fmt: skip
+        check(f"behaviour {work.__name__}", lambda work=work, args=args: work(*args))
+    finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The features of the matrix that concern the custom calls which came before XLA FFI.
+
+``world.original`` is the library of example 11: A[i] = B[i % 128] + C[i] in every convention, and the
+same functions adapted to XLA FFI.
+"""
+
+import ctypes
+
+import jax
+import numpy as np
+from cells import Absent, expect, expect_error, f32
+from features import F, feature
+from xla_ffi import _jax
+
+B = np.arange(1, 129, dtype=F)
+C = np.arange(2048, dtype=F) / 2
+A = B[np.arange(2048) % 128] + C
+
+
+def original(world):
+    """The library, its targets registered as XLA's API version 0."""
+    if world.original is None:
+        raise Absent("this library has no targets of the original custom calls")
+    import xla_ffi
+
+    return xla_ffi.load(world.original)
+
+
+def adapted(world, name, results, *args, **attrs):
+    """Calls an adapted function as a handler of XLA FFI."""
+    library = original(world)
+    address = ctypes.cast(getattr(library._image, name), ctypes.c_void_p).value
+    _jax.register(f"adapted.{name}", {"execute": address}, "cpu")
+    return _jax.call(f"adapted.{name}", results, args, attrs)
+
+
+@feature
+def legacy_original(world):
+    """original custom calls: API_VERSION_ORIGINAL"""
+    target = original(world).legacy["tiled_add_cpu"]
+    call = jax.jit(lambda b, c: target(b, c, result_shape_dtypes=f32(2048), api_version=1))
+    expect(call(B, C), A)
+
+
+@feature
+def legacy_tuple(world):
+    """original custom calls: a tuple result, by its leaves"""
+    target = original(world).legacy["tiled_add_two"]
+    call = jax.jit(lambda b, c: target(b, c, result_shape_dtypes=[f32(2048)] * 2, api_version=1))
+    first, second = call(B, C)
+    expect(first, A)
+    expect(second, A + 1)
+
+
+@feature
+def legacy_status(world):
+    """original custom calls: API_VERSION_STATUS_RETURNING"""
+    target = original(world).legacy["tiled_add_status"]
+    call = jax.jit(lambda b, c: target(b, c, result_shape_dtypes=f32(2048), api_version=2))
+    expect(call(B, C), A)
+
+
+@feature
+def legacy_unified(world):
+    """original custom calls: API_VERSION_STATUS_RETURNING_UNIFIED, opaque"""
+    target = original(world).legacy["tiled_add_unified"]
+    for opaque, more in (("", 0), ("12", 12)):
+        call = jax.jit(
+            lambda b, c: target(b, c, result_shape_dtypes=f32(2048), opaque=opaque, api_version=3)  # noqa: B023
+        )
+        expect(call(B, C), A + F(more), repr(opaque))
+
+
+@feature
+def legacy_failure(world):
+    """original custom calls: a failure reaches the caller"""
+    target = original(world).legacy["tiled_add_status"]
+    call = jax.jit(lambda b, c: target(b, c, result_shape_dtypes=f32(2048), api_version=2))
+    try:
+        jax.block_until_ready(call(-B, C))
+    except Exception as error:
+        if "B[0] is negative" not in str(error):
+            raise
+    else:
+        raise Absent("this XLA exports no function by which a target could write its status")
+
+
+@feature
+def adapted_calls(world):
+    """adapted custom calls: results"""
+    expect(adapted(world, "tiled_add_cpu_ffi", [f32(2048)], B, C)[0], A)
+    expect(adapted(world, "tiled_add_status_ffi", [f32(2048)], B, C)[0], A)
+    expect(adapted(world, "tiled_add_checked_ffi", [f32(2048)], B, C)[0], A)
+    for opaque in ("12", np.frombuffer(b"12", np.int8)):
+        expect(adapted(world, "tiled_add_unified_ffi", [f32(2048)], B, C, opaque=opaque)[0], A + 12)
+    first, second = adapted(world, "tiled_add_tuples_ffi", [f32(2048)] * 2, B, C)
+    expect(first, A)
+    expect(second, A + 1)
+
+
+@feature
+def adapted_failures(world):
+    """adapted custom calls: a failure reaches the caller, its message whole"""
+    result = [f32(2048)]
+    expect_error(lambda: adapted(world, "tiled_add_status_ffi", result, -B, C), "B[0] is negative")
+    # A NUL would end the text, and bytes that are no UTF-8 break Python: both arrive escaped.
+    opaque = np.frombuffer(b"no\x00number \xff" + b"x" * 3000, np.int8)
+    error = expect_error(lambda: adapted(world, "tiled_add_unified_ffi", result, B, C, opaque=opaque), "number \\xff")
+    if not any(f"no{nul}number" in error for nul in ("\\x00", "\\0")) or "x" * 3000 not in error:
+        raise AssertionError(error)
+    expect_error(lambda: adapted(world, "tiled_add_checked_ffi", [f32(7)], B, C), "2048", "7")

@@ -1,0 +1,280 @@
+//! The original custom calls in C, C++ and Rust: the documents' example in every convention, the same
+//! functions adapted to XLA FFI on every revision, failures and their messages.
+
+mod legacy_support;
+mod libraries;
+mod skip;
+
+use legacy_support::{Example, languages};
+use xla_ffi_runtime::legacy::{ApiVersion, Invocation, Status, TupleForm};
+use xla_ffi_runtime::{Code, Hazard, Revision, Runtime, Stage, Tree};
+
+#[test]
+fn the_documents_example_in_every_convention() {
+    for (language, library) in languages("the_documents_example_in_every_convention") {
+        let runtime = Runtime::default();
+        let library = runtime.open(&library).expect("it loads");
+        let count = library
+            .register_legacy()
+            .expect("its targets are registered");
+        assert!(count >= 4, "{language}: {count} targets");
+        for (name, version) in [
+            ("tiled_add_cpu", ApiVersion::Original),
+            ("tiled_add_status", ApiVersion::StatusReturning),
+            ("tiled_add_unified", ApiVersion::StatusReturningUnified),
+        ] {
+            let target = runtime.find_legacy(name, "Host", version);
+            let target = target.unwrap_or_else(|error| panic!("{language}: {error}"));
+            let mut example = Example::new(1.0);
+            example.run(&target, b"", None).expect(name);
+            example.check(0.0, &format!("{language} {name}"));
+        }
+        let target = runtime
+            .find_legacy(
+                "tiled_add_unified",
+                "cpu",
+                ApiVersion::StatusReturningUnified,
+            )
+            .expect("registered");
+        let mut example = Example::new(1.0);
+        example.run(&target, b"12", None).expect("it runs");
+        example.check(12.0, language);
+        // Told apart: C's macro with a signature, C++'s function types, Rust's declarations.
+        let error = runtime.find_legacy("tiled_add_cpu", "Host", ApiVersion::StatusReturning);
+        let error = error.expect_err("another version");
+        assert!(
+            error.message().contains("API_VERSION_ORIGINAL"),
+            "{language}: {error}"
+        );
+    }
+}
+
+#[test]
+fn failures_arrive_whole() {
+    for (language, library) in languages("failures_arrive_whole") {
+        let runtime = Runtime::default();
+        let library = runtime.open(&library).expect("it loads");
+        library
+            .register_legacy()
+            .expect("its targets are registered");
+        let find = |name, version| runtime.find_legacy(name, "Host", version).expect(name);
+        let status = find("tiled_add_status", ApiVersion::StatusReturning);
+        let error = Example::new(-1.0)
+            .run(&status, b"", None)
+            .expect_err("it fails");
+        assert!(
+            error.message().ends_with("B[0] is negative"),
+            "{language}: {error}"
+        );
+        assert!(error.is_from_handler() && error.code() == Code::Internal);
+        let unified = find("tiled_add_unified", ApiVersion::StatusReturningUnified);
+        let long = [&b"no\0number \xff\xc3\xa4"[..], &[b'x'; 5000]].concat();
+        let error = Example::new(1.0)
+            .run(&unified, &long, None)
+            .expect_err("it fails");
+        let whole = format!("no\0number \\xffä{}", "x".repeat(5000));
+        assert_eq!(error.message(), whole, "{language}");
+        if language == "C++" {
+            let error = Example::new(f32::INFINITY)
+                .run(&status, b"", None)
+                .expect_err("it throws");
+            assert!(error.has(Hazard::Unwound), "{error}");
+            assert!(error.message().contains("B[0] is too large"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn tuples_by_their_roots() {
+    for (language, library) in languages("tuples_by_their_roots") {
+        let runtime = Runtime::default();
+        let library = runtime.open(&library).expect("it loads");
+        library
+            .register_legacy()
+            .expect("its targets are registered");
+        let target = runtime.find_legacy("tiled_add_tuples", "Host", ApiVersion::Original);
+        let target = target.expect("registered");
+        let mut example = Example::new(1.0);
+        let [b, c, a] = example.pointers();
+        let mut more = vec![0.0_f32; 2048];
+        let operands = [Tree::tuple([Tree::Leaf(b), Tree::Leaf(c)])];
+        let result = Tree::tuple([
+            Tree::Leaf(a),
+            Tree::tuple([Tree::Leaf(more.as_mut_ptr().cast())]),
+        ]);
+        let call = Invocation::new(&target, &operands, &result).form(TupleForm::CpuRoots);
+        // SAFETY: the buffers are as the target wants them.
+        unsafe { call.run() }.expect("it runs");
+        example.check(0.0, language);
+        assert!(
+            more.iter()
+                .zip(&example.a)
+                .all(|(more, a)| *more == a + 1.0)
+        );
+    }
+}
+
+#[test]
+fn tuples_by_their_leaves() {
+    for (language, library) in languages("tuples_by_their_leaves") {
+        let runtime = Runtime::default();
+        let library = runtime.open(&library).expect("it loads");
+        library
+            .register_legacy()
+            .expect("its targets are registered");
+        let target = runtime.find_legacy("tiled_add_two", "Host", ApiVersion::Original);
+        let target = target.expect("registered");
+        let mut example = Example::new(1.0);
+        let [b, c, a] = example.pointers();
+        let mut more = vec![0.0_f32; 2048];
+        let operands = [Tree::tuple([Tree::Leaf(b), Tree::Leaf(c)])];
+        let result = Tree::tuple([a, more.as_mut_ptr().cast()].map(Tree::Leaf));
+        // SAFETY: the buffers are as the target wants them.
+        unsafe { Invocation::new(&target, &operands, &result).run() }.expect("it runs");
+        example.check(0.0, language);
+        assert!(
+            more.iter()
+                .zip(&example.a)
+                .all(|(more, a)| *more == a + 1.0)
+        );
+    }
+}
+
+#[test]
+fn adapted_functions_on_every_revision() {
+    for (language, library) in languages("adapted_functions_on_every_revision") {
+        for revision in Revision::ALL {
+            let runtime = Runtime::new(revision);
+            let library = runtime.open(&library).expect("it loads");
+            let call = |symbol: &str, attributes: &str, first: f32, rets: &[&str]| {
+                let handler = library.handler(symbol, &[(Stage::Execute, symbol)])?;
+                Example::new(first).call(&handler, attributes, rets)
+            };
+            let one = &["f32[2048]"][..];
+            let sum = |more: f32| Example::new(1.0).expected(more);
+            let context = format!("{language} {revision}");
+            for (symbol, attributes, more) in [
+                ("tiled_add_cpu_ffi", "{}", 0.0),
+                ("tiled_add_status_ffi", "{}", 0.0),
+                ("tiled_add_unified_ffi", "{opaque = \"7\"}", 7.0),
+                (
+                    "tiled_add_unified_ffi",
+                    "{opaque = array<i8: 49, 50>}",
+                    12.0,
+                ),
+                ("tiled_add_checked_ffi", "{}", 0.0),
+            ] {
+                let got = call(symbol, attributes, 1.0, one);
+                let got = got.unwrap_or_else(|error| panic!("{context} {symbol}: {error}"));
+                assert_eq!(got[0], sum(more), "{context} {symbol}");
+            }
+            let got = call(
+                "tiled_add_tuples_ffi",
+                "{}",
+                1.0,
+                &["f32[2048]", "f32[2048]"],
+            );
+            let got = got.unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert_eq!(got[0], sum(0.0), "{context}");
+            assert_eq!(got[1], sum(1.0), "{context}");
+            let fails =
+                |symbol: &str, attributes: &str, first: f32, rets: &[&str], parts: &[&str]| {
+                    let error = call(symbol, attributes, first, rets).expect_err("it fails");
+                    for part in parts {
+                        assert!(
+                            error.message().contains(part),
+                            "{context} {symbol}: {error}"
+                        );
+                    }
+                };
+            fails(
+                "tiled_add_status_ffi",
+                "{}",
+                -1.0,
+                one,
+                &["B[0] is negative"],
+            );
+            // Towards XLA a NUL ends a text and other bytes than UTF-8 break Python: both escaped.
+            let opaque = "{opaque = array<i8: 110, 0, 111, -1, 33>}";
+            let error = call("tiled_add_unified_ffi", opaque, 1.0, one).expect_err("it fails");
+            assert!(
+                ["n\\x00o\\xff!", "n\\0o\\xff!"].contains(&error.message()),
+                "{context}: {error}"
+            );
+            fails("tiled_add_unified_ffi", "{}", 1.0, one, &["opaque"]);
+            fails(
+                "tiled_add_unified_ffi",
+                "{opaque = \"1\", other = 1 : i64}",
+                1.0,
+                one,
+                &["other"],
+            );
+            fails(
+                "tiled_add_tuples_ffi",
+                "{}",
+                1.0,
+                one,
+                &["(_, _) -> (_, (_))"],
+            );
+            fails(
+                "tiled_add_checked_ffi",
+                "{}",
+                1.0,
+                &["f32[2047]"],
+                &["2048", "2047"],
+            );
+            if language == "C++" {
+                fails(
+                    "tiled_add_status_ffi",
+                    "{}",
+                    f32::INFINITY,
+                    one,
+                    &["B[0] is too large"],
+                );
+            }
+            std::mem::forget(runtime);
+        }
+    }
+}
+
+#[test]
+fn foreign_statuses_are_left_alone() {
+    use std::ffi::c_void;
+    type Target = unsafe extern "C" fn(*mut c_void, *mut *const c_void, *mut c_void);
+    for (language, library) in languages("foreign_statuses_are_left_alone") {
+        let runtime = Runtime::default();
+        let library = runtime.open(&library).expect("it loads");
+        let address = library.symbol("tiled_add_status").expect("exported");
+        // SAFETY: the status-returning target.
+        let target = unsafe { std::mem::transmute::<*mut c_void, Target>(address) };
+        let mut example = Example::new(-1.0);
+        let [b, c, a] = example.pointers();
+        let mut ins = [b.cast_const(), c.cast_const()];
+        // On pages of its own, at a multiple of the alignment of our statuses, and elsewhere.
+        let layout = std::alloc::Layout::from_size_align(4096, 65536).expect("a layout");
+        // SAFETY: the size is not 0.
+        let aligned = unsafe { std::alloc::alloc_zeroed(layout) };
+        let mut plain = [7_u8; 64];
+        for status in [
+            aligned,
+            plain.as_mut_ptr(),
+            std::ptr::null_mut(),
+            0x10000 as *mut u8,
+        ] {
+            // SAFETY: operands as the target wants them; the status is not to be touched.
+            unsafe { target(a, ins.as_mut_ptr(), status.cast()) };
+        }
+        // SAFETY: allocated above.
+        let bytes = unsafe { std::slice::from_raw_parts(aligned, 4096) };
+        assert!(bytes.iter().all(|byte| *byte == 0), "{language}");
+        assert_eq!(plain, [7; 64], "{language}");
+        // One of the runtime's is written, by the same library.
+        let status = Status::new();
+        // SAFETY: as above.
+        unsafe { target(a, ins.as_mut_ptr(), status.as_ptr().cast()) };
+        let message = status.finish().expect("a failure");
+        assert!(message.ends_with(b"B[0] is negative"), "{language}");
+        // SAFETY: allocated above.
+        unsafe { std::alloc::dealloc(aligned, layout) };
+    }
+}

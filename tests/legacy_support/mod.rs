@@ -1,0 +1,103 @@
+//! The documents' example, A[i] = B[i % 128] + C[i], and the libraries that have it.
+
+use crate::libraries::rust_examples;
+use crate::skip::skip;
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use xla_ffi_runtime::legacy::{Invocation, Target};
+use xla_ffi_runtime::{Attributes, Error, Handler, Result, Stream, Tensor, Tree, spec};
+
+/// The library of each language, as far as there are compilers.
+pub(crate) fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {
+    let mut found = vec![("Rust", rust_examples().join("liblegacy.so"))];
+    for (language, here, file) in [
+        ("C", option_env!("C_COMPILER").is_some(), "lib11_legacy.so"),
+        (
+            "C++",
+            option_env!("CPP_COMPILER").is_some(),
+            "lib11_legacy_cpp.so",
+        ),
+    ] {
+        if here {
+            found.push((language, Path::new(env!("C_EXAMPLES_DIR")).join(file)));
+        } else {
+            skip(
+                test,
+                &format!("no {language} compiler when the tests were built"),
+            );
+        }
+    }
+    found
+}
+
+/// Operands and the result.
+pub(crate) struct Example {
+    b: Vec<f32>,
+    c: Vec<f32>,
+    pub(crate) a: Vec<f32>,
+}
+
+impl Example {
+    /// With this first element of B.
+    pub(crate) fn new(first: f32) -> Self {
+        let b = (0..128_u8).map(|i| if i == 0 { first } else { f32::from(i) });
+        Self {
+            b: b.collect(),
+            c: (0..2048_u16).map(|i| 0.5 * f32::from(i)).collect(),
+            a: vec![f32::NAN; 2048],
+        }
+    }
+
+    /// B, C and A.
+    pub(crate) fn pointers(&mut self) -> [*mut c_void; 3] {
+        [&mut self.b, &mut self.c, &mut self.a].map(|buffer| buffer.as_mut_ptr().cast())
+    }
+
+    /// Calls a legacy target.
+    pub(crate) fn run(
+        &mut self,
+        target: &Target,
+        opaque: &[u8],
+        stream: Option<Stream>,
+    ) -> Result<(), Error> {
+        let [b, c, a] = self.pointers();
+        let (operands, result) = ([Tree::Leaf(b), Tree::Leaf(c)], Tree::Leaf(a));
+        let mut call = Invocation::new(target, &operands, &result).opaque(opaque);
+        if let Some(stream) = stream {
+            call = call.stream(stream);
+        }
+        // SAFETY: the buffers are as the example wants them and outlive the call.
+        unsafe { call.run() }
+    }
+
+    /// What A has to be, with `more` added to each element.
+    pub(crate) fn expected(&self, more: f32) -> Vec<f32> {
+        (0..2048)
+            .map(|i| self.b[i % 128] + self.c[i] + more)
+            .collect()
+    }
+
+    pub(crate) fn check(&self, more: f32, context: &str) {
+        assert_eq!(self.a, self.expected(more), "{context}");
+    }
+
+    /// Calls a handler of XLA FFI with the same operands.
+    pub(crate) fn call(
+        &self,
+        handler: &Handler,
+        attributes: &str,
+        rets: &[&str],
+    ) -> Result<Vec<Vec<f32>>> {
+        let mut call = handler
+            .instantiate(&Attributes::parse(attributes)?)?
+            .call()
+            .arg(Tensor::from_slice([128], &self.b)?)
+            .arg(Tensor::from_slice([2048], &self.c)?);
+        for ret in rets {
+            call = call.ret(spec::parse_result(ret)?);
+        }
+        let outcome = call.run()?;
+        let values = outcome.rets.iter().map(|ret| ret.to_vec().expect("f32"));
+        Ok(values.collect())
+    }
+}

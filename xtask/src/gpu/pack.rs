@@ -1,0 +1,260 @@
+//! The folder that a GPU machine runs: libraries, drivers, a script.
+
+use crate::libraries::{self, Compiler};
+use crate::{cuda, test, ui, wheel};
+use anyhow::{Context, Result, bail, ensure};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The jaxlib whose header the C++ handler of the comparison is built with: old enough for the JAX that
+/// GPU machines have.
+pub(super) const UPSTREAM: &str = "0.11.1";
+
+/// What the folder may weigh: it has to be carried.
+const LIMIT: u64 = 64 << 20;
+
+/// The examples with kernels: name and C++ source.
+const EXAMPLES: [(&str, &str); 6] = [
+    ("tiled_add", "01_tiled_add.cc"),
+    ("rms_norm", "02_rms_norm.cc"),
+    ("polynomial", "03_polynomial.cc"),
+    ("sum", "04_sum.cc"),
+    ("axpy", "05_axpy.cc"),
+    ("tuples", "06_tuples.cc"),
+];
+
+/// The drivers, with the names that they have in the folder.
+const DRIVERS: [(&str, &str); 5] = [
+    ("gpu_run.py", "run.py"),
+    ("gpu.py", "gpu.py"),
+    ("gpu_examples.py", "gpu_examples.py"),
+    ("gpu_bench.py", "gpu_bench.py"),
+    ("checks.py", "checks.py"),
+];
+
+/// Makes the folder anew.
+pub(super) fn build(root: &Path, folder: &Path, jaxlib: &str) -> Result<()> {
+    if folder.exists() {
+        ensure!(
+            folder.join("run.py").is_file(),
+            "{} exists and was not made by this task; nothing was written",
+            folder.display()
+        );
+        fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let mut pack = Pack {
+        root,
+        folder,
+        nvcc: cuda::nvcc()?,
+        list: String::new(),
+    };
+    for sub in ["lib", "cpu"] {
+        let path = folder.join(sub);
+        fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+    }
+    pack.drivers()?;
+    pack.rust()?;
+    pack.cpp()?;
+    pack.dispatch(jaxlib)?;
+    pack.stand_ins()?;
+    fs::write(folder.join("libraries.txt"), &pack.list)?;
+    let bytes = weigh(folder)?;
+    ui::note(format_args!(
+        "{}: {:.1} MiB",
+        folder.display(),
+        bytes as f64 / f64::from(1 << 20)
+    ));
+    ensure!(
+        bytes <= LIMIT,
+        "the folder has {bytes} bytes, more than {LIMIT}"
+    );
+    Ok(())
+}
+
+struct Pack<'a> {
+    root: &'a Path,
+    folder: &'a Path,
+    nvcc: PathBuf,
+    list: String,
+}
+
+impl Pack<'_> {
+    /// Notes a library: for which platforms, under which name.
+    fn note(&mut self, platforms: &str, name: &str, file: &str) {
+        let _ = writeln!(self.list, "{platforms} {name}={file}");
+    }
+
+    fn copy(&self, from: &Path, to: &str) -> Result<()> {
+        fs::copy(from, self.folder.join(to)).with_context(|| from.display().to_string())?;
+        Ok(())
+    }
+
+    fn drivers(&self) -> Result<()> {
+        for (from, to) in DRIVERS {
+            self.copy(&self.root.join("tests/jax").join(from), to)?;
+        }
+        let loader = self.root.join("python/xla_ffi");
+        fs::create_dir_all(self.folder.join("python/xla_ffi"))?;
+        for entry in fs::read_dir(&loader).with_context(|| loader.display().to_string())? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "py") {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                self.copy(&path, &format!("python/xla_ffi/{name}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The Rust libraries: the same files on GPU and CPU.
+    fn rust(&mut self) -> Result<()> {
+        let mut cargo = test::cargo(self.root);
+        cargo.args(["build", "--release", "--examples"]);
+        cargo.args(["-p", "xla-ffi-cuda-examples", "-p", "xla-ffi-examples"]);
+        cargo.env("XLA_FFI_NVCC", &self.nvcc);
+        let status = cargo.status().context("starting cargo")?;
+        ensure!(status.success(), "the GPU examples do not build");
+        let names = EXAMPLES.iter().map(|(name, _)| *name);
+        for name in names.chain(["dispatch", "probe"]) {
+            let file = format!("lib/libcuda_{name}.so");
+            self.copy(&libraries::rust(self.root, &format!("cuda_{name}"))?, &file)?;
+            self.note("all", &format!("rust:{name}"), &file);
+        }
+        let file = "lib/librms_norm.so";
+        self.copy(&libraries::rust(self.root, "rms_norm")?, file)?;
+        self.note("all", "rust:host_rms_norm", file);
+        Ok(())
+    }
+
+    /// The C++ libraries: nvcc's for the GPU, emulated ones for the CPU.
+    fn cpp(&mut self) -> Result<()> {
+        let examples = self.root.join("cuda_examples");
+        let include = self.root.join("include");
+        for (name, source) in EXAMPLES {
+            let file = format!("lib/libcpp_{name}.so");
+            let mut nvcc = Command::new(&self.nvcc);
+            nvcc.args([
+                "-x",
+                "cu",
+                "-std=c++17",
+                "-O3",
+                "-shared",
+                "-cudart",
+                "static",
+            ])
+            .args(["-Xcompiler", "-fPIC,-fvisibility=hidden,-Wall"])
+            .args(["-gencode", "arch=compute_75,code=compute_75"])
+            .args(["-gencode", "arch=compute_90,code=sm_90"])
+            .arg("-I")
+            .arg(&include);
+            if let Some(libraries) = cuda::libraries(&self.nvcc) {
+                nvcc.arg("-L").arg(libraries);
+            }
+            nvcc.arg(examples.join(source))
+                .arg("-o")
+                .arg(self.folder.join(&file));
+            quietly(&mut nvcc, source)?;
+            self.note("cuda", &format!("cpp:{name}"), &file);
+
+            let file = format!("cpu/libcpp_{name}.so");
+            let mut host = Compiler::Cpp.command();
+            host.args([
+                "-std=c++17",
+                "-O1",
+                "-shared",
+                "-fPIC",
+                "-fvisibility=hidden",
+            ])
+            .arg("-include")
+            .arg(self.root.join("tests/cuda/emulator.h"))
+            .arg("-I")
+            .arg(&include)
+            .arg(examples.join(source))
+            .arg("-o")
+            .arg(self.folder.join(&file))
+            .arg("-pthread");
+            libraries::compile(&mut host, source, "C++")?;
+            self.note("cpu", &format!("cpp:{name}"), &file);
+        }
+        Ok(())
+    }
+
+    /// The handler that does nothing, from our headers and from upstream's.
+    fn dispatch(&mut self, jaxlib: &str) -> Result<()> {
+        let source = self.root.join("cuda_examples/dispatch.cc");
+        let ours = self.root.join("include");
+        let upstream = wheel::headers(jaxlib)?;
+        for (language, include) in [("cpp", &ours), ("upstream", &upstream)] {
+            let file = format!("lib/lib{language}_dispatch.so");
+            // Upstream's macros do not export: nothing may be hidden.
+            let mut compiler = Compiler::Cpp.command();
+            compiler
+                .args(["-std=c++17", "-O2", "-w", "-shared", "-fPIC"])
+                .arg(format!("-DHANDLER={language}_dispatch"))
+                .arg("-I")
+                .arg(include)
+                .arg(&source)
+                .arg("-o")
+                .arg(self.folder.join(&file))
+                .arg("-pthread");
+            libraries::compile(&mut compiler, "dispatch.cc", "C++")?;
+            self.note("all", &format!("{language}:dispatch"), &file);
+        }
+        Ok(())
+    }
+
+    /// What stands in for a GPU.
+    fn stand_ins(&self) -> Result<()> {
+        let mut driver = Compiler::Cpp.command();
+        driver
+            .args([
+                "-std=c++17",
+                "-O1",
+                "-shared",
+                "-fPIC",
+                "-fvisibility=hidden",
+            ])
+            .arg("-I")
+            .arg(self.root.join("tests/cuda"))
+            .arg("-I")
+            .arg(self.root.join("cuda_examples"))
+            .arg(self.root.join("tests/cuda/driver.cc"))
+            .args(["-Wl,-soname,libcuda.so", "-pthread", "-o"])
+            .arg(self.folder.join("cpu/libcuda.so"));
+        libraries::compile(&mut driver, "tests/cuda/driver.cc", "C++")?;
+        let mut host = Compiler::C.command();
+        host.args(["-std=c11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"])
+            .arg("-I")
+            .arg(self.root.join("include"))
+            .arg(self.root.join("tests/cuda/device_host.c"))
+            .arg("-o")
+            .arg(self.folder.join("cpu/libdevice_host.so"));
+        libraries::compile(&mut host, "tests/cuda/device_host.c", "C")
+    }
+}
+
+/// Runs nvcc, which has to have nothing to say.
+fn quietly(nvcc: &mut Command, source: &str) -> Result<()> {
+    let output = nvcc.output().context("starting nvcc")?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    if !output.status.success() || said.contains("warning") {
+        bail!("{source} does not compile cleanly with nvcc:\n{said}");
+    }
+    Ok(())
+}
+
+fn weigh(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        let data = entry.metadata()?;
+        bytes += if data.is_dir() {
+            weigh(&entry.path())?
+        } else {
+            data.len()
+        };
+    }
+    Ok(bytes)
+}
