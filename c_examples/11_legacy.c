@@ -40,17 +40,16 @@ XFFI_EXPORT void tiled_add_status(void* out, const void** in, XlaCustomCallStatu
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_status", tiled_add_status, "Host", XFFI_LEGACY_CPU_STATUS);
 XFFI_ADAPT_CPU_STATUS(tiled_add_status_ffi, tiled_add_status);
 
-/* CPU, API_VERSION_STATUS_RETURNING_UNIFIED: the device's form; the stream is null. `opaque`, if
+/* CPU, API_VERSION_STATUS_RETURNING_UNIFIED: `opaque`, if
  * there is any, is added to every element as a decimal number; what is none is refused with the bytes
  * that came. */
-XFFI_EXPORT void tiled_add_unified(void* stream, void** buffers, const char* opaque, size_t size,
+XFFI_EXPORT void tiled_add_unified(void* out, const void** in, const char* opaque, size_t size,
                                    XlaCustomCallStatus* status);
-XFFI_EXPORT void tiled_add_unified(void* stream, void** buffers, const char* opaque, size_t size,
+XFFI_EXPORT void tiled_add_unified(void* out, const void** in, const char* opaque, size_t size,
                                    XlaCustomCallStatus* status) {
-  float* a = (float*)buffers[2];
+  float* a = (float*)out;
   float more = 0;
   size_t i;
-  (void)stream;
   for (i = 0; i < size; ++i) {
     if (opaque[i] < '0' || opaque[i] > '9') {
       XlaCustomCallStatusSetFailure(status, opaque, size);
@@ -58,11 +57,11 @@ XFFI_EXPORT void tiled_add_unified(void* stream, void** buffers, const char* opa
     }
     more = 10 * more + (float)(opaque[i] - '0');
   }
-  add(a, (const float*)buffers[0], (const float*)buffers[1]);
+  tiled_add_cpu(out, in);
   for (i = 0; i < kC; ++i) a[i] += more;
 }
-XFFI_REGISTER_LEGACY_TARGET("tiled_add_unified", tiled_add_unified, "Host", XFFI_LEGACY_UNIFIED);
-XFFI_ADAPT_UNIFIED(tiled_add_unified_ffi, tiled_add_unified, "opaque");
+XFFI_REGISTER_LEGACY_TARGET("tiled_add_unified", tiled_add_unified, "Host", XFFI_LEGACY_CPU_UNIFIED);
+XFFI_ADAPT_CPU_UNIFIED(tiled_add_unified_ffi, tiled_add_unified, "opaque");
 
 /* The same with the sizes looked at, which the bare function cannot do. */
 static XLA_FFI_Error* check_sizes(xffi_call* call, const xffi_legacy_operands* operands,

@@ -7,8 +7,6 @@
 #include "xla/service/custom_call_target_registry.h"
 #include "xla_ffi/legacy.h"
 
-typedef struct CUstream_st* CUstream;
-
 // CPU, API_VERSION_ORIGINAL.
 XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
   float* a = reinterpret_cast<float*>(out);
@@ -43,10 +41,10 @@ XFFI_EXPORT void tiled_add_status(void* out, const void** in,
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_status, "Host");
 XFFI_ADAPT_CPU_STATUS(tiled_add_status_ffi, tiled_add_status);
 
-// API_VERSION_STATUS_RETURNING_UNIFIED: the device's form; on CPU the stream is null. `opaque`, if
+// CPU, API_VERSION_STATUS_RETURNING_UNIFIED: `opaque`, if
 // there is any, is added to every element as a decimal number; what is none is refused with the bytes
 // that came.
-XFFI_EXPORT void tiled_add_unified(CUstream, void** buffers,
+XFFI_EXPORT void tiled_add_unified(void* out, const void** in,
                                                              const char* opaque, size_t opaque_len,
                                                              XlaCustomCallStatus* status) {
   float more = 0;
@@ -57,12 +55,11 @@ XFFI_EXPORT void tiled_add_unified(CUstream, void** buffers,
     }
     more = 10 * more + static_cast<float>(opaque[i] - '0');
   }
-  const void* in[] = {buffers[0], buffers[1]};
-  tiled_add_cpu(buffers[2], in);
-  for (size_t i = 0; i < 2048; ++i) static_cast<float*>(buffers[2])[i] += more;
+  tiled_add_cpu(out, in);
+  for (size_t i = 0; i < 2048; ++i) static_cast<float*>(out)[i] += more;
 }
 XLA_CPU_REGISTER_CUSTOM_CALL_TARGET(tiled_add_unified);
-XFFI_ADAPT_UNIFIED(tiled_add_unified_ffi, tiled_add_unified, "opaque");
+XFFI_ADAPT_CPU_UNIFIED(tiled_add_unified_ffi, tiled_add_unified, "opaque");
 
 // The same with the sizes looked at, which the bare function cannot do.
 static XLA_FFI_Error* CheckSizes(xffi_call* call, const xffi_legacy_operands* operands,

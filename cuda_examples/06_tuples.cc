@@ -23,4 +23,4 @@ static void Target(void* stream, void** buffers, const char* opaque, size_t leng
   }
 }
 
-XFFI_ADAPT_UNIFIED(cpp_sum_and_difference, Target, "elements");
+XFFI_ADAPT_GPU_STATUS(cpp_sum_and_difference, Target, "elements");

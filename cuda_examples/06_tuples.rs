@@ -82,7 +82,7 @@ fn describe(operands: &Operands, opaque: &mut Descriptor) -> Result<()> {
 
 xla_ffi::adapt! {
     /// (x + y, x - y), on any XLA with CUDA.
-    sum_and_difference = unsafe unified(target), platforms = ["cuda"],
+    sum_and_difference = unsafe gpu_status(target),
         structure = "(_, _) -> (_, _)", describe = describe, copy = copy_addresses
 }
 

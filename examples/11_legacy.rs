@@ -37,7 +37,7 @@ xla_ffi::legacy! {
     /// The handler for programs that call `API_VERSION_STATUS_RETURNING`.
     tiled_add_status = cpu_status(tiled_add): f32[128], f32[2048] -> f32[2048];
     /// A bare function, `API_VERSION_STATUS_RETURNING_UNIFIED`.
-    tiled_add_unified = unsafe unified(unified);
+    tiled_add_unified = unsafe cpu_unified(cpu_unified);
     /// A bare function with tuples, `API_VERSION_ORIGINAL`.
     tiled_add_tuples = unsafe cpu(tuples);
 }
@@ -81,11 +81,10 @@ unsafe extern "C" fn cpu_status(
     unsafe { cpu(out, ins) };
 }
 
-/// `API_VERSION_STATUS_RETURNING_UNIFIED`, on CPU: the stream is null. Adds the decimal number in
-/// `opaque`; what is none is refused with the bytes that came.
-unsafe extern "C" fn unified(
-    _stream: *mut c_void,
-    buffers: *mut *mut c_void,
+/// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`. Adds the decimal number in `opaque`; what is none is refused with the bytes that came.
+unsafe extern "C" fn cpu_unified(
+    out: *mut c_void,
+    ins: *mut *const c_void,
     opaque: *const c_char,
     opaque_len: usize,
     status: *mut XlaCustomCallStatus,
@@ -101,10 +100,10 @@ unsafe extern "C" fn unified(
             None => return unsafe { set_failure(status, opaque) },
         }
     }
-    // SAFETY: B, C and A.
-    let [b, c, a] = unsafe { [*buffers, *buffers.add(1), *buffers.add(2)] };
+    // SAFETY: B and C.
+    let (b, c) = unsafe { (*ins, *ins.add(1)) };
     // SAFETY: sizes as the program has them.
-    unsafe { add(a.cast(), b.cast(), c.cast(), more) };
+    unsafe { add(out.cast(), b.cast(), c.cast(), more) };
 }
 
 /// Operands and results in tuples, as the documents show them: `((B, C)) -> (A, (A + 1))`.
@@ -136,8 +135,8 @@ xla_ffi::adapt! {
     tiled_add_cpu_ffi = unsafe cpu(cpu);
     /// `cpu_status`, whose failures reach every XLA so.
     tiled_add_status_ffi = unsafe cpu_status(cpu_status);
-    /// `unified`, with the attribute `opaque`.
-    tiled_add_unified_ffi = unsafe unified(unified), opaque = "opaque";
+    /// `cpu_unified`, with the attribute `opaque`.
+    tiled_add_unified_ffi = unsafe cpu_unified(cpu_unified), opaque = "opaque";
     /// `cpu`, with its operands looked at.
     tiled_add_checked_ffi = unsafe cpu(cpu), describe = sizes;
     /// `tuples`, from flat operands.

@@ -2,8 +2,9 @@
 //! accident.
 
 mod cpp_support;
+mod libraries;
 
-use cpp_support::{Headers, compilers, folder, sources, upstream_headers};
+use cpp_support::{Headers, compilers, sources, upstream_headers};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -131,45 +132,6 @@ fn headers_need_no_exceptions_and_no_rtti() {
 }
 
 #[test]
-fn nothing_of_the_headers_is_exported() {
-    for compiler in compilers("nothing_of_the_headers_is_exported") {
-        let library = out(&format!("exports-{compiler}.so"));
-        let mut command = Command::new(compiler);
-        // Default visibility: the headers have to hide their functions by themselves.
-        command.args(["-std=c++17", "-O1", "-shared", "-fPIC", "-w", "-pthread"]);
-        command
-            .args(Headers::Ours.flags())
-            .arg(folder().join("defects.cc"))
-            .arg("-o")
-            .arg(&library);
-        run(&mut command).unwrap_or_else(|e| panic!("{e}"));
-        let nm = ["nm", "llvm-nm"]
-            .into_iter()
-            .find(|program| cpp_support::works(program));
-        let Some(nm) = nm else {
-            cpp_support::skip("nothing_of_the_headers_is_exported", "no nm");
-            return;
-        };
-        let symbols = run(Command::new(nm)
-            .args(["-D", "--defined-only"])
-            .arg(&library))
-        .unwrap_or_else(|e| panic!("{e}"));
-        let names: Vec<&str> = symbols
-            .lines()
-            .filter_map(|line| line.split(' ').nth(2))
-            .collect();
-        assert!(names.contains(&"bound_twice"), "the handler is exported");
-        // What the standard library makes of our types is named after them; functions of ours
-        // begin with their namespace.
-        let ours: Vec<&&str> = names
-            .iter()
-            .filter(|name| name.starts_with("_ZN3xla3ffi") || name.starts_with("_ZNK3xla3ffi"))
-            .collect();
-        assert!(ours.is_empty(), "{compiler}: exported: {ours:?}");
-    }
-}
-
-#[test]
 fn two_kinds_of_headers_in_one_source_are_refused() {
     let Some(upstream) = upstream_headers("two_kinds_of_headers_in_one_source_are_refused") else {
         return;
@@ -207,65 +169,123 @@ fn two_kinds_of_headers_in_one_source_are_refused() {
     }
 }
 
-/// A handler from our headers, one from XLA's own and one in plain C in one library.
+/// Handlers from our headers, from XLA's own and in plain C in one library, and one in Rust beside
+/// it, in one process and in turns, with results, errors and state.
 #[test]
-fn both_kinds_of_headers_in_one_library() {
+fn handlers_of_every_kind_in_one_process() {
     use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage, Tensor};
-    let Some(upstream) = upstream_headers("both_kinds_of_headers_in_one_library") else {
+    let test = "handlers_of_every_kind_in_one_process";
+    let Some(upstream) = upstream_headers(test) else {
         return;
     };
-    let Some(compiler) = compilers("both_kinds_of_headers_in_one_library")
-        .first()
-        .copied()
-    else {
+    let Some(compiler) = compilers(test).first().copied() else {
         return;
     };
-    let source = out("add.cc");
-    let text = "#include \"xla/ffi/api/ffi.h\"\n\
+    let cpp = "#include \"xla/ffi/api/ffi.h\"\n\
         namespace ffi = xla::ffi;\n\
-        static ffi::Error Add(ffi::BufferR1<ffi::F32> x, ffi::ResultBufferR1<ffi::F32> y, float by) {\n\
-          for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = x.typed_data()[i] + by;\n\
+        struct Calls { static ffi::TypeId id; float made; };\n\
+        ffi::TypeId Calls::id = {};\n\
+        XLA_FFI_DECLARE_TYPE_ID_SYMBOL(ID); ffi::TypeId* ID() { return &Calls::id; }\n\
+        XLA_FFI_DECLARE_TYPE_INFO_SYMBOL(INFO); const ffi::TypeInfo* INFO() {\n\
+          static ffi::TypeInfo info = ffi::MakeTypeInfo<Calls>(); return &info; }\n\
+        static ffi::ErrorOr<std::unique_ptr<Calls>> Make(float factor) {\n\
+          return std::make_unique<Calls>(Calls{factor}); }\n\
+        static ffi::Error Scale(Calls* calls, ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y, float) {\n\
+          if (x.dimensions() != y->dimensions()) return ffi::Error::InvalidArgument(\"shapes\");\n\
+          for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = x.typed_data()[i] * calls->made;\n\
           return ffi::Error::Success(); }\n\
-        XLA_FFI_DEFINE_HANDLER_SYMBOL(NAME, Add, ffi::Ffi::Bind().Arg<ffi::BufferR1<ffi::F32>>()\n\
-          .Ret<ffi::BufferR1<ffi::F32>>().Attr<float>(\"by\"));\n";
-    std::fs::write(&source, text).expect("the target folder");
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(MAKE, Make, ffi::Ffi::BindInstantiate().Attr<float>(\"factor\"));\n\
+        XLA_FFI_DEFINE_HANDLER_SYMBOL(NAME, Scale, ffi::Ffi::Bind().Ctx<ffi::State<Calls>>()\n\
+          .Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>().Attr<float>(\"factor\"));\n";
+    let c = "#include \"xla_ffi/handler.h\"\n\
+        static XLA_FFI_Error* scale(xffi_call* call) {\n\
+          xffi_buffer x = xffi_arg(call, \"x\", XLA_FFI_DataType_F32, XFFI_ANY_RANK);\n\
+          xffi_buffer y = xffi_ret(call, \"y\", XLA_FFI_DataType_F32, XFFI_ANY_RANK);\n\
+          const float factor = xffi_attr_f32(call, \"factor\"); XLA_FFI_Error* error;\n\
+          xffi_same_shape(call, \"x\", &x, \"y\", &y);\n\
+          if ((error = xffi_decoded(call)) != NULL) return error;\n\
+          for (int64_t i = 0; i < x.count; ++i) ((float*)y.data)[i] = factor * ((const float*)x.data)[i];\n\
+          return NULL; }\n\
+        XFFI_HANDLER(scale_c, scale);\n";
     let mut objects = vec![];
-    for (name, headers) in [
-        ("ours", Headers::Ours),
-        ("theirs", Headers::Upstream(upstream)),
+    let theirs = Headers::Upstream(upstream);
+    let c_compiler = if compiler == "g++" { "gcc" } else { "clang" };
+    for (kind, compiler, standard, text, headers) in [
+        ("ours", compiler, "-std=c++17", cpp, &Headers::Ours),
+        ("theirs", compiler, "-std=c++17", cpp, &theirs),
+        ("c", c_compiler, "-std=c99", c, &Headers::Ours),
     ] {
-        let object = out(&format!("add_{name}.o"));
+        let extension = if kind == "c" { "c" } else { "cc" };
+        let source = out(&format!("scale_{kind}.{extension}"));
+        std::fs::write(&source, text).expect("the target folder");
+        let object = out(&format!("scale_{kind}.o"));
         let mut command = Command::new(compiler);
         command
-            .args(["-std=c++17", "-O1", "-fPIC", "-w", "-c", "-o"])
+            .args([standard, "-O1", "-fPIC", "-w", "-c", "-o"])
             .arg(&object);
-        command
-            .arg(format!("-DNAME=add_{name}"))
-            .args(headers.flags());
-        run(command.arg(&source)).unwrap_or_else(|e| panic!("{e}"));
+        for (name, value) in [
+            ("NAME", format!("scale_{kind}")),
+            ("MAKE", format!("make_{kind}")),
+            ("ID", format!("{kind}_type_id")),
+            ("INFO", format!("{kind}_type_info")),
+            // The two sources in C++ are two libraries, each with its own types.
+            ("Calls", format!("Calls_{kind}")),
+        ] {
+            command.arg(format!("-D{name}={value}"));
+        }
+        run(command.args(headers.flags()).arg(&source)).unwrap_or_else(|e| panic!("{e}"));
         objects.push(object);
     }
-    let library = out("both.so");
+    let library = out("mixed.so");
     let mut command = Command::new(compiler);
-    command.args(["-shared", "-o"]).arg(&library).args(&objects);
+    command
+        .args(["-shared", "-pthread", "-o"])
+        .arg(&library)
+        .args(&objects);
     run(&mut command).unwrap_or_else(|e| panic!("{e}"));
+
     let runtime = Runtime::new(Revision::NEWEST);
-    let both = runtime.open(&library).expect("it loads");
-    for (symbol, twice) in [("add_ours", "add_theirs"), ("add_theirs", "add_ours")] {
-        for name in [symbol, twice] {
-            let handler = both
-                .handler(name, &[(Stage::Execute, name)])
-                .expect("it registers");
-            let attributes = Attributes::parse("{by = 2.0 : f32}").expect("attributes");
-            let outcome = handler
-                .instantiate(&attributes)
-                .expect("it instantiates")
-                .call()
-                .arg(Tensor::from_slice([2], &[1.0_f32, 2.0]).expect("a tensor"))
-                .ret(Shape::new(DType::F32, [2]).expect("a shape"))
-                .run()
-                .expect("it runs");
-            assert_eq!(outcome.rets[0].to_vec::<f32>(), Some(vec![3.0, 4.0]));
+    let mixed = runtime.open(&library).expect("it loads");
+    let rust = libraries::rust_examples().join("libconformance.so");
+    let rust = runtime.open(&rust).expect("it loads");
+    cpp_support::register(&mixed, "theirs").expect("the type that theirs needs");
+    let stateful = |kind: &str| {
+        let (make, name) = (format!("make_{kind}"), format!("scale_{kind}"));
+        let stages = [
+            (Stage::Instantiate, make.as_str()),
+            (Stage::Execute, name.as_str()),
+        ];
+        mixed.handler(&name, &stages).expect("it registers")
+    };
+    let handlers = [
+        stateful("ours"),
+        stateful("theirs"),
+        mixed
+            .handler("scale_c", &[(Stage::Execute, "scale_c")])
+            .expect("it registers"),
+        rust.handler("scale", &[(Stage::Execute, "scale")])
+            .expect("it registers"),
+    ];
+    for round in 1..=3_u8 {
+        let factor = f32::from(round);
+        let text = format!("{{factor = {factor:?} : f32}}");
+        let attributes = Attributes::parse(&text).expect("attributes");
+        for handler in &handlers {
+            let executable = handler.instantiate(&attributes).expect("it instantiates");
+            let call = |shape: [i64; 1]| {
+                executable
+                    .call()
+                    .arg(Tensor::from_slice([2], &[1.0_f32, 2.0]).expect("a tensor"))
+                    .ret(Shape::new(DType::F32, shape).expect("a shape"))
+                    .run()
+            };
+            let outcome = call([2]).expect("it runs");
+            assert_eq!(
+                outcome.rets[0].to_vec::<f32>(),
+                Some(vec![factor, 2.0 * factor])
+            );
+            let error = call([3]).expect_err("another shape");
+            assert_eq!(error.code().name(), "INVALID_ARGUMENT", "{error}");
         }
     }
 }

@@ -121,10 +121,10 @@ unsafe extern "C" fn nodes(
 
 xla_ffi::legacy! {
     gpu = gpu(tiled_add): f32[128], f32[2048] -> f32[2048];
-    gpu_status = unified(tiled_add), platforms = ["CUDA", "ROCM"], opaque = "more":
+    gpu_status = gpu_status(tiled_add), platforms = ["CUDA", "ROCM"], opaque = "more":
         f32[128], f32[2048] -> f32[2048];
-    gpu_sized = unified(sized), platforms = ["CUDA"], shapes = sizes;
-    gpu_nodes = unsafe unified(nodes), platforms = ["CUDA"];
+    gpu_sized = gpu_status(sized), shapes = sizes;
+    gpu_nodes = unsafe gpu_status(nodes);
 }
 
 xla_ffi::library! {

@@ -232,7 +232,7 @@ fn report(
     findings.sort_by_key(|finding| (finding.weight, finding.level));
     // What is the same for several handlers is said once.
     let mut grouped: Vec<Finding> = Vec::new();
-    for finding in findings {
+    for finding in findings.into_iter().map(nameless) {
         let same = grouped.iter_mut().find(|known| {
             let mut one = finding.clone();
             one.about.clone_from(&known.about);
@@ -260,7 +260,8 @@ fn report(
             known.jaxlib == verdict.jaxlib
                 && known.loads == verdict.loads
                 && known.level == verdict.level
-                && known.why == verdict.why
+                && nameless_text(&known.why, &known.handler)
+                    == nameless_text(&verdict.why, &verdict.handler)
                 && known.risks.is_empty() == verdict.risks.is_empty()
         });
         match same {
@@ -290,17 +291,49 @@ fn report(
         let _ = writeln!(
             text,
             "{:<10} {:<9} {handlers}: {loads} ({}: {})",
-            verdict.jaxlib, verdict.revision, verdict.level, verdict.why
+            verdict.jaxlib,
+            verdict.revision,
+            verdict.level,
+            nameless_text(&verdict.why, &verdict.handler)
         );
     }
     if !risks.is_empty() {
         text.push_str("\nrisks\n");
     }
+    // What is the same for several handlers on the same jaxlibs is said once.
+    let mut same: Vec<(Finding, Vec<String>, Vec<&str>)> = Vec::new();
     for (risk, versions) in risks {
-        tell(&mut text, "  ", risk);
+        let risk = nameless(risk.clone());
+        let known = same.iter_mut().find(|(known, _, on)| {
+            let mut one = risk.clone();
+            one.about.clone_from(&known.about);
+            one == *known && *on == versions
+        });
+        match known {
+            Some((_, about, _)) => about.push(risk.about),
+            None => same.push((risk.clone(), vec![risk.about], versions)),
+        }
+    }
+    for (mut risk, about, versions) in same {
+        let about: Vec<&str> = about.iter().map(String::as_str).collect();
+        risk.about = list(&about);
+        tell(&mut text, "  ", &risk);
         let _ = writeln!(text, "      on jaxlib {}", versions.join(", "));
     }
     text
+}
+
+/// The finding with its handler named by `about` alone, so that equal ones are seen to be equal.
+fn nameless(mut finding: Finding) -> Finding {
+    finding.what = nameless_text(&finding.what, &finding.about);
+    finding.why = nameless_text(&finding.why, &finding.about);
+    finding
+}
+
+fn nameless_text(text: &str, handler: &str) -> String {
+    let quoted = format!("'{handler}'");
+    text.replace(&format!("handler {quoted}"), "the handler")
+        .replace(&quoted, "the handler")
 }
 
 /// The first few names, and how many there are.
@@ -336,18 +369,47 @@ fn conclude(one: bool, findings: &[Finding], verdicts: &[Verdict]) -> anyhow::Re
         .map(|finding| format!("{}: {}", finding.about, finding.what))
         .collect();
     let library = wrong.len();
-    for verdict in verdicts {
-        let place = format!("{} on jaxlib {}", verdict.handler, verdict.jaxlib);
+    // Each reason with the handlers that it concerns, by jaxlib.
+    let mut reasons: Vec<(String, BTreeMap<usize, Vec<&str>>)> = vec![];
+    let mut count = library;
+    for (index, verdict) in verdicts.iter().enumerate() {
         // What is wrong with the library as a whole has been said once.
-        if verdict.loads == Loads::No && (one || !verdict.declared) && library == 0 {
-            wrong.push(format!("{place}: {}", verdict.why));
+        let whole = verdict.loads == Loads::No && (one || !verdict.declared) && library == 0;
+        let risks = verdict.risks.iter().filter(|risk| fails(risk));
+        let texts = whole.then_some(&verdict.why).into_iter();
+        for text in texts.chain(risks.map(|risk| &risk.what)) {
+            count += 1;
+            let text = nameless_text(text, &verdict.handler);
+            // The verdicts of a jaxlib lie together: its first one stands for it.
+            let first = verdicts[..index]
+                .iter()
+                .position(|known| known.jaxlib == verdict.jaxlib)
+                .unwrap_or(index);
+            let at = reasons.iter().position(|(known, _)| *known == text);
+            let at = at.unwrap_or_else(|| {
+                reasons.push((text, BTreeMap::new()));
+                reasons.len() - 1
+            });
+            let handlers = reasons[at].1.entry(first).or_default();
+            handlers.push(&verdict.handler);
         }
-        for risk in verdict.risks.iter().filter(|risk| fails(risk)) {
-            wrong.push(format!("{place}: {}", risk.what));
+    }
+    for (text, places) in reasons {
+        let mut same: Vec<(Vec<&str>, Vec<&str>)> = vec![];
+        for (first, handlers) in places {
+            let jaxlib = verdicts[first].jaxlib.as_str();
+            match same.iter_mut().find(|(known, _)| *known == handlers) {
+                Some((_, jaxlibs)) => jaxlibs.push(jaxlib),
+                None => same.push((handlers, vec![jaxlib])),
+            }
+        }
+        for (handlers, jaxlibs) in same {
+            let (handlers, jaxlibs) = (list(&handlers), jaxlibs.join(", "));
+            wrong.push(format!("{handlers} on jaxlib {jaxlibs}: {text}"));
         }
     }
     if wrong.is_empty() {
         return Ok(());
     }
-    bail!("{} proved to fail:\n  {}", wrong.len(), wrong.join("\n  "))
+    bail!("{count} proved to fail:\n  {}", wrong.join("\n  "))
 }

@@ -48,7 +48,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "libraries": libraries,
             "handlers": handlers,
         });
-        return output::json(&answer);
+        output::json(&answer)?;
+        return conclude(&chosen, &receptions);
     }
     let mut text = String::new();
     for library in &target.manifests {
@@ -65,7 +66,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for (handler, asked) in shown {
         text += &describe(handler, asked);
     }
-    output::text(&text)
+    output::text(&text)?;
+    conclude(&chosen, &receptions)
+}
+
+/// The answer is no where no known jaxlib loads a handler.
+fn conclude(handlers: &[Chosen<'_>], receptions: &[Reception]) -> Result<()> {
+    let mut wrong = vec![];
+    for (handler, asked) in handlers.iter().zip(receptions) {
+        if first_jaxlib(handler, asked).is_some() {
+            continue;
+        }
+        let why = match &asked.answer {
+            Err(why) => why.clone(),
+            Ok(answer) => format!("it answers {}.{}", answer.version.0, answer.version.1),
+        };
+        wrong.push(format!(
+            "no known jaxlib loads handler '{}': {why}",
+            handler.name
+        ));
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", wrong.join("\n"))
 }
 
 fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> Result<Vec<Chosen<'a>>> {

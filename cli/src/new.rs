@@ -1,5 +1,6 @@
 //! `xla-ffi new`: a project with one handler that builds, tests and loads in JAX.
 
+mod cuda;
 mod templates;
 
 use anyhow::{Context, Result, bail};
@@ -13,6 +14,9 @@ pub(crate) struct Args {
     /// The language of the handler.
     #[arg(long, value_enum, default_value = "rust")]
     lang: Language,
+    /// A handler for NVIDIA GPUs, in Rust or C++: it builds and tests without one.
+    #[arg(long)]
+    cuda: bool,
     /// Where the SDK lies; without it the environment variable XLA_FFI_SDK says so, else the checkout
     /// that this program was built in.
     #[arg(long, value_name = "DIR")]
@@ -36,7 +40,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             args.name.display()
         );
     }
-    let files = templates::files(args.lang, &name, &sdk);
+    let files = if args.cuda {
+        cuda::files(args.lang, &name, &sdk)?
+    } else {
+        templates::files(args.lang, &name, &sdk)
+    };
     for (path, text) in &files {
         let path = args.name.join(path);
         let folder = path.parent().context("a file in no folder")?;
@@ -48,8 +56,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Language::Rust => ("cargo build --release", "cargo test"),
         Language::C | Language::Cpp => ("make", "make test"),
     };
+    let on_gpu = if args.cuda { " (on a GPU)" } else { "" };
     println!(
-        "\nIn {}: `{build}`, `{test}`, `python3 jax_test.py`",
+        "\nIn {}: `{build}`, `{test}`, `python3 jax_test.py`{on_gpu}",
         args.name.display()
     );
     Ok(())

@@ -65,9 +65,9 @@ pub(crate) struct CallArgs {
     /// The device's global number.
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) device_ordinal: Option<i32>,
-    /// Threads of the pool; 0 for none.
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    /// Threads of the pool, up to 1024; 0 for none.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    pub(crate) threads: Option<u16>,
     /// Offer scratch memory, as devices do.
     #[arg(long)]
     pub(crate) scratch: bool,
@@ -293,7 +293,7 @@ impl Prepared {
         let arguments = args.arguments()?;
         let revision = args.revision.unwrap_or(Revision::NEWEST);
         let runtime = match args.threads {
-            Some(threads @ 1..) => Runtime::with_threads(revision, threads),
+            Some(threads @ 1..) => Runtime::with_threads(revision, threads.into()),
             _ => Runtime::new(revision),
         };
         let library: Library = runtime.open(&args.lib)?;

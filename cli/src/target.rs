@@ -26,7 +26,7 @@ impl Target {
         if path.is_dir() {
             bail!("{} is a folder, not a library", path.display());
         }
-        let bytes = std::fs::read(path).with_context(shown)?;
+        let bytes = xla_ffi_abi::library::bytes(path)?;
         let manifests = manifest::read(&bytes).with_context(shown)?;
         Ok(Self {
             path: path.to_owned(),

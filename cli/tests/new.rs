@@ -80,6 +80,49 @@ fn a_rust_project_passes_its_own_tests() {
 }
 
 #[test]
+fn a_rust_project_for_gpus_passes_its_tests_without_one() {
+    let folder = folder("rust-cuda");
+    assert!(new(&folder, &["my-gpu", "--cuda"]).status.success());
+    // The lock of this workspace names versions that are at hand.
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
+    std::fs::copy(lock, folder.join("my-gpu/Cargo.lock")).unwrap();
+    let text = succeeds(
+        Command::new(env!("CARGO"))
+            .args(["test", "--offline"])
+            .env_remove("CARGO_TARGET_DIR")
+            .current_dir(folder.join("my-gpu")),
+    );
+    assert!(
+        text.contains("wrong_operands_are_told_by_name ... ok"),
+        "{text}"
+    );
+    let out = new(&folder, &["no-c", "--cuda", "--lang", "c"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("--lang cpp"));
+}
+
+#[test]
+fn a_cxx_project_for_gpus_builds_where_nvcc_is() {
+    let test = "a_cxx_project_for_gpus";
+    let nvcc = std::env::var_os("XLA_FFI_NVCC").unwrap_or_else(|| "nvcc".into());
+    let nvcc = nvcc.to_string_lossy().into_owned();
+    if !present("make") || !present(&nvcc) {
+        return skip(test, "no make or no nvcc (XLA_FFI_NVCC)");
+    }
+    let folder = folder("cpp-cuda");
+    let made = new(&folder, &["my-gpu", "--cuda", "--lang", "cpp"]);
+    assert!(made.status.success());
+    let text = succeeds(
+        Command::new("make")
+            .args(["-s", "test"])
+            .arg(format!("XLA_FFI={}", env!("CARGO_BIN_EXE_xla-ffi")))
+            .arg(format!("NVCC={nvcc}"))
+            .current_dir(folder.join("my-gpu")),
+    );
+    assert!(text.contains("stream"), "{text}");
+}
+
+#[test]
 fn nothing_is_overwritten_and_names_are_checked() {
     let folder = folder("refused");
     let refused = |rest: &[&str], text: &str| {

@@ -324,6 +324,27 @@ fn handlers_that_misbehave_are_errors() {
 }
 
 #[test]
+fn pipes_and_crowds_are_refused_at_once() {
+    let fifo = tmp().join("pipe.so");
+    let _ = std::fs::remove_file(&fifo);
+    if !Command::new("mkfifo")
+        .arg(&fifo)
+        .status()
+        .is_ok_and(|s| s.success())
+    {
+        skip("pipes_and_crowds_are_refused_at_once", "no mkfifo");
+        return;
+    }
+    for command in ["run", "inspect", "doctor", "bench"] {
+        let out = xla_ffi(command, &fifo, &[]);
+        assert_eq!(out.status.code(), Some(1), "{command}");
+        assert!(String::from_utf8_lossy(&out.stderr).contains("not a regular file"));
+    }
+    let errors = fails(2, &fifo, &["--threads", "1000000000"]);
+    assert!(errors.contains("1024"), "{errors}");
+}
+
+#[test]
 fn what_goes_wrong_outside_of_the_call_is_an_error_too() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let lib = tmp().join("libmisuse.so");
@@ -382,6 +403,13 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
             .as_str()
             .unwrap()
             .contains("newer ABI")
+    );
+    // The answer is no, told in words too.
+    assert_eq!(newer.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&newer.stderr);
+    assert!(
+        errors.contains("no known jaxlib loads handler 'newer'"),
+        "{errors}"
     );
     assert_eq!(xla_ffi("inspect", &lib, &[]).status.code(), Some(1));
 }

@@ -6,7 +6,10 @@ mod driver;
 mod support;
 
 use driver::{Driver, call};
+use std::sync::Arc;
 use support::load;
+use xla_ffi::Launch;
+use xla_ffi::cuda::{Image, Module};
 use xla_ffi_runtime::{Attributes, CallFrame, CudaDevice, DType, Revision, Shape, Tensor};
 
 /// Numbers between -2 and 2 that are nothing special.
@@ -411,5 +414,78 @@ fn a_device_of_the_embedded_runtime() {
         0,
         "scratch memory is freed too"
     );
+    assert_eq!(driver.count("depth"), 0);
+}
+
+const PTX: &[u8] = b"// a header\n.version 7.0\n.target sm_75\n.visible .entry axpy() {}\n";
+
+/// What the examples do not use: shared modules, attributes of launches, cudarc's view of the stream.
+#[test]
+fn the_api_beneath_the_examples() {
+    let Some((driver, _one)) = Driver::open("cuda API") else {
+        return;
+    };
+    let raw = driver.stream(1);
+    // SAFETY: a stream of the stand-in, which lives as long as this process.
+    let stream = unsafe { xla_ffi::cuda::Stream::from_raw(raw) }.unwrap();
+    let context = stream.context().unwrap();
+    assert_eq!(context.device().unwrap(), 1);
+    assert_eq!(context.compute_capability().unwrap(), (9, 0));
+    assert_eq!(context.multiprocessors().unwrap(), 2);
+    // SAFETY: a null pointer is told.
+    let null = unsafe { xla_ffi::cuda::Stream::from_raw(std::ptr::null_mut()) };
+    assert!(null.unwrap_err().message().contains("null pointer"));
+
+    let module = Arc::new(Module::from_vec(PTX.to_vec()));
+    assert_eq!(module.image(), Image::Ptx);
+    let missing = module.shared_kernel("total").load(context).unwrap_err();
+    let text = "cuModuleGetFunction(\"total\"): CUDA_ERROR_NOT_FOUND (500)";
+    assert!(missing.message().starts_with(text), "{missing}");
+    assert_eq!(missing.code(), xla_ffi::ErrorCode::NotFound);
+
+    let axpy = module.shared_kernel("axpy");
+    let (x, y) = ([1.0_f32, 2.0, 3.0], [10.0_f32, 20.0, 30.0]);
+    let mut z = [0.0_f32; 3];
+    let mut launch = Launch::over(3, 32);
+    launch.cluster = [2, 1, 1];
+    let arguments = (2.0_f32, x.as_ptr(), y.as_ptr(), z.as_mut_ptr(), 3_u64);
+    // SAFETY: the kernel's parameters, in memory that the stand-in reaches.
+    unsafe { axpy.launch(&stream, launch, arguments) }.unwrap();
+    assert_eq!(z, [12.0, 24.0, 36.0]);
+    assert_eq!(driver.count("attributes"), 2);
+    let too_many = Launch::blocks(1, 2048);
+    // SAFETY: refused before anything runs.
+    let refused = unsafe { axpy.launch(&stream, too_many, arguments) }.unwrap_err();
+    assert!(
+        refused
+            .message()
+            .contains("cuLaunchKernel(\"axpy\", Launch"),
+        "{refused}"
+    );
+    assert_eq!(refused.code(), xla_ffi::ErrorCode::InvalidArgument);
+
+    // SAFETY: used here only.
+    let safe = unsafe { stream.to_cudarc() }.unwrap();
+    assert_eq!(safe.cu_stream(), raw.cast());
+    assert_eq!(safe.context().ordinal(), 1);
+    let waits = driver.count("waits");
+    safe.synchronize().unwrap();
+    stream.synchronize().unwrap();
+    assert_eq!(driver.count("waits"), waits + 2);
+    drop(safe);
+    assert!(stream.context().is_ok(), "the stream is XLA's and lives on");
+
+    // Sources go to NVRTC, which may or may not be here.
+    let source = Module::new(b"this is no CUDA C++");
+    assert_eq!(source.image(), Image::Source);
+    let error = source.load(context).unwrap_err();
+    let text = error.message();
+    assert!(
+        text.starts_with("libnvrtc.so not found") || text.contains("do not compile"),
+        "{text}"
+    );
+    let unloads = driver.count("unloads");
+    drop((axpy, module));
+    assert_eq!(driver.count("unloads"), unloads + 1);
     assert_eq!(driver.count("depth"), 0);
 }

@@ -26,8 +26,18 @@ pub type XlaCustomCallGpu = unsafe extern "C" fn(
     opaque_len: usize,
 );
 
-/// A target of either platform with a status: GPU, and `API_VERSION_STATUS_RETURNING_UNIFIED`.
-pub type XlaCustomCallUnified = unsafe extern "C" fn(
+/// A CPU target, `API_VERSION_STATUS_RETURNING_UNIFIED`: the operands of the CPU forms with what the
+/// GPU forms have behind their buffers (as measured on jaxlib 0.4.31 to 0.12.0).
+pub type XlaCustomCallCpuUnified = unsafe extern "C" fn(
+    out: *mut c_void,
+    ins: *mut *const c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+    status: *mut XlaCustomCallStatus,
+);
+
+/// A GPU target, `API_VERSION_STATUS_RETURNING` and `API_VERSION_STATUS_RETURNING_UNIFIED`.
+pub type XlaCustomCallGpuStatus = unsafe extern "C" fn(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
     opaque: *const c_char,
@@ -97,8 +107,10 @@ impl XlaFfiLegacyTarget {
     pub const CPU_STATUS: u32 = 2;
     /// [`XlaCustomCallGpu`].
     pub const GPU: u32 = 3;
-    /// [`XlaCustomCallUnified`].
-    pub const UNIFIED: u32 = 4;
+    /// [`XlaCustomCallGpuStatus`].
+    pub const GPU_STATUS: u32 = 4;
+    /// [`XlaCustomCallCpuUnified`].
+    pub const CPU_UNIFIED: u32 = 5;
 }
 
 const _: () = {

@@ -271,47 +271,57 @@ pub(crate) fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
     (bytes <= isize::MAX as usize).then_some(bytes)
 }
 
+/// What untyped arguments and results have in common.
+macro_rules! untyped {
+    ($name:ident) => {
+        impl<'f> $name<'f> {
+            pub(crate) fn raw(&self) -> RawBuffer<'f> {
+                self.raw
+            }
+
+            #[inline(always)]
+            pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
+                let (dims, len) = raw.shape()?;
+                let bytes = $crate::buffer::byte_size(raw.dtype(), len)?;
+                (bytes == 0 || !raw.data().is_null()).then_some(Self {
+                    raw,
+                    dims,
+                    len,
+                    bytes,
+                })
+            }
+
+            /// The element type.
+            #[must_use]
+            pub fn dtype(&self) -> XLA_FFI_DataType {
+                self.raw.dtype()
+            }
+
+            /// Number of elements along each dimension.
+            #[must_use]
+            pub fn dims(&self) -> &'f [usize] {
+                self.dims
+            }
+
+            /// Number of elements.
+            #[must_use]
+            pub fn element_count(&self) -> usize {
+                self.len
+            }
+
+            /// Bytes of all elements. Sub-byte types are packed: `S4` takes half a byte an element.
+            #[must_use]
+            pub fn byte_size(&self) -> usize {
+                self.bytes
+            }
+        }
+    };
+}
+pub(crate) use untyped;
+
+untyped!(AnyBuffer);
+
 impl<'f> AnyBuffer<'f> {
-    pub(crate) fn raw(&self) -> RawBuffer<'f> {
-        self.raw
-    }
-
-    #[inline(always)]
-    pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
-        let (dims, len) = raw.shape()?;
-        let bytes = byte_size(raw.dtype(), len)?;
-        (bytes == 0 || !raw.data().is_null()).then_some(Self {
-            raw,
-            dims,
-            len,
-            bytes,
-        })
-    }
-
-    /// The element type.
-    #[must_use]
-    pub fn dtype(&self) -> XLA_FFI_DataType {
-        self.raw.dtype()
-    }
-
-    /// Number of elements along each dimension.
-    #[must_use]
-    pub fn dims(&self) -> &'f [usize] {
-        self.dims
-    }
-
-    /// Number of elements.
-    #[must_use]
-    pub fn element_count(&self) -> usize {
-        self.len
-    }
-
-    /// Bytes of all elements. Sub-byte types are packed: `S4` takes half a byte an element.
-    #[must_use]
-    pub fn byte_size(&self) -> usize {
-        self.bytes
-    }
-
     /// The bytes of all elements.
     #[must_use]
     pub fn bytes(&self) -> &'f [u8] {

@@ -8,32 +8,39 @@
 use crate::error::{Error, Result};
 use crate::param::HandlerInfo;
 use std::cell::Cell;
-use xla_ffi_sys::{XLA_FFI_ExecutionStage, XLA_FFI_Handler_TraitsBits};
 
 thread_local! {
     /// The name of the compatible handler whose execute stage runs on this thread.
     static RUNNING: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// Marks the execute stage of a compatible handler, until dropped.
+/// Marks the execute stage of a compatible handler, until dropped. In release builds it is nothing at
+/// all: something to drop, though never there, would cost every call a place on the stack.
 #[derive(Debug)]
 pub(crate) struct Replayed {
+    #[cfg(debug_assertions)]
     before: Option<&'static str>,
 }
 
 impl Replayed {
     /// Marks the stage, if the handler has the trait.
-    #[inline(always)]
+    #[cfg(debug_assertions)]
     pub(crate) fn enter(info: &HandlerInfo, stage: u32) -> Option<Self> {
+        use xla_ffi_sys::{XLA_FFI_ExecutionStage, XLA_FFI_Handler_TraitsBits};
         let compatible = info.traits & XLA_FFI_Handler_TraitsBits::COMMAND_BUFFER_COMPATIBLE.0 != 0;
-        (cfg!(debug_assertions) && compatible && stage == XLA_FFI_ExecutionStage::EXECUTE.0).then(
-            || Self {
-                before: RUNNING.replace(Some(info.name)),
-            },
-        )
+        (compatible && stage == XLA_FFI_ExecutionStage::EXECUTE.0).then(|| Self {
+            before: RUNNING.replace(Some(info.name)),
+        })
+    }
+
+    #[cfg(not(debug_assertions))]
+    #[inline(always)]
+    pub(crate) fn enter(_: &HandlerInfo, _: u32) -> Self {
+        Self {}
     }
 }
 
+#[cfg(debug_assertions)]
 impl Drop for Replayed {
     fn drop(&mut self) {
         RUNNING.set(self.before);

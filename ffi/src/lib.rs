@@ -41,8 +41,9 @@
 //! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Later`], [`RawCall`] |
 //!
 //! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
-//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. Types of your
-//! own become parameters with [`macro@Attribute`] or [`macro@Bind`].
+//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. With the feature
+//! `cuda`, `cuda::Stream` launches kernels on device operands. Types of your own become parameters
+//! with [`macro@Attribute`] or [`macro@Bind`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
@@ -289,8 +290,9 @@ pub use xla_ffi_macros::handler;
 /// |---|---|
 /// | `cpu` | `void(void* out, const void** in)` |
 /// | `cpu_status` | `void(void* out, const void** in, XlaCustomCallStatus*)` |
-/// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)`, on CUDA |
-/// | `unified` | the same with a last `XlaCustomCallStatus*`; the stream is null on CPU |
+/// | `cpu_unified` | `void(void* out, const void** in, const char* opaque, size_t len, XlaCustomCallStatus*)` |
+/// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)` |
+/// | `gpu_status` | the same with a last `XlaCustomCallStatus*` |
 ///
 /// The function is a handler, which stays safe code: what it returns, and its panics, go into the
 /// status; where the convention has none, to standard error. Calls carry no sizes, so they are
@@ -301,12 +303,13 @@ pub use xla_ffi_macros::handler;
 ///
 /// `opaque = "NAME"` is the attribute of the handler that the opaque bytes become: a string, or an
 /// array or a number of the declared type. `platforms = ["…"]` says where it is registered: without
-/// it, on the CPU (`gpu`: on CUDA).
+/// it, on the CPU or on CUDA.
 ///
 /// `NAME = unsafe CONVENTION(FUNCTION)` takes a bare `unsafe extern "C"` function instead.
 ///
 /// # Example
 /// ```
+/// #![forbid(unsafe_code)]
 /// use xla_ffi::prelude::*;
 ///
 /// #[xla_ffi::handler(shape = "m, n -> n")]
@@ -322,6 +325,32 @@ pub use xla_ffi_macros::handler;
 ///
 /// xla_ffi::library! { name = "old_and_new"; tiled_add, legacy do_custom_call }
 /// # fn main() {}
+/// ```
+///
+/// What a program then calls:
+///
+/// ```
+/// use std::ffi::c_void;
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler(shape = "n -> n")]
+/// fn double(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
+///     y.write_with(|i| 2.0 * x[i]);
+///     Ok(())
+/// }
+/// xla_ffi::legacy! { doubled = cpu(double): f32[2] -> f32[2] }
+/// xla_ffi::library! { name = "twice"; legacy doubled }
+///
+/// unsafe extern "C" {
+///     fn twice__doubled(out: *mut c_void, ins: *mut *const c_void);
+/// }
+/// # fn main() {
+/// let (x, mut y) = ([1.0_f32, 2.0], [0.0_f32; 2]);
+/// let mut ins = [(&raw const x).cast()];
+/// // SAFETY: two numbers each.
+/// unsafe { twice__doubled((&raw mut y).cast(), ins.as_mut_ptr()) };
+/// assert_eq!(y, [2.0, 4.0]);
+/// # }
 /// ```
 pub use xla_ffi_macros::legacy;
 /// # Example
@@ -392,6 +421,16 @@ pub use xla_ffi_sys::{
 #[doc = include_str!("../../docs/rust.md")]
 struct Chapter;
 
+/// The book's chapter on GPUs.
+#[cfg(all(doctest, feature = "cuda"))]
+#[doc = include_str!("../../docs/gpu.md")]
+struct GpuChapter;
+
+/// The same of the chapter on the original custom calls.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/legacy.md")]
+struct LegacyChapter;
+
 /// What handlers are written with.
 pub mod prelude {
     pub use crate::{
@@ -408,7 +447,11 @@ pub mod __private {
     pub use crate::context::load_state;
     pub use crate::entry::{Flow, Handler, Stage, counts, entry, file_region, fixed, overlap_free};
     pub mod legacy {
-        pub use crate::legacy::target::{LegacyTarget, TargetInfo, call_cpu, call_device, targets};
+        pub use crate::legacy::adapt::{Adapter, Args, Opaque, Rets, call};
+        pub use crate::legacy::structure::is_structure;
+        pub use crate::legacy::target::{
+            Layout, LegacyTarget, TargetInfo, call_cpu, call_device, targets,
+        };
     }
     pub use crate::made::{explain as explain_made, readable, region as region_made};
     pub use crate::manifest::{Library, manifest, size};

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use crate::bind::{Bind, Region};
-use crate::buffer::{ANY_RANK, byte_size, mismatch, rank, row};
+use crate::buffer::{ANY_RANK, mismatch, rank, row, untyped};
 use crate::diagnose::Problems;
 use crate::element::{DataTypes, Element};
 use crate::error::{Error, Result};
@@ -415,47 +415,9 @@ unsafe impl Send for AnyOut<'_> {}
 // SAFETY: a shared reference gives no access to the elements.
 unsafe impl Sync for AnyOut<'_> {}
 
+untyped!(AnyOut);
+
 impl<'f> AnyOut<'f> {
-    pub(crate) fn raw(&self) -> RawBuffer<'f> {
-        self.raw
-    }
-
-    #[inline(always)]
-    pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
-        let (dims, len) = raw.shape()?;
-        let bytes = byte_size(raw.dtype(), len)?;
-        (bytes == 0 || !raw.data().is_null()).then_some(Self {
-            raw,
-            dims,
-            len,
-            bytes,
-        })
-    }
-
-    /// The element type.
-    #[must_use]
-    pub fn dtype(&self) -> XLA_FFI_DataType {
-        self.raw.dtype()
-    }
-
-    /// Number of elements along each dimension.
-    #[must_use]
-    pub fn dims(&self) -> &'f [usize] {
-        self.dims
-    }
-
-    /// Number of elements.
-    #[must_use]
-    pub fn element_count(&self) -> usize {
-        self.len
-    }
-
-    /// Bytes of all elements. Sub-byte types are packed.
-    #[must_use]
-    pub fn byte_size(&self) -> usize {
-        self.bytes
-    }
-
     /// The bytes, as yet unwritten.
     #[must_use]
     pub fn bytes_uninit(&mut self) -> &mut [MaybeUninit<u8>] {

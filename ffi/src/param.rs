@@ -116,6 +116,8 @@ impl AttrType {
 /// assert_eq!(STEPS.with_default(Some("3")).default, Some("3"));
 /// const GRID: Param = Param::attributes(&[STEPS]);
 /// assert_eq!(GRID.members[0].name, "steps");
+/// const OPTIONS: Param = Param::attribute(AttrType::Dictionary).with_members(&[STEPS]);
+/// assert_eq!(OPTIONS.members.len(), 1);
 ///
 /// assert_eq!(<RunId as Bind>::PARAM.since, Revision::R4);
 /// // What may be absent needs no revision.

@@ -22,9 +22,10 @@ const ASSERTIONS: [&str; 3] = ["assert!(", "assert_eq!(", "assert_ne!("];
 /// Crates whose items are described where they are made.
 const FOREIGN: [&str; 2] = ["xla_ffi_sys", "xla_ffi_runtime"];
 
-/// The module whose items need a device to run on. Their examples are those of `cuda_examples/`, which
-/// are run on devices, and on a stand-in for the driver.
-const DEVICE: &str = "cuda";
+/// Modules that are shown as a whole. What is in `cuda` needs a device to run on: `cuda_examples/` run
+/// there and on a stand-in for the driver. What is in `legacy` works together only: its examples are
+/// those of the module's macros and of `examples/`.
+const AS_A_WHOLE: [&str; 2] = ["cuda", "legacy"];
 
 /// The macros' crate. A derive macro has the name of its trait, so macros are kept apart.
 const MACROS: &str = "xla_ffi_macros";
@@ -138,8 +139,10 @@ fn body(tokens: TokenStream, entry: &mut Entry) {
             }
             TokenTree::Group(group) => {
                 body(group.stream(), entry);
+                // Behind `pub` it says how far.
+                public = false;
                 if group.delimiter() == Delimiter::Brace {
-                    (docs, public) = (String::new(), false);
+                    docs.clear();
                 }
             }
             TokenTree::Ident(word) if word == "pub" => public = true,
@@ -232,6 +235,9 @@ impl Sources {
         leaves(&item.tree, None, &mut names);
         for (root, name) in names {
             if FOREIGN.contains(&root.as_str()) {
+                continue;
+            }
+            if AS_A_WHOLE.contains(&root.as_str()) || AS_A_WHOLE.contains(&name.as_str()) {
                 continue;
             }
             let name = if root == MACROS {
@@ -386,19 +392,21 @@ fn every_public_item_has_an_example() {
             && is_public(&item.vis)
             && !is_hidden(&item.attrs)
             && item.content.is_none()
-            && item.ident != DEVICE
+            && !AS_A_WHOLE.contains(&item.ident.to_string().as_str())
         {
-            let alone = folder.join(format!("{}.rs", item.ident));
-            let within = folder.join(item.ident.to_string()).join("mod.rs");
-            sources.door(&parse(if alone.exists() { &alone } else { &within }));
+            let name = item.ident.to_string();
+            let beside = folder.join(format!("{name}.rs"));
+            let within = folder.join(name).join("mod.rs");
+            sources.door(&parse(if beside.is_file() { &beside } else { &within }));
         }
     }
     let mut paths = Vec::new();
     files(&folder, &mut paths);
-    for path in paths
-        .iter()
-        .filter(|path| !path.starts_with(folder.join(DEVICE)))
-    {
+    let elsewhere = AS_A_WHOLE.map(|module| folder.join(module));
+    for path in &paths {
+        if elsewhere.iter().any(|module| path.starts_with(module)) {
+            continue;
+        }
         parse(path).items.iter().for_each(|item| sources.item(item));
     }
     assert!(sources.public.len() > 80, "{:?}", sources.public);

@@ -10,13 +10,16 @@
  *
  *   XFFI_ADAPT_CPU(symbol, function)                 void(void* out, const void** in)
  *   XFFI_ADAPT_CPU_STATUS(symbol, function)          the same with a last XlaCustomCallStatus*
+ *   XFFI_ADAPT_CPU_UNIFIED(symbol, function, "attribute")
+ *                                                    void(void* out, const void** in, opaque, length,
+ *                                                         XlaCustomCallStatus*)
  *   XFFI_ADAPT_GPU(symbol, function, "attribute")    void(stream, void** buffers, opaque, length)
- *   XFFI_ADAPT_UNIFIED(symbol, function, "attribute") the same with a last XlaCustomCallStatus*
+ *   XFFI_ADAPT_GPU_STATUS(symbol, function, "attribute")
+ *                                                    the same with a last XlaCustomCallStatus*
  *   XFFI_ADAPT(symbol, adapter)                      with everything that an xffi_legacy_adapter says
  *
  * `opaque` comes from the attribute of that name: a string, or an array of any type, whose bytes are
- * handed over untouched; a NULL for the name is an empty opaque. A function of the unified form gets
- * a null stream on CPU.
+ * handed over untouched; a NULL for the name is an empty opaque.
  *
  * Operands of XLA FFI are flat. Without a `structure` the function sees one pointer a leaf, as on
  * today's XLA: for one result `out` is that result's data, for several an array of pointers. With
@@ -24,8 +27,7 @@
  * describe: nested arrays of pointers on CPU; on devices every node of the shapes in pre-order, where
  * the function writes the arrays of the result.
  *
- * Nothing is allocated on the way to success (up to XFFI_LEGACY_INLINE pointers), but for the unified
- * form on CPU, where the host is asked for a stream and answers with an error object. In C++ exceptions
+ * Nothing is allocated on the way to success (up to XFFI_LEGACY_INLINE pointers). In C++ exceptions
  * become errors. Needs r0. */
 #ifndef XLA_FFI_LEGACY_H_
 #define XLA_FFI_LEGACY_H_
@@ -60,7 +62,7 @@ typedef struct xffi_legacy_opaque {
 
 /* A function of the original custom calls, and how it is called. Leave out what is not needed. */
 typedef struct xffi_legacy_adapter {
-  uint32_t signature; /* XFFI_LEGACY_CPU … XFFI_LEGACY_UNIFIED */
+  uint32_t signature; /* XFFI_LEGACY_CPU … XFFI_LEGACY_CPU_UNIFIED */
   void (*function)(void);
   const char* opaque;    /* name of the attribute, or null */
   const char* structure; /* of operands and results, or null */
@@ -252,8 +254,10 @@ XFFI_COLD XLA_FFI_Error* xffi_legacy_mismatch(const xffi_call* call, const char*
 typedef void xffi_legacy_cpu(void* out, const void** in);
 typedef void xffi_legacy_cpu_status(void* out, const void** in, XlaCustomCallStatus* status);
 typedef void xffi_legacy_gpu(void* stream, void** buffers, const char* opaque, size_t length);
-typedef void xffi_legacy_unified(void* stream, void** buffers, const char* opaque, size_t length,
-                                 XlaCustomCallStatus* status);
+typedef void xffi_legacy_gpu_status(void* stream, void** buffers, const char* opaque, size_t length,
+                                    XlaCustomCallStatus* status);
+typedef void xffi_legacy_cpu_unified(void* out, const void** in, const char* opaque, size_t length,
+                                     XlaCustomCallStatus* status);
 
 /* Everything that the function may be given. */
 typedef struct xffi_legacy_pointers {
@@ -276,9 +280,13 @@ XFFI_INLINE void xffi_legacy_enter(const xffi_legacy_adapter* adapter, xffi_lega
     case XFFI_LEGACY_GPU:
       ((xffi_legacy_gpu*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size);
       break;
+    case XFFI_LEGACY_CPU_UNIFIED:
+      ((xffi_legacy_cpu_unified*)adapter->function)(p->out, (const void**)p->list, p->opaque,
+                                                    p->opaque_size, status);
+      break;
     default:
-      ((xffi_legacy_unified*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size,
-                                                status);
+      ((xffi_legacy_gpu_status*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size,
+                                                   status);
   }
 }
 
@@ -345,7 +353,8 @@ XFFI_INLINE void xffi_legacy_fetch_opaque(xffi_call* call, const char* name,
 XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const xffi_legacy_adapter* adapter,
                                            xffi_buffer* buffers, size_t num_args, size_t num_rets,
                                            void** slots, void** list, size_t room) {
-  const int is_cpu = adapter->signature <= XFFI_LEGACY_CPU_STATUS;
+  const int is_cpu =
+      adapter->signature != XFFI_LEGACY_GPU && adapter->signature != XFFI_LEGACY_GPU_STATUS;
   xffi_legacy_opaque opaque;
   xffi_legacy_operands operands;
   xffi_legacy_pointers p;
@@ -372,19 +381,12 @@ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const xffi_legacy_ad
     if ((error = adapter->describe(call, &operands, &opaque)) != NULL) return error;
   }
   if ((error = xffi_decoded(call)) != NULL) return error;
-  if (!is_cpu) {
-    /* CPU hosts have none: the unified form gets a null there. */
-    if ((error = xffi_stream(call, &p.stream)) != NULL) {
-      xffi_error_free(call->api, error);
-      error = NULL;
-      p.stream = NULL;
-    }
-    if (p.stream == NULL && adapter->signature == XFFI_LEGACY_GPU) {
-      return xffi_error_format(call->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
-                               "%s is made for devices, and this call has no stream: register it for "
-                               "the device's platform",
-                               call->handler);
-    }
+  if (!is_cpu && (error = xffi_stream(call, &p.stream)) != NULL) {
+    xffi_error_free(call->api, error);
+    return xffi_error_format(call->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
+                             "%s is made for devices, and this call has no stream: register it for "
+                             "the device's platform",
+                             call->handler);
   }
   p.opaque = (const char*)opaque.data;
   p.opaque_size = opaque.size;
@@ -401,7 +403,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const xffi_legacy_ad
     b.list = list;
     b.leaves = buffers;
     b.num_leaves = num_args;
-    if (p.stream != NULL) { /* tuples lie in the device's memory */
+    if (!is_cpu) { /* tuples lie in the device's memory */
       if (adapter->copy == NULL) {
         return xffi_error_format(call->api, XLA_FFI_Error_Code_UNIMPLEMENTED,
                                  "%s: tuples on a device lie in device memory: give the adapter a "
@@ -513,7 +515,9 @@ XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, const xffi_legacy_
   XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_CPU_STATUS, function, NULL, NULL, NULL, NULL)
 #define XFFI_ADAPT_GPU(symbol, function, opaque) \
   XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_GPU, function, opaque, NULL, NULL, "", 0)
-#define XFFI_ADAPT_UNIFIED(symbol, function, opaque) \
-  XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_UNIFIED, function, opaque, NULL, NULL, "", 0, NULL)
+#define XFFI_ADAPT_GPU_STATUS(symbol, function, opaque) \
+  XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_GPU_STATUS, function, opaque, NULL, NULL, "", 0, NULL)
+#define XFFI_ADAPT_CPU_UNIFIED(symbol, function, opaque) \
+  XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_CPU_UNIFIED, function, opaque, NULL, NULL, "", 0, NULL)
 
 #endif /* XLA_FFI_LEGACY_H_ */

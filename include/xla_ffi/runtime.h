@@ -68,7 +68,8 @@ xffi_rt_status* xffi_rt_register(xffi_rt* runtime, const char* name, const char*
 #define XFFI_RT_LEGACY_CPU 1        /* (void* out, const void** in) */
 #define XFFI_RT_LEGACY_CPU_STATUS 2 /* (void* out, const void** in, XlaCustomCallStatus*) */
 #define XFFI_RT_LEGACY_GPU 3        /* (stream, void** buffers, const char* opaque, size_t len) */
-#define XFFI_RT_LEGACY_UNIFIED 4    /* the same with a last XlaCustomCallStatus* */
+#define XFFI_RT_LEGACY_GPU_STATUS 4 /* the same with a last XlaCustomCallStatus* */
+#define XFFI_RT_LEGACY_CPU_UNIFIED 5 /* (void* out, const void** in, opaque, len, status) */
 /* Registers a function of this program as a target of one of the original conventions. */
 xffi_rt_status* xffi_rt_register_legacy(xffi_rt* runtime, const char* name, const char* platform,
                                         void* function, uint32_t signature);

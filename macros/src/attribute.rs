@@ -3,10 +3,9 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::spanned::Spanned;
 use syn::{Data, DataEnum, DeriveInput, Fields, FieldsNamed, Ident};
 
-use crate::parameter::AttrOptions;
+use crate::parameter::{AttrOptions, place};
 
 pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     let input: DeriveInput = syn::parse2(item)?;
@@ -86,10 +85,10 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     let (lifetime, impl_generics, type_generics) = generics(input)?;
     let constants = members.iter().map(|member| {
         let (ty, name) = (member.ty, &member.name);
-        let named = quote_spanned! {ty.span()=>
+        let named = quote_spanned! {place(ty)=>
             <#ty as ::xla_ffi::__private::Member<'_>>::PARAM.named(#name)
         };
-        member.options.modify(named, ty.span())
+        member.options.modify(named, place(ty))
     });
     // Fields may be called as anything here is: what they are decoded to has names of its own.
     let locals: Vec<Ident> = (0..members.len())
@@ -97,7 +96,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         .collect();
     let decodes = members.iter().zip(&locals).map(|(member, local)| {
         let (ty, name, narrow) = (member.ty, &member.name, member.options.narrow);
-        let take = quote_spanned! {ty.span()=>
+        let take = quote_spanned! {place(ty)=>
             <#ty as ::xla_ffi::__private::Member<#lifetime>>::take(value, #narrow)?
         };
         match &member.options.default {
@@ -116,7 +115,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     let explains = members.iter().map(|member| {
         let (ty, name, narrow) = (member.ty, &member.name, member.options.narrow);
         let optional = member.options.default.is_some();
-        quote_spanned! {ty.span()=>
+        quote_spanned! {place(ty)=>
             <#ty as ::xla_ffi::__private::Member<#lifetime>>::explain(
                 dictionary, #name, #narrow, #optional, problems,
             );

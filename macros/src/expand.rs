@@ -94,7 +94,7 @@ impl Stage {
             ));
         }
         let output_span = match &signature.output {
-            ReturnType::Default => span,
+            ReturnType::Default => span.resolved_at(Span::call_site()),
             ReturnType::Type(_, ty) => crate::parameter::place(ty),
         };
         if is_async {

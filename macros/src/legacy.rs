@@ -13,8 +13,9 @@ use crate::reserved::RESERVED;
 enum Convention {
     Cpu,
     CpuStatus,
+    CpuUnified,
     Gpu,
-    Unified,
+    GpuStatus,
 }
 
 impl Convention {
@@ -23,13 +24,14 @@ impl Convention {
             "cpu" => Self::Cpu,
             "cpu_status" => Self::CpuStatus,
             "gpu" => Self::Gpu,
-            "unified" => Self::Unified,
+            "cpu_unified" => Self::CpuUnified,
+            "gpu_status" => Self::GpuStatus,
             other => {
                 return Err(syn::Error::new_spanned(
                     name,
                     format!(
-                        "unknown convention `{other}`: expected `cpu`, `cpu_status`, `gpu` or \
-                         `unified`"
+                        "unknown convention `{other}`: expected `cpu`, `cpu_status`, `cpu_unified`, `gpu` \
+                         or `gpu_status`"
                     ),
                 ));
             }
@@ -37,7 +39,15 @@ impl Convention {
     }
 
     fn is_cpu(self) -> bool {
-        matches!(self, Self::Cpu | Self::CpuStatus)
+        !matches!(self, Self::Gpu | Self::GpuStatus)
+    }
+
+    fn has_status(self) -> bool {
+        !matches!(self, Self::Cpu | Self::Gpu)
+    }
+
+    fn has_opaque(self) -> bool {
+        !matches!(self, Self::Cpu | Self::CpuStatus)
     }
 
     fn variant(self) -> Ident {
@@ -45,7 +55,8 @@ impl Convention {
             Self::Cpu => "Cpu",
             Self::CpuStatus => "CpuStatus",
             Self::Gpu => "Gpu",
-            Self::Unified => "Unified",
+            Self::CpuUnified => "CpuUnified",
+            Self::GpuStatus => "GpuStatus",
         };
         Ident::new(name, Span::call_site())
     }
@@ -66,11 +77,13 @@ impl Convention {
             vec![
                 parameter("stream", quote!(*mut ::core::ffi::c_void)),
                 parameter("buffers", quote!(*mut *mut ::core::ffi::c_void)),
-                parameter("opaque", quote!(*const ::core::ffi::c_char)),
-                parameter("opaque_len", quote!(usize)),
             ]
         };
-        if matches!(self, Self::CpuStatus | Self::Unified) {
+        if self.has_opaque() {
+            all.push(parameter("opaque", quote!(*const ::core::ffi::c_char)));
+            all.push(parameter("opaque_len", quote!(usize)));
+        }
+        if self.has_status() {
             all.push(status());
         }
         all
@@ -229,10 +242,12 @@ impl Target {
                  bare function is `unsafe`",
             );
         }
-        if self.convention.is_cpu()
+        if !self.convention.has_opaque()
             && (self.opaque.is_some() || matches!(self.layout, Some(Layout::FromOpaque(_))))
         {
-            return refuse("a CPU target gets no opaque bytes; the `unified` convention has them");
+            return refuse(
+                "this convention has no opaque bytes; `cpu_unified` and the device's have",
+            );
         }
         Ok(())
     }
@@ -250,7 +265,7 @@ impl Target {
         let (names, types): (Vec<_>, Vec<_>) = self.convention.parameters().into_iter().unzip();
         let platforms: Vec<String> = if !self.platforms.is_empty() {
             self.platforms.iter().map(LitStr::value).collect()
-        } else if self.convention == Convention::Gpu {
+        } else if !self.convention.is_cpu() {
             vec!["CUDA".to_owned()]
         } else {
             vec!["Host".to_owned()]
@@ -260,32 +275,37 @@ impl Target {
             Some(Layout::Fixed(args, rets)) => {
                 let args = args.iter().map(Shape::tokens);
                 let rets = rets.iter().map(Shape::tokens);
-                Some(quote!(::xla_ffi::legacy::Layout::Fixed(&[#(#args),*], &[#(#rets),*])))
+                Some(
+                    quote!(::xla_ffi::__private::legacy::Layout::Fixed(&[#(#args),*], &[#(#rets),*])),
+                )
             }
             Some(Layout::FromOpaque(function)) => {
-                Some(quote!(::xla_ffi::legacy::Layout::FromOpaque(#function)))
+                Some(quote!(::xla_ffi::__private::legacy::Layout::FromOpaque(#function)))
             }
         };
-        let call = match (&layout, self.convention) {
-            (None, _) => quote!(#function(#(#names),*)),
-            (Some(layout), Convention::Cpu) => quote! {
-                ::xla_ffi::__private::legacy::call_cpu::<#function>(
-                    #layout, #(#names),*, ::core::ptr::null_mut(),
-                )
-            },
-            (Some(layout), Convention::CpuStatus) => quote! {
-                ::xla_ffi::__private::legacy::call_cpu::<#function>(#layout, #(#names),*)
-            },
-            (Some(layout), convention) => {
+        let call = match &layout {
+            None => quote!(#function(#(#names),*)),
+            Some(layout) => {
                 let attribute = self.opaque.as_ref().map_or_else(String::new, LitStr::value);
-                let (device, status) = if convention == Convention::Gpu {
-                    (true, Some(quote!(, ::core::ptr::null_mut())))
+                let entry = if self.convention.is_cpu() {
+                    quote!(call_cpu)
                 } else {
-                    (false, None)
+                    quote!(call_device)
+                };
+                let operands = &names[..2];
+                let opaque = if self.convention.has_opaque() {
+                    let opaque = &names[2..4];
+                    quote!(#(#opaque),*)
+                } else {
+                    quote!(::core::ptr::null(), 0)
+                };
+                let status = match names.last() {
+                    Some(status) if self.convention.has_status() => quote!(#status),
+                    _ => quote!(::core::ptr::null_mut()),
                 };
                 quote! {
-                    ::xla_ffi::__private::legacy::call_device::<#function>(
-                        #layout, #attribute, #device, #(#names),* #status
+                    ::xla_ffi::__private::legacy::#entry::<#function>(
+                        #layout, #attribute, #(#operands),*, #opaque, #status,
                     )
                 }
             }
@@ -376,7 +396,8 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         "Cpu" => Convention::Cpu,
         "CpuStatus" => Convention::CpuStatus,
         "Gpu" => Convention::Gpu,
-        _ => Convention::Unified,
+        "CpuUnified" => Convention::CpuUnified,
+        _ => Convention::GpuStatus,
     };
     let variant = convention.variant();
     let (names, types): (Vec<_>, Vec<_>) = convention.parameters().into_iter().unzip();

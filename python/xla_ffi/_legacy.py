@@ -8,10 +8,10 @@ from . import _dtypes, _jax
 from ._errors import LibraryError
 
 #: By the number of the signature in a library's list.
-_SIGNATURES = (None, "cpu", "cpu_status", "gpu", "unified")
+_SIGNATURES = (None, "cpu", "cpu_status", "gpu", "gpu_status", "cpu_unified")
 
-#: XLA's CustomCallApiVersion under which a signature is called.
-_API_VERSIONS = {"cpu": 1, "cpu_status": 2, "gpu": 1, "unified": 3}
+#: XLA's CustomCallApiVersion under which a signature is called; devices call "gpu_status" as 3 too.
+_API_VERSIONS = {"cpu": 1, "cpu_status": 2, "cpu_unified": 3, "gpu": 1, "gpu_status": 2}
 
 #: The function that gives a library's list.
 LEGACY_LIST = "xla_ffi_legacy_targets"
@@ -66,7 +66,7 @@ def listed(image, path):
 class LegacyTarget:
     """Calls a target of the original custom calls.
 
-    Operands by position; ``opaque`` is the text that device and unified targets get;
+    Operands by position; ``opaque`` is the text that unified and device targets get;
     ``result_shape_dtypes`` as in :class:`Handler`, needed where the manifest does not say;
     ``api_version`` (1, 2 or 3) is needed where only the target's address was registered. A target
     cannot report a failure to any jaxlib: adapt it to XLA FFI for that.
@@ -75,7 +75,7 @@ class LegacyTarget:
     def __init__(self, name, target, signature, spec):
         #: The name under which it is registered.
         self.target = target
-        #: One of ``cpu``, ``cpu_status``, ``gpu``, ``unified``, or None.
+        #: One of ``cpu``, ``cpu_status``, ``cpu_unified``, ``gpu``, ``gpu_status``, or None.
         self.signature = signature
         #: XLA's CustomCallApiVersion, or None.
         self.api_version = _API_VERSIONS.get(signature)
@@ -89,7 +89,8 @@ class LegacyTarget:
         version = api_version or self.api_version
         if version is None:
             raise TypeError(f"{self.target}: only its address is registered: give api_version=1, 2 or 3")
-        if version not in (1, 2, 3) or (self.api_version is not None and version != self.api_version):
+        fits = self.api_version in (None, version) or (self.signature == "gpu_status" and version == 3)
+        if version not in (1, 2, 3) or not fits:
             raise TypeError(
                 f"{self.target} is a target of the signature {self.signature}, API version {self.api_version}; "
                 f"api_version={version} would call it another way"

@@ -194,31 +194,52 @@ unsafe fn read<T: Layout + Copy>(args: *const T) -> Result<T> {
     Ok(unsafe { args.read() })
 }
 
-unsafe extern "C" fn request_communicator(
+/// What every function's arguments name: the communicator.
+trait Asked: Layout + Copy {
+    /// # Safety
+    /// The groups are whole.
+    unsafe fn key(&self) -> Result<CommunicatorKey>;
+}
+
+macro_rules! asked {
+    ($($args:ident),*) => {$(
+        impl Asked for $args {
+            unsafe fn key(&self) -> Result<CommunicatorKey> {
+                let (mode, id) = (self.group_mode, self.communication_id);
+                // SAFETY: as promised by the caller.
+                unsafe { key(mode, self.groups, self.num_groups, id) }
+            }
+        }
+    )*};
+}
+
+asked!(
+    XLA_FFI_Communicator_Request_Args,
+    XLA_FFI_Communicator_Get_Args,
+    XLA_FFI_Window_Request_Args,
+    XLA_FFI_Window_Get_Args
+);
+
+/// The half that all functions share: the extension, the arguments, the stage, the communicator.
+///
+/// # Safety
+/// The extension is null or one of ours, the arguments are null or what a handler passes.
+unsafe fn serve<T: Asked>(
+    name: &'static str,
     this: *const XLA_FFI_Collectives_Extension,
-    args: *mut XLA_FFI_Communicator_Request_Args,
+    args: *const T,
+    in_prepare: bool,
+    work: impl FnOnce(&Collectives, T, CommunicatorKey) -> Result<()>,
 ) -> *mut XLA_FFI_Error {
-    answer("request_communicator", || {
-        // SAFETY: handlers pass the extension that they found.
+    answer(name, || {
+        // SAFETY: as promised by the caller.
         let this = unsafe { collectives(this) }?;
-        // SAFETY: handlers pass their args struct.
+        // SAFETY: as promised by the caller.
         let args = unsafe { read(args) }?;
-        in_stage(true)?;
+        in_stage(in_prepare)?;
         // SAFETY: the handler's groups are whole.
-        let key = unsafe {
-            key(
-                args.group_mode,
-                args.groups,
-                args.num_groups,
-                args.communication_id,
-            )
-        }?;
-        let made = || (this.make)(&key) as usize;
-        this.lock()
-            .communicators
-            .entry(key.clone())
-            .or_insert_with(made);
-        Ok(())
+        let key = unsafe { args.key() }?;
+        work(this, args, key)
     })
 }
 
@@ -232,62 +253,52 @@ fn unrequested(key: &CommunicatorKey) -> Error {
     )
 }
 
+unsafe extern "C" fn request_communicator(
+    this: *const XLA_FFI_Collectives_Extension,
+    args: *mut XLA_FFI_Communicator_Request_Args,
+) -> *mut XLA_FFI_Error {
+    let work = |this: &Collectives, _, key: CommunicatorKey| {
+        let made = || (this.make)(&key) as usize;
+        this.lock()
+            .communicators
+            .entry(key.clone())
+            .or_insert_with(made);
+        Ok(())
+    };
+    // SAFETY: handlers pass the extension that they found, and their args struct.
+    unsafe { serve("request_communicator", this, args, true, work) }
+}
+
 unsafe extern "C" fn get_communicator(
     this: *const XLA_FFI_Collectives_Extension,
     args: *mut XLA_FFI_Communicator_Get_Args,
 ) -> *mut XLA_FFI_Error {
-    answer("get_communicator", || {
-        // SAFETY: handlers pass the extension that they found.
-        let this = unsafe { collectives(this) }?;
-        // SAFETY: handlers pass their args struct.
-        let asked = unsafe { read(args) }?;
-        in_stage(false)?;
-        // SAFETY: the handler's groups are whole.
-        let key = unsafe {
-            key(
-                asked.group_mode,
-                asked.groups,
-                asked.num_groups,
-                asked.communication_id,
-            )
-        }?;
+    let work = |this: &Collectives, _, key: CommunicatorKey| {
         let made = this.lock().communicators.get(&key).copied();
         let made = made.ok_or_else(|| unrequested(&key))?;
-        // SAFETY: the struct is there.
+        // SAFETY: the struct is there, it has been read.
         unsafe { (*args).communicator = made as *mut _ };
         Ok(())
-    })
+    };
+    // SAFETY: handlers pass the extension that they found, and their args struct.
+    unsafe { serve("get_communicator", this, args, false, work) }
 }
 
 unsafe extern "C" fn request_window(
     this: *const XLA_FFI_Collectives_Extension,
     args: *mut XLA_FFI_Window_Request_Args,
 ) -> *mut XLA_FFI_Error {
-    answer("request_window", || {
-        // SAFETY: handlers pass the extension that they found.
-        let this = unsafe { collectives(this) }?;
-        // SAFETY: handlers pass their args struct.
-        let args = unsafe { read(args) }?;
-        in_stage(true)?;
-        // SAFETY: the handler's groups are whole.
-        let key = unsafe {
-            key(
-                args.group_mode,
-                args.groups,
-                args.num_groups,
-                args.communication_id,
-            )
-        }?;
+    let work = |this: &Collectives, asked: XLA_FFI_Window_Request_Args, key: CommunicatorKey| {
         let mut requested = this.lock();
         if !requested.communicators.contains_key(&key) {
             return Err(unrequested(&key));
         }
-        if args.regions.is_null() && args.num_regions > 0 {
+        if asked.regions.is_null() && asked.num_regions > 0 {
             return Err(Error::invalid("the regions are a null pointer"));
         }
-        for index in 0..args.num_regions {
+        for index in 0..asked.num_regions {
             // SAFETY: the handler's regions are whole.
-            let region = unsafe { args.regions.wrapping_add(index).read() };
+            let region = unsafe { asked.regions.wrapping_add(index).read() };
             requested.next_window += 16;
             let window = requested.next_window;
             let region = Region {
@@ -302,28 +313,16 @@ unsafe extern "C" fn request_window(
                 .push(region);
         }
         Ok(())
-    })
+    };
+    // SAFETY: handlers pass the extension that they found, and their args struct.
+    unsafe { serve("request_window", this, args, true, work) }
 }
 
 unsafe extern "C" fn get_window(
     this: *const XLA_FFI_Collectives_Extension,
     args: *mut XLA_FFI_Window_Get_Args,
 ) -> *mut XLA_FFI_Error {
-    answer("get_window", || {
-        // SAFETY: handlers pass the extension that they found.
-        let this = unsafe { collectives(this) }?;
-        // SAFETY: handlers pass their args struct.
-        let asked = unsafe { read(args) }?;
-        in_stage(false)?;
-        // SAFETY: the handler's groups are whole.
-        let key = unsafe {
-            key(
-                asked.group_mode,
-                asked.groups,
-                asked.num_groups,
-                asked.communication_id,
-            )
-        }?;
+    let work = |this: &Collectives, asked: XLA_FFI_Window_Get_Args, key: CommunicatorKey| {
         let address = asked.buffer as usize;
         let requested = this.lock();
         let region = requested.windows.get(&key).and_then(|regions| {
@@ -339,10 +338,12 @@ unsafe extern "C" fn get_window(
                 format!("{address:#x} lies in no window that was requested"),
             )
         })?;
-        // SAFETY: the struct is there.
+        // SAFETY: the struct is there, it has been read.
         unsafe { (*args).window = region.window as *mut _ };
-        // SAFETY: the struct is there.
+        // SAFETY: as above.
         unsafe { (*args).window_offset = address - region.start };
         Ok(())
-    })
+    };
+    // SAFETY: handlers pass the extension that they found, and their args struct.
+    unsafe { serve("get_window", this, args, false, work) }
 }

@@ -51,18 +51,20 @@ fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, liblo
 /// Tells what is wrong with a file that can be no library, in words better than the loader's.
 fn inspect_file(path: &Path) -> Result<()> {
     let shown = path.display();
-    let mut file = File::open(path).map_err(|error| {
+    let opening = |error: std::io::Error| {
         let code = match error.kind() {
             std::io::ErrorKind::NotFound => Code::NotFound,
             std::io::ErrorKind::PermissionDenied => Code::PermissionDenied,
             _ => Code::Unavailable,
         };
         Error::new(code, format!("{shown}: {error}")).with_source(error)
-    })?;
+    };
     let no_library = |why: &str| Error::invalid(format!("{shown} is no shared library: {why}"));
-    if file.metadata().is_ok_and(|data| !data.is_file()) {
+    // Asked first: opening a pipe waits for whoever writes to it.
+    if !path.metadata().map_err(opening)?.is_file() {
         return Err(no_library("it is no plain file"));
     }
+    let mut file = File::open(path).map_err(opening)?;
     let mut head = Vec::new();
     file.by_ref()
         .take(20)

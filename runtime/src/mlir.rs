@@ -230,6 +230,11 @@ fn literal(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
         cursor.expect(")", "after a complex number")?;
         return Ok(Literal::Complex(re, im));
     }
+    word(cursor)
+}
+
+/// A literal of one word.
+fn word(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
     let start = cursor.at;
     let word = cursor.take(|c| c.is_ascii_alphanumeric() || "_+-.".contains(c));
     let span = start..cursor.at;
@@ -272,7 +277,7 @@ fn literal(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
 fn real(cursor: &mut Cursor<'_>) -> Parsed<f64> {
     cursor.skip_space();
     let start = cursor.at;
-    match literal(cursor)? {
+    match word(cursor)? {
         Literal::Float(value) => Ok(value),
         Literal::Integer(value, false) => Ok(value as f64),
         _ => Err(cursor.error(
@@ -287,11 +292,11 @@ fn dtype(cursor: &mut Cursor<'_>) -> Parsed<DType> {
     let start = cursor.at;
     let word = cursor.take(|c| c.is_ascii_alphanumeric());
     if word == "complex" && cursor.eat("<") {
-        let part = dtype(cursor)?;
+        let part = cursor.take(|c| c.is_ascii_alphanumeric());
         cursor.expect(">", "after complex<TYPE")?;
         return match part {
-            DType::F32 => Ok(DType::C64),
-            DType::F64 => Ok(DType::C128),
+            "f32" => Ok(DType::C64),
+            "f64" => Ok(DType::C128),
             _ => Err(cursor.error(start..cursor.at, "complex numbers are of f32 or f64")),
         };
     }
@@ -451,6 +456,15 @@ mod tests {
         assert_eq!(attributes.get("e"), Some(&Attribute::array::<f64>(&[])));
         assert_eq!(attributes.get("nan"), Some(&f32::NAN.into()));
         assert_eq!(parse(&attributes.to_string()), attributes, "{attributes}");
+    }
+
+    #[test]
+    fn nothing_nests_without_end() {
+        for piece in ["(", "{a = ", "dense<", "dense<[", "array<", "complex<", "["] {
+            refuse(&format!("{{a = {}", piece.repeat(100_000)));
+            refuse(&format!("{{a = 1 : {}", piece.repeat(100_000)));
+            refuse(&format!("{{a = dense<1> : {}", piece.repeat(100_000)));
+        }
     }
 
     #[test]

@@ -99,7 +99,25 @@ unsafe extern "C" fn gpu(
     }));
 }
 
-unsafe extern "C" fn unified(
+unsafe extern "C" fn cpu_unified(
+    out: *mut c_void,
+    ins: *mut *const c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+    status: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: the call's opaque bytes.
+    let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
+    if opaque == b"fail" {
+        // SAFETY: the runtime's status.
+        return unsafe { fail(status, b"asked to fail") };
+    }
+    assert_eq!(opaque, OPAQUE);
+    // SAFETY: as registered.
+    unsafe { cpu(out, ins) };
+}
+
+unsafe extern "C" fn gpu_status(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
     opaque: *const c_char,
@@ -110,14 +128,8 @@ unsafe extern "C" fn unified(
         // SAFETY: the runtime's status.
         return unsafe { fail(status, b"asked to fail") };
     }
-    if !stream.is_null() {
-        // SAFETY: as registered.
-        return unsafe { gpu(stream, buffers, opaque, opaque_len) };
-    }
-    // SAFETY: two operands, one result.
-    let [b, c, a] = [0, 1, 2].map(|i| unsafe { element(buffers, i) });
     // SAFETY: as registered.
-    unsafe { add(a, b, c) };
+    unsafe { gpu(stream, buffers, opaque, opaque_len) };
 }
 
 unsafe extern "C-unwind" fn panics(_: *mut c_void, _: *mut *const c_void) {
@@ -137,9 +149,9 @@ fn runtime() -> Runtime {
         [
             ("cpu", "Host", Function::cpu(cpu)),
             ("cpu_status", "Host", Function::cpu_status(cpu_status)),
-            ("unified", "cpu", Function::unified(unified)),
+            ("unified", "cpu", Function::cpu_unified(cpu_unified)),
             ("gpu", "CUDA", Function::gpu(gpu)),
-            ("unified", "CUDA", Function::unified(unified)),
+            ("unified", "CUDA", Function::gpu_status(gpu_status)),
             ("panics", "Host", panicking()),
         ]
     };
@@ -447,7 +459,7 @@ fn tuples_in_every_form() {
         [
             ("roots", "Host", Function::cpu(roots)),
             ("leaves", "Host", Function::cpu(leaves)),
-            ("flat", "Host", Function::unified(flat)),
+            ("flat", "CUDA", Function::gpu_status(flat)),
             ("nodes", "CUDA", Function::gpu(nodes)),
         ]
     };
@@ -474,7 +486,7 @@ fn tuples_in_every_form() {
     assert_eq!(seen.expect("leaves"), addresses);
     let seen = run(
         "flat",
-        "Host",
+        "CUDA",
         StatusReturningUnified,
         TupleForm::DeviceLeaves,
         b"",

@@ -224,6 +224,7 @@ fn calls_that_nobody_reads_do_not_run() {
         b.tuple([nothing, read, x])
     });
     let compiled = program.compile(&runtime).unwrap();
+    let _alone = generate::alone();
     generate::take_called();
     let result = compiled.run([leaf(&[1.0, 2.0])]).unwrap();
     assert_eq!(generate::take_called(), [1, 2, 3]);
@@ -272,6 +273,9 @@ fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
     // Donated memory goes through the whole chain.
     let program = self::program(|b, x| {
         let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
+        // Nobody reads these tuples: they are no readers.
+        let unread = b.tuple([x, once]);
+        b.get_tuple_element(unread, 0);
         b.custom_call(legacy("in_place", [once], f32s(&[2])).alias([], 0, []))
     });
     let compiled = program.compile(&runtime).unwrap();
@@ -529,6 +533,7 @@ fn programs_run_on_every_revision() {
         .into_iter()
         .filter(|dtype| dtype.since() == Revision::R0)
         .collect();
+    let _alone = generate::alone();
     let mut runner = TestRunner::deterministic();
     for _ in 0..30 {
         let plan = generate::plans(whole.clone())
@@ -580,6 +585,7 @@ fn handlers_of_a_loaded_library() {
     let library = loaded.open(&file).unwrap();
     let bundle = library.bundle(&[(Stage::Execute, "mix")]).unwrap();
     loaded.register("mix", "Host", bundle, 0).unwrap();
+    let _alone = generate::alone();
     let results = [ours, loaded].map(|runtime| {
         let result = program.compile(&runtime).unwrap().run([leaf(&[1.0, 2.0])]);
         result.unwrap().leaf().unwrap().bytes().to_vec()

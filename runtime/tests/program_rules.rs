@@ -49,9 +49,11 @@ fn names() {
             b.parameter(1, f32s(&[]), "x")
         },
     );
-    let mut b = Builder::new("no name");
-    let root = b.tuple([]);
-    assert!(b.build(root).unwrap_err().breaks(Rule::Name));
+    let mut b = Builder::new("no\nname");
+    let root = b.parameter(0, f32s(&[]), "x\ny");
+    let error = b.build(root).unwrap_err();
+    assert!(error.breaks(Rule::Name));
+    assert_eq!(error.to_string().lines().count(), 3, "{error}");
     // Names that are made up give way to those that are given.
     let mut b = Builder::new("made_up");
     let x = b.parameter(0, f32s(&[]), "tuple.1");

@@ -135,13 +135,22 @@ fn generated_programs_compute_the_same_in_jaxlib() {
         let plan = generate::plans(generate::dtypes());
         let program = plan.new_tree(&mut runner).unwrap().current().program();
         let arguments = generate::arguments(&program);
-        let result = program
-            .compile(&runtime)
-            .unwrap()
-            .run(arguments.clone())
-            .unwrap();
+        let compiled = program.compile(&runtime).unwrap();
+        let (result, mut called) = {
+            let _alone = generate::alone();
+            generate::take_called();
+            let result = compiled.run(arguments.clone()).unwrap();
+            (result, generate::take_called())
+        };
         let values = Some((arguments.as_slice(), result));
-        write(&folder, &number.to_string(), &program, values, &[]);
+        let name = number.to_string();
+        write(&folder, &name, &program, values, &[]);
+        // Those that nobody reads do not run, here as there.
+        called.sort_unstable();
+        let file = folder.join(name + ".json");
+        let json = std::fs::read_to_string(&file).unwrap();
+        let json = json.replacen('{', &format!("{{\"called\": {called:?}, "), 1);
+        std::fs::write(file, json).unwrap();
     }
     if let Some(said) = check(test, &folder, &library) {
         assert_eq!(said, "100 read, 100 ran, 0 failed");
@@ -152,21 +161,22 @@ fn generated_programs_compute_the_same_in_jaxlib() {
 fn legacy(folder: &Path, library: &Path) {
     let runtime = Runtime::default();
     let library = runtime.open(library).unwrap();
-    let function = library
-        .legacy_function("by_leaves", Signature::Cpu)
-        .unwrap();
-    runtime
-        .register_legacy("by_leaves", "Host", function)
-        .unwrap();
+    for (symbol, signature) in [
+        ("opaque_bytes", Signature::CpuUnified),
+        ("by_leaves", Signature::Cpu),
+    ] {
+        let function = library.legacy_function(symbol, signature).unwrap();
+        runtime.register_legacy(symbol, "Host", function).unwrap();
+    }
     let every_byte: Vec<u8> = (0..=255).collect();
     let mut b = Builder::new("every_byte");
-    let shape = Shape::new(DType::U8, [256]).unwrap();
-    let result = Tensor::from_bytes(shape.clone(), &every_byte).unwrap();
+    let shape = ValueShape::array(DType::U8, [256]).unwrap();
     let version = ApiVersion::StatusReturningUnified;
-    let call = CustomCall::legacy(version, "opaque_bytes", [], Tree::Leaf(shape.into()));
-    let root = b.custom_call(call.opaque(every_byte));
+    let call = CustomCall::legacy(version, "opaque_bytes", [], shape);
+    let root = b.custom_call(call.opaque(every_byte.clone()));
     let program = b.build(root).unwrap();
-    let result = Tree::Leaf(result);
+    let result = program.compile(&runtime).unwrap().run([]).unwrap();
+    assert_eq!(result.leaf().unwrap().bytes(), every_byte);
     write(folder, "opaque", &program, Some((&[], result)), &[]);
 
     let mut b = Builder::new("leaves");
@@ -187,6 +197,40 @@ fn legacy(folder: &Path, library: &Path) {
         .run(arguments.clone())
         .unwrap();
     write(folder, "leaves", &program, Some((&arguments, result)), &[]);
+}
+
+/// A program whose calls are chained by tokens.
+fn tokens(folder: &Path) {
+    let runtime = Runtime::default();
+    generate::register(&runtime);
+    let mut b = Builder::new("tokens");
+    let x = b.parameter(0, ValueShape::parse("(f32[3], s4[3])").unwrap(), "x");
+    let mut token = b.token();
+    let mut results = vec![];
+    for seed in 0..3_i64 {
+        let pair = ValueShape::parse("(token[], f32[2])").unwrap();
+        let call = CustomCall::ffi(generate::TARGET, [token, x], pair)
+            .attributes(Attributes::new().with("seed", seed))
+            .has_side_effect(true);
+        let call = b.custom_call(call);
+        token = b.get_tuple_element(call, 0);
+        results.push(b.get_tuple_element(call, 1));
+    }
+    let root = b.tuple(results);
+    let program = b.build(root).unwrap();
+    let arguments = generate::arguments(&program);
+    let compiled = program.compile(&runtime).unwrap();
+    let result = {
+        let _alone = generate::alone();
+        compiled.run(arguments.clone()).unwrap()
+    };
+    write(
+        folder,
+        "tokens",
+        &program,
+        Some((&arguments, result)),
+        &["token[]"],
+    );
 }
 
 /// Everything that the texts can say at once, in programs that jaxlib reads.
@@ -316,8 +360,9 @@ fn jaxlib_reads_every_part_of_a_program() {
 
     // Targets of the original conventions get opaque bytes and tuples from jaxlib as from us.
     legacy(&folder, &library);
+    tokens(&folder);
 
     if let Some(said) = check(test, &folder, &library) {
-        assert_eq!(said, "5 read, 3 ran, 0 failed");
+        assert_eq!(said, "6 read, 4 ran, 0 failed");
     }
 }

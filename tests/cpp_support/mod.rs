@@ -344,7 +344,7 @@ impl Case {
 
 /// Registers a type that a library describes by two exported functions, as programs do that host
 /// handlers from XLA's own headers.
-fn register(library: &Library, name: &str) -> Result<i64> {
+pub(crate) fn register(library: &Library, name: &str) -> Result<i64> {
     let info = format!("{name}_type_info");
     library.register_type(name, &format!("{name}_type_id"), Some(&info))
 }

@@ -62,6 +62,8 @@ class World:
         self.languages = {}
         self.images = {}
         self.paths = {}
+        #: Libraries that could not be registered, and why.
+        self.refused = []
         self._host = None
         if not self.on_gpu:
             # By name of its own the driver is found from here on.
@@ -79,7 +81,10 @@ class World:
         for text in options.libraries:
             name, _, path = text.partition("=")
             language, _, example = name.partition(":")
-            self._register(language, example, pathlib.Path(path).resolve())
+            try:
+                self._register(language, example, pathlib.Path(path).resolve())
+            except Exception as error:
+                self.refused.append((name, error))
 
     def _register(self, language, example, path):
         image = ctypes.CDLL(str(path))
@@ -104,7 +109,11 @@ class World:
             function = getattr(image, f"{symbol}_{part}")
             function.restype = ctypes.c_void_p
             capsules[part] = pycapsule(function())
-        jax.ffi.register_ffi_type(f"{symbol}_state", capsules, platform=self.platform)
+        try:
+            jax.ffi.register_ffi_type(f"{symbol}_state", capsules, platform=self.platform)
+        except Exception:
+            # Plugins of the time before type infos take the id alone.
+            jax.ffi.register_ffi_type(f"{symbol}_state", capsules["type_id"], platform=self.platform)
 
     def address(self, image, symbol):
         """A handler's function, wrapped where the host has no device."""

@@ -164,7 +164,9 @@ def verdicts(rows, calls):
     found = {
         "rms_norm at 90 % of the copy or more": {"holds": all(row["holds"] for row in by_row.values()), "rows": by_row},
     }
-    if "upstream" in calls:
+    if "upstream" not in calls:
+        found["dispatch against upstream's"] = {"holds": False, "why": "upstream's handler was not registered"}
+    else:
         upstream = calls["upstream"]["ns_per_call"]
         for language in ["rust", "cpp"]:
             if language in calls:
@@ -184,6 +186,8 @@ def main():
     parser.add_argument("--check", action="store_true", help="fail where a promise does not hold")
     options = parser.parse_args()
     world = gpu.World(options)
+    for name, error in world.refused:
+        print(f"note: {name} is left out: {error}")
     rows = bandwidth(world)
     print(f"{'':9} {'':9} {'n':>11}  {'':8} {'GB/s':>8}  share of the copy")
     for row in rows:

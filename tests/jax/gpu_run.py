@@ -1,6 +1,6 @@
 """Runs the GPU tests or benches of a folder that `cargo xtask gpu-test --build-only` made.
 
-usage: python3 run.py test|bench [--platform cpu] [--quick] [--out DIR]
+usage: python3 run.py test|bench [--platform cpu] [--quick] [--only PART] [--out DIR]
 
 It needs a Python with JAX and nothing else of this project: everything is in the folder.
 On a GPU `test` runs the examples plainly, with command buffers on, and under compute-sanitizer (where it
@@ -68,10 +68,14 @@ class Runs:
         print(f"skipped {what}: {why}\n", flush=True)
         self.counts["skipped"] += 1
 
-    def test(self):
-        self.run("examples", "gpu_examples.py")
-        flags = " ".join(filter(None, [os.environ.get("XLA_FLAGS"), BUFFERS]))
-        self.run("command buffers", "gpu_examples.py", "--command-buffers", XLA_FLAGS=flags)
+    def test(self, only):
+        if only in (None, "examples"):
+            self.run("examples", "gpu_examples.py")
+        if only in (None, "buffers"):
+            flags = " ".join(filter(None, [os.environ.get("XLA_FLAGS"), BUFFERS]))
+            self.run("command buffers", "gpu_examples.py", "--command-buffers", XLA_FLAGS=flags)
+        if only not in (None, "sanitizer"):
+            return
         tool = sanitizer()
         if self.cpu:
             self.skip("compute-sanitizer", "there is nothing of a GPU to check")
@@ -104,11 +108,12 @@ def main():
     parser.add_argument("task", choices=["test", "bench"])
     parser.add_argument("--platform", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--only", choices=["examples", "buffers", "sanitizer"], help="one part of the test")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for the bench's JSON")
     options = parser.parse_args()
     runs = Runs(options)
     if options.task == "test":
-        runs.test()
+        runs.test(options.only)
     else:
         runs.bench(options.out)
     print(f"{runs.counts['ok']} passed, {runs.counts['FAIL']} failed, {runs.counts['skipped']} skipped")

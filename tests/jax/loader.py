@@ -224,6 +224,30 @@ def floors():
     raises(xla_ffi.UnsupportedRuntimeError, handler, "l.h")
 
 
+def legacy(libraries):
+    """Targets of the original custom calls: found in a library's list, called as the manifest says."""
+    b, c = np.arange(1, 129, dtype=np.float32), np.arange(2048, dtype=np.float32)
+    wanted = b[np.arange(2048) % 128] + c
+    for language in ("rust", "c", "cpp"):
+        path = next((path for key, path in libraries.items() if key.lower().replace("++", "pp") == f"{language}:11_legacy"), "")
+        if not path:
+            skip("legacy targets", f"no library of example 11 in {language}")
+            continue
+        lib = xla_ffi.load(path, prefix=language)
+        target = lib.legacy["tiled_add_cpu"]
+        if target.target != f"{language}.tiled_add_cpu" or target.api_version != 1:
+            raise AssertionError(f"{target}: {target.api_version}")
+        kwargs = {} if language == "rust" else {"result_shape_dtypes": jax.ShapeDtypeStruct((2048,), np.float32)}
+        if not np.array_equal(target(b, c, **kwargs), wanted):
+            raise AssertionError(f"{language}: wrong numbers")
+        raises(TypeError, lambda target=target: target(b, c, api_version=2), "API version 1", "api_version=2")
+        if language == "rust":
+            # The manifest has the sizes, which calls of that kind do not carry.
+            raises(TypeError, lambda target=target: target(c, c), "F32[128], F32[2048]", "got (F32[2048]")
+        else:
+            raises(TypeError, lambda target=target: target(b, c), "result_shape_dtypes")
+
+
 def wheel():
     """The package builds without fetching anything."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(xla_ffi.__file__)))
@@ -247,6 +271,7 @@ def main():
     check("attributes are cast", casts)
     check("manifests", manifests)
     check("floors", floors)
+    check("targets of the original custom calls", lambda: legacy(libraries))
     check("the wheel", wheel)
     for language in ("Rust", "C"):
         path = libraries[f"{language}:02_rms_norm"]

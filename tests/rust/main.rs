@@ -5,6 +5,7 @@ mod asynchronous;
 mod attributes;
 mod context;
 mod contracts;
+mod devices;
 mod errors;
 mod frames;
 mod kit;

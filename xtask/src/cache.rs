@@ -141,6 +141,14 @@ impl Cache {
                     path.display()
                 ))
             }
+            io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => anyhow::Error::new(
+                error,
+            )
+            .context(format!(
+                "{} cannot be a folder, since it or a part of its path is a file: set {MOVED_BY} \
+                     to a folder",
+                path.display()
+            )),
             _ => anyhow::Error::new(error).context(path.display().to_string()),
         }
     }

@@ -59,7 +59,7 @@ impl Image {
 /// use xla_ffi::cuda::Module;
 ///
 /// // A build script puts a file there: what nvcc made, or the source itself.
-/// static MODULE: Module = Module::new(b"extern \"C\" __global__ void scale(…) {…}");
+/// static MODULE: Module = Module::new(b"extern \"C\" __global__ void scale(...) {...}");
 /// ```
 #[derive(Debug)]
 pub struct Module {

@@ -17,6 +17,17 @@ use crate::{Scratch, Stream};
 use xla_ffi_sys::*;
 
 /// A function of the original conventions.
+///
+/// ```
+/// # use std::ffi::c_void;
+/// use xla_ffi::legacy::{Function, register};
+///
+/// unsafe extern "C" fn nothing(_out: *mut c_void, _ins: *mut *const c_void) {}
+///
+/// // SAFETY: it may be called with anything.
+/// let registered = unsafe { register("nothing", "Host", Function::Cpu(nothing)) };
+/// assert!(registered.is_ok());
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Function {
     /// CPU, `API_VERSION_ORIGINAL`.
@@ -25,8 +36,10 @@ pub enum Function {
     CpuStatus(XlaCustomCallCpuStatus),
     /// Devices, `API_VERSION_ORIGINAL`.
     Gpu(XlaCustomCallGpu),
-    /// Devices with a status, or any platform with `API_VERSION_STATUS_RETURNING_UNIFIED`.
-    Unified(XlaCustomCallUnified),
+    /// Devices, `API_VERSION_STATUS_RETURNING` and `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    GpuStatus(XlaCustomCallGpuStatus),
+    /// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    CpuUnified(XlaCustomCallCpuUnified),
 }
 
 impl Function {
@@ -36,7 +49,8 @@ impl Function {
             Self::Cpu(_) => "cpu",
             Self::CpuStatus(_) => "cpu_status",
             Self::Gpu(_) => "gpu",
-            Self::Unified(_) => "unified",
+            Self::GpuStatus(_) => "gpu_status",
+            Self::CpuUnified(_) => "cpu_unified",
         }
     }
 
@@ -44,8 +58,8 @@ impl Function {
     pub(crate) const fn api_version(self) -> usize {
         match self {
             Self::Cpu(_) | Self::Gpu(_) => 1,
-            Self::CpuStatus(_) => 2,
-            Self::Unified(_) => 3,
+            Self::CpuStatus(_) | Self::GpuStatus(_) => 2,
+            Self::CpuUnified(_) => 3,
         }
     }
 
@@ -55,7 +69,8 @@ impl Function {
             Self::Cpu(_) => XlaFfiLegacyTarget::CPU,
             Self::CpuStatus(_) => XlaFfiLegacyTarget::CPU_STATUS,
             Self::Gpu(_) => XlaFfiLegacyTarget::GPU,
-            Self::Unified(_) => XlaFfiLegacyTarget::UNIFIED,
+            Self::GpuStatus(_) => XlaFfiLegacyTarget::GPU_STATUS,
+            Self::CpuUnified(_) => XlaFfiLegacyTarget::CPU_UNIFIED,
         }
     }
 
@@ -64,24 +79,51 @@ impl Function {
             Self::Cpu(function) => function as *mut c_void,
             Self::CpuStatus(function) => function as *mut c_void,
             Self::Gpu(function) => function as *mut c_void,
-            Self::Unified(function) => function as *mut c_void,
+            Self::GpuStatus(function) => function as *mut c_void,
+            Self::CpuUnified(function) => function as *mut c_void,
         }
     }
 
     const fn is_cpu(self) -> bool {
-        matches!(self, Self::Cpu(_) | Self::CpuStatus(_))
+        !matches!(self, Self::Gpu(_) | Self::GpuStatus(_))
     }
 }
 
 /// Puts a copy of pointers to device memory on a stream. What is copied may be read until the
 /// function returns only.
 ///
+/// ```
+/// use xla_ffi::legacy::CopyToDevice;
+///
+/// // Where host and device share their memory and the stream is empty.
+/// let copy: CopyToDevice = |_stream, to, from| {
+///     // SAFETY: the table has room.
+///     unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
+///     Ok(())
+/// };
+/// let (from, mut to) = ([std::ptr::dangling_mut()], [std::ptr::null_mut()]);
+/// // SAFETY: one pointer each.
+/// unsafe { copy(std::ptr::null_mut(), to.as_mut_ptr(), &from) }?;
+/// assert_eq!(from, to);
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
+///
 /// # Errors
 /// What the device says.
 pub type CopyToDevice =
     unsafe fn(stream: *mut c_void, to: *mut *mut c_void, from: &[*mut c_void]) -> Result<()>;
 
-/// Sees the operands before an adapted function is called; see [`adapt!`](crate::adapt).
+/// Sees the operands before an adapted function is called; see [`adapt!`](crate::adapt) and
+/// [`Operands`].
+///
+/// ```
+/// use xla_ffi::{Error, legacy::Describe};
+///
+/// let refuse_all: Describe = |operands, _| {
+///     Err(Error::invalid_argument(format!("{} operands", operands.arg_count())))
+/// };
+/// assert_eq!(size_of_val(&refuse_all), size_of::<usize>());
+/// ```
 ///
 /// # Errors
 /// Why the call is refused.
@@ -101,6 +143,22 @@ pub struct Adapter {
 }
 
 /// What is known of an operand.
+///
+/// ```
+/// use xla_ffi::{DataType, legacy::Operand};
+///
+/// let mut data = [0.0_f32; 6];
+/// let x = Operand {
+///     dtype: DataType::F32,
+///     dims: &[2, 3],
+///     len: 6,
+///     data: data.as_mut_ptr().cast(),
+/// };
+/// assert_eq!(x.byte_size(), Some(24));
+/// assert!(x.expect("x", DataType::F32, 6).is_ok());
+/// let error = x.expect("x", DataType::F64, 6).unwrap_err();
+/// assert_eq!(error.message(), "`x`: expected 6 elements of F64, got 6 of F32");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'f> {
     /// The element type.
@@ -137,7 +195,54 @@ impl Operand<'_> {
     }
 }
 
-/// All operands and results of a call.
+/// All operands and results of a call, as [`Describe`] sees them.
+///
+/// ```
+/// # use std::ffi::{c_char, c_void};
+/// use xla_ffi::legacy::{Descriptor, Operands};
+/// use xla_ffi::{DataType, prelude::*, sys::XlaCustomCallStatus};
+///
+/// /// y = x, as many numbers as the opaque bytes say.
+/// unsafe extern "C" fn copy(
+///     out: *mut c_void,
+///     ins: *mut *const c_void,
+///     opaque: *const c_char,
+///     _opaque_len: usize,
+///     _status: *mut XlaCustomCallStatus,
+/// ) {
+///     // SAFETY: `sizes` wrote eight bytes.
+///     let n = unsafe { opaque.cast::<u64>().read_unaligned() } as usize;
+///     // SAFETY: n numbers each.
+///     unsafe { std::ptr::copy_nonoverlapping((*ins).cast::<f32>(), out.cast::<f32>(), n) };
+/// }
+///
+/// fn sizes(operands: &Operands, opaque: &mut Descriptor) -> Result<()> {
+///     if (operands.arg_count(), operands.ret_count()) != (1, 1) {
+///         return Err(Error::invalid_argument("expected x and y"));
+///     }
+///     let n = operands.arg(0)?.len;
+///     operands.ret(0)?.expect("y", DataType::F32, n)?;
+///     opaque.push(n as u64);
+///     Ok(())
+/// }
+///
+/// xla_ffi::adapt! { copy_ffi = unsafe cpu_unified(copy), describe = sizes; }
+///
+/// // A host of the original convention calls the handler, and so the function.
+/// xla_ffi::legacy! { copy_again = cpu(copy_ffi): f32[3] -> f32[3] }
+/// xla_ffi::library! { name = "copies"; copy_ffi, legacy copy_again }
+///
+/// unsafe extern "C" {
+///     fn copies__copy_again(out: *mut c_void, ins: *mut *const c_void);
+/// }
+/// # fn main() {
+/// let (x, mut y) = ([1.0_f32, 2.0, 3.0], [0.0_f32; 3]);
+/// let mut ins = [(&raw const x).cast()];
+/// // SAFETY: three numbers each.
+/// unsafe { copies__copy_again((&raw mut y).cast(), ins.as_mut_ptr()) };
+/// assert_eq!(x, y);
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Operands<'f> {
     frame: Frame<'f>,
@@ -205,7 +310,22 @@ fn look(raw: RawBuffer<'_>) -> Option<Operand<'_>> {
     })
 }
 
+impl Default for Descriptor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Bytes that an adapted function gets as `opaque`, written by [`Describe`].
+///
+/// ```
+/// use xla_ffi::legacy::Descriptor;
+///
+/// let mut opaque = Descriptor::new();
+/// opaque.push(2_i32);
+/// opaque.extend(b"ab");
+/// assert_eq!(opaque.as_bytes(), b"\x02\0\0\0ab");
+/// ```
 pub struct Descriptor {
     local: [MaybeUninit<u8>; Self::INLINE],
     len: usize,
@@ -216,7 +336,9 @@ impl Descriptor {
     /// Bytes for which nothing is allocated.
     pub const INLINE: usize = 512;
 
-    fn new() -> Self {
+    /// No bytes.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             local: [const { MaybeUninit::uninit() }; Self::INLINE],
             len: 0,
@@ -532,7 +654,14 @@ impl Pointers<'_> {
                 unsafe { function(out, list.cast(), at) };
                 status
             }
-            Function::Unified(function) => {
+            Function::CpuUnified(function) => {
+                let (len, status) = (self.opaque.len(), Status::take());
+                let at = status.as_ptr();
+                // SAFETY: the caller's promise.
+                unsafe { function(out, list.cast(), opaque, len, at) };
+                status
+            }
+            Function::GpuStatus(function) => {
                 let (len, status) = (self.opaque.len(), Status::take());
                 let at = status.as_ptr();
                 // SAFETY: the caller's promise.

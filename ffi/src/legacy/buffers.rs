@@ -6,6 +6,18 @@ use super::structure::is_structure;
 use crate::error::{Error, Result};
 
 /// What the list has an entry for.
+///
+/// ```
+/// use xla_ffi::legacy::{Buffers, Form};
+///
+/// let list = [1, 2, 3].map(std::ptr::without_provenance_mut);
+/// // SAFETY: (x) -> y has two leaves and three nodes.
+/// let [leaves, nodes] = unsafe {
+///     [Form::Leaves, Form::Nodes].map(|form| Buffers::new(list.as_ptr(), "(_) -> _", form))
+/// };
+/// assert_eq!((leaves?.rets()[0], nodes?.rets()[0]), (list[1], list[2]));
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Each leaf, as today's XLA has it.
@@ -24,6 +36,24 @@ enum Node {
 }
 
 /// A leaf of an operand.
+///
+/// ```
+/// use std::ffi::c_void;
+/// use xla_ffi::legacy::{Buffers, Form};
+///
+/// // A pair whose elements have no address in the list.
+/// let (x, y) = (1.0_f32, 2.0_f32);
+/// let mut pair = [&raw const x, &raw const y];
+/// let root: *mut c_void = pair.as_mut_ptr().cast();
+/// let list = [root, std::ptr::null_mut(), std::ptr::null_mut(), root];
+/// // SAFETY: the list has every node.
+/// let buffers = unsafe { Buffers::new(list.as_ptr(), "(_, _) -> _", Form::Nodes) }?;
+/// let leaf = &buffers.args()[1];
+/// assert_eq!((leaf.address(), leaf.root(), leaf.path()), (None, root, &[1][..]));
+/// // SAFETY: the pair is there.
+/// assert_eq!(unsafe { leaf.resolve() }.cast_const().cast(), &raw const y);
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     /// Where it lies; null where the list does not say.
@@ -78,6 +108,19 @@ unsafe impl Send for Leaf {}
 unsafe impl Sync for Leaf {}
 
 /// A tuple of the result that the target writes: an array in device memory, and what belongs there.
+///
+/// ```
+/// use xla_ffi::legacy::{Buffers, Form};
+///
+/// // -> (a, (b)): the tuple, a, the inner tuple, b.
+/// let list = [10, 1, 20, 2].map(std::ptr::without_provenance_mut);
+/// // SAFETY: the list has every node.
+/// let buffers = unsafe { Buffers::new(list.as_ptr(), "-> (_, (_))", Form::Nodes) }?;
+/// let [outer, inner] = buffers.roots() else { unreachable!() };
+/// assert_eq!((outer.table.cast(), &outer.elements[..]), (list[0], &[list[1], list[2]][..]));
+/// assert_eq!((inner.table.cast(), &inner.elements[..]), (list[2], &[list[3]][..]));
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// The array.
@@ -111,6 +154,7 @@ unsafe impl Sync for Root {}
 /// // SAFETY: an f32 each.
 /// unsafe { *buffers.rets()[0].cast::<f32>() = *y.cast::<f32>() };
 /// assert_eq!(z, 2.0);
+/// assert!(buffers.roots().is_empty(), "the result is no tuple");
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -8,6 +8,27 @@ use crate::error::{Error, Result};
 use xla_ffi_runtime::{CpuStream, DeviceStream};
 
 /// The streams of the embedded runtime, one device unless it is said otherwise.
+///
+/// ```
+/// use xla_ffi::legacy::{CpuStreams, Device, Root, Staging};
+/// use xla_ffi_runtime::{CpuStream, DeviceStream};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let stream = CpuStream::new()?;
+/// let streams = CpuStreams::new();
+/// streams.assign(&stream, 1);
+/// assert_eq!(streams.device_of(stream.handle())?, 1);
+///
+/// let pool = Staging::new(streams, 4);
+/// let mut table = [std::ptr::null_mut()];
+/// let root = Root { table: table.as_mut_ptr(), elements: vec![std::ptr::dangling_mut()] };
+/// // SAFETY: the table has room for one, until the stream has run.
+/// unsafe { pool.write(stream.handle(), std::slice::from_ref(&root)) }?;
+/// stream.synchronize();
+/// assert_eq!(table[..], root.elements);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Default)]
 pub struct CpuStreams {
     /// Streams of other devices than 0, by handle.
@@ -37,6 +58,20 @@ impl CpuStreams {
 }
 
 /// A point on a stream.
+///
+/// ```
+/// use xla_ffi::legacy::{CpuEvent, CpuStreams, Device};
+/// use xla_ffi_runtime::{CpuStream, DeviceStream};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (streams, stream) = (CpuStreams::new(), CpuStream::new()?);
+/// let mut event: CpuEvent = streams.event(stream.handle())?;
+/// streams.record(&mut event, stream.handle())?;
+/// streams.wait(&event)?;
+/// assert!(streams.is_complete(&event)?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct CpuEvent {
     device: u64,

@@ -1,4 +1,5 @@
-//! The custom calls that came before XLA FFI: bare functions that get pointers and no sizes.
+//! The custom calls that came before XLA FFI: bare functions that get pointers and no sizes. The
+//! book's chapter on them is `docs/legacy.md`.
 //!
 //! * [`adapt!`](crate::adapt) makes such a function a handler of XLA FFI, which every XLA calls and
 //!   which can report failures.
@@ -7,30 +8,23 @@
 //! * [`Buffers`] reads a device's list of buffers in both of its forms; [`Staging`] writes the tuples
 //!   of a result without stalling the stream.
 
-mod adapt;
+pub(crate) mod adapt;
 mod buffers;
 #[cfg(feature = "internal")]
 mod cpu;
 mod staging;
 mod status;
-mod structure;
+pub(crate) mod structure;
 mod table;
 pub(crate) mod target;
 
-pub use adapt::{
-    Adapter, Args, CopyToDevice, Describe, Descriptor, Function, Opaque, Operand, Operands, Rets,
-};
+pub use adapt::{CopyToDevice, Describe, Descriptor, Function, Operand, Operands};
 pub use buffers::{Buffers, Form, Leaf, Root};
 #[cfg(feature = "internal")]
 pub use cpu::{CpuEvent, CpuStreams};
 pub use staging::{Device, Staging};
 pub use status::{set_failure, set_success};
-pub use target::{Layout, OperandShape, Shapes, register};
-
-#[doc(hidden)]
-pub use adapt::call;
-#[doc(hidden)]
-pub use structure::is_structure;
+pub use target::{Shapes, register};
 
 /// Makes a function of the original conventions a handler of XLA FFI.
 ///
@@ -71,7 +65,7 @@ pub use structure::is_structure;
 /// ```
 ///
 /// `unsafe` promises that the function may be called with whatever `describe` lets through. It is one
-/// of `cpu`, `cpu_status`, `gpu` and `unified`; the last two are registered for CUDA and for the CPU,
+/// of `cpu`, `cpu_status`, `cpu_unified`, `gpu` and `gpu_status`; the last two are registered for CUDA,
 /// unless `platforms = ["…"]` comes first. Options, in this order:
 ///
 /// * `opaque = "NAME"`: the attribute whose bytes the function gets: a string, or an array of any
@@ -118,8 +112,14 @@ macro_rules! __adapt {
         $crate::__adapt! { @device Gpu [$($head)*] [$function] [$($platform),*]
             $($rest)* }
     };
-    (unified [$($head:tt)*] [$function:path] [$($platform:tt),*] $($rest:tt)*) => {
-        $crate::__adapt! { @device Unified [$($head)*] [$function] [$($platform),*]
+    (cpu_unified [$($head:tt)*] [$function:path] [$($platform:tt),*] $($rest:tt)*) => {
+        $crate::__adapt! { @host CpuUnified [$($head)*] [$function] [$($platform),*] $($rest)* }
+    };
+    (gpu_status [$($head:tt)*] [$function:path] [] $($rest:tt)*) => {
+        $crate::__adapt! { gpu_status [$($head)*] [$function] ["cuda"] $($rest)* }
+    };
+    (gpu_status [$($head:tt)*] [$function:path] [$($platform:tt),+] $($rest:tt)*) => {
+        $crate::__adapt! { @device GpuStatus [$($head)*] [$function] [$($platform),*]
             $($rest)* }
     };
     (@host $variant:ident [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
@@ -128,18 +128,11 @@ macro_rules! __adapt {
             [::core::option::Option::None] [::core::option::Option::None]
             $opaque [$($structure)?] [$($describe)?] [$($copy)?] }
     };
-    (@device Gpu [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
+    (@device $variant:ident [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
         [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
-        $crate::__adapt! { @handler Gpu [$($head)*] [$function] [$($platform),*]
+        $crate::__adapt! { @handler $variant [$($head)*] [$function] [$($platform),*]
             [stream: $crate::Stream<'_>, scratch: ::core::option::Option<$crate::Scratch<'_>>]
             [::core::option::Option::Some(stream)] [scratch]
-            $opaque [$($structure)?] [$($describe)?] [$($copy)?] }
-    };
-    (@device Unified [$($head:tt)*] [$function:path] [$($platform:tt),*] $opaque:tt
-        [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
-        $crate::__adapt! { @handler Unified [$($head)*] [$function] [$($platform),*]
-            [stream: ::core::option::Option<$crate::Stream<'_>>, scratch: ::core::option::Option<$crate::Scratch<'_>>]
-            [stream] [scratch]
             $opaque [$($structure)?] [$($describe)?] [$($copy)?] }
     };
     (@handler $variant:ident [$($head:tt)*] [$function:path] [] $($rest:tt)*) => {
@@ -149,14 +142,14 @@ macro_rules! __adapt {
         [$($context:tt)*] [$stream:expr] [$scratch:expr] []
         [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
         $crate::__adapt! { @function [$($head)*] [$($platform),*] [] [$($context)*]
-            [$variant] [$function] [$crate::legacy::Opaque::EMPTY] [$stream] [$scratch]
+            [$variant] [$function] [$crate::__private::legacy::Opaque::EMPTY] [$stream] [$scratch]
             [$($structure)?] [$($describe)?] [$($copy)?] }
     };
     (@handler $variant:ident [$($head:tt)*] [$function:path] [$($platform:tt),+]
         [$($context:tt)*] [$stream:expr] [$scratch:expr] [$opaque:tt]
         [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
         $crate::__adapt! { @function [$($head)*] [$($platform),*]
-            [#[attr(name = $opaque)] opaque: $crate::legacy::Opaque<'_>,] [$($context)*]
+            [#[attr(name = $opaque)] opaque: $crate::__private::legacy::Opaque<'_>,] [$($context)*]
             [$variant] [$function] [opaque] [$stream] [$scratch]
             [$($structure)?] [$($describe)?] [$($copy)?] }
     };
@@ -164,19 +157,19 @@ macro_rules! __adapt {
         [$($context:tt)*] [$variant:ident] [$function:path] [$opaque:expr] [$stream:expr]
         [$scratch:expr] [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
         $(const _: () = assert!(
-            $crate::legacy::is_structure($structure),
+            $crate::__private::legacy::is_structure($structure),
             "a structure has `_` for a leaf, brackets for a tuple, commas, and `->` before the result"
         );)?
         $(#[$meta])*
         #[$crate::handler(platforms = [$($platform),+])]
         $vis fn $name(
-            args: $crate::legacy::Args<'_>,
-            rets: $crate::legacy::Rets<'_>,
+            args: $crate::__private::legacy::Args<'_>,
+            rets: $crate::__private::legacy::Rets<'_>,
             $($attr)*
             $($context)*
         ) -> $crate::Result<()> {
             #[allow(unused_mut, unused_assignments)]
-            const ADAPTER: $crate::legacy::Adapter = {
+            const ADAPTER: $crate::__private::legacy::Adapter = {
                 let mut structure = ::core::option::Option::None;
                 let mut describe: ::core::option::Option<$crate::legacy::Describe> =
                     ::core::option::Option::None;
@@ -185,7 +178,7 @@ macro_rules! __adapt {
                 $(structure = ::core::option::Option::Some($structure);)?
                 $(describe = ::core::option::Option::Some($describe);)?
                 $(copy = ::core::option::Option::Some($copy);)?
-                $crate::legacy::Adapter {
+                $crate::__private::legacy::Adapter {
                     function: $crate::legacy::Function::$variant($function),
                     structure,
                     describe,
@@ -193,7 +186,7 @@ macro_rules! __adapt {
                 }
             };
             // SAFETY: the author's promise, `unsafe` in the macro.
-            unsafe { $crate::legacy::call(&ADAPTER, args, rets, $opaque, $stream, $scratch) }
+            unsafe { $crate::__private::legacy::call(&ADAPTER, args, rets, $opaque, $stream, $scratch) }
         }
     };
 }

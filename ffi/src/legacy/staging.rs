@@ -13,6 +13,52 @@ use crate::error::Result;
 
 /// What the pool needs of a platform.
 ///
+/// ```
+/// use std::ffi::c_void;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use xla_ffi::Result;
+/// use xla_ffi::legacy::{Device, Root, Staging};
+///
+/// /// Streams that run everything at once, all of device 0.
+/// struct AtOnce;
+///
+/// // SAFETY: nothing is left to run when a function returns.
+/// unsafe impl Device for AtOnce {
+///     type Event = AtomicBool;
+///
+///     fn device_of(&self, _: *mut c_void) -> Result<u64> {
+///         Ok(0)
+///     }
+///     fn event(&self, _: *mut c_void) -> Result<AtomicBool> {
+///         Ok(AtomicBool::new(false))
+///     }
+///     fn record(&self, event: &mut AtomicBool, _: *mut c_void) -> Result<()> {
+///         *event.get_mut() = true;
+///         Ok(())
+///     }
+///     fn is_complete(&self, event: &AtomicBool) -> Result<bool> {
+///         Ok(event.load(Ordering::Relaxed))
+///     }
+///     fn wait(&self, _: &AtomicBool) -> Result<()> {
+///         Ok(())
+///     }
+///     unsafe fn copy(&self, to: *mut *mut c_void, from: &[*mut c_void], _: *mut c_void) -> Result<()> {
+///         // SAFETY: the caller's promise.
+///         unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
+///         Ok(())
+///     }
+/// }
+///
+/// let pool = Staging::new(AtOnce, 4);
+/// let elements = vec![std::ptr::dangling_mut(); 2];
+/// let mut table = [std::ptr::null_mut(); 2];
+/// let root = Root { table: table.as_mut_ptr(), elements: elements.clone() };
+/// // SAFETY: the table has room for two.
+/// unsafe { pool.write(std::ptr::null_mut(), &[root]) }?;
+/// assert_eq!((&table[..], pool.slots()), (&elements[..], 1));
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
+///
 /// # Safety
 /// `is_complete` and `wait` say that an event is complete only when everything that was on its stream
 /// before [`Device::record`] has run.
@@ -94,16 +140,49 @@ struct Slots<Event> {
 /// nothing; when all are in use the calling thread waits for the oldest, the stream for none.
 ///
 /// ```
-/// # use xla_ffi::legacy::{Buffers, Device, Form, Staging};
-/// # use std::ffi::c_void;
-/// # fn target<D: Device>(pool: &Staging<D>, stream: *mut c_void, buffers: *const *mut c_void) -> xla_ffi::Result<()> {
-/// // In a target of the first form, whose result is a pair:
-/// // SAFETY: the list has this form.
-/// let buffers = unsafe { Buffers::new(buffers, "_ -> (_, _)", Form::Nodes) }?;
-/// // … kernels on `stream` that write `buffers.rets()` …
-/// // SAFETY: the tuples are device memory of the call.
-/// unsafe { pool.write(stream, buffers.roots()) }
-/// # }
+/// use std::ffi::c_void;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use xla_ffi::Result;
+/// use xla_ffi::legacy::{Device, Root, Staging};
+///
+/// /// Streams that run everything at once, all of device 0.
+/// struct AtOnce;
+///
+/// // SAFETY: nothing is left to run when a function returns.
+/// unsafe impl Device for AtOnce {
+///     type Event = AtomicBool;
+///
+///     fn device_of(&self, _: *mut c_void) -> Result<u64> {
+///         Ok(0)
+///     }
+///     fn event(&self, _: *mut c_void) -> Result<AtomicBool> {
+///         Ok(AtomicBool::new(false))
+///     }
+///     fn record(&self, event: &mut AtomicBool, _: *mut c_void) -> Result<()> {
+///         *event.get_mut() = true;
+///         Ok(())
+///     }
+///     fn is_complete(&self, event: &AtomicBool) -> Result<bool> {
+///         Ok(event.load(Ordering::Relaxed))
+///     }
+///     fn wait(&self, _: &AtomicBool) -> Result<()> {
+///         Ok(())
+///     }
+///     unsafe fn copy(&self, to: *mut *mut c_void, from: &[*mut c_void], _: *mut c_void) -> Result<()> {
+///         // SAFETY: the caller's promise.
+///         unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
+///         Ok(())
+///     }
+/// }
+///
+/// let pool = Staging::new(AtOnce, 4);
+/// let elements = vec![std::ptr::dangling_mut(); 2];
+/// let mut table = [std::ptr::null_mut(); 2];
+/// let root = Root { table: table.as_mut_ptr(), elements: elements.clone() };
+/// // SAFETY: the table has room for two.
+/// unsafe { pool.write(std::ptr::null_mut(), &[root]) }?;
+/// assert_eq!((&table[..], pool.slots()), (&elements[..], 1));
+/// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Staging<D: Device> {
     device: D,

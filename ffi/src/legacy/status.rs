@@ -186,7 +186,15 @@ fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
 }
 
 /// Says success, whatever was said before: what the C function `XlaCustomCallStatusSetSuccess` does.
-/// See [`set_failure`].
+///
+/// ```
+/// use xla_ffi::legacy::set_success;
+///
+/// let mut foreign = [7_u8; 64];
+/// // SAFETY: a status that is not of this SDK is left alone.
+/// unsafe { set_success(foreign.as_mut_ptr().cast()) };
+/// assert_eq!(foreign, [7; 64]);
+/// ```
 ///
 /// # Safety
 /// As [`set_failure`].
@@ -201,6 +209,28 @@ pub unsafe fn set_success(status: *mut XlaCustomCallStatus) {
 /// A status that this SDK made (an adapter's or the embedded runtime's) is written. Any other is
 /// handed to the host's function if the host exports one; no jaxlib does. Else the message goes to
 /// standard error and the status is left alone.
+///
+/// ```
+/// # use std::ffi::c_void;
+/// use xla_ffi::legacy::{set_failure, set_success};
+/// use xla_ffi::sys::XlaCustomCallStatus;
+///
+/// unsafe extern "C" fn check(out: *mut c_void, _: *mut *const c_void, status: *mut XlaCustomCallStatus) {
+///     if out.is_null() {
+///         // SAFETY: the call's status.
+///         unsafe { set_failure(status, "there is no result") };
+///     } else {
+///         // SAFETY: as above; it says success of itself, too.
+///         unsafe { set_success(status) };
+///     }
+/// }
+///
+/// // A foreign status is left alone.
+/// let mut foreign = [7_u8; 64];
+/// // SAFETY: nothing is read.
+/// unsafe { check(std::ptr::null_mut(), std::ptr::null_mut(), foreign.as_mut_ptr().cast()) };
+/// assert_eq!(foreign, [7; 64]);
+/// ```
 ///
 /// # Safety
 /// `status` is null or what a host gave to a target that has not returned yet.

@@ -12,9 +12,23 @@ use crate::param::AttrType;
 use xla_ffi_sys::*;
 
 /// Element type and dimensions of an operand.
-pub type OperandShape = (XLA_FFI_DataType, &'static [i64]);
+pub(crate) type OperandShape = (XLA_FFI_DataType, &'static [i64]);
 
 /// What a call's operands look like when only its opaque bytes can tell.
+///
+/// ```
+/// use xla_ffi::{DataType, Error, Result, legacy::Shapes};
+///
+/// /// The opaque bytes are the number of elements.
+/// fn shapes(opaque: &[u8]) -> Result<Shapes> {
+///     let n = opaque.try_into().map(i64::from_le_bytes);
+///     let n = n.map_err(|_| Error::invalid_argument("expected eight bytes"))?;
+///     let vector = (DataType::F32, vec![n]);
+///     Ok(Shapes { args: vec![vector.clone()], rets: vec![vector] })
+/// }
+/// assert_eq!(shapes(&3_i64.to_le_bytes())?.rets[0].1, [3]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shapes {
     /// The arguments.
@@ -60,6 +74,15 @@ static NEWEST: AtomicPtr<XlaFfiLegacyTarget> = AtomicPtr::new(std::ptr::null_mut
 
 /// Registers a target with this library's list, which hosts walk (`xla_ffi_legacy_targets`); for
 /// names that are known when the program runs. `legacy` targets in `library!` are there already.
+///
+/// ```
+/// # use std::ffi::c_void;
+/// use xla_ffi::legacy::{Function, register};
+///
+/// unsafe extern "C" fn nothing(_out: *mut c_void, _ins: *mut *const c_void) {}
+/// // SAFETY: it may be called with anything.
+/// assert!(unsafe { register("a\0b", "Host", Function::Cpu(nothing)) }.is_err());
+/// ```
 ///
 /// # Safety
 /// The function may be called with the operands of every call that names it.
@@ -119,102 +142,107 @@ struct Frame<'a> {
     leaf: &'a dyn Fn(usize) -> *mut c_void,
 }
 
-/// For `legacy!`: a call of `H` in the form of CPU targets.
+/// For `legacy!`: a call of `H` in the form of CPU targets; those without opaque bytes give none.
 ///
 /// # Safety
-/// The lists have a pointer for each operand of `layout`, to as many elements as it says; `status` is
-/// null or the call's.
+/// The lists have a pointer for each operand of `layout`, to as many elements as it says; `opaque`
+/// names that many bytes; `status` is null or the call's.
 pub unsafe fn call_cpu<H: Stage<3>>(
     layout: Layout,
+    attribute: &'static str,
     out: *mut c_void,
     ins: *mut *const c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
     status: *mut XlaCustomCallStatus,
 ) {
-    let Layout::Fixed(args, rets) = layout else {
-        return answer::<H>(
-            status,
-            Err("a CPU target has no opaque bytes to tell its shapes".to_owned()),
-        );
-    };
-    let leaf = |index: usize| match index.checked_sub(args.len()) {
+    // SAFETY: the caller's promise.
+    let opaque = unsafe { bytes(opaque, opaque_len) };
+    let leaf = |args: usize, rets: usize, index: usize| match index.checked_sub(args) {
         // SAFETY: the caller's list.
         None => unsafe { *ins.add(index) }.cast_mut(),
-        Some(_) if rets.len() == 1 => out,
+        Some(_) if rets == 1 => out,
         // SAFETY: several results come as a list.
         Some(index) => unsafe { *out.cast::<*mut c_void>().add(index) },
     };
-    let shape = |index: usize| shape_at(args, rets, index);
-    let frame = Frame {
-        args: args.len(),
-        rets: rets.len(),
-        shape: &shape,
-        leaf: &leaf,
-    };
     // SAFETY: the caller's promise.
-    let outcome = unsafe { frame.call::<H>("", &[], None) };
+    let outcome = unsafe { run::<H>(layout, attribute, opaque, None, &leaf) };
     answer::<H>(status, outcome);
 }
 
-/// For `legacy!`: a call of `H` in the form of device targets. `device` says that the stream counts
-/// even where it is null.
+/// # Safety
+/// `data` names `len` bytes, which stay for as long as the call.
+unsafe fn bytes<'a>(data: *const c_char, len: usize) -> &'a [u8] {
+    if len == 0 || data.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) }
+}
+
+/// Calls `H` with operands as the layout tells; `leaf` finds one, given the numbers of arguments and
+/// results.
 ///
 /// # Safety
-/// As [`call_cpu`], and `opaque` names that many bytes.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the C function's, and what the macro knows"
-)]
+/// The leaves name as many elements as the layout says.
+unsafe fn run<H: Stage<3>>(
+    layout: Layout,
+    attribute: &'static str,
+    opaque: &[u8],
+    stream: Option<*mut c_void>,
+    leaf: &dyn Fn(usize, usize, usize) -> *mut c_void,
+) -> std::result::Result<(), String> {
+    match layout {
+        Layout::Fixed(args, rets) => {
+            let frame = Frame {
+                args: args.len(),
+                rets: rets.len(),
+                shape: &|index| shape_at(args, rets, index),
+                leaf: &|index| leaf(args.len(), rets.len(), index),
+            };
+            // SAFETY: the caller's promise.
+            unsafe { frame.call::<H>(attribute, opaque, stream) }
+        }
+        Layout::FromOpaque(shapes) => {
+            let shapes = match std::panic::catch_unwind(|| shapes(opaque)) {
+                Err(panic) => {
+                    return Err(crate::panics::describe("the shapes' function", panic));
+                }
+                Ok(Err(error)) => return Err(error.to_string()),
+                Ok(Ok(shapes)) => shapes,
+            };
+            let all: Vec<_> = shapes.args.iter().chain(&shapes.rets).collect();
+            let frame = Frame {
+                args: shapes.args.len(),
+                rets: shapes.rets.len(),
+                shape: &|index| (all[index].0, &all[index].1[..]),
+                leaf: &|index| leaf(shapes.args.len(), shapes.rets.len(), index),
+            };
+            // SAFETY: the caller's promise.
+            unsafe { frame.call::<H>(attribute, opaque, stream) }
+        }
+    }
+}
+
+/// For `legacy!`: a call of `H` in the form of device targets.
+///
+/// # Safety
+/// As [`call_cpu`], of one list.
 pub unsafe fn call_device<H: Stage<3>>(
     layout: Layout,
     attribute: &'static str,
-    device: bool,
     stream: *mut c_void,
     buffers: *mut *mut c_void,
     opaque: *const c_char,
     opaque_len: usize,
     status: *mut XlaCustomCallStatus,
 ) {
-    let opaque = if opaque_len == 0 {
-        &[][..]
-    } else {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) }
-    };
+    // SAFETY: the caller's promise.
+    let opaque = unsafe { bytes(opaque, opaque_len) };
     // SAFETY: one list, arguments before results.
-    let leaf = |index: usize| unsafe { *buffers.add(index) };
-    let stream = (device || !stream.is_null()).then_some(stream);
-    let outcome = match layout {
-        Layout::Fixed(args, rets) => {
-            let shape = |index: usize| shape_at(args, rets, index);
-            let frame = Frame {
-                args: args.len(),
-                rets: rets.len(),
-                shape: &shape,
-                leaf: &leaf,
-            };
-            // SAFETY: the caller's promise.
-            unsafe { frame.call::<H>(attribute, opaque, stream) }
-        }
-        Layout::FromOpaque(shapes) => {
-            let shapes = std::panic::catch_unwind(|| shapes(opaque));
-            match shapes {
-                Err(panic) => Err(crate::panics::describe("the shapes' function", panic)),
-                Ok(Err(error)) => Err(error.to_string()),
-                Ok(Ok(shapes)) => {
-                    let all: Vec<_> = shapes.args.iter().chain(&shapes.rets).collect();
-                    let shape = |index: usize| (all[index].0, &all[index].1[..]);
-                    let frame = Frame {
-                        args: shapes.args.len(),
-                        rets: shapes.rets.len(),
-                        shape: &shape,
-                        leaf: &leaf,
-                    };
-                    // SAFETY: the caller's promise.
-                    unsafe { frame.call::<H>(attribute, opaque, stream) }
-                }
-            }
-        }
-    };
+    let leaf = |_: usize, _: usize, index: usize| unsafe { *buffers.add(index) };
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { run::<H>(layout, attribute, opaque, Some(stream), &leaf) };
     answer::<H>(status, outcome);
 }
 

@@ -41,7 +41,8 @@ extern "C" {
 #define XFFI_LEGACY_CPU 1        /* (void* out, const void** in) */
 #define XFFI_LEGACY_CPU_STATUS 2 /* (void* out, const void** in, XlaCustomCallStatus*) */
 #define XFFI_LEGACY_GPU 3        /* (stream, void** buffers, const char* opaque, size_t len) */
-#define XFFI_LEGACY_UNIFIED 4    /* the same with a last XlaCustomCallStatus* */
+#define XFFI_LEGACY_GPU_STATUS 4 /* the same with a last XlaCustomCallStatus* */
+#define XFFI_LEGACY_CPU_UNIFIED 5 /* (void* out, const void** in, opaque, len, status) */
 
 /* A registered target. Hosts read `struct_size` bytes of it; it lives as long as the library. */
 typedef struct xffi_legacy_target {
@@ -141,6 +142,10 @@ constexpr uint32_t SignatureOf(void (*)(void*, const void**, XlaCustomCallStatus
 constexpr uint32_t SignatureOf(void (*)(void*, void**, XlaCustomCallStatus*)) {
   return XFFI_LEGACY_CPU_STATUS;
 }
+constexpr uint32_t SignatureOf(void (*)(void*, const void**, const char*, size_t,
+                                        XlaCustomCallStatus*)) {
+  return XFFI_LEGACY_CPU_UNIFIED;
+}
 template <typename Stream>
 constexpr uint32_t SignatureOf(void (*)(Stream, void**, const char*, size_t)) {
   static_assert(sizeof(Stream) == sizeof(void*), "the first parameter is to be the stream");
@@ -150,7 +155,7 @@ template <typename Stream>
 constexpr uint32_t SignatureOf(void (*)(Stream, void**, const char*, size_t,
                                         XlaCustomCallStatus*)) {
   static_assert(sizeof(Stream) == sizeof(void*), "the first parameter is to be the stream");
-  return XFFI_LEGACY_UNIFIED;
+  return XFFI_LEGACY_GPU_STATUS;
 }
 constexpr uint32_t SignatureOf(const void*) { return XFFI_LEGACY_UNKNOWN; }
 

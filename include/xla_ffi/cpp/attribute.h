@@ -66,8 +66,8 @@ XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseAttrKind(const char* expected,
   return std::nullopt;
 }
 
-// The problem of an attribute that is no scalar, or no array, of an element type. `of`: "a scalar of
-// " or "an array of ".
+// The problem of an attribute that is no scalar, or no array, of an element type. `of` begins what
+// was expected: "a scalar of " or "an array of ".
 XLA_FFI_SDK_COLD inline void DiagnoseElements(XLA_FFI_AttrType bound, const char* of,
                                               XLA_FFI_AttrType type, void* attr,
                                               XLA_FFI_DataType dtype,
@@ -319,7 +319,8 @@ XLA_FFI_SDK_HOT inline bool IsaStruct(const Decoder& decoder, XLA_FFI_AttrType t
 
 // The struct, where its decoder has the short way.
 template <typename D>
-using TakenStruct = std::enable_if_t<std::decay_t<decltype(D::Decoder())>::kTakes, typename D::Type>;
+using TakenStruct =
+    std::enable_if_t<std::decay_t<decltype(D::Decoder())>::kTakes, typename D::Type>;
 
 XLA_FFI_SDK_COLD inline void DiagnoseEnumRange(DiagnosticEngine& diagnostic, long long value,
                                                long long first, long long last) {

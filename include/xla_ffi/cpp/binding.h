@@ -164,7 +164,7 @@ class XLA_FFI_SDK_TYPE Binding {
     return std::make_unique<Handler<stage, Fn, Ts...>>(std::move(fn), traits, names_);
   }
 
-  Binding(Binding&&) = default;
+  XLA_FFI_SDK_FN Binding(Binding&&) = default;
   Binding(const Binding&) = delete;
 
  private:
@@ -172,11 +172,12 @@ class XLA_FFI_SDK_TYPE Binding {
   friend class Binding;
   friend struct internal::BindingAccess;
 
-  constexpr Binding() = default;
-  constexpr explicit Binding(const internal::BoundNames<sizeof...(Ts)>& names) : names_(names) {}
+  XLA_FFI_SDK_FN constexpr Binding() = default;
+  XLA_FFI_SDK_FN constexpr explicit Binding(const internal::BoundNames<sizeof...(Ts)>& names)
+      : names_(names) {}
 
   template <typename Tag>
-  constexpr Binding<stage, Ts..., Tag> Add(internal::BoundName name) const {
+  XLA_FFI_SDK_HOT constexpr Binding<stage, Ts..., Tag> Add(internal::BoundName name) const {
     return Binding<stage, Ts..., Tag>(names_.With(name));
   }
 

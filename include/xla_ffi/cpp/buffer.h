@@ -225,7 +225,7 @@ class XLA_FFI_SDK_TYPE Span {
  public:
   using value_type = std::remove_cv_t<T>;
 
-  constexpr Span() {}
+  XLA_FFI_SDK_HOT constexpr Span() {}
   XLA_FFI_SDK_HOT constexpr Span(T* data, size_t size) : data_(data), size_(size) {}
   XLA_FFI_SDK_FN Span(const std::vector<std::remove_const_t<T>>& vec)  // NOLINT
       : Span(vec.data(), vec.size()) {}

@@ -51,6 +51,21 @@ XLA_FFI_SDK_HOT inline Args ContextArgs(XLA_FFI_InvokeContext* ctx, size_t struc
   return args;
 }
 
+// Asks a function of the host's; false, after telling why, where there is none or it failed.
+template <typename Args>
+XLA_FFI_SDK_HOT inline bool AskHost(const XLA_FFI_Api* api, XLA_FFI_Error* (*function)(Args*),
+                                    Args* args, const char* what, Revision since,
+                                    DiagnosticEngine& diagnostic) {
+  if (XLA_FFI_PREDICT_FALSE(function == nullptr)) {
+    DiagnoseLack(diagnostic, api, what, since);
+    return false;
+  }
+  XLA_FFI_Error* error = function(args);
+  if (XLA_FFI_PREDICT_TRUE(error == nullptr)) return true;
+  DiagnoseError(diagnostic, api, what, error);
+  return false;
+}
+
 XLA_FFI_SDK_INTERNAL_END
 
 // Tag: the platform's stream as a T, a pointer type such as CUstream.
@@ -66,9 +81,9 @@ struct CtxDecoding<PlatformStream<T>> {
                                                  DiagnosticEngine& diagnostic) {
     auto args = internal::ContextArgs<XLA_FFI_Stream_Get_Args>(
         ctx, XLA_FFI_Stream_Get_Args_STRUCT_SIZE);
-    XLA_FFI_Error* error = api->XLA_FFI_Stream_Get(&args);
-    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
-      return internal::DiagnoseError(diagnostic, api, "the platform's stream", error);
+    if (!internal::AskHost(api, api->XLA_FFI_Stream_Get, &args, "the platform's stream",
+                           internal::Revision::r0, diagnostic)) {
+      return std::nullopt;
     }
     return reinterpret_cast<T>(args.stream);
   }
@@ -216,17 +231,15 @@ struct CtxDecoding<ThreadPoolSize> {
   XLA_FFI_SDK_HOT static std::optional<int64_t> Decode(const XLA_FFI_Api* api,
                                                        XLA_FFI_InvokeContext* ctx,
                                                        DiagnosticEngine& diagnostic) {
-    if (XLA_FFI_PREDICT_FALSE(internal::HostRevision(api) < internal::Revision::r3)) {
-      return internal::DiagnoseLack(diagnostic, api, "the size of the thread pool",
-                                    internal::Revision::r3);
-    }
     int64_t count = 0;
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
         ctx, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
     args.num_threads = &count;
-    XLA_FFI_Error* error = api->XLA_FFI_ThreadPool_NumThreads(&args);
-    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
-      return internal::DiagnoseError(diagnostic, api, "the size of the thread pool", error);
+    // Before r3 another function lies in its slot.
+    const bool has = internal::HostRevision(api) >= internal::Revision::r3;
+    if (!internal::AskHost(api, has ? api->XLA_FFI_ThreadPool_NumThreads : nullptr, &args,
+                           "the size of the thread pool", internal::Revision::r3, diagnostic)) {
+      return std::nullopt;
     }
     return count;
   }
@@ -243,15 +256,11 @@ struct CtxDecoding<RunId> {
   XLA_FFI_SDK_HOT static std::optional<RunId> Decode(const XLA_FFI_Api* api,
                                                      XLA_FFI_InvokeContext* ctx,
                                                      DiagnosticEngine& diagnostic) {
-    auto* get = XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_RunId_Get);
-    if (XLA_FFI_PREDICT_FALSE(get == nullptr)) {
-      return internal::DiagnoseLack(diagnostic, api, "the run id", internal::Revision::r4);
-    }
-    auto args =
-        internal::ContextArgs<XLA_FFI_RunId_Get_Args>(ctx, XLA_FFI_RunId_Get_Args_STRUCT_SIZE);
-    XLA_FFI_Error* error = get(&args);
-    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
-      return internal::DiagnoseError(diagnostic, api, "the run id", error);
+    auto args = internal::ContextArgs<XLA_FFI_RunId_Get_Args>(
+        ctx, XLA_FFI_RunId_Get_Args_STRUCT_SIZE);
+    if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_RunId_Get), &args,
+                           "the run id", internal::Revision::r4, diagnostic)) {
+      return std::nullopt;
     }
     return RunId{args.run_id};
   }
@@ -266,15 +275,11 @@ struct CtxDecoding<DeviceOrdinal> {
   XLA_FFI_SDK_HOT static std::optional<int32_t> Decode(const XLA_FFI_Api* api,
                                                        XLA_FFI_InvokeContext* ctx,
                                                        DiagnosticEngine& diagnostic) {
-    auto* get = XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_DeviceOrdinal_Get);
-    if (XLA_FFI_PREDICT_FALSE(get == nullptr)) {
-      return internal::DiagnoseLack(diagnostic, api, "the device ordinal", internal::Revision::r5);
-    }
     auto args = internal::ContextArgs<XLA_FFI_DeviceOrdinal_Get_Args>(
         ctx, XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE);
-    XLA_FFI_Error* error = get(&args);
-    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
-      return internal::DiagnoseError(diagnostic, api, "the device ordinal", error);
+    if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_DeviceOrdinal_Get), &args,
+                           "the device ordinal", internal::Revision::r5, diagnostic)) {
+      return std::nullopt;
     }
     return args.device_ordinal;
   }
@@ -286,15 +291,11 @@ struct CtxDecoding<CustomOptions> {
   XLA_FFI_SDK_HOT static std::optional<Dictionary> Decode(const XLA_FFI_Api* api,
                                                           XLA_FFI_InvokeContext* ctx,
                                                           DiagnosticEngine& diagnostic) {
-    auto* get = XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_CustomOptions_Get);
-    if (XLA_FFI_PREDICT_FALSE(get == nullptr)) {
-      return internal::DiagnoseLack(diagnostic, api, "custom options", internal::Revision::r10);
-    }
     auto args = internal::ContextArgs<XLA_FFI_CustomOptions_Get_Args>(
         ctx, XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE);
-    XLA_FFI_Error* error = get(&args);
-    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
-      return internal::DiagnoseError(diagnostic, api, "custom options", error);
+    if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_CustomOptions_Get), &args,
+                           "custom options", internal::Revision::r10, diagnostic)) {
+      return std::nullopt;
     }
     return Dictionary(args.attrs);
   }

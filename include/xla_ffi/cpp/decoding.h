@@ -147,45 +147,49 @@ inline constexpr bool takes_v<D, std::void_t<decltype(D::Take(std::declval<void*
 template <typename Tag>
 struct DecodeOne;
 
-template <typename T>
-struct DecodeOne<ArgTag<T>> {
-  using D = ArgDecoding<T>;
+// Decodes by D what lies in one of the frame's lists.
+template <typename List, typename D, typename T>
+struct DecodeIn {
   static constexpr bool kTakes = takes_v<D>;
-  XLA_FFI_SDK_HOT static bool Check(Place at) {
-    return D::Isa(at.frame->args.types[at.index], at.frame->args.args[at.index]);
+  XLA_FFI_SDK_HOT static bool Check(Place at) { return D::Isa(List::Type(at), List::Value(at)); }
+  template <typename E = D>
+  XLA_FFI_SDK_HOT static auto Take(Place at) {
+    return E::Take(List::Value(at));
   }
-  XLA_FFI_SDK_HOT static auto Take(Place at) { return D::Take(at.frame->args.args[at.index]); }
   XLA_FFI_SDK_HOT static std::optional<T> Call(Place at, DiagnosticEngine& diagnostic) {
-    return D::Decode(at.frame->args.types[at.index], at.frame->args.args[at.index], diagnostic);
+    return D::Decode(List::Type(at), List::Value(at), diagnostic);
+  }
+};
+
+struct ArgList {
+  XLA_FFI_SDK_HOT static auto Type(Place at) { return at.frame->args.types[at.index]; }
+  XLA_FFI_SDK_HOT static void* Value(Place at) { return at.frame->args.args[at.index]; }
+};
+struct RetList {
+  XLA_FFI_SDK_HOT static auto Type(Place at) { return at.frame->rets.types[at.index]; }
+  XLA_FFI_SDK_HOT static void* Value(Place at) { return at.frame->rets.rets[at.index]; }
+};
+struct AttrList {
+  XLA_FFI_SDK_HOT static auto Type(Place at) { return at.frame->attrs.types[at.index]; }
+  XLA_FFI_SDK_HOT static void* Value(Place at) { return at.frame->attrs.attrs[at.index]; }
+};
+// All attributes of the frame, as one dictionary.
+struct AllAttrs {
+  XLA_FFI_SDK_HOT static auto Type(Place) { return XLA_FFI_AttrType_DICTIONARY; }
+  XLA_FFI_SDK_HOT static void* Value(Place at) {
+    return const_cast<void*>(static_cast<const void*>(&at.frame->attrs));
   }
 };
 
 template <typename T>
-struct DecodeOne<RetTag<T>> {
-  using D = RetDecoding<T>;
-  static constexpr bool kTakes = takes_v<D>;
-  XLA_FFI_SDK_HOT static bool Check(Place at) {
-    return D::Isa(at.frame->rets.types[at.index], at.frame->rets.rets[at.index]);
-  }
-  XLA_FFI_SDK_HOT static auto Take(Place at) { return D::Take(at.frame->rets.rets[at.index]); }
-  XLA_FFI_SDK_HOT static std::optional<Result<T>> Call(Place at, DiagnosticEngine& diagnostic) {
-    return D::Decode(at.frame->rets.types[at.index], at.frame->rets.rets[at.index], diagnostic);
-  }
-};
-
+struct DecodeOne<ArgTag<T>> : DecodeIn<ArgList, ArgDecoding<T>, T> {};
 template <typename T>
-struct DecodeOne<AttrTag<T>> {
-  using D = AttrDecoding<T>;
-  static constexpr bool kTakes = takes_v<D>;
-  XLA_FFI_SDK_HOT static bool Check(Place at) {
-    return D::Isa(at.frame->attrs.types[at.index], at.frame->attrs.attrs[at.index]);
-  }
-  XLA_FFI_SDK_HOT static auto Take(Place at) { return D::Take(at.frame->attrs.attrs[at.index]); }
-  XLA_FFI_SDK_HOT static std::optional<typename D::Type> Call(Place at,
-                                                              DiagnosticEngine& diagnostic) {
-    return D::Decode(at.frame->attrs.types[at.index], at.frame->attrs.attrs[at.index], diagnostic);
-  }
-};
+struct DecodeOne<RetTag<T>> : DecodeIn<RetList, RetDecoding<T>, Result<T>> {};
+template <typename T>
+struct DecodeOne<AttrTag<T>>
+    : DecodeIn<AttrList, AttrDecoding<T>, typename AttrDecoding<T>::Type> {};
+template <typename T>
+struct DecodeOne<AttrsTag<T>> : DecodeIn<AllAttrs, AttrDecoding<T>, T> {};
 
 // An element that may be absent, on top of one that may not.
 template <typename Tag>
@@ -236,22 +240,6 @@ template <>
 struct DecodeOne<RemainingArgsTag> : DecodeRemaining<RemainingArgs, XLA_FFI_Args> {};
 template <>
 struct DecodeOne<RemainingRetsTag> : DecodeRemaining<RemainingRets, XLA_FFI_Rets> {};
-
-template <typename T>
-struct DecodeOne<AttrsTag<T>> {
-  using D = AttrDecoding<T>;
-  static constexpr bool kTakes = takes_v<D>;
-  XLA_FFI_SDK_HOT static void* All(Place at) {
-    return const_cast<void*>(static_cast<const void*>(&at.frame->attrs));
-  }
-  XLA_FFI_SDK_HOT static bool Check(Place at) {
-    return D::Isa(XLA_FFI_AttrType_DICTIONARY, All(at));
-  }
-  XLA_FFI_SDK_HOT static auto Take(Place at) { return D::Take(All(at)); }
-  XLA_FFI_SDK_HOT static std::optional<T> Call(Place at, DiagnosticEngine& diagnostic) {
-    return D::Decode(XLA_FFI_AttrType_DICTIONARY, All(at), diagnostic);
-  }
-};
 
 template <typename T>
 struct DecodeOne<CtxTag<T>> {

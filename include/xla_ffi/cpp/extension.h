@@ -50,16 +50,13 @@ struct CtxDecoding<Extension<T>> {
   XLA_FFI_SDK_FN static std::optional<Type> Decode(const XLA_FFI_Api* api,
                                                    XLA_FFI_InvokeContext* ctx,
                                                    DiagnosticEngine& diagnostic) {
-    auto* find = XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_InvokeContext_FindExtension);
-    if (XLA_FFI_PREDICT_FALSE(find == nullptr)) {
-      return internal::DiagnoseLack(diagnostic, api, T::kName, internal::Revision::r9);
-    }
     auto args = internal::ContextArgs<XLA_FFI_InvokeContext_FindExtension_Args>(
         ctx, XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE);
     args.extension_type = T::kExtensionType;
-    XLA_FFI_Error* error = find(&args);
-    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
-      return internal::DiagnoseError(diagnostic, api, T::kName, error);
+    if (!internal::AskHost(api,
+                           XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_InvokeContext_FindExtension),
+                           &args, T::kName, internal::Revision::r9, diagnostic)) {
+      return std::nullopt;
     }
     const XLA_FFI_Extension* found = args.extension;
     bool good = found != nullptr;

@@ -39,8 +39,8 @@ inline const void* ThisThread() { return nullptr; }
 
 // What promises and their futures share: completed once, whoever waits is called then.
 //
-// One word holds the counts and the state, because each atomic change costs as much as the rest of a
-// short call. Whoever is alone ends the object without one, and the thread that made it, on which
+// One word holds the counts and the state: an atomic change costs as much as the rest of a short
+// call. Whoever is alone ends the object without one, and the thread that made it, on which
 // nearly all futures are made, has one share for a future in advance. Promises and futures may be
 // used by several threads at once; a waiter is run by the one who completes, or by the one who adds
 // it too late.
@@ -195,7 +195,8 @@ class FutureData {
   std::atomic<uint64_t> word_;
   std::atomic<Waiter*> waiters_{nullptr};
   const void* const owner_;
-  bool granted_ = kThreadsHaveNumbers;  // used by the owner alone, and by the last promise when it goes
+  // Used by the owner alone, and by the last promise when it goes.
+  bool granted_ = kThreadsHaveNumbers;
   std::optional<Error> error_;
 };
 

@@ -29,9 +29,10 @@ inline constexpr bool can_register_v<
 template <typename Encoding, typename R, typename = void>
 inline constexpr bool tells_v = false;
 template <typename Encoding, typename R>
-inline constexpr bool tells_v<Encoding, R,
-                              std::void_t<decltype(Encoding::Tell(std::declval<const XLA_FFI_Api*>(),
-                                                                  std::declval<R>()))>> = true;
+inline constexpr bool tells_v<
+    Encoding, R,
+    std::void_t<decltype(Encoding::Tell(std::declval<const XLA_FFI_Api*>(), std::declval<R>()))>> =
+    true;
 
 #if XLA_FFI_SDK_EXCEPTIONS
 // The error for the exception in flight.

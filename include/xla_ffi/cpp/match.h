@@ -174,7 +174,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return pattern;
   }
   template <size_t index>
-  XLA_FFI_SDK_FN BufferPatternBase WithDim(match::DimPattern dimension) const {
+  XLA_FFI_SDK_HOT BufferPatternBase WithDim(match::DimPattern dimension) const {
     return WithDim(index, dimension);
   }
 

@@ -140,96 +140,86 @@ XLA_FFI_SDK_COLD inline Error OutOfRange(size_t index, size_t size) {
 }
 XLA_FFI_SDK_INTERNAL_END
 
-// The arguments that no element of the binding took.
-class XLA_FFI_SDK_TYPE RemainingArgs {
- public:
-  XLA_FFI_SDK_HOT RemainingArgs(const XLA_FFI_Args* args, size_t offset)
-      : args_(args), offset_(std::min(offset, static_cast<size_t>(args->size))) {}
+namespace internal {
 
-  XLA_FFI_SDK_HOT size_t size() const { return static_cast<size_t>(args_->size) - offset_; }
+// Where arguments and results lie, and what the two are to a handler.
+struct XLA_FFI_SDK_TYPE ArgSide {
+  using Operands = XLA_FFI_Args;
+  template <typename T>
+  using Decoding = ArgDecoding<T>;
+  template <typename T>
+  using Value = T;
+  XLA_FFI_SDK_HOT static void* At(const Operands* args, size_t i) { return args->args[i]; }
+};
+struct XLA_FFI_SDK_TYPE RetSide {
+  using Operands = XLA_FFI_Rets;
+  template <typename T>
+  using Decoding = RetDecoding<T>;
+  template <typename T>
+  using Value = Result<T>;
+  XLA_FFI_SDK_HOT static void* At(const Operands* rets, size_t i) { return rets->rets[i]; }
+};
+
+// Gets an operand or tells why not. Not a member: Clang would export it.
+template <typename Side, typename T>
+XLA_FFI_SDK_SLOW inline ErrorOr<typename Side::template Value<T>> GetSlow(
+    const typename Side::Operands* operands, size_t offset, size_t index) {
+  const auto size = static_cast<size_t>(operands->size) - offset;
+  if (index >= size) return OutOfRange(index, size);
+  DiagnosticEngine diagnostic;
+  auto value = Side::template Decoding<T>::Decode(
+      operands->types[offset + index], Side::At(operands, offset + index), diagnostic);
+  if (!value.has_value()) return ErrorOf(diagnostic);
+  return std::move(*value);
+}
+
+// The operands that no element of the binding took.
+template <typename Side>
+class XLA_FFI_SDK_TYPE Remaining {
+  using Operands = typename Side::Operands;
+
+ public:
+  XLA_FFI_SDK_HOT Remaining(const Operands* operands, size_t offset)
+      : operands_(operands), offset_(std::min(offset, static_cast<size_t>(operands->size))) {}
+
+  XLA_FFI_SDK_HOT size_t size() const { return static_cast<size_t>(operands_->size) - offset_; }
   XLA_FFI_SDK_HOT bool empty() const { return size() == 0; }
 
   template <typename T>
   XLA_FFI_SDK_HOT bool isa(size_t index) const {
-    return index < size() &&
-           ArgDecoding<T>::Isa(args_->types[offset_ + index], args_->args[offset_ + index]);
+    return index < size() && Side::template Decoding<T>::Isa(operands_->types[offset_ + index],
+                                                             Side::At(operands_, offset_ + index));
   }
   template <typename T>
-  XLA_FFI_SDK_HOT ErrorOr<T> get(size_t index) const {
-    if constexpr (internal::takes_v<ArgDecoding<T>>) {
+  XLA_FFI_SDK_HOT ErrorOr<typename Side::template Value<T>> get(size_t index) const {
+    using D = typename Side::template Decoding<T>;
+    if constexpr (takes_v<D>) {
       if (XLA_FFI_PREDICT_TRUE(isa<T>(index))) {
-        return ArgDecoding<T>::Take(args_->args[offset_ + index]);
+        return D::Take(Side::At(operands_, offset_ + index));
       }
-      return WhyNot<T>(index);
-    } else {
-      return Slow<T>(index);
     }
+    return GetSlow<Side, T>(operands_, offset_, index);
   }
 
  private:
-  template <typename T>
-  XLA_FFI_SDK_COLD Error WhyNot(size_t index) const {
-    ErrorOr<T> slow = Slow<T>(index);
-    return slow.has_error() ? std::move(slow).error() : Error::Internal("it changed meanwhile");
-  }
-  template <typename T>
-  XLA_FFI_SDK_FN XLA_FFI_ATTRIBUTE_NEVER_INLINE ErrorOr<T> Slow(size_t index) const {
-    if (index >= size()) return internal::OutOfRange(index, size());
-    DiagnosticEngine diagnostic;
-    std::optional<T> value = ArgDecoding<T>::Decode(args_->types[offset_ + index],
-                                                    args_->args[offset_ + index], diagnostic);
-    if (!value.has_value()) return internal::ErrorOf(diagnostic);
-    return std::move(*value);
-  }
-
-  const XLA_FFI_Args* args_;
+  const Operands* operands_;
   size_t offset_;
 };
 
-// The results that no element of the binding took.
-class XLA_FFI_SDK_TYPE RemainingRets {
+}  // namespace internal
+
+// The arguments that no element of the binding took: `size`, `isa<T>(i)`, `get<T>(i)`.
+class XLA_FFI_SDK_TYPE RemainingArgs : public internal::Remaining<internal::ArgSide> {
+ public:
+  XLA_FFI_SDK_HOT RemainingArgs(const XLA_FFI_Args* args, size_t offset)
+      : Remaining(args, offset) {}
+};
+
+// The results that no element of the binding took; `get<T>(i)` gives a Result<T>.
+class XLA_FFI_SDK_TYPE RemainingRets : public internal::Remaining<internal::RetSide> {
  public:
   XLA_FFI_SDK_HOT RemainingRets(const XLA_FFI_Rets* rets, size_t offset)
-      : rets_(rets), offset_(std::min(offset, static_cast<size_t>(rets->size))) {}
-
-  XLA_FFI_SDK_HOT size_t size() const { return static_cast<size_t>(rets_->size) - offset_; }
-  XLA_FFI_SDK_HOT bool empty() const { return size() == 0; }
-
-  template <typename T>
-  XLA_FFI_SDK_HOT bool isa(size_t index) const {
-    return index < size() &&
-           RetDecoding<T>::Isa(rets_->types[offset_ + index], rets_->rets[offset_ + index]);
-  }
-  template <typename T>
-  XLA_FFI_SDK_HOT ErrorOr<Result<T>> get(size_t index) const {
-    if constexpr (internal::takes_v<RetDecoding<T>>) {
-      if (XLA_FFI_PREDICT_TRUE(isa<T>(index))) {
-        return RetDecoding<T>::Take(rets_->rets[offset_ + index]);
-      }
-      return WhyNot<T>(index);
-    } else {
-      return Slow<T>(index);
-    }
-  }
-
- private:
-  template <typename T>
-  XLA_FFI_SDK_COLD Error WhyNot(size_t index) const {
-    ErrorOr<Result<T>> slow = Slow<T>(index);
-    return slow.has_error() ? std::move(slow).error() : Error::Internal("it changed meanwhile");
-  }
-  template <typename T>
-  XLA_FFI_SDK_FN XLA_FFI_ATTRIBUTE_NEVER_INLINE ErrorOr<Result<T>> Slow(size_t index) const {
-    if (index >= size()) return internal::OutOfRange(index, size());
-    DiagnosticEngine diagnostic;
-    std::optional<Result<T>> value = RetDecoding<T>::Decode(
-        rets_->types[offset_ + index], rets_->rets[offset_ + index], diagnostic);
-    if (!value.has_value()) return internal::ErrorOf(diagnostic);
-    return std::move(*value);
-  }
-
-  const XLA_FFI_Rets* rets_;
-  size_t offset_;
+      : Remaining(rets, offset) {}
 };
 
 XLA_FFI_SDK_INTERNAL_BEGIN

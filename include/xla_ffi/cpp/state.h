@@ -158,9 +158,9 @@ struct CtxDecoding<UserData<T>> {
     auto args = internal::ContextArgs<XLA_FFI_InvokeContext_Get_Args>(
         ctx, XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE);
     args.type_id = &id;
-    XLA_FFI_Error* error = api->XLA_FFI_InvokeContext_Get(&args);
-    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
-      return internal::DiagnoseError(diagnostic, api, "user data from the context", error);
+    if (!internal::AskHost(api, api->XLA_FFI_InvokeContext_Get, &args,
+                           "user data from the context", internal::Revision::r0, diagnostic)) {
+      return std::nullopt;
     }
     return static_cast<Type>(args.data);
   }

@@ -47,8 +47,8 @@ class Text {
   XLA_FFI_SDK_SLOW Text& Number(long long value) {
     char digits[20];
     char* first = digits + sizeof(digits);
-    unsigned long long rest =
-        value < 0 ? 0 - static_cast<unsigned long long>(value) : static_cast<unsigned long long>(value);
+    auto rest = static_cast<unsigned long long>(value);
+    if (value < 0) rest = 0 - rest;
     do {
       *--first = static_cast<char>('0' + rest % 10);
       rest /= 10;
@@ -94,8 +94,8 @@ class Text {
   char in_place_[kInPlace];
 };
 
-// Whether eight bytes hold one below 0x20, 0x7f, or one from 0x80 on. May say so of one that follows
-// such a byte, never the other way round.
+// Whether one of eight bytes is below 0x20, 0x7f, or from 0x80 on. It may say so of eight without,
+// never the other way round.
 XLA_FFI_SDK_HOT inline bool HasOdd(const char* bytes) {
   constexpr uint64_t kOnes = ~uint64_t{0} / 255;
   uint64_t word;

@@ -3,9 +3,9 @@
 use crate::program::{hand_over_text, xffi_rt_program};
 use crate::status::{answer, xffi_rt_status};
 use crate::{hand_over, null, object, object_mut, optional_text, take_back, text};
-use host::program::{ApiVersion, Builder, CustomCall, Op, Program, Schedule, ValueShape};
+use host::program::{Builder, Op, ValueShape};
 use host::{Code, Error, Result, Tensor, Tree};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_void};
 
 /// `xffi_rt_builder`; empty once the program is built.
 #[derive(Debug)]
@@ -19,47 +19,7 @@ pub(crate) struct xffi_rt_op {
     index: u64,
 }
 
-/// `xffi_rt_alias`.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct xffi_rt_alias {
-    output: *const i64,
-    output_size: usize,
-    operand: i64,
-    operand_index: *const i64,
-    operand_index_size: usize,
-}
-
-/// `xffi_rt_custom_call`.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct xffi_rt_custom_call {
-    struct_size: usize,
-    name: *const c_char,
-    target: *const c_char,
-    operands: *const xffi_rt_op,
-    operand_count: usize,
-    shape: *const c_char,
-    operand_layouts: *const *const c_char,
-    operand_layout_count: usize,
-    opaque: *const c_char,
-    opaque_size: usize,
-    has_side_effect: c_int,
-    aliases: *const xffi_rt_alias,
-    alias_count: usize,
-    literal_shape: *const c_char,
-    literal: *const c_void,
-    literal_size: usize,
-    schedule: c_int,
-    api_version: c_int,
-    called: *const *const xffi_rt_program,
-    called_count: usize,
-}
-
-const _: () = assert!(size_of::<xffi_rt_custom_call>() == 152);
-const _: () = assert!(size_of::<xffi_rt_alias>() == 40);
-
-fn invalid(message: String) -> Error {
+pub(crate) fn invalid(message: String) -> Error {
     Error::new(Code::InvalidArgument, message)
 }
 
@@ -67,7 +27,7 @@ fn invalid(message: String) -> Error {
 ///
 /// # Safety
 /// The pointer names `count` elements; it may be null when there are none.
-unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+pub(crate) unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T]> {
     match (count, pointer.is_null()) {
         (0, _) => Ok(&[]),
         (_, true) => Err(null(what)),
@@ -76,21 +36,13 @@ unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a
     }
 }
 
-/// # Safety
-/// As [`list`].
-unsafe fn path(pointer: *const i64, count: usize, what: &str) -> Result<Vec<usize>> {
-    // SAFETY: as promised by the caller.
-    let indices = unsafe { list(pointer, count, what) }?;
-    indices.iter().map(|&index| natural(index, what)).collect()
-}
-
-fn natural(number: i64, what: &str) -> Result<usize> {
+pub(crate) fn natural(number: i64, what: &str) -> Result<usize> {
     usize::try_from(number).map_err(|_| invalid(format!("{what} is {number}")))
 }
 
 /// # Safety
 /// The pointer is null or names a NUL-terminated string.
-unsafe fn shape(pointer: *const c_char) -> Result<ValueShape> {
+pub(crate) unsafe fn shape(pointer: *const c_char) -> Result<ValueShape> {
     // SAFETY: as promised by the caller.
     Ok(ValueShape::parse(unsafe { text(pointer, "shape") }?)?)
 }
@@ -99,7 +51,11 @@ unsafe fn shape(pointer: *const c_char) -> Result<ValueShape> {
 ///
 /// # Safety
 /// The shape is as [`shape`] wants it, the data as [`list`].
-unsafe fn tensor(pointer: *const c_char, data: *const c_void, size: usize) -> Result<Tensor> {
+pub(crate) unsafe fn tensor(
+    pointer: *const c_char,
+    data: *const c_void,
+    size: usize,
+) -> Result<Tensor> {
     // SAFETY: as promised by the caller.
     let shape = unsafe { shape(pointer) }?;
     let Tree::Leaf(array) = &shape else {
@@ -124,7 +80,7 @@ impl xffi_rt_op {
         }
     }
 
-    fn op(self) -> Op {
+    pub(crate) fn op(self) -> Op {
         Op::from_raw(
             self.builder,
             usize::try_from(self.index).unwrap_or(usize::MAX),
@@ -136,7 +92,7 @@ impl xffi_rt_op {
 ///
 /// # Safety
 /// The builder is null or the caller's, `out` null or room for an instruction.
-unsafe fn build(
+pub(crate) unsafe fn build(
     builder: *mut xffi_rt_builder,
     out: *mut xffi_rt_op,
     body: impl FnOnce(&mut Builder) -> Result<Op>,
@@ -283,102 +239,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_get_tuple_element(
     };
     // SAFETY: as promised by the caller.
     unsafe { build(builder, out, body) }
-}
-
-/// `xffi_rt_builder_custom_call`.
-///
-/// # Safety
-/// The pointers are as `program.h` says.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_builder_custom_call(
-    builder: *mut xffi_rt_builder,
-    call: *const xffi_rt_custom_call,
-    out: *mut xffi_rt_op,
-) -> *mut xffi_rt_status {
-    let body = |builder: &mut Builder| {
-        // SAFETY: as promised by the caller.
-        let call = unsafe { object(call, "call") }?;
-        // SAFETY: as promised by the caller.
-        Ok(builder.custom_call(unsafe { custom_call(call) }?))
-    };
-    // SAFETY: as promised by the caller.
-    unsafe { build(builder, out, body) }
-}
-
-/// # Safety
-/// The pointers are as `program.h` says.
-unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
-    if call.struct_size != size_of::<xffi_rt_custom_call>() {
-        return Err(invalid(format!(
-            "the call's struct_size is {}, {} is expected: begin with XFFI_RT_CUSTOM_CALL_INIT",
-            call.struct_size,
-            size_of::<xffi_rt_custom_call>()
-        )));
-    }
-    let version = ApiVersion::from_number(call.api_version).ok_or_else(|| {
-        invalid(format!(
-            "api_version {}: there are 1 to 4",
-            call.api_version
-        ))
-    })?;
-    let schedule = Schedule::from_raw(call.schedule)
-        .ok_or_else(|| invalid(format!("schedule {}: there are 0 to 2", call.schedule)))?;
-    // SAFETY: as promised by the caller.
-    let operands = unsafe { list(call.operands, call.operand_count, "operands") }?;
-    // SAFETY: as promised by the caller.
-    let target = unsafe { text(call.target, "target") }?;
-    // SAFETY: as promised by the caller.
-    let result = unsafe { shape(call.shape) }?;
-    let operands: Vec<_> = operands.iter().map(|op| op.op()).collect();
-    // SAFETY: as promised by the caller.
-    let opaque = unsafe { list(call.opaque.cast::<u8>(), call.opaque_size, "opaque") }?;
-    let mut built = CustomCall::legacy(version, target, operands, result)
-        .opaque(opaque)
-        .schedule(schedule)
-        .has_side_effect(call.has_side_effect != 0);
-    // SAFETY: as promised by the caller.
-    if let Some(name) = unsafe { optional_text(call.name, "name") }?
-        && !name.is_empty()
-    {
-        built = built.named(name);
-    }
-    if !call.operand_layouts.is_null() {
-        // SAFETY: as promised by the caller.
-        let layouts = unsafe { list(call.operand_layouts, call.operand_layout_count, "layouts") }?;
-        let layouts = layouts
-            .iter()
-            // SAFETY: as promised by the caller.
-            .map(|text| unsafe { shape(*text) })
-            .collect::<Result<Vec<_>>>()?;
-        built = built.operand_layouts(layouts);
-    }
-    // SAFETY: as promised by the caller.
-    for alias in unsafe { list(call.aliases, call.alias_count, "aliases") }? {
-        // SAFETY: as promised by the caller.
-        let output = unsafe { path(alias.output, alias.output_size, "output") }?;
-        // SAFETY: as promised by the caller.
-        let index = unsafe {
-            path(
-                alias.operand_index,
-                alias.operand_index_size,
-                "operand_index",
-            )
-        }?;
-        let operand = natural(alias.operand, "the aliased operand")?;
-        built = built.alias(output, operand, index);
-    }
-    if !call.literal_shape.is_null() {
-        // SAFETY: as promised by the caller.
-        let literal = unsafe { tensor(call.literal_shape, call.literal, call.literal_size) }?;
-        built = built.literal(literal);
-    }
-    // SAFETY: as promised by the caller.
-    for called in unsafe { list(call.called, call.called_count, "called") }? {
-        // SAFETY: as promised by the caller.
-        let called: &Program = &unsafe { object(*called, "a called program") }?.0;
-        built = built.called_computation(called.clone());
-    }
-    Ok(built)
 }
 
 /// `xffi_rt_builder_set_name`.

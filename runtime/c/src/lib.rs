@@ -4,6 +4,7 @@
 mod builder;
 mod call;
 mod compiled;
+mod custom_call;
 mod library;
 mod program;
 mod runtime;

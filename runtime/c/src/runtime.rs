@@ -40,7 +40,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
         if known.is_none() && signature != 0 {
             return Err(Error::new(
                 Code::InvalidArgument,
-                format!("signature {signature}: there are 0 to 4"),
+                format!(
+                    "signature {signature}: there are 0 to {}",
+                    Signature::ALL.len()
+                ),
             ));
         }
         // SAFETY: as promised by the caller.

@@ -32,8 +32,8 @@ impl TupleForm {
     #[must_use]
     pub fn today(signature: Signature) -> Self {
         match signature {
-            Signature::Cpu | Signature::CpuStatus => Self::CpuLeaves,
-            Signature::Gpu | Signature::Unified => Self::DeviceLeaves,
+            signature if signature.is_cpu() => Self::CpuLeaves,
+            _ => Self::DeviceLeaves,
         }
     }
 
@@ -41,7 +41,7 @@ impl TupleForm {
     #[must_use]
     pub fn fits(self, signature: Signature) -> bool {
         let cpu = matches!(self, Self::CpuRoots | Self::CpuLeaves);
-        cpu == matches!(signature, Signature::Cpu | Signature::CpuStatus)
+        cpu == signature.is_cpu()
     }
 }
 
@@ -185,7 +185,7 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// The bytes that targets of the device's form get, untouched. A NUL stands behind them.
+    /// The bytes that targets of the device's and the unified forms get, untouched. A NUL stands behind them.
     #[must_use]
     pub fn opaque(mut self, opaque: &'a [u8]) -> Self {
         self.opaque = opaque;
@@ -338,7 +338,14 @@ unsafe extern "C-unwind" fn enter(arguments: *mut c_void) {
     type CpuStatus =
         unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void, *mut XlaCustomCallStatus);
     type Gpu = unsafe extern "C-unwind" fn(*mut c_void, *mut *mut c_void, *const c_char, usize);
-    type Unified = unsafe extern "C-unwind" fn(
+    type CpuUnified = unsafe extern "C-unwind" fn(
+        *mut c_void,
+        *mut *const c_void,
+        *const c_char,
+        usize,
+        *mut XlaCustomCallStatus,
+    );
+    type GpuStatus = unsafe extern "C-unwind" fn(
         *mut c_void,
         *mut *mut c_void,
         *const c_char,
@@ -366,9 +373,16 @@ unsafe extern "C-unwind" fn enter(arguments: *mut c_void) {
             // SAFETY: as above.
             unsafe { function(a.stream, a.list, a.opaque, a.opaque_len) };
         }
-        Signature::Unified => {
+        Signature::CpuUnified => {
             // SAFETY: as above.
-            let function = unsafe { std::mem::transmute::<usize, Unified>(a.address) };
+            let function = unsafe { std::mem::transmute::<usize, CpuUnified>(a.address) };
+            let ins = a.list.cast();
+            // SAFETY: as above.
+            unsafe { function(a.out, ins, a.opaque, a.opaque_len, a.status) };
+        }
+        Signature::GpuStatus => {
+            // SAFETY: as above.
+            let function = unsafe { std::mem::transmute::<usize, GpuStatus>(a.address) };
             // SAFETY: as above.
             unsafe { function(a.stream, a.list, a.opaque, a.opaque_len, a.status) };
         }

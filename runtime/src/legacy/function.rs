@@ -4,8 +4,8 @@ use crate::{Error, Result};
 use std::ffi::c_void;
 use std::fmt;
 use xla_ffi_sys::{
-    XlaCustomCallCpu, XlaCustomCallCpuStatus, XlaCustomCallGpu, XlaCustomCallUnified,
-    XlaFfiLegacyTarget,
+    XlaCustomCallCpu, XlaCustomCallCpuStatus, XlaCustomCallCpuUnified, XlaCustomCallGpu,
+    XlaCustomCallGpuStatus, XlaFfiLegacyTarget,
 };
 
 /// How a program's custom call wants its target called. The numbers are those of XLA's
@@ -65,7 +65,8 @@ impl ApiVersion {
             Self::Original if host => Some(Signature::Cpu),
             Self::Original => Some(Signature::Gpu),
             Self::StatusReturning if host => Some(Signature::CpuStatus),
-            Self::StatusReturning | Self::StatusReturningUnified => Some(Signature::Unified),
+            Self::StatusReturningUnified if host => Some(Signature::CpuUnified),
+            Self::StatusReturning | Self::StatusReturningUnified => Some(Signature::GpuStatus),
             Self::TypedFfi => None,
         }
     }
@@ -92,15 +93,32 @@ pub enum Signature {
     CpuStatus = XlaFfiLegacyTarget::CPU_STATUS,
     /// [`XlaCustomCallGpu`].
     Gpu = XlaFfiLegacyTarget::GPU,
-    /// [`XlaCustomCallUnified`].
-    Unified = XlaFfiLegacyTarget::UNIFIED,
+    /// [`XlaCustomCallGpuStatus`].
+    GpuStatus = XlaFfiLegacyTarget::GPU_STATUS,
+    /// [`XlaCustomCallCpuUnified`].
+    CpuUnified = XlaFfiLegacyTarget::CPU_UNIFIED,
 }
 
 impl Signature {
+    /// All signatures, by number.
+    pub const ALL: [Self; 5] = [
+        Self::Cpu,
+        Self::CpuStatus,
+        Self::Gpu,
+        Self::GpuStatus,
+        Self::CpuUnified,
+    ];
+
+    /// Whether it takes operands in host memory: inputs in one array, results in another.
+    #[must_use]
+    pub fn is_cpu(self) -> bool {
+        !matches!(self, Self::Gpu | Self::GpuStatus)
+    }
+
     /// The signature with a number of [`XlaFfiLegacyTarget`]; `None` for 0 and unknown ones.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
-        [Self::Cpu, Self::CpuStatus, Self::Gpu, Self::Unified]
+        Self::ALL
             .into_iter()
             .find(|signature| *signature as u32 == raw)
     }
@@ -112,7 +130,11 @@ impl Signature {
             Self::Cpu => "(void* out, const void** in)",
             Self::CpuStatus => "(void* out, const void** in, XlaCustomCallStatus*)",
             Self::Gpu => "(CUstream, void** buffers, const char* opaque, size_t opaque_len)",
-            Self::Unified => {
+            Self::CpuUnified => {
+                "(void* out, const void** in, const char* opaque, size_t opaque_len, \
+                 XlaCustomCallStatus*)"
+            }
+            Self::GpuStatus => {
                 "(CUstream, void** buffers, const char* opaque, size_t opaque_len, \
                  XlaCustomCallStatus*)"
             }
@@ -171,14 +193,22 @@ impl Function {
         Self::typed(function as usize, Signature::Gpu)
     }
 
-    /// A device target, `API_VERSION_STATUS_RETURNING`, or a target of either platform,
-    /// `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    /// A device target, `API_VERSION_STATUS_RETURNING` or `API_VERSION_STATUS_RETURNING_UNIFIED`.
     ///
     /// # Safety
     /// As [`Function::cpu`].
     #[must_use]
-    pub unsafe fn unified(function: XlaCustomCallUnified) -> Self {
-        Self::typed(function as usize, Signature::Unified)
+    pub unsafe fn gpu_status(function: XlaCustomCallGpuStatus) -> Self {
+        Self::typed(function as usize, Signature::GpuStatus)
+    }
+
+    /// A CPU target, `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    ///
+    /// # Safety
+    /// As [`Function::cpu`].
+    #[must_use]
+    pub unsafe fn cpu_unified(function: XlaCustomCallCpuUnified) -> Self {
+        Self::typed(function as usize, Signature::CpuUnified)
     }
 
     /// A function of a signature that is told at run time. Without one it is called as each call's
@@ -234,19 +264,20 @@ mod tests {
         assert_eq!(Original.signature("Host"), Some(S::Cpu));
         assert_eq!(Original.signature("CUDA"), Some(S::Gpu));
         assert_eq!(StatusReturning.signature("cpu"), Some(S::CpuStatus));
-        assert_eq!(StatusReturning.signature("ROCM"), Some(S::Unified));
-        assert_eq!(StatusReturningUnified.signature("cpu"), Some(S::Unified));
+        assert_eq!(StatusReturning.signature("ROCM"), Some(S::GpuStatus));
+        assert_eq!(StatusReturningUnified.signature("cpu"), Some(S::CpuUnified));
         assert_eq!(TypedFfi.signature("cpu"), None);
-        assert_eq!(S::Unified.versions("cpu"), [StatusReturningUnified]);
+        assert_eq!(S::CpuUnified.versions("cpu"), [StatusReturningUnified]);
         assert_eq!(
-            S::Unified.versions("cuda"),
+            S::GpuStatus.versions("cuda"),
             [StatusReturning, StatusReturningUnified]
         );
         assert_eq!(S::Cpu.versions("cuda"), []);
-        for raw in 0..6 {
+        assert_eq!(S::GpuStatus.versions("cpu"), []);
+        for raw in 0..7 {
             assert_eq!(
                 S::from_raw(raw).map(|s| s as u32),
-                (1..5).contains(&raw).then_some(raw)
+                (1..6).contains(&raw).then_some(raw)
             );
         }
     }

@@ -1,5 +1,5 @@
 //! The custom calls that came before XLA FFI: bare functions, registered by name and platform,
-//! called in one of four ways.
+//! called in one of five ways.
 //!
 //! | on | API version | function |
 //! |---|---|---|
@@ -7,7 +7,8 @@
 //! | CPU | `API_VERSION_STATUS_RETURNING` | `void(void* out, const void** in, XlaCustomCallStatus*)` |
 //! | devices | `API_VERSION_ORIGINAL` | `void(stream, void** buffers, const char* opaque, size_t len)` |
 //! | devices | `API_VERSION_STATUS_RETURNING` | the same with a last `XlaCustomCallStatus*` |
-//! | both | `API_VERSION_STATUS_RETURNING_UNIFIED` | as the line before; the stream is null on CPU |
+//! | CPU | `API_VERSION_STATUS_RETURNING_UNIFIED` | `void(void* out, const void** in, const char* opaque, size_t len, XlaCustomCallStatus*)` |
+//! | devices | `API_VERSION_STATUS_RETURNING_UNIFIED` | as with `API_VERSION_STATUS_RETURNING` |
 //!
 //! ```
 //! use xla_ffi_runtime::legacy::{ApiVersion, Function, Invocation};

@@ -243,7 +243,7 @@ impl Builder {
             });
         };
         if let Some(why) = super::names::illegal(&self.name) {
-            tell("", Rule::Name, format!("'{}' is no name: {why}", self.name));
+            tell("", Rule::Name, format!("{:?} is no name: {why}", self.name));
         }
         let mut names = Names::default();
         for draft in &self.instructions {
@@ -359,5 +359,9 @@ fn typed_attributes(opaque: &[u8]) -> Result<Attributes, String> {
     if !text.trim_start().starts_with('{') {
         return Err(format!("{text:?} does not begin with '{{'"));
     }
-    Attributes::parse(text).map_err(|error| error.to_string())
+    // The message alone: a problem is one line.
+    Attributes::parse(text).map_err(|error| {
+        let at = error.span().start;
+        format!("{} (at byte {at} of {text:?})", error.message())
+    })
 }

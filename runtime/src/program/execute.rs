@@ -4,92 +4,11 @@ use super::custom_call::Config;
 use super::instruction::Kind;
 use super::live::{leaves, live};
 use super::relayout::{lay_out, row_major};
-use super::{CustomCall, Program, ValueShape};
-use crate::legacy::{Invocation, Target, TupleForm};
-use crate::{Call, CpuDevice, Error, Executable, Result, Runtime, Shape, Tensor, Tree};
+use super::{Called, CustomCall, Options, Program, ValueShape};
+use crate::legacy::{Invocation, Target};
+use crate::{Call, Error, Executable, Result, Runtime, Shape, Tensor, Tree};
 use std::ffi::c_void;
 use std::sync::Arc;
-
-/// How a program runs.
-#[derive(Clone)]
-pub struct Options {
-    platform: String,
-    tuples: Option<TupleForm>,
-    device: Option<Arc<CpuDevice>>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            platform: "cpu".to_owned(),
-            tuples: None,
-            device: None,
-        }
-    }
-}
-
-impl Options {
-    /// On the CPU, tuples as today's XLA passes them.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Looks targets up for another platform. Without a device its legacy targets, which work on a
-    /// stream, cannot run.
-    #[must_use]
-    pub fn platform(mut self, platform: impl Into<String>) -> Self {
-        self.platform = platform.into();
-        self
-    }
-
-    /// Passes tuples to legacy targets in this form where their signature takes it; the others get
-    /// them as today's XLA passes them.
-    #[must_use]
-    pub fn tuples(mut self, form: TupleForm) -> Self {
-        self.tuples = Some(form);
-        self
-    }
-
-    /// Gives the calls a device that is a thread: its stream and its scratch memory.
-    #[must_use]
-    pub fn device(mut self, device: Arc<CpuDevice>) -> Self {
-        self.device = Some(device);
-        self
-    }
-}
-
-impl std::fmt::Debug for Options {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options")
-            .field("platform", &self.platform)
-            .field("tuples", &self.tuples)
-            .finish_non_exhaustive()
-    }
-}
-
-/// What handlers of the internal API get with a call: the computations that it calls, and its
-/// literal. [`Invocation::called_computation`](crate::internal::Invocation::called_computation) of
-/// this type finds it.
-#[derive(Clone, Debug)]
-pub struct Called {
-    computations: Vec<Program>,
-    literal: Option<Tensor>,
-}
-
-impl Called {
-    /// The computations, in order.
-    #[must_use]
-    pub fn computations(&self) -> &[Program] {
-        &self.computations
-    }
-
-    /// The literal.
-    #[must_use]
-    pub fn literal(&self) -> Option<&Tensor> {
-        self.literal.as_ref()
-    }
-}
 
 /// What runs a call.
 enum Runner {
@@ -202,6 +121,10 @@ impl Compiled {
         let mut uses = self.uses();
         let mut values: Vec<Option<Tree<Tensor>>> = Vec::with_capacity(instructions.len());
         for (index, instruction) in instructions.iter().enumerate() {
+            if uses[index] == 0 && self.runners[index].is_none() {
+                values.push(None);
+                continue;
+            }
             let value = match &instruction.kind {
                 Kind::Parameter(number) => arguments.get_mut(*number).and_then(Option::take),
                 Kind::Constant(tensor) => Some(Tree::Leaf(tensor.clone())),
@@ -241,19 +164,22 @@ impl Compiled {
         Ok(read(&mut values, &mut uses, self.program.inner.root))
     }
 
-    /// How often each value is read.
+    /// How often each value is read, by what is itself read or has a side effect.
     fn uses(&self) -> Vec<usize> {
         let instructions = &self.program.inner.instructions;
         let mut uses = vec![0; instructions.len()];
-        for (index, instruction) in instructions.iter().enumerate() {
-            if matches!(instruction.kind, Kind::CustomCall(_)) && !self.live[index] {
-                continue;
-            }
-            for &operand in instruction.kind.operands() {
-                uses[operand] += 1;
+        uses[self.program.inner.root] = 1;
+        for (index, instruction) in instructions.iter().enumerate().rev() {
+            let runs = match instruction.kind {
+                Kind::CustomCall(_) => self.live[index],
+                _ => uses[index] > 0,
+            };
+            if runs {
+                for &operand in instruction.kind.operands() {
+                    uses[operand] += 1;
+                }
             }
         }
-        uses[self.program.inner.root] += 1;
         uses
     }
 

@@ -57,6 +57,7 @@ mod layout;
 mod literal;
 mod live;
 mod names;
+mod options;
 mod problem;
 mod relayout;
 mod shape;
@@ -66,8 +67,9 @@ mod verify;
 pub use crate::legacy::ApiVersion;
 pub use builder::{Builder, Op};
 pub use custom_call::{Alias, Config, CustomCall, Schedule};
-pub use execute::{Called, Compiled, Options};
+pub use execute::Compiled;
 pub use layout::ArrayShape;
+pub use options::{Called, Options};
 pub use problem::{Problem, ProgramError, Rule};
 pub use shape::{MAX_DEPTH, MAX_NODES, ValueShape};
 

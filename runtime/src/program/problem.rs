@@ -64,7 +64,8 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.instruction.is_empty() {
-            write!(f, "'{}': ", self.instruction)?;
+            // A name that is none may be anything.
+            write!(f, "'{}': ", self.instruction.escape_debug())?;
         }
         f.write_str(&self.message)
     }
@@ -93,7 +94,11 @@ impl ProgramError {
 
 impl fmt::Display for ProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "program '{}' cannot be built:", self.program)?;
+        write!(
+            f,
+            "program '{}' cannot be built:",
+            self.program.escape_debug()
+        )?;
         for problem in &self.problems {
             write!(f, "\n  {problem}")?;
         }

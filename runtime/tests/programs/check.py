@@ -5,7 +5,7 @@ out of an execution on the CPU is what the embedded runtime computed.
 
 FOLDER has, for each program, NAME.hlo, NAME.mlir and NAME.json: the arguments' and results' element
 types, dimensions and bytes (in hex, packed), or none of them where the program is only to be read,
-and the parts that jaxlib's own text of the program has to have, whichever text it was read from.
+the seeds of the calls that are to run, and the parts that jaxlib's own text of the program has to have, whichever text it was read from.
 """
 
 import ctypes
@@ -70,6 +70,12 @@ def execute(text, arguments):
     return [np.asarray(x) for x in executable.execute([jax.device_put(x) for x in arguments])]
 
 
+def called(library):
+    """The seeds of the calls of `mix` since the last time, sorted: XLA runs them in any order."""
+    seeds = (ctypes.c_int64 * 1024)()
+    return sorted(seeds[: library.mix_called(seeds, 1024)])
+
+
 def imported(module):
     """The HLO module as XLA turns it into StableHLO, or None where it cannot."""
     computation = _hlo.XlaComputation(module.as_serialized_hlo_module_proto())
@@ -109,6 +115,7 @@ def main(folder, library):
             if "results" not in values:
                 continue
             arguments = [array(*x) for x in values["arguments"]]
+            called(library)
             for text in filter(None, [text, imported(parsed)]):
                 for index, (came, expected) in enumerate(
                     zip(execute(text, arguments), values["results"], strict=True)
@@ -116,6 +123,8 @@ def main(folder, library):
                     if not same(expected[0], came, array(*expected)):
                         message = f"result {index}: {expected} was expected, {came} came"
                         raise AssertionError(message)
+                if (seeds := called(library)) != values.get("called", seeds):
+                    raise AssertionError(f"{values['called']} were to run, {seeds} did:\n{text}")
             ran += 1
         except Exception as error:  # every program is told
             failed += 1

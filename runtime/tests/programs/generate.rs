@@ -9,7 +9,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_runtime::program::{ApiVersion, ArrayShape, Builder, CustomCall, Program, ValueShape};
 use xla_ffi_runtime::{Attributes, Bundle, DType, Runtime, Shape, Tensor, Tree};
 use xla_ffi_sys::{
@@ -318,6 +318,13 @@ fn quiet(bytes: &mut [u8], dtype: DType) {
 }
 
 static CALLED: Mutex<Vec<i64>> = Mutex::new(Vec::new());
+
+/// Tests that call [`mix`] hold this while one of them counts: they run at once, and the calls of all
+/// are counted together.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// The seeds of the calls since the last time, in order.
 pub(crate) fn take_called() -> Vec<i64> {

@@ -17,6 +17,7 @@ static int bits_of(int dtype) {
     case XLA_FFI_DataType_S64: case XLA_FFI_DataType_U64: case XLA_FFI_DataType_F64:
     case XLA_FFI_DataType_C64: return 64;
     case XLA_FFI_DataType_C128: return 128;
+    case XLA_FFI_DataType_TOKEN: return 0;
     default: return 8;
   }
 }
@@ -61,6 +62,17 @@ static void fill(const XLA_FFI_Buffer* buffer, uint64_t state) {
   if (used > 0 && size > 0) bytes[size - 1] &= (uint8_t)((1 << used) - 1);
 }
 
+/* The seeds of the calls so far. */
+static int64_t called[1024];
+static int called_count;
+
+/* Hands over the seeds of the calls since the last time, at most `room`, and says how many. */
+__attribute__((visibility("default"))) int mix_called(int64_t* out, int room) {
+  const int count = __atomic_exchange_n(&called_count, 0, __ATOMIC_ACQ_REL);
+  memcpy(out, called, (size_t)(count < room ? count : room) * sizeof(called[0]));
+  return count;
+}
+
 __attribute__((visibility("default"))) XLA_FFI_Error* mix(XLA_FFI_CallFrame* frame) {
   uint64_t sum = UINT64_C(0xCBF29CE484222325);
   int64_t i, dim;
@@ -76,6 +88,8 @@ __attribute__((visibility("default"))) XLA_FFI_Error* mix(XLA_FFI_CallFrame* fra
     if (frame->attrs.names[i]->len == 4 && memcmp(frame->attrs.names[i]->ptr, "seed", 4) == 0) {
       const XLA_FFI_Scalar* seed = frame->attrs.attrs[i];
       sum ^= *(const uint64_t*)seed->value;
+      at = (size_t)__atomic_fetch_add(&called_count, 1, __ATOMIC_ACQ_REL);
+      if (at < sizeof(called) / sizeof(called[0])) called[at] = *(const int64_t*)seed->value;
     }
   }
   for (i = 0; i < frame->args.size; ++i) {

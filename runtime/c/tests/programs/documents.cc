@@ -92,6 +92,28 @@ void make() {
 
 }  // namespace failing
 
+namespace unified {
+
+static std::string seen;
+
+void with_opaque(void* out, const void** in, const char* opaque, size_t opaque_len,
+                 XlaCustomCallStatus* status) {
+  seen.assign(opaque, opaque_len);
+  std::memcpy(out, in[0], sizeof(float));
+  if (seen.empty()) XlaCustomCallStatusSetFailure(status, "no opaque", 9);
+}
+XLA_REGISTER_CUSTOM_CALL_TARGET(with_opaque, "Host");
+
+void make(const std::string& opaque) {
+  xla::XlaBuilder b("unified");
+  xla::XlaOp x = xla::Parameter(&b, 0, xla::ShapeUtil::MakeShape(F32, {}), "x");
+  xla::CustomCall(&b, "with_opaque", {x}, xla::ShapeUtil::MakeShape(F32, {}), opaque, false, {},
+                  nullptr, xla::SCHEDULE_NONE, xla::API_VERSION_STATUS_RETURNING_UNIFIED);
+  Keep(b);
+}
+
+}  // namespace unified
+
 namespace tuples {
 
 void with_tuples(void* out, const void** in) {
@@ -264,6 +286,13 @@ int main() {
   failing::fail = true;
   xla::StatusOr<xla::Literal> failed = xla_ffi::Run(built, {xla::LiteralUtil::CreateR0<float>(3)});
   CHECK(!failed.ok() && failed.status().message() == "it did not \"work\"");
+
+  unified::make(std::string("\0bytes", 6));
+  CHECK(xla_ffi::Run(built, {xla::LiteralUtil::CreateR0<float>(3)})->data<float>()[0] == 3);
+  CHECK(unified::seen == std::string("\0bytes", 6));
+  unified::make("");
+  failed = xla_ffi::Run(built, {xla::LiteralUtil::CreateR0<float>(3)});
+  CHECK(!failed.ok() && failed.status().message() == "no opaque");
 
   tuples::make();
   std::printf("%s", built.ToHloText()->c_str());

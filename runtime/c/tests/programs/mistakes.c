@@ -120,7 +120,7 @@ int main(void) {
 
   RIGHT(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
   WRONG(xffi_rt_register_legacy(runtime, "copy", "Host", NULL, 1), INVALID_ARGUMENT, "null");
-  WRONG(xffi_rt_register_legacy(runtime, "copy", "Host", (void*)copy, 5), INVALID_ARGUMENT, "5");
+  WRONG(xffi_rt_register_legacy(runtime, "copy", "Host", (void*)copy, 6), INVALID_ARGUMENT, "6");
   RIGHT(xffi_rt_register_legacy(runtime, "copy", "Host", (void*)copy, XFFI_RT_LEGACY_CPU));
   WRONG(xffi_rt_compile(NULL, program, NULL, &compiled), INVALID_ARGUMENT, "runtime");
   WRONG(xffi_rt_compile(runtime, NULL, NULL, &compiled), INVALID_ARGUMENT, "program");

@@ -1,0 +1,87 @@
+//! How programs run, and what calls pass along to handlers.
+
+use super::Program;
+use crate::legacy::TupleForm;
+use crate::{CpuDevice, Tensor};
+use std::sync::Arc;
+
+/// How a program runs.
+#[derive(Clone)]
+pub struct Options {
+    pub(super) platform: String,
+    pub(super) tuples: Option<TupleForm>,
+    pub(super) device: Option<Arc<CpuDevice>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            platform: "cpu".to_owned(),
+            tuples: None,
+            device: None,
+        }
+    }
+}
+
+impl Options {
+    /// On the CPU, tuples as today's XLA passes them.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Looks targets up for another platform. Without a device its legacy targets, which work on a
+    /// stream, cannot run.
+    #[must_use]
+    pub fn platform(mut self, platform: impl Into<String>) -> Self {
+        self.platform = platform.into();
+        self
+    }
+
+    /// Passes tuples to legacy targets in this form where their signature takes it; the others get
+    /// them as today's XLA passes them.
+    #[must_use]
+    pub fn tuples(mut self, form: TupleForm) -> Self {
+        self.tuples = Some(form);
+        self
+    }
+
+    /// Gives the calls a device that is a thread: its stream and its scratch memory.
+    #[must_use]
+    pub fn device(mut self, device: Arc<CpuDevice>) -> Self {
+        self.device = Some(device);
+        self
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("platform", &self.platform)
+            .field("tuples", &self.tuples)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What handlers of the internal API get with a call: the computations that it calls, and its
+/// literal. [`Invocation::called_computation`](crate::internal::Invocation::called_computation) of
+/// this type finds it.
+#[derive(Clone, Debug)]
+pub struct Called {
+    pub(super) computations: Vec<Program>,
+    pub(super) literal: Option<Tensor>,
+}
+
+impl Called {
+    /// The computations, in order.
+    #[must_use]
+    pub fn computations(&self) -> &[Program] {
+        &self.computations
+    }
+
+    /// The literal.
+    #[must_use]
+    pub fn literal(&self) -> Option<&Tensor> {
+        self.literal.as_ref()
+    }
+}

@@ -1,0 +1,194 @@
+//! The table of `tests/cpp/README.md`: every name that the C++ headers answer for has a case, and
+//! every case that it names is there. And two forms that need a program of their own.
+
+mod cpp_support;
+
+use cpp_support::{Headers, compilers, folder, sources, upstream_headers};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What upstream tests by name in its external API.
+const NAMES: &str = "DataTypeEnumValue DataTypeByteWidth ErrorEnumValue Expected FutureSetAvailable \
+    FutureSetError FutureSetAvailableFromThreadPool FutureSetErrorFromThreadPool FutureRace \
+    CountDownSuccess CountDownError CountDownSuccessFromThreadPool CountDownErrorFromThreadPool \
+    ReturnError RunId RunIdViaContext DeviceOrdinal AnyBufferArgument BufferArgument AnyBufferResult \
+    MissingBufferArgument WrongRankBufferArgument WrongTypeBufferArgument WrongNumberOfArguments \
+    TokenArgument RemainingArgs RemainingRets OptionalArgs OptionalRets AutoBinding \
+    AutoBindingResult AutoBindingStructs AutoBindingDictionary VariantAttrDecoding \
+    BindingPlatformStreamInference ArrayAttr AttrsAsDictionary DictionaryAttr StructAttr \
+    AttrsAsStruct PointerAttr EnumAttr WrongEnumAttrType UserData StatefulHandler ScratchAllocator \
+    ScratchAllocatorUnimplemented ThreadPool AsyncHandler Metadata MetadataTraits DefineAutoSymbol \
+    Match Verify CustomOptions FindExtension Prepared Initialized";
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The handlers that `RUN` lines call.
+fn handlers() -> BTreeSet<String> {
+    let all = sources();
+    let cases = all.iter().flat_map(|source| cpp_support::cases(source));
+    cases
+        .flat_map(|case| case.stages)
+        .map(|(_, symbol)| symbol)
+        .collect()
+}
+
+#[test]
+fn every_name_has_a_case() {
+    let table = read(folder().join("README.md"));
+    let handlers = handlers();
+    let code: String = sources().iter().map(read).collect();
+    let features = read(root().join("tests/jax/features.py"));
+    let files = std::fs::read_dir(root().join("tests")).expect("tests");
+    let tests: String = files
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|is| is == "rs"))
+        .map(read)
+        .collect();
+    let mut named = BTreeSet::new();
+    let mut wrong = vec![];
+    for row in table.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, cases] = cells[..] else {
+            panic!("not a row: {row}");
+        };
+        named.insert(name.to_owned());
+        // A kind, then what stands in backticks; again.
+        let words: Vec<&str> = cases.split('`').collect();
+        assert!(words.len() > 1, "{name}: no case");
+        for pair in words.chunks_exact(2) {
+            let (kind, case) = (pair[0].trim(), pair[1]);
+            let found = match kind {
+                "" => handlers.contains(case),
+                "jax:" => features.contains(&format!("\"\"\"{case}\"\"\"")),
+                "test:" => tests.contains(&format!("fn {case}(")),
+                "static:" => {
+                    code.contains(&format!("// {case}")) || code.contains(&format!(", {case}"))
+                }
+                other => panic!("{name}: no such kind: {other}"),
+            };
+            if !found {
+                wrong.push(format!("{name}: {kind} {case} is not there"));
+            }
+        }
+    }
+    let lacking = NAMES
+        .split_whitespace()
+        .filter(|name| !named.contains(*name));
+    wrong.extend(lacking.map(|name| format!("{name}: not in the table")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn out(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_coverage");
+    std::fs::create_dir_all(&folder).expect("the target folder");
+    folder.join(name)
+}
+
+/// Builds a program with each kind of headers and runs it.
+fn both(test: &str, text: &str) {
+    let Some(upstream) = upstream_headers(test) else {
+        return;
+    };
+    let source = out(&format!("{test}.cc"));
+    std::fs::write(&source, text).expect("the target folder");
+    for compiler in compilers(test) {
+        for (kind, headers, flags) in [
+            (
+                "ours",
+                Headers::Ours,
+                ["-Wall", "-Wextra", "-pedantic", "-Werror"].as_slice(),
+            ),
+            (
+                "theirs",
+                Headers::Upstream(upstream.clone()),
+                ["-w"].as_slice(),
+            ),
+        ] {
+            let program = out(&format!("{test}-{compiler}-{kind}"));
+            let output = Command::new(compiler)
+                .args(["-std=c++17", "-pthread"])
+                .args(flags)
+                .args(headers.flags())
+                .arg(&source)
+                .arg("-o")
+                .arg(&program)
+                .output()
+                .expect("the compiler runs");
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{compiler}, {kind}: {error}");
+            let status = Command::new(&program).status().expect("it runs");
+            assert!(status.success(), "{compiler}, {kind}: {status}");
+        }
+    }
+}
+
+/// Sources rely on what upstream's headers include.
+#[test]
+fn headers_bring_the_standard_headers() {
+    both(
+        "headers_bring_the_standard_headers",
+        "#include \"xla/ffi/api/ffi.h\"\n\
+         int main() {\n\
+           std::array<int, 2> a{2, 1}; std::sort(a.begin(), a.end()); assert(a[0] == 1);\n\
+           std::atomic<int> n{0}; std::complex<float> c{1, 2}; std::function<int()> f = [] { return 1; };\n\
+           std::initializer_list<int> list = {1}; std::unique_ptr<int> p(new int(1));\n\
+           std::vector<int> v; std::copy(list.begin(), list.end(), std::back_inserter(v));\n\
+           std::optional<int> o; std::ostringstream s; s << c; std::string t(s.str());\n\
+           std::string_view w(t); std::tuple<int, int> u; std::variant<int, float> x; std::mutex m;\n\
+           std::int64_t sum = std::accumulate(v.begin(), v.end(), std::int64_t{0});\n\
+           std::size_t most = std::numeric_limits<std::size_t>::max(); std::cout << std::flush;\n\
+           static_assert(std::is_same_v<int, std::decay_t<const int&>>);\n\
+           const std::lock_guard<std::mutex> lock(m);\n\
+           if (o || std::get<0>(u) != 0 || x.index() != 0 || w.empty() || !most) std::abort();\n\
+           return static_cast<int>(sum) - f() + n + std::exchange(*p, 0) - 1; }\n",
+    );
+}
+
+/// A program that is linked with XLA: it defines `GetXlaFfiApi`, and handlers register before main.
+#[test]
+fn statically_linked_code_registers_itself() {
+    both(
+        "statically_linked_code_registers_itself",
+        "#include <cstring>\n\
+         #include \"xla/ffi/api/ffi.h\"\n\
+         namespace ffi = xla::ffi;\n\
+         namespace xla::ffi { const XLA_FFI_Api* GetXlaFfiApi(); }\n\
+         static std::vector<std::string>& Seen() { static auto* seen = new std::vector<std::string>; return *seen; }\n\
+         static XLA_FFI_Error* Register(XLA_FFI_Handler_Register_Args* args) {\n\
+           // Arguments without the record handler are shorter, as they were up to 0.9.1.\n\
+           const size_t at = args->struct_size >= XLA_FFI_Handler_Register_Args_STRUCT_SIZE\n\
+             ? offsetof(XLA_FFI_Handler_Register_Args, traits) : args->struct_size - sizeof(XLA_FFI_Handler_Traits);\n\
+           XLA_FFI_Handler_Traits traits; std::memcpy(&traits, reinterpret_cast<const char*>(args) + at, sizeof(traits));\n\
+           Seen().push_back(std::string(args->name.ptr, args->name.len) + '@' +\n\
+                            std::string(args->platform.ptr, args->platform.len) + (traits ? \"+\" : \"\"));\n\
+           return nullptr; }\n\
+         static XLA_FFI_Error* RegisterType(XLA_FFI_Type_Register_Args* args) {\n\
+           args->type_id->type_id = 7; Seen().push_back(std::string(args->name.ptr, args->name.len)); return nullptr; }\n\
+         const XLA_FFI_Api* xla::ffi::GetXlaFfiApi() {\n\
+           static XLA_FFI_Api api = [] { XLA_FFI_Api made{}; made.struct_size = XLA_FFI_Api_STRUCT_SIZE;\n\
+             made.api_version.major_version = XLA_FFI_API_MAJOR; made.api_version.minor_version = XLA_FFI_API_MINOR;\n\
+             made.XLA_FFI_Handler_Register = Register; made.XLA_FFI_Type_Register = RegisterType; return made; }();\n\
+           return &api; }\n\
+         struct Kept { static ffi::TypeId id; };\n\
+         ffi::TypeId Kept::id = {};\n\
+         static ffi::Error Nothing() { return ffi::Error::Success(); }\n\
+         XLA_FFI_DEFINE_HANDLER(kNothing, Nothing, ffi::Ffi::Bind());\n\
+         XLA_FFI_REGISTER_HANDLER(ffi::GetXlaFfiApi(), \"one\", \"Host\", kNothing);\n\
+         XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), \"two\", \"CUDA\",\n\
+           {/*instantiate=*/nullptr, /*prepare=*/nullptr, /*initialize=*/nullptr, /*execute=*/kNothing, /*record=*/nullptr});\n\
+         XLA_FFI_REGISTER_HANDLER(ffi::GetXlaFfiApi(), \"three\", \"Host\", kNothing,\n\
+           XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE);\n\
+         XLA_FFI_REGISTER_TYPE(ffi::GetXlaFfiApi(), \"kept\", &Kept::id, ffi::MakeTypeInfo<Kept>());\n\
+         int main() {\n\
+           std::vector<std::string> want{\"one@Host\", \"two@CUDA\", \"three@Host+\", \"kept\"};\n\
+           return Seen() == want && Kept::id.type_id == 7 ? 0 : 1; }\n",
+    );
+}

@@ -1,0 +1,259 @@
+//! Defects of XLA's own C++ headers that no handler can show while it runs: code that does not
+//! compile, symbols that are exported or are not, and behaviour that is undefined. Ours are shown
+//! right and those of jaxlib 0.12.0 wrong. The others are in `tests/cpp/defects.cc`.
+
+mod cpp_support;
+
+use cpp_support::{Headers, build, compilers, folder, skip, upstream_headers, works};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn out(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_defects");
+    std::fs::create_dir_all(&folder).expect("the target folder");
+    folder.join(name)
+}
+
+/// Compiles a text, and links it where `flags` do not say otherwise.
+fn compile(compiler: &str, headers: &Headers, name: &str, text: &str, flags: &[&str]) -> Output {
+    let source = out(&format!("{name}.cc"));
+    std::fs::write(&source, text).expect("the target folder");
+    Command::new(compiler)
+        .args(["-std=c++17", "-w", "-pthread"])
+        .args(flags)
+        .args(headers.flags())
+        .arg(&source)
+        .output()
+        .expect("the compiler runs")
+}
+
+/// Types, and handlers that use them, before each snippet.
+const HEAD: &str = r#"
+#include "xla/ffi/api/ffi.h"
+#include "xla/ffi/api/record_api.h"
+#include "xla/ffi/api/collectives_api.h"
+namespace ffi = xla::ffi;
+enum class Mode : int32_t { kFast = 0 };
+struct Range { int64_t lo, hi; };
+XLA_FFI_REGISTER_ENUM_ATTR_DECODING(Mode);
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Range, ::xla::ffi::StructMember<int64_t>("lo"),
+                                      ::xla::ffi::StructMember<int64_t>("hi"));
+"#;
+
+/// What does not compile with XLA's own headers: a name and a function or handler.
+const REFUSED: [(&str, &str); 14] = [
+    (
+        "contains a span",
+        "bool F(ffi::Dictionary d) { return d.contains<ffi::Span<const int64_t>>(\"x\"); }",
+    ),
+    (
+        "contains a pointer",
+        "bool F(ffi::Dictionary d) { return d.contains<ffi::Pointer<int>>(\"x\"); }",
+    ),
+    (
+        "contains a dictionary",
+        "bool F(ffi::Dictionary d) { return d.contains<ffi::Dictionary>(\"x\"); }",
+    ),
+    (
+        "contains an enum",
+        "bool F(ffi::Dictionary d) { return d.contains<Mode>(\"x\"); }",
+    ),
+    (
+        "contains a struct",
+        "bool F(ffi::Dictionary d) { return d.contains<Range>(\"x\"); }",
+    ),
+    (
+        "variant with a span",
+        "static ffi::Error F(std::variant<int32_t, ffi::Span<const float>>) { return {}; }\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, (ffi::Ffi::Bind()\n\
+         .Attr<std::variant<int32_t, ffi::Span<const float>>>(\"x\")));",
+    ),
+    (
+        "variant with a pointer",
+        "static ffi::Error F(std::variant<int32_t, int*>) { return {}; }\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, (ffi::Ffi::Bind()\n\
+         .Attr<std::variant<int32_t, ffi::Pointer<int>>>(\"x\")));",
+    ),
+    (
+        "variant with a dictionary",
+        "static ffi::Error F(std::variant<int32_t, ffi::Dictionary>) { return {}; }\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, (ffi::Ffi::Bind()\n\
+         .Attr<std::variant<int32_t, ffi::Dictionary>>(\"x\")));",
+    ),
+    (
+        "variant with an enum",
+        "static ffi::Error F(std::variant<float, Mode>) { return {}; }\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, (ffi::Ffi::Bind()\n\
+         .Attr<std::variant<float, Mode>>(\"x\")));",
+    ),
+    (
+        "variant with a struct",
+        "static ffi::Error F(std::variant<float, Range>) { return {}; }\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, (ffi::Ffi::Bind()\n\
+         .Attr<std::variant<float, Range>>(\"x\")));",
+    ),
+    (
+        "a task that has a name",
+        "void F(ffi::ThreadPool pool) { auto task = [] {}; pool.Schedule(task); }",
+    ),
+    (
+        "an alias of the record extension",
+        "static ffi::Error F(ffi::RecordContext) { return {}; }\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::BindRecord()\n\
+         .Ctx<ffi::Extension<ffi::RecordExtension>>());",
+    ),
+    (
+        "an alias of the collectives extension",
+        "static ffi::Error F(ffi::CommunicatorContext) { return {}; }\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::BindInitialize()\n\
+         .Ctx<ffi::Extension<ffi::CollectivesExtension>>());",
+    ),
+    (
+        "an optional attribute",
+        "static ffi::Error F(std::optional<float>) { return {}; }\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind()\n\
+         .Attr<std::optional<float>>(\"x\"));",
+    ),
+];
+
+#[test]
+fn what_upstream_does_not_compile() {
+    let test = "what_upstream_does_not_compile";
+    let Some(upstream) = upstream_headers(test) else {
+        return;
+    };
+    let Some(compiler) = compilers(test).first().copied() else {
+        return;
+    };
+    let upstream = Headers::Upstream(upstream);
+    let try_one = |headers: &Headers, kind: &str, text: &str| {
+        compile(compiler, headers, kind, text, &["-fsyntax-only"])
+    };
+    // The head alone is no obstacle.
+    for (kind, headers) in [("ours", &Headers::Ours), ("theirs", &upstream)] {
+        let output = try_one(headers, kind, HEAD);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{kind}: {error}");
+    }
+    for (index, (name, snippet)) in REFUSED.iter().enumerate() {
+        let text = format!("{HEAD}{snippet}\n");
+        let ours = try_one(&Headers::Ours, &format!("ours_{index}"), &text);
+        let error = String::from_utf8_lossy(&ours.stderr);
+        assert!(ours.status.success(), "{name}: {error}");
+        let theirs = try_one(&upstream, &format!("theirs_{index}"), &text);
+        assert!(!theirs.status.success(), "{name}: upstream compiles it now");
+    }
+}
+
+/// Names of the symbols that a library exports, or `None` without nm.
+fn exported(test: &str, library: &Path) -> Option<Vec<String>> {
+    let Some(nm) = ["nm", "llvm-nm"].into_iter().find(|program| works(program)) else {
+        skip(test, "no nm");
+        return None;
+    };
+    let output = Command::new(nm)
+        .args(["-D", "--defined-only"])
+        .arg(library)
+        .output()
+        .expect("nm runs");
+    assert!(output.status.success());
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names = text.lines().filter_map(|line| line.split(' ').nth(2));
+    Some(names.map(str::to_owned).collect())
+}
+
+/// How the symbols of the headers begin. What the standard library makes of our types is named after
+/// the standard library.
+fn is_of_headers(name: &str) -> bool {
+    name.starts_with("_ZN3xla3ffi") || name.starts_with("_ZNK3xla3ffi")
+}
+
+/// Sources specialize templates of ours for types of theirs; what they define there is theirs.
+fn is_of_source(name: &str) -> bool {
+    ["6Length", "7Seconds", "14ContextAddress", "7Outcome"]
+        .iter()
+        .any(|own| name.contains(own))
+}
+
+/// Functions of the headers are hidden, handlers are not, whatever the library's default is.
+#[test]
+fn symbols_have_visibility() {
+    let test = "symbols_have_visibility";
+    let upstream = upstream_headers(test).map(Headers::Upstream);
+    for compiler in compilers(test) {
+        let symbols = |name: &str, headers: &Headers, flags: &[&str]| {
+            let library = build(compiler, &folder().join(name), headers, flags);
+            exported(test, &library)
+        };
+        for (source, handler) in [
+            ("operands.cc", "buffer_argument"),
+            ("results.cc", "matching"),
+            ("forms.cc", "custom_types"),
+            ("async.cc", "async_pool"),
+            ("state.cc", "counter"),
+        ] {
+            for flags in [&[][..], &["-fvisibility=hidden"]] {
+                let Some(names) = symbols(source, &Headers::Ours, flags) else {
+                    return;
+                };
+                assert!(
+                    names.iter().any(|name| name == handler),
+                    "{source}: {names:?}"
+                );
+                let inner: Vec<_> = names
+                    .iter()
+                    .filter(|name| is_of_headers(name) && !is_of_source(name))
+                    .collect();
+                assert!(inner.is_empty(), "{compiler} {source} {flags:?}: {inner:?}");
+            }
+        }
+        let Some(upstream) = &upstream else { continue };
+        let open = symbols("operands.cc", upstream, &[]).expect("nm is there");
+        assert!(
+            open.iter().any(|name| is_of_headers(name)),
+            "{compiler}: upstream hides its functions now"
+        );
+        let hidden = symbols("operands.cc", upstream, &["-fvisibility=hidden"]);
+        let hidden = hidden.expect("nm is there");
+        assert!(
+            !hidden.iter().any(|name| name == "buffer_argument"),
+            "{compiler}: upstream exports handlers now"
+        );
+    }
+}
+
+/// Printing a number that no enumerator names: with upstream's headers a function ends without a
+/// value.
+#[test]
+fn printing_an_unknown_enum_value() {
+    let test = "printing_an_unknown_enum_value";
+    let Some(upstream) = upstream_headers(test) else {
+        return;
+    };
+    let text = "#include \"xla/ffi/api/ffi.h\"\n\
+        int main() { std::ostringstream out; int n = 77; XLA_FFI_DataType d;\n\
+          std::memcpy(&d, &n, sizeof(d)); out << d; return out.str() == \"unknown(77)\" ? 0 : 1; }\n";
+    for compiler in compilers(test) {
+        for (headers, good) in [
+            (Headers::Ours, true),
+            (Headers::Upstream(upstream.clone()), false),
+        ] {
+            let name = format!("print_{compiler}_{good}");
+            let program = out(&name);
+            let flags = [
+                "-include",
+                "cstring",
+                "-O0",
+                "-fsanitize=return",
+                "-fsanitize-undefined-trap-on-error",
+                "-o",
+                program.to_str().expect("a path in UTF-8"),
+            ];
+            let built = compile(compiler, &headers, &name, text, &flags);
+            let error = String::from_utf8_lossy(&built.stderr);
+            assert!(built.status.success(), "{compiler}: {error}");
+            let status = Command::new(&program).status().expect("it runs");
+            assert_eq!(status.success(), good, "{compiler}, {headers:?}: {status}");
+        }
+    }
+}

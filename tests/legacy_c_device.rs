@@ -1,0 +1,218 @@
+//! The device's conventions in C and C++, bare and adapted, on streams that are threads.
+
+#[expect(dead_code, reason = "the targets in host memory are another test's")]
+mod legacy_support;
+mod libraries;
+mod skip;
+
+use legacy_support::Example;
+use skip::skip;
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xla_ffi_runtime::legacy::{ApiVersion, Invocation, TupleForm};
+use xla_ffi_runtime::{
+    Attributes, CpuDevice, CpuStream, DType, DeviceStream, Library, Result, Revision, Runtime,
+    Shape, Stage, Tensor, Tree,
+};
+
+type Task = unsafe extern "C" fn(*mut c_void);
+
+struct Work(Task, usize);
+
+impl Work {
+    fn run(self) {
+        // SAFETY: the library's own function and data.
+        unsafe { (self.0)(self.1 as *mut c_void) };
+    }
+}
+
+unsafe extern "C" fn enqueue(stream: *mut c_void, task: Task, data: *mut c_void) {
+    let work = Work(task, data as usize);
+    let stream = CpuStream::from_handle(stream).expect("a CPU stream");
+    stream.enqueue(Box::new(move || work.run()));
+}
+
+/// `device.c` as C and as C++.
+fn libraries(test: &str) -> Vec<(&'static str, PathBuf)> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/legacy_support/device.c");
+    let mut built = vec![];
+    for (language, compiler, flags, file) in [
+        (
+            "C",
+            option_env!("C_COMPILER"),
+            &["-std=gnu99"][..],
+            "liblegacy_device_c.so",
+        ),
+        (
+            "C++",
+            option_env!("CPP_COMPILER"),
+            &["-x", "c++", "-std=c++17"],
+            "liblegacy_device_cpp.so",
+        ),
+    ] {
+        let Some(compiler) = compiler else {
+            skip(
+                test,
+                &format!("no {language} compiler when the tests were built"),
+            );
+            continue;
+        };
+        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}_{file}"));
+        let output = Command::new(compiler)
+            .args(flags)
+            .args(["-O2", "-shared", "-fPIC", "-fvisibility=hidden"])
+            .args(["-Wall", "-Wextra", "-pedantic", "-Werror"])
+            .args(["-I", env!("SDK_INCLUDE_DIR")])
+            .arg(&source)
+            .arg("-o")
+            .arg(&library)
+            .args(["-pthread", "-ldl"])
+            .output()
+            .expect("the compiler was found");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{language}: {text}");
+        built.push((language, library));
+    }
+    built
+}
+
+fn open(runtime: &Runtime, path: &Path) -> Library {
+    let library = runtime.open(path).expect("it loads");
+    let address = library.symbol("use_enqueue").expect("exported");
+    type Use = unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void, Task, *mut c_void));
+    // SAFETY: the library exports a function of this type.
+    let function = unsafe { std::mem::transmute::<*mut c_void, Use>(address) };
+    // SAFETY: it keeps the address.
+    unsafe { function(enqueue) };
+    library
+}
+
+#[test]
+fn bare_targets() {
+    for (language, path) in libraries("bare_targets") {
+        let runtime = Runtime::default();
+        let library = open(&runtime, &path);
+        assert_eq!(library.register_legacy().expect("registered"), 3);
+        let device = CpuDevice::new().expect("a device");
+        for (name, version) in [
+            ("add_gpu", ApiVersion::Original),
+            ("add_gpu_status", ApiVersion::StatusReturning),
+            ("add_gpu_status", ApiVersion::StatusReturningUnified),
+        ] {
+            let target = runtime.find_legacy(name, "CUDA", version);
+            // C does not tell the forms of functions.
+            let target = target.expect(name);
+            let mut example = Example::new(1.0);
+            let stream = device.stream.stream();
+            example.run(&target, b"7", Some(stream)).expect(name);
+            example.check(7.0, &format!("{language} {name}"));
+        }
+        let target = runtime.find_legacy("add_gpu_status", "CUDA", ApiVersion::StatusReturning);
+        let target = target.expect("registered");
+        let error = Example::new(1.0).run(&target, b"77", Some(device.stream.stream()));
+        assert_eq!(error.expect_err("it fails").message(), "one digit, please");
+        let target = runtime.find_legacy("add_nodes", "CUDA", ApiVersion::StatusReturning);
+        let target = target.expect("registered");
+        for null_inputs in [false, true] {
+            let mut example = Example::new(1.0);
+            let [b, c, a] = example.pointers();
+            let mut more = vec![0.0_f32; 2048];
+            let operands = [Tree::tuple([b, c].map(Tree::Leaf))];
+            let inner = Tree::tuple([Tree::Leaf(more.as_mut_ptr().cast())]);
+            let result = Tree::tuple([Tree::Leaf(a), inner]);
+            let call = Invocation::new(&target, &operands, &result)
+                .form(TupleForm::DeviceNodes { null_inputs })
+                .stream(device.stream.stream());
+            // SAFETY: the buffers outlive the call.
+            unsafe { call.run() }.expect("the roots are written");
+            example.check(0.0, language);
+            assert!(
+                more.iter()
+                    .zip(&example.a)
+                    .all(|(more, a)| *more == a + 1.0)
+            );
+        }
+    }
+}
+
+/// Calls an adapted function on a device.
+fn call(
+    library: &Library,
+    device: Option<&CpuDevice>,
+    symbol: &str,
+    attributes: &str,
+    rets: usize,
+) -> Result<Vec<Vec<f32>>> {
+    let handler = library.handler(symbol, &[(Stage::Execute, symbol)])?;
+    let b: Vec<f32> = (0..128_u8).map(f32::from).collect();
+    let c: Vec<f32> = (0..2048_u16).map(|i| 0.5 * f32::from(i)).collect();
+    let mut call = handler
+        .instantiate(&Attributes::parse(attributes)?)?
+        .call()
+        .arg(Tensor::from_slice([128], &b)?)
+        .arg(Tensor::from_slice([2048], &c)?);
+    for _ in 0..rets {
+        call = call.ret(Shape::new(DType::F32, [2048])?);
+    }
+    if let Some(device) = device {
+        call = call.on_device(device);
+    }
+    let outcome = call.run()?;
+    Ok(outcome
+        .rets
+        .iter()
+        .map(|ret| ret.to_vec().expect("f32"))
+        .collect())
+}
+
+fn expected(more: f32) -> Vec<f32> {
+    (0..2048_u16)
+        .map(|i| f32::from(i % 128) + 0.5 * f32::from(i) + more)
+        .collect()
+}
+
+#[test]
+fn adapted_targets() {
+    for (language, path) in libraries("adapted_targets") {
+        for revision in Revision::ALL {
+            let runtime = Runtime::new(revision);
+            let library = open(&runtime, &path);
+            let device = CpuDevice::new().expect("a device");
+            let on_device =
+                |symbol, attributes, rets| call(&library, Some(&device), symbol, attributes, rets);
+            let context = format!("{language} {revision}");
+            for (symbol, attributes, more) in [
+                ("add_gpu_ffi", "{opaque = \"\"}", 0.0),
+                ("add_gpu_ffi", "{opaque = \"4\"}", 4.0),
+                ("add_gpu_status_ffi", "{opaque = \"5\"}", 5.0),
+                ("add_described_ffi", "{}", 1.0),
+            ] {
+                let got = on_device(symbol, attributes, 1);
+                let got = got.unwrap_or_else(|error| panic!("{context} {symbol}: {error}"));
+                assert_eq!(got[0], expected(more), "{context} {symbol}");
+            }
+            let got = on_device("add_nodes_ffi", "{}", 2);
+            let got = got.unwrap_or_else(|error| panic!("{context}: {error}"));
+            assert_eq!(got[0], expected(0.0), "{context}");
+            assert_eq!(got[1], expected(1.0), "{context}");
+            let fails = |outcome: Result<Vec<Vec<f32>>>, part: &str| {
+                let error = outcome.expect_err("it fails");
+                assert!(error.message().contains(part), "{context}: {error}");
+            };
+            fails(
+                on_device("add_gpu_status_ffi", "{opaque = \"\"}", 1),
+                "one digit, please",
+            );
+            fails(on_device("add_no_copy_ffi", "{}", 2), "`copy` function");
+            fails(on_device("add_nodes_ffi", "{}", 3), "3 results");
+            fails(
+                call(&library, None, "add_gpu_ffi", "{opaque = \"\"}", 1),
+                "no stream",
+            );
+            device.stream.synchronize();
+            assert_eq!(device.allocator.living(), 0, "{context}");
+            std::mem::forget(runtime);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+/* The device's conventions in C and C++ (this file is compiled as both), on a stream whose work is
+ * functions: what stands for kernels and copies is put there by the test's function. */
+#include <time.h>
+
+#include "xla_ffi/legacy.h"
+
+typedef struct CUstream_st* CUstream;
+typedef void enqueue_function(void* stream, void (*task)(void*), void* data);
+
+static enqueue_function* enqueue;
+XFFI_EXPORT void use_enqueue(enqueue_function* function);
+XFFI_EXPORT void use_enqueue(enqueue_function* function) { enqueue = function; }
+
+/* A "kernel": A[i] = B[i % 128] + C[i] + more, and A + 1 where there is room for it. `root` has B and C,
+ * `table` and `inner` are the tuples (A, (A + 1)). */
+typedef struct job {
+  const float *b, *c;
+  float *a, *next, more;
+  const float* const* root;
+  void **table, **inner;
+} job;
+
+static void work(void* data) {
+  job* j = (job*)data;
+  struct timespec pause = {0, 5000000};
+  int i;
+  nanosleep(&pause, NULL);
+  if (j->root != NULL) {
+    j->b = j->root[0];
+    j->c = j->root[1];
+  }
+  for (i = 0; i < 2048; ++i) j->a[i] = j->b[i % 128] + j->c[i] + j->more;
+  for (i = 0; j->next != NULL && i < 2048; ++i) j->next[i] = j->a[i] + 1;
+  if (j->table != NULL) {
+    j->table[0] = j->a;
+    j->table[1] = j->inner;
+    j->inner[0] = j->next;
+  }
+  free(j);
+}
+
+static job* new_job(void) { return (job*)calloc(1, sizeof(job)); }
+
+/* API_VERSION_ORIGINAL; opaque is a digit. */
+static void add_gpu(CUstream stream, void** buffers, const char* opaque, size_t opaque_len) {
+  job* j = new_job();
+  j->b = (const float*)buffers[0];
+  j->c = (const float*)buffers[1];
+  j->a = (float*)buffers[2];
+  j->more = opaque_len == 0 ? 0 : (float)(opaque[0] - '0');
+  enqueue(stream, work, j);
+}
+XLA_REGISTER_CUSTOM_CALL_TARGET(add_gpu, "CUDA");
+XFFI_ADAPT_GPU(add_gpu_ffi, add_gpu, "opaque");
+
+/* API_VERSION_STATUS_RETURNING; refuses what is no digit. */
+static void add_gpu_status(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
+                           XlaCustomCallStatus* status) {
+  if (opaque_len != 1) {
+    XlaCustomCallStatusSetFailure(status, "one digit, please", 17);
+    return;
+  }
+  add_gpu(stream, buffers, opaque, opaque_len);
+}
+XLA_REGISTER_CUSTOM_CALL_TARGET(add_gpu_status, "CUDA");
+XFFI_ADAPT_GPU_STATUS(add_gpu_status_ffi, add_gpu_status, "opaque");
+
+/* Every node of ((B, C)) -> (A, (A + 1)): the operand's tuple is read, the result's are written. */
+static void add_nodes(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
+                      XlaCustomCallStatus* status) {
+  job* j = new_job();
+  (void)opaque;
+  (void)opaque_len;
+  (void)status;
+  j->root = (const float* const*)buffers[0];
+  j->table = (void**)buffers[3];
+  j->a = (float*)buffers[4];
+  j->inner = (void**)buffers[5];
+  j->next = (float*)buffers[6];
+  enqueue(stream, work, j);
+}
+XLA_REGISTER_CUSTOM_CALL_TARGET(add_nodes, "CUDA");
+
+/* A copy to the device: of the bytes as they are now, some time later. */
+typedef struct copy_job {
+  void* to;
+  size_t size;
+  void* bytes;
+} copy_job;
+
+static void copy_work(void* data) {
+  copy_job* j = (copy_job*)data;
+  memcpy(j->to, j->bytes, j->size);
+  free(j->bytes);
+  free(j);
+}
+
+static int copy(void* stream, void* to, const void* from, size_t size) {
+  copy_job* j = (copy_job*)malloc(sizeof(copy_job));
+  j->to = to;
+  j->size = size;
+  j->bytes = malloc(size);
+  memcpy(j->bytes, from, size);
+  enqueue(stream, copy_work, j);
+  return 0;
+}
+
+static const xffi_legacy_adapter nodes = {
+    XFFI_LEGACY_GPU_STATUS, (void (*)(void))add_nodes, NULL, "(_, _) -> (_, (_))", NULL, copy};
+XFFI_ADAPT(add_nodes_ffi, nodes);
+static const xffi_legacy_adapter no_copy = {
+    XFFI_LEGACY_GPU_STATUS, (void (*)(void))add_nodes, NULL, "(_, _) -> (_, (_))", NULL, NULL};
+XFFI_ADAPT(add_no_copy_ffi, no_copy);
+
+/* The digit comes from the sizes: how many hundreds of elements B has. */
+static XLA_FFI_Error* describe(xffi_call* call, const xffi_legacy_operands* operands,
+                               xffi_legacy_opaque* opaque) {
+  if (operands->num_args != 2) {
+    xffi_problem(call, "expected two operands");
+    return NULL;
+  }
+  opaque->local[0] = (unsigned char)('0' + operands->args[0].count / 100);
+  opaque->size = 1;
+  return NULL;
+}
+static const xffi_legacy_adapter described = {
+    XFFI_LEGACY_GPU_STATUS, (void (*)(void))add_gpu_status, NULL, NULL, describe, NULL};
+XFFI_ADAPT(add_described_ffi, described);

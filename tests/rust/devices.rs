@@ -1,0 +1,346 @@
+//! What device handlers take from the call besides operands: recorders, collectives, scratch arrays, and
+//! the promise of handlers that are replayed. The device is a thread, the recorder keeps notes.
+
+use crate::kit::{bundle, call, failed, handler, on, shape, vector};
+use std::ffi::c_void;
+use std::sync::Arc;
+use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
+use xla_ffi::{
+    Collectives, DeviceBuffer, DeviceOut, Group, KernelSource, Launch, MemoryRegion, Recorder,
+    prelude::*,
+};
+use xla_ffi_runtime::{
+    Code, CpuDevice, DType, HostAllocator, KernelArg, Recorded, Revision, Runtime,
+    Stream as HostStream,
+};
+
+const PTX: &str = ".version 7.0\n.target sm_75\n";
+
+/// Two launches, a copy and a join.
+struct Taped;
+
+#[xla_ffi::stateful(platforms = ["cuda"], command_buffer_compatible)]
+impl Taped {
+    fn execute(_x: DeviceBuffer<f32, 1>, _y: DeviceOut<f32, 1>, _steps: i64) -> Result<()> {
+        Ok(())
+    }
+
+    fn record(
+        recorder: Recorder,
+        x: DeviceBuffer<f32, 1>,
+        y: DeviceOut<f32, 1>,
+        steps: i64,
+    ) -> Result<()> {
+        let size = x.byte_size();
+        let copy = recorder.copy(
+            y.as_device_mut_ptr().cast(),
+            x.as_device_ptr().cast(),
+            size,
+            &[],
+        )?;
+        let launch = Launch::over(x.len(), 2).with_shared_memory(64);
+        let mut last = copy;
+        for _ in 0..steps.abs() {
+            let arguments = (&x, &y, x.len() as u64, 0.5_f32);
+            last = recorder.launch(c"step", KernelSource::Ptx(PTX), launch, arguments, &[last])?;
+        }
+        recorder.join(&[copy, last])?;
+        // More commands in an update than were made are a mistake.
+        if steps < 0 && recorder.is_update() {
+            recorder.join(&[last])?;
+        }
+        Ok(())
+    }
+}
+
+/// Asks for its execute stage to be captured.
+struct Captured;
+
+#[xla_ffi::stateful(platforms = ["cuda"])]
+impl Captured {
+    fn execute(_x: DeviceBuffer<f32, 1>, _y: DeviceOut<f32, 1>) -> Result<()> {
+        Ok(())
+    }
+
+    fn record(recorder: Recorder) -> Result<()> {
+        recorder.request_stream_capture()
+    }
+}
+
+/// A kernel by its address.
+struct ByAddress;
+
+#[xla_ffi::stateful(platforms = ["cuda"])]
+impl ByAddress {
+    fn execute(_x: DeviceBuffer<f32, 1>, _y: DeviceOut<f32, 1>) -> Result<()> {
+        Ok(())
+    }
+
+    fn record(recorder: Recorder) -> Result<()> {
+        let kernel = KernelSource::Function(0x1234 as *const c_void);
+        recorder.launch(c"k", kernel, Launch::blocks(1, 1), (), &[])?;
+        Ok(())
+    }
+}
+
+fn prepared(call: xla_ffi_runtime::Call) -> xla_ffi_runtime::PreparedCall {
+    let call = call.arg(vector(&[1.0_f32, 2.0, 3.0]));
+    call.ret(shape(DType::F32, &[3])).prepare().unwrap()
+}
+
+#[test]
+fn one_body_makes_and_updates_commands() {
+    for revision in [Revision::R9, Revision::R10] {
+        let mut call = prepared(on::<Taped>(revision, "{steps = 2 : i64}"));
+        let mut recorder = xla_ffi_runtime::Recorder::new(revision, 8).unwrap();
+        call.record(&mut recorder).unwrap();
+        let made = recorder.commands();
+        assert_eq!(made.len(), 4);
+        let Recorded::Memcpy { size, .. } = made[0].what else {
+            panic!("{made:?}");
+        };
+        assert_eq!(size, 12);
+        let Recorded::Launch {
+            kernel,
+            source,
+            dims,
+            shared_memory,
+            args,
+            ..
+        } = &made[1].what
+        else {
+            panic!("{made:?}");
+        };
+        assert_eq!((kernel.as_str(), *shared_memory), ("step", 64));
+        assert_eq!(source, PTX.as_bytes());
+        assert_eq!((dims.grid.x, dims.block.x, dims.cluster.z), (2, 2, 1));
+        assert!(matches!(args[0], KernelArg::Pointer(address) if address != 0));
+        assert_eq!(args[2], KernelArg::Value(3_u64.to_ne_bytes().to_vec()));
+        assert_eq!(args[3], KernelArg::Value(0.5_f32.to_ne_bytes().to_vec()));
+        let after: Vec<_> = made.iter().map(|command| command.after.clone()).collect();
+        assert_eq!(after, [vec![], vec![0], vec![1], vec![0, 2]]);
+        // The same body again.
+        call.record(&mut recorder).unwrap();
+        let updated = recorder.commands();
+        let updates: Vec<_> = updated.iter().map(|command| command.updates).collect();
+        assert_eq!(updates, [1, 1, 1, 0], "a join has nothing to update");
+    }
+}
+
+#[test]
+fn recorders_refuse_what_they_have_no_room_for() {
+    let mut call = prepared(on::<Taped>(Revision::R10, "{steps = 5 : i64}"));
+    let mut small = xla_ffi_runtime::Recorder::new(Revision::R10, 3).unwrap();
+    let error = call.record(&mut small).unwrap_err();
+    assert_eq!(error.code(), Code::ResourceExhausted);
+    assert!(error.message().contains("room for 3"), "{error}");
+    let mut call = prepared(on::<Taped>(Revision::R10, "{steps = -1 : i64}"));
+    let mut recorder = xla_ffi_runtime::Recorder::new(Revision::R10, 8).unwrap();
+    call.record(&mut recorder).unwrap();
+    let error = call.record(&mut recorder).unwrap_err();
+    assert_eq!(error.code(), Code::FailedPrecondition);
+    assert!(
+        error.message().contains("more of them than were made, 3"),
+        "{error}"
+    );
+
+    let mut call = prepared(on::<Captured>(Revision::R9, "{}"));
+    let mut recorder = xla_ffi_runtime::Recorder::new(Revision::R9, 1).unwrap();
+    call.record(&mut recorder).unwrap();
+    assert!(recorder.wants_stream_capture() && recorder.commands().is_empty());
+
+    let mut call = prepared(on::<ByAddress>(Revision::R9, "{}"));
+    let error = call.record(&mut recorder).unwrap_err();
+    assert_eq!(error.code(), Code::Unimplemented);
+    assert!(error.message().contains("0.12.0"), "{error}");
+    let mut call = prepared(on::<ByAddress>(Revision::R10, "{}"));
+    let mut recorder = xla_ffi_runtime::Recorder::new(Revision::R10, 1).unwrap();
+    call.record(&mut recorder).unwrap();
+    assert_eq!(recorder.commands().len(), 1);
+}
+
+const PAIR: Group = Group {
+    mode: Mode::FLATTENED_ID,
+    groups: &[&[0, 1], &[2, 3]],
+    id: 7,
+};
+
+/// Fetches what it asked for: the communicator's address, and the window of an operand.
+struct Exchange;
+
+#[xla_ffi::stateful(name = "exchange", platforms = ["cuda"])]
+impl Exchange {
+    fn prepare(
+        collectives: Collectives,
+        x: DeviceBuffer<f32, 1>,
+        windows: bool,
+        forget: bool,
+    ) -> Result<()> {
+        if forget {
+            return Ok(());
+        }
+        collectives.request_communicator(PAIR)?;
+        if windows {
+            let region = MemoryRegion {
+                start: x.as_device_ptr().cast(),
+                bytes: x.byte_size(),
+                flags: 0,
+            };
+            collectives.request_window(PAIR, &[region])?;
+        }
+        Ok(())
+    }
+
+    fn execute(
+        collectives: Collectives,
+        x: DeviceBuffer<f32, 1>,
+        y: DeviceOut<i64, 1>,
+        windows: bool,
+    ) -> Result<()> {
+        let communicator = collectives.communicator(PAIR)?.as_ptr() as i64;
+        let mut offset = -1;
+        if windows {
+            let second = x.as_device_ptr().wrapping_add(1);
+            let window = collectives.window(PAIR, second.cast())?;
+            assert!(!window.raw.is_null());
+            offset = window.offset as i64;
+        }
+        for (i, value) in [communicator, offset].into_iter().enumerate() {
+            // SAFETY: the runtime's devices share the host's memory; y has two elements.
+            unsafe { y.as_device_mut_ptr().add(i).write(value) };
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn communicators_and_windows_are_fetched_after_they_were_asked_for() {
+    let run = |revision: Revision, attrs: &str| {
+        let host = xla_ffi_runtime::Collectives::new(revision, |key| {
+            assert_eq!(key.groups, [vec![0, 1], vec![2, 3]]);
+            (0x7000 + key.id) as *mut c_void
+        })
+        .unwrap();
+        let call = on::<Exchange>(revision, attrs)
+            .stream(HostStream::borrowed(0x5000 as *mut c_void))
+            .collectives(host)
+            .arg(vector(&[1.0_f32, 2.0]))
+            .ret(shape(DType::S64, &[2]));
+        call.run()
+            .map(|outcome| outcome.rets[0].to_vec::<i64>().unwrap())
+    };
+    let attrs = "{windows = false, forget = false}";
+    assert_eq!(run(Revision::R9, attrs).unwrap(), [0x7007, -1]);
+    let with = "{windows = true, forget = false}";
+    assert_eq!(run(Revision::R10, with).unwrap(), [0x7007, 4]);
+    let error = run(Revision::R9, with).unwrap_err();
+    assert_eq!(error.code(), Code::Unimplemented);
+    assert!(
+        error
+            .message()
+            .contains("first jaxlib that has 0.2 is 0.12.0"),
+        "{error}"
+    );
+    assert!(run(Revision::R10, "{windows = false, forget = true}").is_err());
+    // A host without the extension.
+    let (_, text) = failed(
+        call::<Exchange>("{windows = false, forget = false}")
+            .arg(vector(&[1.0_f32, 2.0]))
+            .ret(shape(DType::S64, &[2])),
+    );
+    assert!(
+        text.contains("`collectives`") && text.contains("129"),
+        "{text}"
+    );
+}
+
+#[xla_ffi::handler(platforms = ["cuda"])]
+fn scratch_arrays(scratch: Scratch, y: DeviceOut<i64, 1>) -> Result<()> {
+    let none = scratch.array::<f64>(0)?;
+    let some = scratch.array::<f64>(100)?;
+    assert!(none.is_empty() && none.as_device_mut_ptr().is_null());
+    assert_eq!((some.len(), some.byte_size()), (100, 800));
+    assert_eq!(some.as_device_mut_ptr() as usize % 256, 0);
+    let too_many = scratch.array::<f64>(usize::MAX / 4).unwrap_err();
+    assert_eq!(too_many.code(), xla_ffi::ErrorCode::ResourceExhausted);
+    let _ = y;
+    Ok(())
+}
+
+#[test]
+fn scratch_comes_as_arrays() {
+    let device = CpuDevice::new().unwrap();
+    let call = call::<scratch_arrays>("{}").on_device(&device);
+    call.ret(shape(DType::S64, &[1])).run().unwrap();
+    assert_eq!(device.allocator.living(), 0);
+}
+
+#[xla_ffi::handler(platforms = ["cuda"], command_buffer_compatible)]
+fn breaks_its_promise(scratch: Scratch, _x: DeviceBuffer<f32, 1>) -> Result<()> {
+    scratch.allocate(16, 16).map(drop)
+}
+
+#[xla_ffi::handler(platforms = ["cuda"])]
+fn promises_nothing(scratch: Scratch, _x: DeviceBuffer<f32, 1>) -> Result<()> {
+    scratch.allocate(16, 16).map(drop)
+}
+
+#[test]
+fn a_replayed_handler_may_not_allocate() {
+    let allocator = || -> Arc<HostAllocator> { Arc::default() };
+    let stream = || HostStream::borrowed(0x5000 as *mut c_void);
+    let ready = |call: xla_ffi_runtime::Call| {
+        call.stream(stream())
+            .allocator(allocator())
+            .arg(vector(&[1.0_f32]))
+    };
+    for _ in 0..2 {
+        let outcome = ready(call::<breaks_its_promise>("{}")).run();
+        if cfg!(debug_assertions) {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.code(), Code::FailedPrecondition);
+            let text = error.message();
+            assert!(
+                text.contains("breaks_its_promise is declared `command_buffer_compatible`"),
+                "{text}"
+            );
+            assert!(text.contains("allocates scratch memory"), "{text}");
+        } else {
+            outcome.unwrap();
+        }
+        // The mark is gone with the call.
+        ready(call::<promises_nothing>("{}")).run().unwrap();
+    }
+}
+
+#[xla_ffi::handler]
+fn on_host(_x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.fill(1.0);
+    Ok(())
+}
+
+/// A host handler registered for CUDA by mistake refuses its first call, whatever came before.
+#[test]
+fn a_host_handler_on_a_device_names_the_fix() {
+    let runtime = Runtime::default();
+    runtime
+        .register("on_host", "CUDA", bundle::<on_host>(), 0)
+        .unwrap();
+    let found = runtime.find("on_host", "cuda").unwrap();
+    let executable = found
+        .instantiate(&xla_ffi_runtime::Attributes::new())
+        .unwrap();
+    let device = CpuDevice::new().unwrap();
+    for _ in 0..2 {
+        let call = executable.call().on_device(&device).arg(vector(&[1.0_f32]));
+        let error = call.ret(shape(DType::F32, &[1])).run().unwrap_err();
+        assert_eq!(error.code(), Code::FailedPrecondition);
+        let text = error.message();
+        assert!(
+            text.contains("register it for platform \"cpu\" alone"),
+            "{text}"
+        );
+        assert!(text.contains("`DeviceBuffer` and `DeviceOut`"), "{text}");
+    }
+    assert_eq!(handler::<on_host>(&runtime).name(), "on_host");
+}
