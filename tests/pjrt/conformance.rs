@@ -304,6 +304,67 @@ fn the_cpp_library() {
     }
 }
 
+/// Functions of the original custom calls, adapted: this XLA no longer calls the bare ones.
+#[test]
+fn adapted_functions() {
+    let test = "pjrt.adapted_functions";
+    let Some(client) = client(test) else { return };
+    let runtime = Runtime::new(Revision::R7);
+    let mut paths = vec![rust_examples().join("liblegacy.so")];
+    for (file, compiler) in [
+        ("lib11_legacy.so", option_env!("C_COMPILER")),
+        ("lib11_legacy_cpp.so", option_env!("CPP_COMPILER")),
+    ] {
+        paths.extend(c_example(test, file, compiler));
+    }
+    const ARGS: &[&str] = &["f32[128]=iota", "f32[2048]=random"];
+    let cases = [
+        case("tiled_add_cpu_ffi", "{}", ARGS, &["f32[2048]"]),
+        case("tiled_add_status_ffi", "{}", ARGS, &["f32[2048]"]),
+        case(
+            "tiled_add_unified_ffi",
+            "{opaque = \"12\"}",
+            ARGS,
+            &["f32[2048]"],
+        ),
+        case(
+            "tiled_add_tuples_ffi",
+            "{}",
+            ARGS,
+            &["f32[2048]", "f32[2048]"],
+        ),
+        // Failures: a status, one with a NUL and what is no UTF-8, sizes.
+        case(
+            "tiled_add_unified_ffi",
+            "{opaque = \"one\"}",
+            ARGS,
+            &["f32[2048]"],
+        ),
+        case(
+            "tiled_add_unified_ffi",
+            "{opaque = array<i8: 110, 0, 111, -1, 33>}",
+            ARGS,
+            &["f32[2048]"],
+        ),
+        case("tiled_add_checked_ffi", "{}", ARGS, &["f32[7]"]),
+    ];
+    for path in paths {
+        let library = runtime.open(&path).expect("the library loads");
+        for (index, case) in cases.iter().enumerate() {
+            let bundle = bundle(&library, case.handler);
+            let target = format!("{}.{index}", path.file_stem().unwrap().to_string_lossy());
+            client.register(&target, &bundle).expect("registration");
+            let wanted = told(case.embedded(&runtime, bundle), case.compared);
+            assert_eq!(wanted.is_ok(), index < 4, "{wanted:?}");
+            assert_eq!(
+                told(case.on_xla(&client, &target), case.compared),
+                wanted,
+                "{target}"
+            );
+        }
+    }
+}
+
 /// A library registers itself, all its handlers at once, also a second time.
 #[test]
 fn a_library_registers_itself() {
