@@ -237,16 +237,18 @@ impl Parameter {
         let ty = &self.ty;
         let bound = self.bound();
         if let Some(default) = &self.options.default {
+            let frame = ours("frame");
             return quote_spanned! {place(ty)=>
-                ::xla_ffi::__private::or_default::<#ty>(frame, #at, {
+                ::xla_ffi::__private::or_default::<#ty>(#frame, #at, {
                     // The call frame is none of the expression's business.
-                    let frame = ::xla_ffi::__private::Hidden;
-                    let _ = frame;
+                    let #frame = ::xla_ffi::__private::Hidden;
+                    let _ = #frame;
                     || #default
                 })
             };
         }
-        let bind = quote_spanned!(place(ty)=> <#bound as ::xla_ffi::Bind<'_>>::bind(frame, #at));
+        let frame = ours("frame");
+        let bind = quote_spanned!(place(ty)=> <#bound as ::xla_ffi::Bind<'_>>::bind(#frame, #at));
         if self.options.flatten {
             quote!(#bind.map(|flat| flat.0))
         } else {
@@ -258,8 +260,9 @@ impl Parameter {
     pub(crate) fn explain(&self, at: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         let bound = self.bound();
+        let (frame, problems) = (ours("frame"), ours("problems"));
         let explain = quote_spanned! {place(ty)=>
-            <#bound as ::xla_ffi::Bind<'_>>::explain(frame, #at, problems)
+            <#bound as ::xla_ffi::Bind<'_>>::explain(#frame, #at, #problems)
         };
         if self.options.default.is_some() {
             quote! {
@@ -277,15 +280,20 @@ impl Parameter {
         if self.options.flatten {
             return None;
         }
-        let ty = &self.ty;
+        let (ty, frame) = (&self.ty, ours("frame"));
         Some(
-            quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::region_at(&#value, frame, #at)),
+            quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::region_at(&#value, #frame, #at)),
         )
     }
 }
 
-/// Where a type stands, for the compiler's messages. Names are looked up where the macro is used: the
-/// type may come from another macro, which does not know ours.
+/// Where a type stands, for the compiler's messages.
 pub(crate) fn place(ty: &syn::Type) -> proc_macro2::Span {
-    ty.span().resolved_at(proc_macro2::Span::call_site())
+    ty.span()
+}
+
+/// A name of the code around a parameter. It is looked up where the macro is used: the parameter's
+/// type may come from another macro, which does not know our names.
+pub(crate) fn ours(name: &str) -> Ident {
+    Ident::new(name, proc_macro2::Span::call_site())
 }

@@ -96,7 +96,7 @@ impl Leaf {
         let mut at = self.root;
         for index in &self.path {
             // SAFETY: a tuple is an array of its elements' addresses; the path is one of its shape.
-            at = unsafe { *at.cast::<*mut c_void>().add(*index) };
+            at = unsafe { at.cast::<*mut c_void>().wrapping_add(*index).read() };
         }
         at
     }
@@ -235,7 +235,7 @@ impl Reader {
     unsafe fn next(&mut self) -> *mut c_void {
         self.at += 1;
         // SAFETY: the caller's promise.
-        unsafe { *self.list.add(self.at - 1) }
+        unsafe { self.list.wrapping_add(self.at - 1).read() }
     }
 
     /// # Safety

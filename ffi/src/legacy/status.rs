@@ -1,6 +1,7 @@
 //! The status of the status-returning conventions: this library's own, and everybody's.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
@@ -167,6 +168,18 @@ mod host {
     }
 }
 
+/// The function of a status that writes it.
+type Set = unsafe extern "C" fn(*mut XlaFfiLegacyStatus, c_int, *const c_char, usize);
+
+/// A field of a head.
+///
+/// # Safety
+/// There are 32 bytes, and a `T` at this offset.
+unsafe fn field<T>(head: *mut XlaFfiLegacyStatus, offset: usize) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { head.wrapping_byte_add(offset).cast::<T>().read() }
+}
+
 /// The status as one of this SDK's, by where it lies and by what is written there; `None` for any
 /// other, which is not looked at.
 fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
@@ -179,9 +192,10 @@ fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
         return None;
     }
     // SAFETY: mapped, and no page ends within the bytes of a head that begins at such an address.
-    let magic = unsafe { (&raw const (*head).magic).read() };
+    let magic = unsafe { head.cast::<[u8; 16]>().read() };
     // SAFETY: as above.
-    let this = unsafe { (&raw const (*head).this).read() };
+    let this =
+        unsafe { field::<*const XlaFfiLegacyStatus>(head, offset_of!(XlaFfiLegacyStatus, this)) };
     (magic == XlaFfiLegacyStatus::MAGIC && this.cast_mut() == head).then_some(head)
 }
 
@@ -248,7 +262,7 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
     }
     if let Some(head) = ours(status) {
         // SAFETY: a status of this SDK, which lives for ever.
-        let set = unsafe { (&raw const (*head).set).read() };
+        let set = unsafe { field::<Option<Set>>(head, offset_of!(XlaFfiLegacyStatus, set)) };
         if let Some(set) = set {
             let failed = c_int::from(failure.is_some());
             // SAFETY: the message is a slice, which is copied.

@@ -160,10 +160,10 @@ pub unsafe fn call_cpu<H: Stage<3>>(
     let opaque = unsafe { bytes(opaque, opaque_len) };
     let leaf = |args: usize, rets: usize, index: usize| match index.checked_sub(args) {
         // SAFETY: the caller's list.
-        None => unsafe { *ins.add(index) }.cast_mut(),
+        None => unsafe { ins.wrapping_add(index).read() }.cast_mut(),
         Some(_) if rets == 1 => out,
         // SAFETY: several results come as a list.
-        Some(index) => unsafe { *out.cast::<*mut c_void>().add(index) },
+        Some(index) => unsafe { out.cast::<*mut c_void>().wrapping_add(index).read() },
     };
     // SAFETY: the caller's promise.
     let outcome = unsafe { run::<H>(layout, attribute, opaque, None, &leaf) };
@@ -240,7 +240,7 @@ pub unsafe fn call_device<H: Stage<3>>(
     // SAFETY: the caller's promise.
     let opaque = unsafe { bytes(opaque, opaque_len) };
     // SAFETY: one list, arguments before results.
-    let leaf = |_: usize, _: usize, index: usize| unsafe { *buffers.add(index) };
+    let leaf = |_: usize, _: usize, index: usize| unsafe { buffers.wrapping_add(index).read() };
     // SAFETY: the caller's promise.
     let outcome = unsafe { run::<H>(layout, attribute, opaque, Some(stream), &leaf) };
     answer::<H>(status, outcome);

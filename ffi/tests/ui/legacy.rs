@@ -1,0 +1,29 @@
+//! Targets of the original custom calls that cannot be.
+use xla_ffi::prelude::*;
+
+#[xla_ffi::handler]
+fn double(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.write_with(|i| 2.0 * x[i]);
+    Ok(())
+}
+
+fn plain() {}
+
+unsafe extern "C" fn bare(_out: *mut std::ffi::c_void, _ins: *mut *const std::ffi::c_void) {}
+
+xla_ffi::legacy! { unknown = host(double): f32[1] -> f32[1] }
+xla_ffi::legacy! { no_sizes = cpu(double) }
+xla_ffi::legacy! { no_opaque = cpu_status(double), opaque = "x": f32[1] -> f32[1] }
+xla_ffi::legacy! { told_twice = cpu_unified(double), shapes = sizes: f32[1] -> f32[1] }
+xla_ffi::legacy! { bare_with_sizes = unsafe cpu(bare): f32[1] -> f32[1] }
+xla_ffi::legacy! { no_type = cpu(double): float[1] -> f32[1] }
+xla_ffi::legacy! { no_option = cpu(double), name = "x": f32[1] -> f32[1] }
+xla_ffi::legacy! { no_handler = cpu(plain): f32[1] -> f32[1] }
+xla_ffi::legacy! { other_form = unsafe cpu_status(bare) }
+
+xla_ffi::adapt! { other_adapter = unsafe cpu_status(bare) }
+xla_ffi::adapt! { no_structure = unsafe cpu(bare), structure = "(_ -> _" }
+
+xla_ffi::library! { double, legacy plain }
+
+fn main() {}
