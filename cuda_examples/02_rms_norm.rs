@@ -46,7 +46,7 @@ struct Plan {
 /// divide into vectors or are too long for the registers.
 fn plan(rows: usize, n: usize, element: usize, most: usize, aligned: bool) -> Option<Plan> {
     let vectors = n * element / 16;
-    if !aligned || n * element % 16 != 0 || vectors > 1024 * most {
+    if !aligned || !(n * element).is_multiple_of(16) || vectors > 1024 * most {
         return None;
     }
     let mut threads = 32;
@@ -79,7 +79,7 @@ fn look(
         ));
     }
     let n = x.dims().last().copied().unwrap_or_default();
-    let rows = if n == 0 { 0 } else { x.element_count() / n };
+    let rows = x.element_count().checked_div(n).unwrap_or(0);
     Ok((kernels, rows, n, element))
 }
 
@@ -103,7 +103,7 @@ fn rms_norm(
     let (kernels, rows, n, element) = look(&x, &[y.dtype()])?;
     let aligned = [x.as_device_ptr() as usize, y.as_device_mut_ptr() as usize]
         .iter()
-        .all(|address| address % 16 == 0);
+        .all(|address| address.is_multiple_of(16));
     if let Some(plan) = plan(rows, n, element, 8, aligned) {
         let kernel = match plan.per_thread {
             4 => &kernels.forward_4,
@@ -137,7 +137,7 @@ fn rms_norm_grad(
         dy.as_device_ptr() as usize,
         dx.as_device_mut_ptr() as usize,
     ];
-    let aligned = addresses.iter().all(|address| address % 16 == 0);
+    let aligned = addresses.iter().all(|address| address.is_multiple_of(16));
     if let Some(plan) = plan(rows, n, element, 4, aligned) {
         let arguments = (&x, &dy, &dx, rows as u64, n as u32, plan.threads, eps);
         // SAFETY: the kernel's parameters; rows divide into aligned vectors.

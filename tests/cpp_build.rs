@@ -4,7 +4,7 @@
 mod cpp_support;
 mod libraries;
 
-use cpp_support::{Headers, compilers, sources, upstream_headers};
+use cpp_support::{Headers, compilers, folder, sources, upstream_headers};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -65,6 +65,31 @@ fn sources_compile_without_a_warning() {
         scope.spawn(|| compile("-std=c++20"));
         compile("-std=c++17");
     });
+}
+
+/// Optimizers see more: values that may not be set, attributes that are dropped.
+#[test]
+fn optimized_sources_compile_without_a_warning() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut sources = vec![];
+    for folder in ["c_examples", "benches/c"] {
+        let entries = std::fs::read_dir(root.join(folder)).expect("the folder");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        sources.extend(paths.filter(|path| path.extension().is_some_and(|is| is == "cc")));
+    }
+    sources.push(folder().join("attributes.cc"));
+    sources.push(folder().join("operands.cc"));
+    assert!(sources.len() > 6);
+    for compiler in compilers("optimized_sources_compile_without_a_warning") {
+        let object = out(&format!("optimized-{compiler}.o"));
+        for source in &sources {
+            let mut command = Command::new(compiler);
+            command.args(["-std=c++17", "-O2", "-fPIC", "-c", "-o"]);
+            command.arg(&object).args(STRICT);
+            let done = run(command.args(Headers::Ours.flags()).arg(source));
+            done.unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
 }
 
 #[test]
@@ -191,7 +216,7 @@ fn handlers_of_every_kind_in_one_process() {
         static ffi::ErrorOr<std::unique_ptr<Calls>> Make(float factor) {\n\
           return std::make_unique<Calls>(Calls{factor}); }\n\
         static ffi::Error Scale(Calls* calls, ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y, float) {\n\
-          if (x.dimensions() != y->dimensions()) return ffi::Error::InvalidArgument(\"shapes\");\n\
+          if (x.element_count() != y->element_count()) return ffi::Error::InvalidArgument(\"shapes\");\n\
           for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = x.typed_data()[i] * calls->made;\n\
           return ffi::Error::Success(); }\n\
         XLA_FFI_DEFINE_HANDLER_SYMBOL(MAKE, Make, ffi::Ffi::BindInstantiate().Attr<float>(\"factor\"));\n\

@@ -189,8 +189,6 @@ fn symbols_have_visibility() {
             ("operands.cc", "buffer_argument"),
             ("results.cc", "matching"),
             ("forms.cc", "custom_types"),
-            ("async.cc", "async_pool"),
-            ("state.cc", "counter"),
         ] {
             for flags in [&[][..], &["-fvisibility=hidden"]] {
                 let Some(names) = symbols(source, &Headers::Ours, flags) else {

@@ -2,7 +2,8 @@
 //! own types. Feature `internal`.
 //!
 //! A parameter of type [`Invocation`] gives the stream object, the device allocator, the thread
-//! pool, user data, options and the called computation as the runtime holds them. Called by any
+//! pool, state, user data, options, the called computation and the operands' shapes as the runtime
+//! holds them. Called by any
 //! other host (a real XLA, a runtime in another shared library) such a handler refuses; nothing of
 //! that host is touched. A handler takes its context from one API: mixing the two does not compile.
 //!

@@ -5,19 +5,25 @@
 //! this image's runtimes, and nothing else is read before that is settled. Anywhere else (a real
 //! XLA, a runtime in another shared library) the answer is an error.
 
-use std::any::Any;
+use std::any::{Any, TypeId, type_name};
+use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::call::context::Context;
+use crate::call::state::StateObject;
 use crate::host::errors;
-use crate::{Attributes, Code, DeviceAllocator, Error, Result, Runtime, Stage, Stream, UserData};
-use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+use crate::{
+    Attributes, Code, DType, DeviceAllocator, Error, Result, Runtime, Shape, Stage, Stream,
+    TypeInfo, UserData,
+};
+use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
 
 /// The execution context of a call, for as long as the call lasts.
 pub struct Invocation<'f> {
     runtime: Runtime,
     context: &'f Context,
+    frame: *const XLA_FFI_CallFrame,
     _call: PhantomData<&'f ()>,
 }
 
@@ -52,6 +58,7 @@ impl<'f> Invocation<'f> {
         Ok(Self {
             runtime,
             context,
+            frame,
             _call: PhantomData,
         })
     }
@@ -111,6 +118,81 @@ impl<'f> Invocation<'f> {
         computation.downcast_ref()
     }
 
+    /// Types and dimensions of the arguments.
+    ///
+    /// # Errors
+    /// `UNIMPLEMENTED` for an element type that the revision's hosts do not name (packed types on r3
+    /// and r4).
+    pub fn arg_shapes(&self) -> Result<Vec<Shape>> {
+        // SAFETY: the frame of the current call, which is this image's runtime's.
+        let args = unsafe { &raw const (*self.frame).args };
+        // SAFETY: as above.
+        let args = unsafe { args.read() };
+        // SAFETY: as above: the list has `size` buffers.
+        unsafe { shapes(args.args, args.size) }
+    }
+
+    /// Types and dimensions of the results.
+    ///
+    /// # Errors
+    /// As [`Invocation::arg_shapes`].
+    pub fn ret_shapes(&self) -> Result<Vec<Shape>> {
+        // SAFETY: the frame of the current call, which is this image's runtime's.
+        let rets = unsafe { &raw const (*self.frame).rets };
+        // SAFETY: as above.
+        let rets = unsafe { rets.read() };
+        // SAFETY: as above: the list has `size` buffers.
+        unsafe { shapes(rets.rets, rets.size) }
+    }
+
+    /// Leaves a value as the state of this stage: it lives as long as the executable (instantiate),
+    /// or as the call (prepare, initialize). No type has to be registered for it.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` where the state is set already, `INVALID_ARGUMENT` in a stage that has
+    /// none.
+    pub fn set_state<T: Any + Send + Sync>(&self, value: T) -> Result<()> {
+        unsafe extern "C" fn delete<T>(object: *mut c_void) {
+            // SAFETY: made by `Box::into_raw` below, deleted once.
+            drop(unsafe { Box::from_raw(object.cast::<T>()) });
+        }
+        let stage = self.stage();
+        if !matches!(
+            stage,
+            Stage::Instantiate | Stage::Prepare | Stage::Initialize
+        ) {
+            return Err(Error::invalid(format!("the {stage} stage has no state")));
+        }
+        let deleter = Some(delete::<T> as unsafe extern "C" fn(*mut c_void));
+        let id = self.state_type::<T>(TypeInfo { deleter })?;
+        let slot = self.context.state(stage)?;
+        let object = Box::into_raw(Box::new(value));
+        let owner = Arc::downgrade(self.runtime.shared());
+        slot.set(StateObject::new(id, object.cast(), deleter, owner))
+            .inspect_err(|_| {
+                // SAFETY: what is refused stays the caller's.
+                drop(unsafe { Box::from_raw(object) });
+            })
+    }
+
+    /// The state that a stage of this handler left with [`Invocation::set_state`].
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where there is none, `INVALID_ARGUMENT` where it is no `T`.
+    pub fn state<T: Any + Send + Sync>(&self, stage: Stage) -> Result<&'f T> {
+        let id = self.state_type::<T>(TypeInfo::default())?;
+        let object = self.context.state(stage)?.get(id)?.cast::<T>();
+        // SAFETY: of type T by its number, and alive as long as the call at least.
+        Ok(unsafe { &*object })
+    }
+
+    /// The number of `T` among this runtime's types.
+    fn state_type<T: Any>(&self, info: TypeInfo) -> Result<i64> {
+        // Names alone may be equal for two types of Rust.
+        let name = format!("{} ({:?})", type_name::<T>(), TypeId::of::<T>());
+        self.runtime.get_or_register_type(&name, info)
+    }
+
     /// Number of threads in the thread pool.
     ///
     /// # Errors
@@ -138,6 +220,33 @@ impl std::fmt::Debug for Invocation<'_> {
             .field("run_id", &self.run_id())
             .finish_non_exhaustive()
     }
+}
+
+/// # Safety
+/// The list has `size` buffers of this image's runtime.
+unsafe fn shapes(list: *const *mut c_void, size: i64) -> Result<Vec<Shape>> {
+    let shape = |index: usize| {
+        // SAFETY: as promised by the caller.
+        let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
+        // SAFETY: as promised by the caller.
+        let buffer = unsafe { buffer.read() };
+        let dtype = DType::from_raw(buffer.dtype).ok_or_else(|| {
+            let number = buffer.dtype.0;
+            Error::new(
+                Code::Unimplemented,
+                format!("operand {index} has the element type {number}, which names none"),
+            )
+        })?;
+        let dims = match usize::try_from(buffer.rank) {
+            Ok(rank @ 1..) => {
+                // SAFETY: a buffer of rank n has n dimensions.
+                unsafe { std::slice::from_raw_parts(buffer.dims, rank) }
+            }
+            _ => &[],
+        };
+        Shape::new(dtype, dims)
+    };
+    (0..usize::try_from(size).unwrap_or(0)).map(shape).collect()
 }
 
 /// An error object that holds `error` itself, its chain of causes included: the caller of the

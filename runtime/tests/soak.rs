@@ -257,8 +257,10 @@ fn threads_share_state() {
     };
     let id = runtime.register_type("soak.counter", 0, info).unwrap();
     TYPE.store(id, Ordering::Relaxed);
-    // SAFETY: the functions above are handlers.
-    let bundle = unsafe { Bundle::execute(count_up).with(Stage::Instantiate, make_counter) };
+    // SAFETY: the function is a handler.
+    let bundle = unsafe { Bundle::execute(count_up) };
+    // SAFETY: as above.
+    let bundle = unsafe { bundle.with(Stage::Instantiate, make_counter) };
     let handler = runtime.handler("count_up", bundle).unwrap();
     let shared = handler.instantiate(&Attributes::new()).unwrap();
     let sum = AtomicI64::new(0);

@@ -110,6 +110,8 @@ def attributes(text):
         if isinstance(attr, (ir.FloatAttr, ir.IntegerAttr)):
             kinds = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64}
             return kinds[str(attr.type)](attr.value)
+        if isinstance(attr, ir.StringAttr):
+            return attr.value
         if isinstance(attr, ir.DenseF32ArrayAttr):
             return np.array(list(attr), np.float32)
         raise TypeError(f"{attr}: the examples have no such attribute so far")
@@ -144,12 +146,15 @@ def listed_call(library, call):
                 raise AssertionError(f"{missing} not in {error}") from error
             return 0.0
         raise AssertionError("no error")
-    (expected,) = call["expect"]
-    run = jax.jit(
-        lambda *args: library(call["handler"], result_type(expected), *args, stages=stages, **options, **attrs)
-    )
-    wanted = [expected, *(spec for (spec,) in call.get("then", []))]
-    return max(difference(run(*args), parsed(spec)) for spec in wanted)
+    types = [result_type(expected) for expected in call["expect"]]
+    results = types if len(types) > 1 else types[0]
+    run = jax.jit(lambda *args: library(call["handler"], results, *args, stages=stages, **options, **attrs))
+    worst = 0.0
+    for wanted in [call["expect"], *call.get("then", [])]:
+        got = run(*args)
+        got = got if isinstance(got, (list, tuple)) else [got]
+        worst = max([worst, *(difference(a, parsed(b)) for a, b in zip(got, wanted, strict=True))])
+    return worst
 
 
 # ---- what each example is used for -------------------------------------------------------------

@@ -32,17 +32,16 @@ impl Taped {
         steps: i64,
     ) -> Result<()> {
         let size = x.byte_size();
-        let copy = recorder.copy(
-            y.as_device_mut_ptr().cast(),
-            x.as_device_ptr().cast(),
-            size,
-            &[],
-        )?;
+        let (to, from) = (y.as_device_mut_ptr().cast(), x.as_device_ptr().cast());
+        // SAFETY: an argument and a result of one size.
+        let copy = unsafe { recorder.copy(to, from, size, &[]) }?;
         let launch = Launch::over(x.len(), 2).with_shared_memory(64);
         let mut last = copy;
         for _ in 0..steps.abs() {
             let arguments = (&x, &y, x.len() as u64, 0.5_f32);
-            last = recorder.launch(c"step", KernelSource::Ptx(PTX), launch, arguments, &[last])?;
+            let kernel = KernelSource::Ptx(PTX);
+            // SAFETY: nothing replays what the tape holds.
+            last = unsafe { recorder.launch(c"step", kernel, launch, arguments, &[last]) }?;
         }
         recorder.join(&[copy, last])?;
         // More commands in an update than were made are a mistake.
@@ -78,7 +77,8 @@ impl ByAddress {
 
     fn record(recorder: Recorder) -> Result<()> {
         let kernel = KernelSource::Function(0x1234 as *const c_void);
-        recorder.launch(c"k", kernel, Launch::blocks(1, 1), (), &[])?;
+        // SAFETY: as above.
+        unsafe { recorder.launch(c"k", kernel, Launch::blocks(1, 1), (), &[]) }?;
         Ok(())
     }
 }

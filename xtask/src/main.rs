@@ -53,7 +53,7 @@ enum Task {
     GpuBench(gpu::BenchArgs),
     /// Put the headers, a CMake config and a pkg-config file under a prefix.
     Install(install::Args),
-    /// Fill the cache: headers, libclang, virtual environments.
+    /// Fill the cache: headers, libclang, the PJRT plugin, virtual environments.
     Fetch(fetch::Args),
 }
 

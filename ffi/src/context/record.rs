@@ -52,8 +52,10 @@ pub enum KernelSource<'a> {
 /// fn both<'f>(recorder: &Recorder<'f>, y: &DeviceOut<f32, 1>) -> Result<Command<'f>> {
 ///     let (start, half) = (y.as_device_mut_ptr(), y.byte_size() / 2);
 ///     let from = start.wrapping_byte_add(half).cast();
-///     let one = recorder.copy(start.cast(), from, half, &[])?;
-///     let other = recorder.copy(start.cast(), from, half, &[])?;
+///     // SAFETY: both halves lie in the result.
+///     let one = unsafe { recorder.copy(start.cast(), from, half, &[]) }?;
+///     // SAFETY: as above.
+///     let other = unsafe { recorder.copy(start.cast(), from, half, &[]) }?;
 ///     recorder.join(&[one, other])
 /// }
 ///
@@ -105,10 +107,14 @@ pub struct Command<'f> {
 ///     }
 ///
 ///     fn record(recorder: Recorder, x: DeviceBuffer<f32>, y: DeviceOut<f32>) -> Result<()> {
-///         let copy = recorder.copy(y.as_device_mut_ptr().cast(), x.as_device_ptr().cast(), x.byte_size(), &[])?;
+///         let (to, from) = (y.as_device_mut_ptr().cast(), x.as_device_ptr().cast());
+///         // SAFETY: an argument and a result of one size.
+///         let copy = unsafe { recorder.copy(to, from, x.byte_size(), &[]) }?;
 ///         let launch = Launch::over(x.len(), 256);
 ///         let arguments = (&y, x.len() as u64);
-///         recorder.launch(c"double", KernelSource::Ptx(KERNEL), launch, arguments, &[copy])?;
+///         let kernel = KernelSource::Ptx(KERNEL);
+///         // SAFETY: the kernel's parameters.
+///         unsafe { recorder.launch(c"double", kernel, launch, arguments, &[copy]) }?;
 ///         Ok(())
 ///     }
 /// }
@@ -169,7 +175,11 @@ impl<'f> Recorder<'f> {
     /// # Errors
     /// `RESOURCE_EXHAUSTED` when the host has no room for another command, `FAILED_PRECONDITION`
     /// when an update has more commands than there are, otherwise what the host answers.
-    pub fn launch(
+    ///
+    /// # Safety
+    /// The kernel's parameters are `arguments`, in this order and of these sizes, and it stays within
+    /// the operands' memory, whenever the host replays it.
+    pub unsafe fn launch(
         &self,
         name: &CStr,
         kernel: KernelSource<'_>,
@@ -259,7 +269,11 @@ impl<'f> Recorder<'f> {
     ///
     /// # Errors
     /// As [`Recorder::launch`].
-    pub fn copy(
+    ///
+    /// # Safety
+    /// Both addresses name as many bytes of device memory, of operands of this call, and the two do not
+    /// overlap.
+    pub unsafe fn copy(
         &self,
         to: *mut c_void,
         from: *const c_void,
@@ -390,7 +404,9 @@ impl<'f> Recorder<'f> {
                 )));
             }
             // SAFETY: the host's list holds `len` commands.
-            let command = unsafe { frame.commands.add(index).read() };
+            let place = unsafe { frame.commands.add(index) };
+            // SAFETY: as above.
+            let command = unsafe { place.read() };
             let error = update(&frame, &api, command).map_err(lacks)?;
             self.host.check(error)?;
             command
@@ -406,7 +422,9 @@ impl<'f> Recorder<'f> {
             let error = create(&frame, &api, &after, &raw mut command).map_err(lacks)?;
             self.host.check(error)?;
             // SAFETY: there is room for the command (above).
-            unsafe { frame.commands.add(index).write(command) };
+            let place = unsafe { frame.commands.add(index) };
+            // SAFETY: as above.
+            unsafe { place.write(command) };
             // SAFETY: the host's counter.
             unsafe { frame.num_commands.write(index as i64 + 1) };
             command

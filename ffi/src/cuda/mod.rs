@@ -3,10 +3,10 @@
 //!
 //! ```
 //! use xla_ffi::cuda::{Kernel, Module, Stream};
-//! use xla_ffi::{DeviceBuffer, DeviceOut, Launch, prelude::{Error, Result}};
+//! use xla_ffi::{DeviceBuffer, DeviceOut, Launch, Result};
 //!
 //! /// PTX, a cubin, a fat binary or CUDA C++: whatever the build put there.
-//! static MODULE: Module = Module::new(b"extern \"C\" __global__ void scale(...) {...}");
+//! static MODULE: Module = Module::new(b"extern \"C\" __global__ void scale(...) { ... }");
 //! static SCALE: Kernel = MODULE.kernel("scale");
 //!
 //! #[xla_ffi::handler(platforms = ["cuda"], shape = "... -> ...")]

@@ -31,7 +31,7 @@ impl Image {
     /// ```
     /// use xla_ffi::cuda::Image;
     ///
-    /// assert_eq!(Image::of(b"\x7fELF…"), Image::Cubin);
+    /// assert_eq!(Image::of(b"\x7fELF..."), Image::Cubin);
     /// assert_eq!(Image::of(b"// by hand\n.version 7.0\n.target sm_75\n"), Image::Ptx);
     /// assert_eq!(Image::of(b"extern \"C\" __global__ void k() {}"), Image::Source);
     /// ```
@@ -59,7 +59,7 @@ impl Image {
 /// use xla_ffi::cuda::Module;
 ///
 /// // A build script puts a file there: what nvcc made, or the source itself.
-/// static MODULE: Module = Module::new(b"extern \"C\" __global__ void scale(...) {...}");
+/// static MODULE: Module = Module::new(b"extern \"C\" __global__ void scale(...) { ... }");
 /// ```
 #[derive(Debug)]
 pub struct Module {

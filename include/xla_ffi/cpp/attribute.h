@@ -386,18 +386,18 @@ XLA_FFI_SDK_NAMESPACE_END
   template <>                                                                                 \
   struct AttrDecoding<T> {                                                                    \
     using Type = T;                                                                           \
-    XLA_FFI_SDK_HOT static const auto& Decoder() {                                            \
+    XLA_FFI_SDK_IN_USERS static const auto& Decoder() { \
       static const auto decoder = ::xla::ffi::internal::MakeStructDecoder<T>(__VA_ARGS__);    \
       return decoder;                                                                         \
     }                                                                                         \
-    XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {                      \
+    XLA_FFI_SDK_IN_USERS static bool Isa(XLA_FFI_AttrType type, void* attr) { \
       return ::xla::ffi::internal::IsaStruct(Decoder(), type, attr);                          \
     }                                                                                         \
     template <typename U = T>                                                                 \
-    XLA_FFI_SDK_HOT static ::xla::ffi::internal::TakenStruct<AttrDecoding<U>> Take(void* attr) { \
+    XLA_FFI_SDK_IN_USERS static ::xla::ffi::internal::TakenStruct<AttrDecoding<U>> Take(void* attr) { \
       return Decoder().Take(attr);                                                            \
     }                                                                                         \
-    XLA_FFI_SDK_HOT static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,         \
+    XLA_FFI_SDK_IN_USERS static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr, \
                                                    ::xla::ffi::DiagnosticEngine& diagnostic) { \
       return Decoder().Decode(type, attr, diagnostic);                                        \
     }                                                                                         \
@@ -418,12 +418,12 @@ XLA_FFI_SDK_NAMESPACE_END
   namespace xla::ffi {                                                                        \
   template <>                                                                                 \
   struct AttrDecoding<T> : ::xla::ffi::internal::EnumRangeDecoding<T> {                       \
-    XLA_FFI_SDK_HOT static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,         \
+    XLA_FFI_SDK_IN_USERS static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr, \
                                                    ::xla::ffi::DiagnosticEngine& diagnostic) { \
       return ::xla::ffi::internal::EnumRangeDecoding<T>::Decode(type, attr, diagnostic,       \
                                                                 FIRST, LAST);                 \
     }                                                                                         \
-    XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {                      \
+    XLA_FFI_SDK_IN_USERS static bool Isa(XLA_FFI_AttrType type, void* attr) { \
       return ::xla::ffi::internal::EnumRangeDecoding<T>::Within(type, attr, FIRST, LAST);     \
     }                                                                                         \
   };                                                                                          \

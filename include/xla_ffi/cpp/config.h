@@ -61,6 +61,9 @@
 // Slow: never inlined, but made for speed.
 #define XLA_FFI_SDK_SLOW __attribute__((noinline, visibility("hidden")))
 #define XLA_FFI_SDK_FN __attribute__((visibility("hidden")))
+// Functions of specializations that macros make for types of users. Without visibility, which a
+// type of an anonymous namespace may not be given.
+#define XLA_FFI_SDK_IN_USERS __attribute__((always_inline))
 #define XLA_FFI_SDK_TYPE __attribute__((visibility("default")))
 #define XLA_FFI_SDK_EXPORT __attribute__((visibility("default")))
 #define XLA_FFI_SDK_UNREACHABLE() __builtin_unreachable()
@@ -70,6 +73,7 @@
 #define XLA_FFI_PREDICT_FALSE(x) (x)
 #define XLA_FFI_PREDICT_TRUE(x) (x)
 #define XLA_FFI_SDK_HOT
+#define XLA_FFI_SDK_IN_USERS
 #define XLA_FFI_SDK_COLD __declspec(noinline)
 #define XLA_FFI_SDK_SLOW __declspec(noinline)
 #define XLA_FFI_SDK_FN
@@ -82,6 +86,7 @@
 #define XLA_FFI_PREDICT_FALSE(x) (x)
 #define XLA_FFI_PREDICT_TRUE(x) (x)
 #define XLA_FFI_SDK_HOT
+#define XLA_FFI_SDK_IN_USERS
 #define XLA_FFI_SDK_COLD
 #define XLA_FFI_SDK_SLOW
 #define XLA_FFI_SDK_FN

@@ -204,10 +204,13 @@ struct DecodeOptional {
     return DecodeOne<Tag>::Take(at);
   }
   XLA_FFI_SDK_HOT static std::optional<Type> Call(Place at, DiagnosticEngine& diagnostic) {
-    if (at.index == kAbsent) return Type(std::nullopt);
-    auto value = DecodeOne<Tag>::Call(at, diagnostic);
-    if (XLA_FFI_PREDICT_FALSE(!value.has_value())) return std::nullopt;
-    return Type(std::move(value));
+    std::optional<Type> decoded;
+    if (at.index == kAbsent) {
+      decoded.emplace();
+    } else if (auto value = DecodeOne<Tag>::Call(at, diagnostic)) {
+      decoded.emplace(*std::move(value));
+    }
+    return decoded;
   }
 };
 

@@ -250,6 +250,10 @@ class HandlerCore {
     if constexpr (DecodeOne<Tag>::kTakes) {
       return DecodeOne<Tag>::Take(Place{frame, IndexOf<i, Tag>(frame, places)});
     } else {
+#if defined(__GNUC__) && !defined(__clang__)
+      // GCC takes the bytes of a variant that its alternative does not use for uninitialized.
+      __asm__("" : "+m"(slot));
+#endif
       return *std::move(slot.value);
     }
   }

@@ -109,9 +109,11 @@ impl Pack<'_> {
 
     /// The Rust libraries: the same files on GPU and CPU.
     fn rust(&mut self) -> Result<()> {
+        // One after the other: built together they would share the features of both.
+        libraries::build_rust(self.root)?;
         let mut cargo = test::cargo(self.root);
         cargo.args(["build", "--release", "--examples"]);
-        cargo.args(["-p", "xla-ffi-cuda-examples", "-p", "xla-ffi-examples"]);
+        cargo.args(["-p", "xla-ffi-cuda-examples"]);
         cargo.env("XLA_FFI_NVCC", &self.nvcc);
         let status = cargo.status().context("starting cargo")?;
         ensure!(status.success(), "the GPU examples do not build");
