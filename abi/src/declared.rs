@@ -7,6 +7,15 @@ use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 
 /// One distinct header: a revision, or a part of one whose data types or `const` differ, or a
 /// version of an extension.
+///
+/// ```
+/// use xla_ffi_abi::declared::Edition;
+///
+/// let edition = Edition::find("0.4.31").unwrap();
+/// assert_eq!(edition.name(), "r0");
+/// assert!(edition.declared().structs.contains_key("XLA_FFI_CallFrame"));
+/// assert_eq!(Edition::find("r99"), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edition {
     /// Which header.

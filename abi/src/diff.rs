@@ -191,6 +191,17 @@ pub fn differences(a: &Abi, b: &Abi) -> Vec<String> {
 }
 
 /// All changes from `old` to `new`; causes first, what follows from them behind.
+///
+/// ```
+/// use xla_ffi_abi::declared::Edition;
+/// use xla_ffi_abi::diff::{changes, differences, distance};
+///
+/// let [r0, r10] = ["r0", "r10"].map(|name| Edition::find(name).unwrap().declared());
+/// let changed = changes(&r0, &r10);
+/// assert!(changed.iter().any(|change| change.path() == "XLA_FFI_CallFrame.future"));
+/// assert!(distance(&changed) > 0);
+/// assert!(differences(&r10, &r10).is_empty());
+/// ```
 #[must_use]
 pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     let renames = Renames::find(old, new);

@@ -20,6 +20,17 @@ pub struct Picture<'a> {
 
 /// Pictures of the structs of `snapshot`, all or the one called `only`; `older` are the snapshots
 /// to compare with, oldest first.
+///
+/// ```
+/// use xla_ffi_abi::{draw, snapshot};
+///
+/// let [all @ .., newest] = snapshot::all()? else { panic!() };
+/// let older: Vec<_> = all.iter().collect();
+/// let name = newest.abi.structs.keys().next().unwrap();
+/// let pictures = draw::pictures(newest, &older, Some(name));
+/// assert!(pictures[0].text().contains(name.as_str()));
+/// # Ok::<(), snapshot::Broken>(())
+/// ```
 #[must_use]
 pub fn pictures<'a>(
     snapshot: &'a Snapshot,

@@ -324,6 +324,18 @@ fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Manifest, usize), E
 ///
 /// # Errors
 /// [`Error::Json`] or [`Error::Content`].
+///
+/// ```
+/// use xla_ffi_abi::manifest;
+///
+/// let text = br#"{"library": "mine", "sdk": "0.1.0", "handlers": [{
+///     "name": "f", "platforms": ["cpu"], "stages": {"execute": "mine__f"},
+///     "args": [], "rets": [], "attrs": [], "floor": "r0"}]}"#;
+/// let mine = manifest::parse(text)?;
+/// assert_eq!(mine.handlers[0].stages.iter().next(), Some(("execute", "mine__f")));
+/// assert!(manifest::parse(b"{}").is_err());
+/// # Ok::<(), manifest::Error>(())
+/// ```
 pub fn parse(payload: &[u8]) -> Result<Manifest, Error> {
     let manifest: Manifest = serde_json::from_slice(payload)?;
     let fail = |what: String| Error::Content {

@@ -173,6 +173,15 @@ fn write(value: &Value, depth: usize, out: &mut String) {
 ///
 /// # Errors
 /// [`Broken`] when a committed snapshot cannot be used.
+///
+/// ```
+/// use xla_ffi_abi::declared::Edition;
+/// use xla_ffi_abi::snapshot;
+///
+/// let newest = snapshot::all()?.iter().find(|one| one.edition.name() == "r10").unwrap();
+/// assert_eq!(snapshot::of(Edition::find("r10").unwrap())?.abi, newest.abi);
+/// # Ok::<(), snapshot::Broken>(())
+/// ```
 pub fn of(edition: Edition) -> Result<&'static Snapshot, Broken> {
     all()?
         .iter()
@@ -201,6 +210,21 @@ pub enum Verdict {
 ///
 /// # Errors
 /// [`Broken`] when a committed snapshot cannot be used.
+///
+/// ```
+/// use xla_ffi_abi::declared::Edition;
+/// use xla_ffi_abi::snapshot::{self, Verdict};
+///
+/// let edition = Edition::find("0.4.31").unwrap();
+/// let mut abi = edition.declared();
+/// assert!(matches!(snapshot::identify(&abi)?, Verdict::Known(known) if known.edition == edition));
+///
+/// // A header that nobody has shipped: the nearest one, and how it differs.
+/// abi.structs.get_mut("XLA_FFI_Buffer").unwrap().size += 8;
+/// let Verdict::Unknown { nearest, changes } = snapshot::identify(&abi)? else { panic!() };
+/// assert_eq!((nearest.edition, changes[0].path()), (edition, "XLA_FFI_Buffer".to_owned()));
+/// # Ok::<(), snapshot::Broken>(())
+/// ```
 pub fn identify(abi: &Abi) -> Result<Verdict, Broken> {
     let header = abi.header();
     let mut best: Option<(usize, &'static Snapshot, Vec<Change>)> = None;

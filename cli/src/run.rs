@@ -227,7 +227,8 @@ impl CallArgs {
             rets.push(match aliases[index] {
                 Some(arg) if shapes.get(arg) == Some(&shape) => Ret::Alias(arg),
                 Some(arg) if arg < shapes.len() => bail!(
-                    "result {index} is {shape} but shares the memory of argument {arg}, {}",
+                    "result {index} is {shape}, but the handler changes argument {arg}, {}, in place: \
+                     both are one array. Give all results, in order, or none",
                     shapes[arg]
                 ),
                 _ => Ret::New(shape),

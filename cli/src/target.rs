@@ -17,6 +17,8 @@ pub(crate) struct Chosen<'a> {
     pub(crate) stages: Vec<(Stage, String)>,
     /// What the manifest says, if the handler is in one.
     pub(crate) manifest: Option<&'a manifest::Handler>,
+    /// The handlers that could have been meant.
+    known: String,
 }
 
 impl Target {
@@ -59,6 +61,7 @@ impl Target {
                     .map_or_else(|| "handler".into(), |(_, symbol)| symbol.clone()),
                 stages: stages.clone(),
                 manifest: None,
+                known: self.names(),
             }),
             Some(HandlerName::Name(name)) => {
                 match self.handlers().find(|handler| handler.name == *name) {
@@ -68,6 +71,7 @@ impl Target {
                         name: name.clone(),
                         stages: vec![(Stage::Execute, name.clone())],
                         manifest: None,
+                        known: self.names(),
                     }),
                 }
             }
@@ -99,6 +103,7 @@ fn from_manifest(handler: &manifest::Handler) -> Chosen<'_> {
         name: handler.name.clone(),
         stages: stages.collect(),
         manifest: Some(handler),
+        known: String::new(),
     }
 }
 
@@ -115,7 +120,11 @@ impl Chosen<'_> {
         let names_symbols = error.code() == xla_ffi_runtime::Code::NotFound;
         let error = anyhow::Error::new(error);
         if names_symbols && self.manifest.is_none() {
-            error.context(format!("no handler '{}'", self.name))
+            let known = match self.known.as_str() {
+                "" => String::new(),
+                known => format!(" (the manifest has {known})"),
+            };
+            error.context(format!("no handler '{}'{known}", self.name))
         } else {
             error
         }
@@ -203,5 +212,35 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn names_that_are_no_handlers_are_told_with_those_that_are() {
+        let handler = |name: &str| {
+            format!(
+                r#"{{"name": "{name}", "platforms": ["cpu"], "stages": {{"execute": "lib__{name}"}},
+                    "args": [], "rets": [], "attrs": [], "floor": "r0"}}"#
+            )
+        };
+        let text = format!(
+            r#"{{"library": "lib", "sdk": "0.1.0", "handlers": [{}, {}]}}"#,
+            handler("one"),
+            handler("two")
+        );
+        let target = Target {
+            path: "lib.so".into(),
+            manifests: vec![manifest::parse(text.as_bytes()).unwrap()],
+        };
+        let told = |name: &str| {
+            let wanted = HandlerName::Name(name.into());
+            let chosen = target.choose(Some(&wanted)).unwrap();
+            let missing =
+                xla_ffi_runtime::Error::new(xla_ffi_runtime::Code::NotFound, "no such symbol");
+            format!("{:#}", chosen.explain(missing))
+        };
+        let tow = told("tow");
+        let known = "no handler 'tow' (the manifest has one, two): ";
+        assert!(tow.starts_with(known), "{tow}");
+        assert!(!told("two").contains("no handler"), "{}", told("two"));
     }
 }

@@ -134,6 +134,26 @@ impl std::fmt::Debug for AttrValue<'_> {
     }
 }
 
+/// Calls a function of the elements' type, if that is a number's.
+macro_rules! of_numbers {
+    ($dtype:expr, $function:ident($source:expr)) => {{
+        use XLA_FFI_DataType as D;
+        match $dtype {
+            D::S8 => $function::<i8>($source),
+            D::S16 => $function::<i16>($source),
+            D::S32 => $function::<i32>($source),
+            D::S64 => $function::<i64>($source),
+            D::U8 => $function::<u8>($source),
+            D::U16 => $function::<u16>($source),
+            D::U32 => $function::<u32>($source),
+            D::U64 => $function::<u64>($source),
+            D::F32 => $function::<f32>($source),
+            D::F64 => $function::<f64>($source),
+            _ => None,
+        }
+    }};
+}
+
 /// The default explanation: expected and got, and what to write in Python where we know it.
 #[cold]
 fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> String {
@@ -162,13 +182,47 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         (ty, value.0.scalar().is_some(), value.0.array().is_some()),
         (AttrType::Scalar(_), true, _) | (AttrType::Array(_), _, true)
     );
-    if same_kind && let Some(cast) = python_cast(ty, attr) {
-        crate::diagnose::put(&mut text, &["; pass ", &cast]);
-        if matches!(ty, AttrType::Scalar(_)) {
-            text.push_str(", or let the handler narrow it: #[attr(narrow)]");
+    if !same_kind {
+        return text;
+    }
+    // A cast that would change the number is no advice, nor is narrowing that would refuse it.
+    if let (AttrType::Scalar(dtype), Some(scalar)) = (ty, value.0.scalar())
+        && let Some(number) = of_numbers!(scalar.dtype(), wide(scalar))
+    {
+        if !of_numbers!(dtype, keeps(number)).unwrap_or(true) {
+            text.push_str(" (");
+            match number {
+                Wide::Int(int) => text.push_str(&int.to_string()),
+                Wide::Float(float) => crate::decimal::push(&mut text, float),
+            }
+            text.push_str(" does not fit)");
+            return text;
         }
+        if let Some(cast) = python_cast(ty, attr) {
+            crate::diagnose::put(&mut text, &["; pass ", &cast]);
+            if of_numbers!(dtype, narrows(number)).is_some() {
+                text.push_str(", or let the handler narrow it: #[attr(narrow)]");
+            }
+        }
+        return text;
+    }
+    if let Some(cast) = python_cast(ty, attr) {
+        crate::diagnose::put(&mut text, &["; pass ", &cast]);
     }
     text
+}
+
+/// Whether a number stays what it is as an element of this type, rounding of floats aside.
+fn keeps<T: Element>(number: Wide) -> Option<bool> {
+    let whole = match number {
+        Wide::Float(float) if float as i128 as f64 == float => Wide::Int(float as i128),
+        _ => number,
+    };
+    Some(T::narrowed(number).or_else(|| T::narrowed(whole)).is_some())
+}
+
+fn narrows<T: Element>(number: Wide) -> Option<()> {
+    T::narrowed(number).map(drop)
 }
 
 fn python_cast(ty: AttrType, attr: &str) -> Option<String> {
@@ -298,26 +352,6 @@ macro_rules! wide {
 
 wide!(Int i8 i16 i32 i64 u8 u16 u32 u64);
 wide!(Float f32 f64);
-
-/// Calls a function of the elements' type, if that is a number's.
-macro_rules! of_numbers {
-    ($dtype:expr, $function:ident($source:expr)) => {{
-        use XLA_FFI_DataType as D;
-        match $dtype {
-            D::S8 => $function::<i8>($source),
-            D::S16 => $function::<i16>($source),
-            D::S32 => $function::<i32>($source),
-            D::S64 => $function::<i64>($source),
-            D::U8 => $function::<u8>($source),
-            D::U16 => $function::<u16>($source),
-            D::U32 => $function::<u32>($source),
-            D::U64 => $function::<u64>($source),
-            D::F32 => $function::<f32>($source),
-            D::F64 => $function::<f64>($source),
-            _ => None,
-        }
-    }};
-}
 
 fn wide<T: Element + Into<Wide>>(scalar: RawScalar<'_>) -> Option<Wide> {
     scalar.get::<T>().map(Into::into)

@@ -283,6 +283,11 @@ fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
     }
 }
 
+/// Whether the rank is not the parameter's, or the dimensions are none.
+pub(crate) fn is_misshapen(raw: RawBuffer<'_>, param: &Param) -> bool {
+    param.rank.is_some_and(|rank| raw.rank() != rank as i64) || raw.shape().is_none()
+}
+
 /// What keeps a buffer from being what the parameter wants, as text.
 pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<String> {
     let fault = fault(raw, param, align)?;

@@ -26,6 +26,18 @@ use std::marker::PhantomData;
 ///     Ok(())
 /// }
 ///
+/// /// Each row less its first element.
+/// #[xla_ffi::handler]
+/// fn from_first(mut x: InOut<i32, 2>) -> Result<()> {
+///     let [n, m] = x.shape();
+///     assert_eq!(x.as_slice().len(), n * m);
+///     for row in x.as_mut_slice().chunks_exact_mut(m.max(1)) {
+///         let first = row[0];
+///         row.iter_mut().for_each(|v| *v -= first);
+///     }
+///     Ok(())
+/// }
+///
 /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
 /// let call = || Ok::<_, internal::Error>(internal::call::<increment>("{}")?.arg(Tensor::from_slice([2], &[1, 2])?));
 /// let outcome = call()?.ret_alias(0).run()?; // result 0 lies where argument 0 does
@@ -33,6 +45,12 @@ use std::marker::PhantomData;
 ///
 /// let error = call()?.ret(Shape::new(DType::S32, [2])?).run().unwrap_err();
 /// assert!(error.message().contains("input_output_aliases={0: 0}"));
+///
+/// let outcome = internal::call::<from_first>("{}")?
+///     .arg(Tensor::from_slice([2, 2], &[1, 2, 3, 5])?)
+///     .ret_alias(0)
+///     .run()?;
+/// assert_eq!(outcome.rets[0].to_vec(), Some(vec![0, 1, 0, 2]));
 /// # Ok::<(), internal::Error>(())
 /// ```
 pub struct InOut<'f, T, const RANK: usize = ANY_RANK> {
@@ -52,6 +70,32 @@ impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
     #[must_use]
     pub fn dims(&self) -> &'f [usize] {
         self.dims
+    }
+
+    /// The elements, row-major.
+    #[must_use]
+    pub fn as_slice(&self) -> &[T] {
+        self
+    }
+
+    /// The elements, row-major, to be changed.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        self
+    }
+
+    /// The dimensions as an array; for operands of fixed rank.
+    #[must_use]
+    pub fn shape(&self) -> [usize; RANK] {
+        const {
+            assert!(
+                RANK != ANY_RANK,
+                "`shape` needs a fixed rank: `InOut<T, 2>`"
+            )
+        };
+        let mut shape = [0; RANK];
+        shape.copy_from_slice(self.dims);
+        shape
     }
 }
 

@@ -124,7 +124,7 @@ pub use owned::OutlivesCall;
 pub use packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
 pub use param::{At, AttrType, Kind, Param, Presence};
 pub use part::{Divide, Part};
-pub use remaining::{IntoRets, RemainingArgs, RemainingRets};
+pub use remaining::{IntoArgs, IntoRets, RemainingArgs, RemainingRets};
 pub use token::{Token, TokenOut};
 #[doc(hidden)]
 pub use types::KnownType;

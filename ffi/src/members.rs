@@ -163,10 +163,10 @@ pub fn explain_number<'f, T: Attribute<'f> + Display>(
 
 /// Why a string is no variant.
 #[cold]
-pub fn explain_name(value: AttrValue<'_>, narrow: bool, name: &str, known: &[&str]) -> String {
+pub fn explain_name(value: AttrValue<'_>, narrow: bool, _name: &str, known: &[&str]) -> String {
     match <&str as Attribute>::decode(value, narrow) {
         Some(text) => format!("expected one of {known:?}, got {text:?}"),
-        None => <&str as Attribute>::explain(value, narrow, name),
+        None => format!("expected one of {known:?}, got {}", value.describe()),
     }
 }
 

@@ -18,7 +18,7 @@ use xla_ffi_sys::XLA_FFI_DataType;
 /// #[xla_ffi::handler]
 /// fn sum_all(terms: RemainingArgs, mut y: Out<f32>) -> Result<()> {
 ///     let y = y.fill(0.0);
-///     for term in terms.iter() {
+///     for term in terms {
 ///         let term = term.typed::<f32, ANY_RANK>()?;
 ///         y.iter_mut().zip(term.iter()).for_each(|(y, x)| *y += x);
 ///     }
@@ -102,11 +102,80 @@ impl<'f> RemainingArgs<'f> {
     }
 
     /// The arguments one after the other.
-    pub fn iter(&self) -> impl Iterator<Item = AnyBuffer<'f>> + use<'f> {
-        let this = *self;
-        (0..this.len()).map_while(move |index| this.any(index).ok())
+    #[must_use]
+    pub fn iter(&self) -> IntoArgs<'f> {
+        IntoArgs {
+            args: *self,
+            next: 0,
+        }
     }
 }
+
+impl<'f> IntoIterator for RemainingArgs<'f> {
+    type Item = AnyBuffer<'f>;
+    type IntoIter = IntoArgs<'f>;
+
+    fn into_iter(self) -> IntoArgs<'f> {
+        self.iter()
+    }
+}
+
+impl<'f> IntoIterator for &RemainingArgs<'f> {
+    type Item = AnyBuffer<'f>;
+    type IntoIter = IntoArgs<'f>;
+
+    fn into_iter(self) -> IntoArgs<'f> {
+        self.iter()
+    }
+}
+
+/// The arguments of [`RemainingArgs`], one after the other.
+///
+/// ```
+/// use xla_ffi::prelude::*;
+///
+/// #[xla_ffi::handler]
+/// fn longest(terms: RemainingArgs, mut y: Out<u64, 0>) -> Result<()> {
+///     let all: xla_ffi::IntoArgs = terms.iter();
+///     assert_eq!(all.len(), terms.len());
+///     let mut longest = 0;
+///     for term in terms {
+///         longest = longest.max(term.len());
+///     }
+///     y.fill(longest as u64);
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<longest>("{}")?
+///     .arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?)
+///     .arg(Tensor::from_slice([3], &[1_u8, 2, 3])?)
+///     .ret(Shape::new(DType::U64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![3_u64]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct IntoArgs<'f> {
+    args: RemainingArgs<'f>,
+    next: usize,
+}
+
+impl<'f> Iterator for IntoArgs<'f> {
+    type Item = AnyBuffer<'f>;
+
+    fn next(&mut self) -> Option<AnyBuffer<'f>> {
+        let arg = self.args.any(self.next).ok()?;
+        self.next += 1;
+        Some(arg)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.args.len().saturating_sub(self.next);
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for IntoArgs<'_> {}
 
 fn named(what: &str, index: usize, error: &Error) -> Error {
     Error::new(error.code(), format!("remaining {what} {index}: {error}"))

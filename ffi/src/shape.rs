@@ -43,7 +43,7 @@
 
 use crate::diagnose::{Problems, number, put, show};
 use crate::frame::{Frame, RawBuffer};
-use crate::param::Param;
+use crate::param::{Counts, Param};
 
 /// One dimension of an entry.
 #[doc(hidden)]
@@ -194,9 +194,15 @@ pub fn same_dims<'f>(known: &mut Option<&'f [i64]>, dims: &'f [i64]) -> bool {
 }
 
 impl Contract {
-    /// Says which operands break the contract and how.
+    /// Says which operands break the contract and how. Those of a wrong rank, and calls with a wrong
+    /// number of operands, have been told already.
     #[cold]
     pub fn explain<'f>(&self, frame: &Frame<'f>, params: &[Param], problems: &mut Problems<'_>) {
+        if !Counts::args(params).contains(frame.arg_count())
+            || !Counts::rets(params).contains(frame.ret_count())
+        {
+            return;
+        }
         let mut sizes = Sizes::new();
         // The operand that first gave a name its size.
         let mut origins = [None; MAX_NAMES];
@@ -216,7 +222,13 @@ impl Contract {
                 Param::takes_ret
             };
             let mut operands = params.iter().filter(|param| takes(param));
-            let name = operands.nth(place.entry).map_or("?", |param| param.name);
+            let Some(param) = operands.nth(place.entry) else {
+                continue;
+            };
+            if crate::diagnose::is_misshapen(raw, param) {
+                continue;
+            }
+            let name = param.name;
             let entry = place.shape;
             let known = sizes;
             if sizes.takes(entry.dims, raw.raw_dims()) {
@@ -229,7 +241,13 @@ impl Contract {
             }
             sizes = known;
             let text = problems.line();
-            put(text, &[place.side, " `", name, "`: expected shape ["]);
+            put(text, &[place.side, " `", name, "`"]);
+            if place.shape.repeats {
+                put(text, &[" (", place.side, " "]);
+                number(text, place.index as i64);
+                text.push(')');
+            }
+            text.push_str(": expected shape [");
             self.spell(text, entry);
             text.push(']');
             let mut joint = " with ";

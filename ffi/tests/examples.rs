@@ -20,12 +20,21 @@ const PLAIN: [&str; 2] = ["len", "is_empty"];
 const ASSERTIONS: [&str; 3] = ["assert!(", "assert_eq!(", "assert_ne!("];
 
 /// Crates whose items are described where they are made.
-const FOREIGN: [&str; 2] = ["xla_ffi_sys", "xla_ffi_runtime"];
+const FOREIGN: [&str; 3] = ["xla_ffi_sys", "xla_ffi_runtime", "cudarc"];
 
-/// Modules that are shown as a whole. What is in `cuda` needs a device to run on: `cuda_examples/` run
-/// there and on a stand-in for the driver. What is in `legacy` works together only: its examples are
-/// those of the module's macros and of `examples/`.
-const AS_A_WHOLE: [&str; 2] = ["cuda", "legacy"];
+/// Modules that are looked at on their own: they have names that stand elsewhere for something else.
+const APART: [(&str, Examples); 2] = [("legacy", Examples::Run), ("cuda", Examples::Compile)];
+
+/// What an example has to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Examples {
+    /// Run, and assert something.
+    #[default]
+    Run,
+    /// Compile: what they show needs a device. `cuda_examples/` run there, and on a stand-in for the
+    /// driver.
+    Compile,
+}
 
 /// The macros' crate. A derive macro has the name of its trait, so macros are kept apart.
 const MACROS: &str = "xla_ffi_macros";
@@ -64,8 +73,8 @@ fn docs(attrs: &[Attribute]) -> String {
         .collect()
 }
 
-/// The blocks of code that `cargo test --doc` runs and that assert something.
-fn examples(docs: &str) -> String {
+/// The blocks of code that do what examples have to.
+fn examples(docs: &str, kind: Examples) -> String {
     let mut examples = String::new();
     let mut block: Option<(bool, String)> = None;
     for line in docs.lines() {
@@ -76,15 +85,17 @@ fn examples(docs: &str) -> String {
                 text.push('\n');
             }
             (Some(language), None) => {
-                let runs = matches!(
-                    language.trim(),
-                    "" | "rust" | "should_panic" | "standalone_crate"
-                );
+                let runs = match language.trim() {
+                    "" | "rust" | "should_panic" | "standalone_crate" => true,
+                    "no_run" => kind == Examples::Compile,
+                    _ => false,
+                };
                 block = Some((runs, String::new()));
             }
             (Some(_), Some(_)) => {
                 if let Some((true, text)) = block.take()
-                    && ASSERTIONS.iter().any(|name| text.contains(name))
+                    && (kind == Examples::Compile
+                        || ASSERTIONS.iter().any(|name| text.contains(name)))
                 {
                     examples.push_str(&text);
                 }
@@ -202,6 +213,9 @@ fn leaves(tree: &UseTree, root: Option<&str>, found: &mut Vec<(String, String)>)
 /// The items of a crate.
 #[derive(Default)]
 struct Sources {
+    kind: Examples,
+    /// Whether this is one of the modules that are looked at on their own.
+    alone: bool,
     entries: BTreeMap<String, Entry>,
     macro_bodies: BTreeMap<String, Entry>,
     public: BTreeSet<String>,
@@ -234,10 +248,8 @@ impl Sources {
         let mut names = Vec::new();
         leaves(&item.tree, None, &mut names);
         for (root, name) in names {
-            if FOREIGN.contains(&root.as_str()) {
-                continue;
-            }
-            if AS_A_WHOLE.contains(&root.as_str()) || AS_A_WHOLE.contains(&name.as_str()) {
+            let apart = !self.alone && APART.iter().any(|(module, _)| *module == root);
+            if apart || FOREIGN.contains(&root.as_str()) || FOREIGN.contains(&name.as_str()) {
                 continue;
             }
             let name = if root == MACROS {
@@ -245,6 +257,17 @@ impl Sources {
             } else {
                 name
             };
+            self.entry(&name).docs.push_str(&docs(&item.attrs));
+            self.public.insert(name);
+        }
+    }
+
+    /// A `macro_rules` of this crate's root, wherever it stands.
+    fn exported(&mut self, item: &syn::ItemMacro) {
+        let Some(name) = &item.ident else { return };
+        let exports = |attr: &Attribute| attr.path().is_ident("macro_export");
+        if item.attrs.iter().any(exports) && !is_hidden(&item.attrs) {
+            let name = format!("macro {name}");
             self.entry(&name).docs.push_str(&docs(&item.attrs));
             self.public.insert(name);
         }
@@ -279,6 +302,7 @@ impl Sources {
                     Some(name) => {
                         let entry = self.macro_bodies.entry(name.to_string()).or_default();
                         body(item.mac.tokens.clone(), entry);
+                        self.exported(item);
                     }
                     None => self.made(&item.mac),
                 }
@@ -332,7 +356,7 @@ impl Sources {
         let named = named.rsplit("[`").next().unwrap_or_default();
         self.entries
             .get(named)
-            .map_or_else(String::new, |entry| examples(&entry.docs))
+            .map_or_else(String::new, |entry| examples(&entry.docs, self.kind))
     }
 
     /// What has no example.
@@ -343,12 +367,12 @@ impl Sources {
                 lacking.push(format!("{name}: not found"));
                 continue;
             };
-            if examples(&entry.docs).is_empty() {
+            if examples(&entry.docs, self.kind).is_empty() {
                 lacking.push(name.clone());
             }
             let page: String = std::iter::once(&entry.docs)
                 .chain(entry.methods.values())
-                .map(|docs| examples(docs))
+                .map(|docs| examples(docs, self.kind))
                 .collect();
             for (method, docs) in &entry.methods {
                 if !PLAIN.contains(&method.as_str())
@@ -381,6 +405,17 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
+/// The files under `folder`, without those of other modules.
+fn read(sources: &mut Sources, folder: &Path, without: &[PathBuf]) {
+    let mut paths = Vec::new();
+    files(folder, &mut paths);
+    for path in &paths {
+        if !without.iter().any(|module| path.starts_with(module)) {
+            parse(path).items.iter().for_each(|item| sources.item(item));
+        }
+    }
+}
+
 #[test]
 fn every_public_item_has_an_example() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -392,7 +427,7 @@ fn every_public_item_has_an_example() {
             && is_public(&item.vis)
             && !is_hidden(&item.attrs)
             && item.content.is_none()
-            && !AS_A_WHOLE.contains(&item.ident.to_string().as_str())
+            && !APART.iter().any(|(module, _)| item.ident == module)
         {
             let name = item.ident.to_string();
             let beside = folder.join(format!("{name}.rs"));
@@ -400,20 +435,25 @@ fn every_public_item_has_an_example() {
             sources.door(&parse(if beside.is_file() { &beside } else { &within }));
         }
     }
-    let mut paths = Vec::new();
-    files(&folder, &mut paths);
-    let elsewhere = AS_A_WHOLE.map(|module| folder.join(module));
-    for path in &paths {
-        if elsewhere.iter().any(|module| path.starts_with(module)) {
-            continue;
-        }
-        parse(path).items.iter().for_each(|item| sources.item(item));
-    }
+    let apart = APART.map(|(module, _)| folder.join(module));
+    read(&mut sources, &folder, &apart);
     assert!(sources.public.len() > 80, "{:?}", sources.public);
-    let lacking = sources.lacking();
+    let mut lacking = sources.lacking();
+    for ((name, kind), module) in APART.iter().zip(&apart) {
+        let mut sources = Sources {
+            kind: *kind,
+            alone: true,
+            ..Sources::default()
+        };
+        sources.door(&parse(&module.join("mod.rs")));
+        read(&mut sources, module, &[]);
+        assert!(sources.public.len() >= 10, "{name}: {:?}", sources.public);
+        let told = sources.lacking().into_iter();
+        lacking.extend(told.map(|item| format!("{name}::{item}")));
+    }
     assert!(
         lacking.is_empty(),
-        "{} public items without an example that runs and asserts something:\n{}",
+        "{} public items without an example:\n{}",
         lacking.len(),
         lacking.join("\n")
     );
@@ -469,19 +509,34 @@ fn what_has_no_example_is_told() {
             Two;
         }
         pub use numbers::{One, Two};
+        /// ```no_run
+        /// told!();
+        /// ```
+        #[macro_export]
+        macro_rules! told { () => {} }
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! hidden { () => {} }
     };
-    let mut sources = Sources::default();
-    sources.door(&file);
-    file.items.iter().for_each(|item| sources.item(item));
+    let lacking = |kind| {
+        let mut sources = Sources {
+            kind,
+            ..Sources::default()
+        };
+        sources.door(&file);
+        file.items.iter().for_each(|item| sources.item(item));
+        sources.lacking()
+    };
+    let always = [
+        "Good::forgotten",
+        "Good::not_shown",
+        "One::lost",
+        "Two",
+        "Two::lost",
+    ];
+    assert_eq!(lacking(Examples::Compile), always);
     assert_eq!(
-        sources.lacking(),
-        [
-            "Good::forgotten",
-            "Good::not_shown",
-            "One::lost",
-            "Two",
-            "Two::lost",
-            "bad"
-        ]
+        lacking(Examples::Run),
+        [&always[..], &["bad", "macro told"]].concat()
     );
 }

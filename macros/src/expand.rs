@@ -170,9 +170,7 @@ impl Stage {
         });
         let explain_contract = contract.map(|_| {
             quote! {
-                if problems.is_empty() {
-                    CONTRACT.explain(frame, #params, problems);
-                }
+                CONTRACT.explain(frame, #params, problems);
             }
         });
         let call = self.call(&at, contract);

@@ -75,6 +75,21 @@ impl From<Attributes> for Attribute {
 }
 
 /// A dictionary of attributes, kept sorted by the bytes of the names.
+///
+/// ```
+/// use xla_ffi_runtime::{Attribute, Attributes};
+///
+/// let mut attributes = Attributes::parse("{eps = 1.0e-5 : f32, name = \"x\"}")?;
+/// attributes.insert("axes", Attribute::array(&[0_i64, 1]))?;
+/// let same = Attributes::new()
+///     .with("name", "x")
+///     .with("axes", Attribute::array(&[0_i64, 1]))
+///     .with("eps", 1e-5_f32);
+/// assert_eq!(attributes, same);
+/// assert_eq!(attributes.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["axes", "eps", "name"]);
+/// assert!(attributes.insert("eps", 1.0_f64).is_err());
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes {
     entries: Vec<(String, Attribute)>,

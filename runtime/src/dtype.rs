@@ -4,6 +4,15 @@ use std::fmt;
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
 /// The element type of a buffer, a scalar or an array.
+///
+/// ```
+/// use xla_ffi_runtime::{DType, Revision};
+///
+/// assert_eq!(DType::from_name("i32"), Some(DType::S32));
+/// assert_eq!((DType::BF16.name(), DType::BF16.bits()), ("bf16", 16));
+/// assert!(DType::S4.is_packed() && DType::S4.since() == Revision::R5);
+/// assert_eq!(DType::S4.bytes_for(3), Some(2));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(
     missing_docs,

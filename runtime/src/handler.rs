@@ -200,6 +200,26 @@ impl fmt::Debug for Handler {
 }
 
 /// A handler with its attributes and the state of its instantiate stage.
+///
+/// ```
+/// use xla_ffi_runtime::{Attributes, Bundle, Revision, Runtime, Stage};
+/// use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+///
+/// unsafe extern "C" fn nothing(_: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+///     std::ptr::null_mut()
+/// }
+///
+/// # fn main() -> xla_ffi_runtime::Result<()> {
+/// // SAFETY: the function is a handler.
+/// let bundle = unsafe { Bundle::execute(nothing) };
+/// let handler = Runtime::new(Revision::R0).handler("nothing", bundle)?;
+/// assert!(handler.bundle().get(Stage::Execute).is_some());
+/// let executable = handler.instantiate(&Attributes::parse("{n = 3}")?)?;
+/// assert_eq!(executable.handler().name(), "nothing");
+/// assert!(executable.call().run()?.rets.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Executable {
     pub(crate) handler: Handler,

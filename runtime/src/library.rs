@@ -18,6 +18,13 @@ pub const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A loaded library. It stays loaded until the program ends, as in XLA: handlers leave threads,
 /// state and deleters behind that would outlive it.
+///
+/// ```
+/// use xla_ffi_runtime::{Code, Runtime};
+///
+/// let missing = Runtime::default().open("no/such/library.so");
+/// assert_eq!(missing.err().map(|error| error.code()), Some(Code::NotFound));
+/// ```
 #[derive(Clone)]
 pub struct Library {
     runtime: Runtime,

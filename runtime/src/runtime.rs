@@ -141,6 +141,39 @@ pub fn canonical_platform(platform: &str) -> String {
 }
 
 /// A host for handlers that speaks one revision of the ABI. Clones are the same runtime.
+///
+/// ```
+/// # use std::ffi::c_void;
+/// # use xla_ffi_runtime::{Attributes, Bundle, DType, Revision, Runtime, Shape, Tensor};
+/// # use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
+/// # type Frame = XLA_FFI_CallFrame;
+/// /// y = 2 x, in place of what a library would export.
+/// unsafe extern "C" fn double(frame: *mut Frame) -> *mut XLA_FFI_Error {
+///     // SAFETY: a host gives whole frames, here always of one argument and one result.
+///     let (args, rets) = unsafe { ((*frame).args.args, (*frame).rets.rets) };
+///     // SAFETY: as above.
+///     let (x, y) = unsafe { ((*args).cast::<XLA_FFI_Buffer>(), (*rets).cast::<XLA_FFI_Buffer>()) };
+///     // SAFETY: an f32 each, as the call below has it.
+///     unsafe { *(*y).data.cast::<f32>() = 2.0 * *(*x).data.cast::<f32>() };
+///     std::ptr::null_mut()
+/// }
+///
+/// # fn main() -> xla_ffi_runtime::Result<()> {
+/// // The first revision, which does not ask handlers what they are.
+/// let runtime = Runtime::new(Revision::R0);
+/// // SAFETY: the function is a handler.
+/// let bundle = unsafe { Bundle::execute(double) };
+/// runtime.register("double", "Host", bundle, 0)?;
+/// assert_eq!(runtime.revision().name(), "r0");
+/// assert!(runtime.find("double", "CUDA").is_err());
+///
+/// let executable = runtime.find("double", "cpu")?.instantiate(&Attributes::new())?;
+/// let call = executable.call().arg(Tensor::from_slice([], &[21.0_f32])?);
+/// let outcome = call.ret(Shape::new(DType::F32, [])?).run()?;
+/// assert_eq!(outcome.rets[0].to_vec(), Some(vec![42.0_f32]));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Runtime {
     shared: Arc<Shared>,

@@ -4,6 +4,18 @@ use crate::{DType, Error, Result};
 use std::fmt;
 
 /// Element type and dimensions of a dense row-major array.
+///
+/// ```
+/// use xla_ffi_runtime::{DType, Shape};
+///
+/// let shape = Shape::new(DType::BF16, [2, 3])?;
+/// assert_eq!((shape.elements(), shape.bytes()), (6, 12));
+/// assert_eq!(shape.to_string(), "bf16[2,3]");
+/// assert!(Shape::new(DType::F32, [-1]).is_err());
+/// assert!(Shape::new(DType::F32, [i64::MAX, 2]).is_err());
+/// assert_eq!(Shape::token().dtype(), DType::Token);
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     dtype: DType,

@@ -23,6 +23,16 @@ enum Fill {
 }
 
 /// A parsed argument.
+///
+/// ```
+/// use xla_ffi_runtime::spec::{Spec, parse_result};
+///
+/// let x = Spec::parse("f32[2,2]=1,2,3,4")?.tensor()?;
+/// assert_eq!(x.to_vec(), Some(vec![1.0_f32, 2.0, 3.0, 4.0]));
+/// assert_eq!(parse_result("s32[3]")?.bytes(), 12);
+/// assert!(Spec::parse("f32[2]=1,2,3").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     shape: Shape,

@@ -209,6 +209,16 @@ impl fmt::Display for Finding {
 type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 
 /// A failed operation: a code, a text, the hazards that were seen on the way, and its cause.
+///
+/// ```
+/// use xla_ffi_runtime::{Code, DType, Error, Shape};
+///
+/// let error = Shape::new(DType::F32, [-1]).unwrap_err();
+/// assert_eq!(error.code(), Code::InvalidArgument);
+/// let error = Error::new(Code::NotFound, "no `table`");
+/// assert_eq!((error.message(), error.to_string()), ("no `table`", "NOT_FOUND: no `table`".into()));
+/// assert!(error.hazards().is_empty());
+/// ```
 #[derive(Debug)]
 pub struct Error {
     code: Code,

@@ -80,6 +80,23 @@ pub(crate) fn physical_memory() -> Option<usize> {
 
 /// A dense row-major array in host memory. Clones share the bytes; only a tensor with no clones can
 /// be written.
+///
+/// ```
+/// use xla_ffi_runtime::{DType, Shape, Tensor};
+///
+/// let mut x = Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?;
+/// assert_eq!(x.shape(), &Shape::new(DType::F32, [2, 2])?);
+/// assert_eq!(x.bytes().len(), 16);
+/// if let Some(bytes) = x.bytes_mut() {
+///     bytes[..4].copy_from_slice(&0.5_f32.to_ne_bytes());
+/// }
+/// assert_eq!(x.to_vec(), Some(vec![0.5_f32, 2.0, 3.0, 4.0]));
+/// assert_eq!(x.to_vec::<f64>(), None, "it has elements of F32");
+///
+/// let zeros = Tensor::zeros(Shape::new(DType::S4, [3])?)?;
+/// assert!(zeros.bytes().iter().all(|byte| *byte == 0));
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Tensor {
     shape: Shape,

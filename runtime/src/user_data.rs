@@ -7,6 +7,17 @@ use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 
 /// Objects by the number of their type.
+///
+/// ```
+/// use xla_ffi_runtime::{Runtime, UserData};
+///
+/// let runtime = Runtime::default();
+/// let mut data = UserData::new();
+/// let id = data.emplace(&runtime, "my_program::Seed", 7_u64)?;
+/// assert_eq!(runtime.type_id("my_program::Seed")?, id);
+/// assert!(!data.is_empty()); // for `Call::user_data`
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
 #[derive(Default)]
 pub struct UserData {
     entries: BTreeMap<i64, StateObject>,

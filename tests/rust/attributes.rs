@@ -394,11 +394,14 @@ fn enumerations_and_variants() {
          string or an array of S64, got a scalar of type PRED"
     );
     let text = wrong(call::<enums>(
-        r#"{mode = 1 : i64, plain = 0 : i64, word = "up", either = "x"}"#,
+        r#"{mode = 1 : i64, plain = 0 : i64, word = 3 : i64, either = "x"}"#,
     ));
-    assert!(
-        text.contains("attribute `mode`: expected a scalar of type S32, got a scalar of type S64")
-    );
+    for line in [
+        "attribute `mode`: expected a scalar of type S32, got a scalar of type S64",
+        "attribute `word`: expected one of [\"up\", \"very_down\"], got a scalar of type S64",
+    ] {
+        assert!(text.contains(line), "{text}\n{line}");
+    }
 }
 
 #[xla_ffi::handler]
@@ -489,6 +492,35 @@ fn arrays_are_narrowed_by_element() {
     ] {
         assert!(text.contains(line), "{text}\n{line}");
     }
+}
+
+/// No advice that would be refused in turn, or that would change the number.
+#[test]
+fn what_does_not_fit_is_not_to_be_narrowed() {
+    for (value, told) in [
+        ("2.5", "F64 (2.5 does not fit)"),
+        ("3000000000 : i64", "S64 (3000000000 does not fit)"),
+        ("7.0", "F64; pass np.int32(n)"),
+        ("true", "PRED; pass np.int32(n)"),
+        (
+            "7 : i64",
+            "S64; pass np.int32(n), or let the handler narrow it: #[attr(narrow)]",
+        ),
+    ] {
+        assert_eq!(
+            wrong(call::<exact>(&format!("{{n = {value}}}"))),
+            format!(
+                "exact (execute): attribute `n`: expected a scalar of type S32, got a scalar of type \
+                 {told}"
+            )
+        );
+    }
+}
+
+#[xla_ffi::handler]
+fn exact(mut y: Out<f64, 1>, n: i32) -> Result<()> {
+    y.fill(n.into());
+    Ok(())
 }
 
 #[test]

@@ -366,11 +366,11 @@ fn streams_and_device_operands() {
     let (_, text) = failed(
         call::<device>("{}")
             .stream(stream())
-            .arg(vector(&[1_i32]))
+            .arg(vector(&[1_i32, 2]))
             .ret(f32s()),
     );
     assert!(
-        text.starts_with("device (execute): argument `x`: expected F32, got S32[1]"),
+        text.starts_with("device (execute): argument `x`: expected F32, got S32[2]"),
         "{text}"
     );
     let (code, text) = failed(call::<host_memory>("{}").stream(stream()).arg(x()));

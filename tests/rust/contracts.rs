@@ -45,6 +45,11 @@ fn variadic(_a: Buffer<f32>, _rest: RemainingArgs, _ys: RemainingRets) -> Result
     Ok(())
 }
 
+#[xla_ffi::handler(shape = "n m, m -> n")]
+fn typed(_a: Buffer<f32, 2>, _b: Buffer<f32, 1>, _y: Out<f32, 1>) -> Result<()> {
+    Ok(())
+}
+
 #[xla_ffi::handler(shape = "n m -> n m")]
 fn in_place(_x: InOut<f32, 2>) -> Result<()> {
     Ok(())
@@ -130,9 +135,29 @@ fn broken_contracts_say_which_size_came_from_where() {
             &[&[2], &[2, 2], &[3, 2]],
             &[&[2]]
         )),
-        "variadic (execute): argument `rest`: expected shape [n, 2] with n = 2 from argument `a`, got \
-         F32[3,2]; the contract is `n, n 2* -> n*`"
+        "variadic (execute): argument `rest` (argument 2): expected shape [n, 2] with n = 2 from \
+         argument `a`, got F32[3,2]; the contract is `n, n 2* -> n*`"
     );
 }
 
-xla_ffi::library! { name = "contracts"; matmul, ellipsis, optional, variadic, in_place }
+/// What else is wrong hides no broken contract, and an operand of a wrong type still says what the
+/// names stand for.
+#[test]
+fn broken_contracts_are_told_with_all_else() {
+    let wrong = call::<typed>("{other = 1 : i64}").arg(array(&[2, 3], &[0.0_f64; 6]));
+    assert_eq!(
+        refused(with(wrong, &[&[4]], &[&[2, 4]])),
+        "typed (execute): 4 problems\n  attribute `other` is not known to the handler: it has none\n  \
+         argument `a`: expected F32, got F64[2,3]; cast it: a.astype(np.float32)\n  result `y`: expected \
+         rank 1, got F32[2,4]\n  argument `b`: expected shape [m] with m = 3 from argument `a`, got \
+         F32[4]; the contract is `n m, m -> n`"
+    );
+    // With an operand too few there is no telling which is which.
+    assert_eq!(
+        refused(with(call::<typed>("{}"), &[&[4]], &[&[4]])),
+        "typed (execute): 2 problems\n  expected 2 arguments (a, b), got 1\n  argument `a`: expected \
+         rank 2, got F32[4]"
+    );
+}
+
+xla_ffi::library! { name = "contracts"; matmul, ellipsis, optional, variadic, typed, in_place }

@@ -84,8 +84,9 @@ fn types_made_from_parameters() {
                 .arg(array(&[1, 2], &[1.0_f32, 2.0]))
                 .ret(f64s())
         ),
-        "trace (execute): 2 problems\n  argument `x`: expected a square matrix, got 1 × 2\n  attribute \
-         `scale`: -1 is not above 0"
+        "trace (execute): 3 problems\n  argument `x`: expected a square matrix, got 1 × 2\n  attribute \
+         `scale`: -1 is not above 0\n  argument `x`: expected shape [n, n], got F32[1,2]; the contract \
+         is `n n -> ()`"
     );
     assert_eq!(
         refused(

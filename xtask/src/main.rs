@@ -9,6 +9,7 @@ mod cuda;
 mod demo;
 mod examples;
 mod expected;
+mod features;
 mod fetch;
 mod gpu;
 mod headers;

@@ -7,7 +7,7 @@ use crate::python::Python;
 use crate::tally::{self, Counts, Format, Tally};
 use crate::venv::{self, Venv};
 use crate::wheel;
-use crate::{cuda, gpu, matrix};
+use crate::{cuda, features, gpu, matrix};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,6 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             "warnings",
         ]),
     );
+    tally.work("features", || features::check(&root));
     tally.step(
         "rustdoc",
         Format::Whole,

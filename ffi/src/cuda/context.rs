@@ -10,6 +10,32 @@ use std::sync::Arc;
 
 /// A CUDA context that XLA made: one a device. Taken from a stream by
 /// [`Stream::context`](super::Stream::context).
+///
+/// ```no_run
+/// use xla_ffi::cuda::cudarc::driver::sys::CUdevice_attribute as Attribute;
+/// use xla_ffi::cuda::{CudaContext, Stream};
+/// use xla_ffi::prelude::*;
+/// use xla_ffi::{DeviceOut, Launch};
+///
+/// /// A grid that fills the device once, and strides.
+/// fn grid(context: CudaContext, len: usize) -> Result<Launch> {
+///     let blocks = len.div_ceil(256).min(4 * context.multiprocessors()? as usize);
+///     let shared = context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?;
+///     assert!(context.compute_capability()? >= (7, 0) && shared >= 1024);
+///     Ok(Launch::over(blocks * 256, 256))
+/// }
+///
+/// #[xla_ffi::handler(platforms = ["cuda"])]
+/// fn zeros(y: DeviceOut<f32>, stream: Stream) -> Result<()> {
+///     let context = stream.context()?;
+///     let _launch = grid(context, y.len())?;
+///     // For the driver's own functions, and for cudarc's.
+///     let _current = context.make_current()?;
+///     println!("device {} of {:p}", context.device()?, context.as_raw());
+///     println!("{}", context.to_cudarc()?.name().unwrap_or_default());
+///     stream.fill_bytes(&y, 0)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CudaContext(pub(super) sys::CUcontext);
 
@@ -19,6 +45,18 @@ unsafe impl Send for CudaContext {}
 unsafe impl Sync for CudaContext {}
 
 /// A context that is the thread's current one, until dropped.
+///
+/// ```no_run
+/// use xla_ffi::cuda::{Current, Stream};
+/// use xla_ffi::prelude::*;
+///
+/// fn with_library(stream: &Stream) -> Result<()> {
+///     let current: Current = stream.context()?.make_current()?;
+///     // … calls of a library that works in the current context …
+///     drop(current);
+///     Ok(())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Current {
     _thread: PhantomData<*const ()>,

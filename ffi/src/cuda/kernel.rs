@@ -14,6 +14,41 @@ use crate::launch::{KernelArgs, Launch};
 use cudarc::driver::sys;
 
 /// A kernel, found once in each context.
+///
+/// ```no_run
+/// use xla_ffi::cuda::{Kernel, Module, Stream};
+/// use xla_ffi::prelude::*;
+/// use xla_ffi::{DeviceBuffer, DeviceOut, Launch};
+///
+/// static MODULE: Module = Module::new(
+///     b"extern \"C\" __global__ void add_one(const float* x, float* y, unsigned long long n) {
+///         unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+///         if (i < n) y[i] = x[i] + 1;
+///     }",
+/// );
+/// static ADD_ONE: Kernel = MODULE.kernel("add_one");
+///
+/// struct AddOne;
+///
+/// #[xla_ffi::stateful(platforms = ["cuda"], command_buffer_compatible, shape = "... -> ...")]
+/// impl AddOne {
+///     fn instantiate() -> Result<Self> {
+///         Ok(Self)
+///     }
+///
+///     /// Loading allocates, which a captured call must not do.
+///     fn initialize(stream: Stream) -> Result<()> {
+///         println!("loading {}", ADD_ONE.name());
+///         ADD_ONE.load(stream.context()?).map(drop)
+///     }
+///
+///     fn execute(&self, x: DeviceBuffer<f32>, y: DeviceOut<f32>, stream: Stream) -> Result<()> {
+///         let arguments = (&x, &y, x.len() as u64);
+///         // SAFETY: the kernel's parameters, which have `len` elements each.
+///         unsafe { ADD_ONE.launch(&stream, Launch::over(x.len(), 256), arguments) }
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Kernel {
     module: Source,

@@ -10,6 +10,27 @@ use std::ffi::c_void;
 
 /// Copies addresses to device memory, on a stream: the `copy` of [`adapt!`](crate::adapt) on CUDA.
 ///
+/// ```
+/// use std::ffi::{c_char, c_void};
+/// use xla_ffi::cuda::copy_addresses;
+/// # use xla_ffi::prelude::*;
+///
+/// /// x, y -> (x + y, x - y), as a kernel of old that finds its results in a tuple.
+/// unsafe extern "C" fn sums(
+///     _stream: *mut c_void,
+///     _buffers: *mut *mut c_void,
+///     _opaque: *const c_char,
+///     _opaque_len: usize,
+/// ) {
+///     // … launch …
+/// }
+///
+/// xla_ffi::adapt! {
+///     sums_ffi = unsafe gpu(sums), structure = "_, _ -> (_, _)", copy = copy_addresses;
+/// }
+/// # fn main() {}
+/// ```
+///
 /// # Errors
 /// What the driver answers.
 ///
@@ -50,6 +71,19 @@ pub unsafe fn copy_addresses(
 pub struct Events;
 
 /// A point on a stream.
+///
+/// ```no_run
+/// use xla_ffi::cuda::{Event, Events, Stream};
+/// use xla_ffi::legacy::Device;
+/// use xla_ffi::prelude::*;
+///
+/// /// Waits for what is on the stream so far.
+/// fn drain(stream: &Stream) -> Result<()> {
+///     let mut event: Event = Events.event(stream.as_raw().cast())?;
+///     Events.record(&mut event, stream.as_raw().cast())?;
+///     Events.wait(&event)
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Event {
     raw: sys::CUevent,

@@ -12,6 +12,12 @@ use crate::error::{Error, Result};
 use cudarc::driver::sys;
 
 /// What the bytes of a module are. The bytes tell.
+///
+/// ```
+/// use xla_ffi::cuda::Image;
+///
+/// assert_eq!(Image::of(b"\x50\xed\x55\xba\x01\0"), Image::FatBinary);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Image {
@@ -56,10 +62,24 @@ impl Image {
 /// module is dropped. In a `static`, or in a handler's state.
 ///
 /// ```
-/// use xla_ffi::cuda::Module;
+/// use std::sync::Arc;
+/// use xla_ffi::Result;
+/// use xla_ffi::cuda::{Image, Kernel, Module, Stream};
 ///
 /// // A build script puts a file there: what nvcc made, or the source itself.
 /// static MODULE: Module = Module::new(b"extern \"C\" __global__ void scale(...) { ... }");
+/// static SCALE: Kernel = MODULE.kernel("scale");
+/// assert_eq!((MODULE.image(), SCALE.name()), (Image::Source, "scale"));
+///
+/// // Of text that the program made: it lives as long as its kernels.
+/// let made = Arc::new(Module::from_vec(b".version 7.0\n".to_vec()));
+/// let kernel = made.shared_kernel(format!("scale_{}", 4));
+/// assert_eq!((made.image(), kernel.name()), (Image::Ptx, "scale_4"));
+///
+/// /// Loads it before the first call needs it.
+/// fn warm_up(stream: &Stream) -> Result<()> {
+///     MODULE.load(stream.context()?).map(drop)
+/// }
 /// ```
 #[derive(Debug)]
 pub struct Module {

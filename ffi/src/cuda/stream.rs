@@ -19,6 +19,36 @@ use xla_ffi_sys::Revision;
 /// and returns. Since r0.
 ///
 /// The call fails where there is no driver; [`crate::Stream`] hands out the pointer alone.
+///
+/// ```no_run
+/// use xla_ffi::cuda::Stream;
+/// use xla_ffi::prelude::*;
+/// use xla_ffi::{DeviceBuffer, DeviceOut};
+///
+/// #[xla_ffi::handler(platforms = ["cuda"], shape = "... -> ..., ...")]
+/// fn twice(x: DeviceBuffer<f32>, y: DeviceOut<f32>, z: DeviceOut<f32>, stream: Stream) -> Result<()> {
+///     stream.copy(&x, &y)?;
+///     if stream.is_capturing()? {
+///         return stream.fill_bytes(&z, 0);
+///     }
+///     // cudarc's safe interface, in its own order on XLA's stream.
+///     // SAFETY: used in this call alone, one view of each; `x` is only read.
+///     let cudarc = unsafe { stream.to_cudarc() }?;
+///     let from = unsafe { stream.view(&x) }?;
+///     let mut to = unsafe { stream.view_out(&z) }?;
+///     let copied = cudarc.memcpy_dtod(&*from, &mut *to);
+///     copied.map_err(|error| Error::internal(error.to_string()))?;
+///     stream.synchronize()
+/// }
+///
+/// /// A target of the original custom calls, which gets a bare pointer.
+/// unsafe fn original(stream: *mut std::ffi::c_void) -> Result<()> {
+///     // SAFETY: the program's stream.
+///     let stream: Stream = unsafe { Stream::from_raw(stream) }?;
+///     println!("{:p} of {:?}", stream.as_raw(), stream.context()?);
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Stream<'f> {
     raw: sys::CUstream,

@@ -9,6 +9,20 @@ use std::sync::Arc;
 ///
 /// Made by [`Stream::view`](super::Stream::view) and [`Stream::view_out`](super::Stream::view_out);
 /// it is what cudarc's launches and libraries take.
+///
+/// ```no_run
+/// use xla_ffi::cuda::{Stream, View};
+/// use xla_ffi::prelude::*;
+/// use xla_ffi::{DeviceBuffer, DeviceOut};
+///
+/// fn copy(x: &DeviceBuffer<f32>, y: &DeviceOut<f32>, stream: &Stream) -> Result<()> {
+///     // SAFETY: used before the handler returns, one view of each; `x` is only read.
+///     let (x, mut y): (View<f32>, View<f32>) = unsafe { (stream.view(x)?, stream.view_out(y)?) };
+///     // SAFETY: as above.
+///     let copied = unsafe { stream.to_cudarc() }?.memcpy_dtod(&*x, &mut *y);
+///     copied.map_err(|error| Error::internal(error.to_string()))
+/// }
+/// ```
 #[derive(Debug)]
 pub struct View<T> {
     slice: ManuallyDrop<CudaSlice<T>>,

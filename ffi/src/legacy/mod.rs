@@ -61,7 +61,17 @@ pub use target::{Shapes, register};
 ///     invert_ffi = unsafe cpu_status(invert), describe = one_number;
 /// }
 /// xla_ffi::library! { invert_ffi }
-/// # fn main() {}
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// # fn main() -> Result<(), internal::Error> {
+/// let call = |x: f32| -> Result<_, internal::Error> {
+///     let call = internal::call::<invert_ffi>("{}")?;
+///     Ok(call.arg(Tensor::from_slice([], &[x])?).ret(Shape::new(DType::F32, [])?))
+/// };
+/// assert_eq!(call(4.0)?.run()?.rets[0].to_vec(), Some(vec![0.25_f32]));
+/// assert_eq!(call(0.0)?.run().unwrap_err().message(), "division by zero");
+/// # Ok(())
+/// # }
 /// ```
 ///
 /// `unsafe` promises that the function may be called with whatever `describe` lets through. It is one

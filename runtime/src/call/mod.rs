@@ -50,6 +50,43 @@ pub(crate) enum Ret {
 }
 
 /// A call that is being put together.
+///
+/// ```
+/// # use std::ffi::c_void;
+/// # use xla_ffi_runtime::{Attributes, Bundle, DType, Revision, Runtime, Shape, Tensor};
+/// # use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
+/// # type Frame = XLA_FFI_CallFrame;
+/// /// y = 2 x, in place of what a library would export.
+/// unsafe extern "C" fn double(frame: *mut Frame) -> *mut XLA_FFI_Error {
+///     // SAFETY: a host gives whole frames, here always of one argument and one result.
+///     let (args, rets) = unsafe { ((*frame).args.args, (*frame).rets.rets) };
+///     // SAFETY: as above.
+///     let (x, y) = unsafe { ((*args).cast::<XLA_FFI_Buffer>(), (*rets).cast::<XLA_FFI_Buffer>()) };
+///     // SAFETY: an f32 each, as the call below has it.
+///     unsafe { *(*y).data.cast::<f32>() = 2.0 * *(*x).data.cast::<f32>() };
+///     std::ptr::null_mut()
+/// }
+///
+/// # fn main() -> xla_ffi_runtime::Result<()> {
+/// // SAFETY: the function is a handler.
+/// let bundle = unsafe { Bundle::execute(double) };
+/// let handler = Runtime::new(Revision::R0).handler("double", bundle)?;
+/// let executable = handler.instantiate(&Attributes::new())?;
+/// let call = || -> xla_ffi_runtime::Result<_> {
+///     let call = executable.call().arg(Tensor::from_slice([], &[21.0_f32])?);
+///     Ok(call.ret(Shape::new(DType::F32, [])?).run_id(7))
+/// };
+/// assert_eq!(call()?.run()?.rets[0].to_vec(), Some(vec![42.0_f32]));
+///
+/// // Prepared once, run often: what is measured by `xla-ffi bench`.
+/// let mut prepared = call()?.prepare()?;
+/// for _ in 0..3 {
+///     prepared.invoke()?;
+/// }
+/// assert_eq!(prepared.ret_bytes(0)?, 42.0_f32.to_ne_bytes());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Call {
     pub(crate) executable: Executable,
     pub(crate) parts: Parts,

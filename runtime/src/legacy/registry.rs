@@ -6,6 +6,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A registered target, as calls of one API version see it.
+///
+/// ```
+/// use std::ffi::c_void;
+/// use xla_ffi_runtime::Runtime;
+/// use xla_ffi_runtime::legacy::{ApiVersion, Function, Signature};
+///
+/// unsafe extern "C" fn nothing(_out: *mut c_void, _ins: *mut *const c_void) {}
+///
+/// let runtime = Runtime::default();
+/// // SAFETY: the function is called as it is declared.
+/// runtime.register_legacy("nothing", "Host", unsafe { Function::cpu(nothing) })?;
+/// let target = runtime.find_legacy("nothing", "cpu", ApiVersion::Original)?;
+/// assert_eq!((target.name(), target.signature()), ("nothing", Signature::Cpu));
+/// assert!(runtime.find_legacy("nothing", "cpu", ApiVersion::StatusReturning).is_err());
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Target {
     name: Arc<str>,

@@ -13,6 +13,13 @@ use std::sync::{Mutex, PoisonError};
 static INITIALISED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 /// A PJRT plugin. It stays loaded until the program ends.
+///
+/// ```
+/// use xla_ffi_runtime::pjrt::Plugin;
+///
+/// let missing = Plugin::load("no/such/plugin.so").err().unwrap();
+/// assert!(missing.to_string().contains("no/such/plugin.so"), "{missing}");
+/// ```
 #[derive(Clone)]
 pub struct Plugin {
     path: PathBuf,
