@@ -46,22 +46,19 @@ xla_ffi::legacy! {
 /// `b` has 128 elements, `a` and `c` have 2048.
 unsafe fn add(a: *mut f32, b: *const f32, c: *const f32, more: f32) {
     // SAFETY: the caller's promise.
-    let (b, c) = unsafe {
-        (
-            std::slice::from_raw_parts(b, 128),
-            std::slice::from_raw_parts(c, 2048),
-        )
-    };
+    let b = unsafe { std::slice::from_raw_parts(b, 128) };
+    // SAFETY: the caller's promise.
+    let c = unsafe { std::slice::from_raw_parts(c, 2048) };
     for (i, c) in c.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { a.add(i).write(b[i % 128] + c + more) };
+        unsafe { a.wrapping_add(i).write(b[i % 128] + c + more) };
     }
 }
 
 /// CPU, `API_VERSION_ORIGINAL`.
 unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
     // SAFETY: B and C.
-    let (b, c) = unsafe { (*ins, *ins.add(1)) };
+    let [b, c] = [0, 1].map(|i| unsafe { ins.wrapping_add(i).read() });
     // SAFETY: sizes as the program has them.
     unsafe { add(out.cast(), b.cast(), c.cast(), 0.0) };
 }
@@ -73,7 +70,9 @@ unsafe extern "C" fn cpu_status(
     status: *mut XlaCustomCallStatus,
 ) {
     // SAFETY: B has elements.
-    if unsafe { *(*ins).cast::<f32>() } < 0.0 {
+    let b = unsafe { ins.read() };
+    // SAFETY: as above.
+    if unsafe { b.cast::<f32>().read() } < 0.0 {
         // SAFETY: the call's status.
         return unsafe { set_failure(status, "B[0] is negative") };
     }
@@ -81,7 +80,8 @@ unsafe extern "C" fn cpu_status(
     unsafe { cpu(out, ins) };
 }
 
-/// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`. Adds the decimal number in `opaque`; what is none is refused with the bytes that came.
+/// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`. Adds the decimal number in `opaque`; what is none is
+/// refused with the bytes that came.
 unsafe extern "C" fn cpu_unified(
     out: *mut c_void,
     ins: *mut *const c_void,
@@ -101,7 +101,7 @@ unsafe extern "C" fn cpu_unified(
         }
     }
     // SAFETY: B and C.
-    let (b, c) = unsafe { (*ins, *ins.add(1)) };
+    let [b, c] = [0, 1].map(|i| unsafe { ins.wrapping_add(i).read() });
     // SAFETY: sizes as the program has them.
     unsafe { add(out.cast(), b.cast(), c.cast(), more) };
 }
@@ -111,14 +111,14 @@ unsafe extern "C" fn tuples(out: *mut c_void, ins: *mut *const c_void) {
     // SAFETY: one tuple of B and C.
     let pair = unsafe { *ins }.cast::<*const c_void>();
     // SAFETY: as above.
-    let (b, c) = unsafe { (*pair, *pair.add(1)) };
+    let [b, c] = [0, 1].map(|i| unsafe { pair.wrapping_add(i).read() });
     let results = out.cast::<*mut c_void>();
     // SAFETY: a tuple of A and a tuple.
-    let (a, inner) = unsafe { (*results, (*results.add(1)).cast::<*mut c_void>()) };
+    let [a, inner] = [0, 1].map(|i| unsafe { results.wrapping_add(i).read() });
     // SAFETY: sizes as the program has them.
     unsafe { add(a.cast(), b.cast(), c.cast(), 0.0) };
     // SAFETY: a tuple of one.
-    let more = unsafe { *inner };
+    let more = unsafe { inner.cast::<*mut c_void>().read() };
     // SAFETY: as above.
     unsafe { add(more.cast(), b.cast(), c.cast(), 1.0) };
 }

@@ -21,11 +21,11 @@ fn launch(stream: *mut c_void, a: *mut f32, b: *const f32, c: *const f32, more: 
         let [a, b, c] = addresses;
         for i in 0..2048 {
             // SAFETY: B has 128 elements; the buffers live until the stream has run.
-            let b = unsafe { *(b as *const f32).add(i % 128) };
+            let b = unsafe { (b as *const f32).wrapping_add(i % 128).read() };
             // SAFETY: C has 2048.
-            let c = unsafe { *(c as *const f32).add(i) };
+            let c = unsafe { (c as *const f32).wrapping_add(i).read() };
             // SAFETY: A has 2048.
-            unsafe { *(a as *mut f32).add(i) = b + c + more };
+            unsafe { (a as *mut f32).wrapping_add(i).write(b + c + more) };
         }
     }));
 }

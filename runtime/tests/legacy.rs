@@ -25,22 +25,22 @@ impl Buffer {
 unsafe fn add(a: *mut c_void, b: *const c_void, c: *const c_void) {
     for i in 0..2048 {
         // SAFETY: `b` has 128 elements.
-        let b = unsafe { *b.cast::<f32>().add(i % 128) };
+        let b = unsafe { element(b.cast::<f32>(), i % 128) };
         // SAFETY: `c` has 2048 elements.
-        let c = unsafe { *c.cast::<f32>().add(i) };
+        let c = unsafe { element(c.cast::<f32>(), i) };
         // SAFETY: `a` has 2048 elements.
-        unsafe { *a.cast::<f32>().add(i) = b + c };
+        unsafe { a.cast::<f32>().wrapping_add(i).write(b + c) };
     }
 }
 
 unsafe fn element<T: Copy>(list: *const T, index: usize) -> T {
     // SAFETY: the caller's list is that long.
-    unsafe { *list.add(index) }
+    unsafe { list.wrapping_add(index).read() }
 }
 
 unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
     // SAFETY: two operands.
-    let (b, c) = unsafe { (element(ins, 0), element(ins, 1)) };
+    let [b, c] = [0, 1].map(|i| unsafe { element(ins, i) });
     // SAFETY: as registered.
     unsafe { add(out, b, c) };
 }
@@ -136,25 +136,36 @@ unsafe extern "C-unwind" fn panics(_: *mut c_void, _: *mut *const c_void) {
     panic!("out of the target");
 }
 
-fn panicking() -> Function {
-    // SAFETY: a function of that form; it unwinds, which the runtime contains.
-    unsafe { Function::at(panics as *const c_void, Some(Signature::Cpu)) }.expect("not null")
+fn target_at(address: *const c_void, signature: Signature) -> Function {
+    // SAFETY: the tests give addresses of functions of that form; what unwinds is contained.
+    unsafe { Function::at(address, Some(signature)) }.expect("not null")
 }
 
 /// A runtime with the example under one name in every convention.
 fn runtime() -> Runtime {
     let runtime = Runtime::default();
-    // SAFETY: the functions are of these forms.
-    let all = unsafe {
-        [
-            ("cpu", "Host", Function::cpu(cpu)),
-            ("cpu_status", "Host", Function::cpu_status(cpu_status)),
-            ("unified", "cpu", Function::cpu_unified(cpu_unified)),
-            ("gpu", "CUDA", Function::gpu(gpu)),
-            ("unified", "CUDA", Function::gpu_status(gpu_status)),
-            ("panics", "Host", panicking()),
-        ]
-    };
+    use Signature::*;
+    let all = [
+        ("cpu", "Host", target_at(cpu as *const c_void, Cpu)),
+        (
+            "cpu_status",
+            "Host",
+            target_at(cpu_status as *const c_void, CpuStatus),
+        ),
+        (
+            "unified",
+            "cpu",
+            target_at(cpu_unified as *const c_void, CpuUnified),
+        ),
+        // SAFETY: called as it is declared.
+        ("gpu", "CUDA", unsafe { Function::gpu(gpu) }),
+        (
+            "unified",
+            "CUDA",
+            target_at(gpu_status as *const c_void, GpuStatus),
+        ),
+        ("panics", "Host", target_at(panics as *const c_void, Cpu)),
+    ];
     for (name, platform, function) in all {
         runtime
             .register_legacy(name, platform, function)
@@ -293,7 +304,11 @@ fn the_registry_tells_targets_apart() {
         ],
     );
     expect(
-        register("cpu", "Host", panicking()),
+        register(
+            "cpu",
+            "Host",
+            target_at(panics as *const c_void, Signature::Cpu),
+        ),
         Code::AlreadyExists,
         &["another address"],
     );
@@ -358,15 +373,14 @@ unsafe extern "C" fn roots(out: *mut c_void, ins: *mut *const c_void) {
     // SAFETY: a tuple of two.
     let last = unsafe { element(out, 1) }.cast::<*const c_void>();
     // SAFETY: x, y, z, a, b in their tuples.
-    let seen = unsafe {
-        [
-            element(pair, 0),
-            element(inner, 0),
-            element(ins, 1),
-            element(out, 0),
-            element(last, 0),
-        ]
-    };
+    let seen = [
+        (pair, 0),
+        (inner, 0),
+        (ins.cast_const(), 1),
+        (out.cast_const(), 0),
+        (last, 0),
+    ]
+    .map(|(list, index)| unsafe { element(list, index) });
     // SAFETY: five pointers.
     unsafe { note(seen.as_ptr(), 5) };
 }
@@ -375,15 +389,8 @@ unsafe extern "C" fn roots(out: *mut c_void, ins: *mut *const c_void) {
 unsafe extern "C" fn leaves(out: *mut c_void, ins: *mut *const c_void) {
     let out = out.cast::<*const c_void>();
     // SAFETY: three leaves in, two out.
-    let seen = unsafe {
-        [
-            element(ins, 0),
-            element(ins, 1),
-            element(ins, 2),
-            element(out, 0),
-            element(out, 1),
-        ]
-    };
+    let seen = [(ins, 0), (ins, 1), (ins, 2), (out, 0), (out, 1)]
+        .map(|(list, index)| unsafe { element(list, index) });
     // SAFETY: five pointers.
     unsafe { note(seen.as_ptr(), 5) };
 }
@@ -420,18 +427,22 @@ unsafe extern "C" fn nodes(
         std::thread::sleep(Duration::from_millis(20));
         let table = |address: usize| address as *mut *const c_void;
         // SAFETY: the root of the first operand.
-        let (x, pair) = unsafe { (element(table(list[0]), 0), element(table(list[0]), 1)) };
+        let [x, pair] = [0, 1].map(|i| unsafe { element(table(list[0]), i) });
         // SAFETY: a tuple of one.
         let y = unsafe { element(pair.cast::<*const c_void>(), 0) };
         if writes.contains(&b'r') {
             // SAFETY: a tuple of two that the target writes.
-            unsafe { *table(list[5]) = list[6] as *const c_void };
+            unsafe { table(list[5]).write(list[6] as *const c_void) };
             // SAFETY: as above.
-            unsafe { *table(list[5]).add(1) = list[7] as *const c_void };
+            unsafe {
+                table(list[5])
+                    .wrapping_add(1)
+                    .write(list[7] as *const c_void)
+            };
         }
         if writes.contains(&b'i') {
             // SAFETY: a tuple of one that the target writes.
-            unsafe { *table(list[7]) = list[8] as *const c_void };
+            unsafe { table(list[7]).write(list[8] as *const c_void) };
         }
         let seen = [x, y].map(|pointer| pointer as usize);
         let given = [1, 2, 3].map(|i| list[i]);
@@ -454,15 +465,28 @@ fn tuples_in_every_form() {
         .map(|tree| *tree.leaf().expect("leaf") as usize)
         .collect();
     let runtime = Runtime::default();
-    // SAFETY: the functions are of these forms.
-    let all = unsafe {
-        [
-            ("roots", "Host", Function::cpu(roots)),
-            ("leaves", "Host", Function::cpu(leaves)),
-            ("flat", "CUDA", Function::gpu_status(flat)),
-            ("nodes", "CUDA", Function::gpu(nodes)),
-        ]
-    };
+    let all = [
+        (
+            "roots",
+            "Host",
+            target_at(roots as *const c_void, Signature::Cpu),
+        ),
+        (
+            "leaves",
+            "Host",
+            target_at(leaves as *const c_void, Signature::Cpu),
+        ),
+        (
+            "flat",
+            "CUDA",
+            target_at(flat as *const c_void, Signature::GpuStatus),
+        ),
+        (
+            "nodes",
+            "CUDA",
+            target_at(nodes as *const c_void, Signature::Gpu),
+        ),
+    ];
     for (name, platform, function) in all {
         runtime
             .register_legacy(name, platform, function)
