@@ -84,8 +84,13 @@ fn optimized_sources_compile_without_a_warning() {
         let object = out(&format!("optimized-{compiler}.o"));
         for source in &sources {
             let mut command = Command::new(compiler);
-            command.args(["-std=c++17", "-O2", "-fPIC", "-c", "-o"]);
-            command.arg(&object).args(STRICT);
+            // Clang's warnings come from its front end, which sees the same at any level.
+            if compiler == "g++" {
+                command.args(["-O2", "-fPIC", "-c", "-o"]).arg(&object);
+            } else {
+                command.arg("-fsyntax-only");
+            }
+            command.arg("-std=c++17").args(STRICT);
             let done = run(command.args(Headers::Ours.flags()).arg(source));
             done.unwrap_or_else(|e| panic!("{e}"));
         }
