@@ -319,6 +319,48 @@ fn a_hosts_own_functions_are_called_and_ours_are_hidden() {
     }
 }
 
+#[test]
+fn libraries_of_one_program_register_in_their_own_lists() {
+    let test = "libraries_of_one_program_register_in_their_own_lists";
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("legacy-registers");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let root = env!("CARGO_MANIFEST_DIR");
+    let compile = |flags: &[&str]| {
+        let built = std::process::Command::new("c++")
+            .current_dir(&folder)
+            .args(["-std=c++17", "-fPIC", "-Wall", "-Wextra", "-Werror"])
+            .arg(format!("-I{root}/include"))
+            .arg(format!("{root}/tests/legacy_support/registers.cc"))
+            .args(flags)
+            .output();
+        let Ok(built) = built else { return false };
+        let said = String::from_utf8_lossy(&built.stderr);
+        assert!(built.status.success(), "{said}");
+        true
+    };
+    // With the visibility that compilers have by themselves.
+    if !compile(&["-shared", "-DNAME=first", "-o", "libfirst.so"]) {
+        skip::skip(test, "no c++");
+        return;
+    }
+    compile(&["-shared", "-DNAME=second", "-o", "libsecond.so"]);
+    compile(&[
+        "-DNAME=third",
+        "-DPROGRAM",
+        "-o",
+        "program",
+        "-L.",
+        "-lfirst",
+        "-lsecond",
+        "-Wl,-rpath,$ORIGIN",
+    ]);
+    let done = std::process::Command::new(folder.join("program"))
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert_eq!(said, "first: first\nsecond: second\nthird: third\n");
+}
+
 /// The tests that the book's table names are there.
 #[test]
 fn the_table_names_tests_that_exist() {
