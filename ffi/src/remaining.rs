@@ -140,7 +140,7 @@ impl<'f> IntoIterator for &RemainingArgs<'f> {
 ///     assert_eq!(all.len(), terms.len());
 ///     let mut longest = 0;
 ///     for term in terms {
-///         longest = longest.max(term.len());
+///         longest = longest.max(term.element_count());
 ///     }
 ///     y.fill(longest as u64);
 ///     Ok(())

@@ -282,7 +282,11 @@ impl Stage {
         };
         if self.is_async {
             let outlive = self.params.iter().zip(&values).map(|(param, value)| {
-                let span = crate::parameter::place(&param.ty);
+                // The message points at the parameter where all of the call stands there and is
+                // looked up in one place.
+                let span = crate::parameter::place(&param.ty).resolved_at(value.span());
+                let mut value = value.clone();
+                value.set_span(span);
                 quote_spanned!(span=> ::xla_ffi::__private::outlives_call(&#value);)
             });
             let completed = quote_spanned! {self.output=>

@@ -10,7 +10,7 @@ use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 ///
 /// assert_eq!(DType::from_name("i32"), Some(DType::S32));
 /// assert_eq!((DType::BF16.name(), DType::BF16.bits()), ("bf16", 16));
-/// assert!(DType::S4.is_packed() && DType::S4.since() == Revision::R5);
+/// assert!(DType::S4.is_packed() && DType::S4.since() == Revision::R3);
 /// assert_eq!(DType::S4.bytes_for(3), Some(2));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -217,7 +217,7 @@ type Source = Box<dyn std::error::Error + Send + Sync + 'static>;
 /// assert_eq!(error.code(), Code::InvalidArgument);
 /// let error = Error::new(Code::NotFound, "no `table`");
 /// assert_eq!((error.message(), error.to_string()), ("no `table`", "NOT_FOUND: no `table`".into()));
-/// assert!(error.hazards().is_empty());
+/// assert!(error.findings().is_empty());
 /// ```
 #[derive(Debug)]
 pub struct Error {

@@ -206,8 +206,9 @@ impl Exchange {
             offset = window.offset as i64;
         }
         for (i, value) in [communicator, offset].into_iter().enumerate() {
+            let place = y.as_device_mut_ptr().wrapping_add(i);
             // SAFETY: the runtime's devices share the host's memory; y has two elements.
-            unsafe { y.as_device_mut_ptr().add(i).write(value) };
+            unsafe { place.write(value) };
         }
         Ok(())
     }
