@@ -278,3 +278,151 @@ fn foreign_statuses_are_left_alone() {
         unsafe { std::alloc::dealloc(aligned, layout) };
     }
 }
+
+#[test]
+fn a_hosts_own_functions_are_called_and_ours_are_hidden() {
+    let test = "a_hosts_own_functions_are_called_and_ours_are_hidden";
+    let host = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("status-host");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/legacy_support/host.c");
+    let built = std::process::Command::new("cc")
+        .args(["-std=gnu11", "-Wall", "-rdynamic", source, "-ldl", "-o"])
+        .arg(&host)
+        .output();
+    let Ok(built) = built else {
+        skip::skip(test, "no cc");
+        return;
+    };
+    let said = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{said}");
+    for (language, library) in languages(test) {
+        let done = std::process::Command::new(&host)
+            .arg(&library)
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&done.stdout);
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!(lines.len(), 2, "{language}: {said}");
+        for (line, status) in lines.iter().zip(["7: ", "8: "]) {
+            assert!(line.starts_with(status), "{language}: {said}");
+            assert!(line.ends_with("B[0] is negative"), "{language}: {said}");
+        }
+        assert!(done.stderr.is_empty(), "{language}: told twice");
+        let runtime = Runtime::default();
+        let library = runtime.open(&library).expect("it loads");
+        assert!(library.symbol("tiled_add_status").is_ok(), "{language}");
+        for name in [
+            "XlaCustomCallStatusSetFailure",
+            "XlaCustomCallStatusSetSuccess",
+        ] {
+            assert!(library.symbol(name).is_err(), "{language} exports {name}");
+        }
+    }
+}
+
+#[test]
+fn libraries_of_one_program_register_in_their_own_lists() {
+    let test = "libraries_of_one_program_register_in_their_own_lists";
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("legacy-registers");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let root = env!("CARGO_MANIFEST_DIR");
+    let compile = |flags: &[&str]| {
+        let built = std::process::Command::new("c++")
+            .current_dir(&folder)
+            .args(["-std=c++17", "-fPIC", "-Wall", "-Wextra", "-Werror"])
+            .arg(format!("-I{root}/include"))
+            .arg(format!("{root}/tests/legacy_support/registers.cc"))
+            .args(flags)
+            .output();
+        let Ok(built) = built else { return false };
+        let said = String::from_utf8_lossy(&built.stderr);
+        assert!(built.status.success(), "{said}");
+        true
+    };
+    // With the visibility that compilers have by themselves.
+    if !compile(&["-shared", "-DNAME=first", "-o", "libfirst.so"]) {
+        skip::skip(test, "no c++");
+        return;
+    }
+    compile(&["-shared", "-DNAME=second", "-o", "libsecond.so"]);
+    compile(&[
+        "-DNAME=third",
+        "-DPROGRAM",
+        "-o",
+        "program",
+        "-L.",
+        "-lfirst",
+        "-lsecond",
+        "-Wl,-rpath,$ORIGIN",
+    ]);
+    let done = std::process::Command::new(folder.join("program"))
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert_eq!(said, "first: first\nsecond: second\nthird: third\n");
+}
+
+/// The tests that the book's table names are there.
+#[test]
+fn the_table_names_tests_that_exist() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: &str| std::fs::read_to_string(root.join(name)).expect(name);
+    let chapter = read("docs/legacy.md");
+    let table = chapter
+        .split("## What is tested where")
+        .nth(1)
+        .expect("the table");
+    for number in 1..=14 {
+        let is_there = table.lines().any(|line| {
+            let first = line.trim_start_matches('|').split('|').next();
+            let words: Vec<_> = first
+                .unwrap_or("")
+                .split([' ', ','])
+                .filter(|word| !word.is_empty())
+                .collect();
+            words.contains(&format!("A{number}").as_str())
+        });
+        assert!(is_there, "A{number} has no line");
+    }
+    let sources = [
+        "tests/legacy.rs",
+        "tests/legacy_device.rs",
+        "tests/legacy_c_device.rs",
+        "tests/pjrt/conformance.rs",
+        "runtime/tests/legacy.rs",
+        "runtime/tests/program_execution.rs",
+    ];
+    let sources: Vec<_> = sources.map(|name| (name, read(name))).into();
+    let mut found = 0;
+    for name in table.split('`').skip(1).step_by(2) {
+        let (file, test) = match name.rsplit_once([':', '.']) {
+            Some((_, "rs" | "py" | "md")) | None => (name, None),
+            Some((file, test)) => (file.trim_end_matches(':'), Some(test)),
+        };
+        let is_test = |test: &str| {
+            let function = format!("#[test]\nfn {test}()");
+            sources.iter().any(|(_, text)| text.contains(&function))
+        };
+        let is_file = |file: &str| {
+            let places = [
+                format!("tests/{file}.rs"),
+                format!("tests/{}.rs", file.replace('.', "/")),
+                format!("tests/jax/{file}"),
+                format!("runtime/tests/{file}.rs"),
+                file.to_owned(),
+                format!("tests/{file}"),
+            ];
+            places.iter().any(|place| root.join(place).is_file())
+        };
+        let known = match test {
+            Some("*") => is_file(file),
+            Some(test) => is_file(file) && is_test(test),
+            // XLA's names for conventions, and files of many tests.
+            None if name.contains("API_VERSION") || name.contains("_UNIFIED") => continue,
+            None if name.contains('*') => continue,
+            None => is_file(name) || is_test(name),
+        };
+        assert!(known, "`{name}` is no test");
+        found += 1;
+    }
+    assert!(found > 20, "{found} names");
+}

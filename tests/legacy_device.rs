@@ -363,6 +363,95 @@ fn slots_are_bounded_and_streams_never_stall() {
     assert_eq!(pool.slots(), 1);
 }
 
+#[test]
+fn a_call_waits_for_the_first_slot_and_for_its_own_device() {
+    let [first, second] = [(); 2].map(|()| CpuStream::new().expect("a stream"));
+    let pool = Staging::new(CpuStreams::new(), 2);
+    let (gate, second_gate) = (Gate::close(&first), Gate::close(&second));
+    let tables: Vec<_> = (0..3).map(|_| Tables::new(1, 2)).collect();
+    for (stream, tables) in [&first, &second].into_iter().zip(&tables) {
+        // SAFETY: the tables outlive the stream's work.
+        unsafe { pool.write(stream.handle(), &tables.roots) }.expect("a free slot");
+    }
+    std::thread::scope(|scope| {
+        let third = scope.spawn(|| {
+            // SAFETY: as above.
+            unsafe { pool.write(second.handle(), &tables[2].roots) }.expect("it waits");
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!third.is_finished(), "both slots are in use");
+        // The older slot stays in use, as where the first stream waits for the second.
+        second_gate.open();
+        let until = Instant::now() + Duration::from_secs(10);
+        while !third.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let waited_for_the_oldest = !third.is_finished();
+        gate.open();
+        assert!(!waited_for_the_oldest, "a slot was free");
+    });
+    for stream in [&first, &second] {
+        stream.synchronize();
+    }
+    assert!(tables.iter().all(Tables::is_written));
+
+    // What is wrong with the events of one device is no concern of another.
+    let streams = CpuStreams::new();
+    streams.assign(&second, 1);
+    let pool = Staging::new(Broken(streams), 1);
+    let tables: Vec<_> = (0..3).map(|_| Tables::new(1, 2)).collect();
+    let write = |stream: &CpuStream, tables: &Tables| {
+        // SAFETY: the tables outlive the streams' work.
+        unsafe { pool.write(stream.handle(), &tables.roots) }
+    };
+    write(&second, &tables[0]).expect("a free slot");
+    write(&first, &tables[1]).expect("a device of its own");
+    first.synchronize();
+    write(&first, &tables[2]).expect("the other device's trouble");
+    let error = write(&second, &tables[0]).expect_err("its own trouble");
+    assert!(error.to_string().contains("device 1 is lost"), "{error}");
+    for stream in [&first, &second] {
+        stream.synchronize();
+    }
+    assert!(tables.iter().all(Tables::is_written));
+}
+
+/// Device 1's events cannot be asked.
+struct Broken(CpuStreams);
+
+// SAFETY: events are complete when those of `CpuStreams` are.
+unsafe impl Device for Broken {
+    type Event = (u64, <CpuStreams as Device>::Event);
+
+    fn device_of(&self, stream: *mut c_void) -> Result<u64> {
+        self.0.device_of(stream)
+    }
+    fn event(&self, stream: *mut c_void) -> Result<Self::Event> {
+        Ok((self.0.device_of(stream)?, self.0.event(stream)?))
+    }
+    fn record(&self, event: &mut Self::Event, stream: *mut c_void) -> Result<()> {
+        self.0.record(&mut event.1, stream)
+    }
+    fn is_complete(&self, event: &Self::Event) -> Result<bool> {
+        match event.0 {
+            1 => Err(Error::internal("device 1 is lost")),
+            _ => self.0.is_complete(&event.1),
+        }
+    }
+    fn wait(&self, event: &Self::Event) -> Result<()> {
+        self.0.wait(&event.1)
+    }
+    unsafe fn copy(
+        &self,
+        to: *mut *mut c_void,
+        from: &[*mut c_void],
+        stream: *mut c_void,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.copy(to, from, stream) }
+    }
+}
+
 /// Writes tables from several threads on several streams of two devices; whether all arrived.
 fn hammer<D: Device>(make: impl FnOnce(CpuStreams) -> D) -> bool {
     let streams: Vec<_> = (0..4)

@@ -15,8 +15,6 @@ typedef struct CUstream_st* CUstream;
 
 namespace xla {
 
-using ::XlaCustomCallStatus;
-
 // A parameter of the newest builder of this thread.
 inline XlaOp Parameter(int64_t parameter_number, const Shape& shape, const std::string& name) {
   XlaBuilder* builder = XlaBuilder::Newest();

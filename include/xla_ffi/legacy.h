@@ -156,10 +156,14 @@ XFFI_INLINE xffi_status_object* xffi_status_take(void) {
   return object;
 }
 
-/* Gives a status back; a message is the caller's to free. */
-XFFI_INLINE void xffi_status_give(xffi_status_object* object) {
+/* Gives a status back; whether it says failure, with a message that is the caller's to free. */
+XFFI_INLINE int xffi_status_give(xffi_status_object* object, char** message, size_t* length) {
+  int failed;
   size_t i;
   xffi_status_lock(object);
+  failed = object->failed;
+  *message = object->message;
+  *length = object->length;
   object->live = 0;
   object->message = NULL;
   object->length = 0;
@@ -168,9 +172,10 @@ XFFI_INLINE void xffi_status_give(xffi_status_object* object) {
     xffi_status_object* empty = NULL;
     if (__atomic_compare_exchange_n(&xffi_status_idle[i], &empty, object, 0, __ATOMIC_RELEASE,
                                     __ATOMIC_RELAXED)) {
-      return;
+      break;
     }
   }
+  return failed;
 }
 
 /* --- pointers in the form that the function expects -------------------------------------------- */
@@ -295,6 +300,9 @@ XFFI_INLINE XLA_FFI_Error* xffi_legacy_call(xffi_call* call, const xffi_legacy_a
                                             xffi_legacy_pointers* p) {
   xffi_status_object* status = xffi_status_take();
   XLA_FFI_Error* error = NULL;
+  char* message;
+  size_t length;
+  int failed;
   if (status == NULL) {
     return xffi_error_format(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
                              "%s: no memory for a status", call->handler);
@@ -317,17 +325,14 @@ XFFI_INLINE XLA_FFI_Error* xffi_legacy_call(xffi_call* call, const xffi_legacy_a
 #else
   xffi_legacy_enter(adapter, p, (XlaCustomCallStatus*)(void*)status);
 #endif
-  if (XFFI_UNLIKELY(status->failed)) {
-    char* message = status->message;
-    const size_t length = status->length;
-    status->message = NULL;
+  failed = xffi_status_give(status, &message, &length);
+  if (XFFI_UNLIKELY(failed)) {
     if (error == NULL) {
       error = xffi_error_bytes(call->api, XLA_FFI_Error_Code_INTERNAL, message != NULL ? message : "",
                                length);
     }
     free(message);
   }
-  xffi_status_give(status);
   return error;
 }
 

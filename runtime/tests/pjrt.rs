@@ -35,6 +35,7 @@ fn plugins_that_are_refused() {
     for (flags, code, text) in [
         ("-DNO_ENTRY", Code::InvalidArgument, "exports no GetPjrtApi"),
         ("-DNULL_TABLE", Code::FailedPrecondition, "null pointer"),
+        ("-DODD_TABLE", Code::FailedPrecondition, "gave 0x9"),
         (
             "-DMINOR=54",
             Code::FailedPrecondition,

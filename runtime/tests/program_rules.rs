@@ -1,7 +1,7 @@
 //! What the builder refuses: each rule by name, with the instruction, what was expected and what came.
 
 use xla_ffi_runtime::program::{
-    ApiVersion, Builder, CustomCall, MAX_DEPTH, Op, ProgramError, Rule, ValueShape,
+    ApiVersion, Builder, CustomCall, MAX_DEPTH, Op, Program, ProgramError, Rule, ValueShape,
 };
 use xla_ffi_runtime::{Attributes, Code, DType, Error, Shape, Tensor, Tree};
 
@@ -54,6 +54,14 @@ fn names() {
     let error = b.build(root).unwrap_err();
     assert!(error.breaks(Rule::Name));
     assert_eq!(error.to_string().lines().count(), 3, "{error}");
+    // A program's name stands in HLO without a sign before it, so words of the parser's are none there.
+    for word in ["ENTRY", "HloModule", "inf", "unknown", "FileNames", "token"] {
+        let mut b = Builder::new(word);
+        let root = b.parameter(0, f32s(&[]), if word == "token" { "x" } else { word });
+        let error = b.build(root).unwrap_err();
+        assert_eq!(error.problems().len(), 1, "{error}");
+        assert!(error.breaks(Rule::Name), "{error}");
+    }
     // Names that are made up give way to those that are given.
     let mut b = Builder::new("made_up");
     let x = b.parameter(0, f32s(&[]), "tuple.1");
@@ -159,6 +167,24 @@ fn depth_and_size() {
         b.parameter(0, shape, "deep")
     });
     assert!(error.breaks(Rule::Depth) && error.to_string().contains("'deep'"));
+    // Computations that call computations: they are printed and given up one inside of the other.
+    let calling = |called: Option<Program>| {
+        let mut b = Builder::new("calling");
+        let call = CustomCall::ffi("t", [], f32s(&[])).named("call");
+        let root = b.custom_call(match called {
+            Some(called) => call.called_computation(called),
+            None => call,
+        });
+        b.build(root)
+    };
+    let mut program = calling(None).unwrap();
+    for _ in 1..MAX_DEPTH {
+        program = calling(Some(program)).unwrap();
+    }
+    let hlo = program.to_hlo().unwrap();
+    assert_eq!(hlo.matches("called_computations=").count(), MAX_DEPTH - 1);
+    let error = calling(Some(program)).unwrap_err();
+    assert!(error.breaks(Rule::Depth) && error.to_string().contains("'call': its computations"));
     // Doubling tuples do not fill the memory.
     let error = refused(|b| {
         let mut value = b.parameter(0, f32s(&[]), "x");

@@ -281,7 +281,10 @@ fn clients_and_threads() {
             scope.spawn(move || {
                 for program in [first, second].into_iter().cycle().take(50) {
                     let x = f32s(&[f32::from(thread), 2.0]);
-                    assert_eq!(program.run(std::slice::from_ref(&x)).unwrap()[0].bytes(), x.bytes());
+                    assert_eq!(
+                        program.run(std::slice::from_ref(&x)).unwrap()[0].bytes(),
+                        x.bytes()
+                    );
                 }
             });
         }

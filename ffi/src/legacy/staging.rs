@@ -7,6 +7,7 @@
 
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::buffers::Root;
 use crate::error::Result;
@@ -137,7 +138,8 @@ struct Slots<Event> {
 /// A pool of slots, for any number of threads, streams and devices.
 ///
 /// At most `capacity` slots are made for each device. While one of them is free a call waits for
-/// nothing; when all are in use the calling thread waits for the oldest, the stream for none.
+/// nothing; when all are in use the calling thread waits for the first that gets free, the stream for
+/// none.
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -261,7 +263,7 @@ impl<D: Device> Staging<D> {
     /// A slot that no copy uses.
     fn take(&self, device: u64, stream: *mut c_void) -> Result<Slot<D::Event>> {
         let mut slots = self.lock();
-        slots.poll(&self.device)?;
+        slots.poll(&self.device, device)?;
         let is_ours = |slot: &Slot<D::Event>| slot.device == device;
         if let Some(index) = slots.free.iter().position(is_ours) {
             return Ok(slots.free.swap_remove(index));
@@ -280,26 +282,18 @@ impl<D: Device> Staging<D> {
                 }
             };
         }
-        // All are in use. The oldest is waited for by this thread alone, without the lock; where
-        // other threads hold all of them, they put them back within their call.
+        // All are in use. This thread waits for the first of them that gets free, without the lock: not
+        // for the oldest, whose stream may itself wait for what this thread is about to put on another.
+        let mut pause = Duration::from_micros(5);
         loop {
-            if let Some(index) = slots.busy.iter().position(is_ours) {
-                let slot = slots.busy.remove(index);
-                drop(slots);
-                return match self.device.wait(&slot.event) {
-                    Ok(()) => Ok(slot),
-                    Err(error) => {
-                        self.lock().busy.push(slot);
-                        Err(error)
-                    }
-                };
-            }
+            drop(slots);
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_micros(200));
+            slots = self.lock();
+            slots.poll(&self.device, device)?;
             if let Some(index) = slots.free.iter().position(is_ours) {
                 return Ok(slots.free.swap_remove(index));
             }
-            drop(slots);
-            std::thread::yield_now();
-            slots = self.lock();
         }
     }
 
@@ -311,11 +305,13 @@ impl<D: Device> Staging<D> {
 }
 
 impl<Event> Slots<Event> {
-    /// Frees the slots whose copies have run.
-    fn poll<D: Device<Event = Event>>(&mut self, device: &D) -> Result<()> {
+    /// Frees the slots of a device whose copies have run. What became of another device is for its own
+    /// calls to tell.
+    fn poll<D: Device<Event = Event>>(&mut self, device: &D, number: u64) -> Result<()> {
         let mut index = 0;
         while index < self.busy.len() {
-            if device.is_complete(&self.busy[index].event)? {
+            let slot = &self.busy[index];
+            if slot.device == number && device.is_complete(&slot.event)? {
                 self.free.push(self.busy.remove(index));
             } else {
                 index += 1;

@@ -42,6 +42,10 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* stat
                                                        const char* message, size_t message_len);
 
 #ifdef __cplusplus
+} /* extern "C" */
+
+namespace xla {
+using ::XlaCustomCallStatus; /* as the documents name it in C++ */
 }
 #endif
 

@@ -131,7 +131,8 @@ static inline int xffi_legacy_register(const char* name, const char* platform, v
 #include <unordered_map>
 
 namespace xla {
-namespace xffi_legacy {
+// Hidden, as the list is: of two libraries in one program each registers in its own.
+namespace xffi_legacy __attribute__((visibility("hidden"))) {
 
 // The signature that a function's type tells.
 constexpr uint32_t SignatureOf(void (*)(void*, const void**)) { return XFFI_LEGACY_CPU; }
@@ -187,7 +188,8 @@ class __attribute__((visibility("hidden"))) CustomCallTargetRegistry {
   // All targets of a platform.
   std::unordered_map<std::string, void*> registered_symbols(const std::string& platform) const {
     std::unordered_map<std::string, void*> symbols;
-    for (const xffi_legacy_target* at = xla_ffi_legacy_targets(); at != nullptr; at = at->next) {
+    const xffi_legacy_target* at = __atomic_load_n(&xffi_legacy_newest, __ATOMIC_ACQUIRE);
+    for (; at != nullptr; at = at->next) {
       if (xffi_legacy_same_platform(at->platform, platform.c_str())) symbols[at->name] = at->function;
     }
     return symbols;

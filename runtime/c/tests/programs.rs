@@ -11,10 +11,11 @@ HloModule norms, entry_computation_layout={(f32[3,4]{1,0})->f32[3]{0}}
 
 ENTRY %main (x: f32[3,4]) -> f32[3] {
   %x = f32[3,4]{1,0} parameter(0)
-  %custom-call.1 = (f32[3]{0}, f32[4]{0}) custom-call(%x), custom_call_target=\"squares\"
+  %custom-call.1 = (f32[3]{0}, f32[4]{0}) custom-call(%x), custom_call_target=\"squares\", \
+operand_layout_constraints={f32[3,4]{1,0}}
   %get-tuple-element.2 = f32[3]{0} get-tuple-element(%custom-call.1), index=0
   ROOT %custom-call.3 = f32[3]{0} custom-call(%get-tuple-element.2), custom_call_target=\"roots\", \
-output_to_operand_aliasing={{}: (0, {})}, api_version=API_VERSION_STATUS_RETURNING
+operand_layout_constraints={f32[3]{0}}, output_to_operand_aliasing={{}: (0, {})}, api_version=API_VERSION_STATUS_RETURNING
 }
 instruction 'custom-call.1': no legacy target is registered as 'squares' for platform 'cpu'; there \
 are: none
@@ -161,14 +162,23 @@ fn headers_stand_alone() {
         "xla_ffi/embedded.h",
         "xla_ffi/documents.h",
         "xla_ffi/program.h",
+        "xla/service/custom_call_status.h",
+        "xla/service/custom_call_target_registry.h",
     ] {
         assert!(
             repository().join("include").join(header).is_file(),
             "{header}"
         );
         source = format!("#include \"{header}\"\n#include \"{header}\"\nint main() {{}}\n");
+        // With this header alone the documents name the type inside of `xla`.
+        let source = match header {
+            "xla/service/custom_call_status.h" => {
+                format!("{source}void target(void*, void**, xla::XlaCustomCallStatus*);\n")
+            }
+            _ => source.clone(),
+        };
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header.cc");
-        std::fs::write(&file, &source).unwrap();
+        std::fs::write(&file, source).unwrap();
         let flags = [
             "-std=c++17",
             "-Wall",

@@ -37,6 +37,11 @@ impl Api {
         let Some(table) = NonNull::new(table.cast_mut()) else {
             return refuse("GetPjrtApi gave a null pointer".into());
         };
+        if !table.is_aligned() {
+            return refuse(format!(
+                "GetPjrtApi gave {table:p}, where no function table can be"
+            ));
+        }
         let api = Self { table };
         let size = api.size();
         if !(size_of::<RawApi>()..LONGEST).contains(&size) {

@@ -215,6 +215,13 @@ impl Builder {
         for (rule, message) in verify::custom_call(&call, &operands) {
             self.problem(rule, message);
         }
+        let depth = call.called.iter().map(Program::depth).max().unwrap_or(0);
+        if depth >= MAX_DEPTH {
+            self.problem(
+                Rule::Depth,
+                format!("its computations call others {depth} deep, {MAX_DEPTH} is the limit"),
+            );
+        }
         let (name, shape) = (call.name.take(), call.shape.clone());
         let call = call.with_operands(indices);
         self.push(name, Some(shape), Kind::CustomCall(Box::new(call)))
@@ -242,7 +249,7 @@ impl Builder {
                 message,
             });
         };
-        if let Some(why) = super::names::illegal(&self.name) {
+        if let Some(why) = super::names::illegal_program(&self.name) {
             tell("", Rule::Name, format!("{:?} is no name: {why}", self.name));
         }
         let mut names = Names::default();

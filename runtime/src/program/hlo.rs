@@ -3,7 +3,7 @@
 use super::custom_call::Config;
 use super::instruction::{Instruction, Kind};
 use super::shape::Path;
-use super::{ApiVersion, CustomCall, Program, Schedule, ValueShape, attribute, literal};
+use super::{ApiVersion, CustomCall, Program, Schedule, attribute, literal};
 use crate::{Code, Error, Result};
 use std::fmt::Write;
 
@@ -120,12 +120,17 @@ impl Program {
                 attributes.push(text());
             }
         };
-        let layouts = call.operand_layouts.as_deref().unwrap_or(&[]);
-        add(call.operand_layouts.is_some(), &|| {
-            format!(
-                "operand_layout_constraints={{{}}}",
-                list(layouts.iter().map(ValueShape::to_string))
-            )
+        // XLA chooses the layouts of a call that says none, if another call says some: where nothing is
+        // said they are row-major, and that is said.
+        let layouts = call.operands.iter().enumerate().map(|(place, &operand)| {
+            match call.operand_layouts.as_deref() {
+                Some(layouts) => layouts[place].to_string(),
+                None => self.instruction(operand).shape.row_major().to_string(),
+            }
+        });
+        let layouts = list(layouts);
+        add(true, &|| {
+            format!("operand_layout_constraints={{{layouts}}}")
         });
         add(!call.called.is_empty(), &|| {
             let names = call.called.iter().map(|called| {

@@ -88,6 +88,8 @@ struct Inner {
     root: usize,
     /// The places of the parameters, by their numbers.
     parameters: Vec<usize>,
+    /// How deep computations call others: 1 where none is called.
+    depth: usize,
 }
 
 impl Program {
@@ -101,14 +103,26 @@ impl Program {
             })
             .collect();
         parameters.sort_unstable();
+        let called = instructions
+            .iter()
+            .flat_map(|instruction| match &instruction.kind {
+                Kind::CustomCall(call) => call.called.as_slice(),
+                _ => &[],
+            });
+        let depth = 1 + called.map(Self::depth).max().unwrap_or(0);
         Self {
             inner: Arc::new(Inner {
                 name,
                 instructions,
                 root,
                 parameters: parameters.into_iter().map(|(_, index)| index).collect(),
+                depth,
             }),
         }
+    }
+
+    fn depth(&self) -> usize {
+        self.inner.depth
     }
 
     /// The name.

@@ -23,7 +23,7 @@ pub enum Rule {
     NotATuple,
     /// A tuple's element exists.
     ElementRange,
-    /// Tuples do not nest absurdly deep.
+    /// Tuples, and computations that call others, do not nest absurdly deep.
     Depth,
     /// Targets have a name.
     Target,

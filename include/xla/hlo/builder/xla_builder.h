@@ -30,8 +30,8 @@ namespace xla {
 
 class XlaBuilder;
 
-// An instruction of a builder.
-class XlaOp {
+// An instruction of a builder. The documents name some that they do not use.
+class [[maybe_unused]] XlaOp {
  public:
   XlaOp() = default;
   XlaOp(XlaBuilder* builder, xffi_rt_op op) : builder_(builder), op_(op) {}

@@ -29,7 +29,6 @@ void make() {
   xla::XlaOp wide = xla::Parameter(&b, 1, xla::ShapeUtil::CreateShape(xla::F32, {2048}), "wide");
   xla::XlaOp call = xla::CustomCall(&b, "tiled_add", /*operands=*/{tile, wide},
                                     /*shape=*/xla::ShapeUtil::MakeShape(xla::F32, {2048}));
-  (void)call;
   Keep(b);
 }
 
@@ -296,6 +295,9 @@ int main() {
 
   tuples::make();
   std::printf("%s", built.ToHloText()->c_str());
+  // Of a call that says no layouts: that they are row-major, for XLA would choose some.
+  CHECK(built.ToHloText()->find("operand_layout_constraints={(f32[32]{0}, (f32[64]{0}, "
+                                "f32[128]{0}), f32[256]{0})}") != std::string::npos);
   auto roots = xla_ffi::Executable::Compile(built, "Host", XFFI_RT_TUPLES_CPU_ROOTS);
   xla::Literal tuple = xla::LiteralUtil::MakeTuple(
       {Ramp(32), xla::LiteralUtil::MakeTuple({Ramp(64), Ramp(128)}), Ramp(256)});
