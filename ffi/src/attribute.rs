@@ -168,14 +168,10 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         AttrType::Any => text.push_str("another value"),
     }
     crate::diagnose::put(&mut text, &[", got ", &value.describe()]);
-    if narrow && let (AttrType::Scalar(_), Some(scalar)) = (ty, value.0.scalar()) {
-        let (int, float) = (scalar.get::<i64>(), scalar.get::<f64>());
-        if int.is_some() || float.is_some() {
-            text.push_str(" (");
-            int.inspect(|&int| crate::diagnose::number(&mut text, int));
-            float.inspect(|&float| crate::decimal::push(&mut text, float));
-            text.push_str(" does not fit)");
-        }
+    let scalar = value.0.scalar();
+    let number = scalar.and_then(|scalar| of_numbers!(scalar.dtype(), wide(scalar)));
+    if narrow && let (AttrType::Scalar(_), Some(_)) = (ty, scalar) {
+        number.inspect(|&number| does_not_fit(&mut text, number));
         return text;
     }
     let same_kind = matches!(
@@ -186,21 +182,19 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         return text;
     }
     // A cast that would change the number is no advice, nor is narrowing that would refuse it.
-    if let (AttrType::Scalar(dtype), Some(scalar)) = (ty, value.0.scalar())
-        && let Some(number) = of_numbers!(scalar.dtype(), wide(scalar))
-    {
-        if !of_numbers!(dtype, keeps(number)).unwrap_or(true) {
-            text.push_str(" (");
-            match number {
-                Wide::Int(int) => text.push_str(&int.to_string()),
-                Wide::Float(float) => crate::decimal::push(&mut text, float),
-            }
-            text.push_str(" does not fit)");
+    if let (AttrType::Scalar(dtype), Some(number)) = (ty, number) {
+        let whole = match number {
+            Wide::Float(float) if float as i128 as f64 == float => Wide::Int(float as i128),
+            _ => number,
+        };
+        let fits = of_numbers!(dtype, fits((number, whole)));
+        if fits.is_some_and(|(kept, _)| !kept) {
+            does_not_fit(&mut text, number);
             return text;
         }
         if let Some(cast) = python_cast(ty, attr) {
             crate::diagnose::put(&mut text, &["; pass ", &cast]);
-            if of_numbers!(dtype, narrows(number)).is_some() {
+            if fits.is_some_and(|(_, narrowed)| narrowed) {
                 text.push_str(", or let the handler narrow it: #[attr(narrow)]");
             }
         }
@@ -212,17 +206,22 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
     text
 }
 
-/// Whether a number stays what it is as an element of this type, rounding of floats aside.
-fn keeps<T: Element>(number: Wide) -> Option<bool> {
-    let whole = match number {
-        Wide::Float(float) if float as i128 as f64 == float => Wide::Int(float as i128),
-        _ => number,
-    };
-    Some(T::narrowed(number).or_else(|| T::narrowed(whole)).is_some())
+/// Names the number. 128 bits would bring printing code of their own into every library.
+fn does_not_fit(text: &mut String, number: Wide) {
+    text.push_str(" (");
+    match number {
+        Wide::Int(int) if int < 0 => crate::diagnose::number(text, int as i64),
+        Wide::Int(int) => text.push_str(&(int as u64).to_string()),
+        Wide::Float(float) => crate::decimal::push(text, float),
+    }
+    text.push_str(" does not fit)");
 }
 
-fn narrows<T: Element>(number: Wide) -> Option<()> {
-    T::narrowed(number).map(drop)
+/// Whether a number stays what it is as an element of this type, rounding of floats aside; and whether
+/// it can be narrowed to it as it came.
+fn fits<T: Element>((number, whole): (Wide, Wide)) -> Option<(bool, bool)> {
+    let narrowed = T::narrowed(number).is_some();
+    Some((narrowed || T::narrowed(whole).is_some(), narrowed))
 }
 
 fn python_cast(ty: AttrType, attr: &str) -> Option<String> {
