@@ -157,14 +157,20 @@ impl<const N: usize> Json<N> {
         self.byte(b'}')
     }
 
-    const fn target(mut self, library: &str, info: &TargetInfo) -> Self {
-        self = self.raw("{\"name\":").string(info.name);
+    /// Begins an entry: its name and platforms, whose list stays open.
+    const fn head(mut self, name: &str, platforms: &[&str]) -> Self {
+        self = self.raw("{\"name\":").string(name);
         self = self.raw(",\"platforms\":[");
         let mut i = 0;
-        while i < info.platforms.len() {
-            self = self.comma(i == 0).string(info.platforms[i]);
+        while i < platforms.len() {
+            self = self.comma(i == 0).string(platforms[i]);
             i += 1;
         }
+        self
+    }
+
+    const fn target(mut self, library: &str, info: &TargetInfo) -> Self {
+        self = self.head(info.name, info.platforms);
         self = self.raw("],\"signature\":").string(info.function.name());
         self = self
             .raw(",\"api_version\":")
@@ -196,13 +202,7 @@ impl<const N: usize> Json<N> {
     }
 
     const fn handler(mut self, info: &HandlerInfo, symbols: &[&str]) -> Self {
-        self = self.raw("{\"name\":").string(info.name);
-        self = self.raw(",\"platforms\":[");
-        let mut i = 0;
-        while i < info.platforms.len() {
-            self = self.comma(i == 0).string(info.platforms[i]);
-            i += 1;
-        }
+        self = self.head(info.name, info.platforms);
         self = self.raw("],\"stages\":{");
         let mut is_async = false;
         let mut i = 0;

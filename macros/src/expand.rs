@@ -393,16 +393,22 @@ pub(crate) fn export_name(ident: &Ident) -> Ident {
 pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> TokenStream {
     let macro_name = export_name(ident);
     let numbers = stages.iter().map(|stage| stage.number);
+    export_as(
+        &macro_name,
+        &quote!(::xla_ffi::__private::__export! { #name [#(#numbers)*] $($library)* }),
+    )
+}
+
+/// A macro of this name, which `library!` calls with what it has gathered.
+pub(crate) fn export_as(macro_name: &Ident, call: &TokenStream) -> TokenStream {
     quote! {
         #[doc(hidden)]
-        #[allow(unused_macros, reason = "for `library!`, which need not name every handler")]
+        #[allow(unused_macros, reason = "for `library!`, which need not name every item")]
         macro_rules! #macro_name {
-            ($($library:tt)*) => {
-                ::xla_ffi::__private::__export! { #name [#(#numbers)*] $($library)* }
-            };
+            ($($library:tt)*) => { #call };
         }
         #[doc(hidden)]
-        #[allow(unused_imports, reason = "for `library!`, which need not name every handler")]
+        #[allow(unused_imports, reason = "for `library!`, which need not name every item")]
         pub(crate) use #macro_name;
     }
 }

@@ -314,11 +314,15 @@ impl Target {
             Some(layout) => quote!(::core::option::Option::Some(#layout)),
             None => quote!(::core::option::Option::None),
         };
-        let export = export_name(name);
         let convention = variant.to_string();
+        let export = crate::expand::export_as(
+            &export_name(name),
+            &quote!(::xla_ffi::__private::__export_legacy! { #text #convention $($library)* }),
+        );
         quote! {
             #(#attributes)*
-            #[allow(non_camel_case_types, dead_code)]
+            #[allow(non_camel_case_types, reason = "targets are named like functions")]
+            #[allow(dead_code, reason = "for `library!`, which need not name every item")]
             #vis struct #name {}
             const _: () = {
                 unsafe extern "C" fn entry(#(#names: #types),*) {
@@ -335,16 +339,7 @@ impl Target {
                         };
                 }
             };
-            #[doc(hidden)]
-            #[allow(unused_macros)]
-            macro_rules! #export {
-                ($($library:tt)*) => {
-                    ::xla_ffi::__private::__export_legacy! { #text #convention $($library)* }
-                };
-            }
-            #[doc(hidden)]
-            #[allow(unused_imports)]
-            pub(crate) use #export;
+            #export
         }
     }
 }

@@ -178,7 +178,7 @@ macro_rules! __adapt {
             $($attr)*
             $($context)*
         ) -> $crate::Result<()> {
-            #[allow(unused_mut, unused_assignments)]
+            #[allow(unused_mut, unused_assignments, reason = "options may be left out")]
             const ADAPTER: $crate::__private::legacy::Adapter = {
                 let mut structure = ::core::option::Option::None;
                 let mut describe: ::core::option::Option<$crate::legacy::Describe> =
