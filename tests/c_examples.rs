@@ -1,11 +1,9 @@
 //! The examples in C and C++ give the right numbers on every revision, and errors that name what is
 //! wrong.
 
-mod skip;
-
-use skip::skip;
 use std::path::Path;
 use xla_ffi_runtime::{Attributes, Error, Outcome, Result, Revision, Runtime, Stage, Tensor, spec};
+use xla_ffi_testing::skip;
 
 /// The libraries of an example in both languages, as far as there are compilers.
 fn languages(stem: &str) -> Vec<String> {

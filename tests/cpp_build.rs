@@ -2,11 +2,12 @@
 //! accident.
 
 mod cpp_support;
-mod libraries;
 
-use cpp_support::{Headers, compilers, folder, sources, upstream_headers};
+use cpp_support::{Headers, folder, sources};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xla_ffi_testing::examples::rust_examples;
+use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, headers};
 
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
 
@@ -44,7 +45,7 @@ fn run(command: &mut Command) -> Result<String, String> {
 
 #[test]
 fn sources_compile_without_a_warning() {
-    let compilers = compilers("sources_compile_without_a_warning");
+    let compilers = cpp_compilers("sources_compile_without_a_warning");
     let compile = |standard: &str| {
         for compiler in &compilers {
             // The build script compiles the examples as C++17.
@@ -80,7 +81,7 @@ fn optimized_sources_compile_without_a_warning() {
     sources.push(folder().join("attributes.cc"));
     sources.push(folder().join("operands.cc"));
     assert!(sources.len() > 6);
-    for compiler in compilers("optimized_sources_compile_without_a_warning") {
+    for compiler in cpp_compilers("optimized_sources_compile_without_a_warning") {
         let object = out(&format!("optimized-{compiler}.o"));
         for source in &sources {
             let mut command = Command::new(compiler);
@@ -103,8 +104,8 @@ fn c_sources_compile_without_a_warning() {
     let mut sources = examples("c");
     sources.push(root.join("c_examples/cmake_project/my_calls_c.c"));
     for compiler in ["gcc", "clang"] {
-        if !cpp_support::works(compiler) {
-            cpp_support::skip(
+        if !works(compiler) {
+            xla_ffi_testing::skip(
                 "c_sources_compile_without_a_warning",
                 &format!("no {compiler}"),
             );
@@ -143,7 +144,7 @@ fn headers_need_no_exceptions_and_no_rtti() {
           .Ctx<ffi::ThreadPool>().Attr<int64_t>(\"n\").Attr<ffi::Dictionary>(\"d\"));\n";
     let source = out("plain.cc");
     std::fs::write(&source, text).expect("the target folder");
-    for compiler in compilers("headers_need_no_exceptions_and_no_rtti") {
+    for compiler in cpp_compilers("headers_need_no_exceptions_and_no_rtti") {
         let mut command = Command::new(compiler);
         command.args([
             "-std=c++17",
@@ -163,7 +164,7 @@ fn headers_need_no_exceptions_and_no_rtti() {
 
 #[test]
 fn two_kinds_of_headers_in_one_source_are_refused() {
-    let Some(upstream) = upstream_headers("two_kinds_of_headers_in_one_source_are_refused") else {
+    let Some(upstream) = headers::newest("two_kinds_of_headers_in_one_source_are_refused") else {
         return;
     };
     let ours = Path::new(env!("SDK_INCLUDE_DIR"));
@@ -173,7 +174,7 @@ fn two_kinds_of_headers_in_one_source_are_refused() {
             folder.join("xla/ffi/api").join(name).display()
         )
     };
-    for compiler in compilers("two_kinds_of_headers_in_one_source_are_refused") {
+    for compiler in cpp_compilers("two_kinds_of_headers_in_one_source_are_refused") {
         for (first, second) in [(upstream.as_path(), ours), (ours, upstream.as_path())] {
             let source = out("mixed.cc");
             // The first comes whole; of the second one asks for what the first has not got.
@@ -205,10 +206,10 @@ fn two_kinds_of_headers_in_one_source_are_refused() {
 fn handlers_of_every_kind_in_one_process() {
     use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage, Tensor};
     let test = "handlers_of_every_kind_in_one_process";
-    let Some(upstream) = upstream_headers(test) else {
+    let Some(upstream) = headers::newest(test) else {
         return;
     };
-    let Some(compiler) = compilers(test).first().copied() else {
+    let Some(compiler) = cpp_compilers(test).first().copied() else {
         return;
     };
     let cpp = "#include \"xla/ffi/api/ffi.h\"\n\
@@ -276,7 +277,7 @@ fn handlers_of_every_kind_in_one_process() {
 
     let runtime = Runtime::new(Revision::NEWEST);
     let mixed = runtime.open(&library).expect("it loads");
-    let rust = libraries::rust_examples().join("libconformance.so");
+    let rust = rust_examples().join("libconformance.so");
     let rust = runtime.open(&rust).expect("it loads");
     cpp_support::register(&mixed, "theirs").expect("the type that theirs needs");
     let stateful = |kind: &str| {

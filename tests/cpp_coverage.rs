@@ -3,10 +3,11 @@
 
 mod cpp_support;
 
-use cpp_support::{Headers, compilers, folder, sources, upstream_headers};
+use cpp_support::{Headers, folder, sources};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xla_ffi_testing::{compiler::cpp_compilers, headers};
 
 /// What upstream tests by name in its external API.
 const NAMES: &str = "DataTypeEnumValue DataTypeByteWidth ErrorEnumValue Expected FutureSetAvailable \
@@ -94,12 +95,12 @@ fn out(name: &str) -> PathBuf {
 
 /// Builds a program with each kind of headers and runs it.
 fn both(test: &str, text: &str) {
-    let Some(upstream) = upstream_headers(test) else {
+    let Some(upstream) = headers::newest(test) else {
         return;
     };
     let source = out(&format!("{test}.cc"));
     std::fs::write(&source, text).expect("the target folder");
-    for compiler in compilers(test) {
+    for compiler in cpp_compilers(test) {
         for (kind, headers, flags) in [
             (
                 "ours",

@@ -4,9 +4,10 @@
 
 mod cpp_support;
 
-use cpp_support::{Headers, build, compilers, folder, skip, upstream_headers, works};
+use cpp_support::{Headers, build, folder};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, headers, skip};
 
 fn out(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_defects");
@@ -119,10 +120,10 @@ const REFUSED: [(&str, &str); 14] = [
 #[test]
 fn what_upstream_does_not_compile() {
     let test = "what_upstream_does_not_compile";
-    let Some(upstream) = upstream_headers(test) else {
+    let Some(upstream) = headers::newest(test) else {
         return;
     };
-    let Some(compiler) = compilers(test).first().copied() else {
+    let Some(compiler) = cpp_compilers(test).first().copied() else {
         return;
     };
     let upstream = Headers::Upstream(upstream);
@@ -179,8 +180,8 @@ fn is_of_source(name: &str) -> bool {
 #[test]
 fn symbols_have_visibility() {
     let test = "symbols_have_visibility";
-    let upstream = upstream_headers(test).map(Headers::Upstream);
-    for compiler in compilers(test) {
+    let upstream = headers::newest(test).map(Headers::Upstream);
+    for compiler in cpp_compilers(test) {
         let symbols = |name: &str, headers: &Headers, flags: &[&str]| {
             let library = build(compiler, &folder().join(name), headers, flags);
             exported(test, &library)
@@ -225,13 +226,13 @@ fn symbols_have_visibility() {
 #[test]
 fn printing_an_unknown_enum_value() {
     let test = "printing_an_unknown_enum_value";
-    let Some(upstream) = upstream_headers(test) else {
+    let Some(upstream) = headers::newest(test) else {
         return;
     };
     let text = "#include \"xla/ffi/api/ffi.h\"\n\
         int main() { std::ostringstream out; int n = 77; XLA_FFI_DataType d;\n\
           std::memcpy(&d, &n, sizeof(d)); out << d; return out.str() == \"unknown(77)\" ? 0 : 1; }\n";
-    for compiler in compilers(test) {
+    for compiler in cpp_compilers(test) {
         for (headers, good) in [
             (Headers::Ours, true),
             (Headers::Upstream(upstream.clone()), false),

@@ -3,11 +3,10 @@
 
 mod cpp_support;
 
-use cpp_support::{
-    For, Headers, build, cases, check, compilers, sources, traits, upstream_headers,
-};
+use cpp_support::{For, Headers, build, cases, check, sources, traits};
 use std::path::Path;
 use xla_ffi_runtime::{Revision, Runtime, Stage};
+use xla_ffi_testing::{compiler::cpp_compilers, headers};
 
 /// Runs the cases of a library on one revision; what is wrong comes back, one case a line.
 fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec<String> {
@@ -53,7 +52,7 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
 #[test]
 fn ours_on_every_revision() {
     let mut wrong = vec![];
-    let Some(compiler) = compilers("ours_on_every_revision").first().copied() else {
+    let Some(compiler) = cpp_compilers("ours_on_every_revision").first().copied() else {
         return;
     };
     let mut count = 0;
@@ -84,10 +83,10 @@ fn ours_on_every_revision() {
 
 #[test]
 fn upstream_gives_the_same() {
-    let Some(headers) = upstream_headers("upstream_gives_the_same") else {
+    let Some(headers) = headers::newest("upstream_gives_the_same") else {
         return;
     };
-    let Some(compiler) = compilers("upstream_gives_the_same").first().copied() else {
+    let Some(compiler) = cpp_compilers("upstream_gives_the_same").first().copied() else {
         return;
     };
     let mut wrong = vec![];

@@ -2,10 +2,10 @@
 
 mod cpp_support;
 
-use cpp_support::{skip, works};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage, Tensor};
+use xla_ffi_testing::{compiler::works, skip};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,16 +1,14 @@
 //! Every example in every language, on the embedded runtime at every revision: the calls of
 //! `examples/examples.json`, which drives JAX (`tests/jax/examples.py`) and `cargo xtask demo` too.
 
-mod libraries;
-mod skip;
-
 use serde_json::Value;
-use skip::skip;
 use std::path::{Path, PathBuf};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
     Attributes, DType, Error, Executable, Revision, Runtime, Shape, Stage, Stages, Tensor,
 };
+use xla_ffi_testing::examples::rust_examples;
+use xla_ffi_testing::skip;
 
 const LANGUAGES: [&str; 3] = ["Rust", "C++", "C"];
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -46,7 +44,7 @@ fn library(name: &str, language: &str) -> Result<PathBuf, String> {
         None => Err(format!("no {language} compiler when the tests were built")),
     };
     match language {
-        "Rust" => Ok(libraries::rust_examples().join(format!("lib{}.so", &name[3..]))),
+        "Rust" => Ok(rust_examples().join(format!("lib{}.so", &name[3..]))),
         "C++" => built(option_env!("CPP_COMPILER"), format!("lib{name}_cpp.so")),
         _ => built(option_env!("C_COMPILER"), format!("lib{name}.so")),
     }
@@ -83,7 +81,7 @@ fn executable(runtime: &Runtime, path: &Path, call: &Value) -> Result<Executable
 }
 
 fn execute(executable: &Executable, call: &Value) -> Result<Vec<Tensor>, Error> {
-    let mut run = executable.call().stages(Stages::Cpu);
+    let mut run = executable.call().stages(Stages::Cpu).check_unwritten(true);
     run = run.args(texts(call, "args").into_iter().map(tensor));
     let aliases = call["aliases"].as_array();
     for (index, shape) in results(call).into_iter().enumerate() {

@@ -2,12 +2,11 @@
 //! functions adapted to XLA FFI on every revision, failures and their messages.
 
 mod legacy_support;
-mod libraries;
-mod skip;
 
 use legacy_support::{Example, languages};
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, Status, TupleForm};
 use xla_ffi_runtime::{Code, Hazard, Revision, Runtime, Stage, Tree};
+use xla_ffi_testing::skip;
 
 #[test]
 fn the_documents_example_in_every_convention() {
@@ -289,7 +288,7 @@ fn a_hosts_own_functions_are_called_and_ours_are_hidden() {
         .arg(&host)
         .output();
     let Ok(built) = built else {
-        skip::skip(test, "no cc");
+        skip(test, "no cc");
         return;
     };
     let said = String::from_utf8_lossy(&built.stderr);
@@ -340,7 +339,7 @@ fn libraries_of_one_program_register_in_their_own_lists() {
     };
     // With the visibility that compilers have by themselves.
     if !compile(&["-shared", "-DNAME=first", "-o", "libfirst.so"]) {
-        skip::skip(test, "no c++");
+        skip(test, "no c++");
         return;
     }
     compile(&["-shared", "-DNAME=second", "-o", "libsecond.so"]);
@@ -389,7 +388,7 @@ fn the_table_names_tests_that_exist() {
         "tests/legacy_c_device.rs",
         "tests/pjrt/conformance.rs",
         "runtime/tests/legacy.rs",
-        "runtime/tests/program_execution.rs",
+        "programs/tests/programs/execution.rs",
     ];
     let sources: Vec<_> = sources.map(|name| (name, read(name))).into();
     let mut found = 0;

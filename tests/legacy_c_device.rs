@@ -2,11 +2,8 @@
 
 #[expect(dead_code, reason = "the targets in host memory are another test's")]
 mod legacy_support;
-mod libraries;
-mod skip;
 
 use legacy_support::Example;
-use skip::skip;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,6 +12,7 @@ use xla_ffi_runtime::{
     Attributes, CpuDevice, CpuStream, DType, DeviceStream, Library, Result, Revision, Runtime,
     Shape, Stage, Tensor, Tree,
 };
+use xla_ffi_testing::skip;
 
 type Task = unsafe extern "C" fn(*mut c_void);
 

@@ -1,17 +1,14 @@
 //! The conformance libraries on every revision of the embedded runtime: the cells are those that
 //! `tests/jax/expected.txt` gives for real runtimes.
 
-mod libraries;
-mod skip;
-
-use libraries::rust_examples;
-use skip::skip;
 use std::path::Path;
 use xla_ffi_runtime::spec::Spec;
 use xla_ffi_runtime::{
     Attributes, Code, DType, Error, Executable, Library, Outcome, Revision, Runtime, Shape, Stage,
     Stages, Tensor,
 };
+use xla_ffi_testing::examples::rust_examples;
+use xla_ffi_testing::skip;
 
 type Check = Result<(), Failure>;
 

@@ -28,35 +28,48 @@ pub struct Edition {
     pub last_jaxlib: Option<&'static str>,
 }
 
-const fn main(
-    revision: Revision,
-    first_jaxlib: &'static str,
-    last_jaxlib: Option<&'static str>,
-) -> Edition {
+/// The only header of a revision.
+const fn whole(revision: Revision) -> Edition {
     Edition {
         header: Header::Main,
         revision,
-        first_jaxlib,
-        last_jaxlib,
+        first_jaxlib: revision.first_jaxlib(),
+        last_jaxlib: revision.last_jaxlib(),
+    }
+}
+
+/// The header with which a revision began, up to `last`.
+const fn earlier(revision: Revision, last: &'static str) -> Edition {
+    Edition {
+        last_jaxlib: Some(last),
+        ..whole(revision)
+    }
+}
+
+/// The header of a revision from `first` on.
+const fn later(revision: Revision, first: &'static str) -> Edition {
+    Edition {
+        first_jaxlib: first,
+        ..whole(revision)
     }
 }
 
 /// All editions, oldest first, extensions last.
 pub const EDITIONS: [Edition; 18] = [
-    main(Revision::R0, "0.4.31", Some("0.4.31")),
-    main(Revision::R1, "0.4.33", Some("0.4.33")),
-    main(Revision::R2, "0.4.34", Some("0.4.34")),
-    main(Revision::R2, "0.4.35", Some("0.4.36")),
-    main(Revision::R3, "0.4.38", Some("0.4.38")),
-    main(Revision::R3, "0.5.0", Some("0.5.0")),
-    main(Revision::R4, "0.5.1", Some("0.5.3")),
-    main(Revision::R5, "0.6.0", Some("0.7.2")),
-    main(Revision::R6, "0.8.0", Some("0.8.0")),
-    main(Revision::R7, "0.8.1", Some("0.8.1")),
-    main(Revision::R7, "0.8.2", Some("0.9.0.1")),
-    main(Revision::R8, "0.9.1", Some("0.11.0")),
-    main(Revision::R9, "0.11.1", Some("0.11.2")),
-    main(Revision::R10, "0.12.0", None),
+    whole(Revision::R0),
+    whole(Revision::R1),
+    earlier(Revision::R2, "0.4.34"),
+    later(Revision::R2, "0.4.35"),
+    earlier(Revision::R3, "0.4.38"),
+    later(Revision::R3, "0.5.0"),
+    whole(Revision::R4),
+    whole(Revision::R5),
+    whole(Revision::R6),
+    earlier(Revision::R7, "0.8.1"),
+    later(Revision::R7, "0.8.2"),
+    whole(Revision::R8),
+    whole(Revision::R9),
+    whole(Revision::R10),
     Edition {
         header: Header::Record,
         revision: Revision::R9,
@@ -455,14 +468,14 @@ pub fn parse_version(version: &str) -> Option<Vec<u32>> {
 /// The releases whose headers prove every snapshot: those listed, and the first of each edition
 /// that none of them covers.
 #[must_use]
-pub fn witnesses(listed: &[String]) -> Vec<String> {
+pub fn witnesses(listed: &[&'static str]) -> Vec<&'static str> {
     let mut versions = listed.to_vec();
     for edition in EDITIONS {
         let covered = versions
             .iter()
             .any(|version| Edition::of_jaxlib(edition.header, version) == Some(edition));
         if !covered {
-            versions.push(edition.first_jaxlib.to_owned());
+            versions.push(edition.first_jaxlib);
         }
     }
     versions

@@ -1,12 +1,7 @@
-//! A header file, and the two opinions about it: libclang's, and that of the debug information
-//! which a compiler writes. Either serves where the other is missing.
+//! A header file that is to be read.
 
-use crate::model::Abi;
-use crate::{clang, compile, dwarf};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
 
 /// A header is small; what is larger is something else.
@@ -16,7 +11,7 @@ pub(crate) const SUBJECT: &str = "xla_ffi_abi_subject.h";
 /// Enumerators that carry the value of a macro.
 pub(crate) const PROBE: &str = "XLA_FFI_ABI_PROBE_";
 
-/// Why there are no layouts to be had.
+/// Why no layouts could be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -83,24 +78,6 @@ pub enum Error {
     Scratch(#[from] std::io::Error),
 }
 
-/// Where an opinion comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reader {
-    /// libclang's view of the source.
-    Clang,
-    /// The debug information of a compiled translation unit.
-    Dwarf,
-}
-
-impl fmt::Display for Reader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Clang => "libclang",
-            Self::Dwarf => "the compiler's debug information",
-        })
-    }
-}
-
 /// A header file.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -108,19 +85,6 @@ pub struct Source {
     text: String,
     includes: Vec<PathBuf>,
     limit: Duration,
-}
-
-/// What two readers say about one header.
-#[derive(Debug)]
-pub struct Opinions {
-    /// The layouts.
-    pub abi: Abi,
-    /// Whose they are; when both were asked, both agree.
-    pub by: Vec<Reader>,
-    /// Readers that are missing, and why.
-    pub missing: Vec<(Reader, String)>,
-    /// What the second reader sees differently, in one line each; empty where both agree.
-    pub disagreement: Vec<String>,
 }
 
 impl Source {
@@ -212,96 +176,11 @@ impl Source {
         &self.includes
     }
 
-    /// Asks one reader.
-    ///
-    /// # Errors
-    /// [`Error`] when the reader is missing or refuses the header.
-    pub fn read(&self, reader: Reader) -> Result<Abi, Error> {
-        let folder = self.scratch()?;
-        let mut abi = match reader {
-            Reader::Clang => self.clang(folder.path())?,
-            Reader::Dwarf => {
-                let library = compile::debug_library(self, folder.path(), self.limit)?;
-                dwarf::read_subject(&library)?
-            }
-        };
-        abi.settle();
-        if abi.is_empty() {
-            return Err(Error::Foreign {
-                path: self.path.clone(),
-            });
-        }
-        Ok(abi)
+    pub(crate) fn time_limit(&self) -> Duration {
+        self.limit
     }
 
-    /// libclang works in this process, so a header that it does not come to an end with costs a
-    /// thread, which is left behind.
-    fn clang(&self, folder: &Path) -> Result<Abi, Error> {
-        let (sender, receiver) = mpsc::channel();
-        let (source, folder) = (self.clone(), folder.to_owned());
-        std::thread::spawn(move || {
-            // Nobody may be waiting any more.
-            let _ = sender.send(clang::read(&source, &folder));
-        });
-        match receiver.recv_timeout(self.limit) {
-            Ok(answer) => answer,
-            Err(mpsc::RecvTimeoutError::Timeout) => Err(Error::Time {
-                what: "libclang".to_owned(),
-                seconds: self.limit.as_secs(),
-            }),
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                Err(Error::Missing("libclang broke down".to_owned()))
-            }
-        }
-    }
-
-    /// Asks the compiler and libclang. Where one is missing the other serves.
-    ///
-    /// # Errors
-    /// [`Error`] when a reader refuses the header, or both are missing.
-    pub fn opinions(&self) -> Result<Opinions, Error> {
-        // The compiler comes first: it runs in a process of its own, with limits on time and
-        // memory, so what would blow libclang up ends there.
-        let dwarf = match self.read(Reader::Dwarf) {
-            Ok(abi) => Ok(abi),
-            Err(Error::Missing(why)) => Err(why),
-            Err(error) => return Err(error),
-        };
-        match (self.read(Reader::Clang), dwarf) {
-            (Err(Error::Missing(clang)), Err(compiler)) => Err(Error::NoReader { clang, compiler }),
-            (Ok(abi), Err(why)) => Ok(Opinions {
-                abi,
-                by: vec![Reader::Clang],
-                missing: vec![(Reader::Dwarf, why)],
-                disagreement: Vec::new(),
-            }),
-            (Err(Error::Missing(why)), Ok(abi)) => Ok(Opinions {
-                abi,
-                by: vec![Reader::Dwarf],
-                missing: vec![(Reader::Clang, why)],
-                disagreement: Vec::new(),
-            }),
-            (Ok(abi), Ok(mut other)) => {
-                adopt_alignment(&abi, &mut other);
-                Ok(Opinions {
-                    disagreement: crate::diff::differences(&abi, &other),
-                    abi,
-                    by: vec![Reader::Clang, Reader::Dwarf],
-                    missing: Vec::new(),
-                })
-            }
-            // The header compiles, so it is libclang's surroundings that do not fit it.
-            (Err(error @ (Error::Parse { .. } | Error::Time { .. })), Ok(abi)) => Ok(Opinions {
-                abi,
-                by: vec![Reader::Dwarf],
-                missing: vec![(Reader::Clang, error.to_string())],
-                disagreement: Vec::new(),
-            }),
-            (Err(error), _) => Err(error),
-        }
-    }
-
-    fn scratch(&self) -> Result<tempfile::TempDir, Error> {
+    pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, Error> {
         let folder = tempfile::Builder::new().prefix("xla-ffi-abi-").tempdir()?;
         std::fs::write(folder.path().join(SUBJECT), &self.text)?;
         std::fs::write(folder.path().join("unit.cc"), self.unit())?;
@@ -336,18 +215,6 @@ impl Source {
                 (is_number && is_name).then_some(name)
             })
             .collect()
-    }
-}
-
-/// Debug information does not tell a packed struct whose fields would lie there anyway: where all
-/// else agrees, libclang's word on alignment holds.
-fn adopt_alignment(clang: &Abi, dwarf: &mut Abi) {
-    for (name, layout) in &mut dwarf.structs {
-        if let Some(other) = clang.structs.get(name)
-            && (other.size, &other.fields) == (layout.size, &layout.fields)
-        {
-            layout.align = other.align;
-        }
     }
 }
 

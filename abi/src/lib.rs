@@ -5,14 +5,12 @@ mod clang;
 mod compile;
 pub mod declared;
 pub mod diff;
-pub mod doctor;
 pub mod draw;
 pub mod dwarf;
 pub mod header;
-pub mod library;
-pub mod manifest;
 pub mod meaning;
 pub mod model;
+pub mod reader;
 pub mod snapshot;
 
 pub use xla_ffi_sys;

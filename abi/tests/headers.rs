@@ -1,23 +1,14 @@
 //! The committed C headers compile alone in every language that uses them, and declare every name
 //! that the newest upstream headers declare, each as the kind of thing that it is there.
 
-mod common;
-
-use common::{api_folder, headers, root, skip};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use xla_ffi_abi::declared::EDITIONS;
 use xla_ffi_abi::model::Header;
-
-fn is_there(compiler: &str) -> bool {
-    Command::new(compiler)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-}
+use xla_ffi_testing::compiler::works;
+use xla_ffi_testing::headers::{self, api_folder};
+use xla_ffi_testing::{root, skip};
 
 /// Compiles `text`; gives what the compiler said when it refuses.
 fn compile(compiler: &str, arguments: &[&str], text: &str) -> Result<(), String> {
@@ -55,7 +46,7 @@ fn each_header_compiles_alone() {
         ("g++", ["-std=c++11", "-std=c++17", "-std=c++20"]),
         ("clang++", ["-std=c++11", "-std=c++17", "-std=c++20"]),
     ] {
-        if !is_there(compiler) {
+        if !works(compiler) {
             skip(
                 "each_header_compiles_alone",
                 &format!("{compiler} is not there"),
@@ -98,7 +89,7 @@ XLA_FFI_Error* add(XLA_FFI_CallFrame* call_frame) {
 }
 "#;
     for compiler in ["gcc", "clang"] {
-        if !is_there(compiler) {
+        if !works(compiler) {
             skip(
                 "a_handler_in_plain_c_compiles",
                 &format!("{compiler} is not there"),
@@ -177,7 +168,7 @@ fn names_are_the_kinds_that_upstream_has() {
     let text = kinds();
     assert!(text.matches("static_assert").count() > 500);
     for compiler in ["g++", "clang++"] {
-        if !is_there(compiler) {
+        if !works(compiler) {
             skip(
                 "names_are_the_kinds_that_upstream_has",
                 &format!("{compiler} is not there"),
@@ -199,7 +190,7 @@ fn names_are_the_kinds_that_upstream_has() {
 }
 
 fn upstream() -> Option<PathBuf> {
-    Some(api_folder(&headers()?, "0.12.0"))
+    Some(api_folder(&headers::folder()?, "0.12.0"))
 }
 
 /// Names of this ABI in a C text, comments left out.
@@ -244,7 +235,7 @@ fn upstream_sources_compile_against_ours() {
         );
         return;
     };
-    if !is_there("g++") {
+    if !works("g++") {
         skip("upstream_sources_compile_against_ours", "g++ is not there");
         return;
     }
@@ -291,7 +282,7 @@ fn meeting_upstream_is_told() {
         );
         return;
     };
-    if !is_there("g++") {
+    if !works("g++") {
         skip("meeting_upstream_is_told", "g++ is not there");
         return;
     }

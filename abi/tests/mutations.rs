@@ -4,15 +4,15 @@
 //! The edits are made to our committed header and, where it is there, to the one of jaxlib
 //! 0.12.0; both are brought into one form first, so that one list serves.
 
-mod common;
 mod edit;
 
-use common::{api_folder, headers, root, skip};
 use edit::{Edit, apply, normal};
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::diff::{Change, Class};
 use xla_ffi_abi::header::{Error, Source};
 use xla_ffi_abi::snapshot::{self, Verdict};
+use xla_ffi_testing::headers::{self, api_folder};
+use xla_ffi_testing::{root, skip};
 
 use Class::{
     AddedAtEnd, ConstantChanged, EnumValueAdded, EnumValueChanged, EnumValueRemoved,
@@ -622,7 +622,7 @@ fn subjects() -> Vec<(&'static str, String)> {
     let mut subjects = Vec::new();
     let ours = root().join("include/xla/ffi/api/c_api.h");
     subjects.push(("ours", std::fs::read_to_string(ours).unwrap()));
-    match headers() {
+    match headers::folder() {
         Some(headers) => {
             let path = api_folder(&headers, "0.12.0").join("c_api.h");
             subjects.push(("jaxlib 0.12.0", std::fs::read_to_string(path).unwrap()));
@@ -744,7 +744,7 @@ const STRIDE: usize = 23;
 
 #[test]
 fn edits_to_any_field_of_any_header_are_caught() {
-    let Some(headers) = headers() else {
+    let Some(headers) = headers::folder() else {
         return skip(
             "edits_to_any_field_of_any_header_are_caught",
             "XLA_FFI_JAXLIB_HEADERS is not set (cargo xtask test sets it)",

@@ -1,16 +1,17 @@
 //! The three witnesses against the headers that jaxlib shipped: our definitions, libclang, and
 //! the compiler's debug information say the same, and each header is exactly one snapshot.
 
-mod common;
-
-use common::{api_folder, headers, listed, root, skip};
 use std::collections::BTreeSet;
 use std::path::Path;
 use xla_ffi_abi::declared::{EDITIONS, Edition, witnesses};
 use xla_ffi_abi::diff;
-use xla_ffi_abi::header::{Error, Reader, Source};
+use xla_ffi_abi::header::{Error, Source};
 use xla_ffi_abi::model::{Abi, Header};
+use xla_ffi_abi::reader::Reader;
 use xla_ffi_abi::snapshot::{self, Verdict};
+use xla_ffi_sys::JAXLIBS;
+use xla_ffi_testing::headers::{self, api_folder};
+use xla_ffi_testing::{root, skip};
 
 /// Checks one header file; gives the edition that it is and the readers that were missing.
 fn check(path: &Path, version: &str, header: Header) -> (String, Vec<String>) {
@@ -50,7 +51,7 @@ fn check(path: &Path, version: &str, header: Header) -> (String, Vec<String>) {
 
 #[test]
 fn three_witnesses_agree_on_every_listed_jaxlib() {
-    let Some(headers) = headers() else {
+    let Some(headers) = headers::folder() else {
         skip(
             "three_witnesses_agree_on_every_listed_jaxlib",
             "XLA_FFI_JAXLIB_HEADERS is not set (cargo xtask test sets it)",
@@ -58,7 +59,7 @@ fn three_witnesses_agree_on_every_listed_jaxlib() {
         return;
     };
     // What else lies in the cache says nothing of the project.
-    let versions = witnesses(&listed());
+    let versions = witnesses(&JAXLIBS);
     let mut seen = BTreeSet::new();
     let mut missing = BTreeSet::new();
     for version in &versions {

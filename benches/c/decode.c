@@ -1,5 +1,5 @@
 /* The handlers of the benchmark in hand-written C: what a careful author writes against c_api.h
- * alone, with the checks that the Rust API makes. rust/handlers.rs has the same handlers. */
+ * alone, with the checks that the Rust API makes. ../src/handlers.rs has the same handlers. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

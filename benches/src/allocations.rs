@@ -1,16 +1,14 @@
 //! Nothing is allocated on the way of a call that succeeds: decoding, a synchronous handler, and the
-//! answer.
+//! answer. Debug builds look for what handlers leave unwritten, which allocates: `cargo xtask test` runs
+//! this optimised.
+#![cfg(not(debug_assertions))]
 
 #[expect(dead_code, reason = "the comparison uses the rest")]
-#[path = "../src/cases.rs"]
 mod cases;
-#[path = "../src/frame.rs"]
 mod frame;
 #[expect(dead_code, reason = "the handlers are called through what they export")]
-#[path = "../rust/handlers.rs"]
 mod handlers;
 #[expect(dead_code, reason = "the comparison uses the rest")]
-#[path = "../src/host.rs"]
 mod host;
 
 use std::alloc::{GlobalAlloc, Layout, System};

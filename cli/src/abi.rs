@@ -2,7 +2,6 @@
 
 mod check;
 mod diff;
-pub(crate) mod output;
 mod revisions;
 mod show;
 

@@ -4,28 +4,17 @@
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use xla_ffi_abi::doctor::{Answer, Finding, HERE, Level, Outcome, Subject, Weight};
+use xla_ffi_doctor::{Answer, Candidate, Finding, Level, Outcome, Problem, Subject, Weight};
 use xla_ffi_runtime::{Hazard, Revision, Runtime, Stage, isolated};
 
-/// The finding that a handler does not survive being asked.
-pub(super) const BREAKS: &str = "it breaks when it is asked for its metadata";
-
 /// Loads the library, then asks every handler; what goes wrong becomes findings.
-pub(super) fn all(
+pub(crate) fn all(
     path: &Path,
     limit: Duration,
     first: Option<Revision>,
-    subjects: &mut [Subject],
+    candidates: &mut [Candidate],
     findings: &mut Vec<Finding>,
 ) {
-    let finding = |level, weight, about: &str, what: &str, why: String| Finding {
-        level,
-        weight,
-        about: about.to_owned(),
-        what: what.to_owned(),
-        why,
-        fix: None,
-    };
     let loaded = isolated(limit, || match Runtime::new(Revision::NEWEST).open(path) {
         Ok(_library) => Vec::new(),
         Err(error) => error.to_string().into_bytes(),
@@ -36,23 +25,26 @@ pub(super) fn all(
         Err(error) => Some(error.to_string()),
     };
     if let Some(why) = trouble {
-        findings.push(finding(
-            Level::Proved,
-            Weight::Fails,
-            HERE,
-            "it does not load here",
-            why,
-        ));
-        for subject in subjects {
-            subject.answers = skipped(&Revision::ALL[1..], "the library does not load here");
+        findings.push(
+            Finding::new(
+                Level::Proved,
+                Weight::Fails,
+                Problem::DoesNotLoad,
+                "it does not load here",
+                why,
+            )
+            .about(Subject::Machine),
+        );
+        for candidate in candidates {
+            candidate.answers = skipped(&Revision::ALL[1..], "the library does not load here");
         }
         return;
     }
-    for subject in subjects {
-        handler(path, limit, first, subject);
+    for candidate in candidates {
+        one(path, limit, first, candidate);
         let mut broke: Vec<(&str, Vec<&str>)> = Vec::new();
-        for answer in &subject.answers {
-            if let Outcome::Broke { how } = &answer.outcome {
+        for answer in &candidate.answers {
+            if let Outcome::Broke { how, .. } = &answer.outcome {
                 // The same thing on another revision names that one.
                 let same = |known: &str, on: &[&str]| {
                     known.replace(on[0], "rN") == how.replace(answer.revision, "rN")
@@ -64,13 +56,16 @@ pub(super) fn all(
             }
         }
         for (how, revisions) in broke {
-            findings.push(finding(
-                Level::Proved,
-                Weight::Fails,
-                &subject.name,
-                BREAKS,
-                format!("asked as {} asks: {how}", revisions.join(", ")),
-            ));
+            findings.push(
+                Finding::new(
+                    Level::Proved,
+                    Weight::Fails,
+                    Problem::Breaks,
+                    "it breaks when it is asked for its metadata",
+                    format!("asked as {} asks: {how}", revisions.join(", ")),
+                )
+                .about_handler(&candidate.name),
+            );
         }
     }
 }
@@ -89,8 +84,13 @@ fn skipped(revisions: &[Revision], why: &str) -> Vec<Answer> {
 
 /// Asks one handler as r1 to r10 ask, `first` before the others. One that did not answer in time
 /// is not asked on: every other answer could cost as much.
-fn handler(path: &Path, limit: Duration, first: Option<Revision>, subject: &mut Subject) {
-    let stages: Vec<(Stage, &str)> = subject
+pub(crate) fn one(
+    path: &Path,
+    limit: Duration,
+    first: Option<Revision>,
+    candidate: &mut Candidate,
+) {
+    let stages: Vec<(Stage, &str)> = candidate
         .stages
         .iter()
         .filter_map(|(stage, symbol)| Some((Stage::from_name(stage)?, symbol.as_str())))
@@ -102,12 +102,13 @@ fn handler(path: &Path, limit: Duration, first: Option<Revision>, subject: &mut 
     for (at, revision) in revisions.iter().enumerate() {
         let start = Instant::now();
         let outcome = match isolated(limit, || {
-            ask(path, *revision, &subject.name, &stages)
+            ask(path, *revision, &candidate.name, &stages)
                 .to_string()
                 .into_bytes()
         }) {
             Ok(said) => outcome(&said),
             Err(error) => Outcome::Broke {
+                overran: false,
                 how: error.to_string(),
             },
         };
@@ -123,7 +124,7 @@ fn handler(path: &Path, limit: Duration, first: Option<Revision>, subject: &mut 
         }
     }
     answers.sort_by_key(|answer| Revision::from_name(answer.revision));
-    subject.answers = answers;
+    candidate.answers = answers;
 }
 
 /// Runs in the child.
@@ -150,8 +151,14 @@ fn ask(path: &Path, revision: Revision, name: &str, stages: &[(Stage, &str)]) ->
             ]
             .into_iter()
             .any(|hazard| error.has(hazard));
-            let key = if broke { "broke" } else { "refused" };
-            json!({ key: error.to_string() })
+            if broke {
+                json!({
+                    "broke": error.to_string(),
+                    "overran": error.has(Hazard::MetadataOverrun),
+                })
+            } else {
+                json!({ "refused": error.to_string() })
+            }
         }
     }
 }
@@ -159,11 +166,13 @@ fn ask(path: &Path, revision: Revision, name: &str, stages: &[(Stage, &str)]) ->
 /// What the child said. A library can write into the pipe whatever it likes, so nothing is taken
 /// for granted.
 fn outcome(said: &[u8]) -> Outcome {
-    let broke = |how: &str| Outcome::Broke {
+    let broke = |how: &str, overran| Outcome::Broke {
+        overran,
         how: how.to_owned(),
     };
+    let nonsense = || broke("its child process answered nonsense", false);
     let Ok(value) = serde_json::from_slice::<Value>(said) else {
-        return broke("its child process answered nonsense");
+        return nonsense();
     };
     let number = |key: &str| value[key].as_i64().and_then(|n| i32::try_from(n).ok());
     if let Some(why) = value["refused"].as_str() {
@@ -171,7 +180,7 @@ fn outcome(said: &[u8]) -> Outcome {
             why: why.to_owned(),
         }
     } else if let Some(how) = value["broke"].as_str() {
-        broke(how)
+        broke(how, value["overran"].as_bool().unwrap_or(false))
     } else if let (Some(major), Some(minor)) = (number("major"), number("minor")) {
         Outcome::Accepted {
             version: (major, minor),
@@ -182,7 +191,7 @@ fn outcome(said: &[u8]) -> Outcome {
             has_state_type: value["state"].as_bool().unwrap_or(false),
         }
     } else {
-        broke("its child process answered nonsense")
+        nonsense()
     }
 }
 

@@ -1,7 +1,7 @@
 //! `xla-ffi bench`: what one call of a handler costs.
 
-use crate::abi::output;
 use crate::engine;
+use crate::output;
 use crate::run::{CallArgs, Prepared, check};
 use crate::supervise;
 use anyhow::{Result, bail};

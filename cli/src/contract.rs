@@ -1,7 +1,7 @@
 //! Result shapes from a manifest: by the shape contract, or by the argument that a result aliases.
 
 use std::collections::BTreeMap;
-use xla_ffi_abi::manifest::{Handler, Kind, Operand};
+use xla_ffi_doctor::manifest::{Handler, Kind, Operand};
 use xla_ffi_runtime::{DType, Shape};
 
 /// The results' shapes for these arguments, or why they cannot be told.

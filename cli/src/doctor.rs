@@ -1,9 +1,7 @@
 //! `xla-ffi doctor`: what would go wrong with a library, and where.
 
-mod ask;
-
-use crate::abi::output;
 use crate::target::HandlerName;
+use crate::{ask, output};
 use anyhow::bail;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -11,9 +9,10 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 use xla_ffi_abi::declared::parse_version;
-use xla_ffi_abi::doctor::{
-    Behaviour, Examination, Finding, HERE, JAXLIBS, Level, Loads, Subject, Use, Verdict, Weight,
-    jaxlib, verdict,
+use xla_ffi_abi::xla_ffi_sys::JAXLIBS;
+use xla_ffi_doctor::{
+    Behaviour, Candidate, Examination, Finding, Level, Loads, Outcome, Problem, Subject, Use,
+    Verdict, Weight, jaxlib, verdict,
 };
 use xla_ffi_runtime::Stage;
 
@@ -60,9 +59,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut examination = Examination::of(&args.library)?;
     let named = named(&args.handler, &mut examination);
-    let mut subjects = examination.subjects(&named);
+    let mut candidates = examination.candidates(&named);
     if args.no_run {
-        examination.findings.push(note(
+        examination.findings.push(Finding::new(
+            Level::Unknown,
+            Weight::Note,
+            Problem::NotRun,
             "whether it loads, and what its handlers answer",
             "--no-run: nothing was run",
         ));
@@ -73,25 +75,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             &args.library,
             limit,
             first,
-            &mut subjects,
+            &mut candidates,
             &mut examination.findings,
         );
     }
-    for subject in &mut subjects {
+    for subject in &mut candidates {
         behaviour(subject, &mut examination.findings);
     }
-    let fatal = |about: &str| {
-        examination.findings.iter().find(|finding| {
-            fails(finding) && finding.about == about && !finding.what.starts_with("its manifest")
-        })
-    };
-    let broken = fatal("library").or_else(|| fatal(HERE)).cloned();
+    let broken = examination
+        .findings
+        .iter()
+        .filter(|finding| finding.keeps_library_from_loading())
+        .min_by_key(|finding| &finding.subject)
+        .cloned();
     let verdicts: Vec<Verdict> = versions
         .iter()
         .filter_map(|version| Some((*version, jaxlib(version)?)))
         .flat_map(|(version, revision)| {
             let (broken, compiled) = (broken.as_ref(), &examination.compiled_with);
-            subjects
+            candidates
                 .iter()
                 .map(move |subject| verdict(version, revision, subject, broken, compiled))
         })
@@ -108,7 +110,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             }).collect::<Vec<_>>(),
             "compiled_with": examination.compiled_with.iter().map(|r| r.name()).collect::<Vec<_>>(),
             "findings": examination.findings,
-            "handlers": subjects.iter().map(|subject| json!({
+            "handlers": candidates.iter().map(|subject| json!({
                 "name": subject.name,
                 "stages": subject.stages.iter().cloned().collect::<BTreeMap<_, _>>(),
                 "floor": subject.floor.map(|floor| floor.name()),
@@ -117,7 +119,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             "jaxlibs": verdicts,
         }))?;
     } else {
-        output::text(&report(args, &examination, &subjects, &verdicts))?;
+        output::text(&report(args, &examination, &candidates, &verdicts))?;
     }
     conclude(args.jaxlib.is_some(), &examination.findings, &verdicts)
 }
@@ -147,14 +149,16 @@ fn named(
         match missing {
             Some((_, symbol)) if !declared.any(|handler| handler.name == *name) => {
                 let exports: Vec<_> = exports.iter().map(String::as_str).collect();
-                examination.findings.push(Finding {
-                    level: Level::Proved,
-                    weight: Weight::Fails,
-                    about: name.clone(),
-                    what: format!("the library exports no symbol '{symbol}'"),
-                    why: format!("it exports {}", list(&exports)),
-                    fix: None,
-                });
+                examination.findings.push(
+                    Finding::new(
+                        Level::Proved,
+                        Weight::Fails,
+                        Problem::NotExported,
+                        format!("the library exports no symbol '{symbol}'"),
+                        format!("it exports {}", list(&exports)),
+                    )
+                    .about_handler(name),
+                );
             }
             _ => named.push((name.clone(), stages)),
         }
@@ -162,20 +166,8 @@ fn named(
     named
 }
 
-fn note(what: &str, why: &str) -> Finding {
-    Finding {
-        level: Level::Unknown,
-        weight: Weight::Note,
-        about: "library".to_owned(),
-        what: what.to_owned(),
-        why: why.to_owned(),
-        fix: None,
-    }
-}
-
 /// How a handler answers, and what that means for all runtimes.
-fn behaviour(subject: &mut Subject, findings: &mut Vec<Finding>) {
-    use xla_ffi_abi::doctor::Outcome;
+fn behaviour(subject: &mut Candidate, findings: &mut Vec<Finding>) {
     let names_state = subject.answers.iter().any(|answer| {
         matches!(
             answer.outcome,
@@ -201,20 +193,17 @@ fn behaviour(subject: &mut Subject, findings: &mut Vec<Finding>) {
         ),
         Behaviour::Unknown => return,
     };
-    findings.push(Finding {
-        level: Level::Proved,
-        weight,
-        about: subject.name.clone(),
-        what,
-        why: "asked as runtimes of r1 to r10 ask".to_owned(),
-        fix,
-    });
+    let asked = "asked as runtimes of r1 to r10 ask";
+    let mut finding = Finding::new(Level::Proved, weight, Problem::Answer, what, asked)
+        .about_handler(&subject.name);
+    finding.fix = fix;
+    findings.push(finding);
 }
 
 fn report(
     args: &Args,
     examination: &Examination,
-    subjects: &[Subject],
+    candidates: &[Candidate],
     verdicts: &[Verdict],
 ) -> String {
     let mut text = format!("{}\n", args.library.display());
@@ -231,59 +220,33 @@ fn report(
     let mut findings = examination.findings.clone();
     findings.sort_by_key(|finding| (finding.weight, finding.level));
     // What is the same for several handlers is said once.
-    let mut grouped: Vec<Finding> = Vec::new();
-    for finding in findings.into_iter().map(nameless) {
-        let same = grouped.iter_mut().find(|known| {
-            let mut one = finding.clone();
-            one.about.clone_from(&known.about);
-            one == **known && known.about != "library" && finding.about != "library"
-        });
-        match same {
-            Some(known) => known.about = format!("{}, {}", known.about, finding.about),
-            None => grouped.push(finding),
-        }
+    for same in grouped(&findings, are_alike) {
+        let subjects: Vec<&Subject> = same.iter().map(|finding| &finding.subject).collect();
+        tell(&mut text, same[0], &subjects);
     }
-    for finding in &mut grouped {
-        let about: Vec<&str> = finding.about.split(", ").collect();
-        finding.about = list(&about);
-        tell(&mut text, "  ", finding);
-    }
-    if subjects.is_empty() {
+    if candidates.is_empty() {
         text.push_str("\nno handler to judge\n");
         return text;
     }
     text.push_str("\njaxlib     revision  handler: verdict\n");
-    let mut risks: Vec<(&Finding, Vec<&str>)> = Vec::new();
-    let mut lines: Vec<(&Verdict, Vec<&str>)> = Vec::new();
-    for verdict in verdicts {
-        let same = lines.iter_mut().find(|(known, _)| {
-            known.jaxlib == verdict.jaxlib
-                && known.loads == verdict.loads
-                && known.level == verdict.level
-                && nameless_text(&known.why, &known.handler)
-                    == nameless_text(&verdict.why, &verdict.handler)
-                && known.risks.is_empty() == verdict.risks.is_empty()
-        });
-        match same {
-            Some((_, handlers)) => handlers.push(&verdict.handler),
-            None => lines.push((verdict, vec![&verdict.handler])),
-        }
-        for risk in &verdict.risks {
-            match risks.iter_mut().find(|(known, _)| *known == risk) {
-                Some((_, versions)) => versions.push(&verdict.jaxlib),
-                None => risks.push((risk, vec![&verdict.jaxlib])),
-            }
-        }
-    }
-    for (verdict, handlers) in lines {
+    let lines = grouped(verdicts, |one, other| {
+        one.jaxlib == other.jaxlib
+            && one.loads == other.loads
+            && one.level == other.level
+            && same_words(&one.why, &one.handler, &other.why, &other.handler)
+            && one.risks.is_empty() == other.risks.is_empty()
+    });
+    for line in &lines {
+        let verdict = line[0];
         let loads = match verdict.loads {
             Loads::Yes if verdict.risks.is_empty() => "loads",
             Loads::Yes => "loads, at a risk",
             Loads::No => "does not work",
             Loads::Unknown => "not known",
         };
+        let handlers: Vec<&str> = line.iter().map(|v| v.handler.as_str()).collect();
         let handlers = match handlers.as_slice() {
-            all if all.len() == subjects.len() && all.len() > 2 => {
+            all if all.len() == candidates.len() && all.len() > 2 => {
                 format!("all {} handlers", all.len())
             }
             some => list(some),
@@ -294,43 +257,66 @@ fn report(
             verdict.jaxlib,
             verdict.revision,
             verdict.level,
-            nameless_text(&verdict.why, &verdict.handler)
+            nameless(&verdict.why, &verdict.handler)
         );
     }
+    let told = verdicts.iter().flat_map(|verdict| {
+        let risks = verdict.risks.iter();
+        risks.map(|risk| (risk, verdict.jaxlib.as_str()))
+    });
+    let told: Vec<(&Finding, &str)> = told.collect();
+    // Each risk with its jaxlibs; then what several handlers risk on the same ones.
+    let risks: Vec<(&Finding, Vec<&str>)> = grouped(&told, |one, other| one.0 == other.0)
+        .into_iter()
+        .map(|same| (same[0].0, same.iter().map(|(_, jaxlib)| *jaxlib).collect()))
+        .collect();
     if !risks.is_empty() {
         text.push_str("\nrisks\n");
     }
-    // What is the same for several handlers on the same jaxlibs is said once.
-    let mut same: Vec<(Finding, Vec<String>, Vec<&str>)> = Vec::new();
-    for (risk, versions) in risks {
-        let risk = nameless(risk.clone());
-        let known = same.iter_mut().find(|(known, _, on)| {
-            let mut one = risk.clone();
-            one.about.clone_from(&known.about);
-            one == *known && *on == versions
-        });
-        match known {
-            Some((_, about, _)) => about.push(risk.about),
-            None => same.push((risk.clone(), vec![risk.about], versions)),
-        }
-    }
-    for (mut risk, about, versions) in same {
-        let about: Vec<&str> = about.iter().map(String::as_str).collect();
-        risk.about = list(&about);
-        tell(&mut text, "  ", &risk);
-        let _ = writeln!(text, "      on jaxlib {}", versions.join(", "));
+    for same in grouped(&risks, |one, other| {
+        one.1 == other.1 && are_alike(one.0, other.0)
+    }) {
+        let subjects: Vec<&Subject> = same.iter().map(|(risk, _)| &risk.subject).collect();
+        tell(&mut text, same[0].0, &subjects);
+        let _ = writeln!(text, "      on jaxlib {}", same[0].1.join(", "));
     }
     text
 }
 
-/// The finding with its handler named by `about` alone, so that equal ones are seen to be equal.
-fn nameless(mut finding: Finding) -> Finding {
-    finding.what = nameless_text(&finding.what, &finding.about);
-    finding.why = nameless_text(&finding.why, &finding.about);
-    finding
+/// Puts what is the same together, in the order in which each first came.
+fn grouped<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&T>> {
+    let mut groups: Vec<Vec<&T>> = vec![];
+    for one in all {
+        match groups.iter_mut().find(|group| same(group[0], one)) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups
 }
 
-fn nameless_text(text: &str, handler: &str) -> String {
+/// Whether two findings differ in nothing but the handler that they are about.
+fn are_alike(one: &Finding, other: &Finding) -> bool {
+    let name = |finding: &Finding| match &finding.subject {
+        Subject::Handler(name) => Some(name.clone()),
+        _ => None,
+    };
+    let (Some(name), Some(others)) = (name(one), name(other)) else {
+        return one == other;
+    };
+    (one.level, one.weight, one.problem, &one.fix)
+        == (other.level, other.weight, other.problem, &other.fix)
+        && same_words(&one.what, &name, &other.what, &others)
+        && same_words(&one.why, &name, &other.why, &others)
+}
+
+/// Whether two texts say the same of two handlers, each of which they name.
+fn same_words(one: &str, name: &str, other: &str, others: &str) -> bool {
+    nameless(one, name) == nameless(other, others)
+}
+
+/// A text about a handler that does not name it.
+fn nameless(text: &str, handler: &str) -> String {
     let quoted = format!("'{handler}'");
     text.replace(&format!("handler {quoted}"), "the handler")
         .replace(&quoted, "the handler")
@@ -345,67 +331,68 @@ fn list(names: &[&str]) -> String {
     }
 }
 
-fn tell(text: &mut String, indent: &str, finding: &Finding) {
+fn tell(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
+    let about: Vec<String> = subjects.iter().map(ToString::to_string).collect();
+    let about: Vec<&str> = about.iter().map(String::as_str).collect();
+    let words = |words: &str| match &finding.subject {
+        Subject::Handler(name) => nameless(words, name),
+        _ => words.to_owned(),
+    };
     let _ = writeln!(
         text,
-        "{indent}{} {}: {}: {}\n{indent}    why: {}",
-        finding.level, finding.weight, finding.about, finding.what, finding.why
+        "  {} {}: {}: {}\n      why: {}",
+        finding.level,
+        finding.weight,
+        list(&about),
+        words(&finding.what),
+        words(&finding.why)
     );
     if let Some(fix) = &finding.fix {
-        let _ = writeln!(text, "{indent}    fix: {fix}");
+        let _ = writeln!(text, "      fix: {fix}");
     }
 }
 
-fn fails(finding: &Finding) -> bool {
-    finding.level == Level::Proved && finding.weight == Weight::Fails
-}
-
-/// The answer is no where something is proved to fail: on the jaxlib that was asked about, or on
-/// any where the library does not declare it.
+/// What would stop whoever ships the library: on the jaxlib that was asked about, or on any where the
+/// library does not declare it.
 fn conclude(one: bool, findings: &[Finding], verdicts: &[Verdict]) -> anyhow::Result<()> {
     let mut wrong: Vec<String> = findings
         .iter()
-        .filter(|finding| fails(finding) && finding.what != ask::BREAKS)
-        .map(|finding| format!("{}: {}", finding.about, finding.what))
+        .filter(|finding| finding.is_proved_failure() && finding.problem != Problem::Breaks)
+        .map(|finding| format!("{}: {}", finding.subject, finding.what))
         .collect();
-    let library = wrong.len();
-    // Each reason with the handlers that it concerns, by jaxlib.
-    let mut reasons: Vec<(String, BTreeMap<usize, Vec<&str>>)> = vec![];
-    let mut count = library;
-    for (index, verdict) in verdicts.iter().enumerate() {
-        // What is wrong with the library as a whole has been said once.
-        let whole = verdict.loads == Loads::No && (one || !verdict.declared) && library == 0;
-        let risks = verdict.risks.iter().filter(|risk| fails(risk));
-        let texts = whole.then_some(&verdict.why).into_iter();
-        for text in texts.chain(risks.map(|risk| &risk.what)) {
-            count += 1;
-            let text = nameless_text(text, &verdict.handler);
-            // The verdicts of a jaxlib lie together: its first one stands for it.
-            let first = verdicts[..index]
-                .iter()
-                .position(|known| known.jaxlib == verdict.jaxlib)
-                .unwrap_or(index);
-            let at = reasons.iter().position(|(known, _)| *known == text);
-            let at = at.unwrap_or_else(|| {
-                reasons.push((text, BTreeMap::new()));
-                reasons.len() - 1
-            });
-            let handlers = reasons[at].1.entry(first).or_default();
-            handlers.push(&verdict.handler);
+    // What is wrong with the library as a whole has been said once.
+    let whole = wrong.is_empty();
+    let mut reasons: Vec<(&Verdict, &str)> = vec![];
+    for verdict in verdicts {
+        if whole && verdict.loads == Loads::No && (one || !verdict.declared) {
+            reasons.push((verdict, &verdict.why));
         }
+        let risks = verdict.risks.iter().filter(|risk| risk.is_proved_failure());
+        reasons.extend(risks.map(|risk| (verdict, risk.what.as_str())));
     }
-    for (text, places) in reasons {
-        let mut same: Vec<(Vec<&str>, Vec<&str>)> = vec![];
-        for (first, handlers) in places {
-            let jaxlib = verdicts[first].jaxlib.as_str();
-            match same.iter_mut().find(|(known, _)| *known == handlers) {
-                Some((_, jaxlibs)) => jaxlibs.push(jaxlib),
-                None => same.push((handlers, vec![jaxlib])),
-            }
-        }
-        for (handlers, jaxlibs) in same {
-            let (handlers, jaxlibs) = (list(&handlers), jaxlibs.join(", "));
-            wrong.push(format!("{handlers} on jaxlib {jaxlibs}: {text}"));
+    let count = wrong.len() + reasons.len();
+    // Each reason with the handlers that it concerns on one jaxlib, then with the jaxlibs on which it
+    // concerns the same ones.
+    let by_text = grouped(&reasons, |one, other| {
+        same_words(one.1, &one.0.handler, other.1, &other.0.handler)
+    });
+    for reason in by_text {
+        let places: Vec<(&str, Vec<&str>)> =
+            grouped(&reason, |one, other| one.0.jaxlib == other.0.jaxlib)
+                .into_iter()
+                .map(|place| {
+                    let handlers = place.iter().map(|(verdict, _)| verdict.handler.as_str());
+                    (place[0].0.jaxlib.as_str(), handlers.collect())
+                })
+                .collect();
+        for same in grouped(&places, |one, other| one.1 == other.1) {
+            let jaxlibs: Vec<&str> = same.iter().map(|(jaxlib, _)| *jaxlib).collect();
+            let text = nameless(reason[0].1, &reason[0].0.handler);
+            let handlers = list(&same[0].1);
+            wrong.push(format!(
+                "{handlers} on jaxlib {}: {text}",
+                jaxlibs.join(", ")
+            ));
         }
     }
     if wrong.is_empty() {

@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use clap::error::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use xla_ffi_runtime::pjrt::Plugin;
+use xla_ffi_programs::pjrt::Plugin;
 use xla_ffi_runtime::{Runtime, Tensor};
 
 /// What `--engine` says.

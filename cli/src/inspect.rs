@@ -1,12 +1,14 @@
 //! `xla-ffi inspect`: what a library says about itself, and what hosts make of it.
 
-use crate::abi::output;
 use crate::target::{Chosen, HandlerName, Target};
-use anyhow::{Result, bail};
+use crate::{ask, output};
+use anyhow::bail;
 use serde_json::{Value, json};
 use std::path::PathBuf;
-use xla_ffi_abi::manifest;
-use xla_ffi_runtime::{Revision, Runtime, metadata};
+use xla_ffi_doctor::{
+    Behaviour, Candidate, Examination, Level, Loads, Outcome, Verdict, manifest, verdict,
+};
+use xla_ffi_runtime::{PROBE_LIMIT, Revision};
 
 /// Command line of `inspect`.
 #[derive(clap::Args)]
@@ -21,18 +23,90 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What hosts make of a handler.
+/// What hosts make of a handler: the verdicts of the doctor, on the first jaxlib of each revision.
 struct Reception {
-    /// The revisions that take it, r0 (which asks nothing) left out.
-    accepted: Vec<Revision>,
-    /// What it answers to the newest revision, or why it does not.
-    answer: std::result::Result<metadata::Metadata, String>,
+    candidate: Candidate,
+    verdicts: Vec<Verdict>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
+impl Reception {
+    /// Asks a handler on every revision, in child processes.
+    fn of(handler: &Chosen<'_>, examination: &Examination) -> Self {
+        let stages = handler.stages.iter();
+        let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
+        let named = (handler.name.clone(), stages.collect::<Vec<_>>());
+        let mut candidate = examination.candidate(&named.0, &named.1);
+        ask::one(&examination.path, PROBE_LIMIT, None, &mut candidate);
+        let verdicts = Revision::ALL.into_iter().map(|revision| {
+            let on = (revision, Level::Proved);
+            let compiled_with = &examination.compiled_with;
+            verdict(revision.first_jaxlib(), on, &candidate, None, compiled_with)
+        });
+        Self {
+            verdicts: verdicts.collect(),
+            candidate,
+        }
+    }
+
+    /// Whether the jaxlibs of each revision load it, oldest first.
+    fn accepted(&self) -> Vec<Revision> {
+        let pairs = Revision::ALL.into_iter().zip(&self.verdicts);
+        let pairs = pairs.filter(|(_, verdict)| verdict.loads == Loads::Yes);
+        pairs.map(|(revision, _)| revision).collect()
+    }
+
+    /// Version and traits as the newest runtime that takes it hears them, or why none does.
+    fn answer(&self) -> Result<((i32, i32), u32), &str> {
+        let mut why = None;
+        for answer in self.candidate.answers.iter().rev() {
+            match &answer.outcome {
+                Outcome::Accepted {
+                    version, traits, ..
+                } => return Ok((*version, *traits)),
+                Outcome::Refused { why: told }
+                | Outcome::Skipped { why: told }
+                | Outcome::Broke { how: told, .. } => {
+                    why.get_or_insert(told.as_str());
+                }
+            }
+        }
+        Err(why.unwrap_or("it was not asked"))
+    }
+
+    /// The jaxlibs that load it, in words: `0.4.34 to 0.7.2, 0.9.1 or later`.
+    fn jaxlibs(&self) -> String {
+        let accepted = self.accepted();
+        let mut ranges: Vec<(Revision, Revision)> = vec![];
+        for revision in accepted {
+            match ranges.last_mut() {
+                Some((_, last)) if *last as u8 + 1 == revision as u8 => *last = revision,
+                _ => ranges.push((revision, revision)),
+            }
+        }
+        let told = ranges.iter().map(|(first, last)| {
+            let first = first.first_jaxlib();
+            match last.last_jaxlib() {
+                None => format!("{first} or later"),
+                Some(last) if last == first => first.to_owned(),
+                Some(last) => format!("{first} to {last}"),
+            }
+        });
+        let told: Vec<_> = told.collect();
+        if told.is_empty() {
+            return "no known one loads it".into();
+        }
+        told.join(", ")
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let target = Target::read(&args.lib)?;
     let chosen = chosen(&target, args.handler.as_ref())?;
-    let receptions: Vec<_> = chosen.iter().map(|handler| ask(&target, handler)).collect();
+    let examination = Examination::of(&args.lib)?;
+    let receptions: Vec<_> = chosen
+        .iter()
+        .map(|handler| Reception::of(handler, &examination))
+        .collect();
     let shown = chosen.iter().zip(&receptions);
     if args.json {
         let handlers: Vec<_> = shown
@@ -71,15 +145,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The answer is no where no known jaxlib loads a handler.
-fn conclude(handlers: &[Chosen<'_>], receptions: &[Reception]) -> Result<()> {
+fn conclude(handlers: &[Chosen<'_>], receptions: &[Reception]) -> anyhow::Result<()> {
     let mut wrong = vec![];
     for (handler, asked) in handlers.iter().zip(receptions) {
-        if first_jaxlib(handler, asked).is_some() {
+        if !asked.accepted().is_empty() {
             continue;
         }
-        let why = match &asked.answer {
-            Err(why) => why.clone(),
-            Ok(answer) => format!("it answers {}.{}", answer.version.0, answer.version.1),
+        let why = match asked.answer() {
+            Err(why) => why.to_owned(),
+            Ok(((major, minor), _)) => format!("it answers {major}.{minor}"),
         };
         wrong.push(format!(
             "no known jaxlib loads handler '{}': {why}",
@@ -92,7 +166,7 @@ fn conclude(handlers: &[Chosen<'_>], receptions: &[Reception]) -> Result<()> {
     bail!("{}", wrong.join("\n"))
 }
 
-fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> Result<Vec<Chosen<'a>>> {
+fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> anyhow::Result<Vec<Chosen<'a>>> {
     if wanted.is_some() {
         return Ok(vec![target.choose(wanted)?]);
     }
@@ -106,51 +180,6 @@ fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> Result<Vec<Ch
         .handlers()
         .map(|handler| target.choose(Some(&HandlerName::Name(handler.name.clone()))))
         .collect()
-}
-
-/// Asks a handler on every revision, in child processes.
-fn ask(target: &Target, handler: &Chosen<'_>) -> Reception {
-    let mut accepted = vec![];
-    let mut answer = Err("it was not asked".to_owned());
-    for revision in Revision::ALL.into_iter().skip(1) {
-        let asked = Runtime::new(revision)
-            .open(&target.path)
-            .map_err(anyhow::Error::new)
-            .and_then(|library| handler.load(&library));
-        answer = match asked {
-            Ok(handler) => {
-                accepted.push(revision);
-                handler
-                    .metadata()
-                    .copied()
-                    .ok_or_else(|| "it was not asked".to_owned())
-            }
-            Err(error) => {
-                let told = error.downcast_ref::<xla_ffi_runtime::Error>();
-                let crashed = told.is_some_and(|error| error.has(xla_ffi_runtime::Hazard::Crash));
-                answer = Err(format!("{error:#}"));
-                // What crashes or hangs once does so on the other revisions, too.
-                if crashed && accepted.is_empty() {
-                    break;
-                }
-                continue;
-            }
-        };
-    }
-    Reception { accepted, answer }
-}
-
-/// The first jaxlib that loads a handler and has what it needs.
-fn first_jaxlib(handler: &Chosen<'_>, asked: &Reception) -> Option<&'static str> {
-    let floor = handler.manifest.and_then(manifest::Handler::floor_revision);
-    if floor == Some(Revision::R0) {
-        return Some(Revision::R0.first_jaxlib());
-    }
-    asked
-        .accepted
-        .iter()
-        .find(|revision| floor.is_none_or(|floor| **revision >= floor))
-        .map(|revision| revision.first_jaxlib())
 }
 
 fn traits(bits: u32) -> Vec<String> {
@@ -207,26 +236,20 @@ fn to_json(handler: &Chosen<'_>, asked: &Reception) -> Value {
         );
         object.insert("floor".into(), says.floor.clone().into());
     }
-    let (version, bits, error) = match &asked.answer {
-        Ok(answer) => (
-            Some(format!("{}.{}", answer.version.0, answer.version.1)),
-            traits(answer.traits),
-            None,
-        ),
-        Err(error) => (None, vec![], Some(error.as_str())),
+    let (version, bits, error) = match asked.answer() {
+        Ok(((major, minor), bits)) => (Some(format!("{major}.{minor}")), traits(bits), None),
+        Err(error) => (None, vec![], Some(error)),
     };
     if let Some(object) = value.as_object_mut() {
         let declared = handler.manifest.map(|says| says.traits.clone());
-        let accepted: Vec<_> = asked
-            .accepted
-            .iter()
-            .map(|revision| revision.name())
-            .collect();
+        let accepted = asked.accepted();
+        let first = accepted.first().map(|revision| revision.first_jaxlib());
+        let accepted: Vec<_> = accepted.iter().map(|revision| revision.name()).collect();
         object.insert("traits".into(), json!(declared.unwrap_or(bits)));
         object.insert("answers".into(), json!(version));
         object.insert("error".into(), json!(error));
         object.insert("accepted_by".into(), json!(accepted));
-        object.insert("first_jaxlib".into(), json!(first_jaxlib(handler, asked)));
+        object.insert("first_jaxlib".into(), json!(first));
     }
     value
 }
@@ -280,7 +303,7 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
         .map(|(stage, symbol)| format!("{stage} ({symbol})"))
         .collect();
     line("stages", stages.join(", "));
-    let bits = asked.answer.as_ref().map_or(0, |answer| answer.traits);
+    let bits = asked.answer().map_or(0, |(_, traits)| traits);
     let declared = handler.manifest.map(|says| says.traits.clone());
     line(
         "traits",
@@ -293,33 +316,24 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
             .map(|says| says.floor.clone())
             .unwrap_or_default(),
     );
-    match &asked.answer {
-        Ok(answer) => line(
-            "answers",
-            format!("{}.{} to r10", answer.version.0, answer.version.1),
-        ),
-        Err(error) => line("answers", format!("no: {error}")),
+    match (asked.answer(), asked.candidate.behaviour()) {
+        (Err(error), _) => line("answers", format!("no: {error}")),
+        (Ok(((major, minor), _)), Behaviour::Fixed(_)) => {
+            line(
+                "answers",
+                format!("{major}.{minor}, whatever version the host speaks"),
+            );
+        }
+        (Ok(_), _) => line("answers", "the version that the host speaks".into()),
     }
-    let accepted: Vec<_> = asked
-        .accepted
-        .iter()
-        .map(|revision| revision.name())
-        .collect();
-    line(
-        "taken by",
-        if accepted.is_empty() {
-            "none".into()
-        } else {
-            accepted.join(" ")
-        },
-    );
-    line(
-        "jaxlib",
-        match first_jaxlib(handler, asked) {
-            Some(first) => format!("{first} is the first that loads it"),
-            None => "no known one loads it".into(),
-        },
-    );
+    line("jaxlib", asked.jaxlibs());
+    let risks = asked.verdicts.iter().flat_map(|verdict| &verdict.risks);
+    if risks.count() > 0 {
+        line(
+            "risks",
+            "there are some: `xla-ffi doctor` tells them".into(),
+        );
+    }
     lines
 }
 

@@ -5,12 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+mod ask;
 mod bench;
 mod contract;
 mod doctor;
 mod engine;
 mod inspect;
 mod new;
+mod output;
 mod run;
 mod supervise;
 mod target;
@@ -69,20 +71,7 @@ fn told(error: &anyhow::Error) -> String {
             texts.push(text);
         }
     }
-    printable(&texts.join(": "))
-}
-
-/// A text with what a terminal would obey made visible: handlers write anything into their errors.
-fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '\n' | '\t' => shown.push(letter),
-            _ if letter.is_control() => shown.extend(letter.escape_default()),
-            _ => shown.push(letter),
-        }
-    }
-    shown
+    output::printable(&texts.join(": "))
 }
 
 #[cfg(test)]

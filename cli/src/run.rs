@@ -1,8 +1,8 @@
 //! `xla-ffi run`: one handler on the embedded runtime, or on a real XLA behind a PJRT plugin.
 
-use crate::abi::output;
 use crate::contract;
 use crate::engine::{self, Engine};
+use crate::output;
 use crate::supervise;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, anyhow, bail};
@@ -10,10 +10,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use xla_ffi_abi::manifest;
+use xla_ffi_doctor::manifest;
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
-    Attributes, Executable, HostAllocator, Library, Revision, Runtime, Shape, Stages, Tensor, npy,
+    Attributes, Executable, Hazard, HostAllocator, Library, Revision, Runtime, Shape, Stages,
+    Tensor, npy,
 };
 
 /// Command line of `run`.
@@ -27,6 +28,10 @@ pub(crate) struct Args {
     /// Run the handler in this process; a crash ends it then.
     #[arg(long = "in-this-process")]
     in_this_process: bool,
+    /// Accept results that the handler leaves unwritten, in whole or in part: what lay in their memory
+    /// is printed. (The embedded runtime looks for them; a real XLA does not.)
+    #[arg(long)]
+    allow_unwritten: bool,
 }
 
 /// What says which handler is called, how, and on what.
@@ -162,7 +167,7 @@ fn here(args: &Args) -> Result<()> {
             let prepared = Prepared::new(&args.call)?;
             let names = prepared.ret_names.clone();
             let runtime = prepared.runtime.clone();
-            let rets = prepared.run()?;
+            let rets = prepared.run(!args.allow_unwritten)?;
             check(&runtime)?;
             (names, rets)
         }
@@ -354,8 +359,15 @@ impl Prepared {
         call
     }
 
-    fn run(self) -> Result<Vec<Tensor>> {
-        Ok(self.call().run()?.rets)
+    fn run(self, check_unwritten: bool) -> Result<Vec<Tensor>> {
+        let call = self.call().check_unwritten(check_unwritten);
+        match call.run() {
+            Ok(outcome) => Ok(outcome.rets),
+            Err(error) if error.has(Hazard::UnwrittenResult) => {
+                bail!("{error}; --allow-unwritten takes it as it is")
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

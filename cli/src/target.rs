@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
-use xla_ffi_abi::manifest::{self, Manifest};
+use xla_ffi_doctor::manifest::{self, Manifest};
 use xla_ffi_runtime::{Bundle, Library, Stage};
 
 /// A library and its manifests.
@@ -28,7 +28,7 @@ impl Target {
         if path.is_dir() {
             bail!("{} is a folder, not a library", path.display());
         }
-        let bytes = xla_ffi_abi::library::bytes(path)?;
+        let bytes = xla_ffi_doctor::library::bytes(path)?;
         let manifests = manifest::read(&bytes).with_context(shown)?;
         Ok(Self {
             path: path.to_owned(),

@@ -12,9 +12,7 @@ fn root() -> PathBuf {
         .to_owned()
 }
 
-#[path = "../../tests/skip/mod.rs"]
-mod skip;
-use skip::skip;
+use xla_ffi_testing::skip;
 
 /// Builds a library of C, or of C++ where `compiler` is one; `None` where it is not there.
 fn build(

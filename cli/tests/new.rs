@@ -1,11 +1,8 @@
 //! `xla-ffi new`: the projects build and pass their own tests.
 
-#[path = "../../tests/skip/mod.rs"]
-mod skip;
-
-use skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use xla_ffi_testing::skip;
 
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("new-{name}"));

@@ -1,22 +1,22 @@
 //! `xla-ffi run --engine pjrt:PLUGIN`: it says what the embedded runtime says, and ends as it does.
 
-#[path = "../../tests/plugin/mod.rs"]
-mod plugin;
-#[path = "../../tests/skip/mod.rs"]
-mod skip;
-
-use plugin::plugin;
-use skip::skip;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
+use xla_ffi_testing::plugin::plugin;
+use xla_ffi_testing::skip;
 
 /// A C example as a library, or `None`, told, where there is no C compiler.
 fn example(test: &str, name: &str) -> Option<PathBuf> {
-    static BUILDING: Mutex<()> = Mutex::new(());
-    let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    // Once: another test may be running what a second compilation would write over.
+    static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
+    if built.contains(name) {
+        return Some(out);
+    }
     let done = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
         .args(["-std=c99", "-O1", "-shared", "-fPIC", "-w", "-I"])
         .arg(root.join("include"))
@@ -29,6 +29,7 @@ fn example(test: &str, name: &str) -> Option<PathBuf> {
         Ok(done) => {
             let errors = String::from_utf8_lossy(&done.stderr);
             assert!(done.status.success(), "{errors}");
+            built.insert(name.to_owned());
             Some(out)
         }
         Err(error) => {

@@ -1,12 +1,10 @@
 //! `xla-ffi run` and `inspect`: what they print, and how they end.
 
-#[path = "../../tests/skip/mod.rs"]
-mod skip;
-
-use skip::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
+use xla_ffi_testing::compiler::shared_library;
+use xla_ffi_testing::skip;
 
 /// A handler library in plain C without any header of ours: one handler that adds 1 to floats, and
 /// handlers that misbehave.
@@ -50,6 +48,12 @@ void* give_up(Frame* f) { if (metadata(f, 1)) return NULL; abort(); }
 void* leave(Frame* f) { if (metadata(f, 1)) return NULL; exit(0); }
 void* leave_with_2(Frame* f) { if (metadata(f, 1)) return NULL; exit(2); }
 void* hang(Frame* f) { if (metadata(f, 1)) return NULL; for (;;) sleep(1); return f; }
+void* half(Frame* f) {
+  if (metadata(f, 1)) return NULL;
+  Buffer* y = f->rets.list[0];
+  for (int64_t i = 0; i < y->dims[0] / 2; ++i) ((float*)y->data)[i] = 1;
+  return NULL;
+}
 void* overrun(Frame* f) {
   if (metadata(f, 1)) return NULL;
   ((char*)((Buffer*)f->rets.list[0])->data)[4] = 1;
@@ -162,6 +166,30 @@ fn a_plain_c_handler_runs_on_every_revision() {
         "f32[0,5]",
     ];
     assert_eq!(succeeds(&lib, &empty), "ret0: f32[0,5] []\n");
+}
+
+#[test]
+fn what_a_handler_leaves_unwritten_is_told() {
+    let Some(lib) = library("what_a_handler_leaves_unwritten_is_told") else {
+        return;
+    };
+    let args = ["--handler", "half", "--ret", "f32[6]"];
+    for more in [&[][..], &["--in-this-process"], &["--revision", "r0"]] {
+        let said = fails(1, &lib, &[&args[..], more].concat());
+        assert!(
+            said.contains("hazard unwritten-result: result 0 (f32[6]): the handler never wrote elements 3 to 5"),
+            "{said}"
+        );
+        assert!(said.contains("--allow-unwritten"), "{said}");
+    }
+    let allowed = [&args[..], &["--allow-unwritten"]].concat();
+    assert_eq!(
+        succeeds(&lib, &allowed),
+        "ret0: f32[6] [1, 1, 1, 0, 0, 0]\n"
+    );
+    // What is measured is the call and nothing else.
+    let bench = xla_ffi("bench", &lib, &[&args[..], &["--calls", "3"]].concat());
+    assert_eq!(bench.status.code(), Some(0));
 }
 
 #[test]
@@ -390,8 +418,9 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
     let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let handler = &answer["handlers"][0];
     assert_eq!(handler["answers"], "0.1");
-    assert_eq!(handler["first_jaxlib"], "0.4.33");
-    assert_eq!(handler["accepted_by"].as_array().unwrap().len(), 10);
+    // r0 asks nothing, as the doctor says and `run --revision r0` shows.
+    assert_eq!(handler["first_jaxlib"], "0.4.31");
+    assert_eq!(handler["accepted_by"].as_array().unwrap().len(), 11);
     let newer = xla_ffi("inspect", &lib, &["--handler", "newer", "--json"]);
     let answer: serde_json::Value = serde_json::from_slice(&newer.stdout).unwrap();
     assert_eq!(
@@ -492,4 +521,43 @@ fn results_go_through_links() {
     let null = Path::new("/dev/null");
     succeeds(&lib, &[&call[..], &["--out", "/dev/null"]].concat());
     assert!(null.exists() && !null.is_file());
+}
+
+#[test]
+fn terminals_obey_no_library() {
+    let test = "terminals_obey_no_library";
+    let payload = r#"{"library": "l\u001b[31m", "sdk": "0", "handlers": [{"name": "h\u001b]0;x\u0007",
+        "platforms": ["cpu"], "stages": {"execute": "l__h"}, "args": [], "rets": [], "attrs": [],
+        "floor": "r0"}]}"#;
+    let mut bytes = b"XLAFFIMF\x01\0\0\0".to_vec();
+    bytes.extend((payload.len() as u32).to_le_bytes());
+    bytes.extend(payload.bytes());
+    let bytes: Vec<String> = bytes.iter().map(u8::to_string).collect();
+    let source = format!(
+        "__attribute__((section(\".xla_ffi_manifest\"), used, aligned(16)))\n\
+         const unsigned char manifest[] = {{{}}};\nvoid* l__h(void* frame) {{ return 0 * (long)frame; }}\n",
+        bytes.join(",")
+    );
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("escapes.c");
+    std::fs::write(&file, source).unwrap();
+    let Some(lib) = shared_library(&folder, test, &file, "escapes", &[]) else {
+        return;
+    };
+    for command in ["inspect", "doctor"] {
+        let out = xla_ffi(command, &lib, &[]);
+        let text = String::from_utf8(out.stdout).unwrap();
+        let errors = String::from_utf8(out.stderr).unwrap();
+        for said in [&text, &errors] {
+            assert!(
+                !said.contains('\u{1b}') && !said.contains('\u{7}'),
+                "{said:?}"
+            );
+        }
+        assert!(text.contains(r"h\u{1b}]0;x\u{7}"), "{text}");
+        let json = xla_ffi(command, &lib, &["--json"]).stdout;
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(json["handlers"][0]["name"], "h\u{1b}]0;x\u{7}");
+    }
 }

@@ -1,12 +1,10 @@
 //! The GPU examples without a GPU: the libraries as they are built for one, on a stand-in for the
 //! driver that runs their kernels on the host, thread by thread.
 
-#[path = "support/driver.rs"]
-mod driver;
 mod support;
 
-use driver::{Driver, call};
 use std::sync::Arc;
+use support::driver::{Driver, call};
 use support::load;
 use xla_ffi::Launch;
 use xla_ffi::cuda::{Image, Module};

@@ -2,8 +2,9 @@
 
 mod support;
 
-use support::{load, skip};
+use support::load;
 use xla_ffi_runtime::{Code, DType, Shape, Stream, Tensor};
+use xla_ffi_testing::skip;
 
 #[test]
 fn a_call_says_what_is_missing() {

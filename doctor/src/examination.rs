@@ -1,204 +1,21 @@
-//! What would go wrong with a built library, and where. Every finding says whether it is proved,
-//! possible or unknown, and why.
-//!
-//! [`Examination`] reads the file and runs nothing. Asking handlers for metadata runs them, so it
-//! is the caller's work, in a child process; [`Answer`] brings the outcome here.
+//! What reading a library's file tells. Nothing is run: asking handlers for metadata runs them, so it
+//! is the caller's work, in a child process; [`Answer`](crate::Answer) brings the outcome here.
 
-mod link;
-mod verdict;
-
-pub use verdict::{Behaviour, JAXLIBS, Loads, Verdict, jaxlib, verdict};
-
-use crate::library::{Facts, Surroundings};
+use crate::candidate::{Candidate, Use};
+use crate::finding::{Finding, Level, Problem, Weight};
+use crate::library::{self, Facts, Surroundings};
+use crate::link;
 use crate::manifest::{self, Manifest};
-use crate::model::Abi;
-use crate::snapshot;
-use crate::{dwarf, library};
-use serde::Serialize;
-use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use xla_ffi_abi::model::{Abi, Header};
+use xla_ffi_abi::{dwarf, snapshot};
 use xla_ffi_sys::Revision;
-
-/// How sure a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// The file, or an answer, shows it.
-    Proved,
-    /// It happens where a condition holds that cannot be seen from here.
-    Possible,
-    /// It could not be found out.
-    Unknown,
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Proved => "proved",
-            Self::Possible => "possible",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
-/// What a finding means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Weight {
-    /// It does not load, is refused, or crashes.
-    Fails,
-    /// It may go wrong.
-    Risk,
-    /// Worth knowing.
-    Note,
-}
-
-impl fmt::Display for Weight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fails => "fails",
-            Self::Risk => "risk",
-            Self::Note => "note",
-        })
-    }
-}
-
-/// What a finding is about that need not hold on another machine.
-pub const HERE: &str = "this machine";
-
-/// One finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// How sure.
-    pub level: Level,
-    /// What it means.
-    pub weight: Weight,
-    /// `library`, [`HERE`], or a handler's name.
-    pub about: String,
-    /// What.
-    pub what: String,
-    /// How it is known.
-    pub why: String,
-    /// What to do about it.
-    pub fix: Option<String>,
-}
-
-impl Finding {
-    /// A finding about the library as a whole.
-    pub(crate) fn new(
-        level: Level,
-        weight: Weight,
-        what: impl Into<String>,
-        why: impl Into<String>,
-    ) -> Self {
-        Self {
-            level,
-            weight,
-            about: "library".to_owned(),
-            what: what.into(),
-            why: why.into(),
-            fix: None,
-        }
-    }
-
-    pub(crate) fn about(mut self, about: &str) -> Self {
-        self.about = about.to_owned();
-        self
-    }
-
-    pub(crate) fn fix(mut self, fix: impl Into<String>) -> Self {
-        self.fix = Some(fix.into());
-        self
-    }
-}
-
-/// What a handler answered to a runtime of one revision.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Answer {
-    /// The runtime's revision, by name.
-    pub revision: &'static str,
-    /// What came of it.
-    #[serde(flatten)]
-    pub outcome: Outcome,
-}
-
-/// What came of asking.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase", tag = "outcome")]
-pub enum Outcome {
-    /// It was accepted.
-    Accepted {
-        /// The version that it answered.
-        version: (i32, i32),
-        /// Its traits.
-        traits: u32,
-        /// Whether it named a type of state.
-        has_state_type: bool,
-    },
-    /// A runtime of this revision refuses it.
-    Refused {
-        /// Why.
-        why: String,
-    },
-    /// It died, hung, or wrote where it must not.
-    Broke {
-        /// How.
-        how: String,
-    },
-    /// It was not asked.
-    Skipped {
-        /// Why.
-        why: String,
-    },
-}
-
-/// Whether a handler uses something, and how that is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// It does.
-    Yes(String),
-    /// A handler of the library does, perhaps this one.
-    Perhaps(String),
-    /// It does not.
-    No,
-    /// Nothing tells.
-    Unknown,
-}
-
-/// A handler to judge: from the manifest, or named by the user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
-    /// Its name.
-    pub name: String,
-    /// Stage and symbol.
-    pub stages: Vec<(String, String)>,
-    /// The oldest revision on which it can do all of its work, where a manifest says so.
-    pub floor: Option<Revision>,
-    /// Whether it keeps state.
-    pub state: Use,
-    /// Whether it completes after it returns.
-    pub future: Use,
-    /// What it answered.
-    pub answers: Vec<Answer>,
-}
-
-impl Subject {
-    /// How it answers. One that states its floor and answers that floor's version negotiates: its
-    /// floor is the newest version, so there is nothing else to answer.
-    #[must_use]
-    pub fn behaviour(&self) -> Behaviour {
-        match (Behaviour::of(&self.answers), self.floor) {
-            (Behaviour::Fixed(minor), Some(floor)) if floor.minor_version() == minor => {
-                Behaviour::Negotiates
-            }
-            (behaviour, _) => behaviour,
-        }
-    }
-}
 
 /// What reading the file tells.
 #[derive(Debug)]
 pub struct Examination {
+    /// The file.
+    pub path: PathBuf,
     /// The facts of the file.
     pub facts: Facts,
     /// Its manifests.
@@ -227,6 +44,7 @@ impl Examination {
                     Finding::new(
                         Level::Proved,
                         Weight::Fails,
+                        Problem::Manifest,
                         "its manifest cannot be read",
                         error.to_string(),
                     )
@@ -238,6 +56,7 @@ impl Examination {
         exports(&manifests, &facts, &mut findings);
         let compiled_with = compiled_with(&bytes, &mut findings);
         Ok(Self {
+            path: path.to_owned(),
             facts,
             manifests,
             compiled_with,
@@ -248,47 +67,40 @@ impl Examination {
     /// The handlers that the manifest names, and those that the user names: each with the symbols
     /// of its stages.
     #[must_use]
-    pub fn subjects(&self, named: &[(String, Vec<(String, String)>)]) -> Vec<Subject> {
-        let mut subjects: Vec<Subject> = self
-            .manifests
-            .iter()
-            .flat_map(|manifest| &manifest.handlers)
-            .map(|handler| Subject {
-                name: handler.name.clone(),
-                stages: handler
-                    .stages
-                    .iter()
-                    .map(|(stage, symbol)| (stage.to_owned(), symbol.to_owned()))
-                    .collect(),
-                floor: handler.floor_revision(),
-                state: match &handler.state {
-                    Some(state) => Use::Yes(format!("the manifest names its type, {}", state.ty)),
-                    None => Use::No,
-                },
-                future: if handler.is_async {
-                    Use::Yes("the manifest says async".to_owned())
-                } else {
-                    Use::No
-                },
-                answers: Vec::new(),
-            })
-            .collect();
+    pub fn candidates(&self, named: &[(String, Vec<(String, String)>)]) -> Vec<Candidate> {
+        let mut candidates: Vec<Candidate> = self.declared().map(declared).collect();
         for (name, stages) in named {
-            let known = subjects.iter().any(|subject| {
-                subject.name == *name || stages.iter().all(|stage| subject.stages.contains(stage))
+            let known = candidates.iter().any(|candidate| {
+                candidate.name == *name
+                    || stages.iter().all(|stage| candidate.stages.contains(stage))
             });
             if !known {
-                subjects.push(Subject {
-                    name: name.clone(),
-                    stages: stages.clone(),
-                    floor: None,
-                    state: self.usage("5StateI"),
-                    future: self.usage("6Future"),
-                    answers: Vec::new(),
-                });
+                candidates.push(self.candidate(name, stages));
             }
         }
-        subjects
+        candidates
+    }
+
+    /// One handler, by its name in the manifest or by the symbols of its stages.
+    #[must_use]
+    pub fn candidate(&self, name: &str, stages: &[(String, String)]) -> Candidate {
+        match self.declared().find(|handler| handler.name == name) {
+            Some(handler) => declared(handler),
+            None => Candidate {
+                name: name.to_owned(),
+                stages: stages.to_vec(),
+                floor: None,
+                state: self.usage("5StateI"),
+                future: self.usage("6Future"),
+                answers: Vec::new(),
+            },
+        }
+    }
+
+    fn declared(&self) -> impl Iterator<Item = &manifest::Handler> {
+        self.manifests
+            .iter()
+            .flat_map(|manifest| &manifest.handlers)
     }
 
     /// Whether handlers made with the C++ headers use a type, told by the types of their
@@ -325,6 +137,29 @@ impl Examination {
     }
 }
 
+/// A handler as its manifest describes it.
+fn declared(handler: &manifest::Handler) -> Candidate {
+    Candidate {
+        name: handler.name.clone(),
+        stages: handler
+            .stages
+            .iter()
+            .map(|(stage, symbol)| (stage.to_owned(), symbol.to_owned()))
+            .collect(),
+        floor: handler.floor_revision(),
+        state: match &handler.state {
+            Some(state) => Use::Yes(format!("the manifest names its type, {}", state.ty)),
+            None => Use::No,
+        },
+        future: if handler.is_async {
+            Use::Yes("the manifest says async".to_owned())
+        } else {
+            Use::No
+        },
+        answers: Vec::new(),
+    }
+}
+
 /// Symbols that the manifest names and the library does not export; handlers without a manifest.
 fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
     for manifest in manifests {
@@ -335,12 +170,13 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
                         Finding::new(
                             Level::Proved,
                             Weight::Fails,
+                            Problem::NotExported,
                             format!(
                                 "stage {stage} names the symbol {symbol}, which is not exported"
                             ),
                             "the manifest and the dynamic symbol table disagree",
                         )
-                        .about(&handler.name)
+                        .about_handler(&handler.name)
                         .fix("do not strip exported symbols; check the linker's version script"),
                     );
                 }
@@ -352,6 +188,7 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(
                 Level::Proved,
                 Weight::Risk,
+                Problem::NotExported,
                 format!("the registration entry point {register} is not exported"),
                 "the manifest and the dynamic symbol table disagree",
             ));
@@ -374,6 +211,7 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
             Finding::new(
                 Level::Unknown,
                 Weight::Note,
+                Problem::UnknownHandlers,
                 "which of its functions are handlers",
                 format!("it has no manifest; {exported}"),
             )
@@ -390,6 +228,7 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
             findings.push(Finding::new(
                 Level::Unknown,
                 Weight::Note,
+                Problem::Header,
                 "which header it was compiled with",
                 error.to_string(),
             ));
@@ -404,9 +243,7 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
     for unit in &units {
         let fitting: Vec<Revision> = snapshots
             .iter()
-            .filter(|snapshot| {
-                snapshot.edition.header == crate::model::Header::Main && fits(unit, &snapshot.abi)
-            })
+            .filter(|snapshot| snapshot.edition.header == Header::Main && fits(unit, &snapshot.abi))
             .map(|snapshot| snapshot.edition.revision)
             .collect();
         strange += usize::from(fitting.is_empty());
@@ -419,6 +256,7 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
             Finding::new(
                 Level::Proved,
                 Weight::Risk,
+                Problem::Header,
                 format!("{strange} of its compilation units know layouts that no jaxlib shipped"),
                 "its debug information, compared with every known revision",
             )
@@ -434,6 +272,7 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
         findings.push(Finding::new(
             Level::Proved,
             Weight::Note,
+            Problem::Header,
             format!("compiled with layouts of {range}"),
             "its debug information",
         ));

@@ -10,6 +10,7 @@ use object::read::elf::{Dyn, FileHeader, SectionHeader, Sym, VersionIndex};
 use object::{Endianness, FileKind};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use xla_ffi_abi::declared::parse_version;
 
 /// A library this large is not read.
 const LIMIT: u64 = 4 << 30;
@@ -291,7 +292,7 @@ impl Facts {
     pub fn floor(&self, prefix: &str) -> Option<Vec<u32>> {
         self.versions
             .iter()
-            .filter_map(|version| crate::declared::parse_version(version.strip_prefix(prefix)?))
+            .filter_map(|version| parse_version(version.strip_prefix(prefix)?))
             .max()
     }
 }

@@ -1,6 +1,6 @@
 //! Findings about how a library is linked.
 
-use super::{Finding, Level, Weight};
+use crate::finding::{Finding, Level, Problem, Subject, Weight};
 use crate::library::{Facts, Needed, Surroundings};
 use std::path::Path;
 
@@ -32,7 +32,7 @@ const GCCS: &[(u32, &str)] = &[
     (33, "14"),
 ];
 
-pub(super) fn findings(
+pub(crate) fn findings(
     path: &Path,
     facts: &Facts,
     surroundings: &Surroundings,
@@ -43,6 +43,7 @@ pub(super) fn findings(
             Finding::new(
                 Level::Proved,
                 Weight::Fails,
+                Problem::MissingLibrary,
                 format!("{name} is not found on this machine"),
                 format!(
                     "{by} needs it; searched its RPATH, LD_LIBRARY_PATH and the system's folders"
@@ -110,8 +111,9 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
         let list = list.join(", ");
         let count = names.len();
         let undefined = format!("{count} undefined: {list}");
-        let proved =
-            |what: &str, why: String| Finding::new(Level::Proved, Weight::Fails, what, why);
+        let proved = |what: &str, why: String| {
+            Finding::new(Level::Proved, Weight::Fails, Problem::Undefined, what, why)
+        };
         findings.push(match owner {
             Some("XLA_FFI_GetApi") => proved(
                 "it links to XLA_FFI_GetApi, so no jaxlib loads it",
@@ -126,6 +128,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             Some("Python") => Finding::new(
                 Level::Possible,
                 Weight::Risk,
+                Problem::LinkedTo,
                 "it loads in a Python process alone, and perhaps in one version of Python",
                 format!("{undefined}, which an interpreter provides"),
             )
@@ -141,11 +144,12 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
                 "it does not load here: symbols are undefined",
                 format!("{undefined}; no library that it needs provides them"),
             )
-            .about(super::HERE)
+            .about(Subject::Machine)
             .fix("link the library that has them (with -Wl,-z,defs the linker tells in time)"),
             None => Finding::new(
                 Level::Unknown,
                 Weight::Risk,
+                Problem::Undefined,
                 "whether all symbols are found",
                 format!("{undefined}; a library that it needs is missing here"),
             ),
@@ -156,6 +160,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             findings.push(Finding::new(
                 Level::Proved,
                 Weight::Note,
+                Problem::Undefined,
                 "it would use XLA_FFI_GetApi where there is one",
                 "the symbol is undefined and weak: it loads without, and the function is null",
             ));
@@ -167,6 +172,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
                 Finding::new(
                     Level::Possible,
                     Weight::Risk,
+                    Problem::LinkedTo,
                     format!("it brings a Python of its own into the process: {name}"),
                     "it is linked to it; another version of Python then has two interpreters",
                 )
@@ -180,6 +186,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             findings.push(Finding::new(
                 Level::Possible,
                 Weight::Risk,
+                Problem::LinkedTo,
                 format!("it is linked to {name}, which other versions of jaxlib do not have"),
                 "DT_NEEDED",
             ));
@@ -204,6 +211,7 @@ fn glibc(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(Finding::new(
             Level::Proved,
             Weight::Note,
+            Problem::Glibc,
             format!("it runs wherever jaxlib 0.8.0 or later does: glibc {shown} or later"),
             "the versions that its symbols ask for",
         ));
@@ -217,6 +225,7 @@ fn glibc(facts: &Facts, findings: &mut Vec<Finding>) {
         Finding::new(
             Level::Possible,
             Weight::Risk,
+            Problem::Glibc,
             format!(
                 "it does not load on systems with a glibc older than {shown}, though jaxlib does \
                  (from {})",
@@ -236,6 +245,7 @@ fn libstdcxx(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(Finding::new(
             Level::Proved,
             Weight::Note,
+            Problem::Libstdcxx,
             "it links libstdc++ and asks for no version of it",
             "DT_NEEDED",
         ));
@@ -250,6 +260,7 @@ fn libstdcxx(facts: &Facts, findings: &mut Vec<Finding>) {
         Finding::new(
             Level::Possible,
             Weight::Risk,
+            Problem::Libstdcxx,
             format!("it needs the libstdc++ of GCC {gcc} or later, which the process may not have"),
             format!(
                 "its symbols ask for GLIBCXX_{}; the libstdc++ that is loaded first counts, and a \
@@ -267,7 +278,7 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
             Finding::new(
                 Level::Possible,
                 Weight::Risk,
-                format!("it loads libraries from the folder in which the program happens to run ({entry:?})"),
+                Problem::SearchPath, format!("it loads libraries from the folder in which the program happens to run ({entry:?})"),
                 "a RPATH entry that is neither absolute nor begins with $ORIGIN",
             )
             .fix("use $ORIGIN")
@@ -280,6 +291,7 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
             Finding::new(
                 Level::Possible,
                 Weight::Risk,
+                Problem::SearchPath,
                 format!("it looks for libraries in {entry}, which other machines need not have"),
                 format!("an absolute RPATH entry; {here}"),
             )
@@ -297,6 +309,7 @@ fn soname(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
         (None, _) => findings.push(Finding::new(
             Level::Proved,
             Weight::Note,
+            Problem::Soname,
             "it has no SONAME",
             "harmless where it is loaded by path, as jax does; a program that links it records the \
              path under which the linker found it",
@@ -304,6 +317,7 @@ fn soname(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
         (Some(soname), Some(file)) if *soname != file => findings.push(Finding::new(
             Level::Proved,
             Weight::Note,
+            Problem::Soname,
             format!("its SONAME is {soname}, its file {file}"),
             "harmless where it is loaded by path; a program that links it looks for the SONAME",
         )),
@@ -317,6 +331,7 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
             Finding::new(
                 Level::Possible,
                 Weight::Risk,
+                Problem::LoaderFlags,
                 "it asks for an executable stack, which glibc 2.41 and hardened systems refuse",
                 "PT_GNU_STACK is executable: an object without .note.GNU-stack was linked in",
             )
@@ -328,6 +343,7 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
             Finding::new(
                 Level::Possible,
                 Weight::Risk,
+                Problem::LoaderFlags,
                 "its code is patched when it is loaded, which hardened systems refuse",
                 "DT_TEXTREL: something was compiled without -fPIC",
             )
@@ -338,6 +354,7 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(Finding::new(
             Level::Possible,
             Weight::Risk,
+            Problem::LoaderFlags,
             "it may fail to load late in a process: \"cannot allocate memory in static TLS block\"",
             "DF_STATIC_TLS: its thread-locals take part of the program's reserve",
         ));

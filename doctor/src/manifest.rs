@@ -326,7 +326,7 @@ fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Manifest, usize), E
 /// [`Error::Json`] or [`Error::Content`].
 ///
 /// ```
-/// use xla_ffi_abi::manifest;
+/// use xla_ffi_doctor::manifest;
 ///
 /// let text = br#"{"library": "mine", "sdk": "0.1.0", "handlers": [{
 ///     "name": "f", "platforms": ["cpu"], "stages": {"execute": "mine__f"},

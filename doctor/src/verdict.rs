@@ -1,16 +1,11 @@
 //! What becomes of a handler on one jaxlib.
 
-use super::{Answer, Finding, Level, Outcome, Subject, Use, Weight};
-use crate::declared::{Edition, parse_version};
-use crate::model::Header;
+use crate::candidate::{Answer, Candidate, Outcome, Use};
+use crate::finding::{Finding, Level, Problem, Subject, Weight};
 use serde::Serialize;
+use xla_ffi_abi::declared::{Edition, parse_version};
+use xla_ffi_abi::model::Header;
 use xla_ffi_sys::Revision;
-
-/// The releases that are judged where none is named: those of `jaxlibs.txt`.
-pub const JAXLIBS: [&str; 12] = [
-    "0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.2", "0.8.0", "0.8.1", "0.9.1", "0.10.2",
-    "0.11.1", "0.12.0",
-];
 
 /// The revision of a jaxlib, and how sure that is.
 #[must_use]
@@ -122,20 +117,20 @@ fn state_layout(minor: i32) -> i32 {
     minor.clamp(1, 3)
 }
 
-/// What becomes of `subject` on jaxlib `version`; `broken` says why the library as a whole does
+/// What becomes of `candidate` on jaxlib `version`; `broken` says why the library as a whole does
 /// not load, `compiled_with` the revisions that its debug information shows.
 #[must_use]
 pub fn verdict(
     version: &str,
     (revision, sure): (Revision, Level),
-    subject: &Subject,
+    candidate: &Candidate,
     broken: Option<&Finding>,
     compiled_with: &[Revision],
 ) -> Verdict {
     let mut verdict = Verdict {
         jaxlib: version.to_owned(),
         revision: revision.name(),
-        handler: subject.name.clone(),
+        handler: candidate.name.clone(),
         loads: Loads::Unknown,
         level: sure,
         declared: false,
@@ -145,13 +140,13 @@ pub fn verdict(
     if let Some(finding) = broken {
         verdict.loads = Loads::No;
         verdict.why = finding.what.clone();
-        if finding.about == super::HERE {
+        if finding.subject == Subject::Machine {
             verdict.level = Level::Possible;
         }
         return verdict;
     }
-    let behaviour = subject.behaviour();
-    if let Some(floor) = subject.floor
+    let behaviour = candidate.behaviour();
+    if let Some(floor) = candidate.floor
         && revision < floor
     {
         verdict.loads = Loads::No;
@@ -162,25 +157,32 @@ pub fn verdict(
         );
         return verdict;
     }
+    if revision == Revision::R0 && candidate.is_refused_by_all() {
+        verdict.loads = Loads::Unknown;
+        verdict.level = Level::Possible;
+        verdict.why = "runtimes of r0 ask nothing, and all that ask refuse it".to_owned();
+        return verdict;
+    }
     if revision == Revision::R0 {
         verdict.loads = Loads::Yes;
         verdict.why = "accepted: runtimes of r0 ask nothing".to_owned();
         if behaviour != Behaviour::Negotiates {
-            verdict.risks.push(r0_risk(subject));
-        } else if let Use::Yes(why) | Use::Perhaps(why) = &subject.state {
+            verdict.risks.push(r0_risk(candidate));
+        } else if let Use::Yes(why) | Use::Perhaps(why) = &candidate.state {
             verdict.risks.push(
                 Finding::new(
                     Level::Possible,
                     Weight::Risk,
+                    Problem::OldestRuntime,
                     "a handler that keeps state answers with an error on r0",
                     format!("{why}; runtimes of r0 run no instantiate stage"),
                 )
-                .about(&subject.name),
+                .about_handler(&candidate.name),
             );
         }
         return verdict;
     }
-    let answer = subject
+    let answer = candidate
         .answers
         .iter()
         .find(|answer| answer.revision == revision.name());
@@ -196,7 +198,7 @@ pub fn verdict(
                     version,
                     revision,
                     minor,
-                    subject,
+                    candidate,
                     compiled_with,
                     &mut verdict.risks,
                 );
@@ -208,25 +210,23 @@ pub fn verdict(
         }
         // Its version is accepted, and jaxlib 0.4.34 and 0.5.1 were seen to survive the write: the
         // memory that it hits decides.
-        Some(Outcome::Broke { how })
-            if how.contains("metadata-overrun")
-                && matches!(subject.behaviour(), Behaviour::Fixed(1)) =>
-        {
+        Some(Outcome::Broke { overran: true, how }) if behaviour == Behaviour::Fixed(1) => {
             verdict.loads = Loads::Unknown;
             verdict.level = Level::Possible;
             verdict.why =
                 "it overwrites 8 bytes of the runtime's stack: what lies there decides".to_owned();
-            verdict.risks.push(Finding {
-                about: subject.name.clone(),
-                ..Finding::new(
+            verdict.risks.push(
+                Finding::new(
                     Level::Proved,
                     Weight::Fails,
+                    Problem::MetadataOverrun,
                     "it overwrites the runtime's memory when it is asked for its metadata",
                     how.clone(),
                 )
-            });
+                .about_handler(&candidate.name),
+            );
         }
-        Some(Outcome::Broke { how }) => {
+        Some(Outcome::Broke { how, .. }) => {
             verdict.loads = Loads::No;
             verdict.why.clone_from(how);
         }
@@ -242,15 +242,16 @@ pub fn verdict(
     verdict
 }
 
-fn r0_risk(subject: &Subject) -> Finding {
+fn r0_risk(candidate: &Candidate) -> Finding {
     Finding::new(
         Level::Possible,
         Weight::Risk,
+        Problem::OldestRuntime,
         "it may use what r0 does not have",
         "nobody asks a handler on r0, so a newer one is accepted: a thread pool or a future is a \
          call through memory that is not the table's, and State_Get crashes",
     )
-    .about(&subject.name)
+    .about_handler(&candidate.name)
 }
 
 /// What threatens a handler that was built with upstream's header of version 0.`minor`.
@@ -258,38 +259,39 @@ fn hazards(
     version: &str,
     revision: Revision,
     minor: i32,
-    subject: &Subject,
+    candidate: &Candidate,
     compiled_with: &[Revision],
     risks: &mut Vec<Finding>,
 ) {
     let own = revision.minor_version();
     // Runtimes from 0.10.2 tell the 40-byte form of r7 by its size.
     let told_by_size = minor == 2 && parse_version(version) >= parse_version("0.10.2");
-    if state_layout(minor) != state_layout(own) && !told_by_size && subject.state != Use::No {
-        let (level, weight, known) = weigh(&subject.state, "nothing tells whether it keeps state");
+    if state_layout(minor) != state_layout(own) && !told_by_size && candidate.state != Use::No {
+        let (level, weight, known) =
+            weigh(&candidate.state, "nothing tells whether it keeps state");
         risks.push(
             Finding::new(
                 level,
                 weight,
-                "the runtime misreads its State_Set and State_Get: an error at best, a crash at worst",
+                Problem::StateLayout, "the runtime misreads its State_Set and State_Get: an error at best, a crash at worst",
                 format!(
                     "{known}; its state arguments are laid out for version 0.{minor}, and 0.1, 0.2 and \
                      0.3 each have their own layout"
                 ),
             )
-            .about(&subject.name)
+            .about_handler(&candidate.name)
             .fix("build it with this SDK, which lays the arguments out as the runtime wants them"),
         );
     }
     if minor == 1 {
-        future_hazard(revision, subject, compiled_with, risks);
+        future_hazard(revision, candidate, compiled_with, risks);
     }
 }
 
 /// Among the revisions of version 0.1 the future slots moved and were not always there.
 fn future_hazard(
     revision: Revision,
-    subject: &Subject,
+    candidate: &Candidate,
     compiled_with: &[Revision],
     risks: &mut Vec<Finding>,
 ) {
@@ -317,11 +319,11 @@ fn future_hazard(
     if clash.is_empty() {
         return;
     }
-    if subject.future == Use::No {
+    if candidate.future == Use::No {
         return;
     }
     let (mut level, mut weight, known) =
-        weigh(&subject.future, "nothing tells whether it makes futures");
+        weigh(&candidate.future, "nothing tells whether it makes futures");
     if compiled_with.is_empty() || clash.len() < headers.len() {
         (level, weight) = (Level::Possible, Weight::Risk);
     }
@@ -333,7 +335,7 @@ fn future_hazard(
         Finding::new(
             level,
             weight,
-            what,
+            Problem::FutureSlots, what,
             format!(
                 "{known}; {} {}, where the future slots stand elsewhere: ThreadPool_NumThreads came \
                  before them in r3 without a new version",
@@ -345,7 +347,7 @@ fn future_hazard(
                 clash.join(" or ")
             ),
         )
-        .about(&subject.name)
+        .about_handler(&candidate.name)
         .fix("build it with this SDK, which finds the slots by the table's length"),
     );
 }
@@ -362,9 +364,10 @@ fn weigh<'a>(used: &'a Use, unknown: &'a str) -> (Level, Weight, &'a str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use xla_ffi_sys::JAXLIBS;
 
-    fn subject(state: bool, answer: impl Fn(Revision) -> Outcome) -> Subject {
-        Subject {
+    fn candidate(state: bool, answer: impl Fn(Revision) -> Outcome) -> Candidate {
+        Candidate {
             name: "h".to_owned(),
             stages: vec![("execute".to_owned(), "h".to_owned())],
             floor: None,
@@ -408,20 +411,8 @@ mod tests {
         }
     }
 
-    fn on(version: &str, subject: &Subject) -> Verdict {
-        verdict(version, jaxlib(version).unwrap(), subject, None, &[])
-    }
-
-    #[test]
-    fn the_list_is_the_projects() {
-        let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../jaxlibs.txt");
-        let listed: Vec<String> = std::fs::read_to_string(file)
-            .unwrap()
-            .lines()
-            .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
-            .map(|line| line.trim().to_owned())
-            .collect();
-        assert_eq!(listed, JAXLIBS);
+    fn on(version: &str, candidate: &Candidate) -> Verdict {
+        verdict(version, jaxlib(version).unwrap(), candidate, None, &[])
     }
 
     #[test]
@@ -436,7 +427,7 @@ mod tests {
     #[test]
     fn behaviour_is_told_by_answers() {
         let of =
-            |answer: &dyn Fn(Revision) -> Outcome| Behaviour::of(&subject(false, answer).answers);
+            |answer: &dyn Fn(Revision) -> Outcome| Behaviour::of(&candidate(false, answer).answers);
         assert_eq!(of(&|r| fixed(1, r)), Behaviour::Fixed(1));
         assert_eq!(of(&|r| fixed(5, r)), Behaviour::Fixed(5));
         assert_eq!(of(&negotiating), Behaviour::Negotiates);
@@ -445,31 +436,33 @@ mod tests {
 
     #[test]
     fn state_of_an_old_header_threatens_new_runtimes() {
-        let state = |version: &str, subject: &Subject| -> Vec<(Level, Weight)> {
-            let risks = on(version, subject).risks;
-            let about_state = risks.iter().filter(|risk| risk.what.contains("State_"));
+        let state = |version: &str, candidate: &Candidate| -> Vec<(Level, Weight)> {
+            let risks = on(version, candidate).risks;
+            let about_state = risks
+                .iter()
+                .filter(|risk| risk.problem == Problem::StateLayout);
             about_state.map(|risk| (risk.level, risk.weight)).collect()
         };
-        let old = subject(true, |r| fixed(1, r));
+        let old = candidate(true, |r| fixed(1, r));
         assert_eq!(state("0.12.0", &old), [(Level::Proved, Weight::Fails)]);
         assert_eq!(state("0.8.0", &old), []);
-        let unsure = subject(false, |r| fixed(1, r));
+        let unsure = candidate(false, |r| fixed(1, r));
         assert_eq!(state("0.12.0", &unsure), [(Level::Possible, Weight::Risk)]);
         // Version 0.2: told by size from 0.10.2 on, not on 0.9.1.
-        let second = subject(true, |r| fixed(2, r));
+        let second = candidate(true, |r| fixed(2, r));
         assert_eq!(state("0.9.1", &second).len(), 1);
         assert_eq!(state("0.10.2", &second), []);
-        assert_eq!(state("0.12.0", &subject(true, |r| fixed(3, r))), []);
+        assert_eq!(state("0.12.0", &candidate(true, |r| fixed(3, r))), []);
     }
 
     #[test]
     fn futures_threaten_where_slots_moved() {
-        let old = subject(false, |r| fixed(1, r));
+        let old = candidate(false, |r| fixed(1, r));
         let risks = |version: &str, compiled: &[Revision]| {
             verdict(version, jaxlib(version).unwrap(), &old, None, compiled)
                 .risks
                 .into_iter()
-                .filter(|risk| risk.what.contains("making a future"))
+                .filter(|risk| risk.problem == Problem::FutureSlots)
                 .count()
         };
         assert_eq!(risks("0.4.34", &[Revision::R2]), 0);
@@ -479,11 +472,11 @@ mod tests {
         assert_eq!(risks("0.4.33", &[Revision::R5]), 1);
         assert_eq!(risks("0.12.0", &[Revision::R1]), 0);
         assert_eq!(risks("0.12.0", &[]), 1);
-        let mut none = subject(false, |r| fixed(1, r));
+        let mut none = candidate(false, |r| fixed(1, r));
         none.future = Use::No;
         none.state = Use::No;
         assert!(on("0.12.0", &none).risks.is_empty());
-        let mut sure = subject(false, |r| fixed(1, r));
+        let mut sure = candidate(false, |r| fixed(1, r));
         sure.future = Use::Yes("a test says so".to_owned());
         let risks = verdict(
             "0.5.1",
@@ -501,7 +494,7 @@ mod tests {
 
     #[test]
     fn negotiating_handlers_have_no_hazards() {
-        let ours = subject(true, negotiating);
+        let ours = candidate(true, negotiating);
         for version in JAXLIBS {
             let verdict = on(version, &ours);
             // r0 has no state to keep, whoever asks.
@@ -515,14 +508,23 @@ mod tests {
     }
 
     #[test]
+    fn what_all_others_refuse_is_not_known_to_load_on_r0() {
+        let newer = candidate(false, |_| Outcome::Refused {
+            why: "newer".to_owned(),
+        });
+        assert_eq!(on("0.4.31", &newer).loads, Loads::Unknown);
+        assert_eq!(on("0.12.0", &newer).loads, Loads::No);
+    }
+
+    #[test]
     fn a_declared_floor_is_no_mistake() {
-        let mut ours = subject(false, negotiating);
+        let mut ours = candidate(false, negotiating);
         ours.floor = Some(Revision::R9);
         let verdict = on("0.10.2", &ours);
         assert!(verdict.loads == Loads::No && verdict.declared);
         assert_eq!(on("0.11.1", &ours).loads, Loads::Yes);
         // A floor at the top leaves one version to answer, which is no header's habit.
-        let mut newest = subject(false, |r| fixed(5, r));
+        let mut newest = candidate(false, |r| fixed(5, r));
         assert_eq!(newest.behaviour(), Behaviour::Fixed(5));
         newest.floor = Some(Revision::R10);
         assert_eq!(newest.behaviour(), Behaviour::Negotiates);

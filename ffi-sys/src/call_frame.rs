@@ -1,8 +1,8 @@
 //! The call frame: everything that a host tells a handler.
 
 use crate::{
-    XLA_FFI_Api, XLA_FFI_ArgType, XLA_FFI_AttrType, XLA_FFI_ByteSpan, XLA_FFI_Future,
-    XLA_FFI_InternalExtension, XLA_FFI_InvokeContext, XLA_FFI_RetType,
+    XLA_FFI_Api, XLA_FFI_ArgType, XLA_FFI_Attrs, XLA_FFI_Future, XLA_FFI_InternalExtension,
+    XLA_FFI_InvokeContext, XLA_FFI_RetType,
 };
 use core::ffi::c_void;
 
@@ -66,32 +66,6 @@ layout!(XLA_FFI_Rets, R0..=R10, size 40, struct_size rets 40 {
     size: i64 = 16,
     types: *mut XLA_FFI_RetType = 24,
     rets: *mut *mut c_void = 32,
-});
-
-/// Attributes: a dictionary, sorted by the bytes of the names.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct XLA_FFI_Attrs {
-    /// Bytes of this struct that the host filled.
-    pub struct_size: usize,
-    /// Extension chain.
-    pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Number of attributes.
-    pub size: i64,
-    /// What each attribute is; `size` of them.
-    pub types: *mut XLA_FFI_AttrType,
-    /// The names; `size` of them.
-    pub names: *mut *mut XLA_FFI_ByteSpan,
-    /// The values; `size` of them.
-    pub attrs: *mut *mut c_void,
-}
-layout!(XLA_FFI_Attrs, R0..=R10, size 48, struct_size attrs 48 {
-    struct_size: usize = 0,
-    extension_start: *mut XLA_FFI_InternalExtension = 8,
-    size: i64 = 16,
-    types: *mut XLA_FFI_AttrType = 24,
-    names: *mut *mut XLA_FFI_ByteSpan = 32,
-    attrs: *mut *mut c_void = 40,
 });
 
 /// One call. From r2 the struct ends in `future`, which its `STRUCT_SIZE` does not count; on r0

@@ -3,6 +3,13 @@
 //! The version macro in upstream's header is not the ABI: it stood at 0.1 while the function table
 //! and two structs changed five times. A *revision* names one layout.
 
+/// The jaxlib releases that every check of the project runs over, oldest first: the first and the last of
+/// the revisions that differ most, and what people have.
+pub const JAXLIBS: [&str; 12] = [
+    "0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.2", "0.8.0", "0.8.1", "0.9.1", "0.10.2",
+    "0.11.1", "0.12.0",
+];
+
 /// One layout of the ABI, from the first that a jaxlib shipped (`R0`) to the newest known (`R10`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]

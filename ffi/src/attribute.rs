@@ -1,13 +1,20 @@
 //! Attributes: the values that the caller fixes when the program is built.
 
+pub(crate) mod decimal;
+pub(crate) mod derive_attribute;
+pub(crate) mod dictionary;
+pub(crate) mod narrow;
+
 use std::borrow::Cow;
 
+use crate::attribute::dictionary::Dictionary;
+use crate::attribute::narrow::Wide;
 use crate::bind::Bind;
-use crate::diagnose::Problems;
-use crate::dictionary::Dictionary;
-use crate::element::{Element, Pred, name};
-use crate::frame::{Frame, RawArray, RawAttr, RawScalar};
-use crate::param::{At, AttrType, Param};
+use crate::call::frame::Frame;
+use crate::call::raw_attribute::{RawArray, RawAttr, RawScalar};
+use crate::declare::param::{At, AttrType, Param};
+use crate::entry::problems::Problems;
+use crate::operand::element::{Element, Pred, name};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A type that an attribute can be decoded to. Implement it to make a type of your own a parameter
@@ -160,14 +167,16 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
     let mut text = String::from("expected ");
     match ty {
         AttrType::Scalar(dtype) => {
-            crate::diagnose::put(&mut text, &["a scalar of type ", &name(dtype)])
+            crate::entry::problems::put(&mut text, &["a scalar of type ", &name(dtype)])
         }
-        AttrType::Array(dtype) => crate::diagnose::put(&mut text, &["an array of ", &name(dtype)]),
+        AttrType::Array(dtype) => {
+            crate::entry::problems::put(&mut text, &["an array of ", &name(dtype)])
+        }
         AttrType::String => text.push_str("a string in UTF-8"),
         AttrType::Dictionary => text.push_str("a dictionary"),
         AttrType::Any => text.push_str("another value"),
     }
-    crate::diagnose::put(&mut text, &[", got ", &value.describe()]);
+    crate::entry::problems::put(&mut text, &[", got ", &value.describe()]);
     let scalar = value.0.scalar();
     let number = scalar.and_then(|scalar| of_numbers!(scalar.dtype(), wide(scalar)));
     if narrow && let (AttrType::Scalar(_), Some(_)) = (ty, scalar) {
@@ -193,7 +202,7 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
             return text;
         }
         if let Some(cast) = python_cast(ty, attr) {
-            crate::diagnose::put(&mut text, &["; pass ", &cast]);
+            crate::entry::problems::put(&mut text, &["; pass ", &cast]);
             if fits.is_some_and(|(_, narrowed)| narrowed) {
                 text.push_str(", or let the handler narrow it: #[attr(narrow)]");
             }
@@ -201,7 +210,7 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
         return text;
     }
     if let Some(cast) = python_cast(ty, attr) {
-        crate::diagnose::put(&mut text, &["; pass ", &cast]);
+        crate::entry::problems::put(&mut text, &["; pass ", &cast]);
     }
     text
 }
@@ -210,9 +219,9 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
 fn does_not_fit(text: &mut String, number: Wide) {
     text.push_str(" (");
     match number {
-        Wide::Int(int) if int < 0 => crate::diagnose::number(text, int as i64),
+        Wide::Int(int) if int < 0 => crate::entry::problems::number(text, int as i64),
         Wide::Int(int) => text.push_str(&(int as u64).to_string()),
-        Wide::Float(float) => crate::decimal::push(text, float),
+        Wide::Float(float) => crate::attribute::decimal::push(text, float),
     }
     text.push_str(" does not fit)");
 }
@@ -287,71 +296,6 @@ pub(crate) fn explain_attr<'f, A: Attribute<'f>>(
     }
 }
 
-/// Conversion from a number of another type, exact or refused; floats are rounded to nearest.
-pub(crate) trait Narrow: Sized {
-    fn from_int(value: i128) -> Option<Self>;
-    fn from_float(value: f64) -> Option<Self>;
-}
-
-macro_rules! narrow_int {
-    ($($ty:ty)*) => {
-        $(impl Narrow for $ty {
-            fn from_int(value: i128) -> Option<Self> {
-                value.try_into().ok()
-            }
-
-            fn from_float(_: f64) -> Option<Self> {
-                None
-            }
-        })*
-    };
-}
-
-narrow_int!(i8 i16 i32 i64 u8 u16 u32 u64);
-
-impl Narrow for f64 {
-    fn from_int(value: i128) -> Option<Self> {
-        let float = value as Self;
-        (float as i128 == value).then_some(float)
-    }
-
-    fn from_float(value: f64) -> Option<Self> {
-        Some(value)
-    }
-}
-
-impl Narrow for f32 {
-    fn from_int(value: i128) -> Option<Self> {
-        let float = value as Self;
-        (float as i128 == value).then_some(float)
-    }
-
-    fn from_float(value: f64) -> Option<Self> {
-        let float = value as Self;
-        (float.is_finite() || !value.is_finite()).then_some(float)
-    }
-}
-
-/// An integer of any width, or a float, widened.
-#[derive(Clone, Copy, Debug)]
-pub enum Wide {
-    Int(i128),
-    Float(f64),
-}
-
-macro_rules! wide {
-    ($kind:ident $($ty:ty)*) => {
-        $(impl From<$ty> for Wide {
-            fn from(value: $ty) -> Self {
-                Self::$kind(value.into())
-            }
-        })*
-    };
-}
-
-wide!(Int i8 i16 i32 i64 u8 u16 u32 u64);
-wide!(Float f32 f64);
-
 fn wide<T: Element + Into<Wide>>(scalar: RawScalar<'_>) -> Option<Wide> {
     scalar.get::<T>().map(Into::into)
 }
@@ -384,8 +328,8 @@ fn explain_array<T: Element>(value: AttrValue<'_>, narrow: bool, name: &str) -> 
     let mut text = expected(AttrType::Array(T::DTYPE), value, narrow, name);
     let wide = wide_elements(value).filter(|_| narrow).unwrap_or_default();
     if let Some(index) = wide.iter().position(|wide| T::narrowed(*wide).is_none()) {
-        crate::diagnose::put(&mut text, &[" (element "]);
-        crate::diagnose::number(&mut text, index as i64);
+        crate::entry::problems::put(&mut text, &[" (element "]);
+        crate::entry::problems::number(&mut text, index as i64);
         text.push_str(" does not fit)");
     }
     text
@@ -629,20 +573,5 @@ mod tests {
         assert_eq!(f32::narrowed(Wide::from(0.1_f64)), Some(0.1));
         assert_eq!(f64::narrowed(Wide::from(1_i8)), Some(1.0));
         assert_eq!(Pred::narrowed(Wide::from(1_i8)), None);
-    }
-
-    #[test]
-    fn narrowing_is_exact_for_integers_and_rounds_floats() {
-        assert_eq!(i8::from_int(127), Some(127));
-        assert_eq!(i8::from_int(128), None);
-        assert_eq!(u64::from_int(-1), None);
-        assert_eq!(i32::from_float(1.0), None);
-        assert_eq!(f32::from_float(1e-5), Some(1e-5));
-        assert_eq!(f32::from_float(1e40), None);
-        assert_eq!(f32::from_float(f64::INFINITY), Some(f32::INFINITY));
-        assert!(f32::from_float(f64::NAN).is_some_and(f32::is_nan));
-        assert_eq!(f32::from_int(1 << 24), Some(16_777_216.0));
-        assert_eq!(f32::from_int((1 << 24) + 1), None);
-        assert_eq!(f64::from_int(i128::from(i64::MAX)), None);
     }
 }

@@ -1,18 +1,27 @@
 //! The one entry point behind every exported handler: guard, decode, run, answer.
 
-use std::ffi::c_void;
+pub(crate) mod command_buffer;
+pub(crate) mod diagnose;
+pub(crate) mod flow;
+pub(crate) mod outcome;
+pub(crate) mod panics;
+pub(crate) mod problems;
+#[cfg(debug_assertions)]
+pub(crate) mod unwritten;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::bind::Region;
-use crate::command_buffer::Replayed;
-use crate::diagnose::{self, Problems};
+use crate::bind::region::Region;
+use crate::call::frame::{FRAME_SIZE, Frame};
+use crate::call::host::Host;
+use crate::declare::param::{AttrNames, HandlerInfo, Param, Presence, counts_matter};
+use crate::declare::register::Entries;
+use crate::entry::command_buffer::Replayed;
+use crate::entry::flow::Flow;
+use crate::entry::problems::Problems;
 use crate::error::{Error, ErrorCode};
-use crate::frame::{FRAME_SIZE, Frame};
-use crate::host::Host;
-use crate::param::{AttrNames, HandlerInfo, Param, Presence};
-use crate::pending::{Pending, Return};
-use crate::register::Entries;
+use crate::future::pending::{Pending, Return};
 use xla_ffi_sys::*;
 
 /// A handler: what `library!` exports.
@@ -39,47 +48,11 @@ pub trait Stage<const STAGE: u32>: Handler {
     fn explain<'f>(frame: &Frame<'f>, problems: &mut Problems<'_>);
 }
 
-/// How a call went.
-#[derive(Debug)]
-pub enum Flow {
-    /// It worked.
-    Done,
-    /// It is under way; the frame gets this future.
-    Pending(*mut c_void),
-    /// A parameter did not decode; the handler did not run.
-    Mismatch,
-    /// It failed.
-    Failed(Error),
-    /// It failed, and this is the embedded runtime's own error for it.
-    #[cfg(feature = "internal")]
-    Status(Box<xla_ffi_runtime::Error>),
-}
-
-/// Whether a stage's arguments, or its results, have to be as many as declared: always at execute;
-/// elsewhere only if the stage takes any, since hosts may give none, or give them all.
-pub(crate) const fn counts_matter(stage: u32, params: &[Param], args: bool) -> bool {
-    if stage == XLA_FFI_ExecutionStage::EXECUTE.0 {
-        return true;
-    }
-    let mut i = 0;
-    while i < params.len() {
-        if if args {
-            params[i].takes_arg()
-        } else {
-            params[i].takes_ret()
-        } {
-            return true;
-        }
-        i += 1;
-    }
-    false
-}
-
 /// For the macros: whether the numbers of operands and attributes are as declared.
 #[doc(hidden)]
 #[inline(always)]
 pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
-    use crate::param::Counts;
+    use crate::declare::param::Counts;
     let args = if const { counts_matter(S, H::PARAMS, true) } {
         const { Counts::args(H::PARAMS) }.contains(frame.arg_count())
     } else {
@@ -134,7 +107,8 @@ pub fn overlap_free<const A: usize, const R: usize>(
     let variadic = params
         .iter()
         .any(|param| matches!(param.presence, Presence::Variadic));
-    crate::bind::disjoint(args, rets) && !(variadic && crate::remaining::overlap(frame, A, R))
+    crate::bind::region::disjoint(args, rets)
+        && !(variadic && crate::bind::remaining::overlap(frame, A, R))
 }
 
 /// For the macros: the numbers of operands that parameters take one by one.
@@ -161,7 +135,7 @@ pub const fn fixed(params: &[Param], args: bool) -> usize {
 #[doc(hidden)]
 #[inline(always)]
 pub fn file_region(
-    at: &crate::param::At,
+    at: &crate::declare::param::At,
     region: Region,
     args: &mut [Region],
     rets: &mut [Region],
@@ -191,7 +165,7 @@ fn operands_on_host(frame: &Frame<'_>) -> bool {
 #[cold]
 #[inline(never)]
 fn ask_for_stream(frame: Frame<'_>) -> bool {
-    crate::panics::install();
+    crate::entry::panics::install();
     let api = frame.host().api().cast_mut();
     if HOSTS_WITHOUT_STREAM
         .iter()
@@ -220,6 +194,20 @@ fn ask_for_stream(frame: Frame<'_>) -> bool {
         }
     }
     true
+}
+
+/// How a call went, in debug builds unless it left results unwritten.
+#[cfg(debug_assertions)]
+macro_rules! judged {
+    ($flow:expr) => {
+        crate::entry::unwritten::judge($flow)
+    };
+}
+#[cfg(not(debug_assertions))]
+macro_rules! judged {
+    ($flow:expr) => {
+        $flow
+    };
 }
 
 /// The entry point of stage `S` of handler `H`, as hosts call it.
@@ -259,26 +247,29 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
             return refuse_device(frame, &H::INFO);
         }
     } else {
-        crate::panics::install();
+        crate::entry::panics::install();
     }
     let _replayed = Replayed::enter(&H::INFO, S);
+    #[cfg(debug_assertions)]
+    let _results = crate::entry::unwritten::Scope::enter(&frame, &H::INFO, H::PARAMS, S);
     if const { takes_later(H::PARAMS) } {
         // SAFETY: the caller's frame.
         return unsafe { enter_pending::<H, S>(raw, frame) };
     }
     // The answer is made inside: it fits in a register, and what explains a mismatch may panic too.
-    let answer = std::panic::catch_unwind(AssertUnwindSafe(move || match H::call(&frame) {
-        Flow::Done => std::ptr::null_mut(),
-        Flow::Pending(future) => {
-            // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
-            unsafe { (*raw).future = future.cast() };
-            std::ptr::null_mut()
-        }
-        Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
-        Flow::Failed(error) => failed(frame, error),
-        #[cfg(feature = "internal")]
-        Flow::Status(error) => crate::internal::answer(&frame, *error),
-    }));
+    let answer =
+        std::panic::catch_unwind(AssertUnwindSafe(move || match judged!(H::call(&frame)) {
+            Flow::Done => std::ptr::null_mut(),
+            Flow::Pending(future) => {
+                // SAFETY: futures come only from hosts that have them, whose frames end in `future`.
+                unsafe { (*raw).future = future.cast() };
+                std::ptr::null_mut()
+            }
+            Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
+            Flow::Failed(error) => failed(frame, error),
+            #[cfg(feature = "internal")]
+            Flow::Status(error) => crate::internal::answer(&frame, *error),
+        }));
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
 
@@ -305,6 +296,8 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
         // SAFETY: the caller's frame.
         return unsafe { settle(raw, frame, &H::INFO, call, flow) };
     }
+    #[cfg(debug_assertions)]
+    let flow = flow.map(crate::entry::unwritten::judge);
     match flow {
         // Users' attributes explain themselves, in code that may panic.
         Ok(Flow::Mismatch) => std::panic::catch_unwind(AssertUnwindSafe(|| {
@@ -324,7 +317,7 @@ const fn takes_later(params: &[Param]) -> bool {
     let (mut count, mut i) = (0, 0);
     while i < params.len() {
         let context = params[i].context;
-        if crate::param::same(context, crate::future::CONTEXT) {
+        if crate::declare::param::same(context, crate::future::CONTEXT) {
             count += 1;
         }
         i += 1;
@@ -357,7 +350,7 @@ unsafe fn settle(
         }
         Ok(_) => call.settle(frame.host(), None),
         Err(panic) => {
-            let error = Error::internal(crate::panics::describe(info.name, panic));
+            let error = Error::internal(crate::entry::panics::describe(info.name, panic));
             call.settle(frame.host(), Some(error))
         }
     };
@@ -418,10 +411,10 @@ unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> bo
     let metadata = unsafe { (*link.cast::<XLA_FFI_Metadata_Extension>()).metadata };
     // SAFETY: not null here means that the host asks; the first field of every struct is its size.
     if metadata.is_null() || unsafe { (*metadata).struct_size } < METADATA_SIZE {
-        eprintln!(
-            "xla-ffi: {}: the host's metadata struct is too short",
+        crate::entry::panics::tell(format_args!(
+            "{}: the host's metadata struct is too short",
             info.name
-        );
+        ));
         return true;
     }
     // SAFETY: every frame has FRAME_SIZE bytes; `api` lies within.
@@ -452,7 +445,10 @@ unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> bo
         match (state.host_type)().id(host) {
             // SAFETY: the host's version proves that the field is there.
             Ok(id) => unsafe { (*metadata).state_type_id = XLA_FFI_TypeId { type_id: id } },
-            Err(error) => eprintln!("xla-ffi: {}: type of the state: {error}", info.name),
+            Err(error) => crate::entry::panics::tell(format_args!(
+                "{}: type of the state: {error}",
+                info.name
+            )),
         }
     }
     true
@@ -468,10 +464,10 @@ unsafe fn refuse_short_frame(
     // SAFETY: the first field of every frame.
     let size = unsafe { (*raw).struct_size };
     if size < 32 {
-        eprintln!(
-            "xla-ffi: {}: the call frame has {size} bytes, too few to name its host",
+        crate::entry::panics::tell(format_args!(
+            "{}: the call frame has {size} bytes, too few to name its host",
             info.name
-        );
+        ));
         return std::ptr::null_mut();
     }
     // SAFETY: `api` lies within the first 24 bytes.
@@ -494,9 +490,10 @@ unsafe fn refuse_short_frame(
 fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *mut XLA_FFI_Error {
     let why = format!(
         "called at stage {}; register the bundle's functions each for its own stage",
-        diagnose::stage_name(frame.stage())
+        crate::entry::problems::stage_name(frame.stage())
     );
-    let (message, _) = diagnose::message(info, stage, &mut |problems| problems.push(&why));
+    let (message, _) =
+        crate::entry::problems::message(info, stage, &mut |problems| problems.push(&why));
     frame
         .host()
         .make_error(ErrorCode::InvalidArgument, &message)
@@ -525,7 +522,7 @@ fn mismatch(
     stage: u32,
     explain: for<'f> fn(&Frame<'f>, &mut Problems<'_>),
 ) -> *mut XLA_FFI_Error {
-    let (message, unimplemented) = diagnose::message(info, stage, &mut |problems| {
+    let (message, unimplemented) = crate::entry::problems::message(info, stage, &mut |problems| {
         diagnose::frame(&frame, info, params, problems);
         explain(&frame, problems);
         if problems.is_empty() {
@@ -546,6 +543,6 @@ fn panicked(
     info: &HandlerInfo,
     panic: Box<dyn std::any::Any + Send>,
 ) -> *mut XLA_FFI_Error {
-    let message = crate::panics::describe(info.name, panic);
+    let message = crate::entry::panics::describe(info.name, panic);
     frame.host().make_error(ErrorCode::Internal, &message)
 }

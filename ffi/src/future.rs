@@ -2,17 +2,24 @@
 //!
 //! What makes this sound: a promise owns operands whose memory the host takes back once the call is
 //! over. So from the moment a promise exists, the call *is* pending, whatever the handler returns
-//! ([`Pending`], [`Return::settle`](crate::pending::Return::settle)): an error of the handler's waits for the promise, too.
+//! ([`Pending`], [`Return::settle`](crate::future::pending::Return::settle)): an error of the handler's waits for the promise, too.
+
+pub(crate) mod executor;
+#[cfg(debug_assertions)]
+pub(crate) mod ledger;
+pub(crate) mod pending;
+pub(crate) mod split;
+pub(crate) mod task;
 
 use std::marker::PhantomData;
 
 use crate::bind::Bind;
-use crate::diagnose::Problems;
+use crate::call::frame::Frame;
+use crate::call::host::Host;
+use crate::declare::param::{At, Param};
+use crate::entry::problems::Problems;
 use crate::error::Result;
-use crate::frame::Frame;
-use crate::host::Host;
-use crate::param::{At, Param};
-use crate::pending::{Completion, Pending, pair};
+use crate::future::pending::{Completion, Pending, pair};
 use xla_ffi_sys::Revision;
 
 /// What a handler returns to say that the call is under way. On hosts without futures (r0, r1)
@@ -304,7 +311,7 @@ impl<K: Kept> Promise<K> {
 
     /// Works on the operands and completes the call with the outcome; a panic becomes an error.
     pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<()>) {
-        let outcome = crate::panics::caught(|| work(self.operands.at()));
+        let outcome = crate::entry::panics::caught(|| work(self.operands.at()));
         self.complete(outcome);
     }
 }

@@ -34,11 +34,12 @@
 use std::ops::Deref;
 
 use crate::bind::Bind;
-use crate::diagnose::Problems;
-use crate::entry::{Flow, Handler};
-use crate::frame::Frame;
-use crate::outcome::Failure;
-use crate::param::{At, INTERNAL, Param};
+use crate::call::frame::Frame;
+use crate::declare::param::{At, INTERNAL, Param};
+use crate::entry::Handler;
+use crate::entry::flow::Flow;
+use crate::entry::outcome::Failure;
+use crate::entry::problems::Problems;
 use xla_ffi_sys::{Revision, XLA_FFI_Error};
 
 use xla_ffi_runtime::Stage;

@@ -49,86 +49,57 @@
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
 compile_error!("XLA FFI is laid out for 64-bit little-endian hosts");
 
-mod agree;
-#[cfg(feature = "ndarray")]
-mod arrays;
 mod attribute;
 mod bind;
-mod buffer;
-mod command_buffer;
+mod call;
 mod context;
 #[cfg(feature = "cuda")]
 pub mod cuda;
-mod decimal;
-mod detach;
-mod device;
-mod diagnose;
-mod dictionary;
-mod element;
+mod declare;
 mod entry;
 mod error;
-mod frame;
 mod future;
-mod host;
-mod inout;
 #[cfg(feature = "internal")]
 pub mod internal;
-mod launch;
 pub mod legacy;
-mod made;
-mod manifest;
 pub mod matching;
-mod members;
-mod one_of;
-mod optional;
-mod out;
-mod outcome;
-mod owned;
-mod packed;
-mod panics;
-mod param;
-mod part;
-mod pending;
-mod register;
-mod remaining;
+mod operand;
 pub mod shape;
-mod task;
-mod token;
-mod types;
 
+pub use attribute::dictionary::Dictionary;
 pub use attribute::{AttrValue, Attribute, Pointer};
-pub use bind::{Bind, Region};
-pub use buffer::{ANY_RANK, AnyBuffer, Buffer};
+pub use bind::Bind;
+pub use bind::one_of::{Elements, OneOf, OneOfOut};
+pub use bind::region::Region;
+pub use bind::remaining::{IntoArgs, IntoRets, RemainingArgs, RemainingRets};
+pub use call::detach::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
+pub use call::frame::Frame;
+pub use call::frame_copy::OutlivesCall;
+pub use call::host::Host;
+pub use context::launch::{KernelArg, KernelArgs, Launch, RawArg};
 pub use context::{
     Collectives, Command, CustomOptions, DeviceOrdinal, Extension, Group, Initialized,
     KernelSource, MemoryRegion, Prepared, RawCall, Recorder, RunId, Scratch, ScratchBuffer,
     StateRef, Stream, ThreadPool, UserData, Window,
 };
-pub use detach::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
-pub use device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
-pub use diagnose::Problems;
-pub use dictionary::Dictionary;
-pub use element::{
+pub use declare::param::{At, AttrType, Kind, Param, Presence};
+#[doc(hidden)]
+pub use declare::types::KnownType;
+pub use declare::types::{HostType, State, UserType};
+pub use entry::problems::Problems;
+pub use error::{Error, ErrorCode, Result};
+pub use future::split::{Divide, Part};
+pub use future::{Detach, Future, Kept, Later, Promise};
+pub use operand::buffer::{ANY_RANK, AnyBuffer, Buffer};
+pub use operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
+pub use operand::element::{
     DataTypes, Element, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ,
     F8E8M0FNU, Pred, bit_width,
 };
-pub use error::{Error, ErrorCode, Result};
-pub use frame::Frame;
-pub use future::{Detach, Future, Kept, Later, Promise};
-pub use host::Host;
-pub use inout::InOut;
-pub use launch::{KernelArg, KernelArgs, Launch, RawArg};
-pub use one_of::{Elements, OneOf, OneOfOut};
-pub use out::{AnyOut, Out, Writer};
-pub use owned::OutlivesCall;
-pub use packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
-pub use param::{At, AttrType, Kind, Param, Presence};
-pub use part::{Divide, Part};
-pub use remaining::{IntoArgs, IntoRets, RemainingArgs, RemainingRets};
-pub use token::{Token, TokenOut};
-#[doc(hidden)]
-pub use types::KnownType;
-pub use types::{HostType, State, UserType};
+pub use operand::inout::InOut;
+pub use operand::out::{AnyOut, Out, Writer};
+pub use operand::packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
+pub use operand::token::{Token, TokenOut};
 /// # Example
 /// ```
 /// use xla_ffi::{Attribute, prelude::*};
@@ -245,17 +216,19 @@ pub use xla_ffi_macros::State;
 /// ```
 /// use xla_ffi::UserType;
 ///
-/// /// Known to the host by its path.
+/// /// Known to the host by what it is.
 /// #[derive(UserType)]
 /// struct Store(Vec<f32>);
 ///
-/// /// Known under a name, with a number that the program has chosen.
+/// /// Known under a name, with a number that the program has chosen. Safe while everything in the
+/// /// process that uses the name or the number means two u64.
 /// #[derive(UserType)]
-/// #[user_type(name = "my.cache", id = 7)]
-/// struct Cache(Vec<u8>);
+/// #[user_type(unsafe(name = "my.cache.v1", id = 0x4d79_0000_0001))]
+/// #[repr(C)]
+/// struct Cache([u64; 2]);
 ///
-/// assert!(Store::host_type().name().ends_with("::Store"));
-/// assert_eq!(Cache::host_type().name(), "my.cache");
+/// assert!(Store::host_type().name().contains("::Store "));
+/// assert_eq!(Cache::host_type().name(), "my.cache.v1");
 /// ```
 ///
 /// [`UserData`] shows a handler that takes one.
@@ -443,9 +416,10 @@ pub mod prelude {
 /// What the macros call. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::agree::Written;
     pub use crate::context::load_state;
-    pub use crate::entry::{Flow, Handler, Stage, counts, entry, file_region, fixed, overlap_free};
+    pub use crate::declare::contract_check::Written;
+    pub use crate::entry::flow::Flow;
+    pub use crate::entry::{Handler, Stage, counts, entry, file_region, fixed, overlap_free};
     pub mod legacy {
         pub use crate::legacy::adapt::{Adapter, Args, Opaque, Rets, call};
         pub use crate::legacy::structure::is_structure;
@@ -453,19 +427,19 @@ pub mod __private {
             Layout, LegacyTarget, TargetInfo, call_cpu, call_device, targets,
         };
     }
-    pub use crate::made::{explain as explain_made, readable, region as region_made};
-    pub use crate::manifest::{Library, manifest, size};
-    pub use crate::members::{
+    pub use crate::attribute::derive_attribute::{
         Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
         explain_variants, has_attr, in_order, operands, struct_from_dictionary,
     };
-    pub use crate::optional::{Hidden, or_default};
-    pub use crate::outcome::{completed, finish, finish_stage};
-    pub use crate::owned::outlives_call;
-    pub use crate::param::{HandlerInfo, StageInfo, StateInfo, one_api};
-    pub use crate::register::{Entries, Exported, Registrable, register};
+    pub use crate::bind::derived::{explain as explain_made, readable, region as region_made};
+    pub use crate::bind::optional::{Hidden, or_default};
+    pub use crate::call::frame_copy::outlives_call;
+    pub use crate::declare::manifest::{Library, manifest, size};
+    pub use crate::declare::param::{HandlerInfo, StageInfo, StateInfo, one_api};
+    pub use crate::declare::register::{Entries, Exported, Registrable, register};
+    pub use crate::entry::outcome::{completed, finish, finish_stage};
+    pub use crate::future::task::{Body, start_async};
     pub use crate::shape::{Contract, Dim, Entry, arg_dims, ret_dims, same_dims, same_size};
-    pub use crate::task::{Body, start_async};
     pub use xla_ffi_macros::{__export, __export_legacy};
     pub use xla_ffi_sys as sys;
 }

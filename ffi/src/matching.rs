@@ -26,8 +26,8 @@
 //! # Ok::<(), internal::Error>(())
 //! ```
 
-use crate::element::{DataTypes, name as dtype_name};
 use crate::error::{Error, Result};
+use crate::operand::element::{DataTypes, name as dtype_name};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 #[cold]

@@ -41,9 +41,11 @@
 //! # Ok::<(), internal::Error>(())
 //! ```
 
-use crate::diagnose::{Problems, number, put, show};
-use crate::frame::{Frame, RawBuffer};
-use crate::param::{Counts, Param};
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::RawBuffer;
+use crate::declare::param::{Counts, Param};
+use crate::entry::diagnose::show;
+use crate::entry::problems::{Problems, number, put};
 
 /// One dimension of an entry.
 #[doc(hidden)]
@@ -225,7 +227,7 @@ impl Contract {
             let Some(param) = operands.nth(place.entry) else {
                 continue;
             };
-            if crate::diagnose::is_misshapen(raw, param) {
+            if crate::entry::diagnose::is_misshapen(raw, param) {
                 continue;
             }
             let name = param.name;

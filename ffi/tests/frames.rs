@@ -2,16 +2,13 @@
 //!
 //! `XLA_FFI_CASES` sets the number of cases for both properties (1000 unless set).
 
-#[path = "../../tests/mutated/mod.rs"]
-mod mutated;
-
-use mutated::{Lists, config, frames};
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use xla_ffi::__private::{Exported, Handler};
 use xla_ffi::prelude::*;
 use xla_ffi::sys::*;
 use xla_ffi::{AttrValue, Pred};
+use xla_ffi_testing::frames::{Lists, Mutated, config, frames};
 
 const NAMES: &[&str] = &["a", "flag", "n", "text", "v", "other"];
 
@@ -76,7 +73,7 @@ fn entry<H: Handler + Exported>() -> Entry {
     H::ENTRIES[3].expect("an execute stage")
 }
 
-fn survives(frame: mutated::Mutated, entries: &[Entry]) {
+fn survives(frame: Mutated, entries: &[Entry]) {
     // SAFETY: the table is numbers, pointers and optional functions.
     let mut api: XLA_FFI_Api = unsafe { std::mem::zeroed() };
     api.XLA_FFI_Error_Create = Some(error_create);

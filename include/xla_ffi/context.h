@@ -108,7 +108,8 @@ XFFI_INLINE XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* o
   return error;
 }
 
-/* The object of that type that the caller attached to the execution. Every revision. */
+/* The object of that type that the caller attached to the execution. Every revision. Where the object
+ * may be absent, ask xffi_find_user_data (state.h), which tells that from a failure. */
 XFFI_INLINE XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId id, void** data) {
   XLA_FFI_InvokeContext_Get_Args args;
   XLA_FFI_Error* error;

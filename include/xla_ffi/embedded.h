@@ -35,11 +35,13 @@ inline xffi_rt* runtime() {
 // A program whose targets are found; it can run many times.
 class Executable {
  public:
-  // Finds the targets. `tuples` is one of the XFFI_RT_TUPLES_ forms.
+  // Finds the targets. `tuples` is one of the XFFI_RT_TUPLES_ forms. `check_unwritten` makes runs fail
+  // whose calls leave results unwritten; see xffi_rt_call_set_check_unwritten.
   static xla::StatusOr<Executable> Compile(const xla::XlaComputation& computation,
                                            const std::string& platform = "Host",
                                            int tuples = XFFI_RT_TUPLES_TODAY,
-                                           bool with_device = false) {
+                                           bool with_device = false,
+                                           bool check_unwritten = false) {
     for (const xffi_legacy_target* target = xla_ffi_legacy_targets(); target != nullptr;
          target = target->next) {
       if (xffi_rt_status* status = xffi_rt_register_legacy(
@@ -51,6 +53,7 @@ class Executable {
     options.platform = platform.c_str();
     options.tuples = tuples;
     options.with_device = with_device ? 1 : 0;
+    options.check_unwritten = check_unwritten ? 1 : 0;
     xla::StatusOr<std::vector<xla::Shape>> parameters = computation.parameters();
     if (!parameters.ok()) return parameters.status();
     xla::StatusOr<xla::Shape> result = computation.result();

@@ -160,9 +160,12 @@ typedef struct xffi_rt_compile_options {
   int tuples;
   /* Gives the calls a device that is a thread: its stream and its scratch memory. */
   int with_device;
+  /* Looks for what calls leave unwritten, typed and legacy ones: as
+   * xffi_rt_call_set_check_unwritten. */
+  int check_unwritten;
 } xffi_rt_compile_options;
 #define XFFI_RT_COMPILE_OPTIONS_INIT \
-  {sizeof(xffi_rt_compile_options), NULL, XFFI_RT_TUPLES_TODAY, 0}
+  {sizeof(xffi_rt_compile_options), NULL, XFFI_RT_TUPLES_TODAY, 0, 0}
 
 /* Finds the program's targets; instantiate stages run here. `options` may be NULL. Calls without a
  * side effect that nobody reads are left away, as by XLA. */
@@ -178,7 +181,12 @@ size_t xffi_rt_compiled_arg_bytes(const xffi_rt_compiled* compiled, size_t index
 size_t xffi_rt_compiled_ret_bytes(const xffi_rt_compiled* compiled, size_t index);
 /* Runs the program: one pointer for each array of the parameters and of the result, in pre-order,
  * row-major whatever the layouts. Arguments are copied in, results out; a result that is NULL is
- * not copied. After a failure no result is written. May be called from several threads at once. */
+ * not copied. After a failure no result is written. May be called from several threads at once.
+ *
+ * Calls compute in memory of the library's own. One that takes longer than 60 seconds is the status
+ * XLA_FFI_Error_Code_DEADLINE_EXCEEDED; what its handler may still use is kept until the handler has
+ * completed its future. The caller's arrays, the program, what it was compiled from and the runtime
+ * may go at once. */
 xffi_rt_status* xffi_rt_compiled_run(const xffi_rt_compiled* compiled, const void* const* args,
                                      size_t arg_count, void* const* rets, size_t ret_count);
 

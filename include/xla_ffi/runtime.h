@@ -10,7 +10,12 @@
  *   NULL       No pointer may be NULL unless its line says so; a NULL is answered with a status.
  *   Threads    A runtime may be used from any thread. A call is used by one thread at a time.
  *   Strings    NUL-terminated UTF-8; copied.
- *   Out        An out-parameter is written on success only. */
+ *   Out        An out-parameter is written on success only.
+ *   Data       The operands' data of a call belong to it while it is open. A call is open from
+ *              xffi_rt_call_run until its handler is done: that is until xffi_rt_call_run or
+ *              xffi_rt_call_wait returns anything but XLA_FFI_Error_Code_DEADLINE_EXCEEDED (4), or a
+ *              callback of xffi_rt_call_on_end is called. After the time limit the handler goes on,
+ *              and reads and writes them as before. Destroying an open call does not end it. */
 
 #ifndef XLA_FFI_RUNTIME_H_
 #define XLA_FFI_RUNTIME_H_
@@ -104,16 +109,19 @@ xffi_rt_status* xffi_rt_stream_enqueue(void* handle, XLA_FFI_Task* task, void* d
  * "{eps = 1.0e-5 : f32}", or NULL for none. The instantiate stage runs here. */
 xffi_rt_status* xffi_rt_call_create(xffi_rt* runtime, const char* name, const char* platform,
                                     const char* attributes, xffi_rt_call** out);
-/* NULL is fine. A call whose future is open keeps what the handler may still use. */
+/* NULL is fine. Safe while the call is open, in any order with runtime, library and stream: the
+ * library keeps what is its own until the handler is done. The operands' data are the caller's, and
+ * have to stay until then: ask to be told before (xffi_rt_call_on_end), or wait. */
 void xffi_rt_call_destroy(xffi_rt_call* call);
 
 /* Adds an argument or a result. `dims` may be NULL when `rank` is 0, `data` when there are no
- * elements. The caller keeps the data, until the call is over or destroyed. */
+ * elements. The caller keeps the data, and lets them alone while the call is open. */
 xffi_rt_status* xffi_rt_call_arg(xffi_rt_call* call, XLA_FFI_DataType dtype, int64_t rank,
                                  const int64_t* dims, void* data);
 xffi_rt_status* xffi_rt_call_ret(xffi_rt_call* call, XLA_FFI_DataType dtype, int64_t rank,
                                  const int64_t* dims, void* data);
-/* Other data for operand `index`, of the same shape; cheap. */
+/* Other data for operand `index`, of the same shape; cheap. For the next run: one that is open goes on
+ * with the data that it has. */
 xffi_rt_status* xffi_rt_call_set_arg_data(xffi_rt_call* call, size_t index, void* data);
 xffi_rt_status* xffi_rt_call_set_ret_data(xffi_rt_call* call, size_t index, void* data);
 
@@ -121,12 +129,31 @@ xffi_rt_status* xffi_rt_call_set_ret_data(xffi_rt_call* call, size_t index, void
 xffi_rt_status* xffi_rt_call_set_run_id(xffi_rt_call* call, int64_t run_id);
 xffi_rt_status* xffi_rt_call_set_device_ordinal(xffi_rt_call* call, int32_t ordinal);
 xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);
-/* Milliseconds to wait for a future; negative: for ever. 60000 unless set. */
+/* Milliseconds that xffi_rt_call_run waits for a future; negative: for ever. 60000 unless set. */
 xffi_rt_status* xffi_rt_call_set_time_limit(xffi_rt_call* call, int64_t milliseconds);
+/* Whether to look for what the handler leaves unwritten; off (0) unless set. Random bytes lie in the
+ * results before each run then, and where eight of them or more in a row are still there after a
+ * success, the status is XLA_FFI_Error_Code_INTERNAL and a hazard that names result and elements.
+ * Shorter gaps are let pass, and results of less than eight bytes, but for those of four bytes or more
+ * of which nothing was written. Results that share memory with another operand are not looked at. */
+xffi_rt_status* xffi_rt_call_set_check_unwritten(xffi_rt_call* call, int check);
 
 /* Runs the execute stage (prepare and initialize before the first time) and waits until it is
- * complete. May be called again. */
+ * complete. May be called again, unless the call is open or has not been waited for.
+ * XLA_FFI_Error_Code_DEADLINE_EXCEEDED (4): the time limit is over and the call is open, see "Data"
+ * above. */
 xffi_rt_status* xffi_rt_call_run(xffi_rt_call* call);
+/* Waits for a call that was open when xffi_rt_call_run returned; negative: for ever, 0: not at all.
+ * The status is what xffi_rt_call_run would have given; XLA_FFI_Error_Code_DEADLINE_EXCEEDED while the
+ * call is still open. NULL where there is nothing to wait for. */
+xffi_rt_status* xffi_rt_call_wait(xffi_rt_call* call, int64_t milliseconds);
+/* Whether the operands' data belong to the call; 0 for NULL. */
+int xffi_rt_call_is_open(const xffi_rt_call* call);
+/* Calls `callback` with `user` once when the call is no longer open, whether it still exists or not:
+ * on the thread that ends it, or here and now where it is not open. From then on the operands' data are
+ * the caller's. The callback may free them; it must neither throw nor use the call, which another
+ * thread may be using. More than one may be asked for. */
+xffi_rt_status* xffi_rt_call_on_end(xffi_rt_call* call, void (*callback)(void* user), void* user);
 
 #ifdef __cplusplus
 }

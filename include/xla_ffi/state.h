@@ -7,6 +7,8 @@
 #ifndef XLA_FFI_STATE_H_
 #define XLA_FFI_STATE_H_
 
+#include <limits.h>
+
 #include "xla_ffi/context.h"
 
 #if defined(__GNUC__)
@@ -37,28 +39,82 @@ typedef struct xffi_type_entry {
 } xffi_type_entry;
 
 /* A type of yours: static, `{"library.type", deleter}`. The deleter may be null for objects that
- * the host is not to destroy. Start the name with the library's: names are shared by a process. */
+ * the host is not to destroy. Hosts know it under its name with something behind that no other library
+ * has, nor this one when it is loaded again. */
 typedef struct xffi_type {
   const char* name;
   void (*deleter)(void* object);
   xffi_type_entry* entries; /* one per XLA copy, newest first; never shortened */
   long busy;                /* 1 while a registration runs */
+  int shared;               /* 1 for XFFI_SHARED_TYPE */
 } xffi_type;
 
-#define XFFI_TYPE(name, deleter) {(name), (deleter), NULL, 0}
+#define XFFI_TYPE(name, deleter) {(name), (deleter), NULL, 0, 0}
 
-XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* type,
-                                            XLA_FFI_TypeId* id) {
+/* A type of user data that libraries and the program have in common: hosts know it by exactly this
+ * name. Whoever uses the name has to mean the same layout, whatever the language and version: put a
+ * number in the name that changes with it. */
+#define XFFI_SHARED_TYPE(name, deleter) {(name), (deleter), NULL, 0, 1}
+
+XFFI_COLD XLA_FFI_Error* xffi_type_ask(const XLA_FFI_Api* api, const xffi_type* type,
+                                       const char* name, XLA_FFI_TypeId* id) {
   XLA_FFI_TypeInfo info;
   XLA_FFI_Type_Register_Args args;
-  XLA_FFI_Error* error = NULL;
-  xffi_type_entry* entry;
-  char name[256];
-  int again;
   memset(&info, 0, sizeof(info));
   info.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
   info.deleter = type->deleter;
-  if (xffi_host_minor(api) < 1) return xffi_lacks(api, "state", XFFI_R1);
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_Type_Register_Args_STRUCT_SIZE;
+  args.name.ptr = name;
+  args.name.len = strlen(name);
+  args.type_id = id;
+  args.type_info = &info;
+  return api->XLA_FFI_Type_Register(&args);
+}
+
+/* The number in a host's refusal of a type whose name is taken, or 0. The words changed with r5. */
+XFFI_COLD int64_t xffi_taken_number(const char* refusal, const char* name) {
+  static const char* const since_r5[] = {"Type name ", " already registered with type id "};
+  static const char* const before[] = {"Type id ", " already registered for type name "};
+  const size_t length = strlen(name);
+  const char* found = strstr(refusal, since_r5[0]);
+  char* end;
+  long long id;
+  if (found != NULL) {
+    refusal = found + strlen(since_r5[0]);
+    if (strncmp(refusal, name, length) != 0) return 0;
+    refusal += length;
+    if (strncmp(refusal, since_r5[1], strlen(since_r5[1])) != 0) return 0;
+    id = strtoll(refusal + strlen(since_r5[1]), &end, 10);
+    return id > 0 && id < LLONG_MAX ? id : 0;
+  }
+  found = strstr(refusal, before[0]);
+  if (found == NULL) return 0;
+  id = strtoll(found + strlen(before[0]), &end, 10);
+  if (strncmp(end, before[1], strlen(before[1])) != 0) return 0;
+  return strcmp(end + strlen(before[1]), name) == 0 && id > 0 && id < LLONG_MAX ? id : 0;
+}
+
+/* Registers a type under the name that others use too, or takes the number that it has. */
+XFFI_COLD XLA_FFI_Error* xffi_type_share(const XLA_FFI_Api* api, const xffi_type* type,
+                                         XLA_FFI_TypeId* id) {
+  XLA_FFI_Error* error = xffi_type_ask(api, type, type->name, id);
+  int64_t taken;
+  if (error == NULL) return NULL;
+  taken = xffi_taken_number(xffi_error_details(api, error, NULL), type->name);
+  if (taken == 0) return error;
+  xffi_error_free(api, error);
+  id->type_id = taken;
+  /* From r5 on a name may be registered again with its own number and no other. */
+  return xffi_host_revision(api) >= XFFI_R5 ? xffi_type_ask(api, type, type->name, id) : NULL;
+}
+
+XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* type,
+                                            XLA_FFI_TypeId* id) {
+  XLA_FFI_Error* error = NULL;
+  xffi_type_entry* entry;
+  char name[256];
+  if (!type->shared && xffi_host_minor(api) < 1) return xffi_lacks(api, "state", XFFI_R1);
   while (XFFI_SWAP_(&type->busy, 1) != 0) XFFI_YIELD_();
   for (entry = XFFI_LOAD_(&type->entries); entry != NULL; entry = entry->next) {
     if (entry->api == api) break;
@@ -69,27 +125,27 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
       error = xffi_error_new(api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
                              "no memory to register a type");
     } else {
-      /* The object's address tells two copies of one library apart; a number, a library that was
-       * unloaded from one that was loaded in its place. */
-      for (again = 0; again < 16; ++again) {
-        snprintf(name, sizeof(name), again == 0 ? "%.200s@%llx" : "%.200s@%llx#%d", type->name,
-                 (unsigned long long)(uintptr_t)type, again);
-        if (error != NULL) xffi_error_free(api, error);
-        entry->id.type_id = 0;
-        memset(&args, 0, sizeof(args));
-        args.struct_size = XLA_FFI_Type_Register_Args_STRUCT_SIZE;
-        args.name.ptr = name;
-        args.name.len = strlen(name);
-        args.type_id = &entry->id;
-        args.type_info = &info;
-        error = api->XLA_FFI_Type_Register(&args);
-        if (error == NULL) break;
+      entry->id.type_id = 0;
+      if (type->shared) {
+        error = xffi_type_share(api, type, &entry->id);
+      } else {
+        /* A library that is loaded where an unloaded one lay has the statics of that one, but the
+         * entry is never freed, whatever is unloaded: nothing else has its address. */
+        snprintf(name, sizeof(name), "%.200s@%llx", type->name,
+                 (unsigned long long)(uintptr_t)entry);
+        error = xffi_type_ask(api, type, name, &entry->id);
       }
       if (error == NULL) {
         entry->api = api;
         entry->next = XFFI_LOAD_(&type->entries);
         XFFI_STORE_(&type->entries, entry);
       } else {
+        XLA_FFI_Error_Code code;
+        const char* cause = xffi_error_details(api, error, &code);
+        XLA_FFI_Error* told = xffi_error_format(
+            api, code, "this XLA does not take the type '%s': %s", type->name, cause);
+        xffi_error_free(api, error);
+        error = told;
         free(entry);
         entry = NULL;
       }
@@ -100,7 +156,8 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
   return error;
 }
 
-/* The number of a type in the host's copy of XLA, registered where it was not yet. From r1. */
+/* The number of a type in the host's copy of XLA, registered where it was not yet. From r1; shared
+ * types in every revision. */
 XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, xffi_type* type,
                                         XLA_FFI_TypeId* id) {
   const xffi_type_entry* entry = XFFI_LOAD_(&type->entries);
@@ -111,6 +168,25 @@ XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, xffi_type* type,
     }
   }
   return xffi_type_register(api, type, id);
+}
+
+/* The object of a shared type that the program attached to this execution, or null where it attached
+ * none. Any other failure is an error: absent is not the same as not to be had. */
+XFFI_INLINE XLA_FFI_Error* xffi_find_user_data(const xffi_call* call, xffi_type* type, void** data) {
+  const XLA_FFI_Api* api = call->api;
+  XLA_FFI_TypeId id = {0};
+  XLA_FFI_Error_Code code;
+  int said;
+  XLA_FFI_Error* error = xffi_type_id(api, type, &id);
+  *data = NULL;
+  if (error != NULL) return error;
+  error = xffi_user_data(call, id, data);
+  if (error == NULL) return NULL;
+  /* Hosts before r9 do not tell the code. */
+  said = strstr(xffi_error_details(api, error, &code), "not found in execution context") != NULL;
+  if (code != XLA_FFI_Error_Code_NOT_FOUND && !(said && xffi_host_minor(api) < 4)) return error;
+  xffi_error_free(api, error);
+  return NULL;
 }
 
 /* The arguments of State_Set up to r6 and on r7, and of State_Get up to r7. */

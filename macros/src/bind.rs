@@ -47,6 +47,8 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     let span = from.span();
     let param = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::PARAM);
     let bind = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::bind(frame, at));
+    let bind_if_there =
+        quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::bind_if_there(frame, at));
     let made = quote_spanned!(span=> <Self as ::core::convert::TryFrom<#from>>::try_from);
     Ok(quote! {
         // SAFETY: what it is made from keeps the promise, and is only read.
@@ -59,6 +61,19 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
                 at: &::xla_ffi::At,
             ) -> ::core::option::Option<Self> {
                 #bind.and_then(|from| #made(from).ok())
+            }
+
+            #[inline]
+            fn bind_if_there(
+                frame: &::xla_ffi::Frame<#lifetime>,
+                at: &::xla_ffi::At,
+            ) -> ::core::option::Option<::core::option::Option<Self>> {
+                match #bind_if_there? {
+                    ::core::option::Option::Some(from) => #made(from).ok().map(::core::option::Option::Some),
+                    ::core::option::Option::None => {
+                        ::core::option::Option::Some(::core::option::Option::None)
+                    }
+                }
             }
 
             fn explain(

@@ -145,7 +145,8 @@ pub fn derive_bind(item: TokenStream) -> TokenStream {
     answer(bind::derive(item.into()))
 }
 
-/// Makes a type the state that a prepare or initialize stage leaves.
+/// Makes a type the state that a prepare or initialize stage leaves. No library but its own can
+/// read it.
 #[proc_macro_derive(State)]
 pub fn derive_state(item: TokenStream) -> TokenStream {
     answer(types::derive(item.into(), types::Kind::State))
@@ -153,9 +154,15 @@ pub fn derive_state(item: TokenStream) -> TokenStream {
 
 /// Makes a type user data: an object that the program which embeds XLA hands to handlers.
 ///
-/// The host knows the type by its name: `#[user_type(name = "…")]`, or the path of the type. The
-/// host gives it a number, unless `#[user_type(name = "…", id = 7)]` says which one the program has
-/// registered it with.
+/// The host knows the type by a name that carries its path, the version of its package, size,
+/// alignment, the text of its definition, and the number that the compiler gives it, which no two
+/// compilers, packages or sets of features share. So a program and its libraries have the type in common
+/// when they have it from one crate and are built alike.
+///
+/// Where they are not (two compilers, C or C++ on the other side, a debug build beside a release build),
+/// say a name: `#[user_type(unsafe(name = "…"))]`, or the number that the program has registered it
+/// with: `#[user_type(unsafe(name = "…", id = 4242))]`. `unsafe`, because objects are then read as this type
+/// whatever they are: whoever uses the name has to mean the same layout.
 #[proc_macro_derive(UserType, attributes(user_type))]
 pub fn derive_user_type(item: TokenStream) -> TokenStream {
     answer(types::derive(item.into(), types::Kind::UserType))

@@ -100,8 +100,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
                 host_type: || <#owner as ::xla_ffi::State>::host_type().erased(),
             }
         };
-        let implementation =
-            crate::types::host_type(&tokens, &known_as, crate::types::Kind::State, None);
+        let implementation = crate::types::state(&tokens, &known_as);
         (Some(state), Some(implementation))
     } else {
         (None, None)

@@ -1,8 +1,10 @@
 //! `#[derive(State)]` and `#[derive(UserType)]`.
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::meta::ParseNestedMeta;
+use syn::spanned::Spanned;
 use syn::{DeriveInput, LitInt, LitStr};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -11,32 +13,65 @@ pub(crate) enum Kind {
     UserType,
 }
 
-/// The implementation by which hosts know a type as `name`.
-pub(crate) fn host_type(
-    ty: &TokenStream,
-    name: &TokenStream,
-    kind: Kind,
-    id: Option<&LitInt>,
-) -> TokenStream {
-    let (implemented, constructor) = match (kind, id) {
-        (Kind::State, _) => (quote!(::xla_ffi::State), quote!(state(#name))),
-        (Kind::UserType, None) => (quote!(::xla_ffi::UserType), quote!(user_data(#name))),
-        (Kind::UserType, Some(id)) => (
-            quote!(::xla_ffi::UserType),
-            quote!(user_data_with_id(#name, #id)),
-        ),
-    };
+/// The implementation by which hosts know a state as `name`.
+pub(crate) fn state(ty: &TokenStream, name: &TokenStream) -> TokenStream {
+    implementation(
+        &quote!(::xla_ffi::State),
+        ty,
+        &quote!(::xla_ffi::HostType::state(#name)),
+    )
+}
+
+fn implementation(implemented: &TokenStream, ty: &TokenStream, made: &TokenStream) -> TokenStream {
     quote! {
         impl #implemented for #ty {
             fn host_type() -> &'static ::xla_ffi::HostType<Self> {
-                static TYPE: ::xla_ffi::HostType<#ty> = ::xla_ffi::HostType::#constructor;
+                static TYPE: ::xla_ffi::HostType<#ty> = #made;
                 &TYPE
             }
         }
     }
 }
 
+/// The name that a type shares with other libraries, and its number if the program has chosen one.
+#[derive(Default)]
+struct Shared {
+    /// Where `unsafe` stands.
+    span: Option<Span>,
+    name: Option<LitStr>,
+    id: Option<LitInt>,
+}
+
+const EXPECTED: &str = "expected #[user_type(unsafe(name = \"…\"))] or \
+                        #[user_type(unsafe(name = \"…\", id = 4242))]";
+
+impl Shared {
+    fn read(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+        if meta.path.is_ident("name") || meta.path.is_ident("id") {
+            return Err(meta.error(
+                "whoever hands out objects under this name or number has to mean the same type: say so \
+                 with #[user_type(unsafe(name = \"…\"))], or leave it out and share the crate",
+            ));
+        }
+        if !meta.path.is_ident("unsafe") {
+            return Err(meta.error(EXPECTED));
+        }
+        self.span = Some(meta.path.span());
+        meta.parse_nested_meta(|meta| {
+            if meta.path.is_ident("name") {
+                self.name = Some(meta.value()?.parse()?);
+            } else if meta.path.is_ident("id") {
+                self.id = Some(meta.value()?.parse()?);
+            } else {
+                return Err(meta.error(EXPECTED));
+            }
+            Ok(())
+        })
+    }
+}
+
 pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> {
+    let definition = digest(item.clone(), 0xcbf2_9ce4_8422_2325);
     let input: DeriveInput = syn::parse2(item)?;
     if !input.generics.params.is_empty() {
         return Err(syn::Error::new_spanned(
@@ -45,30 +80,20 @@ pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> 
         ));
     }
     let ident = &input.ident;
-    let mut name: Option<LitStr> = None;
-    let mut id: Option<LitInt> = None;
+    let text = ident.unraw().to_string();
+    let path = quote!(::core::concat!(::core::module_path!(), "::", #text));
+    if kind == Kind::State {
+        return Ok(state(&quote!(#ident), &path));
+    }
+    let mut shared = Shared::default();
     for attr in input
         .attrs
         .iter()
         .filter(|attr| attr.path().is_ident("user_type"))
     {
-        attr.parse_nested_meta(|meta| {
-            if meta.path.is_ident("name") {
-                name = Some(meta.value()?.parse()?);
-            } else if meta.path.is_ident("id") {
-                id = Some(meta.value()?.parse()?);
-            } else {
-                return Err(meta.error("expected #[user_type(name = \"…\", id = 7)]"));
-            }
-            Ok(())
-        })?;
+        attr.parse_nested_meta(|meta| shared.read(&meta))?;
     }
-    let text = ident.unraw().to_string();
-    let name = match name {
-        Some(name) => quote!(#name),
-        None => quote!(::core::concat!(::core::module_path!(), "::", #text)),
-    };
-    if let Some(id) = &id
+    if let Some(id) = &shared.id
         && id.base10_parse::<i64>().ok().is_none_or(|id| id < 1)
     {
         return Err(syn::Error::new_spanned(
@@ -76,5 +101,86 @@ pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> 
             "the number of a type is above 0 and fits an i64",
         ));
     }
-    Ok(host_type(&quote!(#ident), &name, kind, id.as_ref()))
+    let made = match (shared.span, &shared.name, &shared.id) {
+        (None, ..) => quote! {
+            ::xla_ffi::HostType::derived(::core::option_env!("CARGO_PKG_VERSION"), #definition)
+        },
+        // The block is the user's own, so that `forbid(unsafe_code)` forbids it.
+        (Some(span), Some(name), None) => {
+            quote_spanned!(span=> unsafe { ::xla_ffi::HostType::user_data(#name) })
+        }
+        (Some(span), name, Some(id)) => {
+            let name = name.as_ref().map_or(path, |name| quote!(#name));
+            quote_spanned!(span=> unsafe { ::xla_ffi::HostType::user_data_with_id(#name, #id) })
+        }
+        (Some(span), None, None) => return Err(syn::Error::new(span, EXPECTED)),
+    };
+    Ok(implementation(
+        &quote!(::xla_ffi::UserType),
+        &quote!(#ident),
+        &made,
+    ))
+}
+
+/// A digest (FNV-1a) of a definition as it is written, without its comments.
+fn digest(item: TokenStream, seed: u64) -> u64 {
+    let add = |digest: u64, text: &str| {
+        text.bytes().chain([0]).fold(digest, |digest, byte| {
+            (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    };
+    let mut tokens = item.into_iter().peekable();
+    let mut digest = seed;
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Punct(hash) if hash.as_char() == '#' => {
+                let comment = |next: &TokenTree| {
+                    matches!(next, TokenTree::Group(group) if group.stream().into_iter().next()
+                        .is_some_and(|first| first.to_string() == "doc"))
+                };
+                if tokens.next_if(comment).is_none() {
+                    digest = add(digest, "#");
+                }
+            }
+            TokenTree::Group(group) => {
+                digest = add(
+                    digest,
+                    match group.delimiter() {
+                        Delimiter::Parenthesis => "(",
+                        Delimiter::Brace => "{",
+                        Delimiter::Bracket => "[",
+                        Delimiter::None => "",
+                    },
+                );
+                digest = add(self::digest(group.stream(), digest), "end");
+            }
+            other => digest = add(digest, &other.to_string()),
+        }
+    }
+    digest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_is_told_from_others_and_not_from_its_comments() {
+        let digest = |text: &str| digest(text.parse().unwrap(), 1);
+        let plain = digest("#[repr(C)] struct S { a: u64, b: Vec<u8> }");
+        assert_eq!(
+            plain,
+            digest("/// Of it.\n#[repr(C)]\nstruct S {\n/** a */ a: u64,\n// no\nb: Vec<u8> }")
+        );
+        for other in [
+            "struct S { a: u64, b: Vec<u8> }",
+            "#[repr(C)] struct S { b: Vec<u8>, a: u64 }",
+            "#[repr(C)] struct S { a: i64, b: Vec<u8> }",
+            "#[repr(C)] struct S { a: u64, b: Vec<u8>, }",
+            "#[repr(C)] struct S ( a: u64, b: Vec<u8> )",
+            "#[repr(C)] struct T { a: u64, b: Vec<u8> }",
+        ] {
+            assert_ne!(plain, digest(other), "{other}");
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Attributes as a real XLA's MLIR parser takes them.
 
 use super::literal::{element_type, mlir_number};
-use crate::number;
-use crate::{Attribute, Attributes, DType};
+use xla_ffi_runtime::number;
+use xla_ffi_runtime::{Attribute, Attributes, DType};
 
 /// An attribute dictionary in MLIR's text.
 ///
@@ -12,7 +12,7 @@ pub(super) fn dictionary(attributes: &Attributes) -> Result<String, String> {
     let entries = attributes
         .iter()
         .map(|(name, value)| {
-            let key = if crate::attribute::is_bare(name) {
+            let key = if xla_ffi_runtime::__programs::is_bare(name) {
                 name.to_owned()
             } else {
                 string(name.as_bytes())

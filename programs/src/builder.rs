@@ -3,47 +3,20 @@
 use super::custom_call::Config;
 use super::instruction::{Instruction, Kind};
 use super::names::Names;
+use super::op::Op;
 use super::problem::{Problem, ProgramError, Rule};
 use super::{ArrayShape, CustomCall, MAX_DEPTH, MAX_NODES, Program, ValueShape, verify};
-use crate::{Attributes, DType, Tensor, Tree};
 use std::sync::atomic::{AtomicU64, Ordering};
+use xla_ffi_runtime::{Attributes, DType, Tensor, Tree};
 
 static BUILDERS: AtomicU64 = AtomicU64::new(1);
-
-/// An instruction of a program that is being built. It belongs to the builder that made it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Op {
-    pub(super) builder: u64,
-    pub(super) index: usize,
-}
-
-impl Op {
-    /// The instruction's place in its program.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.index
-    }
-
-    /// Two numbers that stand for it, for other languages.
-    #[must_use]
-    pub fn to_raw(self) -> (u64, usize) {
-        (self.builder, self.index)
-    }
-
-    /// What the two numbers stand for. Any are fine: what is no instruction of a builder is told
-    /// when its program is built.
-    #[must_use]
-    pub fn from_raw(builder: u64, index: usize) -> Self {
-        Self { builder, index }
-    }
-}
 
 /// Builds a program. Mistakes are collected: [`Builder::build`] tells them all, each with the
 /// instruction's name. Instructions can use only what was built before, so there are no cycles.
 ///
 /// ```
 /// use xla_ffi_runtime::DType;
-/// use xla_ffi_runtime::program::{ApiVersion, Builder, CustomCall, Rule, ValueShape};
+/// use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Rule, ValueShape};
 ///
 /// let mut b = Builder::new("do_it");
 /// let p0 = b.parameter(0, ValueShape::array(DType::F32, [128])?, "p0");

@@ -1,8 +1,8 @@
 //! The custom call: what it names, what it is given, and what it promises.
 
 use super::{ApiVersion, Op, Program, ValueShape};
-use crate::{Attributes, Tensor};
 use std::fmt;
+use xla_ffi_runtime::{Attributes, Tensor};
 
 /// When XLA's scheduler should run a call. The embedded runtime runs calls in the order in which
 /// they were built.
@@ -68,7 +68,7 @@ pub struct Alias {
 /// it into a program.
 ///
 /// ```
-/// use xla_ffi_runtime::program::{ApiVersion, Builder, CustomCall, ValueShape};
+/// use xla_ffi_programs::{ApiVersion, Builder, CustomCall, ValueShape};
 /// use xla_ffi_runtime::{Attributes, DType};
 ///
 /// let mut b = Builder::new("two_calls");

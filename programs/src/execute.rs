@@ -5,10 +5,11 @@ use super::instruction::Kind;
 use super::live::{leaves, live};
 use super::relayout::{lay_out, row_major};
 use super::{Called, CustomCall, Options, Program, ValueShape};
-use crate::legacy::{Invocation, Target};
-use crate::{Call, Error, Executable, Result, Runtime, Shape, Tensor, Tree};
 use std::ffi::c_void;
 use std::sync::Arc;
+use xla_ffi_runtime::__programs::Poison;
+use xla_ffi_runtime::legacy::{Invocation, Target};
+use xla_ffi_runtime::{Call, Error, Executable, Result, Runtime, Shape, Tensor, Tree};
 
 /// What runs a call.
 enum Runner {
@@ -214,7 +215,9 @@ impl Compiled {
         operands: Vec<Tree<Tensor>>,
         context: &mut impl FnMut(Call) -> Call,
     ) -> Result<Tree<Tensor>> {
-        let mut frame = executable.call();
+        let mut frame = executable
+            .call()
+            .check_unwritten(self.options.check_unwritten);
         if let Some(device) = &self.options.device {
             frame = frame.on_device(device);
         }
@@ -274,8 +277,8 @@ impl Compiled {
             .into_iter()
             .zip(call.shape.leaves())
             .map(|(source, leaf)| match source {
-                Some(argument) => crate::call::Ret::Alias(argument),
-                None => crate::call::Ret::New(leaf.shape().clone()),
+                Some(argument) => xla_ffi_runtime::Ret::Alias(argument),
+                None => xla_ffi_runtime::Ret::New(leaf.shape().clone()),
             })
             .collect();
         let (arguments, results) = Call::operands(arguments, rets)?;
@@ -300,6 +303,11 @@ impl Compiled {
         if let Some(device) = &self.options.device {
             invocation = invocation.stream(device.stream.stream());
         }
+        let poison = self
+            .options
+            .check_unwritten
+            // SAFETY: the tensors are this call's alone.
+            .then(|| unsafe { Poison::tensors(&arguments, &results) });
         // SAFETY: the leaves name the tensors' memory, of the sizes that the program says, until the
         // call has been waited for; whoever registered the target vouches for what it does with it.
         unsafe { invocation.run() }?;
@@ -308,6 +316,11 @@ impl Compiled {
             if let Some(finding) = tensor.check_guard(&what) {
                 return Err(Error::hazard(finding.hazard, finding.message));
             }
+        }
+        if let Some(poison) = poison {
+            // SAFETY: the call has been waited for, and the tensors are alive.
+            unsafe { poison.check() }
+                .map_err(|error| error.within(format_args!("legacy target '{}'", target.name())))?;
         }
         drop(arguments);
         back(call, results)

@@ -2,10 +2,10 @@
 
 use super::custom_call::Config;
 use super::instruction::{Instruction, Kind};
-use super::shape::Path;
 use super::{ApiVersion, CustomCall, Program, Schedule, attribute, literal};
-use crate::{Code, Error, Result};
 use std::fmt::Write;
+use xla_ffi_runtime::__programs::Indices;
+use xla_ffi_runtime::{Code, Error, Result};
 
 impl Program {
     /// The program as an HLO module.
@@ -150,7 +150,7 @@ impl Program {
         }
         add(!call.aliases.is_empty(), &|| {
             let aliases = call.aliases.iter().map(|alias| {
-                let (output, index) = (Path(&alias.output), Path(&alias.operand_index));
+                let (output, index) = (Indices(&alias.output), Indices(&alias.operand_index));
                 format!("{output}: ({}, {index})", alias.operand)
             });
             format!("output_to_operand_aliasing={{{}}}", list(aliases))

@@ -1,7 +1,7 @@
 //! The instructions of a program.
 
 use super::{CustomCall, ValueShape};
-use crate::Tensor;
+use xla_ffi_runtime::Tensor;
 
 /// An instruction of a verified program: operands are places of earlier instructions.
 #[derive(Clone, Debug)]

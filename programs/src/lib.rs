@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use xla_ffi_runtime::legacy::Function;
-//! use xla_ffi_runtime::program::{ApiVersion, Builder, CustomCall, ValueShape};
+//! use xla_ffi_programs::{ApiVersion, Builder, CustomCall, ValueShape};
 //! use xla_ffi_runtime::{DType, Runtime, Tensor, Tree};
 //! use std::ffi::c_void;
 //!
@@ -44,7 +44,7 @@
 
 /// The book's chapter, whose code is a test.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/programs.md")]
+#[doc = include_str!("../../docs/programs.md")]
 mod chapter {}
 
 mod attribute;
@@ -53,25 +53,25 @@ mod custom_call;
 mod execute;
 mod hlo;
 mod instruction;
-mod layout;
 mod literal;
 mod live;
 mod names;
+mod op;
 mod options;
+pub mod pjrt;
 mod problem;
 mod relayout;
-mod shape;
 mod stablehlo;
 mod verify;
 
-pub use crate::legacy::ApiVersion;
-pub use builder::{Builder, Op};
+pub use builder::Builder;
 pub use custom_call::{Alias, Config, CustomCall, Schedule};
 pub use execute::Compiled;
-pub use layout::ArrayShape;
+pub use op::Op;
 pub use options::{Called, Options};
 pub use problem::{Problem, ProgramError, Rule};
-pub use shape::{MAX_DEPTH, MAX_NODES, ValueShape};
+pub use xla_ffi_runtime::legacy::ApiVersion;
+pub use xla_ffi_runtime::{ArrayShape, MAX_DEPTH, MAX_NODES, ValueShape};
 
 use instruction::{Instruction, Kind};
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The text of literals: exact, so that the same bits come back out of it.
 
-use crate::dtype::Class;
-use crate::number::{self, Number};
-use crate::{DType, Tensor};
 use std::fmt::Write;
+use xla_ffi_runtime::dtype::Class;
+use xla_ffi_runtime::number::{self, Number};
+use xla_ffi_runtime::{DType, Tensor};
 
 /// An array as HLO prints it behind `literal=` and in `constant(…)`: `{{1, 2}, {3, 4}}`.
 ///
@@ -229,8 +229,8 @@ fn finite(dtype: DType, bits: u128, value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Shape;
-    use crate::spec::Spec;
+    use xla_ffi_runtime::Shape;
+    use xla_ffi_runtime::spec::Spec;
 
     fn tensor(text: &str) -> Tensor {
         Spec::parse(text).unwrap().tensor().unwrap()

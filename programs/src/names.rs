@@ -1,7 +1,7 @@
 //! Names of programs and instructions.
 
-use crate::DType;
 use std::collections::BTreeSet;
+use xla_ffi_runtime::DType;
 
 /// Why HLO's parser would not take this name; `None` where it does.
 pub(super) fn illegal(name: &str) -> Option<&'static str> {

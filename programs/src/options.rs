@@ -1,9 +1,9 @@
 //! How programs run, and what calls pass along to handlers.
 
 use super::Program;
-use crate::legacy::TupleForm;
-use crate::{CpuDevice, Tensor};
 use std::sync::Arc;
+use xla_ffi_runtime::legacy::TupleForm;
+use xla_ffi_runtime::{CpuDevice, Tensor};
 
 /// How a program runs.
 #[derive(Clone)]
@@ -11,6 +11,7 @@ pub struct Options {
     pub(super) platform: String,
     pub(super) tuples: Option<TupleForm>,
     pub(super) device: Option<Arc<CpuDevice>>,
+    pub(super) check_unwritten: bool,
 }
 
 impl Default for Options {
@@ -19,6 +20,7 @@ impl Default for Options {
             platform: "cpu".to_owned(),
             tuples: None,
             device: None,
+            check_unwritten: false,
         }
     }
 }
@@ -52,6 +54,14 @@ impl Options {
         self.device = Some(device);
         self
     }
+
+    /// Looks for what calls leave unwritten, typed and legacy ones, as
+    /// [`Call::check_unwritten`](xla_ffi_runtime::Call::check_unwritten) does.
+    #[must_use]
+    pub fn check_unwritten(mut self, check: bool) -> Self {
+        self.check_unwritten = check;
+        self
+    }
 }
 
 impl std::fmt::Debug for Options {
@@ -64,7 +74,7 @@ impl std::fmt::Debug for Options {
 }
 
 /// What handlers of the internal API get with a call: the computations that it calls, and its
-/// literal. [`Invocation::called_computation`](crate::internal::Invocation::called_computation) of
+/// literal. [`Invocation::called_computation`](xla_ffi_runtime::internal::Invocation::called_computation) of
 /// this type finds it.
 #[derive(Clone, Debug)]
 pub struct Called {

@@ -1,7 +1,7 @@
 //! What is wrong with a program that does not verify.
 
-use crate::Error;
 use std::fmt;
+use xla_ffi_runtime::Error;
 
 /// Which rule a program breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,8 +1,8 @@
 //! Arrays in another order of dimensions.
 
 use super::ArrayShape;
-use crate::number::{load, store};
-use crate::{Result, Shape, Tensor};
+use xla_ffi_runtime::number::{load, store};
+use xla_ffi_runtime::{Result, Shape, Tensor};
 
 /// The bytes of a row-major array in the order of `layout`; the dimensions stay what they are.
 pub(super) fn lay_out(tensor: &Tensor, layout: &ArrayShape) -> Result<Tensor> {
@@ -51,7 +51,7 @@ fn permuted(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Spec;
+    use xla_ffi_runtime::spec::Spec;
 
     #[test]
     fn there_and_back() {

@@ -6,8 +6,8 @@ use super::instruction::{Instruction, Kind};
 use super::live::leaves;
 use super::names::Names;
 use super::{ArrayShape, CustomCall, Program, Schedule, ValueShape, attribute, literal};
-use crate::{Result, Tree};
 use std::fmt::Write;
+use xla_ffi_runtime::{Result, Tree};
 
 impl Program {
     /// The program as an MLIR module in the StableHLO dialect, with a function `main` of one argument

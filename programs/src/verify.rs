@@ -2,10 +2,10 @@
 
 use super::custom_call::Config;
 use super::problem::Rule;
-use super::shape::Path;
 use super::{ApiVersion, CustomCall, ValueShape};
-use crate::{DType, Tree};
 use std::collections::BTreeMap;
+use xla_ffi_runtime::__programs::Indices;
+use xla_ffi_runtime::{DType, Tree};
 
 type Broken = Vec<(Rule, String)>;
 
@@ -71,10 +71,10 @@ fn layouts(call: &CustomCall, operands: &[Option<ValueShape>], broken: &mut Brok
 
 fn aliases(call: &CustomCall, operands: &[Option<ValueShape>], broken: &mut Broken) {
     for (number, alias) in call.aliases.iter().enumerate() {
-        let output = Path(&alias.output);
+        let output = Indices(&alias.output);
         let source = format!(
             "{} of operand {}",
-            Path(&alias.operand_index),
+            Indices(&alias.operand_index),
             alias.operand
         );
         for earlier in &call.aliases[..number] {

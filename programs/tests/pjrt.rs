@@ -1,23 +1,27 @@
 //! PJRT: plugins that are none or are too old, told from stand-ins in C; and handlers built with
 //! upstream's own C++ headers on XLA's CPU backend.
 
-#[path = "../../tests/plugin/mod.rs"]
-mod plugin;
-mod support;
-
-use plugin::plugin;
-use std::path::PathBuf;
-use support::{build, headers, one_of_each, skip, source};
-use xla_ffi_runtime::pjrt::{Client, Plugin};
+use std::path::{Path, PathBuf};
+use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_runtime::{
     Attributes, Bundle, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage, Tensor,
 };
+use xla_ffi_testing::compiler::shared_library;
+use xla_ffi_testing::headers;
+use xla_ffi_testing::plugin::plugin;
+use xla_ffi_testing::{root, skip};
+
+/// A library of the tests, or `None`, told, without a compiler.
+fn build(test: &str, source: &str, name: &str, flags: &[String]) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    shared_library(&folder, test, &root().join(source), name, flags)
+}
 
 /// A stand-in for a plugin, one for each way to be wrong.
 fn stand_in(test: &str, flags: &str) -> Option<PathBuf> {
     let name = format!("plugin{}", flags.replace(['-', ' ', '='], "_"));
     let flags: Vec<_> = flags.split_whitespace().map(str::to_owned).collect();
-    build(test, &source("plugins/plugin.c"), &name, &flags)
+    build(test, "programs/tests/plugins/plugin.c", &name, &flags)
 }
 
 /// What loading a stand-in and making a client of it says.
@@ -85,7 +89,7 @@ fn plugins_that_are_refused() {
 #[test]
 fn a_plugin_that_throws() {
     let test = "a_plugin_that_throws";
-    let Some(path) = build(test, &source("plugins/throwing.cc"), "throwing", &[]) else {
+    let Some(path) = build(test, "programs/tests/plugins/throwing.cc", "throwing", &[]) else {
         return;
     };
     if !xla_ffi_runtime::CONTAINS_CXX_EXCEPTIONS {
@@ -127,9 +131,8 @@ fn extensions_of_all_ages() {
     let error = registered(&none);
     assert_eq!(error.code(), Code::Unimplemented);
     assert!(error.message().contains("no FFI extension"), "{error}");
-    let error = none
-        .register_type("t", 0, Default::default())
-        .expect_err("refused");
+    // SAFETY: a type without objects.
+    let error = unsafe { none.register_type("t", 0, Default::default()) }.expect_err("refused");
     assert_eq!(error.code(), Code::Unimplemented);
 
     let Some(first) = client("-DEXTENSION_SIZE=40") else {
@@ -143,7 +146,9 @@ fn extensions_of_all_ages() {
             .contains("its 40 bytes hold no PJRT_FFI_Register_Handler"),
         "{error}"
     );
-    assert_eq!(first.register_type("t", 0, Default::default()).unwrap(), 7);
+    // SAFETY: as above.
+    let id = unsafe { first.register_type("t", 0, Default::default()) };
+    assert_eq!(id.unwrap(), 7);
 
     // The stand-ins check what they are given; then they cannot compile.
     for flags in ["-DREGISTER_SIZE=52", "-DREGISTER_SIZE=60"] {
@@ -171,17 +176,19 @@ fn f32s(values: &[f32]) -> Tensor {
 fn upstreams_headers() {
     let test = "pjrt.upstreams_headers";
     let Some(path) = plugin(test) else { return };
-    let Some(headers) = headers(test) else { return };
+    let Some(headers) = headers::all(test) else {
+        return;
+    };
     let client = Plugin::load(path).unwrap().client().unwrap();
     let mut ran = 0;
-    for headers in one_of_each(headers) {
+    for headers in headers::one_of_each(headers) {
         let (version, revision) = (&headers.version, headers.revision);
         let flags = [
             format!("-I{}", headers.include.display()),
             format!("-DREVISION={}", revision as u8),
         ];
         let name = format!("handlers-{version}");
-        let Some(path) = build("upstream", &source("cxx/handlers.cc"), &name, &flags) else {
+        let Some(path) = build("upstream", "runtime/tests/cxx/handlers.cc", &name, &flags) else {
             return;
         };
         let library = Runtime::default().open(path).unwrap();

@@ -9,11 +9,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from . import _dtypes
+from . import _dtypes, _values
+
+#: Attribute dictionaries inside one another: more than anybody writes, and fewer than exhaust a stack.
+_DEEPEST = 64
 
 
 def cast_all(spec, given):
     """Attributes as ``ffi_call`` takes them, from the keyword arguments of a call."""
+    for name in given:
+        if not isinstance(name, str):
+            raise TypeError(f"{spec.library}.{spec.name}: the names of attributes are to be str, got {_values.shown(name)}")
     given = {name: value for name, value in given.items() if value is not None}
     declared = {attr.name: attr for attr in spec.attrs if attr.inside is None}
     problems = []
@@ -22,7 +28,13 @@ def cast_all(spec, given):
             near = difflib.get_close_matches(name, declared, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(declared) or 'none'}"
             problems.append(f"no attribute {name!r}: {hint}")
-    cast = {name: value for name, value in given.items() if name not in declared}
+    cast = {}
+    for name, value in given.items():
+        if name not in declared:
+            try:
+                cast[name] = _untyped(value)
+            except TypeError as error:
+                problems.append(f"attribute {name!r}: {error}")
     for name, attr in declared.items():
         if name not in given:
             if not attr.optional:
@@ -40,22 +52,23 @@ def cast_all(spec, given):
     return cast
 
 
-def _dictionary(spec, name, value):
+def _dictionary(spec, name, value, depth=0):
+    if depth == _DEEPEST:
+        raise TypeError(f"its dictionaries are nested more than {_DEEPEST} deep, or one contains itself")
     if not isinstance(value, Mapping):
-        raise TypeError(f"expected a dict, got {_shown(value)}")
+        raise TypeError(f"expected a dict, got {_values.shown(value)}")
     inner = {attr.name: attr for attr in spec.attrs if attr.inside == name}
     result = {}
     for key, item in value.items():
-        if not isinstance(key, str):
-            raise TypeError(f"its keys are to be str, got {_shown(key)}")
+        _key(key)
         if key not in inner:
             if inner and not spec.open_attrs:
                 raise TypeError(f"it has no {key!r}, but {', '.join(inner)}")
-            result[key] = item
+            result[key] = _untyped(item, depth + 1)
             continue
         try:
             kind = inner[key].type
-            result[key] = _dictionary(spec, key, item) if kind == "dict" else _value(kind, item)
+            result[key] = _dictionary(spec, key, item, depth + 1) if kind == "dict" else _value(kind, item)
         except (TypeError, ValueError) as error:
             raise TypeError(f"its {key!r}: {error}") from error
     missing = [key for key, attr in inner.items() if key not in value and not attr.optional]
@@ -68,49 +81,67 @@ def _value(kind, value):
     if type(value).__module__.startswith("jax") and not _concrete(value):
         raise TypeError("attributes are constants of the program: it cannot be a traced value (make it an operand)")
     if kind == "any":
-        return value
+        return _untyped(value)
     if kind == "str":
         if not isinstance(value, str):
-            raise TypeError(f"expected a str, got {_shown(value)}")
+            raise TypeError(f"expected a str, got {_values.shown(value)}")
         return value
     if kind.startswith("["):
         return _array(kind[1:-1], value)
     if kind in ("c64", "c128"):
         raise TypeError(f"it is of type {kind}, and JAX has no complex attributes; the handler cannot be called from JAX")
-    value = np.asarray(value)
+    value = _elements(kind, value)
     if value.ndim != 0:
         raise TypeError(f"expected one {kind}, got an array of shape {list(value.shape)}")
-    return bool(_elements(kind, value)[()]) if kind == "bool" else _elements(kind, value)[()]
+    return bool(value[()]) if kind == "bool" else value[()]
 
 
 def _array(kind, value):
     if kind in ("bool", "c64", "c128"):
         raise TypeError(f"it is an array of {kind}, which JAX cannot pass as an attribute")
-    value = np.asarray(value)
-    if value.size == 0:
-        return np.empty(0, _dtypes.ATTRIBUTES[kind])
     return np.ascontiguousarray(_elements(kind, value)).reshape(-1)
 
 
 def _elements(kind, value):
-    """``value`` as the NumPy type of ``kind``, if that changes nothing but the precision of floats."""
-    to = np.dtype(_dtypes.ATTRIBUTES[kind])
-    fits = {"bool": "b", "i": "iu", "u": "iu", "f": "iuf"}[kind if kind == "bool" else kind[0]]
-    if value.dtype.kind not in fits:
-        if not (value.dtype.name == "bfloat16" and to.kind == "f"):
-            raise TypeError(f"expected {kind}, got {value.dtype.name} {_shown(value.tolist())}")
-    if to.kind in "iu":
-        limits = np.iinfo(to)
-        low, high = int(value.min()), int(value.max())
-        if low < limits.min or high > limits.max:
-            wrong = low if low < limits.min else high
-            raise ValueError(f"{wrong} does not fit {kind} ({limits.min} to {limits.max})")
-        return value.astype(to)
-    with np.errstate(over="ignore"):
-        result = value.astype(to)
-    if to.kind == "f" and np.any(np.isinf(result) & ~np.isinf(value.astype(np.float64))):
-        raise ValueError(f"{_shown(value.tolist())} does not fit {kind}")
-    return result
+    """``value`` as the NumPy type of ``kind``, if that changes nothing but the digits of floats."""
+    to = _dtypes.ATTRIBUTES[kind]
+    value = _constant(value, 0)
+    _values.check(value, to, kind, strict=True)
+    try:
+        return _values.convert(value, to)
+    except ValueError as error:
+        raise TypeError(f"expected {kind}, got no array: {error}") from error
+
+
+def _constant(value, depth):
+    """A value with NumPy's arrays in place of jax's and others', in lists too."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError("it is a masked array, and attributes have no masks: write .filled(...)")
+    if isinstance(value, (list, tuple)) and depth < _DEEPEST:
+        return [_constant(item, depth + 1) for item in value]
+    if isinstance(value, (range, memoryview)) or (hasattr(value, "__array__") and not isinstance(value, np.generic)):
+        return np.asarray(value)
+    return value
+
+
+def _untyped(value, depth=0):
+    """A value whose type nobody declares, as JAX alone decides it: an int becomes S64, a float F64."""
+    if isinstance(value, Mapping):
+        if depth == _DEEPEST:
+            raise TypeError(f"its dictionaries are nested more than {_DEEPEST} deep, or one contains itself")
+        for key in value:
+            _key(key)
+        return {key: _untyped(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        raise TypeError(f"JAX passes no list, got {_values.shown(value)}: write numpy.array(..., dtype)")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise TypeError(f"{value} does not fit i64, which JAX makes of an int")
+    return value
+
+
+def _key(key):
+    if not isinstance(key, str):
+        raise TypeError(f"its keys are to be str, got {_values.shown(key)}")
 
 
 def _concrete(value):
@@ -119,8 +150,3 @@ def _concrete(value):
     except Exception:  # jax has its own error for each kind of tracer
         return False
     return True
-
-
-def _shown(value):
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

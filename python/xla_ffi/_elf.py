@@ -9,7 +9,9 @@ from ._errors import ManifestError
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # name type flags addr offset size link info align entsize
 _SYMBOL = struct.Struct("<IBBHQQ")  # name info other shndx value size
-_SYMTAB, _STRTAB, _NOBITS, _DYNSYM = 2, 3, 8, 11
+_SYMTAB, _STRTAB, _DYNAMIC, _NOBITS, _DYNSYM = 2, 3, 6, 8, 11
+_GLOBAL, _UNIQUE = 1, 10
+_RPATH, _RUNPATH = 15, 29
 
 
 class Elf:
@@ -65,6 +67,31 @@ class Elf:
                         raise self._error(f"symbol {text} lies outside its section")
                     found[text] = self._bytes(home[4] + start, size, f"symbol {text}")
         return found
+
+    def without_unique_symbols(self):
+        """The file's bytes, its symbols none of those of which a process has one only (STB_GNU_UNIQUE).
+
+        C++ compilers make inline variables and the like so: a second library would use the first one's.
+        """
+        data = bytearray(self._data)
+        for header in self._sections:
+            if header[1] in (_SYMTAB, _DYNSYM):
+                self._bytes(header[4], header[5], "a symbol table")
+                for at in range(header[4], header[4] + header[5] - _SYMBOL.size + 1, _SYMBOL.size):
+                    if data[at + 4] >> 4 == _UNIQUE:
+                        data[at + 4] = _GLOBAL << 4 | data[at + 4] & 15
+        return bytes(data)
+
+    def origin_paths(self):
+        """The search paths for dependencies that begin at the file's own folder (DT_RPATH, DT_RUNPATH)."""
+        found = []
+        for header in self._sections:
+            if header[1] == _DYNAMIC:
+                table = self._bytes(header[4], header[5], "the dynamic section")
+                names = self._content(header[6], "the dynamic section's names")
+                entries = struct.iter_unpack("<QQ", table[: len(table) // 16 * 16])
+                found += [self._text(names, value) for tag, value in entries if tag in (_RPATH, _RUNPATH)]
+        return [path for path in found if "ORIGIN" in path]
 
     def _content(self, index, what):
         if index >= len(self._sections):

@@ -1,8 +1,6 @@
 """One handler of a library as a Python function."""
 
-import numpy as np
-
-from . import _attributes, _dtypes, _jax, _revisions
+from . import _attributes, _dtypes, _jax, _revisions, _values
 from ._contract import Contract
 from ._errors import ManifestError, UnsupportedRuntimeError
 
@@ -193,14 +191,13 @@ def _operand(arg, name, value):
         return value
     if _jax.is_token(value):
         raise TypeError(f"{name} is to be an array, got a token")
-    import jax.numpy as jnp
-
-    if not hasattr(value, "dtype"):
-        # A Python number or list has no type of its own: it takes the only one that is accepted.
-        only = arg.dtypes[0] if arg.dtypes is not None and len(arg.dtypes) == 1 else None
-        value = jnp.asarray(value, dtype=None if only is None else _dtypes.to_numpy(only))
-    elif isinstance(value, (np.ndarray, np.generic)):
-        value = jnp.asarray(value)
+    # A Python number or list has no type of its own: it takes the only one that is accepted.
+    only = _dtypes.to_numpy(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
+    wanted = " or ".join(arg.dtypes) if arg.dtypes else "an array"
+    try:
+        value = _values.operand(value, only, wanted)
+    except TypeError as error:
+        raise TypeError(f"{name} is to be {wanted}: {error}") from error
     if _jax.is_key(value):
         import jax
 

@@ -101,16 +101,45 @@ def result_type(shape, dtype, like=()):
     varying, mesh = frozenset(), None
     for operand in like:
         aval = getattr(operand, "aval", None)
-        if getattr(aval, "vma", None):
-            varying |= aval.vma
+        axes = _axes_of(aval)
+        if axes:
+            varying |= axes
             mesh = getattr(getattr(aval, "sharding", None), "mesh", mesh)
-    if not varying or "vma" not in inspect.signature(jax.ShapeDtypeStruct).parameters:
+    if not varying or _VARYING is None:
         return jax.ShapeDtypeStruct(shape, dtype)
-    if mesh is not None and (0, 9) <= jax.version.__version_info__[:2] < (0, 10):
-        # There a type that varies has to say over which mesh.
-        replicated = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-        return jax.ShapeDtypeStruct(shape, dtype, vma=varying, sharding=replicated)
-    return jax.ShapeDtypeStruct(shape, dtype, vma=varying)
+    options = _VARYING(varying)
+    if mesh is not None and not getattr(mesh, "empty", True) and not _mesh_is_implied(varying):
+        # Such a jax wants the type to say over which mesh it varies.
+        options["sharding"] = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    return jax.ShapeDtypeStruct(shape, dtype, **options)
+
+
+def _axes_of(aval):
+    """The mesh axes that a value varies over, however this jax tells them."""
+    manual = getattr(aval, "manual_axis_type", None)
+    return getattr(manual, "varying", None) or getattr(aval, "vma", None) or frozenset()
+
+
+def _varying_options():
+    """How a result type says which mesh axes it varies over: options for its axes; None where jax has no such types."""
+    parameters = inspect.signature(jax.ShapeDtypeStruct).parameters
+    if "manual_axis_type" in parameters and hasattr(jax.sharding, "ManualAxisType"):
+        return lambda axes: {"manual_axis_type": jax.sharding.ManualAxisType(varying=axes)}
+    if "vma" in parameters:
+        return lambda axes: {"vma": axes}
+    return None
+
+
+_VARYING = _varying_options()
+
+
+def _mesh_is_implied(axes):
+    """Whether a type may vary without naming its mesh, for a jax takes that of the running shard_map."""
+    try:
+        jax.core.ShapedArray((), np.dtype(np.float32), **_VARYING(axes))
+    except Exception:  # an AssertionError in those that were seen
+        return False
+    return True
 
 
 _partitionable = set()

@@ -4,7 +4,7 @@ import ctypes
 import dataclasses
 from typing import Optional
 
-from . import _dtypes, _jax
+from . import _dtypes, _jax, _values
 from ._errors import LibraryError
 
 #: By the number of the signature in a library's list.
@@ -96,6 +96,8 @@ class LegacyTarget:
                 f"api_version={version} would call it another way"
             )
         spec = self._spec
+        # As arrays of jax before they are compared: jax may make 32-bit elements of an array of 64-bit ones.
+        args = [self._operand(index, arg) for index, arg in enumerate(args)]
         if spec is not None and spec.args is not None:
             _check(self.target, spec.args, args)
         if result_shape_dtypes is None:
@@ -108,6 +110,14 @@ class LegacyTarget:
         results = [result_shape_dtypes] if single else list(result_shape_dtypes)
         out = _jax.legacy_call(self.target, results, args, version, opaque, has_side_effect=has_side_effect)
         return out[0] if single else tuple(out)
+
+    def _operand(self, index, value):
+        declared = self._spec.args if self._spec is not None else None
+        only = _dtypes.to_numpy(declared[index][0]) if declared is not None and index < len(declared) else None
+        try:
+            return value if _jax.is_token(value) else _values.operand(value, only, str(only))
+        except TypeError as error:
+            raise TypeError(f"{self.target}, operand {index}: {error}") from error
 
 
 def _check(target, declared, args):

@@ -6,7 +6,7 @@ import re
 import struct
 from typing import Any, Optional
 
-from . import _dtypes
+from . import _dtypes, _file
 from ._elf import Elf
 from ._errors import ManifestError
 from ._legacy import LEGACY_LIST, LegacySpec
@@ -62,14 +62,9 @@ def read(path):
     return {name: handlers for name, (handlers, _legacy) in read_all(path).items()}
 
 
-def read_all(path):
+def read_all(path, data=None):
     """The handlers and the targets of the original custom calls, by library name."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise ManifestError(f"{path}: {error.strerror or error}") from error
-    elf = Elf(data, path)
+    elf = Elf(_file.read(path).data if data is None else data, path)
     section = elf.section(_SECTION)
     if section is not None:
         payloads = _payloads(section, path)

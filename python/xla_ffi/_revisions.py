@@ -2,6 +2,9 @@
 
 import re
 
+# jaxlib tells Python nothing of the revision that it was built with: the version number is all there is. (Its
+# function table would tell a handler, but a handler has to be registered before it is called.)
+
 # The first jaxlib of each revision, oldest first; checked against ffi-sys by xtask's tests.
 FIRST_JAXLIB = (
     "0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.0", "0.8.0", "0.8.1", "0.9.1", "0.11.1", "0.12.0",

@@ -11,7 +11,7 @@ use std::fmt;
 /// one. It says how bytes lie, never what the dimensions are.
 ///
 /// ```
-/// use xla_ffi_runtime::program::ArrayShape;
+/// use xla_ffi_runtime::ArrayShape;
 /// use xla_ffi_runtime::{DType, Shape};
 ///
 /// let columns = ArrayShape::with_layout(Shape::new(DType::F32, [2, 3])?, [0, 1])?;
@@ -47,7 +47,7 @@ impl ArrayShape {
         if !seen.iter().copied().eq(0..shape.dims().len()) {
             return Err(Error::invalid(format!(
                 "layout {} does not name each of the {} dimensions of {shape} once",
-                Order(&minor_to_major),
+                Indices(&minor_to_major),
                 shape.dims().len()
             )));
         }
@@ -118,7 +118,7 @@ impl ArrayShape {
     }
 
     /// `f32[2,3]{1,0}`; without a layout the array is row-major.
-    pub(super) fn read(cursor: &mut Cursor<'_>) -> std::result::Result<Self, ParseError> {
+    pub(crate) fn read(cursor: &mut Cursor<'_>) -> std::result::Result<Self, ParseError> {
         let start = cursor.at;
         let name = cursor.take(|c| c.is_ascii_alphanumeric());
         let Some(dtype) = DType::from_name(name).filter(|dtype| dtype.name() == name) else {
@@ -184,10 +184,10 @@ fn list(
     }
 }
 
-/// A layout as HLO prints it.
-pub(super) struct Order<'a>(pub(super) &'a [usize]);
+/// Indices as HLO prints layouts and paths through tuples: `{}`, `{1,0}`.
+pub struct Indices<'a>(pub &'a [usize]);
 
-impl fmt::Display for Order<'_> {
+impl fmt::Display for Indices<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
         for (index, dim) in self.0.iter().enumerate() {
@@ -207,7 +207,7 @@ impl fmt::Display for ArrayShape {
         if self.minor_to_major.is_empty() {
             return Ok(());
         }
-        Order(&self.minor_to_major).fmt(f)
+        Indices(&self.minor_to_major).fmt(f)
     }
 }
 

@@ -209,7 +209,7 @@ impl fmt::Display for Attributes {
 }
 
 /// Whether MLIR takes `name` as a key without quotes.
-pub(crate) fn is_bare(name: &str) -> bool {
+pub fn is_bare(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes
         .next()

@@ -43,7 +43,8 @@ impl Inner {
                 queue.busy = true;
                 drop(queue);
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-                if outcome.is_err() {
+                if let Err(payload) = outcome {
+                    crate::guard::discard(payload);
                     eprintln!("xla-ffi: a panic left a piece of work on a CPU stream");
                 }
                 queue = self.lock();
@@ -181,6 +182,22 @@ mod tests {
         drop((stream, found));
         assert!(CpuStream::from_handle(handle).is_none());
         assert!(CpuStream::from_handle(std::ptr::null_mut()).is_none());
+    }
+
+    #[test]
+    fn work_may_throw_what_panics_when_it_is_destroyed() {
+        let _alone = crate::isolate::alone();
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("the destructor of what was thrown");
+            }
+        }
+        let stream = CpuStream::new().unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        stream.enqueue(Box::new(|| std::panic::panic_any(Bomb)));
+        stream.enqueue(Box::new(move || sender.send(7).unwrap()));
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(7));
     }
 
     #[test]

@@ -10,10 +10,10 @@ pub const CONTAINS_CXX_EXCEPTIONS: bool = cfg!(xla_ffi_cxx);
 
 /// What left a function instead of its return.
 #[derive(Debug)]
-pub(crate) struct Unwound {
+pub struct Unwound {
     text: String,
     /// A `std::exception`: where a handler throws one, XLA makes an error of it.
-    pub(crate) is_standard: bool,
+    pub is_standard: bool,
 }
 
 impl Unwound {
@@ -31,13 +31,24 @@ impl fmt::Display for Unwound {
     }
 }
 
-fn panic_text(payload: &(dyn std::any::Any + Send)) -> Unwound {
+/// Destroys what a panic threw, whose destructor may panic in its turn.
+pub fn discard(payload: Box<dyn std::any::Any + Send>) {
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(payload)));
+    if let Err(again) = dropped {
+        // One that throws bombs for ever is not worth a process: it leaks.
+        std::mem::forget(again);
+    }
+}
+
+fn panic_text(payload: Box<dyn std::any::Any + Send>) -> Unwound {
     let text = payload
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("of another type");
-    Unwound::new(format!("a panic ({text})"))
+    let unwound = Unwound::new(format!("a panic ({text})"));
+    discard(payload);
+    unwound
 }
 
 #[cfg(xla_ffi_cxx)]
@@ -78,7 +89,7 @@ mod contained {
                 unwound.is_standard = kind == 1;
                 Err(unwound)
             }
-            Err(payload) => Err(panic_text(&*payload)),
+            Err(payload) => Err(panic_text(payload)),
         }
     }
 
@@ -141,8 +152,7 @@ mod contained {
             >(function)
         };
         // SAFETY: the caller vouches for function and argument.
-        catch_unwind(AssertUnwindSafe(|| unsafe { function(argument) }))
-            .map_err(|payload| panic_text(&*payload))
+        catch_unwind(AssertUnwindSafe(|| unsafe { function(argument) })).map_err(panic_text)
     }
 
     pub(super) unsafe fn task(
@@ -157,8 +167,7 @@ mod contained {
             >(function)
         };
         // SAFETY: the caller vouches for function and argument.
-        catch_unwind(AssertUnwindSafe(|| unsafe { function(argument) }))
-            .map_err(|payload| panic_text(&*payload))
+        catch_unwind(AssertUnwindSafe(|| unsafe { function(argument) })).map_err(panic_text)
     }
 }
 
@@ -185,7 +194,7 @@ pub(crate) unsafe fn call_handler(
 ///
 /// # Safety
 /// The function may be called with the argument.
-pub(crate) unsafe fn call_pointer(
+pub unsafe fn call_pointer(
     function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> Result<*mut c_void, Unwound> {

@@ -190,7 +190,8 @@ impl<'f> Invocation<'f> {
     fn state_type<T: Any>(&self, info: TypeInfo) -> Result<i64> {
         // Names alone may be equal for two types of Rust.
         let name = format!("{} ({:?})", type_name::<T>(), TypeId::of::<T>());
-        self.runtime.get_or_register_type(&name, info)
+        // SAFETY: the name has the type's number in this image, which no other runtime uses.
+        unsafe { self.runtime.get_or_register_type(&name, info) }
     }
 
     /// Number of threads in the thread pool.

@@ -87,7 +87,10 @@ fn in_child(write: &OwnedFd, limit: Duration, work: impl FnOnce() -> Vec<u8>) ->
             let length = (bytes.len() as u64).to_le_bytes();
             i32::from(!(send(write, &length) && send(write, &bytes)))
         }
-        Err(_) => PANICKED,
+        Err(payload) => {
+            crate::guard::discard(payload);
+            PANICKED
+        }
     };
     // SAFETY: ends the process at once, without exit handlers of the parent's.
     unsafe { libc::_exit(status) }
@@ -209,6 +212,16 @@ fn reap(child: libc::pid_t, kill: bool) -> Option<Ending> {
     })
 }
 
+/// Tests whose threads panic hold this, and so do those whose children do: a child that was forked while
+/// another thread printed would wait for that thread's lock.
+#[cfg(test)]
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +237,7 @@ mod tests {
 
     #[test]
     fn crashes_hangs_and_exits_are_told() {
+        let _alone = alone();
         let text = |limit, work: fn() -> Vec<u8>| {
             let error = isolated(limit, work).unwrap_err();
             assert!(error.has(Hazard::Crash));

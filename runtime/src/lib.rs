@@ -26,6 +26,7 @@
 //! Loading a library runs its code: name only libraries that deserve it. Within that, the runtime
 //! survives what handlers do wrong short of corrupting memory.
 
+mod array_shape;
 mod attribute;
 mod call;
 mod collectives;
@@ -49,8 +50,6 @@ mod mlir;
 pub mod npy;
 pub mod number;
 mod parse;
-pub mod pjrt;
-pub mod program;
 mod record;
 mod runtime;
 mod shape;
@@ -62,11 +61,23 @@ mod tensor;
 mod tree;
 mod types;
 mod user_data;
+mod value_shape;
+
+pub use array_shape::ArrayShape;
+/// What the crate of programs needs and nobody else.
+#[doc(hidden)]
+pub mod __programs {
+    pub use crate::array_shape::Indices;
+    pub use crate::attribute::is_bare;
+    pub use crate::call::unwritten::Poison;
+    pub use crate::guard::{Unwound, call_pointer, discard};
+    pub use crate::library::load_for_good;
+}
 
 pub use attribute::{Attribute, Attributes};
 pub use call::frame::CallFrame;
 pub use call::print::describe;
-pub use call::{Call, Outcome, PreparedCall, Stages};
+pub use call::{Call, Outcome, PreparedCall, Ret, Stages};
 pub use collectives::{Collectives, CommunicatorKey};
 pub use cpu_device::{CpuDevice, CpuStream};
 #[cfg(feature = "cuda")]
@@ -88,4 +99,5 @@ pub use tensor::{ALIGNMENT, Element, Tensor};
 pub use tree::{Nodes, Tree};
 pub use types::TypeInfo;
 pub use user_data::UserData;
+pub use value_shape::{MAX_DEPTH, MAX_NODES, ValueShape};
 pub use xla_ffi_sys::Revision;

@@ -110,9 +110,7 @@ fn inspect_file(path: &Path) -> Result<()> {
 }
 
 /// Loads a library after a child process has loaded it unharmed; it stays loaded.
-pub(crate) fn load_for_good(
-    path: &Path,
-) -> Result<Arc<ManuallyDrop<libloading::os::unix::Library>>> {
+pub fn load_for_good(path: &Path) -> Result<Arc<ManuallyDrop<libloading::os::unix::Library>>> {
     inspect_file(path)?;
     let shown = path.display();
     let answer = isolated(PROBE_LIMIT, || match load(path) {
@@ -214,12 +212,16 @@ impl Library {
     /// taken.
     pub fn register_type(&self, name: &str, id: &str, info: Option<&str>) -> Result<i64> {
         self.register_type_with(name, id, info, |wanted, info| {
-            self.runtime.register_type(name, wanted, info)
+            // SAFETY: what the library says of its own type.
+            unsafe { self.runtime.register_type(name, wanted, info) }
         })
     }
 
-    /// The same, at whatever registry `register` asks.
-    pub(crate) fn register_type_with(
+    /// As [`Library::register_type`], at whatever registry `register` asks.
+    ///
+    /// # Errors
+    /// Those of [`Library::register_type`], and what `register` answers.
+    pub fn register_type_with(
         &self,
         name: &str,
         id: &str,

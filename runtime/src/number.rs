@@ -310,7 +310,8 @@ pub fn shortest(dtype: DType, bits: u128) -> String {
 }
 
 /// Writes the element `index` of a packed or plain array of `dtype`.
-pub(crate) fn store(bytes: &mut [u8], dtype: DType, index: usize, bits: u128) {
+#[doc(hidden)]
+pub fn store(bytes: &mut [u8], dtype: DType, index: usize, bits: u128) {
     let width = dtype.bits();
     if dtype.is_packed() {
         let per_byte = 8 / width;
@@ -325,7 +326,8 @@ pub(crate) fn store(bytes: &mut [u8], dtype: DType, index: usize, bits: u128) {
 }
 
 /// Reads the element `index` of a packed or plain array of `dtype`.
-pub(crate) fn load(bytes: &[u8], dtype: DType, index: usize) -> u128 {
+#[doc(hidden)]
+pub fn load(bytes: &[u8], dtype: DType, index: usize) -> u128 {
     let width = dtype.bits();
     if dtype.is_packed() {
         let per_byte = 8 / width;

@@ -316,7 +316,11 @@ impl Runtime {
     ///
     /// # Errors
     /// `INTERNAL` when the name is taken.
-    pub fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
+    ///
+    /// # Safety
+    /// In this runtime the name, and the number if one is asked for, stand for one type alone: whoever
+    /// finds objects by them, libraries included, means the same. The deleter destroys objects of it.
+    pub unsafe fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         self.shared.types.register(name, wanted, info)
     }
 
@@ -324,7 +328,10 @@ impl Runtime {
     ///
     /// # Errors
     /// None today.
-    pub fn get_or_register_type(&self, name: &str, info: TypeInfo) -> Result<i64> {
+    ///
+    /// # Safety
+    /// As for [`Runtime::register_type`].
+    pub unsafe fn get_or_register_type(&self, name: &str, info: TypeInfo) -> Result<i64> {
         self.shared.types.get_or_register(name, info)
     }
 

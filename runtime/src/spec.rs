@@ -2,7 +2,7 @@
 //! `f32[2,3]=@x.npy`, `token`; a result has no value: `f32[2,3]`.
 
 use crate::dtype::Class;
-use crate::number::{Number, encode};
+use crate::number::{Number, decode, encode};
 use crate::parse::{Cursor, ParseError};
 use crate::tensor::physical_memory;
 use crate::{DType, Result, Shape, Tensor, npy};
@@ -193,8 +193,12 @@ fn values(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Vec<Number>, ParseEr
             let message = format!("'{word}' is no value of {}", shape.dtype());
             cursor.error(at..at + word.len().max(1), message)
         })?;
-        encode(shape.dtype(), value)
+        let bits = encode(shape.dtype(), value)
             .map_err(|error| cursor.error(at..at + word.len(), error.message().to_owned()))?;
+        if overflows(shape.dtype(), word, value, bits) {
+            let message = format!("{word} is out of the range of {}", shape.dtype());
+            return Err(cursor.error(at..at + word.len(), message));
+        }
         values.push(value);
         cursor.skip_space();
     }
@@ -207,6 +211,31 @@ fn values(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Vec<Number>, ParseEr
         return Err(cursor.error(start..cursor.at, message));
     }
     Ok(values)
+}
+
+/// Whether a finite number became infinity, not-a-number, or the largest number of a type that has
+/// neither.
+fn overflows(dtype: DType, word: &str, value: Number, bits: u128) -> bool {
+    let parts = |number| match number {
+        Number::Float(value) => [value, 0.0],
+        Number::Complex(re, im) => [re, im],
+        // Whole numbers are refused by `encode`; as floats they are what they say.
+        Number::Signed(value) => [value as f64, 0.0],
+        Number::Unsigned(value) => [value as f64, 0.0],
+        Number::Bool(_) => [0.0, 0.0],
+    };
+    let Some(stored) = decode(dtype, bits) else {
+        return false;
+    };
+    let says_so = word.to_ascii_lowercase().contains("inf");
+    // Rounding moves a number that is not tiny by a quarter at most, in the coarsest of the types.
+    let lost = |(given, stored): (f64, f64)| {
+        (given.is_infinite() && !says_so)
+            || given.is_finite()
+                && (!stored.is_finite()
+                    || (stored.abs() >= 6.0 && given.abs() > 1.5 * stored.abs()))
+    };
+    parts(value).into_iter().zip(parts(stored)).any(lost)
 }
 
 fn parse_number(dtype: DType, word: &str) -> Option<Number> {
@@ -302,6 +331,38 @@ mod tests {
 
     fn refuse(text: &str) -> String {
         Spec::parse(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for text in [
+            "f32[1]=1e39",
+            "f32[]=-1e39",
+            "f16[]=70000",
+            "bf16[]=1e39",
+            "c64[]=1e39+1i",
+            "f8e4m3fn[]=1000",
+            "f8e5m2[]=1e6",
+            "f4e2m1fn[]=100",
+            "f8e8m0fnu[]=1e40",
+            "f64[]=1e400",
+        ] {
+            let error = Spec::parse(text).unwrap_err().to_string();
+            assert!(
+                error.contains("range") || error.contains("no value"),
+                "{text}: {error}"
+            );
+        }
+        for text in [
+            "f32[4]=inf,-inf,nan,3.4028235e38",
+            "f16[2]=65504,1e-9",
+            "f4e2m1fn[3]=6,5,0.1",
+            "f8e8m0fnu[1]=1e38",
+            "f8e4m3fn[2]=448,nan",
+            "f32[1]=1e-50",
+        ] {
+            assert!(Spec::parse(text).is_ok(), "{text}");
+        }
     }
 
     #[test]

@@ -138,6 +138,9 @@ pub enum Hazard {
     Unwound,
     /// The process in which the handler ran died or did not answer.
     Crash,
+    /// A result, or a part of it, was never written. Looked for where it is asked for
+    /// ([`Call::check_unwritten`](crate::Call::check_unwritten)).
+    UnwrittenResult,
 }
 
 impl Hazard {
@@ -157,6 +160,7 @@ impl Hazard {
         Self::AbsentState,
         Self::Unwound,
         Self::Crash,
+        Self::UnwrittenResult,
     ];
 
     /// A short name for tables and scripts.
@@ -177,6 +181,7 @@ impl Hazard {
             Self::AbsentState => "absent-state",
             Self::Unwound => "unwound",
             Self::Crash => "crash",
+            Self::UnwrittenResult => "unwritten-result",
         }
     }
 }
@@ -244,13 +249,15 @@ impl Error {
         }
     }
 
-    /// `INVALID_ARGUMENT`.
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+    /// An error with the code INVALID_ARGUMENT.
+    #[must_use]
+    pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgument, message)
     }
 
-    /// `INTERNAL` because of a hazard.
-    pub(crate) fn hazard(hazard: Hazard, message: impl Into<String>) -> Self {
+    /// An error with the code INTERNAL because of a hazard.
+    #[must_use]
+    pub fn hazard(hazard: Hazard, message: impl Into<String>) -> Self {
         let finding = Finding::new(hazard, message);
         let mut error = Self::new(Code::Internal, finding.to_string());
         error.findings.push(finding);
@@ -287,7 +294,7 @@ impl Error {
 
     /// The same error with `context: ` before its text.
     #[must_use]
-    pub(crate) fn within(mut self, context: impl fmt::Display) -> Self {
+    pub fn within(mut self, context: impl fmt::Display) -> Self {
         self.message = format!("{context}: {}", self.message);
         self
     }

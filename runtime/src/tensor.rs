@@ -225,8 +225,9 @@ impl Tensor {
         self.memory.start.as_ptr().cast()
     }
 
-    /// A finding if bytes behind the array were written.
-    pub(crate) fn check_guard(&self, what: &str) -> Option<Finding> {
+    /// A finding if bytes behind the array were written; `what` names it there.
+    #[must_use]
+    pub fn check_guard(&self, what: &str) -> Option<Finding> {
         (!self.memory.guard_is_whole()).then(|| {
             Finding::new(
                 Hazard::BufferOverrun,

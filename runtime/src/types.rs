@@ -39,10 +39,8 @@ impl Types {
             }
             return Err(Error::new(
                 Code::Internal,
-                format!(
-                    "type '{name}' is registered with the number {id}: names are unique in a \
-                     process, begin them with the library's name"
-                ),
+                // XLA's own words: libraries that share a type read the number from them.
+                format!("Type name {name} already registered with type id {id}"),
             ));
         }
         let next = known

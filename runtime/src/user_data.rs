@@ -13,7 +13,8 @@ use std::sync::{Arc, Weak};
 ///
 /// let runtime = Runtime::default();
 /// let mut data = UserData::new();
-/// let id = data.emplace(&runtime, "my_program::Seed", 7_u64)?;
+/// // SAFETY: no library knows this name but as that of a u64.
+/// let id = unsafe { data.emplace(&runtime, "my_program::Seed", 7_u64) }?;
 /// assert_eq!(runtime.type_id("my_program::Seed")?, id);
 /// assert!(!data.is_empty()); // for `Call::user_data`
 /// # Ok::<(), xla_ffi_runtime::Error>(())
@@ -89,7 +90,10 @@ impl UserData {
     ///
     /// # Errors
     /// `INTERNAL` when the name is taken.
-    pub fn emplace<T: Send + Sync + 'static>(
+    ///
+    /// # Safety
+    /// Whoever knows the name, libraries included, reads the object as a `T`.
+    pub unsafe fn emplace<T: Send + Sync + 'static>(
         &mut self,
         runtime: &Runtime,
         name: &str,
@@ -99,13 +103,11 @@ impl UserData {
             // SAFETY: made by `Box::into_raw` below, deleted once.
             drop(unsafe { Box::from_raw(object.cast::<T>()) });
         }
-        let id = runtime.register_type(
-            name,
-            0,
-            crate::TypeInfo {
-                deleter: Some(delete::<T>),
-            },
-        )?;
+        let info = crate::TypeInfo {
+            deleter: Some(delete::<T>),
+        };
+        // SAFETY: the name stands for T, as the caller promises, and this destroys one.
+        let id = unsafe { runtime.register_type(name, 0, info) }?;
         let object = Box::into_raw(Box::new(value)).cast();
         let owner = Arc::downgrade(runtime.shared());
         self.insert(id, StateObject::new(id, object, Some(delete::<T>), owner))?;
@@ -120,7 +122,7 @@ impl UserData {
             .ok_or_else(|| {
                 Error::new(
                     Code::NotFound,
-                    format!("this call has no user data of type id {id}"),
+                    format!("User data with type id {id} not found in execution context"),
                 )
             })
     }

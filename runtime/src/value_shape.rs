@@ -1,15 +1,13 @@
 //! Shapes of values: arrays, tokens, and tuples of shapes to any depth.
 
-use super::ArrayShape;
+use crate::array_shape::ArrayShape;
 use crate::parse::{Cursor, ParseError};
 use crate::{DType, Result, Shape, Tree};
-use std::fmt;
 
 /// The shape of a value of a program: an array, a token, or a tuple of shapes.
 ///
 /// ```
-/// use xla_ffi_runtime::program::ValueShape;
-/// use xla_ffi_runtime::{DType, Tree};
+/// use xla_ffi_runtime::{DType, Tree, ValueShape};
 ///
 /// let shape = Tree::tuple([
 ///     ValueShape::array(DType::F32, [2, 3])?,
@@ -96,7 +94,8 @@ impl Tree<ArrayShape> {
     }
 
     /// How deep tuples nest; 0 for an array.
-    pub(super) fn depth(&self) -> usize {
+    #[must_use]
+    pub fn depth(&self) -> usize {
         let mut deepest = 0;
         let mut left = vec![(self, 0)];
         while let Some((tree, depth)) = left.pop() {
@@ -110,12 +109,14 @@ impl Tree<ArrayShape> {
     }
 
     /// The same shape with every array row-major.
-    pub(super) fn row_major(&self) -> Self {
+    #[must_use]
+    pub fn row_major(&self) -> Self {
         self.map(|leaf| ArrayShape::new(leaf.shape().clone()))
     }
 
     /// The text without layouts.
-    pub(super) fn without_layouts(&self) -> String {
+    #[must_use]
+    pub fn without_layouts(&self) -> String {
         self.map(|leaf| leaf.without_layout().to_string())
             .to_string()
     }
@@ -157,15 +158,6 @@ fn blank(cursor: &mut Cursor<'_>) -> std::result::Result<(), ParseError> {
         cursor.skip_space();
     }
     Ok(())
-}
-
-/// A path of tuple indices as HLO prints it: `{}`, `{1,0}`.
-pub(super) struct Path<'a>(pub(super) &'a [usize]);
-
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        super::layout::Order(self.0).fmt(f)
-    }
 }
 
 #[cfg(test)]

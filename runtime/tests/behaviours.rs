@@ -4,17 +4,18 @@
 mod support;
 
 use std::sync::Arc;
-use support::{build, headers, source};
+use support::{build, source};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
     Attributes, Call, CallFrame, Code, Collectives, DType, Hazard, HostAllocator, Library,
     Recorded, Recorder, Revision, Runtime, Shape, Stage, Stages, Stream, TypeInfo, UserData,
 };
 use xla_ffi_sys::{XLA_FFI_Extension, XLA_FFI_ExtensionId};
+use xla_ffi_testing::headers;
 
 /// Runtime and library, or `None`, told.
 fn subject(test: &str) -> Option<(Runtime, Library)> {
-    let newest = headers(test)?.pop()?;
+    let newest = headers::all(test)?.pop()?;
     assert_eq!(newest.revision, Revision::NEWEST);
     let flags = [format!("-I{}", newest.include.display())];
     let path = build(
@@ -389,21 +390,20 @@ fn user_data_is_owned_or_borrowed_and_found_by_type() {
     let runtime = Runtime::default();
     let dropped = Arc::new(());
     let mut data = UserData::new();
-    let id = data.emplace(&runtime, "kept", dropped.clone()).unwrap();
+    // SAFETY: no library is there to read it.
+    let id = unsafe { data.emplace(&runtime, "kept", dropped.clone()) }.unwrap();
     assert_eq!(runtime.type_id("kept").unwrap(), id);
     assert_eq!(Arc::strong_count(&dropped), 2);
-    assert_eq!(
-        data.emplace(&runtime, "kept", 1_i32).unwrap_err().code(),
-        Code::Internal
-    );
+    // SAFETY: as above.
+    let taken = unsafe { data.emplace(&runtime, "kept", 1_i32) }.unwrap_err();
+    assert_eq!(taken.code(), Code::Internal);
     let mut number = 5_i64;
     let object = (&raw mut number).cast();
     // SAFETY: the number outlives the data.
     let again = unsafe { data.insert_borrowed(id, object) }.unwrap_err();
     assert_eq!(again.code(), Code::AlreadyExists);
-    let other = runtime
-        .register_type("other", 77, TypeInfo::default())
-        .unwrap();
+    // SAFETY: a type of its own, which nobody else knows.
+    let other = unsafe { runtime.register_type("other", 77, TypeInfo::default()) }.unwrap();
     assert_eq!(other, 77);
     // SAFETY: the type has no deleter; the number outlives the data.
     unsafe { data.insert_owned(&runtime, other, object) }.unwrap();

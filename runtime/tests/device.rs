@@ -89,7 +89,12 @@ fn results_and_scratch_memory_wait_for_the_stream() {
             .arg(Tensor::from_slice([1], &[3.0_f32]).unwrap())
             .ret(Shape::new(DType::F32, [1]).unwrap())
     };
-    let outcome = call().on_device(&device).run().unwrap();
+    // What the stream has yet to write is not taken for unwritten.
+    let outcome = call()
+        .check_unwritten(true)
+        .on_device(&device)
+        .run()
+        .unwrap();
     assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), [7.0]);
     let mut kept = call().on_device(&device).prepare().unwrap();
     for _ in 0..3 {

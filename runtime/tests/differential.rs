@@ -11,9 +11,11 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 use support::rules::MEASURED;
-use support::{build, headers, skip, source};
+use support::{build, source};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{Attributes, Library, Outcome, Result, Revision, Runtime, Stage, Stages};
+use xla_ffi_testing::headers;
+use xla_ffi_testing::skip;
 
 /// The names of upstream's tests; each needs a row, and each row one of them.
 const NAMES: &[&str] = &[
@@ -255,7 +257,7 @@ impl Answer {
 
 /// The libraries, built against the newest headers that there are.
 fn libraries(test: &str) -> Option<(PathBuf, PathBuf)> {
-    let newest = headers(test)?.pop()?;
+    let newest = headers::all(test)?.pop()?;
     assert_eq!(newest.revision, Revision::NEWEST);
     let flags = [format!("-I{}", newest.include.display())];
     let library = |file: &str, name| build("differential", &source(file), name, &flags);

@@ -3,10 +3,11 @@
 mod support;
 
 use std::time::Duration;
-use support::{build, skip, source};
+use support::{build, source};
 use xla_ffi_runtime::{
     Attributes, CONTAINS_CXX_EXCEPTIONS, Call, Code, Finding, Hazard, Library, Runtime, Stage,
 };
+use xla_ffi_testing::skip;
 
 /// The library, or `None`, told.
 fn subject(test: &str) -> Option<(Runtime, Library)> {

@@ -4,11 +4,8 @@
 //! `XLA_FFI_CASES` sets the number of cases for each property (3000 unless set); those that take long
 //! run a half or a quarter of them.
 
-#[path = "../../tests/mutated/mod.rs"]
-mod mutated;
 mod support;
 
-use mutated::{Lists, config, frames};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use support::handlers::{metadata, slot};
@@ -17,6 +14,7 @@ use xla_ffi_runtime::{
     Attribute, Attributes, Bundle, DType, Error, Revision, Runtime, Shape, Tensor, npy, number,
 };
 use xla_ffi_sys::{Slot, XLA_FFI_CallFrame, XLA_FFI_Error};
+use xla_ffi_testing::frames::{Lists, config, frames};
 
 /// Text that is nearly what the parsers want.
 fn nearly(words: &'static [&'static str]) -> impl Strategy<Value = String> {

@@ -81,5 +81,6 @@ fn absent_state_is_a_hazard() {
     let executable = handler.instantiate(&Attributes::new()).unwrap();
     let run = |stages| executable.call().stages(stages).run().unwrap_err();
     assert!(run(Stages::Cpu).has(Hazard::AbsentState));
-    assert!(run(Stages::All).message().contains("no state"));
+    let error = run(Stages::All);
+    assert!(error.message().contains("State is not set"), "{error}");
 }

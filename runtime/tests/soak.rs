@@ -255,7 +255,8 @@ fn threads_share_state() {
     let info = TypeInfo {
         deleter: Some(delete),
     };
-    let id = runtime.register_type("soak.counter", 0, info).unwrap();
+    // SAFETY: the deleter is of the objects that `count_up` leaves under this number.
+    let id = unsafe { runtime.register_type("soak.counter", 0, info) }.unwrap();
     TYPE.store(id, Ordering::Relaxed);
     // SAFETY: the function is a handler.
     let bundle = unsafe { Bundle::execute(count_up) };

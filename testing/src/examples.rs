@@ -1,16 +1,21 @@
 //! The example libraries that tests load.
 
+use crate::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 /// The folder of the Rust examples, built in release mode by the cargo that runs the tests.
-pub(crate) fn rust_examples() -> &'static Path {
+///
+/// # Panics
+/// Where they do not build, and outside `cargo test`.
+#[must_use]
+pub fn rust_examples() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let status = Command::new(env!("CARGO"))
-            .current_dir(root)
+        let cargo = std::env::var_os("CARGO").expect("cargo runs the tests");
+        let status = Command::new(cargo)
+            .current_dir(root())
             .args([
                 "build",
                 "--quiet",

@@ -4,8 +4,7 @@
 /// Whether lists and names that are not empty may be null. Handlers take the ABI's word for it that
 /// they are not; a debugger's print takes nobody's.
 #[derive(Clone, Copy, PartialEq)]
-#[allow(dead_code, reason = "each test file uses one of them")]
-pub(crate) enum Lists {
+pub enum Lists {
     /// All are there.
     There,
     /// Any may be null.
@@ -29,7 +28,7 @@ struct Memory([u8; 256]);
 
 /// A list of operands.
 #[derive(Clone, Debug)]
-pub(crate) struct Operands {
+pub struct Operands {
     struct_size: usize,
     size: i64,
     has_types: bool,
@@ -48,8 +47,9 @@ struct Operand {
     dims: Option<Vec<i64>>,
 }
 
+/// A list of attributes.
 #[derive(Clone, Debug)]
-pub(crate) struct Attrs {
+pub struct Attrs {
     struct_size: usize,
     size: i64,
     lists: [bool; 3],
@@ -73,7 +73,7 @@ struct Value {
 
 /// A frame before it is laid out.
 #[derive(Clone, Debug)]
-pub(crate) struct Mutated {
+pub struct Mutated {
     struct_size: usize,
     api_size: usize,
     minor_version: i32,
@@ -186,10 +186,7 @@ fn attrs(names: &'static [&'static str], lists: Lists) -> impl Strategy<Value = 
 }
 
 /// Frames whose attributes have these names.
-pub(crate) fn frames(
-    names: &'static [&'static str],
-    lists: Lists,
-) -> impl Strategy<Value = Mutated> {
+pub fn frames(names: &'static [&'static str], lists: Lists) -> impl Strategy<Value = Mutated> {
     (
         size(168),
         size(208),
@@ -264,7 +261,7 @@ fn there_or_null<T>(is_there: bool, list: &mut [T]) -> *mut T {
 
 impl Mutated {
     /// Lays the frame out, with this table but for its size and version, and gives it to `work`.
-    pub(crate) fn with(mut self, mut api: XLA_FFI_Api, work: impl FnOnce(*mut XLA_FFI_CallFrame)) {
+    pub fn with(mut self, mut api: XLA_FFI_Api, work: impl FnOnce(*mut XLA_FFI_CallFrame)) {
         api.struct_size = self.api_size;
         api.api_version.minor_version = self.minor_version;
         let mut memory = [const { Memory([0; 256]) }; 3];
@@ -352,7 +349,7 @@ impl Mutated {
 }
 
 /// One in `share` of `XLA_FFI_CASES`, or of so many.
-pub(crate) fn config(cases: u32, share: u32) -> ProptestConfig {
+pub fn config(cases: u32, share: u32) -> ProptestConfig {
     let given = std::env::var("XLA_FFI_CASES")
         .ok()
         .and_then(|text| text.parse().ok());

@@ -4,7 +4,7 @@ use crate::skip;
 use std::path::PathBuf;
 
 /// The file that `XLA_FFI_PJRT_PLUGIN` names, or `None`, told.
-pub(crate) fn plugin(test: &str) -> Option<PathBuf> {
+pub fn plugin(test: &str) -> Option<PathBuf> {
     let found = std::env::var_os("XLA_FFI_PJRT_PLUGIN").map(PathBuf::from);
     if found.is_none() {
         skip(

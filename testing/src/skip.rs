@@ -1,7 +1,7 @@
 //! Skips: told on standard output, and to `cargo xtask test`, which counts them.
 
 /// Says that a test, or a part of it, is skipped.
-pub(crate) fn skip(test: &str, reason: &str) {
+pub fn skip(test: &str, reason: &str) {
     println!("skipped: {test}: {reason}");
     if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
         use std::io::Write;

@@ -307,6 +307,62 @@ static ffi::Future ThrowingTask(ffi::ThreadPool pool) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_task, ThrowingTask,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>());
 
+// A function that throws when its future is ready: the others are called all the same, and whoever
+// completes the promise, or drops it, goes on
+// RUN-OURS throwing_waiter {} -> ==
+SELF_TEST(throwing_waiter) {
+  int calls = 0;
+  {
+    ffi::Promise promise;
+    ffi::Future first(promise), second(promise), third(promise);
+    first.OnReady([&](const std::optional<ffi::Error>&) { ++calls; });
+    second.OnReady([&](const std::optional<ffi::Error>&) { throw ++calls; });
+    third.OnReady([&](const std::optional<ffi::Error>&) { throw std::runtime_error("no"); });
+    promise.SetAvailable();
+    EXPECT(calls == 2);
+  }
+  {
+    ffi::Promise promise;
+    ffi::Future(promise).OnReady([&](const std::optional<ffi::Error>& e) { throw calls += e ? 10 : 1; });
+  }
+  EXPECT(calls == 12);
+  return {};
+}
+// RUN-OURS throwing_waiter_later {} -> !! INTERNAL a promise was dropped before it was completed
+static ffi::Future ThrowingWaiterLater() {
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  ffi::Future(promise).OnReady([](const std::optional<ffi::Error>&) { throw 1; });
+  std::thread([promise = std::move(promise)]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ffi::Promise dropped = std::move(promise);
+  }).detach();
+  return future;
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_waiter_later, ThrowingWaiterLater, ffi::Ffi::Bind());
+
+// Destructors that throw: of a task, of an object that the host destroys
+struct Bomb {
+  Bomb() = default;
+  Bomb(Bomb&& other) : armed(std::exchange(other.armed, false)) {}
+  ~Bomb() noexcept(false) {
+    if (armed) throw std::runtime_error("a destructor");
+  }
+  bool armed = true;
+};
+// RUN-OURS throwing_destructors from=r1 {} -> s64[1] == 2
+static ffi::Error ThrowingDestructors(ffi::ThreadPool pool, ffi::ResultBufferR1<ffi::S64> y) {
+  std::atomic<int64_t> done{0};
+  pool.Schedule([bomb = Bomb(), &done] { ++done; });
+  pool.Schedule([bomb = Bomb(), &done] { throw ++done; });
+  while (done < 2) std::this_thread::yield();
+  ffi::MakeTypeInfo<Bomb>().deleter(new Bomb);
+  Put(y, {done});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_destructors, ThrowingDestructors,
+                              ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR1<ffi::S64>>());
+
 // Exceptions of any type
 // RUN-OURS throws {n = 0 : i64} -> !! INTERNAL throws: a C++ exception: boom
 // RUN-OURS throws {n = 1 : i64} -> !! INTERNAL throws: a C++ exception of a type that is not std::exception

@@ -26,46 +26,6 @@ pub(crate) fn sources() -> Vec<PathBuf> {
     found
 }
 
-#[path = "../skip/mod.rs"]
-mod skip;
-pub(crate) use skip::skip;
-
-/// Whether a program answers `--version`.
-pub(crate) fn works(program: &str) -> bool {
-    Command::new(program)
-        .arg("--version")
-        .output()
-        .is_ok_and(|output| output.status.success())
-}
-
-/// The C++ compilers of this machine out of GCC and Clang; what is missing is told as a skip.
-pub(crate) fn compilers(test: &str) -> Vec<&'static str> {
-    let (here, missing): (Vec<_>, Vec<_>) = ["g++", "clang++"]
-        .into_iter()
-        .partition(|program| works(program));
-    for program in missing {
-        skip(test, &format!("no {program}"));
-    }
-    here
-}
-
-/// The newest upstream headers, or `None`, told.
-pub(crate) fn upstream_headers(test: &str) -> Option<PathBuf> {
-    let Some(folder) = std::env::var_os("XLA_FFI_JAXLIB_HEADERS") else {
-        skip(
-            test,
-            "XLA_FFI_JAXLIB_HEADERS is not set (`cargo xtask test` sets it)",
-        );
-        return None;
-    };
-    let include = PathBuf::from(folder).join("0.12.0");
-    if !include.join("xla/ffi/api/ffi.h").exists() {
-        skip(test, "XLA_FFI_JAXLIB_HEADERS has no 0.12.0");
-        return None;
-    }
-    Some(include)
-}
-
 /// Whose headers a library is built from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Headers {

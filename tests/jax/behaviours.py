@@ -330,6 +330,8 @@ def x64(lib, matmul):
             warnings.simplefilter("ignore")  # jax tells that it makes f32 of it
             double = np.ones((1, 1, 1))
             expect(matmul.matmul(double, double), np.ones((1, 1, 1), np.float32))
+        wide = np.array([[[2.0**200]]])
+        raises(TypeError, lambda: matmul.matmul(wide, double), "does not fit F32", "jax_enable_x64")
         only = xla_ffi._handler._operand
         spec = xla_ffi._manifest.Operand("x", False, ("F64",), None, False, False, False)
         raises(TypeError, lambda: only(spec, "x", jnp.ones(3)), "x is to be F64", "jax_enable_x64")
@@ -367,6 +369,9 @@ def shard_map(norm, counter):
     text = compiled(local, x)
     has(text, "f32[2,3,4]")
     has_not(text, "all-gather", "all-reduce", "all-to-all")
+    # What differs from device to device is not taken for one and the same, whatever this jax calls it.
+    same = jax.shard_map(norm.rms_norm, mesh=mesh, in_specs=spec, out_specs=PartitionSpec())
+    raises(ValueError, lambda: same(x), "out_specs")
     slope = jax.shard_map(norm.rms_norm_backward, mesh=mesh, in_specs=(spec, PartitionSpec()), out_specs=spec)
     g = jnp.ones((2, 3, 4), np.float32)
     whole = norm.rms_norm_backward(x, jnp.ones((8, 3, 4), np.float32))

@@ -572,6 +572,9 @@ def sharded(world):
     # Each device sees its own half: 4 of 8 elements.
     scale = lambda x: world.library.call("scale", _jax.result_type((4,), F, (x,)), x, factor=F(2))
     expect(jax.jit(shard_map(scale, mesh=mesh, in_specs=spec, out_specs=spec))(vector(8)), np.arange(2, 18, 2, dtype=F))
+    # The result differs from device to device, as its operand does: jax must not take it for one and the same.
+    same = shard_map(scale, mesh=mesh, in_specs=spec, out_specs=jax.sharding.PartitionSpec())
+    expect_error(lambda: same(vector(8)), "out_specs")
 
 
 @feature

@@ -5,6 +5,7 @@ usage: loader.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 
 import json
 import os
+import shutil
 import struct
 import sys
 import tempfile
@@ -131,6 +132,79 @@ def loads(path):
         raises(xla_ffi.ManifestError, lambda: xla_ffi.load(text), "no ELF")
 
 
+def odd_files():
+    """What is no regular file never ends, or never begins: it is refused before it is read."""
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = os.path.join(folder, "pipe.so")
+        os.mkfifo(pipe)
+        raises(xla_ffi.ManifestError, lambda: xla_ffi.load(pipe), pipe, "FIFO", "shared library")
+        raises(xla_ffi.ManifestError, lambda: xla_ffi.load(folder), folder, "Is a directory")
+        link = os.path.join(folder, "link.so")
+        os.symlink("/dev/zero", link)
+        for path in ("/dev/zero", link):
+            raises(xla_ffi.ManifestError, lambda path=path: xla_ffi.load(path), "/dev/zero", "a device")
+        sparse = os.path.join(folder, "sparse.so")
+        with open(sparse, "wb") as file:
+            file.truncate(1 << 40)
+        raises(xla_ffi.ManifestError, lambda: xla_ffi.load(sparse), sparse, "bytes")
+
+
+def odd_dictionaries():
+    """Dictionaries that contain themselves, are nested without end, or have keys that are no text."""
+    spec = lambda *attrs, open_attrs=False: _manifest.HandlerSpec("lib", "h", ("cpu",), {}, (), (), attrs, open_attrs, None, 0)
+    declared = _manifest.Attribute(name="b", type="dict", optional=True, default=None, inside="a")
+    # Declared as a dictionary, as anything, not at all, and with what it holds; the last may hold itself.
+    specs = [spec(attribute("dict")), spec(attribute("any")), spec(open_attrs=True), spec(attribute("dict"), declared)]
+    loop, key = {}, {"b": {1: 2}}
+    loop["b"] = loop
+    deep = 1
+    for _ in range(500):
+        deep = {"b": deep}
+    for each in specs:
+        cast = lambda value, each=each: _attributes.cast_all(each, {"a": value})
+        raises(TypeError, lambda: cast(loop), "lib.h", "'a'", "64 deep", "contains itself")
+        raises(TypeError, lambda: cast(deep), "lib.h", "'a'", "64 deep")
+        raises(TypeError, lambda: cast(key), "lib.h", "'a'", "keys are to be str", "int 1")
+        if cast({"b": {"c": 1}}) != {"a": {"b": {"c": 1}}}:
+            raise AssertionError("a plain dictionary")
+    raises(TypeError, lambda: _attributes.cast_all(spec(open_attrs=True), {1: 2}), "lib.h", "names of attributes", "int 1")
+    anything = lambda value: _attributes.cast_all(spec(attribute("any")), {"a": value})
+    raises(TypeError, lambda: anything(2**63), "'a'", "does not fit i64")
+    raises(TypeError, lambda: anything({"b": [1]}), "'a'", "list", "numpy.array")
+
+
+def claims(path):
+    """A library that is refused has taken no names: they are free for the next one."""
+    library = sys.modules["xla_ffi._library"]
+    with tempfile.TemporaryDirectory() as folder:
+        names = [os.path.join(os.path.realpath(folder), name) for name in ("first.so", "second.so", "third.so")]
+        for name in names:
+            shutil.copy(path, name)
+        before = dict(library._targets)
+        _first, second, third = names
+        taken = sorted(_manifest.read(path)["rms_norm"])[-1]
+        library._targets[(f"claims.{taken}", "cpu")] = ("/another.so", "")
+        raises(xla_ffi.LibraryError, lambda: xla_ffi.load(second, prefix="claims"), "registered by /another.so")
+        del library._targets[(f"claims.{taken}", "cpu")]
+        if library._targets != before:
+            raise AssertionError(f"{set(library._targets) - set(before)} are still taken")
+        # Neither does one that jaxlib refuses.
+        register = library._jax.register
+
+        def refuses(*_):
+            raise RuntimeError("refused")
+
+        library._jax.register = refuses
+        try:
+            raises(RuntimeError, lambda: xla_ffi.load(second, prefix="claims"), "refused")
+        finally:
+            library._jax.register = register
+        if library._targets != before:
+            raise AssertionError(f"{set(library._targets) - set(before)} are still taken")
+        if xla_ffi.load(third, prefix="claims").rms_norm(X).shape != (2, 3):
+            raise AssertionError("the next one")
+
+
 def hostile_files(path):
     """Every truncation and many single-byte changes of a real library: an answer or a ManifestError."""
     with open(path, "rb") as file:
@@ -231,8 +305,7 @@ def legacy(libraries):
     for language in ("rust", "c", "cpp"):
         path = next((path for key, path in libraries.items() if key.lower().replace("++", "pp") == f"{language}:11_legacy"), "")
         if not path:
-            skip("legacy targets", f"no library of example 11 in {language}")
-            continue
+            skip(f"no library of example 11 in {language}")
         lib = xla_ffi.load(path, prefix=language)
         target = lib.legacy["tiled_add_cpu"]
         if target.target != f"{language}.tiled_add_cpu" or target.api_version != 1:
@@ -270,6 +343,8 @@ def main():
     check("shape contracts", contracts)
     check("attributes are cast", casts)
     check("manifests", manifests)
+    check("files that are no files", odd_files)
+    check("odd dictionaries as attributes", odd_dictionaries)
     check("floors", floors)
     check("targets of the original custom calls", lambda: legacy(libraries))
     check("the wheel", wheel)
@@ -281,6 +356,7 @@ def main():
         check(f"calls, {language}", lambda path=path: calls(xla_ffi.load(path, prefix=language)))
         check(f"damaged files, {language}", lambda path=path: hostile_files(path))
     check("loading", lambda: loads(libraries["Rust:02_rms_norm"]))
+    check("names of a refused library", lambda: claims(libraries["Rust:02_rms_norm"]))
     finish()
 
 

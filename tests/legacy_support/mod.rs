@@ -1,11 +1,11 @@
 //! The documents' example, A[i] = B[i % 128] + C[i], and the libraries that have it.
 
-use crate::libraries::rust_examples;
-use crate::skip::skip;
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use xla_ffi_runtime::legacy::{Invocation, Target};
 use xla_ffi_runtime::{Attributes, Error, Handler, Result, Stream, Tensor, Tree, spec};
+use xla_ffi_testing::examples::rust_examples;
+use xla_ffi_testing::skip;
 
 /// The library of each language, as far as there are compilers.
 pub(crate) fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {

@@ -1,13 +1,13 @@
 //! What real XLA does with handlers of this program: user data, failures, donation, threads, limits.
 
 use crate::client;
-use crate::plugin::plugin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 use xla_ffi::{Future, Later, prelude::*};
-use xla_ffi_runtime::pjrt::{Client, Plugin};
-use xla_ffi_runtime::program::{Builder, CustomCall, ValueShape};
+use xla_ffi_programs::pjrt::{Client, Plugin};
+use xla_ffi_programs::{Builder, CustomCall, ValueShape};
 use xla_ffi_runtime::{Bundle, Code, DType, Shape, Stage, Tensor};
+use xla_ffi_testing::plugin::plugin;
 
 #[derive(xla_ffi::UserType)]
 struct Store {
@@ -15,7 +15,8 @@ struct Store {
 }
 
 #[derive(xla_ffi::UserType)]
-#[user_type(name = "pjrt.chosen", id = 4242)]
+// SAFETY: no other type of these tests has the name or the number.
+#[user_type(unsafe(name = "pjrt.chosen", id = 4242))]
 struct Chosen(i64);
 
 #[xla_ffi::handler]
@@ -91,9 +92,9 @@ fn user_data() {
     };
     let scalar = Shape::new(DType::S64, []).unwrap();
     let chosen = registered::<chosen>(&client, "chosen");
-    client
-        .register_type("pjrt.chosen", 4242, xla_ffi_runtime::TypeInfo::default())
-        .unwrap();
+    let info = xla_ffi_runtime::TypeInfo::default();
+    // SAFETY: the type that `chosen` takes.
+    unsafe { client.register_type("pjrt.chosen", 4242, info) }.unwrap();
     let object = Chosen(11);
     // SAFETY: the object outlives the call.
     let call = unsafe {

@@ -1,13 +1,13 @@
 //! The conformance libraries of three languages: every case on both engines.
 
-use crate::libraries::rust_examples;
 use crate::{c_example, client, told};
 use std::path::Path;
-use xla_ffi_runtime::pjrt::Client;
+use xla_ffi_programs::pjrt::Client;
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
     Attributes, Bundle, Library, Result, Revision, Runtime, Shape, Stage, Stages, Tensor,
 };
+use xla_ffi_testing::examples::rust_examples;
 
 /// A call as a command line gives it, and how many of its results are the same in every run.
 struct Case {

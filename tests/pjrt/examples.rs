@@ -1,6 +1,5 @@
 //! Every example in every language: the calls of `examples/examples.json` on both engines.
 
-use crate::libraries::rust_examples;
 use crate::{c_example, client, told};
 use serde_json::Value;
 use std::path::Path;
@@ -8,6 +7,7 @@ use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
     Attributes, Bundle, DType, Library, Result, Revision, Runtime, Shape, Stage, Stages, Tensor,
 };
+use xla_ffi_testing::examples::rust_examples;
 
 fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     let list = value[key].as_array().into_iter().flatten();
@@ -88,7 +88,7 @@ fn embedded(runtime: &Runtime, bundle: Bundle, call: &Value, times: usize) -> Re
 }
 
 fn on_xla(
-    client: &xla_ffi_runtime::pjrt::Client,
+    client: &xla_ffi_programs::pjrt::Client,
     target: &str,
     call: &Value,
     times: usize,

@@ -4,21 +4,16 @@
 mod behaviours;
 mod conformance;
 mod examples;
-#[path = "../libraries/mod.rs"]
-mod libraries;
-#[path = "../plugin/mod.rs"]
-mod plugin;
-#[path = "../skip/mod.rs"]
-mod skip;
 
-use skip::skip;
 use std::path::{Path, PathBuf};
-use xla_ffi_runtime::pjrt::{Client, Plugin};
+use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_runtime::{Result, Tensor};
+use xla_ffi_testing::plugin::plugin;
+use xla_ffi_testing::skip;
 
 /// A client of the plugin, or `None`, told.
 fn client(test: &str) -> Option<Client> {
-    let plugin = Plugin::load(plugin::plugin(test)?).expect("the plugin loads");
+    let plugin = Plugin::load(plugin(test)?).expect("the plugin loads");
     Some(plugin.client().expect("a client"))
 }
 

@@ -324,6 +324,75 @@ fn a_part_that_fails_fails_the_call() {
     );
 }
 
+/// An operand of one's own that panics when it is destroyed whole; its pieces take their time.
+struct Whole {
+    piece: bool,
+}
+
+static PIECES_GONE: AtomicUsize = AtomicUsize::new(0);
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        if self.piece {
+            thread::sleep(Duration::from_millis(20));
+            PIECES_GONE.fetch_add(1, Ordering::Release);
+        } else {
+            panic!("an operand's destructor");
+        }
+    }
+}
+
+impl xla_ffi::Kept for Whole {
+    type At<'a> = ();
+
+    fn at(&mut self) {}
+}
+
+// SAFETY: nothing is reached.
+unsafe impl xla_ffi::Detach for Whole {
+    type Kept = Self;
+
+    unsafe fn detach(self) -> Self {
+        self
+    }
+}
+
+// SAFETY: as above.
+unsafe impl xla_ffi::Divide for Whole {
+    type Shared = ();
+
+    fn rows(&self) -> Result<Option<usize>> {
+        Ok(None)
+    }
+
+    unsafe fn piece(&self, _rows: std::ops::Range<usize>) -> Result<Self> {
+        Ok(Self { piece: true })
+    }
+
+    unsafe fn shared(&self) {}
+}
+
+#[xla_ffi::handler]
+fn unwinds(later: Later, parts: i64) -> Result<Future> {
+    let (promise, future) = later.promise(Whole { piece: false })?;
+    thread::spawn(move || {
+        drop(promise.count_down(parts as usize));
+    });
+    Ok(future)
+}
+
+/// Operands go before their call is completed, also where a destructor unwinds.
+#[test]
+fn a_call_ends_after_its_pieces_have_gone() {
+    for revision in Revision::ALL {
+        PIECES_GONE.store(0, Ordering::Release);
+        let call = on::<unwinds>(revision, "{parts = 2 : i64}");
+        let (code, _) = failed(call);
+        assert_eq!(code, Code::Internal);
+        assert_eq!(PIECES_GONE.load(Ordering::Acquire), 2, "{revision}");
+    }
+}
+
 /// Results that cannot be divided; the handler does not even say so.
 #[xla_ffi::handler]
 fn indivisible(a: AnyOut, b: AnyOut, later: Later) -> Result<Future> {
@@ -656,7 +725,11 @@ fn async_functions_end_before_their_call_does() {
         );
         assert_eq!(
             run("lost"),
-            Err("the handler dropped its promise without completing it".to_owned())
+            Err(
+                "ends: nobody can wake its future any more: all wakers were dropped while it was \
+                 pending"
+                    .to_owned()
+            )
         );
         assert_eq!(run("kept"), Ok(()));
         // Waking what is done does nothing.

@@ -15,7 +15,8 @@ fn with(call: Call, args: &[&[i64]], rets: &[&[i64]]) -> Call {
 }
 
 #[xla_ffi::handler(shape = "b n k, b k m -> b n m")]
-fn matmul(_a: Buffer<f32, 3>, _b: Buffer<f32>, _y: Out<f32>) -> Result<()> {
+fn matmul(_a: Buffer<f32, 3>, _b: Buffer<f32>, y: Out<f32>) -> Result<()> {
+    y.leave_unwritten();
     Ok(())
 }
 
@@ -24,9 +25,11 @@ fn ellipsis(
     _x: Buffer<f32>,
     _w: Buffer<f32, 1>,
     _c: AnyBuffer,
-    _y: Out<f32>,
-    _s: Out<f32, 0>,
+    y: Out<f32>,
+    s: Out<f32, 0>,
 ) -> Result<()> {
+    y.leave_unwritten();
+    s.leave_unwritten();
     Ok(())
 }
 
@@ -34,19 +37,25 @@ fn ellipsis(
 fn optional(
     _a: Buffer<f32>,
     _b: Option<Buffer<f32>>,
-    _y: Out<f32>,
-    _z: Option<Out<f32>>,
+    y: Out<f32>,
+    z: Option<Out<f32>>,
 ) -> Result<()> {
+    y.leave_unwritten();
+    if let Some(z) = z {
+        z.leave_unwritten();
+    }
     Ok(())
 }
 
 #[xla_ffi::handler(shape = "n, n 2* -> n*")]
-fn variadic(_a: Buffer<f32>, _rest: RemainingArgs, _ys: RemainingRets) -> Result<()> {
+fn variadic(_a: Buffer<f32>, _rest: RemainingArgs, ys: RemainingRets) -> Result<()> {
+    ys.leave_unwritten();
     Ok(())
 }
 
 #[xla_ffi::handler(shape = "n m, m -> n")]
-fn typed(_a: Buffer<f32, 2>, _b: Buffer<f32, 1>, _y: Out<f32, 1>) -> Result<()> {
+fn typed(_a: Buffer<f32, 2>, _b: Buffer<f32, 1>, y: Out<f32, 1>) -> Result<()> {
+    y.leave_unwritten();
     Ok(())
 }
 

@@ -264,7 +264,7 @@ fn scratch_arrays(scratch: Scratch, y: DeviceOut<i64, 1>) -> Result<()> {
     assert_eq!(some.as_device_mut_ptr() as usize % 256, 0);
     let too_many = scratch.array::<f64>(usize::MAX / 4).unwrap_err();
     assert_eq!(too_many.code(), xla_ffi::ErrorCode::ResourceExhausted);
-    let _ = y;
+    assert!(!y.as_device_mut_ptr().is_null());
     Ok(())
 }
 

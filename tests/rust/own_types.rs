@@ -63,9 +63,10 @@ fn trace(x: Square, mut y: Out<f64, 0>, scale: Positive, seed: Seed) -> Result<(
 
 #[xla_ffi::handler]
 fn copied(x: Option<Square>, mut y: Out<f32>) -> Result<()> {
-    if let Some(x) = x {
-        y.copy_from(x.elements)?;
-    }
+    match x {
+        Some(x) => y.copy_from(x.elements)?,
+        None => y.fill(0.0),
+    };
     Ok(())
 }
 

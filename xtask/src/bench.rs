@@ -3,7 +3,7 @@
 //! take with our headers and upstream's.
 
 use crate::cache::Cache;
-use crate::test::cargo;
+use crate::cargo::cargo;
 use crate::{compile_cost, jaxlibs, ui, wheel};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;

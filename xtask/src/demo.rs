@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: each example in each language on the embedded runtime, then in JAX.
 
+use crate::cargo::python_driver;
 use crate::examples::{self, Built, Call, Language};
-use crate::test::python_driver;
 use crate::venv;
 use crate::{jaxlibs, libraries};
 use anyhow::{Context, Result, bail};
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// Command line of `demo`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Use the newest jaxlib of the package index, listed in `jaxlibs.txt` or not.
+    /// Use the newest jaxlib of the package index, listed or not.
     #[arg(long)]
     latest: bool,
 }

@@ -1,6 +1,6 @@
 //! The table of the examples, `examples/examples.json`, and their libraries.
 
-use crate::test::cargo;
+use crate::cargo::cargo;
 use crate::{libraries, ui};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;

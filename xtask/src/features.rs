@@ -1,7 +1,7 @@
 //! Each feature of each package alone: users turn on one, the workspace's own builds all of them.
 
+use crate::cargo::cargo;
 use crate::tally::{self, Counts, Format};
-use crate::test::cargo;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::collections::BTreeMap;

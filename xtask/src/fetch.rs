@@ -53,7 +53,7 @@ fn expand(asked: &[String]) -> Result<Vec<String>> {
     let mut versions = Vec::new();
     for version in asked {
         if version == "all" {
-            versions.extend(jaxlibs::listed()?)
+            versions.extend(jaxlibs::listed())
         } else {
             versions.push(version.clone())
         }

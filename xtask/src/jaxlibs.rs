@@ -1,7 +1,8 @@
-//! The project's one list of jaxlib releases, `jaxlibs.txt`.
+//! The project's one list of jaxlib releases, which `ffi-sys` has.
 
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
+use xla_ffi_sys::JAXLIBS;
 
 /// The checkout.
 pub(crate) fn root() -> PathBuf {
@@ -10,22 +11,8 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Every listed version, oldest first.
-pub(crate) fn listed() -> Result<Vec<String>> {
-    let path = root().join("jaxlibs.txt");
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let mut versions = Vec::new();
-    for line in text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-    {
-        parts(line).with_context(|| path.display().to_string())?;
-        versions.push(line.to_owned());
-    }
-    if versions.is_empty() {
-        bail!("{} lists no version", path.display());
-    }
-    Ok(versions)
+pub(crate) fn listed() -> Vec<String> {
+    JAXLIBS.iter().copied().map(str::to_owned).collect()
 }
 
 /// A version as numbers, for comparing: `0.9.0.1` is `[0, 9, 0, 1]`.
@@ -41,6 +28,25 @@ pub(crate) fn parts(version: &str) -> Result<Vec<u32>> {
         })
 }
 
+/// The releases among `versions` that have this ABI, each once, oldest first.
+///
+/// # Errors
+/// A listed one is missing: then the index was not asked, or not understood.
+pub(crate) fn with_abi(mut versions: Vec<String>) -> Result<Vec<String>> {
+    let oldest = parts(xla_ffi_sys::Revision::ALL[0].first_jaxlib())?;
+    // What is no plain release (a candidate, a nightly build) has no numbers.
+    versions.retain(|version| parts(version).is_ok_and(|numbers| numbers >= oldest));
+    versions.sort_by_cached_key(|version| parts(version).unwrap_or_default());
+    versions.dedup();
+    if let Some(missing) = listed().iter().find(|listed| !versions.contains(listed)) {
+        bail!(
+            "the package index does not list jaxlib {missing}, which is listed: \
+             is a Python missing here, or does the index keep a part only?"
+        );
+    }
+    Ok(versions)
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -54,8 +60,19 @@ mod tests {
     }
 
     #[test]
+    fn published_releases_are_those_with_the_abi_in_order() {
+        let mut index = super::listed();
+        index.extend(["0.4.30", "0.9.0.1", "0.4.32", "0.4.32", "0.13.0rc1"].map(str::to_owned));
+        let found = super::with_abi(index).unwrap();
+        assert_eq!(&found[..3], &["0.4.31", "0.4.32", "0.4.33"]);
+        assert!(found.contains(&"0.9.0.1".to_owned()));
+        assert_eq!(found.len(), super::listed().len() + 2);
+        assert!(super::with_abi(vec!["0.4.31".to_owned()]).is_err());
+    }
+
+    #[test]
     fn the_list_is_sorted() {
-        let versions = super::listed().unwrap();
+        let versions = super::listed();
         assert!(versions.is_sorted_by_key(|version| super::parts(version).unwrap()));
     }
 }

@@ -1,6 +1,6 @@
 //! The Rust libraries that run in JAX, and what the tests need in C and C++ besides the examples.
 
-use crate::test::{build_examples, cargo};
+use crate::cargo::{build_examples, cargo};
 use crate::{jaxlibs, ui, wheel};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -62,9 +62,7 @@ pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
 /// Compiles a C++ source against upstream's headers of the newest listed jaxlib.
 pub(crate) fn upstream(root: &Path, source: &str) -> Result<PathBuf> {
     let out = c_library(root, source)?;
-    let newest = jaxlibs::listed()?
-        .pop()
-        .context("jaxlibs.txt lists no version")?;
+    let newest = jaxlibs::listed().pop().context("no jaxlib is listed")?;
     let headers = wheel::headers(&newest)?;
     let mut command = Compiler::Cpp.command();
     // Upstream's headers are not written for our warnings.

@@ -4,6 +4,8 @@
 mod abi;
 mod bench;
 mod cache;
+mod cargo;
+mod circles;
 mod compile_cost;
 mod cuda;
 mod demo;
@@ -54,6 +56,8 @@ enum Task {
     GpuBench(gpu::BenchArgs),
     /// Put the headers, a CMake config and a pkg-config file under a prefix.
     Install(install::Args),
+    /// Show which files of each crate import each other in a circle.
+    Circles(circles::Args),
     /// Fill the cache: headers, libclang, the PJRT plugin, virtual environments.
     Fetch(fetch::Args),
 }
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Task::GpuTest(args) => gpu::test(&args),
         Task::GpuBench(args) => gpu::bench(&args),
         Task::Install(args) => install::run(&args),
+        Task::Circles(args) => circles::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {

@@ -1,9 +1,9 @@
 //! `cargo xtask matrix`: every feature of the same libraries on every jaxlib.
 
 use crate::cache::Cache;
+use crate::cargo::python_driver;
 use crate::examples::{Built, Language};
 use crate::expected::{Cell, Expected, Runtime};
-use crate::test::python_driver;
 use crate::venv::{self, Venv};
 use crate::wheel::NoWheel;
 use crate::{jaxlibs, libraries, ui};
@@ -21,6 +21,9 @@ pub(crate) struct Args {
     /// A jaxlib instead of the whole list; may be given several times.
     #[arg(long, value_name = "X.Y.Z")]
     jaxlib: Vec<String>,
+    /// Every jaxlib that the package index has, listed or not, yanked ones too: before each release.
+    #[arg(long, conflicts_with = "jaxlib")]
+    all: bool,
     /// How many jaxlibs run at a time; as many as there are cores when not given.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -40,8 +43,10 @@ const LIBRARIES: [(&str, &str); 4] = [
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
     let start = Instant::now();
-    let versions = if args.jaxlib.is_empty() {
-        jaxlibs::listed()?
+    let versions = if args.all {
+        venv::published()?
+    } else if args.jaxlib.is_empty() {
+        jaxlibs::listed()
     } else {
         args.jaxlib.clone()
     };

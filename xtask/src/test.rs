@@ -1,27 +1,37 @@
 //! `cargo xtask test`: every check of the project, in the order in which failures are cheap.
 
 use crate::cache::Cache;
+use crate::cargo::{build_examples, cargo, python_driver};
 use crate::examples::Built;
 use crate::jaxlibs;
-use crate::python::Python;
 use crate::tally::{self, Counts, Format, Tally};
 use crate::venv::{self, Venv};
 use crate::wheel;
-use crate::{cuda, features, gpu, matrix};
+use crate::{circles, cuda, features, gpu, matrix};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xla_ffi_sys::JAXLIBS;
 
 /// Command line of `test`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Use the newest jaxlib of the package index, listed in `jaxlibs.txt` or not.
+    /// Use the newest jaxlib of the package index, listed or not.
     #[arg(long)]
     latest: bool,
 }
 
 /// The JAX drivers under `tests/jax`, in this order.
-const DRIVERS: [&str; 3] = ["loader.py", "examples.py", "behaviours.py"];
+const DRIVERS: [&str; 5] = [
+    "loader.py",
+    "values.py",
+    "reload.py",
+    "examples.py",
+    "behaviours.py",
+];
+
+/// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
+const OLDEST_DRIVERS: [&str; 2] = ["values.py", "reload.py"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
@@ -45,6 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ]),
     );
     tally.work("features", || features::check(&root));
+    tally.work("circles", || circles::check(&root));
     tally.step(
         "rustdoc",
         Format::Whole,
@@ -82,6 +93,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 tally.work(&format!("JAX {driver}"), || {
                     let mut command = python_driver(&root, venv, driver);
                     command.args(Built::new(&root)?.arguments()?);
+                    tally::run(Format::Driver, &mut command)
+                });
+            }
+            for driver in OLDEST_DRIVERS {
+                tally.work(&format!("JAX {driver}, oldest jaxlib"), || {
+                    let listed = jaxlibs::listed();
+                    let oldest = listed.first().context("no jaxlib is listed")?;
+                    let mut command = python_driver(&root, &venv::exactly(oldest)?, driver);
                     tally::run(Format::Driver, &mut command)
                 });
             }
@@ -141,8 +160,8 @@ impl Material {
         if let Err(error) = cuda::nvcc() {
             eprintln!("no nvcc: {error:#}");
         }
-        for version in xla_ffi_abi::declared::witnesses(&jaxlibs::listed()?) {
-            wheel::headers(&version)?;
+        for version in xla_ffi_abi::declared::witnesses(&JAXLIBS) {
+            wheel::headers(version)?;
         }
         Ok(Self {
             headers: Some(wheel::headers_root(&cache)),
@@ -180,16 +199,25 @@ fn pjrt_plugin() -> Result<Option<PathBuf>> {
     }
 }
 
-/// The property tests again, optimised, and in CI with a million cases.
+/// The property tests again, optimised, and in CI with a million cases; and what holds of optimised
+/// builds alone.
 fn properties(root: &Path, in_ci: bool) -> Command {
     let cases = if in_ci { "1000000" } else { "20000" };
     println!("{cases} cases for each property");
     let mut command = cargo(root);
     command
         .args(["test", "--release", "--no-fail-fast"])
+        .args(["-p", "xla-ffi-benches", "--test", "allocations"])
         .args(["-p", "xla-ffi-runtime", "--test", "properties"])
         .args(["-p", "xla-ffi", "--test", "frames"])
-        .args(["-p", "xla-ffi-abi", "--test", "hostile"])
+        .args([
+            "-p",
+            "xla-ffi-abi",
+            "-p",
+            "xla-ffi-doctor",
+            "--test",
+            "hostile",
+        ])
         .env("XLA_FFI_CASES", cases);
     command
 }
@@ -222,47 +250,9 @@ fn cargo_tests(mut command: Command, material: &Material) -> Result<Counts> {
     Ok(counts)
 }
 
-/// The cargo that runs this task, in the checkout.
-pub(crate) fn cargo(root: &Path) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(root);
-    // What `cargo run` sets for xtask itself would make the child's builds look different.
-    command.env_remove("CARGO_MANIFEST_DIR");
-    // One compiler for the GPU's kernels in all steps, so that nothing is built twice.
-    if let Some(nvcc) = cuda::at_hand() {
-        command.env("XLA_FFI_NVCC", nvcc);
-    }
-    command
-}
-
-/// Builds the Rust example libraries into `target/release/examples`.
-pub(crate) fn build_examples(root: &Path) -> Command {
-    let mut command = cargo(root);
-    command.args([
-        "build",
-        "--release",
-        "--package",
-        "xla-ffi-examples",
-        "--examples",
-    ]);
-    command
-}
-
 /// Another task of this program.
 fn xtask(root: &Path, arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("finding this program")?);
     command.current_dir(root).args(arguments);
     Ok(command)
-}
-
-/// A driver of `tests/jax` in an environment; it finds the loader under `python`.
-pub(crate) fn python_driver(root: &Path, venv: &Venv, driver: &str) -> Command {
-    let mut command = Python::command(&venv.python);
-    command
-        .arg(root.join("tests/jax").join(driver))
-        .current_dir(root)
-        .env("PYTHONPATH", root.join("python"))
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("JAX_PLATFORMS", "cpu");
-    command
 }

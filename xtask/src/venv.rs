@@ -34,7 +34,7 @@ pub(crate) fn newest() -> Result<Venv> {
     let cache = Cache::open()?;
     let pythons = python::all()?;
     let mut last = None;
-    let listed = jaxlibs::listed()?;
+    let listed = jaxlibs::listed();
     for version in listed.iter().rev() {
         match prepare(&cache, &pythons, version) {
             Ok(venv) => return Ok(venv),
@@ -47,8 +47,7 @@ pub(crate) fn newest() -> Result<Venv> {
             Err(error) => return Err(error),
         }
     }
-    Err(last.context("jaxlibs.txt lists no version")?)
-        .context("no listed jaxlib can be installed here")
+    Err(last.context("no jaxlib is listed")?).context("no listed jaxlib can be installed here")
 }
 
 /// The newest jaxlib that the index has, listed or not.
@@ -78,6 +77,17 @@ pub(crate) fn latest() -> Result<Venv> {
     }
     let (_, version) = best.context("no Python")?;
     prepare(&cache, &pythons, &version)
+}
+
+/// Every jaxlib with this ABI that the index has for some Python of this machine, oldest first.
+pub(crate) fn published() -> Result<Vec<String>> {
+    let cache = Cache::open()?;
+    let pythons = python::all()?;
+    let mut found = Vec::new();
+    for python in &pythons {
+        found.extend(wheel::published(&cache, python, "jaxlib")?);
+    }
+    jaxlibs::with_abi(found)
 }
 
 /// An environment with exactly this jaxlib.

@@ -266,6 +266,44 @@ pub(crate) fn fetch(
     Ok(wheels)
 }
 
+/// Every version of a package that the index has a wheel of for this Python, yanked ones too.
+///
+/// `pip index versions` leaves yanked ones out; the complaint about a version that nobody ever published has them.
+pub(crate) fn published(cache: &Cache, python: &Python, package: &str) -> Result<Vec<String>> {
+    let scratch = cache.scratch()?;
+    let output = pip(cache, python, &scratch)?
+        .args([
+            "download",
+            "--no-input",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--dest",
+        ])
+        .arg(scratch.path())
+        .arg(format!("{package}==0"))
+        .output()
+        .context("starting pip")?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    versions_told(&errors).with_context(|| {
+        format!(
+            "pip could not tell the versions of {package}: is the package index reachable? pip said: {}",
+            errors.trim()
+        )
+    })
+}
+
+/// The versions in pip's complaint about one that is not there.
+fn versions_told(errors: &str) -> Option<Vec<String>> {
+    let listed = errors.split("(from versions: ").nth(1)?.split(')').next()?;
+    let versions: Vec<String> = listed
+        .split(',')
+        .map(|version| version.trim().to_owned())
+        .filter(|version| !version.is_empty() && version != "none")
+        .collect();
+    (!versions.is_empty()).then_some(versions)
+}
+
 /// Reads pip's complaint: versions listed, but not ours, means that the index was reached and has none.
 fn no_such_wheel(errors: &str) -> bool {
     let unreached = [
@@ -474,6 +512,18 @@ mod tests {
         assert!(!no_such_wheel(offline));
         assert!(!no_such_wheel(&none.replace("0.4.31", "none")));
         assert!(!no_such_wheel("ERROR: something else"));
+    }
+
+    #[test]
+    fn the_versions_are_read_from_pips_complaint() {
+        let told = "ERROR: Could not find a version that satisfies the requirement jaxlib==0 \
+                    (from versions: 0.4.31, 0.4.32, 0.9.0.1)\nERROR: No matching distribution found";
+        assert_eq!(
+            versions_told(told).unwrap(),
+            ["0.4.31", "0.4.32", "0.9.0.1"]
+        );
+        assert!(versions_told("ERROR: (from versions: none)").is_none());
+        assert!(versions_told("Connection refused").is_none());
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! `xla-ffi abi check`.
 
-use super::output;
+use crate::output;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::{EDITIONS, Edition};
 use xla_ffi_abi::diff::{self, Change};
-use xla_ffi_abi::header::{Error, Opinions, Reader, Source};
+use xla_ffi_abi::header::{Error, Source};
+use xla_ffi_abi::reader::{Opinions, Reader};
 use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
 
 /// Command line of `abi check`.

@@ -1,6 +1,6 @@
 //! `xla-ffi abi diff`.
 
-use super::output;
+use crate::output;
 use anyhow::bail;
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! `xla-ffi abi revisions`.
 
-use super::output;
+use crate::output;
 use serde_json::json;
 use xla_ffi_abi::declared::{EDITIONS, Edition, summary};
 use xla_ffi_abi::model::Header;

@@ -1,6 +1,6 @@
 //! `xla-ffi abi show`.
 
-use super::output;
+use crate::output;
 use anyhow::bail;
 use serde_json::json;
 use xla_ffi_abi::declared::Edition;

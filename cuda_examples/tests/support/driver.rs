@@ -1,10 +1,10 @@
 //! The stand-in for NVIDIA's driver.
 
-use crate::support::skip;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use xla_ffi_runtime::{Executable, HostAllocator, Stream};
+use xla_ffi_testing::skip;
 
 /// The stand-in, loaded into this process under the driver's name.
 pub(crate) struct Driver {

@@ -1,12 +1,10 @@
 //! The example libraries on the embedded runtime.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+pub(crate) mod driver;
 
 use std::path::PathBuf;
 use xla_ffi_runtime::{Attributes, Executable, Runtime, Stage};
-
-#[path = "../../../tests/skip/mod.rs"]
-mod skip;
-
-pub(crate) use skip::skip;
 
 /// An example library, built by the cargo that runs this test.
 pub(crate) fn library(name: &str) -> PathBuf {

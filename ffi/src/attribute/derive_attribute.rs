@@ -3,13 +3,13 @@
 
 use std::fmt::Display;
 
+use crate::attribute::dictionary::Dictionary;
 use crate::attribute::{AttrValue, Attribute};
 use crate::bind::Bind;
-use crate::diagnose::Problems;
-use crate::dictionary::Dictionary;
-use crate::element::name;
-use crate::frame::Frame;
-use crate::param::{At, AttrType, Kind, Param, Presence};
+use crate::call::frame::Frame;
+use crate::declare::param::{At, AttrType, Kind, Param, Presence};
+use crate::entry::problems::Problems;
+use crate::operand::element::name;
 
 /// A struct whose fields are attributes.
 pub trait Attributes<'f>: Sized {
@@ -205,8 +205,8 @@ pub const fn in_order(params: &[Param], index: usize) {
         let before = &params[i];
         i += 1;
         assert!(
-            !(crate::param::same(param.context, crate::future::CONTEXT)
-                && crate::param::same(before.context, crate::future::CONTEXT)),
+            !(crate::declare::param::same(param.context, crate::future::CONTEXT)
+                && crate::declare::param::same(before.context, crate::future::CONTEXT)),
             "a call completes once: one parameter `Later` is enough"
         );
         if !(param.takes_arg() && before.takes_arg() || param.takes_ret() && before.takes_ret()) {

@@ -1,9 +1,10 @@
 //! What `#[derive(Bind)]` expands to: parameters made from other parameters.
 
-use crate::bind::{Bind, Region};
-use crate::diagnose::Problems;
-use crate::frame::Frame;
-use crate::param::{At, Kind, Param};
+use crate::bind::Bind;
+use crate::bind::region::Region;
+use crate::call::frame::Frame;
+use crate::declare::param::{At, Kind, Param};
+use crate::entry::problems::Problems;
 
 /// The parameter that a type is made from: one that is only read, since types are made before it is
 /// known whether operands overlap.
@@ -11,7 +12,7 @@ use crate::param::{At, Kind, Param};
 pub const fn readable(param: Param) -> Param {
     assert!(
         !matches!(param.kind, Kind::Ret | Kind::InOut | Kind::Attrs)
-            && !crate::param::same(param.context, crate::future::CONTEXT),
+            && !crate::declare::param::same(param.context, crate::future::CONTEXT),
         "#[derive(Bind)] makes types from arguments, attributes and parts of the context"
     );
     param

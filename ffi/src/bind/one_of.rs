@@ -3,14 +3,16 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use crate::bind::{Bind, Region};
-use crate::buffer::{ANY_RANK, AnyBuffer, Buffer, rank};
-use crate::diagnose::Problems;
-use crate::element::{DataTypes, Element};
+use crate::bind::Bind;
+use crate::bind::region::Region;
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::RawBuffer;
+use crate::declare::param::{At, Kind, Param};
+use crate::entry::problems::Problems;
 use crate::error::Result;
-use crate::frame::{Frame, RawBuffer};
-use crate::out::{AnyOut, Out};
-use crate::param::{At, Kind, Param};
+use crate::operand::buffer::{ANY_RANK, AnyBuffer, Buffer, rank};
+use crate::operand::element::{DataTypes, Element};
+use crate::operand::out::{AnyOut, Out};
 
 /// Several element types: a tuple of them, `(f32, f64)` for instance, of up to eight.
 ///
@@ -162,6 +164,27 @@ impl<'f, S, const RANK: usize> OneOfOut<'f, S, RANK> {
     /// alignment.
     pub fn typed<T: Element>(self) -> Result<Out<'f, T, RANK>> {
         self.out.typed()
+    }
+
+    /// Says that this result is left as it is; see [`Out::leave_unwritten`](crate::Out::leave_unwritten).
+    ///
+    /// ```
+    /// use xla_ffi::{OneOfOut, prelude::*};
+    ///
+    /// #[xla_ffi::handler]
+    /// fn untouched(y: OneOfOut<(f32, f64)>) -> Result<()> {
+    ///     y.leave_unwritten();
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<untouched>("{}")?.ret(Shape::new(DType::F64, [2])?);
+    /// assert!(call.run().is_ok());
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    #[inline]
+    pub fn leave_unwritten(self) {
+        self.out.leave_unwritten();
     }
 
     /// The result, whatever its type, in the place of this value.

@@ -1,9 +1,10 @@
 //! Parameters that may be absent.
 
-use crate::bind::{Bind, Region};
-use crate::diagnose::Problems;
-use crate::frame::Frame;
-use crate::param::{At, Kind, Param};
+use crate::bind::Bind;
+use crate::bind::region::Region;
+use crate::call::frame::Frame;
+use crate::declare::param::{At, Kind, Param};
+use crate::entry::problems::Problems;
 
 /// Whether the call has what the parameter takes. Parts of the context are asked by taking them.
 #[inline(always)]
@@ -17,7 +18,8 @@ fn present(frame: &Frame<'_>, at: &At) -> bool {
 }
 
 /// `None` where the operand or attribute did not come, or the host lacks the part of the context;
-/// such a parameter does not raise the handler's floor.
+/// such a parameter does not raise the handler's floor. User data and state are `None` where the host
+/// has none to give; that it does not take their type, or has an object of another type, is an error.
 // SAFETY: what it wraps keeps the promise.
 unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
     const PARAM: Param = T::PARAM.optional();
@@ -27,15 +29,17 @@ unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
         if !present(frame, at) {
             return Some(None);
         }
-        let value = T::bind(frame, at);
-        if value.is_none() && !matches!(at.param.kind, Kind::Context) {
-            return None;
+        if matches!(at.param.kind, Kind::Context) {
+            return T::bind_if_there(frame, at);
         }
-        Some(value)
+        T::bind(frame, at).map(Some)
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
-        if !present(frame, at) || matches!(at.param.kind, Kind::Context) {
+        if !present(frame, at) {
+            return;
+        }
+        if matches!(at.param.kind, Kind::Context) && T::bind_if_there(frame, at).is_some() {
             return;
         }
         if matches!(at.param.kind, Kind::InOut) && at.ret >= frame.ret_count() {

@@ -1,13 +1,14 @@
 //! Operands in any number.
 
 use crate::bind::Bind;
-use crate::buffer::{AnyBuffer, Buffer};
-use crate::diagnose::Problems;
-use crate::element::{DataTypes, Element};
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::RawBuffer;
+use crate::declare::param::{At, Kind, Param};
+use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
-use crate::frame::{Frame, RawBuffer};
-use crate::out::{AnyOut, Out};
-use crate::param::{At, Kind, Param};
+use crate::operand::buffer::{AnyBuffer, Buffer};
+use crate::operand::element::{DataTypes, Element};
+use crate::operand::out::{AnyOut, Out};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// All arguments behind those that other parameters take. Since r0.
@@ -333,12 +334,36 @@ impl<'f> RemainingRets<'f> {
         index: usize,
     ) -> Result<Out<'f, T, RANK>> {
         let raw = self.raw(index)?;
-        if let Some(wrong) = crate::buffer::unlike::<T>(raw, crate::buffer::rank(RANK)) {
+        if let Some(wrong) =
+            crate::operand::buffer::unlike::<T>(raw, crate::operand::buffer::rank(RANK))
+        {
             return Err(named("result", index, &wrong));
         }
         self.take_any(index)?
             .typed()
             .map_err(|error| named("result", index, &error))
+    }
+
+    /// Says that the results that have not been taken are left as they are; see
+    /// [`Out::leave_unwritten`].
+    ///
+    /// ```
+    /// use xla_ffi::{prelude::*};
+    ///
+    /// #[xla_ffi::handler]
+    /// fn untouched(y: RemainingRets) -> Result<()> {
+    ///     y.leave_unwritten();
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<untouched>("{}")?.ret(Shape::new(DType::F32, [2])?);
+    /// assert!(call.run().is_ok());
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    #[inline]
+    pub fn leave_unwritten(self) {
+        self.into_iter().for_each(AnyOut::leave_unwritten);
     }
 
     /// Takes result `index`, whatever its type.
@@ -456,7 +481,7 @@ unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
 #[cold]
 #[inline(never)]
 pub(crate) fn overlap(frame: &Frame<'_>, args: usize, rets: usize) -> bool {
-    use crate::bind::Region;
+    use crate::bind::region::Region;
     let region =
         |raw: RawBuffer<'_>| AnyBuffer::decode(raw).map_or(Region::EMPTY, |buffer| buffer.region());
     let ret_at = |index| frame.ret(index).map_or(Region::EMPTY, region);

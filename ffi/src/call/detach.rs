@@ -4,14 +4,15 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::buffer::{AnyBuffer, Buffer, byte_size};
-use crate::element::{Element, bit_width};
+use crate::call::raw_buffer::RawBuffer;
 use crate::error::{Error, Result};
-use crate::frame::RawBuffer;
+use crate::future::split::Divide;
 use crate::future::{Detach, Kept};
-use crate::inout::InOut;
-use crate::out::{AnyOut, Out};
-use crate::part::Divide;
+use crate::operand::buffer::{AnyBuffer, Buffer};
+use crate::operand::element::byte_size;
+use crate::operand::element::{Element, bit_width};
+use crate::operand::inout::InOut;
+use crate::operand::out::{AnyOut, Out};
 use xla_ffi_sys::XLA_FFI_Buffer;
 
 /// The parts of a typed operand: where the data lies, its dimensions (copied), its length.
@@ -263,7 +264,7 @@ impl AnyParts {
         if packed.is_some_and(|bits| !start.is_multiple_of(8 / bits)) {
             return Err(Error::invalid_argument(format!(
                 "a result of {} cannot be divided here: row {} does not begin at a byte",
-                crate::element::name(raw.dtype()),
+                crate::operand::element::name(raw.dtype()),
                 rows.start
             )));
         }

@@ -6,7 +6,9 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::attribute::{AttrValue, Attribute};
-use crate::frame::{Frame, RawAttrs, RawBuffer};
+use crate::call::frame::Frame;
+use crate::call::raw_attribute::RawAttrs;
+use crate::call::raw_buffer::RawBuffer;
 use xla_ffi_sys::*;
 
 /// The copy. Everything that its call frame points to, data and context excepted, lies in `kept`.

@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{Context, Extension, context};
+use crate::call::frame::Frame;
+use crate::call::host::Host;
 use crate::error::{Error, Result};
-use crate::frame::Frame;
-use crate::host::Host;
 use xla_ffi_sys::{
     Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_CollectiveMemoryRegion,
     XLA_FFI_Collectives_Extension, XLA_FFI_Collectives_Extension_R9, XLA_FFI_Communicator,
@@ -127,9 +127,10 @@ pub struct Window<'f> {
 ///
 ///     fn execute(x: DeviceBuffer<f32>, y: DeviceOut<f32>, collectives: Collectives) -> Result<()> {
 ///         let communicator = collectives.communicator(PAIR)?;
-///         // … ncclAllReduce(x, y, …, communicator.as_ptr(), stream) …
+///         let (from, to) = (x.as_device_ptr(), y.as_device_mut_ptr());
+///         // … ncclAllReduce(from, to, …, communicator.as_ptr(), stream) …
 ///         assert_eq!(communicator.as_ptr().addr(), 12);
-///         assert_eq!(x.len(), y.len());
+///         assert!(!from.is_null() && !to.is_null());
 ///         Ok(())
 ///     }
 /// }

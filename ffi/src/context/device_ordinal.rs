@@ -1,8 +1,8 @@
 //! The device's number.
 
 use super::{Context, context};
+use crate::call::frame::Frame;
 use crate::error::Result;
-use crate::frame::Frame;
 use xla_ffi_sys::Revision;
 
 /// Global number of the device: 2048 for the first CPU device of the second process, so it says

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{Context, context};
+use crate::call::frame::Frame;
 use crate::error::{Error, Result};
-use crate::frame::Frame;
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 
 /// The extension of the context with number `ID`, 128 for recording and 129 for collectives.

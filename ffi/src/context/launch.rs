@@ -1,8 +1,8 @@
 //! What a kernel is launched with: the grid, and arguments as the device takes them.
 
 use crate::context::ScratchBuffer;
-use crate::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
-use crate::element::Element;
+use crate::operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
+use crate::operand::element::Element;
 use std::ffi::c_void;
 
 /// The shape of a launch: blocks, threads of a block, and what belongs to them.

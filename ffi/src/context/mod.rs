@@ -1,5 +1,7 @@
 //! What a handler can take from the context of its call.
 
+pub(crate) mod launch;
+
 mod collectives;
 mod device_ordinal;
 mod extension;
@@ -28,8 +30,8 @@ pub use stream::Stream;
 pub use thread_pool::ThreadPool;
 pub use user_data::UserData;
 
+use crate::call::frame::Frame;
 use crate::error::Result;
-use crate::frame::Frame;
 use xla_ffi_sys::Revision;
 
 /// A part of the context.
@@ -39,31 +41,45 @@ pub(crate) trait Context<'f>: Sized {
     /// The oldest revision that has it.
     const SINCE: Revision;
     /// The user type that the host has to know before.
-    const TYPE: Option<fn() -> &'static crate::types::KnownType> = None;
+    const TYPE: Option<fn() -> &'static crate::declare::types::KnownType> = None;
 
     /// Asks the host for it.
     fn take(frame: &Frame<'f>) -> Result<Self>;
+
+    /// The same for parameters that may be absent: an error is what an `Option` may not hide.
+    #[inline]
+    fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
+        Ok(Self::take(frame).ok())
+    }
 }
 
 macro_rules! context {
     ($({$($generics:tt)*})? $ty:ty) => {
         // SAFETY: takes no operand.
         unsafe impl<'f $(, $($generics)*)?> $crate::bind::Bind<'f> for $ty {
-            const PARAM: $crate::param::Param = $crate::param::Param::context(
+            const PARAM: $crate::declare::param::Param = $crate::declare::param::Param::context(
                 <Self as $crate::context::Context<'f>>::NAME,
                 <Self as $crate::context::Context<'f>>::SINCE,
             )
             .of_type(<Self as $crate::context::Context<'f>>::TYPE);
 
             #[inline(always)]
-            fn bind(frame: &$crate::frame::Frame<'f>, _at: &$crate::param::At) -> Option<Self> {
+            fn bind(frame: &$crate::call::frame::Frame<'f>, _at: &$crate::declare::param::At) -> Option<Self> {
                 <Self as $crate::context::Context<'f>>::take(frame).ok()
             }
 
+            #[inline]
+            fn bind_if_there(
+                frame: &$crate::call::frame::Frame<'f>,
+                _at: &$crate::declare::param::At,
+            ) -> Option<Option<Self>> {
+                <Self as $crate::context::Context<'f>>::find(frame).ok()
+            }
+
             fn explain(
-                frame: &$crate::frame::Frame<'f>,
-                at: &$crate::param::At,
-                problems: &mut $crate::diagnose::Problems<'_>,
+                frame: &$crate::call::frame::Frame<'f>,
+                at: &$crate::declare::param::At,
+                problems: &mut $crate::entry::problems::Problems<'_>,
             ) {
                 if let Err(error) = <Self as $crate::context::Context<'f>>::take(frame) {
                     problems.context(&format!("`{}`", at.param.name), &error);

@@ -3,9 +3,9 @@
 use std::ops::Deref;
 
 use super::{Context, context};
-use crate::dictionary::Dictionary;
+use crate::attribute::dictionary::Dictionary;
+use crate::call::frame::Frame;
 use crate::error::Result;
-use crate::frame::Frame;
 use xla_ffi_sys::Revision;
 
 /// Options that the caller gives with each execution, as a dictionary; empty where there are none.

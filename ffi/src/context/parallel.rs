@@ -9,8 +9,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 struct Loop {
     chunks: usize,
     next: AtomicUsize,
-    // Invariant: a helper reaches `body` only between raising `running` under an open gate and
-    // lowering it; the caller of `run` does not return before the gate is closed and `running` is 0.
+    // Invariant: a helper reaches `body` only while it holds a `Running`, which it gets at an open
+    // gate; the caller of `run` holds a `Closing`, so that it neither returns nor unwinds before the
+    // gate is closed and `running` is 0.
     body: *const (dyn Fn(usize) + Sync),
     gate: Mutex<Gate>,
     idle: Condvar,
@@ -43,25 +44,68 @@ impl Loop {
             }
             if let Err(panic) = std::panic::catch_unwind(AssertUnwindSafe(|| body(chunk))) {
                 self.next.fetch_max(self.chunks, Ordering::Relaxed);
-                self.gate().panic.get_or_insert(panic);
+                self.keep(panic);
                 return;
             }
         }
     }
 
-    fn help(&self) {
-        {
-            let mut gate = self.gate();
-            if !gate.open {
-                return;
-            }
-            gate.running += 1;
-        }
-        self.work();
+    /// Keeps the first panic. What a later one threw is destroyed: the destructor may panic, and take
+    /// its time, so it runs guarded and not under the gate's lock.
+    fn keep(&self, panic: Box<dyn Any + Send>) {
         let mut gate = self.gate();
+        if gate.panic.is_none() {
+            gate.panic = Some(panic);
+            return;
+        }
+        drop(gate);
+        crate::entry::panics::discard(panic);
+    }
+
+    fn help(&self) {
+        if let Some(_running) = Running::enter(self) {
+            self.work();
+        }
+    }
+}
+
+/// A helper at work.
+struct Running<'a>(&'a Loop);
+
+impl<'a> Running<'a> {
+    fn enter(shared: &'a Loop) -> Option<Self> {
+        let mut gate = shared.gate();
+        if !gate.open {
+            return None;
+        }
+        gate.running += 1;
+        Some(Self(shared))
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut gate = self.0.gate();
         gate.running -= 1;
         if gate.running == 0 {
-            self.idle.notify_all();
+            self.0.idle.notify_all();
+        }
+    }
+}
+
+/// The duty to close the gate and to wait for the helpers inside, however the caller leaves.
+struct Closing<'a>(&'a Loop);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        let mut gate = self.0.gate();
+        gate.open = false;
+        while gate.running > 0 {
+            gate = self
+                .0
+                .idle
+                .wait(gate)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -91,6 +135,7 @@ pub(super) fn run(
         }),
         idle: Condvar::new(),
     });
+    let closing = Closing(&shared);
     for _ in 0..helpers {
         let helper = Arc::clone(&shared);
         if !spawn(Box::new(move || helper.help())) {
@@ -98,16 +143,9 @@ pub(super) fn run(
         }
     }
     shared.work();
-    let mut gate = shared.gate();
-    gate.open = false;
-    while gate.running > 0 {
-        gate = shared
-            .idle
-            .wait(gate)
-            .unwrap_or_else(PoisonError::into_inner);
-    }
-    if let Some(panic) = gate.panic.take() {
-        drop(gate);
+    drop(closing);
+    let panic = shared.gate().panic.take();
+    if let Some(panic) = panic {
         std::panic::resume_unwind(panic);
     }
 }
@@ -177,5 +215,84 @@ mod tests {
         let caught = std::panic::catch_unwind(AssertUnwindSafe(|| run(8, 2, &body, &threads)));
         assert!(!running.load(Ordering::Relaxed) || caught.is_err());
         assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"three"));
+    }
+
+    /// Thrown by a panic, panics in its turn when it is destroyed.
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("the destructor of what was thrown");
+        }
+    }
+
+    /// Every chunk throws a bomb at the same time: all but one of them are destroyed inside the loop,
+    /// by the caller and by helpers, whoever is late. Whatever their destructors do, nobody uses the
+    /// body when `run` is over, and `run` is over some time.
+    #[test]
+    fn what_panics_throw_may_panic_when_it_is_destroyed() {
+        for round in 0..50 {
+            let inside = AtomicUsize::new(0);
+            let together = std::sync::Barrier::new(4);
+            let caller = std::thread::current().id();
+            let body = |_: usize| {
+                inside.fetch_add(1, Ordering::SeqCst);
+                together.wait();
+                // Sometimes the caller is the first to throw, sometimes the last.
+                if (std::thread::current().id() == caller) == (round % 2 == 0) {
+                    std::thread::sleep(std::time::Duration::from_millis(2));
+                }
+                inside.fetch_sub(1, Ordering::SeqCst);
+                std::panic::panic_any(Bomb);
+            };
+            let caught = std::panic::catch_unwind(AssertUnwindSafe(|| run(4, 3, &body, &threads)));
+            assert_eq!(inside.load(Ordering::SeqCst), 0, "round {round}");
+            let payload = caught.unwrap_err();
+            assert!(payload.is::<Bomb>());
+            crate::entry::panics::discard(payload);
+        }
+    }
+
+    /// A helper that begins while the others throw: its body is done before `run` unwinds.
+    #[test]
+    fn run_waits_for_helpers_whatever_is_destroyed_meanwhile() {
+        let running = AtomicBool::new(false);
+        let thrown = std::sync::Barrier::new(3);
+        let body = |chunk: usize| {
+            thrown.wait();
+            if chunk == 2 {
+                running.store(true, Ordering::SeqCst);
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                running.store(false, Ordering::SeqCst);
+            } else {
+                std::panic::panic_any(Bomb);
+            }
+        };
+        let caught = std::panic::catch_unwind(AssertUnwindSafe(|| run(3, 2, &body, &threads)));
+        assert!(!running.load(Ordering::SeqCst));
+        crate::entry::panics::discard(caught.unwrap_err());
+    }
+
+    #[test]
+    fn a_spawn_that_panics_leaves_nobody_behind() {
+        let running = AtomicUsize::new(0);
+        let body = |_: usize| {
+            running.fetch_add(1, Ordering::SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            running.fetch_sub(1, Ordering::SeqCst);
+        };
+        let spawned = AtomicUsize::new(0);
+        let spawn = |task: Box<dyn FnOnce() + Send>| {
+            if spawned.fetch_add(1, Ordering::SeqCst) == 2 {
+                while running.load(Ordering::SeqCst) == 0 {
+                    std::thread::yield_now();
+                }
+                panic!("no third one");
+            }
+            threads(task)
+        };
+        let caught = std::panic::catch_unwind(AssertUnwindSafe(|| run(100, 4, &body, &spawn)));
+        assert_eq!(running.load(Ordering::SeqCst), 0);
+        assert!(caught.is_err());
     }
 }

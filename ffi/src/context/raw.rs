@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 
 use super::{Context, context};
+use crate::call::frame::Frame;
+use crate::call::host::Host;
 use crate::error::Result;
-use crate::frame::Frame;
-use crate::host::Host;
 use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InvokeContext};
 
 /// The host's function table and the call's context, for functions that this crate does not wrap.

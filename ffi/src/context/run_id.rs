@@ -1,8 +1,8 @@
 //! The run id.
 
 use super::{Context, context};
+use crate::call::frame::Frame;
 use crate::error::Result;
-use crate::frame::Frame;
 use xla_ffi_sys::Revision;
 
 /// Number of the execution, the same on all devices that take part in it. Since r4 (jaxlib 0.5.1).

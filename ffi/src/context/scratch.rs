@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{Context, context};
+use crate::call::frame::Frame;
+use crate::call::host::Host;
 use crate::error::{Error, Result};
-use crate::frame::Frame;
-use crate::host::Host;
 use xla_ffi_sys::{Revision, XLA_FFI_InvokeContext};
 
 /// The host's allocator of device memory. CPU hosts have none. Since r0.
@@ -62,7 +62,7 @@ impl<'f> Scratch<'f> {
                 "alignment {alignment} is no power of two"
             )));
         }
-        crate::command_buffer::forbid(
+        crate::entry::command_buffer::forbid(
             "allocates scratch memory",
             "take the memory as another result of the call",
         )?;
@@ -120,8 +120,8 @@ impl<'f> Scratch<'f> {
 ///     let partial = scratch.array::<f32>(x.len().div_ceil(1024))?;
 ///     // … one kernel that writes `partial.len()` sums, another that adds them up …
 ///     assert_eq!((partial.len(), partial.byte_size()), (2, 8));
-///     assert!(!partial.as_device_mut_ptr().is_null());
-///     # let _ = (stream, y);
+///     assert!(!partial.as_device_mut_ptr().is_null() && !y.as_device_mut_ptr().is_null());
+///     # let _ = stream;
 ///     Ok(())
 /// }
 ///

@@ -3,9 +3,9 @@
 use std::ops::Deref;
 
 use super::{Context, context};
+use crate::call::frame::Frame;
+use crate::declare::types::State;
 use crate::error::{Error, Result};
-use crate::frame::Frame;
-use crate::types::State;
 use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
 
 const INSTANTIATE: u32 = XLA_FFI_ExecutionStage::INSTANTIATE.0;
@@ -36,31 +36,58 @@ fn has_stream(frame: &Frame<'_>) -> bool {
     unsafe { frame.host().stream(frame.ctx()) }.is_ok()
 }
 
+/// Why a state could not be had.
+enum Missing {
+    /// There is none.
+    Absent(Error),
+    /// Something is wrong.
+    Wrong(Error),
+}
+
+impl From<Missing> for Error {
+    fn from(missing: Missing) -> Self {
+        match missing {
+            Missing::Absent(error) | Missing::Wrong(error) => error,
+        }
+    }
+}
+
 /// For the macros: the state that `stage` left.
 #[doc(hidden)]
+#[inline]
 pub fn load_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T> {
+    Ok(find_state(frame, stage)?)
+}
+
+fn find_state<'f, T: State>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, Missing> {
     let host = frame.host();
-    host.needs_state()?;
+    host.needs_state().map_err(Missing::Absent)?;
     let host_type = T::host_type().erased();
-    let id = host_type.id(host)?;
+    let id = host_type.id(host).map_err(Missing::Wrong)?;
     if stage != INSTANTIATE && !host_type.was_stored(host, stage, has_stream(frame)) {
-        host.has_stage_state()?;
-        return Err(Error::failed_precondition(format!(
+        host.has_stage_state().map_err(Missing::Absent)?;
+        return Err(Missing::Absent(Error::failed_precondition(format!(
             "no state: the {} stage did not run; XLA runs it on GPUs alone",
-            crate::diagnose::stage_name(stage)
-        )));
+            crate::entry::problems::stage_name(stage)
+        ))));
     }
     // SAFETY: the frame's own context.
-    let state = unsafe { host.state(frame.ctx(), stage, id) }?;
+    let state = unsafe { host.state(frame.ctx(), stage, id) }.map_err(|error| {
+        if host.says_absent(&error, "not set") {
+            Missing::Absent(error)
+        } else {
+            Missing::Wrong(error)
+        }
+    })?;
     // SAFETY: the type's number names T, and the host keeps the state at least until the call ends;
     // it is shared between concurrent calls, and T is Sync.
     let state = unsafe { state.cast::<T>().as_ref() };
     state.ok_or_else(|| {
-        Error::failed_precondition(format!(
+        Missing::Absent(Error::failed_precondition(format!(
             "no state: the {} stage did not run; register the whole bundle (the old CPU runtime of \
              jaxlib 0.4.35 to 0.5.3 skips instantiate)",
-            crate::diagnose::stage_name(stage)
-        ))
+            crate::entry::problems::stage_name(stage)
+        )))
     })
 }
 
@@ -92,6 +119,14 @@ macro_rules! state_of {
 
             fn take(frame: &Frame<'f>) -> Result<Self> {
                 load_state(frame, $stage).map(Self)
+            }
+
+            fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
+                match find_state(frame, $stage) {
+                    Ok(state) => Ok(Some(Self(state))),
+                    Err(Missing::Absent(_)) => Ok(None),
+                    Err(Missing::Wrong(error)) => Err(error),
+                }
             }
         }
 

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 
 use super::{Context, context};
+use crate::call::frame::Frame;
 use crate::error::Result;
-use crate::frame::Frame;
 use xla_ffi_sys::Revision;
 
 /// The stream that the call belongs to, a `CUstream` on CUDA. CPU hosts have none: there the call is
@@ -15,9 +15,10 @@ use xla_ffi_sys::Revision;
 /// use xla_ffi::{DeviceOut, prelude::*};
 ///
 /// #[xla_ffi::handler(platforms = ["cuda"])]
-/// fn launch(_y: DeviceOut<f32>, stream: Stream) -> Result<()> {
-///     let handle = stream.as_raw(); // what `cuLaunchKernel` is given
-///     assert!(!handle.is_null());
+/// fn launch(y: DeviceOut<f32>, stream: Stream) -> Result<()> {
+///     // What `cuLaunchKernel` is given.
+///     let (address, handle) = (y.as_device_mut_ptr(), stream.as_raw());
+///     assert!(!address.is_null() && !handle.is_null());
 ///     Ok(())
 /// }
 ///

@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 
 use super::{Context, context, parallel};
+use crate::call::frame::Frame;
+use crate::call::host::Host;
 use crate::error::{Error, Result};
-use crate::frame::Frame;
-use crate::host::Host;
 use xla_ffi_sys::{Revision, XLA_FFI_InvokeContext};
 
 /// The host's pool of CPU threads. Since r1 (jaxlib 0.4.33); its size since r3 (0.4.38).
@@ -147,7 +147,7 @@ impl ThreadPool<'_> {
     /// # Panics
     /// When `body` panics, after the chunks that have begun are done.
     pub fn for_each(&self, count: usize, body: impl Fn(usize) + Sync) {
-        let grain = count.div_ceil(self.num_threads() * 4).max(1);
+        let grain = count.div_ceil(self.num_threads().saturating_mul(4)).max(1);
         self.for_each_range(count, grain, |range| range.for_each(&body));
     }
 
@@ -214,8 +214,8 @@ unsafe extern "C" fn run_boxed(data: *mut std::ffi::c_void) {
     // SAFETY: the pointer comes from `spawn`, and the host calls a task once.
     let task = unsafe { Box::from_raw(data.cast::<Box<dyn FnOnce() + Send>>()) };
     if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(task)) {
-        let text = crate::panics::describe("a task on the thread pool", panic);
-        eprintln!("xla-ffi: {text}");
+        let text = crate::entry::panics::describe("a task on the thread pool", panic);
+        crate::entry::panics::tell(format_args!("{text}"));
     }
 }
 

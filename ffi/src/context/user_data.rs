@@ -3,9 +3,9 @@
 use std::ops::Deref;
 
 use super::{Context, context};
+use crate::call::frame::Frame;
+use crate::declare::types::{KnownType, UserType};
 use crate::error::{Error, Result};
-use crate::frame::Frame;
-use crate::types::UserType;
 use xla_ffi_sys::Revision;
 
 /// An object that the program which embeds XLA hands to its handlers. JAX has no way to give one;
@@ -67,19 +67,40 @@ impl<T> Deref for UserData<'_, T> {
 impl<'f, T: UserType> Context<'f> for UserData<'f, T> {
     const NAME: &'static str = "user_data";
     const SINCE: Revision = Revision::R0;
-    const TYPE: Option<fn() -> &'static crate::types::KnownType> = Some(|| T::host_type().erased());
+    const TYPE: Option<fn() -> &'static KnownType> = Some(|| T::host_type().erased());
 
+    #[inline]
     fn take(frame: &Frame<'f>) -> Result<Self> {
-        let id = T::host_type().erased().id(frame.host())?;
+        Self::find(frame)?.ok_or_else(|| absent(T::host_type().erased()))
+    }
+
+    #[inline]
+    fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
+        let host = frame.host();
+        let id = T::host_type().erased().id(host)?;
         // SAFETY: the frame's own context.
-        let data = unsafe { frame.host().user_data(frame.ctx(), id) }?;
-        // SAFETY: the type's number names T (registered by `host_type`), and the host keeps the
+        let data = match unsafe { host.user_data(frame.ctx(), id) } {
+            Ok(data) => data,
+            Err(error) if host.says_absent(&error, "not found in execution context") => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        // SAFETY: the type's number names T (the invariant of `HostType`), and the host keeps the
         // object until the execution ends.
         let object = unsafe { data.cast::<T>().as_ref() };
         object
-            .map(Self)
-            .ok_or_else(|| Error::not_found("the context has a null object for this type"))
+            .map(|object| Some(Self(object)))
+            .ok_or_else(|| Error::internal("the context has a null object for this type"))
     }
+}
+
+#[cold]
+fn absent(of: &KnownType) -> Error {
+    Error::not_found(format!(
+        "the program gave this call no user data of the type `{}`",
+        of.name()
+    ))
 }
 
 context!({T: UserType} UserData<'f, T>);

@@ -9,8 +9,8 @@ use super::driver::check;
 use super::module::{Module, Relaxed};
 use super::per_context::PerContext;
 use super::stream::Stream;
+use crate::context::launch::{KernelArgs, Launch};
 use crate::error::{Error, Result};
-use crate::launch::{KernelArgs, Launch};
 use cudarc::driver::sys;
 
 /// A kernel, found once in each context.

@@ -1,9 +1,9 @@
 //! The manifest: what a library says about itself, written when it is compiled. The format is
 //! described in `docs/manifest.md`.
 
-use crate::element::DataTypes;
+use crate::declare::param::{HandlerInfo, Kind, Param, Presence};
 use crate::legacy::target::{Layout, OperandShape, TargetInfo};
-use crate::param::{HandlerInfo, Kind, Param, Presence};
+use crate::operand::element::DataTypes;
 
 /// Bytes before the payload.
 const HEAD: usize = 16;
@@ -285,7 +285,7 @@ impl<const N: usize> Json<N> {
             return self.raw("null");
         }
         self = self.byte(b'[');
-        let names = crate::element::NAMES;
+        let names = crate::operand::element::NAMES;
         let mut first = true;
         let mut i = 0;
         while i < names.len() {
@@ -364,7 +364,7 @@ const fn execute(info: &HandlerInfo) -> &'static [Param] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::param::{AttrType, StageInfo};
+    use crate::declare::param::{AttrType, StageInfo};
     use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
     const INFO: HandlerInfo = HandlerInfo {

@@ -1,8 +1,8 @@
 //! What a handler declares about itself, as constant data: it feeds the floor, the diagnostics and
 //! the manifest.
 
-use crate::element::DataTypes;
-use xla_ffi_sys::{Revision, XLA_FFI_DataType};
+use crate::operand::element::DataTypes;
+use xla_ffi_sys::{Revision, XLA_FFI_DataType, XLA_FFI_ExecutionStage};
 
 /// What a parameter of a handler takes from the call.
 ///
@@ -151,7 +151,7 @@ pub struct Param {
     /// entries of a dictionary.
     pub members: &'static [Param],
     /// The type of a context part that the host carries: made known before the first call.
-    pub(crate) host_type: Option<fn() -> &'static crate::types::KnownType>,
+    pub(crate) host_type: Option<fn() -> &'static crate::declare::types::KnownType>,
 }
 
 impl Param {
@@ -224,7 +224,7 @@ impl Param {
     /// The same part of the context, made of a type that the host carries.
     pub(crate) const fn of_type(
         mut self,
-        host_type: Option<fn() -> &'static crate::types::KnownType>,
+        host_type: Option<fn() -> &'static crate::declare::types::KnownType>,
     ) -> Self {
         self.host_type = host_type;
         self
@@ -643,6 +643,26 @@ impl At {
     }
 }
 
+/// Whether a stage's arguments, or its results, have to be as many as declared: always at execute;
+/// elsewhere only if the stage takes any, since hosts may give none, or give them all.
+pub(crate) const fn counts_matter(stage: u32, params: &[Param], args: bool) -> bool {
+    if stage == XLA_FFI_ExecutionStage::EXECUTE.0 {
+        return true;
+    }
+    let mut i = 0;
+    while i < params.len() {
+        if if args {
+            params[i].takes_arg()
+        } else {
+            params[i].takes_ret()
+        } {
+            return true;
+        }
+        i += 1;
+    }
+    false
+}
+
 /// How many operands a stage takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -722,5 +742,5 @@ pub struct StateInfo {
     /// The name under which it is registered.
     pub name: &'static str,
     /// How hosts know it.
-    pub host_type: fn() -> &'static crate::types::KnownType,
+    pub host_type: fn() -> &'static crate::declare::types::KnownType,
 }

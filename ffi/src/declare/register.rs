@@ -1,8 +1,8 @@
 //! Registration of a whole library from inside it.
 
+use crate::call::host::Host;
+use crate::declare::param::HandlerInfo;
 use crate::error::ErrorCode;
-use crate::host::Host;
-use crate::param::HandlerInfo;
 use std::ffi::{CStr, c_char};
 use xla_ffi_sys::*;
 

@@ -1,14 +1,16 @@
 //! Types of a library that hosts carry: state and user data. Each XLA copy numbers them for
 //! itself, so a type keeps one number for each function table it has met.
 
+use std::any::TypeId;
 use std::ffi::c_void;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
+use std::sync::{Mutex, OnceLock};
 
-use crate::error::Result;
-use crate::host::Host;
-use xla_ffi_sys::XLA_FFI_Api;
+use crate::call::host::Host;
+use crate::error::{Error, Result};
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_UNKNOWN_TYPE_ID};
 
 /// The number of a type in one XLA copy.
 struct Known {
@@ -35,32 +37,38 @@ struct Known {
 /// }
 ///
 /// /// An object of the program's, which it has registered with the host itself.
-/// struct Store;
+/// #[repr(C)]
+/// struct Store(u64);
 ///
 /// impl UserType for Store {
 ///     fn host_type() -> &'static HostType<Self> {
-///         static TYPE: HostType<Store> = HostType::user_data_with_id("Store", 7);
+///         // SAFETY: the program's objects of this number are one u64, and all its libraries know.
+///         static TYPE: HostType<Store> =
+///             unsafe { HostType::user_data_with_id("Store", 0x5704_0000_0001) };
 ///         &TYPE
 ///     }
 /// }
 ///
 /// /// One that the host finds by its name.
-/// struct Table;
+/// #[repr(C)]
+/// struct Table([u64; 4]);
 ///
 /// impl UserType for Table {
 ///     fn host_type() -> &'static HostType<Self> {
-///         static TYPE: HostType<Table> = HostType::user_data("my_library::Table");
+///         // SAFETY: nothing else in the program is called so.
+///         static TYPE: HostType<Table> = unsafe { HostType::user_data("my_program::Table.v1") };
 ///         &TYPE
 ///     }
 /// }
 ///
 /// assert_eq!(Plan::host_type().name(), "my_library::Plan");
 /// assert_eq!(Store::host_type().name(), "Store");
-/// assert_eq!(Table::host_type().name(), "my_library::Table");
+/// assert_eq!(Table::host_type().name(), "my_program::Table.v1");
 /// ```
 pub struct HostType<T> {
     known: KnownType,
-    // Invariant: `known` has the deleter of T and no other type uses it.
+    // Invariant: `known` has the deleter of T, and no host knows another type by its name or number.
+    // That is what makes an object that a host finds under the number a T.
     _type: PhantomData<fn(T) -> T>,
 }
 
@@ -71,34 +79,64 @@ impl<T> std::fmt::Debug for HostType<T> {
 }
 
 impl<T: Send + Sync + 'static> HostType<T> {
-    /// The type of a handler's state. `name` should carry the library's; it is made unique for
-    /// each time that the library is loaded.
+    /// The type of a handler's state. `name` should carry the library's; hosts know it under this
+    /// name with something behind it that no other library has, nor this one when it is loaded again.
     #[must_use]
     pub const fn state(name: &'static str) -> Self {
-        Self::new(name, true, 0)
+        Self::new(name, Naming::Own)
+    }
+
+    /// For the macros: user data of a name that no other type has. It consists of the type's path,
+    /// the version of its package, size, alignment and the number by which the compiler knows it,
+    /// which depends on the compiler itself, the package, its features and what it is built from;
+    /// and of `definition`, the digest of its source text.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn derived(version: Option<&'static str>, definition: u64) -> Self {
+        // Whatever is passed here can make the name more distinct, never less.
+        let naming = Naming::Derived {
+            name: OnceLock::new(),
+            make: derived_name::<T>,
+            version,
+            definition,
+        };
+        Self::new("", naming)
     }
 
     /// A type of user data, known to the host under exactly this name and the number that the host
-    /// gives it.
+    /// gives it; whoever registers the name second is given the same number.
+    ///
+    /// # Safety
+    /// In every process that the library is loaded into, this name stands for one type alone: whoever
+    /// hands out objects under it (Rust, C or C++, of whatever version and compiler) means what `T`
+    /// is here. `#[repr(C)]`, and a name that changes with the layout, make that possible to keep.
     #[must_use]
-    pub const fn user_data(name: &'static str) -> Self {
-        Self::new(name, false, 0)
+    pub const unsafe fn user_data(name: &'static str) -> Self {
+        Self::new(name, Naming::Shared)
     }
 
     /// A type of user data with a number, above 0, that the program which hands out the objects has
     /// chosen and registered itself. The name serves messages alone.
+    ///
+    /// # Safety
+    /// As for [`HostType::user_data`], of the number. XLA gives numbers from 1 on to types that ask
+    /// for none, and does not leave out chosen ones: choose one that it will never reach.
     #[must_use]
-    pub const fn user_data_with_id(name: &'static str, id: i64) -> Self {
+    pub const unsafe fn user_data_with_id(name: &'static str, id: i64) -> Self {
         assert!(id > 0, "the number of a type is above 0");
-        Self::new(name, false, id)
+        Self::new(name, Naming::Number(id))
     }
 
-    const fn new(name: &'static str, private: bool, chosen: i64) -> Self {
+    const fn new(name: &'static str, naming: Naming) -> Self {
+        let register = match naming {
+            Naming::Own => register_own,
+            _ => register_shared,
+        };
         Self {
             known: KnownType {
                 name,
-                private,
-                chosen,
+                naming,
+                register,
                 deleter: drop_box::<T>,
                 copies: AtomicPtr::new(std::ptr::null_mut()),
                 registration: Mutex::new(()),
@@ -111,8 +149,8 @@ impl<T: Send + Sync + 'static> HostType<T> {
 impl<T> HostType<T> {
     /// The name under which hosts know it.
     #[must_use]
-    pub const fn name(&self) -> &'static str {
-        self.known.name
+    pub fn name(&self) -> &str {
+        self.known.name()
     }
 
     /// For the macros: the same without its Rust type.
@@ -123,15 +161,49 @@ impl<T> HostType<T> {
     }
 }
 
+/// The name of a type that nobody has named: two types, or one type built by two compilers, have
+/// two. Only two builds of what Cargo takes for the same package have one, and of these no two whose
+/// definition differs.
+fn derived_name<T: 'static>(version: Option<&str>, definition: u64) -> String {
+    let number = TypeId::of::<T>();
+    let mut digest = DefaultHasher::new();
+    (number, definition).hash(&mut digest);
+    // Printed, the number has all its bits; the digest does not depend on how it is printed.
+    format!(
+        "{} {} ({} bytes, alignment {}, {number:?}, {:016x})",
+        std::any::type_name::<T>(),
+        version.unwrap_or("without a version"),
+        size_of::<T>(),
+        align_of::<T>(),
+        digest.finish(),
+    )
+}
+
+/// How hosts tell a type from others.
+enum Naming {
+    /// By its name and something that makes this unique in the process.
+    Own,
+    /// By its name alone, which other libraries may use too.
+    Shared,
+    /// By the number that the program has chosen.
+    Number(i64),
+    /// By a name that is made of what the type is.
+    Derived {
+        name: OnceLock<String>,
+        make: fn(Option<&str>, u64) -> String,
+        version: Option<&'static str>,
+        definition: u64,
+    },
+}
+
 /// What hosts have to know of a type.
 #[doc(hidden)]
 pub struct KnownType {
     name: &'static str,
-    /// Whether the name is made unique in the process, so that a library that is loaded twice
-    /// registers two types.
-    private: bool,
-    /// The number that the program has chosen; 0 where the host chooses.
-    chosen: i64,
+    naming: Naming,
+    // `register_own` or `register_shared`: named here, and not by a handler's entry, so that a
+    // library without types does not carry them.
+    register: fn(&KnownType, Host) -> Result<i64>,
     deleter: unsafe extern "C" fn(*mut c_void),
     // The XLA copies that know the type, the newest first. Invariant: null, or an entry that is
     // never written or freed again.
@@ -142,7 +214,7 @@ pub struct KnownType {
 impl std::fmt::Debug for KnownType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HostType")
-            .field("name", &self.name)
+            .field("name", &self.name())
             .finish_non_exhaustive()
     }
 }
@@ -155,7 +227,8 @@ unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
     });
     if let Err(panic) = dropped {
         let what = format!("the destructor of {}", std::any::type_name::<T>());
-        eprintln!("xla-ffi: {}", crate::panics::describe(&what, panic));
+        let text = crate::entry::panics::describe(&what, panic);
+        crate::entry::panics::tell(format_args!("{text}"));
     }
 }
 
@@ -177,14 +250,26 @@ impl KnownType {
         None
     }
 
+    pub(crate) fn name(&self) -> &str {
+        match &self.naming {
+            Naming::Derived {
+                name,
+                make,
+                version,
+                definition,
+            } => name.get_or_init(|| make(*version, *definition)),
+            _ => self.name,
+        }
+    }
+
     /// The type's number in `host`, registered if this is the first time.
     pub(crate) fn id(&self, host: Host) -> Result<i64> {
-        if self.chosen != 0 {
-            return Ok(self.chosen);
+        if let Naming::Number(chosen) = self.naming {
+            return Ok(chosen);
         }
         match self.known(host) {
             Some(known) => Ok(known.id),
-            None => self.register(host),
+            None => (self.register)(self, host),
         }
     }
 
@@ -206,8 +291,8 @@ impl KnownType {
         })
     }
 
-    #[cold]
-    fn register(&self, host: Host) -> Result<i64> {
+    /// Makes the type known to `host` under the number that `ask` gets for it.
+    fn register(&self, host: Host, ask: impl FnOnce(&Known) -> Result<i64>) -> Result<i64> {
         let _one_at_a_time = self
             .registration
             .lock()
@@ -215,24 +300,41 @@ impl KnownType {
         if let Some(known) = self.known(host) {
             return Ok(known.id);
         }
-        let unique;
-        let name = if self.private {
-            unique = format!("{}@{:x}", self.name, std::ptr::from_ref(self) as usize);
-            unique.as_str()
-        } else {
-            self.name
-        };
-        let id = host.register_type(name, self.deleter)?;
         // Kept for good, as the host's table is: one entry for each XLA copy in the process.
-        let entry = Box::leak(Box::new(Known {
+        let mut entry = Box::new(Known {
             api: host.api(),
-            id,
+            id: 0,
             older: self.copies.load(Ordering::Relaxed),
             stored: AtomicU8::new(0),
-        }));
+        });
+        entry.id = ask(&entry).map_err(|error| {
+            let (name, cause) = (self.name(), error.message());
+            Error::new(
+                error.code(),
+                format!("this XLA does not take the type `{name}`: {cause}"),
+            )
+        })?;
+        let entry = Box::leak(entry);
         self.copies.store(entry, Ordering::Release);
-        Ok(id)
+        Ok(entry.id)
     }
+}
+
+/// Registers a type that no other library knows.
+#[cold]
+fn register_own(this: &KnownType, host: Host) -> Result<i64> {
+    this.register(host, |entry| {
+        // A library that is loaded where an unloaded one lay has the statics of that one, but the
+        // entry is never freed, whatever is unloaded: nothing else in the process has its address.
+        let unique = format!("{}@{:x}", this.name, std::ptr::from_ref(entry) as usize);
+        host.register_type(&unique, XLA_FFI_UNKNOWN_TYPE_ID.type_id, this.deleter)
+    })
+}
+
+/// Registers a type that other libraries may have registered before.
+#[cold]
+fn register_shared(this: &KnownType, host: Host) -> Result<i64> {
+    this.register(host, |_| host.share_type(this.name(), this.deleter))
 }
 
 fn stored_bit(stage: u32, stream: bool) -> u8 {
@@ -278,13 +380,18 @@ pub trait State: Send + Sync + Sized + 'static {
 /// use xla_ffi::UserType;
 ///
 /// #[derive(UserType)]
-/// #[user_type(name = "my_program::Store")]
 /// struct Store {
 ///     scale: f32,
 /// }
 ///
-/// // The name by which the program registers the type with the host.
-/// assert_eq!(Store::host_type().name(), "my_program::Store");
+/// #[derive(UserType)]
+/// #[user_type(unsafe(name = "my_program::Rates.v1"))]
+/// #[repr(C)]
+/// struct Rates([f64; 4]);
+///
+/// // The names by which the program asks the host for the numbers of the types.
+/// assert!(Store::host_type().name().starts_with(std::any::type_name::<Store>()));
+/// assert_eq!(Rates::host_type().name(), "my_program::Rates.v1");
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a type of user data",

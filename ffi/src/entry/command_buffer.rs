@@ -5,8 +5,8 @@
 //! somebody else when it is replayed. The check knows what goes through this crate; it is compiled
 //! into debug builds alone, since it costs every call a word of thread-local memory.
 
+use crate::declare::param::HandlerInfo;
 use crate::error::{Error, Result};
-use crate::param::HandlerInfo;
 use std::cell::Cell;
 
 thread_local! {

@@ -1,127 +1,17 @@
 //! What is wrong with a call, all of it at once and by name. Nothing here runs on the way of a
 //! call that succeeds.
 
-use std::borrow::Cow;
 use std::fmt::Write;
 
-use crate::element::{bit_width, name};
-use crate::frame::{Frame, RawBuffer};
-use crate::param::{At, Counts, HandlerInfo, Kind, Param, Presence};
+use crate::bind::region::Region;
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::RawBuffer;
+use crate::declare::param::{At, Counts, HandlerInfo, Kind, Param, Presence, counts_matter};
+use crate::entry::problems::{Problems, number, put};
+use crate::operand::element::{bit_width, byte_size, name};
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
-/// Collects what is wrong with one call: a line for each problem. [`Bind::explain`] is given it.
-///
-/// [`Bind::explain`]: crate::Bind::explain
-///
-/// ```
-/// use xla_ffi::{At, Bind, Frame, Param, Problems, Revision, prelude::*};
-///
-/// /// The host speaks 0.5 or newer, and more.
-/// struct Newest;
-///
-/// // SAFETY: it takes no operand.
-/// unsafe impl<'f> Bind<'f> for Newest {
-///     const PARAM: Param = Param::context("newest", Revision::R0);
-///
-///     fn bind(frame: &Frame<'f>, _: &At) -> Option<Self> {
-///         (frame.host().version() >= (0, 6)).then_some(Self)
-///     }
-///
-///     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
-///         assert!(problems.is_empty());
-///         if Self::bind(frame, at).is_none() {
-///             // With this code alone the whole call is `UNIMPLEMENTED`.
-///             let lack = Error::unimplemented("the host is older than 0.6");
-///             problems.context(at.param.name, &lack);
-///             problems.push("a problem of another kind");
-///             assert_eq!(problems.len(), 2);
-///         }
-///     }
-/// }
-///
-/// #[xla_ffi::handler]
-/// fn needs(_host: Newest) -> Result<()> {
-///     Ok(())
-/// }
-///
-/// # use xla_ffi::internal;
-/// let error = internal::call::<needs>("{}")?.run().unwrap_err();
-/// assert_eq!(
-///     error.message(),
-///     "needs (execute): 2 problems\n  host: the host is older than 0.6\n  a problem of another kind"
-/// );
-/// # Ok::<(), internal::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct Problems<'a> {
-    // Everything is written to one text: a call that is refused should not cost a dozen allocations.
-    text: &'a mut String,
-    // Where the first problem begins.
-    start: usize,
-    separator: &'static str,
-    count: usize,
-    other_than_lacks: bool,
-}
-
-impl<'a> Problems<'a> {
-    /// Writes behind what `text` holds, with `separator` between one problem and the next.
-    pub(crate) fn new(text: &'a mut String, separator: &'static str) -> Self {
-        Self {
-            start: text.len(),
-            text,
-            separator,
-            count: 0,
-            other_than_lacks: false,
-        }
-    }
-
-    /// The text, ready for the next problem.
-    fn next(&mut self) -> &mut String {
-        if self.count > 0 {
-            self.text.push_str(self.separator);
-        }
-        self.count += 1;
-        self.text
-    }
-
-    /// Adds what a part of the context answered; `UNIMPLEMENTED` stays that if nothing else is
-    /// wrong.
-    pub fn context(&mut self, what: &str, error: &crate::Error) {
-        if error.code() != crate::ErrorCode::Unimplemented {
-            self.other_than_lacks = true;
-        }
-        let text = self.next();
-        put(text, &[what, ": ", error.message()]);
-    }
-
-    /// Whether all that is wrong is that the host lacks something.
-    fn unimplemented(&self) -> bool {
-        self.count > 0 && !self.other_than_lacks
-    }
-
-    /// The text, ready for a problem: one line that names the parameter.
-    pub(crate) fn line(&mut self) -> &mut String {
-        self.other_than_lacks = true;
-        self.next()
-    }
-
-    /// Adds a problem: one line that names the parameter.
-    pub fn push(&mut self, problem: impl AsRef<str>) {
-        self.line().push_str(problem.as_ref());
-    }
-
-    /// Number of problems so far.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Whether there are none so far.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
+impl Problems<'_> {
     /// Checks an argument; one that is not there is left to the check of their number.
     pub(crate) fn arg(&mut self, frame: &Frame<'_>, at: &At, align: usize) {
         if at.arg < frame.arg_count() {
@@ -211,7 +101,7 @@ fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
     if !known && !param.device {
         return Some(Fault::UnknownSize);
     }
-    if known && crate::buffer::byte_size(dtype, len).is_none() {
+    if known && byte_size(dtype, len).is_none() {
         return Some(Fault::Bytes);
     }
     if len > 0 && dtype != XLA_FFI_DataType::TOKEN && raw.data().is_null() {
@@ -317,29 +207,6 @@ pub(crate) fn show(text: &mut String, raw: RawBuffer<'_>) {
     text.push(']');
 }
 
-/// Writes pieces of text.
-#[inline(never)]
-pub(crate) fn put(text: &mut String, pieces: &[&str]) {
-    pieces.iter().for_each(|piece| text.push_str(piece));
-}
-
-/// Writes a number.
-pub(crate) fn number(text: &mut String, number: i64) {
-    let _ = write!(text, "{number}");
-}
-
-/// The name of a stage.
-pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
-    Cow::Borrowed(match stage {
-        0 => "instantiate",
-        1 => "prepare",
-        2 => "initialize",
-        3 => "execute",
-        4 => "record",
-        other => return Cow::Owned(format!("number {other}")),
-    })
-}
-
 fn counted(text: &mut String, count: usize, what: &str) {
     number(text, count as i64);
     put(text, &[" ", what, if count == 1 { "" } else { "s" }]);
@@ -389,7 +256,7 @@ pub(crate) fn frame(
     params: &'static [Param],
     problems: &mut Problems<'_>,
 ) {
-    if crate::entry::counts_matter(frame.stage(), params, true) {
+    if counts_matter(frame.stage(), params, true) {
         check_count(
             "argument",
             Counts::args(params),
@@ -398,7 +265,7 @@ pub(crate) fn frame(
             problems,
         );
     }
-    if crate::entry::counts_matter(frame.stage(), params, false) {
+    if counts_matter(frame.stage(), params, false) {
         check_count(
             "result",
             Counts::rets(params),
@@ -436,12 +303,8 @@ pub(crate) fn frame(
 
 /// The overlaps between results and other operands, by name.
 pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Problems<'_>) {
-    use crate::bind::{Bind, Region};
-    use crate::buffer::AnyBuffer;
-    let region = |raw: Option<RawBuffer<'_>>| {
-        raw.and_then(AnyBuffer::decode)
-            .map_or(Region::EMPTY, |buffer| buffer.region())
-    };
+    let region =
+        |raw: Option<RawBuffer<'_>>| raw.and_then(RawBuffer::region).unwrap_or(Region::EMPTY);
     // (what, name, region, position of the in-out partner among the arguments)
     let mut args = Vec::new();
     let mut rets = Vec::new();
@@ -487,25 +350,4 @@ pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Probl
             }
         }
     }
-}
-
-/// The message of a call that is refused: who refuses it at which stage, and then what `tell` finds
-/// wrong. Also whether all of it is that the host lacks something.
-pub(crate) fn message(
-    info: &HandlerInfo,
-    stage: u32,
-    tell: &mut dyn FnMut(&mut Problems<'_>),
-) -> (String, bool) {
-    let mut text = String::with_capacity(256);
-    put(&mut text, &[info.name, " (", &stage_name(stage), "): "]);
-    let mut problems = Problems::new(&mut text, "\n  ");
-    tell(&mut problems);
-    let (count, start) = (problems.count, problems.start);
-    let unimplemented = problems.unimplemented();
-    match count {
-        0 => text.push_str("the call was refused, but a second look found nothing wrong with it"),
-        1 => {}
-        _ => text.insert_str(start, &format!("{count} problems\n  ")),
-    }
-    (text, unimplemented)
 }

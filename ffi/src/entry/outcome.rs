@@ -1,11 +1,11 @@
 //! What handlers may return.
 
+use crate::call::frame::Frame;
 use crate::context::store_state;
-use crate::entry::Flow;
+use crate::declare::types::State;
+use crate::entry::flow::Flow;
 use crate::error::{Error, Result};
-use crate::frame::Frame;
 use crate::future::Future;
-use crate::types::State;
 
 /// The return type of the execute stage: nothing, a `Result` whose error becomes an [`Error`], or
 /// a [`Future`].

@@ -33,7 +33,9 @@ fn install_now() {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             if let Some(place) = info.location() {
-                LAST_PLACE.with_borrow_mut(|last| *last = Some(place.to_string()));
+                let place = place.to_string();
+                // A thread that ends may have none any more; a panic in here would end the process.
+                let _ = LAST_PLACE.try_with(|last| last.replace(Some(place)));
             }
             previous(info);
         }));
@@ -48,7 +50,9 @@ pub(crate) fn describe(who: &str, panic: Box<dyn Any + Send>) -> String {
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("a value that is not text");
     let place = LAST_PLACE
-        .with_borrow_mut(Option::take)
+        .try_with(RefCell::take)
+        .ok()
+        .flatten()
         .map_or_else(String::new, |place| format!(", at {place}"));
     let text = format!("{who} panicked: {what}{place}");
     discard(panic);
@@ -62,12 +66,29 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         .unwrap_or_else(|panic| Err(Error::internal(describe("the handler", panic))))
 }
 
+/// Destroys a value of the user's, whose destructor may panic, where nobody may unwind.
+///
+/// # Errors
+/// What the destructor threw.
+pub(crate) fn destroy<T>(value: T) -> std::thread::Result<()> {
+    std::panic::catch_unwind(AssertUnwindSafe(|| drop(value)))
+}
+
 /// Destroys what a panic threw, whose destructor may panic in its turn.
 pub(crate) fn discard(panic: Box<dyn Any + Send>) {
-    if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+    if let Err(again) = destroy(panic) {
         // One that throws bombs for ever is not worth a process: it leaks.
         std::mem::forget(again);
     }
+}
+
+/// Says on stderr what nobody is left to be told. `eprintln!` panics where stderr is a pipe that
+/// nobody reads any more, and our caller may be C.
+#[cold]
+#[inline(never)]
+pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "xla-ffi: {text}");
 }
 
 #[cfg(test)]

@@ -11,9 +11,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::entry::Flow;
+use crate::call::host::Host;
+use crate::entry::flow::Flow;
 use crate::error::{Error, Result};
-use crate::host::Host;
+#[cfg(debug_assertions)]
+use crate::future::ledger::Results;
 use xla_ffi_sys::XLA_FFI_Future;
 
 /// A number that no other living thread has.
@@ -50,6 +52,9 @@ struct Call {
     failure: UnsafeCell<Option<Error>>,
     // The return's until it speaks, then the other party's.
     left: UnsafeCell<Left>,
+    // What is looked at when both have spoken.
+    #[cfg(debug_assertions)]
+    results: Results,
 }
 
 const OPEN: u8 = 0;
@@ -112,6 +117,13 @@ pub(crate) fn pair() -> (Completion, Return) {
     let failure = unsafe { &raw mut (*place).failure };
     // SAFETY: as above.
     let left = unsafe { &raw mut (*place).left };
+    #[cfg(debug_assertions)]
+    {
+        // SAFETY: as above.
+        let results = unsafe { &raw mut (*place).results };
+        // SAFETY: as above.
+        unsafe { results.write(Results::of_this_call()) };
+    }
     // SAFETY: as above.
     unsafe { owner.write(thread()) };
     // SAFETY: as above.
@@ -214,7 +226,10 @@ impl std::fmt::Debug for Completion {
 unsafe fn answer_late(call: NonNull<Call>) {
     // SAFETY: the caller's promise.
     let call = unsafe { end(call) };
-    let outcome = call.failure.into_inner().map_or(Ok(()), Err);
+    let failure = call.failure.into_inner();
+    #[cfg(debug_assertions)]
+    let failure = call.results.judge(failure);
+    let outcome = failure.map_or(Ok(()), Err);
     match call.left.into_inner() {
         Left::Nothing => {}
         Left::Future {
@@ -250,7 +265,17 @@ impl Return {
         if unsafe { &*shared.failure.get() }.is_some() {
             return Err(self);
         }
-        // SAFETY: made by `pair`, and this party's alone by now. Nothing in it is to be dropped:
+        #[cfg(debug_assertions)]
+        {
+            if shared.results.check().is_err() {
+                return Err(self);
+            }
+            // SAFETY: within the box, which is this party's alone by now.
+            let results = unsafe { &raw mut (*self.call.as_ptr()).results };
+            // SAFETY: as above, and dropped once.
+            unsafe { results.drop_in_place() };
+        }
+        // SAFETY: made by `pair`, and this party's alone by now. Nothing else in it is to be dropped:
         // there is no failure, and only the return writes `left`.
         drop(unsafe { Box::from_raw(self.call.as_ptr().cast::<MaybeUninit<Call>>()) });
         std::mem::forget(self);
@@ -273,7 +298,10 @@ impl Return {
         if let Some(error) = error {
             return Flow::Failed(error);
         }
-        match call.failure.into_inner() {
+        let failure = call.failure.into_inner();
+        #[cfg(debug_assertions)]
+        let failure = call.results.judge(failure);
+        match failure {
             None => Flow::Done,
             Some(error) => Flow::Failed(error),
         }
@@ -322,11 +350,14 @@ unsafe fn leave(call: NonNull<Call>, host: Host, error: Option<Error>) -> Flow {
             .compare_exchange(OPEN, LEFT, Ordering::AcqRel, Ordering::Acquire);
         let outcome = match spoke {
             Ok(_) => gate.wait(),
-            // SAFETY: the completion has spoken.
-            Err(_) => unsafe { end(call) }
-                .failure
-                .into_inner()
-                .map_or(Ok(()), Err),
+            Err(_) => {
+                // SAFETY: the completion has spoken.
+                let call = unsafe { end(call) };
+                let failure = call.failure.into_inner();
+                #[cfg(debug_assertions)]
+                let failure = call.results.judge(failure);
+                failure.map_or(Ok(()), Err)
+            }
         };
         return flow(outcome, error);
     };

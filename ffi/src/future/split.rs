@@ -6,6 +6,7 @@
 //! result each part has rows of its own.
 
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -102,7 +103,15 @@ impl CountDown {
             let end = lock(&latch.end).take();
             let error = lock(&latch.error).take();
             if let Some(end) = end {
-                end(error.map_or(Ok(()), Err));
+                // It destroys values of the user's, those of other parts among them, and this may be a
+                // destructor of a thread that unwinds. The call is completed either way.
+                let ended = std::panic::catch_unwind(AssertUnwindSafe(|| {
+                    end(error.map_or(Ok(()), Err));
+                }));
+                if let Err(panic) = ended {
+                    let text = crate::entry::panics::describe("the end of a call in parts", panic);
+                    crate::entry::panics::tell(format_args!("{text}"));
+                }
             }
         }
     }
@@ -210,7 +219,7 @@ impl<K: Kept, S: Send + 'static> Part<K, S> {
 
     /// Works on the operands and completes this part with the outcome; a panic becomes an error.
     pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<S>) {
-        let outcome = crate::panics::caught(|| work(self.operands.at()));
+        let outcome = crate::entry::panics::caught(|| work(self.operands.at()));
         self.complete(outcome);
     }
 }
@@ -257,12 +266,14 @@ impl<K: Divide> Promise<K> {
     /// result is a scalar ([`Promise::gather`] is for those), when results differ in their first
     /// dimension, or when packed elements cannot be cut there. The call fails with the same error.
     pub fn count_down(self, parts: usize) -> Result<Vec<Part<K>>> {
-        match self.pieces(parts) {
+        // The completion is declared first, and so dropped last: where users' code unwinds here, all
+        // operands go before the call is completed.
+        let Self {
+            completion,
+            operands,
+        } = self;
+        match Self::pieces(&operands, parts) {
             Ok(pieces) => {
-                let Self {
-                    operands,
-                    completion,
-                } = self;
                 // From here on the operands are the pieces'.
                 drop(operands);
                 let end = Box::new(|outcome| completion.complete(outcome));
@@ -280,17 +291,18 @@ impl<K: Divide> Promise<K> {
                     .collect())
             }
             Err(error) => {
-                self.complete(Err(error.clone()));
+                drop(operands);
+                completion.complete(Err(error.clone()));
                 Err(error)
             }
         }
     }
 
-    fn pieces(&self, parts: usize) -> Result<Vec<(Range<usize>, K)>> {
+    fn pieces(operands: &K, parts: usize) -> Result<Vec<(Range<usize>, K)>> {
         if parts == 0 {
             return Err(no_parts());
         }
-        let rows = self.operands.rows()?.unwrap_or(parts);
+        let rows = operands.rows()?.unwrap_or(parts);
         // The first `more` parts have one row more than the others.
         let (each, more) = (rows / parts, rows % parts);
         (0..parts)
@@ -300,7 +312,7 @@ impl<K: Divide> Promise<K> {
                 // SAFETY: these ranges are disjoint and lie among the rows. Each piece becomes a part,
                 // and the call is not complete before the last part is; or it is dropped with the
                 // others, before the caller completes the call.
-                unsafe { self.operands.piece(rows.clone()) }.map(|piece| (rows, piece))
+                unsafe { operands.piece(rows.clone()) }.map(|piece| (rows, piece))
             })
             .collect()
     }

@@ -8,11 +8,14 @@ use super::status::{self, Status};
 use super::structure::Builder;
 use crate::attribute::{AttrValue, Attribute};
 use crate::bind::Bind;
-use crate::diagnose::Problems;
-use crate::element::{DataTypes, Element};
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::RawBuffer;
+use crate::declare::param::{At, AttrType, Kind, Param};
+use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
-use crate::frame::{Frame, RawBuffer};
-use crate::param::{At, AttrType, Kind, Param};
+#[cfg(debug_assertions)]
+use crate::future::ledger::touched;
+use crate::operand::element::{DataTypes, Element};
 use crate::{Scratch, Stream};
 use xla_ffi_sys::*;
 
@@ -175,7 +178,7 @@ impl Operand<'_> {
     /// Bytes of all elements; `None` for types of unknown size.
     #[must_use]
     pub fn byte_size(&self) -> Option<usize> {
-        crate::buffer::byte_size(self.dtype, self.len)
+        crate::operand::element::byte_size(self.dtype, self.len)
     }
 
     /// Whether the elements are of this type and number.
@@ -188,9 +191,9 @@ impl Operand<'_> {
         }
         Err(Error::invalid_argument(format!(
             "`{name}`: expected {len} elements of {}, got {} of {}",
-            crate::element::name(dtype),
+            crate::operand::element::name(dtype),
             self.len,
-            crate::element::name(self.dtype)
+            crate::operand::element::name(self.dtype)
         )))
     }
 }
@@ -410,7 +413,7 @@ impl<'f> Attribute<'f> for Opaque<'f> {
             return Some(Self(text));
         }
         let array = value.0.array()?;
-        let bytes = crate::buffer::byte_size(array.dtype(), array.len())?;
+        let bytes = crate::operand::element::byte_size(array.dtype(), array.len())?;
         if bytes == 0 || array.data().is_null() {
             return Some(Self::EMPTY);
         }
@@ -553,6 +556,10 @@ impl Pointers<'_> {
             None => frame.arg(index),
             Some(index) => frame.ret(index),
         };
+        #[cfg(debug_assertions)]
+        if let Some(ret) = raw.filter(|_| index >= args) {
+            touched(ret.data().cast_const().cast());
+        }
         raw.map(RawBuffer::data)
     }
 

@@ -43,9 +43,9 @@ unsafe extern "C" fn set(
     if inner.live {
         inner.failure = failure;
     } else {
-        eprintln!(
-            "xla-ffi: a custom call wrote its status after it had ended; the write is ignored"
-        );
+        crate::entry::panics::tell(format_args!(
+            "a custom call wrote its status after it had ended; the write is ignored"
+        ));
     }
 }
 
@@ -274,11 +274,11 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
     if unsafe { tell_host(status, failure) } || failure.is_none() {
         return;
     }
-    eprintln!(
-        "xla-ffi: a custom call failed, and its host offers no way to be told: {}; register it \
+    crate::entry::panics::tell(format_args!(
+        "a custom call failed, and its host offers no way to be told: {}; register it \
          through an adapter (xla_ffi::adapt!)",
         text(message)
-    );
+    ));
 }
 
 /// Hands a status to the host's own function; `false` where there is none.

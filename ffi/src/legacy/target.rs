@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::adapt::Function;
 use super::table::{self, Failure};
+use crate::declare::param::AttrType;
 use crate::entry::{Stage, entry};
 use crate::error::{Error, Result};
-use crate::param::AttrType;
 use xla_ffi_sys::*;
 
 /// Element type and dimensions of an operand.
@@ -123,7 +123,7 @@ pub fn targets(once: &Once, infos: &[&'static TargetInfo]) -> *const XlaFfiLegac
             for platform in info.platforms {
                 // SAFETY: the author's promise, given to `legacy!`.
                 if let Err(error) = unsafe { register(info.name, platform, info.function) } {
-                    eprintln!("xla-ffi: {}: {error}", info.name);
+                    crate::entry::panics::tell(format_args!("{}: {error}", info.name));
                 }
             }
         }
@@ -206,7 +206,10 @@ unsafe fn run<H: Stage<3>>(
         Layout::FromOpaque(shapes) => {
             let shapes = match std::panic::catch_unwind(|| shapes(opaque)) {
                 Err(panic) => {
-                    return Err(crate::panics::describe("the shapes' function", panic));
+                    return Err(crate::entry::panics::describe(
+                        "the shapes' function",
+                        panic,
+                    ));
                 }
                 Ok(Err(error)) => return Err(error.to_string()),
                 Ok(Ok(shapes)) => shapes,
@@ -261,11 +264,11 @@ fn shape_at(
 fn answer<H: Stage<3>>(status: *mut XlaCustomCallStatus, outcome: std::result::Result<(), String>) {
     let Err(message) = outcome else { return };
     if status.is_null() {
-        eprintln!(
-            "xla-ffi: the custom call '{}' failed, and its convention has no status to tell it: \
+        crate::entry::panics::tell(format_args!(
+            "the custom call '{}' failed, and its convention has no status to tell it: \
              {message}",
             H::INFO.name
-        );
+        ));
         return;
     }
     // SAFETY: the status of the call, which lasts.
@@ -405,7 +408,7 @@ impl Value {
         let declared = declared.map_or(AttrType::String, |param| param.attr);
         let data = bytes.as_ptr().cast_mut().cast();
         let whole = |dtype| {
-            let bits = crate::element::bit_width(dtype).unwrap_or(0);
+            let bits = crate::operand::element::bit_width(dtype).unwrap_or(0);
             let size = bits / 8;
             (size > 0 && bytes.len().is_multiple_of(size)).then(|| bytes.len() / size)
         };
@@ -413,7 +416,7 @@ impl Value {
             format!(
                 "the opaque has {} bytes, which are no {what} of {} for `{name}`",
                 bytes.len(),
-                crate::element::name(dtype)
+                crate::operand::element::name(dtype)
             )
         };
         Ok(match declared {

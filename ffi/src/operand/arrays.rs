@@ -6,11 +6,11 @@ use ndarray::{
     ArrayView, ArrayViewD, ArrayViewMut, ArrayViewMutD, Dim, Dimension, IntoDimension, Ix, IxDyn,
 };
 
-use crate::buffer::Buffer;
-use crate::element::Element;
 use crate::error::{Error, Result};
-use crate::inout::InOut;
-use crate::out::Out;
+use crate::operand::buffer::Buffer;
+use crate::operand::element::Element;
+use crate::operand::inout::InOut;
+use crate::operand::out::Out;
 
 fn too_large(error: ndarray::ShapeError) -> Error {
     Error::out_of_range(format!("the shape is too large for `ndarray`: {error}"))

@@ -3,12 +3,14 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use crate::bind::{Bind, Region};
-use crate::diagnose::Problems;
-use crate::element::{DataTypes, Element, bit_width};
+use crate::bind::Bind;
+use crate::bind::region::Region;
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::{RawBuffer, Typed};
+use crate::declare::param::{At, Kind, Param};
+use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
-use crate::frame::{Frame, RawBuffer, Typed};
-use crate::param::{At, Kind, Param};
+use crate::operand::element::{DataTypes, Element};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// In place of a rank: any rank.
@@ -258,19 +260,6 @@ unsafe impl Send for AnyBuffer<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for AnyBuffer<'_> {}
 
-/// Bytes of `len` elements, sub-byte types packed; `None` for types whose size is not known, and for
-/// more bytes than can be addressed. r3 and r4 send packed types as dtype 0, so that guessing a byte
-/// an element would reach past the end.
-pub(crate) fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
-    let bits = bit_width(dtype)?;
-    let bytes = if bits < 8 {
-        len.checked_mul(bits)?.div_ceil(8)
-    } else {
-        len.checked_mul(bits / 8)?
-    };
-    (bytes <= isize::MAX as usize).then_some(bytes)
-}
-
 /// What untyped arguments and results have in common.
 macro_rules! untyped {
     ($name:ident) => {
@@ -282,7 +271,7 @@ macro_rules! untyped {
             #[inline(always)]
             pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
                 let (dims, len) = raw.shape()?;
-                let bytes = $crate::buffer::byte_size(raw.dtype(), len)?;
+                let bytes = $crate::operand::element::byte_size(raw.dtype(), len)?;
                 (bytes == 0 || !raw.data().is_null()).then_some(Self {
                     raw,
                     dims,
@@ -352,13 +341,13 @@ pub(crate) fn mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> E
 /// What keeps an operand from being viewed with elements of type `T`.
 pub(crate) fn unlike<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Option<Error> {
     let param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank);
-    crate::diagnose::operand(raw, &param, align_of::<T>()).map(Error::invalid_argument)
+    crate::entry::diagnose::operand(raw, &param, align_of::<T>()).map(Error::invalid_argument)
 }
 
 impl std::fmt::Debug for AnyBuffer<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AnyBuffer")
-            .field("dtype", &crate::element::name(self.dtype()))
+            .field("dtype", &crate::operand::element::name(self.dtype()))
             .field("dims", &self.dims)
             .finish()
     }

@@ -3,11 +3,14 @@
 use std::marker::PhantomData;
 
 use crate::bind::Bind;
-use crate::buffer::{ANY_RANK, rank};
-use crate::diagnose::Problems;
-use crate::element::{DataTypes, Element};
-use crate::frame::{Frame, RawBuffer};
-use crate::param::{At, Kind, Param};
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::RawBuffer;
+use crate::declare::param::{At, Kind, Param};
+use crate::entry::problems::Problems;
+#[cfg(debug_assertions)]
+use crate::future::ledger::touched;
+use crate::operand::buffer::{ANY_RANK, rank};
+use crate::operand::element::{DataTypes, Element};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// The pointer and the shape of an operand whose elements this process cannot reach.
@@ -34,7 +37,7 @@ impl<'f> Place<'f> {
             return None;
         }
         if let Some(dtype) = dtype {
-            crate::buffer::byte_size(dtype, len)?;
+            crate::operand::element::byte_size(dtype, len)?;
         }
         Some(Self { raw, dims, len })
     }
@@ -90,6 +93,8 @@ macro_rules! device {
             /// The address in device memory; may be null where there are no elements.
             #[must_use]
             pub fn $get(&self) -> $pointer!(T) {
+                #[cfg(debug_assertions)]
+                $pointer!(handed self.place);
                 self.place.raw.data().cast()
             }
         }
@@ -159,12 +164,14 @@ macro_rules! any_device {
             /// type is not known to this SDK.
             #[must_use]
             pub fn byte_size(&self) -> Option<usize> {
-                crate::buffer::byte_size(self.dtype(), self.place.len)
+                crate::operand::element::byte_size(self.dtype(), self.place.len)
             }
 
             /// The address in device memory; may be null where there are no elements.
             #[must_use]
             pub fn $get(&self) -> $pointer!(std::ffi::c_void) {
+                #[cfg(debug_assertions)]
+                $pointer!(handed self.place);
                 self.place.raw.data()
             }
         }
@@ -173,7 +180,7 @@ macro_rules! any_device {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_struct(stringify!($any))
                     .field("data", &self.place.raw.data())
-                    .field("dtype", &crate::element::name(self.dtype()))
+                    .field("dtype", &crate::operand::element::name(self.dtype()))
                     .field("dims", &self.place.dims)
                     .finish()
             }
@@ -199,12 +206,16 @@ macro_rules! any_device {
 }
 
 macro_rules! read {
+    (handed $place:expr) => {};
     ($ty:ty) => {
         *const $ty
     };
 }
 
 macro_rules! write {
+    (handed $place:expr) => {
+        touched($place.raw.data().cast_const().cast())
+    };
     ($ty:ty) => {
         *mut $ty
     };

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::attribute::{Narrow, Wide};
+use crate::attribute::narrow::{Narrow, Wide};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A type whose values lie in buffers as XLA lays them out: numbers, [`Pred`], the 8-bit floats; the
@@ -369,6 +369,19 @@ pub const fn bit_width(dtype: XLA_FFI_DataType) -> Option<usize> {
         D::C128 => 128,
         _ => return None,
     })
+}
+
+/// Bytes of `len` elements, sub-byte types packed; `None` for types whose size is not known, and for
+/// more bytes than can be addressed. r3 and r4 send packed types as dtype 0, so that guessing a byte
+/// an element would reach past the end.
+pub(crate) fn byte_size(dtype: XLA_FFI_DataType, len: usize) -> Option<usize> {
+    let bits = bit_width(dtype)?;
+    let bytes = if bits < 8 {
+        len.checked_mul(bits)?.div_ceil(8)
+    } else {
+        len.checked_mul(bits / 8)?
+    };
+    (bytes <= isize::MAX as usize).then_some(bytes)
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 
 use std::ops::{Deref, DerefMut};
 
-use crate::bind::{Bind, Region};
-use crate::buffer::{ANY_RANK, rank};
-use crate::diagnose::Problems;
-use crate::element::{DataTypes, Element};
-use crate::frame::{Frame, Typed};
-use crate::param::{At, Kind, Param};
+use crate::bind::Bind;
+use crate::bind::region::Region;
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::Typed;
+use crate::declare::param::{At, Kind, Param};
+use crate::entry::problems::Problems;
+use crate::operand::buffer::{ANY_RANK, rank};
+use crate::operand::element::{DataTypes, Element};
 use std::marker::PhantomData;
 
 /// An argument and a result in the same memory: the elements come in and are changed in place.

@@ -3,13 +3,17 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use crate::bind::{Bind, Region};
-use crate::buffer::{ANY_RANK, mismatch, rank, row, untyped};
-use crate::diagnose::Problems;
-use crate::element::{DataTypes, Element};
+use crate::bind::Bind;
+use crate::bind::region::Region;
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::{RawBuffer, Typed};
+use crate::declare::param::{At, Kind, Param};
+use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
-use crate::frame::{Frame, RawBuffer, Typed};
-use crate::param::{At, Kind, Param};
+#[cfg(debug_assertions)]
+use crate::future::ledger::touched;
+use crate::operand::buffer::{ANY_RANK, mismatch, rank, row, untyped};
+use crate::operand::element::{DataTypes, Element};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A result with elements of type `T`, to be filled by the handler.
@@ -124,10 +128,54 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     #[must_use]
     #[inline]
     pub fn as_uninit(&mut self) -> &mut [MaybeUninit<T>] {
+        #[cfg(debug_assertions)]
+        if self.len > 0 {
+            touched(self.data.cast_const().cast());
+        }
         // SAFETY: `Typed` guarantees `len` aligned elements behind a pointer that is not null;
         // they overlap nothing else (checked before the handler runs), and `&mut self` keeps the
         // view unique.
         unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.len) }
+    }
+
+    /// Says that this result is left as it is, which debug builds take for a mistake otherwise: a
+    /// handler that returns success has written every result that has elements.
+    ///
+    /// The caller gets whatever lay in the memory: the remains of other arrays, perhaps, and for `bool`
+    /// elements bytes that are neither 0 nor 1. Say it only where the caller knows not to look.
+    /// `xla-ffi run` tells such results all the same, unless it is given `--allow-unwritten`.
+    ///
+    /// ```
+    /// use xla_ffi::prelude::*;
+    ///
+    /// /// The first element that is not 0, and whether there is one; `found` says whether to look.
+    /// #[xla_ffi::handler]
+    /// fn first(x: Buffer<i32>, mut y: Out<i32, 0>, mut found: Out<u8, 0>) -> Result<()> {
+    ///     match x.iter().find(|x| **x != 0) {
+    ///         Some(x) => {
+    ///             y.fill(*x);
+    ///             found.fill(1);
+    ///         }
+    ///         None => {
+    ///             y.leave_unwritten();
+    ///             found.fill(0);
+    ///         }
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+    /// let call = internal::call::<first>("{}")?
+    ///     .arg(Tensor::from_slice([2], &[0, 0])?)
+    ///     .ret(Shape::new(DType::S32, [])?)
+    ///     .ret(Shape::new(DType::U8, [])?);
+    /// assert_eq!(call.run()?.rets[1].to_vec(), Some(vec![0_u8]));
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    #[inline]
+    pub fn leave_unwritten(self) {
+        #[cfg(debug_assertions)]
+        touched(self.data.cast_const().cast());
     }
 
     /// The unwritten elements in rows along the last dimension, as
@@ -424,9 +472,38 @@ impl<'f> AnyOut<'f> {
         if self.bytes == 0 {
             return &mut [];
         }
+        #[cfg(debug_assertions)]
+        touched(self.raw.data().cast_const().cast());
         // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape; they
         // overlap nothing else, and `&mut self` keeps the view unique.
         unsafe { std::slice::from_raw_parts_mut(self.raw.data().cast(), self.bytes) }
+    }
+
+    /// Says that this result is left as it is, which debug builds take for a mistake otherwise: a
+    /// handler that returns success has written every result that has elements.
+    ///
+    /// The caller gets whatever lay in the memory: the remains of other arrays, perhaps, and for `bool`
+    /// elements bytes that are neither 0 nor 1. Say it only where the caller knows not to look.
+    /// `xla-ffi run` tells such results all the same, unless it is given `--allow-unwritten`.
+    ///
+    /// ```
+    /// use xla_ffi::{prelude::*};
+    ///
+    /// #[xla_ffi::handler]
+    /// fn untouched(y: AnyOut) -> Result<()> {
+    ///     y.leave_unwritten();
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<untouched>("{}")?.ret(Shape::new(DType::F32, [2])?);
+    /// assert!(call.run().is_ok());
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    #[inline]
+    pub fn leave_unwritten(self) {
+        #[cfg(debug_assertions)]
+        touched(self.raw.data().cast_const().cast());
     }
 
     /// Writes `byte` to every byte.
@@ -469,7 +546,7 @@ impl<'f> AnyOut<'f> {
 impl std::fmt::Debug for AnyOut<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AnyOut")
-            .field("dtype", &crate::element::name(self.dtype()))
+            .field("dtype", &crate::operand::element::name(self.dtype()))
             .field("dims", &self.dims)
             .finish_non_exhaustive()
     }

@@ -10,14 +10,16 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use crate::bind::{Bind, Region};
-use crate::buffer::{ANY_RANK, AnyBuffer, rank};
-use crate::diagnose::Problems;
-use crate::element::DataTypes;
+use crate::bind::Bind;
+use crate::bind::region::Region;
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::RawBuffer;
+use crate::declare::param::{At, Kind, Param};
+use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
-use crate::frame::{Frame, RawBuffer};
-use crate::out::AnyOut;
-use crate::param::{At, Kind, Param};
+use crate::operand::buffer::{ANY_RANK, AnyBuffer, rank};
+use crate::operand::element::DataTypes;
+use crate::operand::out::AnyOut;
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
 /// An element type of less than a byte. Since r5 (jaxlib 0.6.0).
@@ -258,7 +260,7 @@ impl<'f> AnyOut<'f> {
 fn wrong<P: PackedElement>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
     let param = Param::operand(Kind::Arg, DataTypes::only(P::DTYPE), rank);
     Error::invalid_argument(
-        crate::diagnose::operand(raw, &param, 1)
+        crate::entry::diagnose::operand(raw, &param, 1)
             .unwrap_or_else(|| "the operand cannot be viewed so".to_owned()),
     )
 }
@@ -350,6 +352,27 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
     #[must_use]
     pub fn bytes_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
         self.out.bytes_uninit()
+    }
+
+    /// Says that this result is left as it is; see [`Out::leave_unwritten`](crate::Out::leave_unwritten).
+    ///
+    /// ```
+    /// use xla_ffi::{PackedOut, U4, prelude::*};
+    ///
+    /// #[xla_ffi::handler]
+    /// fn untouched(y: PackedOut<U4>) -> Result<()> {
+    ///     y.leave_unwritten();
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<untouched>("{}")?.ret(Shape::new(DType::U4, [2])?);
+    /// assert!(call.run().is_ok());
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    #[inline]
+    pub fn leave_unwritten(self) {
+        self.out.leave_unwritten();
     }
 
     /// Writes `element(i)` to element `i`, in row-major order, and gives the packed bytes. Bits

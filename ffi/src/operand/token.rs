@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 
 use crate::bind::Bind;
-use crate::diagnose::Problems;
-use crate::element::DataTypes;
-use crate::frame::Frame;
-use crate::param::{At, Kind, Param};
+use crate::call::frame::Frame;
+use crate::declare::param::{At, Kind, Param};
+use crate::entry::problems::Problems;
+use crate::operand::element::DataTypes;
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A token argument: the call runs after whatever made it. It has no elements. Since r0.

@@ -157,21 +157,15 @@ struct CtxDecoding<ScratchAllocator> {
 // any; a handler that waits for its tasks needs a pool of two threads or more.
 class XLA_FFI_SDK_TYPE ThreadPool {
  public:
-  // Runs `f()` on the pool, or here where the pool refuses it. An exception ends the task.
+  // Runs `f()` on the pool, or here where the pool refuses it. An exception ends the task,
+  // also one of its destructor.
   template <typename F>
   XLA_FFI_SDK_FN void Schedule(F&& f) {
     using Task = std::decay_t<F>;
     XLA_FFI_Task* run = +[](void* data) {
-      std::unique_ptr<Task> task(static_cast<Task*>(data));
-#if XLA_FFI_SDK_EXCEPTIONS
-      try {
-        (*task)();
-      } catch (...) {
-        std::fputs("XLA FFI: a C++ exception ended a task on the thread pool\n", stderr);
-      }
-#else
-      (*task)();
-#endif
+      Task* const task = static_cast<Task*>(data);
+      internal::Contain("a task on the thread pool", *task);
+      internal::DestroyContained(task);
     };
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_Schedule_Args>(
         ctx_, XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE);

@@ -111,6 +111,32 @@ template <typename E>
 class Unexpected;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
+// Runs code of the user's where no exception may leave: one is told on stderr, and ends that code
+// alone.
+template <typename F>
+inline void Contain(const char* what, F&& f) noexcept {
+#if XLA_FFI_SDK_EXCEPTIONS
+  try {
+    f();
+  } catch (...) {
+    std::fprintf(stderr, "XLA FFI: a C++ exception ended %s\n", what);
+  }
+#else
+  static_cast<void>(what);
+  f();
+#endif
+}
+
+// Destroys an object of the user's for a caller that is C, or is being unwound.
+template <typename T>
+inline void DestroyContained(T* object) noexcept {
+  if constexpr (std::is_nothrow_destructible_v<T>) {
+    delete object;
+  } else {
+    Contain("a destructor", [object] { delete object; });
+  }
+}
+
 [[noreturn]] XLA_FFI_SDK_COLD inline void NoSuchSide(const char* what) {
   std::fprintf(stderr, "xla::ffi::Expected: %s\n", what);
   std::abort();

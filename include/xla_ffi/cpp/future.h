@@ -184,11 +184,13 @@ class FutureData {
   XLA_FFI_SDK_COLD void Drop() {
     Complete(Error(ErrorCode::kInternal, "a promise was dropped before it was completed"));
   }
+  // A waiter that throws stops neither the others, one of which may tell the host, nor whoever
+  // completes: that may be a destructor.
   XLA_FFI_SDK_SLOW void RunWaiters() {
     Waiter* list = waiters_.exchange(nullptr, std::memory_order_acq_rel);
     while (list != nullptr) {
       const std::unique_ptr<Waiter> waiter(std::exchange(list, list->next));
-      waiter->Run(error_);
+      Contain("a function that waited for a future", [&] { waiter->Run(error_); });
     }
   }
 
@@ -225,7 +227,7 @@ class XLA_FFI_SDK_TYPE Future {
   }
 
   // Calls `f(const std::optional<Error>&)` when the future is ready: here if it is already, else on
-  // the thread that completes the promise.
+  // the thread that completes the promise, where an exception is told on stderr and ends it alone.
   template <typename F>
   XLA_FFI_SDK_FN void OnReady(F&& f) {
     static_assert(std::is_invocable_v<F, const std::optional<Error>&>,

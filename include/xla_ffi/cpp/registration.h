@@ -38,7 +38,10 @@ struct TypeList {
     return nullptr;
   }
   XLA_FFI_SDK_COLD void Add(const XLA_FFI_Api* api, XLA_FFI_TypeId id) {
-    auto* node = new TypeNode{api, id, first.load(std::memory_order_relaxed)};
+    Add(new TypeNode{api, id, nullptr});
+  }
+  XLA_FFI_SDK_COLD void Add(TypeNode* node) {
+    node->next = first.load(std::memory_order_relaxed);
     while (!first.compare_exchange_weak(node->next, node, std::memory_order_acq_rel)) {
     }
   }
@@ -49,6 +52,7 @@ struct NamedTypes {
   struct Node {
     const XLA_FFI_TypeId* key;
     TypeList ids;
+    bool refused;
     Node* next;
   };
   std::mutex mutex;
@@ -60,15 +64,18 @@ struct NamedTypes {
   }
   XLA_FFI_SDK_COLD void Add(const XLA_FFI_Api* api, const XLA_FFI_TypeId* key) {
     std::lock_guard<std::mutex> lock(mutex);
-    Node* node = first;
+    NodeOf(key)->ids.Add(api, *key);
+  }
+  // Notes that a host did not take the type.
+  XLA_FFI_SDK_COLD void Refuse(const XLA_FFI_TypeId* key) {
+    std::lock_guard<std::mutex> lock(mutex);
+    NodeOf(key)->refused = true;
+  }
+  XLA_FFI_SDK_COLD bool Refused(const XLA_FFI_TypeId* key) {
+    std::lock_guard<std::mutex> lock(mutex);
+    const Node* node = first;
     while (node != nullptr && node->key != key) node = node->next;
-    if (node == nullptr) {
-      node = new Node;
-      node->key = key;
-      node->next = first;
-      first = node;
-    }
-    node->ids.Add(api, *key);
+    return node != nullptr && node->refused;
   }
   XLA_FFI_SDK_COLD const XLA_FFI_TypeId* Find(const XLA_FFI_Api* api, const XLA_FFI_TypeId* key) {
     std::lock_guard<std::mutex> lock(mutex);
@@ -76,6 +83,14 @@ struct NamedTypes {
       if (node->key == key) return node->ids.Find(api);
     }
     return nullptr;
+  }
+
+ private:
+  XLA_FFI_SDK_COLD Node* NodeOf(const XLA_FFI_TypeId* key) {
+    Node* node = first;
+    while (node != nullptr && node->key != key) node = node->next;
+    if (node == nullptr) first = node = new Node{key, {}, false, first};
+    return node;
   }
 };
 
@@ -93,8 +108,60 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* CallTypeRegister(const XLA_FFI_Api* api,
   return api->XLA_FFI_Type_Register(&args);
 }
 
+// The number in a host's refusal of a type whose name is taken, or 0. The words changed with r5.
+XLA_FFI_SDK_COLD inline int64_t TakenNumber(std::string_view refusal, std::string_view name) {
+  const auto take = [&refusal](std::string_view words) {
+    if (refusal.substr(0, words.size()) != words) return false;
+    refusal.remove_prefix(words.size());
+    return true;
+  };
+  const auto number = [&refusal]() -> int64_t {
+    int64_t value = 0;
+    while (!refusal.empty() && refusal[0] >= '0' && refusal[0] <= '9') {
+      if (value > (INT64_MAX - 9) / 10) return 0;
+      value = 10 * value + (refusal[0] - '0');
+      refusal.remove_prefix(1);
+    }
+    return value;
+  };
+  const auto seek = [&refusal](std::string_view words) {
+    const size_t at = refusal.find(words);
+    if (at == std::string_view::npos) return false;
+    refusal.remove_prefix(at + words.size());
+    return true;
+  };
+  if (seek("Type name ")) {
+    return take(name) && take(" already registered with type id ") ? number() : 0;
+  }
+  if (!seek("Type id ")) return 0;
+  const int64_t before = number();
+  return take(" already registered for type name ") && refusal == name ? before : 0;
+}
+
+// Registers a type that others may have registered by this name before: its number is taken over.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* ShareType(const XLA_FFI_Api* api, std::string_view name,
+                                                 XLA_FFI_TypeId* id,
+                                                 const XLA_FFI_TypeInfo* info) {
+  const int64_t wanted = id->type_id;
+  XLA_FFI_Error* error = CallTypeRegister(api, name, id, info);
+  if (error == nullptr) return nullptr;
+  const int64_t taken = TakenNumber(GetErrorMessage(api, error), name);
+  if (taken == 0 || (wanted != 0 && wanted != taken)) return error;
+  // From r5 on a name may be registered again with its own number and no other.
+  XLA_FFI_TypeId again{taken};
+  if (HostRevision(api) >= Revision::r5) {
+    if (XLA_FFI_Error* other = CallTypeRegister(api, name, &again, info)) {
+      DestroyError(api, other);
+      return error;
+    }
+  }
+  DestroyError(api, error);
+  id->type_id = taken;
+  return nullptr;
+}
+
 // Registers a type of this library under a name that no other library and no other copy of this one
-// has: the address of its list makes it so, a number tells it from a library that was unloaded.
+// has, nor this one when it is loaded again.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* RegisterOwnType(const XLA_FFI_Api* api, TypeList& list,
                                                        std::string_view pretty,
                                                        const XLA_FFI_TypeInfo& info,
@@ -105,22 +172,20 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* RegisterOwnType(const XLA_FFI_Api* api, T
     *id = *known;
     return nullptr;
   }
+  // A library that is loaded where an unloaded one lay has the statics of that one, but the node is
+  // never deleted, whatever is unloaded: nothing else has its address.
+  auto* node = new TypeNode{api, {}, nullptr};
   char address[32];
   std::snprintf(address, sizeof(address), "@%llx",
-                static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&list)));
-  XLA_FFI_Error* error = nullptr;
-  for (int again = 0; again < 16; ++again) {
-    if (error != nullptr) DestroyError(api, error);
-    std::string name = std::string(pretty.substr(0, 200)) + address;
-    if (again != 0) name += "#" + std::to_string(again);
-    id->type_id = 0;
-    error = CallTypeRegister(api, name, id, &info);
-    if (error == nullptr) {
-      list.Add(api, *id);
-      return nullptr;
-    }
+                static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(node)));
+  const std::string name = std::string(pretty.substr(0, 200)) + address;
+  if (XLA_FFI_Error* error = CallTypeRegister(api, name, &node->id, &info)) {
+    delete node;
+    return error;
   }
-  return error;
+  *id = node->id;
+  list.Add(node);
+  return nullptr;
 }
 
 XLA_FFI_SDK_INTERNAL_END
@@ -158,8 +223,12 @@ XLA_FFI_Error* Ffi::RegisterStaticHandler(const XLA_FFI_Api* api, std::string_vi
 XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name,
                                           XLA_FFI_TypeId* type_id,
                                           const XLA_FFI_TypeInfo* type_info) {
-  XLA_FFI_Error* error = internal::CallTypeRegister(api, name, type_id, type_info);
-  if (error == nullptr) internal::NamedTypes::Get().Add(api, type_id);
+  XLA_FFI_Error* error = internal::ShareType(api, name, type_id, type_info);
+  if (error == nullptr) {
+    internal::NamedTypes::Get().Add(api, type_id);
+  } else {
+    internal::NamedTypes::Get().Refuse(type_id);
+  }
   return error;
 }
 

@@ -17,7 +17,7 @@ using TypeInfo = XLA_FFI_TypeInfo;
 XLA_FFI_SDK_INTERNAL_BEGIN
 template <typename T>
 void DeleteObject(void* object) {
-  delete static_cast<T*>(object);
+  DestroyContained(static_cast<T*>(object));
 }
 XLA_FFI_SDK_INTERNAL_END
 
@@ -140,8 +140,41 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* GetState(const XLA_FFI_Api* api, XLA_FFI_I
 
 XLA_FFI_SDK_INTERNAL_END
 
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// Why a look-up gave nothing.
+enum class Found { kYes, kAbsent, kFailed };
+
+// Whether a host says that there is nothing to be found. Hosts before r9 tell no code, so `words` of
+// the message have to do.
+XLA_FFI_SDK_COLD inline Found Why(const XLA_FFI_Api* api, XLA_FFI_Error* error,
+                                  std::string_view words) {
+  const ErrorDetails details = GetErrorDetails(api, error);
+  const bool said = std::string_view(details.message).find(words) != std::string_view::npos;
+  return details.errc == XLA_FFI_Error_Code_NOT_FOUND || (said && HostMinor(api) < 4)
+             ? Found::kAbsent
+             : Found::kFailed;
+}
+
+// An object that may be absent, but not be hidden by a failure.
+template <typename Tag, typename Object = typename CtxDecoding<Tag>::Type>
+XLA_FFI_SDK_HOT inline std::optional<std::optional<Object>> FindOptional(
+    const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx, DiagnosticEngine& diagnostic) {
+  using Type = std::optional<Object>;
+  Object object = nullptr;
+  DiagnosticEngine ignored;
+  const Found found = CtxDecoding<Tag>::Find(api, ctx, ignored, object);
+  if (XLA_FFI_PREDICT_TRUE(found == Found::kYes)) return Type(object);
+  if (found == Found::kAbsent) return std::make_optional(Type());
+  const auto told = CtxDecoding<Tag>::Decode(api, ctx, diagnostic);
+  return told.has_value() ? std::make_optional(Type(*told)) : std::nullopt;
+}
+
+XLA_FFI_SDK_INTERNAL_END
+
 // Tag: the object of type T that the caller attached to the execution, as a T*. T::id is its number,
-// which the caller's side registered.
+// which the caller's side registered. Within std::optional it is absent where the caller attached none,
+// or never registered the type; that the host refused the type, or anything else, is an error.
 template <typename T>
 struct UserData {};
 
@@ -151,6 +184,15 @@ struct CtxDecoding<UserData<T>> {
   XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
                                                     XLA_FFI_InvokeContext* ctx,
                                                     DiagnosticEngine& diagnostic) {
+    Type object = nullptr;
+    if (XLA_FFI_PREDICT_FALSE(Find(api, ctx, diagnostic, object) != internal::Found::kYes)) {
+      return std::nullopt;
+    }
+    return object;
+  }
+
+  XLA_FFI_SDK_HOT static internal::Found Find(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
+                                              DiagnosticEngine& diagnostic, Type& object) {
     static_assert(std::is_same_v<std::remove_cv_t<decltype(T::id)>, TypeId>,
                   "a type of state or user data has a static `TypeId id`");
     XLA_FFI_TypeId id = T::id;
@@ -158,18 +200,35 @@ struct CtxDecoding<UserData<T>> {
     auto args = internal::ContextArgs<XLA_FFI_InvokeContext_Get_Args>(
         ctx, XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE);
     args.type_id = &id;
-    if (!internal::AskHost(api, api->XLA_FFI_InvokeContext_Get, &args,
-                           "user data from the context", internal::Revision::r0, diagnostic)) {
-      return std::nullopt;
-    }
-    return static_cast<Type>(args.data);
+    XLA_FFI_Error* error = api->XLA_FFI_InvokeContext_Get(&args);
+    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) return Tell(api, error, diagnostic);
+    object = static_cast<Type>(args.data);
+    return internal::Found::kYes;
   }
 
  private:
-  XLA_FFI_SDK_COLD static std::nullopt_t Unregistered(DiagnosticEngine& diagnostic) {
+  XLA_FFI_SDK_COLD static internal::Found Unregistered(DiagnosticEngine& diagnostic) {
+    const bool refused = internal::NamedTypes::Get().Refused(&T::id);
     internal::DiagnosticAccess::Add(diagnostic)
-        << "failed to get user data from the context: its type is not registered";
-    return std::nullopt;
+        << "failed to get user data from the context: its type is not registered"
+        << (refused ? ", for the host refused it" : "");
+    return refused ? internal::Found::kFailed : internal::Found::kAbsent;
+  }
+  XLA_FFI_SDK_COLD static internal::Found Tell(const XLA_FFI_Api* api, XLA_FFI_Error* error,
+                                               DiagnosticEngine& diagnostic) {
+    const internal::Found why = internal::Why(api, error, "not found in execution context");
+    internal::DiagnoseError(diagnostic, api, "user data from the context", error);
+    return why;
+  }
+};
+
+template <typename T>
+struct CtxDecoding<std::optional<UserData<T>>> {
+  using Type = std::optional<T*>;
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
+                                                    XLA_FFI_InvokeContext* ctx,
+                                                    DiagnosticEngine& diagnostic) {
+    return internal::FindOptional<UserData<T>>(api, ctx, diagnostic);
   }
 };
 
@@ -187,20 +246,44 @@ struct CtxDecoding<State<T, stage>> {
   XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
                                                     XLA_FFI_InvokeContext* ctx,
                                                     DiagnosticEngine& diagnostic) {
+    Type object = nullptr;
+    if (XLA_FFI_PREDICT_FALSE(Find(api, ctx, diagnostic, object) != internal::Found::kYes)) {
+      return std::nullopt;
+    }
+    return object;
+  }
+
+  XLA_FFI_SDK_HOT static internal::Found Find(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
+                                              DiagnosticEngine& diagnostic, Type& object) {
     if (XLA_FFI_PREDICT_FALSE(!internal::HostHasState<stage>(api))) {
-      return internal::DiagnoseLack(diagnostic, api, internal::kStateName<stage>,
-                                    internal::kStateSince<stage>);
+      internal::DiagnoseLack(diagnostic, api, internal::kStateName<stage>,
+                             internal::kStateSince<stage>);
+      return internal::Found::kAbsent;
     }
     XLA_FFI_TypeId id{0};
     void* state = nullptr;
+    internal::Found why = internal::Found::kFailed;
     XLA_FFI_Error* error = internal::TypeIdFor<T>(api, &id);
     if (XLA_FFI_PREDICT_TRUE(error == nullptr)) {
       error = internal::GetState(api, ctx, stage, id, &state);
+      if (XLA_FFI_PREDICT_FALSE(error != nullptr)) why = internal::Why(api, error, "not set");
     }
     if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
-      return internal::DiagnoseError(diagnostic, api, internal::kStateName<stage>, error);
+      internal::DiagnoseError(diagnostic, api, internal::kStateName<stage>, error);
+      return why;
     }
-    return static_cast<Type>(state);
+    object = static_cast<Type>(state);
+    return internal::Found::kYes;
+  }
+};
+
+template <typename T, ExecutionStage stage>
+struct CtxDecoding<std::optional<State<T, stage>>> {
+  using Type = std::optional<T*>;
+  XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
+                                                    XLA_FFI_InvokeContext* ctx,
+                                                    DiagnosticEngine& diagnostic) {
+    return internal::FindOptional<State<T, stage>>(api, ctx, diagnostic);
   }
 };
 

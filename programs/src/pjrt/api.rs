@@ -3,9 +3,9 @@
 use super::raw::{
     Args, Counted, ErrorDestroy, ErrorGetCode, ErrorMessage, RawApi, RawError, RawExtension,
 };
-use crate::{Code, Error, Hazard, Result, guard};
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
+use xla_ffi_runtime::{__programs::call_pointer, Code, Error, Hazard, Result};
 use xla_ffi_sys::XLA_FFI_Error_Code;
 
 /// The oldest version whose table has today's order.
@@ -139,7 +139,7 @@ impl Api {
             )
         };
         // SAFETY: the caller's promise.
-        let error = unsafe { guard::call_pointer(function, args) }.map_err(|unwound| {
+        let error = unsafe { call_pointer(function, args) }.map_err(|unwound| {
             Error::hazard(
                 Hazard::Unwound,
                 format!("{unwound} left the plugin's {name}"),

@@ -3,13 +3,13 @@
 
 use super::client::Client;
 use super::executable::Loaded;
-use crate::{Bundle, Code, Error, Result, Stage, Tensor};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
+use xla_ffi_runtime::{Bundle, Code, Error, Result, Stage, Tensor};
 use xla_ffi_sys::{
     Revision, XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_DataType,
     XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args, XLA_FFI_Error_Destroy_Args,
@@ -263,7 +263,10 @@ unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
     };
     match catch_unwind(AssertUnwindSafe(|| job(table))) {
         Ok(()) => ptr::null_mut(),
-        Err(_) => table.error(Code::Internal.raw(), "the bootstrap's job panicked"),
+        Err(payload) => {
+            xla_ffi_runtime::__programs::discard(payload);
+            table.error(Code::Internal.raw(), "the bootstrap's job panicked")
+        }
     }
 }
 

@@ -1,15 +1,15 @@
 //! Arrays on a device, and the way there and back.
 
-use super::client::Shared;
 use super::event::Event;
 use super::raw::{
     BufferDestroy, BufferDimensions, BufferElementType, BufferFromHost, BufferToHost, Counted,
     IMMUTABLE_ONLY_DURING_CALL, LAYOUT_TILED, MemoryLayout, RawBuffer, TiledLayout,
 };
-use crate::number;
-use crate::{Code, DType, Error, Result, Shape, Tensor};
+use super::shared::Shared;
 use std::ffi::c_int;
 use std::sync::Arc;
+use xla_ffi_runtime::number;
+use xla_ffi_runtime::{Code, DType, Error, Result, Shape, Tensor};
 
 /// PJRT's numbers of the element types, as far as they are told by a header.
 pub(super) const TYPES: [(DType, c_int); 29] = [

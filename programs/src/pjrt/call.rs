@@ -1,18 +1,11 @@
 //! One custom call on a real XLA: the program around it is made here.
 
 use super::client::Client;
-use crate::program::{Builder, CustomCall, Program, ValueShape};
-use crate::{Attributes, DType, Error, Result, Shape, Tensor, Tree};
+use crate::{Builder, CustomCall, Program, ValueShape};
 use std::ffi::c_void;
 use std::time::Duration;
-
-#[derive(Clone)]
-enum Ret {
-    New(Shape),
-    Alias(usize),
-}
-
-/// A call of one registered handler, being put together; the twin of [`crate::Call`].
+use xla_ffi_runtime::{Attributes, DType, Error, Result, Ret, Shape, Tensor, Tree};
+/// A call of one registered handler, being put together; the twin of [`xla_ffi_runtime::Call`].
 #[must_use = "a call does nothing before it is run"]
 pub struct Call {
     client: Client,

@@ -7,11 +7,13 @@ use super::call::Call;
 use super::executable::Loaded;
 use super::extension::Extension;
 use super::raw::{
-    ClientAddressableDevices, ClientCompile, ClientCreate, ClientDestroy, ClientPlatformName,
-    Counted, RawClient, RawDevice, RawProgram,
+    ClientAddressableDevices, ClientCompile, ClientCreate, ClientPlatformName, Counted, RawProgram,
 };
-use crate::{Bundle, Code, Error, Library, Result, Stage, Tensor, TypeInfo, canonical_platform};
+use super::shared::Shared;
 use std::sync::{Arc, OnceLock};
+use xla_ffi_runtime::{
+    Bundle, Code, Error, Library, Result, Stage, Tensor, TypeInfo, canonical_platform,
+};
 
 /// `CompileOptionsProto` as its wire bytes: one replica, one partition, no device chosen (-1).
 const COMPILE_OPTIONS: [u8; 17] = [
@@ -21,46 +23,6 @@ const COMPILE_OPTIONS: [u8; 17] = [
 const MOST_TYPES: i64 = 4096;
 /// StableHLO, as text or as byte code.
 const FORMAT: &str = "mlir";
-
-/// What a client and all that is made with it share.
-///
-/// Invariant: `client` is a client of the plugin and `device` one of its devices, until this is
-/// dropped.
-pub(super) struct Shared {
-    api: Api,
-    client: *mut RawClient,
-    device: *mut RawDevice,
-    platform: String,
-}
-
-// SAFETY: PJRT's functions may be called from any thread.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
-impl Shared {
-    pub(super) fn api(&self) -> Api {
-        self.api
-    }
-
-    pub(super) fn client(&self) -> *mut RawClient {
-        self.client
-    }
-
-    pub(super) fn device(&self) -> *mut RawDevice {
-        self.device
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let mut freed = ClientDestroy::new();
-        freed.client = self.client;
-        // SAFETY: nothing made with the client is left: all of it holds this. An error would leave
-        // nothing to do.
-        let _nothing_to_do = unsafe { self.api.call(&mut freed) };
-    }
-}
 
 /// A client of a plugin. Clones are the same client; it ends with the last of what was made with it.
 #[derive(Clone)]
@@ -197,28 +159,35 @@ impl Client {
     ///
     /// # Errors
     /// What the XLA copy answers when the name is taken.
-    pub fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
+    ///
+    /// # Safety
+    /// In this XLA copy the name, and the number if one is asked for, stand for one type alone: whoever
+    /// finds objects by them, libraries included, means the same. The deleter destroys objects of it.
+    pub unsafe fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         self.extension()?
             .register_type(name, wanted, info)
             .map_err(|error| error.within(format_args!("type '{name}'")))
     }
 
-    /// The number of the user type called `name`. Ask when the handlers that use the type are
-    /// registered, for their library registers it then: a name that nobody has registered gets a number
-    /// here, which a library cannot take any more.
+    /// The number of the user type called `name`: the one that a library has registered it with, or a
+    /// new one, which libraries of this SDK take over when they come to register the type. Of a type
+    /// that a library registers to own its objects (state), ask after that.
     ///
     /// # Errors
     /// What the XLA copy answers.
     pub fn type_id(&self, name: &str) -> Result<i64> {
-        let refused = match self.register_type(name, 0, TypeInfo::default()) {
+        let ask = |id| {
+            // SAFETY: a name without objects; it gets a number of its own, or is known by the one asked
+            // for already.
+            unsafe { self.register_type(name, id, TypeInfo::default()) }
+        };
+        let refused = match ask(0) {
             Ok(id) => return Ok(id),
             Err(error) => error,
         };
         // The name is taken. Registering it again is fine with its own number alone, and numbers are
         // given from 1 on: that tells it.
-        (1..=MOST_TYPES)
-            .find_map(|id| self.register_type(name, id, TypeInfo::default()).ok())
-            .ok_or(refused)
+        (1..=MOST_TYPES).find_map(|id| ask(id).ok()).ok_or(refused)
     }
 
     /// Registers a user type by the symbols of its id and its `TypeInfo`, as
@@ -235,7 +204,8 @@ impl Client {
         info: Option<&str>,
     ) -> Result<i64> {
         library.register_type_with(name, id, info, |wanted, info| {
-            self.register_type(name, wanted, info)
+            // SAFETY: what the library says of its own type.
+            unsafe { self.register_type(name, wanted, info) }
         })
     }
 

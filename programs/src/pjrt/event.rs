@@ -2,7 +2,7 @@
 
 use super::api::Api;
 use super::raw::{Counted, EventAwait, EventDestroy, RawEvent};
-use crate::Result;
+use xla_ffi_runtime::Result;
 
 /// An event that is ours to free.
 ///

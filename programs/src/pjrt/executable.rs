@@ -1,18 +1,18 @@
 //! What is compiled, and its executions.
 
 use super::buffer::Buffer;
-use super::client::Shared;
 use super::event::Event;
 use super::extension::Extension;
 use super::raw::{
     ContextCreate, ContextDestroy, Counted, ExecutableDestroy, ExecutableNumOutputs, Execute,
     ExecuteOptions, LoadedDestroy, LoadedGetExecutable, RawBuffer, RawContext, RawLoaded,
 };
-use crate::{Code, Error, Result, Tensor};
+use super::shared::Shared;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use xla_ffi_runtime::{Code, Error, Result, Tensor};
 
 /// A compiled program, loaded on the client's device. Clones are the same program.
 #[derive(Clone)]

@@ -7,9 +7,9 @@
 
 use super::api::Api;
 use super::raw::{FFI_EXTENSION, RawContext, RawExtension};
-use crate::{Code, Error, Result, TypeInfo};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
+use xla_ffi_runtime::{Code, Error, Result, TypeInfo};
 use xla_ffi_sys::XLA_FFI_Handler;
 
 /// How objects are destroyed, as this extension has it.
@@ -238,9 +238,10 @@ impl Extension {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Plugin, skip};
-    use crate::{Code, Shape};
+    use super::super::Plugin;
+    use xla_ffi_runtime::{Code, Shape};
     use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+    use xla_ffi_testing::skip;
 
     /// A handler that answers no question, so that every XLA refuses it.
     unsafe extern "C" fn silent(_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
@@ -252,18 +253,18 @@ mod tests {
     fn the_extension_does_not_tell_that_it_refuses_a_handler() {
         let Some(path) = std::env::var_os("XLA_FFI_PJRT_PLUGIN") else {
             let test = "the_extension_does_not_tell_that_it_refuses_a_handler";
-            skip::skip(test, "XLA_FFI_PJRT_PLUGIN names no plugin");
+            skip(test, "XLA_FFI_PJRT_PLUGIN names no plugin");
             return;
         };
         let client = Plugin::load(path).unwrap().client().unwrap();
         let extension = client.extension().unwrap();
         // SAFETY: a function of this program, called with frames alone.
         unsafe { extension.register_handler("silent", "cpu", silent) }.unwrap();
-        let shape = Shape::new(crate::DType::F32, []).unwrap();
+        let shape = Shape::new(xla_ffi_runtime::DType::F32, []).unwrap();
         let error = client.call("silent").ret(shape).run().unwrap_err();
         assert_eq!(error.code(), Code::NotFound, "{error}");
         // SAFETY: as above.
-        let bundle = unsafe { crate::Bundle::execute(silent) };
+        let bundle = unsafe { xla_ffi_runtime::Bundle::execute(silent) };
         let error = client.register("silent", &bundle).unwrap_err();
         assert!(error.message().contains("API version"), "{error}");
     }

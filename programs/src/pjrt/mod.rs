@@ -5,7 +5,8 @@
 //! `xla-cpu-pjrt` is XLA's CPU backend, `xla_cuda_plugin.so` of `jax-cuda13-pjrt` its CUDA backend.
 //!
 //! ```no_run
-//! use xla_ffi_runtime::{DType, Runtime, Shape, Stage, Tensor, pjrt::Plugin};
+//! use xla_ffi_programs::pjrt::Plugin;
+//! use xla_ffi_runtime::{DType, Runtime, Shape, Stage, Tensor};
 //!
 //! # fn main() -> xla_ffi_runtime::Result<()> {
 //! let client = Plugin::load("xla_cpu_pjrt.so")?.client()?;
@@ -23,8 +24,8 @@
 //! ```
 //!
 //! [`Client::call`] makes a program of one call; [`Client::compile`] takes any, from a
-//! [`Builder`](crate::program::Builder) for instance
-//! ([`Program::to_stablehlo`](crate::program::Program::to_stablehlo)).
+//! [`Builder`](crate::Builder) for instance
+//! ([`Program::to_stablehlo`](crate::Program::to_stablehlo)).
 //!
 //! Handlers and types are registered with the XLA copy in the plugin, so for all its clients and
 //! until the program ends. Plugins of PJRT 0.57 or later are taken; the functions behind
@@ -45,9 +46,7 @@ mod executable;
 mod extension;
 mod plugin;
 mod raw;
-#[cfg(test)]
-#[path = "../../../tests/skip/mod.rs"]
-mod skip;
+mod shared;
 
 pub use buffer::Buffer;
 pub use call::Call;

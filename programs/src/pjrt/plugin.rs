@@ -3,11 +3,11 @@
 use super::api::Api;
 use super::client::Client;
 use super::raw::{Counted, PluginInitialize, RawApi};
-use crate::library::load_for_good;
-use crate::{Error, Result};
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use xla_ffi_runtime::__programs::load_for_good;
+use xla_ffi_runtime::{Error, Result};
 
 /// Tables that are initialised: a plugin wants that once a process.
 static INITIALISED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
@@ -15,7 +15,7 @@ static INITIALISED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 /// A PJRT plugin. It stays loaded until the program ends.
 ///
 /// ```
-/// use xla_ffi_runtime::pjrt::Plugin;
+/// use xla_ffi_programs::pjrt::Plugin;
 ///
 /// let missing = Plugin::load("no/such/plugin.so").err().unwrap();
 /// assert!(missing.to_string().contains("no/such/plugin.so"), "{missing}");

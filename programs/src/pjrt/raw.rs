@@ -325,18 +325,18 @@ pub(super) const LAYOUT_TILED: c_int = 0;
 
 #[cfg(test)]
 mod tests {
-    use super::super::skip;
     use super::*;
     use std::fmt::Write;
     use std::path::Path;
     use std::process::Command;
+    use xla_ffi_testing::skip;
 
     /// The header that the plugin's wheel holds, as a compiler reads it.
     #[test]
     fn layouts_are_those_of_the_header() {
         let test = "layouts_are_those_of_the_header";
         let Some(plugin) = std::env::var_os("XLA_FFI_PJRT_PLUGIN") else {
-            skip::skip(test, "XLA_FFI_PJRT_PLUGIN names no plugin");
+            skip(test, "XLA_FFI_PJRT_PLUGIN names no plugin");
             return;
         };
         let folder = Path::new(&plugin).parent().unwrap().join("include");
@@ -398,7 +398,7 @@ mod tests {
                 "{}",
                 String::from_utf8_lossy(&output.stderr)
             ),
-            Err(error) => skip::skip(test, &format!("no C compiler: {error}")),
+            Err(error) => skip(test, &format!("no C compiler: {error}")),
         }
     }
 }

@@ -4,11 +4,7 @@
     reason = "targets follow pointers to pointers; one promise covers each expression"
 )]
 
-#[path = "programs/generate.rs"]
-mod generate;
-#[path = "../../tests/skip/mod.rs"]
-mod skip;
-
+use crate::generate;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use std::ffi::c_void;
@@ -16,11 +12,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use xla_ffi_programs::{ApiVersion, Builder, Called, CustomCall, Options, Program, ValueShape};
 use xla_ffi_runtime::internal::{Invocation, raise};
 use xla_ffi_runtime::legacy::{Function, TupleForm};
-use xla_ffi_runtime::program::{
-    ApiVersion, Builder, Called, CustomCall, Options, Program, ValueShape,
-};
 use xla_ffi_runtime::{
     Attributes, Bundle, Code, CpuDevice, DType, Error, Result, Revision, Runtime, Stage, Tensor,
     Tree,
@@ -47,7 +41,7 @@ fn numbers(value: &Tree<Tensor>) -> Vec<Vec<f32>> {
 
 /// A program of one parameter `x` of two numbers.
 fn program(
-    make: impl FnOnce(&mut Builder, xla_ffi_runtime::program::Op) -> xla_ffi_runtime::program::Op,
+    make: impl FnOnce(&mut Builder, xla_ffi_programs::Op) -> xla_ffi_programs::Op,
 ) -> Program {
     let mut b = Builder::new("p");
     let x = b.parameter(0, f32s(&[2]), "x");
@@ -57,7 +51,7 @@ fn program(
 
 fn legacy(
     target: &str,
-    operands: impl IntoIterator<Item = xla_ffi_runtime::program::Op>,
+    operands: impl IntoIterator<Item = xla_ffi_programs::Op>,
     shape: ValueShape,
 ) -> CustomCall {
     CustomCall::legacy(ApiVersion::StatusReturning, target, operands, shape)
@@ -100,7 +94,7 @@ fn with_legacy(targets: &[(&str, Function)]) -> Runtime {
 ///
 /// # Safety
 /// The frame is a host's.
-unsafe fn metadata(frame: *mut XLA_FFI_CallFrame) -> bool {
+pub(crate) unsafe fn metadata(frame: *mut XLA_FFI_CallFrame) -> bool {
     // SAFETY: a host's frame.
     let extension = unsafe { (*frame).extension_start };
     if extension.is_null() {
@@ -115,7 +109,7 @@ unsafe fn metadata(frame: *mut XLA_FFI_CallFrame) -> bool {
     true
 }
 
-fn register(
+pub(crate) fn register(
     runtime: &Runtime,
     name: &str,
     handler: unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error,
@@ -129,7 +123,7 @@ fn register(
 ///
 /// # Safety
 /// The list names a buffer at the index.
-unsafe fn data<T>(list: *mut *mut c_void, index: usize) -> *mut T {
+pub(crate) unsafe fn data<T>(list: *mut *mut c_void, index: usize) -> *mut T {
     // SAFETY: as promised by the caller.
     let buffer = unsafe { list.wrapping_add(index).read() };
     // SAFETY: operands are buffers.
@@ -228,7 +222,7 @@ fn calls_that_nobody_reads_do_not_run() {
     generate::take_called();
     let result = compiled.run([leaf(&[1.0, 2.0])]).unwrap();
     assert_eq!(generate::take_called(), [1, 2, 3]);
-    assert_eq!(numbers(&result)[0], []);
+    assert!(numbers(&result)[0].is_empty());
     assert_eq!(numbers(&result)[2], [1.0, 2.0]);
 }
 
@@ -567,7 +561,7 @@ fn handlers_of_a_loaded_library() {
         .arg(format!("-I{}", here.join("../include").display()))
         .output();
     let Ok(built) = built else {
-        skip::skip(test, "no cc");
+        xla_ffi_testing::skip(test, "no cc");
         return;
     };
     assert!(

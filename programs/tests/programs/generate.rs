@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use xla_ffi_runtime::program::{ApiVersion, ArrayShape, Builder, CustomCall, Program, ValueShape};
+use xla_ffi_programs::{ApiVersion, ArrayShape, Builder, CustomCall, Program, ValueShape};
 use xla_ffi_runtime::{Attributes, Bundle, DType, Runtime, Shape, Tensor, Tree};
 use xla_ffi_sys::{
     XLA_FFI_Buffer, XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Metadata_Extension,
@@ -161,7 +161,7 @@ impl Plan {
     }
 }
 
-fn elements(b: &Builder, op: xla_ffi_runtime::program::Op) -> usize {
+fn elements(b: &Builder, op: xla_ffi_programs::Op) -> usize {
     b.shape(op).and_then(Tree::elements).map_or(0, <[_]>::len)
 }
 
@@ -169,7 +169,7 @@ fn elements(b: &Builder, op: xla_ffi_runtime::program::Op) -> usize {
 /// that is aliased.
 fn call(
     b: &Builder,
-    operands: &[xla_ffi_runtime::program::Op],
+    operands: &[xla_ffi_programs::Op],
     result: ValueShape,
     aliases: &[usize],
     turn: usize,

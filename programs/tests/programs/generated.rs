@@ -1,12 +1,10 @@
 //! Programs: built, verified and run on the embedded runtime.
 
-#[path = "programs/generate.rs"]
-mod generate;
-
+use crate::generate;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use xla_ffi_runtime::program::{ApiVersion, Builder, CustomCall, Op, Program, ValueShape};
+use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Op, Program, ValueShape};
 use xla_ffi_runtime::{Revision, Runtime, Tensor, Tree};
 
 fn config() -> ProptestConfig {
@@ -29,6 +27,7 @@ proptest! {
 
     #[test]
     fn random_programs_run_and_say_what_they_are(plan in generate::plans(generate::dtypes())) {
+        let _alone = generate::alone();
         let program = plan.program();
         let runtime = Runtime::new(Revision::NEWEST);
         generate::register(&runtime);

@@ -1,20 +1,16 @@
 //! Programs as a real XLA sees them: jaxlib parses the HLO text, compiles the StableHLO, and computes
 //! what the embedded runtime computes.
 
-#[path = "programs/generate.rs"]
-mod generate;
-#[path = "../../tests/skip/mod.rs"]
-mod skip;
-
+use crate::generate;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use skip::skip;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Program, Schedule, ValueShape};
 use xla_ffi_runtime::legacy::Signature;
-use xla_ffi_runtime::program::{ApiVersion, Builder, CustomCall, Program, Schedule, ValueShape};
 use xla_ffi_runtime::{Attributes, DType, Runtime, Shape, Tensor, Tree};
+use xla_ffi_testing::skip;
 
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);

@@ -1,22 +1,15 @@
 //! Generated programs on XLA's CPU backend behind a PJRT plugin: they compute, byte by byte, what they
 //! compute on the embedded runtime. What the plugin's XLA cannot do is told and counted.
 
-#[path = "programs/generate.rs"]
-mod generate;
-#[path = "../../tests/plugin/mod.rs"]
-mod plugin;
-#[path = "../../tests/skip/mod.rs"]
-mod skip;
-
-use generate::{TARGET, arguments, dtypes, mix, plans, register, take_called};
-use plugin::plugin;
+use crate::generate::{TARGET, alone, arguments, dtypes, mix, plans, register, take_called};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use skip::skip;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use xla_ffi_runtime::pjrt::{Client, Plugin};
-use xla_ffi_runtime::program::{ArrayShape, Program, ValueShape};
+use xla_ffi_programs::pjrt::{Client, Plugin};
+use xla_ffi_programs::{ArrayShape, Program, ValueShape};
 use xla_ffi_runtime::{Bundle, Result, Runtime, Tensor, Tree};
+use xla_ffi_testing::plugin::plugin;
+use xla_ffi_testing::skip;
 
 /// How many programs are generated.
 const PROGRAMS: u32 = 300;
@@ -142,6 +135,7 @@ fn generated_programs_compute_the_same_on_pjrt() {
         ..Config::default()
     };
     let outcome = TestRunner::new(config).run(&plans(dtypes()), |plan| {
+        let _alone = alone();
         let program = plan.program();
         let outcome = compare(&client, &runtime, &program).map_err(TestCaseError::fail)?;
         *outcomes.borrow_mut().entry(outcome).or_insert(0) += 1;

@@ -1,6 +1,6 @@
 //! What the builder refuses: each rule by name, with the instruction, what was expected and what came.
 
-use xla_ffi_runtime::program::{
+use xla_ffi_programs::{
     ApiVersion, Builder, CustomCall, MAX_DEPTH, Op, Program, ProgramError, Rule, ValueShape,
 };
 use xla_ffi_runtime::{Attributes, Code, DType, Error, Shape, Tensor, Tree};

@@ -3,9 +3,9 @@
 use crate::program::{hand_over_text, xffi_rt_program};
 use crate::status::{answer, xffi_rt_status};
 use crate::{hand_over, null, object, object_mut, optional_text, take_back, text};
-use host::program::{Builder, Op, ValueShape};
 use host::{Code, Error, Result, Tensor, Tree};
 use std::ffi::{c_char, c_void};
+use xla_ffi_programs::{Builder, Op, ValueShape};
 
 /// `xffi_rt_builder`; empty once the program is built.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use host::{
     Attributes, Call, CallFrame, Code, DType, Error, Executable, PreparedCall, Result, Runtime,
     Shape,
 };
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_DataType;
 
@@ -282,6 +282,88 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_time_limit(
     unsafe { change(call, |call| call.time_limit(limit)) }
 }
 
+/// `xffi_rt_call_set_check_unwritten`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_check_unwritten(
+    call: *mut xffi_rt_call,
+    check: c_int,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, |call| call.check_unwritten(check != 0)) }
+}
+
+/// `xffi_rt_call_is_open`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_is_open(call: *const xffi_rt_call) -> c_int {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { call.as_ref() };
+    let prepared = call.and_then(|call| call.prepared.as_ref());
+    prepared.is_some_and(PreparedCall::is_open).into()
+}
+
+/// `xffi_rt_call_wait`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_wait(
+    call: *mut xffi_rt_call,
+    milliseconds: i64,
+) -> *mut xffi_rt_status {
+    let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let call = unsafe { object_mut(call, "call") }?;
+        match &mut call.prepared {
+            Some(prepared) => prepared.wait_for(limit),
+            None => Ok(()),
+        }
+    })
+}
+
+/// A pointer of the caller on its way to the thread that ends a call.
+struct User(*mut c_void);
+
+// SAFETY: the contract of `xffi_rt_call_on_end`: any thread may call the callback with it.
+unsafe impl Send for User {}
+
+impl User {
+    fn pointer(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// `xffi_rt_call_on_end`.
+///
+/// # Safety
+/// The call is null or the caller's; the callback may be called once with `user`, on any thread.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
+    call: *mut xffi_rt_call,
+    callback: Option<unsafe extern "C" fn(*mut c_void)>,
+    user: *mut c_void,
+) -> *mut xffi_rt_status {
+    answer(|| {
+        // SAFETY: as promised by the caller.
+        let call = unsafe { object(call, "call") }?;
+        let callback = callback.ok_or_else(|| crate::null("callback"))?;
+        let user = User(user);
+        // SAFETY: as promised by the caller.
+        let told = move || unsafe { callback(user.pointer()) };
+        match &call.prepared {
+            Some(prepared) => prepared.on_end(told),
+            None => told(),
+        }
+        Ok(())
+    })
+}
+
 /// `xffi_rt_call_run`.
 ///
 /// # Safety
@@ -299,7 +381,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mu
                 &Attributes::new(),
             )?;
             let parts = call.call.take().unwrap_or_else(|| call.executable.call());
-            // SAFETY: the caller keeps the operands' data.
+            // SAFETY: the caller keeps the operands' data until the execution is over.
             call.prepared = Some(unsafe { parts.prepare_on(frame) }?);
             call.stale = false;
         }
@@ -307,7 +389,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mu
             return Ok(());
         };
         if call.stale {
-            // SAFETY: the caller keeps the operands' data.
+            // SAFETY: as above; an execution that is open is refused.
             unsafe { prepared.update(&call.args.data, &call.rets.data) }?;
             call.stale = false;
         }

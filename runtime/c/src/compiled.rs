@@ -5,10 +5,10 @@ use crate::runtime::xffi_rt;
 use crate::status::{answer, xffi_rt_status};
 use crate::{hand_over, null, object, optional_text, take_back};
 use host::legacy::TupleForm;
-use host::program::{Compiled, Options};
 use host::{Code, CpuDevice, Error, Result, Shape, Tensor, Tree};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
+use xla_ffi_programs::{Compiled, Options};
 
 /// `xffi_rt_compiled`.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(crate) struct xffi_rt_compile_options {
     platform: *const c_char,
     tuples: c_int,
     with_device: c_int,
+    check_unwritten: c_int,
 }
 
 fn invalid(message: String) -> Error {
@@ -80,7 +81,7 @@ unsafe fn options(raw: &xffi_rt_compile_options) -> Result<Options> {
             size_of::<xffi_rt_compile_options>()
         )));
     }
-    let mut options = Options::new();
+    let mut options = Options::new().check_unwritten(raw.check_unwritten != 0);
     // SAFETY: as promised by the caller.
     if let Some(platform) = unsafe { optional_text(raw.platform, "platform") }? {
         options = options.platform(platform);

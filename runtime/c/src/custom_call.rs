@@ -5,8 +5,8 @@ use crate::program::xffi_rt_program;
 use crate::status::xffi_rt_status;
 use crate::{object, optional_text, text};
 use host::Result;
-use host::program::{ApiVersion, Builder, CustomCall, Program, Schedule};
 use std::ffi::{c_char, c_int, c_void};
+use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Program, Schedule};
 
 /// `xffi_rt_alias`.
 #[repr(C)]

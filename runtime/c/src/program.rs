@@ -2,9 +2,9 @@
 
 use crate::status::{answer, xffi_rt_status};
 use crate::{null, object, take_back};
-use host::program::Program;
 use host::{Code, Error, Result};
 use std::ffi::{CString, c_char};
+use xla_ffi_programs::Program;
 
 /// `xffi_rt_program`.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{SYSTEM, libraries, program, repository, run, skip};
 
@@ -22,12 +22,9 @@ are: none
 2 4 6 not a number 7
 ";
 
-#[test]
-fn a_c_program_builds_prints_and_runs_a_program() {
-    let test = "a_c_program_builds_prints_and_runs_a_program";
-    let libraries = libraries();
+/// A C program with the runtime linked into it.
+fn c_program(test: &str, libraries: &Path, source: &str, name: &str) -> Option<PathBuf> {
     let archive = libraries.join("libxla_ffi_runtime.a");
-    let source = "c_examples/embed/program.c";
     let flags = [
         "-std=c99",
         "-g",
@@ -38,7 +35,15 @@ fn a_c_program_builds_prints_and_runs_a_program() {
         source,
     ];
     let all = [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
-    let Some(linked) = program(test, "cc", "program-c", &all) else {
+    program(test, "cc", name, &all)
+}
+
+#[test]
+fn a_c_program_builds_prints_and_runs_a_program() {
+    let test = "a_c_program_builds_prints_and_runs_a_program";
+    let libraries = libraries();
+    let Some(linked) = c_program(test, &libraries, "c_examples/embed/program.c", "program-c")
+    else {
         return;
     };
     assert_eq!(run(&linked, &libraries), NORMS);
@@ -68,19 +73,12 @@ fn leaks(linked: &Path) {
 fn mistakes_in_c_are_statuses() {
     let test = "mistakes_in_c_are_statuses";
     let libraries = libraries();
-    let archive = libraries.join("libxla_ffi_runtime.a");
-    let source = "runtime/c/tests/programs/mistakes.c";
-    let flags = [
-        "-std=c99",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Iinclude",
-        source,
-    ];
-    let all = [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
-    let Some(linked) = program(test, "cc", "program-mistakes", &all) else {
+    let Some(linked) = c_program(
+        test,
+        &libraries,
+        "runtime/c/tests/programs/mistakes.c",
+        "program-mistakes",
+    ) else {
         return;
     };
     let said = run(&linked, &libraries);

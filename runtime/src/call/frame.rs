@@ -1,7 +1,7 @@
 //! Call frames: operands, results and attributes, laid out for a revision.
 
 use super::encoded::{Encoded, list};
-use crate::{Attributes, Code, Error, Result, Shape, Stage};
+use crate::{Attributes, Code, DType, Error, Result, Shape, Stage};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ struct Side {
     types: Vec<XLA_FFI_ArgType>,
     pointers: Vec<*mut c_void>,
     dims: Vec<i64>,
+    /// As the buffers' own types cannot say on every revision.
+    dtypes: Vec<DType>,
 }
 
 impl Side {
@@ -64,7 +66,22 @@ impl Side {
             types: vec![XLA_FFI_ArgType::BUFFER; count],
             pointers,
             dims,
+            dtypes: operands.iter().map(|(shape, _)| shape.dtype()).collect(),
         })
+    }
+
+    /// The operands: their shapes and where they lie.
+    fn operands(&self) -> Result<Vec<(Shape, *mut c_void)>> {
+        let mut dims = self.dims.as_slice();
+        self.buffers
+            .iter()
+            .zip(&self.dtypes)
+            .map(|(buffer, dtype)| {
+                let (own, rest) = dims.split_at(buffer.rank as usize);
+                dims = rest;
+                Ok((Shape::new(*dtype, own)?, buffer.data))
+            })
+            .collect()
     }
 
     /// A copy whose pointers lead into itself.
@@ -74,6 +91,7 @@ impl Side {
             types: self.types.clone(),
             pointers: Vec::with_capacity(self.pointers.len()),
             dims: self.dims.clone(),
+            dtypes: self.dtypes.clone(),
         };
         let mut at = 0;
         let dims: *mut i64 = copy.dims.as_mut_ptr();
@@ -178,6 +196,16 @@ impl CallFrame {
     pub(crate) fn with_attributes(mut self, attributes: Arc<Encoded>) -> Self {
         self.attributes = attributes;
         self
+    }
+
+    /// The arguments: their shapes and where they lie.
+    pub(super) fn args(&self) -> Result<Vec<(Shape, *mut c_void)>> {
+        self.args.operands()
+    }
+
+    /// The results: their shapes and where they lie.
+    pub(super) fn rets(&self) -> Result<Vec<(Shape, *mut c_void)>> {
+        self.rets.operands()
     }
 
     pub(crate) fn arg_buffers(&self) -> &[XLA_FFI_Buffer] {
@@ -296,7 +324,6 @@ unsafe impl Send for RawFrame {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DType;
 
     fn shape(dims: &[i64]) -> Shape {
         Shape::new(DType::F32, dims).unwrap()

@@ -107,6 +107,14 @@ fn judge(
     };
     match findings.first() {
         None => Ok(completion),
+        // The handler is still at work on the operands: the call stays open, and whoever waits for
+        // it is told.
+        Some(_) if completion.is_some() => {
+            for finding in findings {
+                context.note(finding);
+            }
+            Ok(completion)
+        }
         Some(first) => {
             let message = first.to_string();
             Err(Error::new(crate::Code::Internal, message).with_findings(findings))

@@ -8,6 +8,7 @@ mod isolated;
 mod prepared;
 pub(crate) mod print;
 pub(crate) mod state;
+pub(crate) mod unwritten;
 
 pub(crate) use context::Parts;
 pub(crate) use invoke::instantiate;
@@ -42,7 +43,7 @@ impl Parts {
 }
 
 /// One result of a call that is being put together.
-pub(crate) enum Ret {
+pub enum Ret {
     /// Memory of its own.
     New(Shape),
     /// The memory of an argument.
@@ -94,6 +95,7 @@ pub struct Call {
     pub(crate) rets: Vec<Ret>,
     pub(crate) stages: Stages,
     pub(crate) limit: Option<Duration>,
+    pub(crate) check_unwritten: bool,
 }
 
 /// Which stages a call runs besides execute.
@@ -123,6 +125,7 @@ impl Call {
             rets: vec![],
             stages: Stages::default(),
             limit,
+            check_unwritten: false,
         }
     }
 
@@ -249,6 +252,20 @@ impl Call {
         self
     }
 
+    /// Looks for what the handler leaves unwritten: random bytes lie in the results before each
+    /// execution, and where eight of them or more in a row are still there after a success, that is
+    /// the hazard [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), by result and element.
+    /// Off unless asked for.
+    ///
+    /// Shorter gaps are let pass, and results of less than eight bytes, but for those of four bytes
+    /// or more of which nothing was written. Results in the memory of an argument or of another
+    /// result, scratch memory, and the results of executions that fail are not looked at.
+    #[must_use]
+    pub fn check_unwritten(mut self, check: bool) -> Self {
+        self.check_unwritten = check;
+        self
+    }
+
     /// Lays the call out and runs the stages before execute; what comes back can be run many times.
     ///
     /// # Errors
@@ -265,7 +282,10 @@ impl Call {
     ///
     /// # Safety
     /// The frame's data pointers name memory of the shapes' sizes, readable for arguments and
-    /// writable for results, for as long as executions run, open futures included.
+    /// writable for results, for as long as executions run: one that is open
+    /// ([`PreparedCall::is_open`]) runs until a way to wait says that it is over
+    /// ([`PreparedCall::wait`], [`PreparedCall::on_end`]), and dropping the call does not end it.
+    /// Where [`Call::check_unwritten`] is asked for, the results lie in host memory.
     pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
         let revision = self.executable.handler.shared.revision;
         if frame.revision() != revision {
@@ -283,7 +303,8 @@ impl Call {
     ///
     /// # Errors
     /// What the handler answers, what the host refuses, hazards, and a future that is not completed
-    /// in time; its operands are then kept for ever, because the handler may still write them.
+    /// in time: the library keeps its operands until it is, because the handler may still write
+    /// them.
     ///
     /// In a build without a C++ compiler ([`CONTAINS_CXX_EXCEPTIONS`](crate::CONTAINS_CXX_EXCEPTIONS)
     /// is false) this is [`Call::run_isolated`], because an exception would end the program; except
@@ -343,10 +364,8 @@ impl Call {
     }
 
     /// The operands' memory: arguments and results, aliases resolved.
-    pub(crate) fn operands(
-        args: Vec<Tensor>,
-        rets: Vec<Ret>,
-    ) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    #[doc(hidden)]
+    pub fn operands(args: Vec<Tensor>, rets: Vec<Ret>) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let mut args = args;
         let mut aliased = vec![false; args.len()];
         let mut results = Vec::with_capacity(rets.len());

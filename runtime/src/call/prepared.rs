@@ -3,13 +3,15 @@
 use super::context::Context;
 use super::frame::{CallFrame, RawFrame};
 use super::invoke::{invoke, stage_error, translate};
+use super::unwritten::Poison;
 use super::{Call, Stages};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
+use crate::isolate::in_child_process;
 use crate::{Code, Error, Recorder, Result, Stage, Tensor};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Handler};
 
@@ -25,21 +27,87 @@ struct Body {
     executable: Executable,
 }
 
+/// What handlers may still touch that were not done when their call was dropped. It is freed when they
+/// are, by the next call that is made or dropped: not on the thread of the handler, whose own state is
+/// among it.
+static LEFT_OPEN: Mutex<Vec<(Arc<Completion>, Body)>> = Mutex::new(Vec::new());
+
+/// Frees what is over by now.
+fn sweep() {
+    // Where somebody else is here, or was when this process was forked, the next one sweeps.
+    let mut left = match LEFT_OPEN.try_lock() {
+        Ok(left) => left,
+        Err(TryLockError::Poisoned(left)) => left.into_inner(),
+        Err(TryLockError::WouldBlock) => return,
+    };
+    if left.is_empty() {
+        return;
+    }
+    let over: Vec<_> = left
+        .extract_if(.., |(completion, _)| completion.is_done())
+        .collect();
+    // Libraries destroy their state here, in whatever way they do.
+    drop(left);
+    for (_, mut body) in over {
+        body.forget_future();
+        body.synchronize();
+    }
+}
+
+impl Body {
+    fn revision(&self) -> Revision {
+        self.executable.handler.shared.revision
+    }
+
+    /// The future's number dies: a second completion is told from then on.
+    fn forget_future(&mut self) {
+        let future = self.raw.future(self.revision());
+        crate::host::futures::forget(future as usize);
+    }
+
+    /// Says where bytes behind an array of the call's own were written.
+    fn check_guards(&self) -> Result<()> {
+        for (what, tensors) in [("argument", &self.args), ("result", &self.rets)] {
+            for (index, tensor) in tensors.iter().enumerate() {
+                if let Some(finding) = tensor.check_guard(&format!("{what} {index}")) {
+                    return Err(Error::hazard(finding.hazard, finding.message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the device's stream, if the call has one.
+    fn synchronize(&self) {
+        if let Some(stream) = &self.context.parts().stream {
+            stream.synchronize();
+        }
+    }
+}
+
 /// Whether hosts of the revision put the first of the elements that share a byte into its high bits.
 fn flips(revision: Revision) -> bool {
     revision < Revision::R5
 }
 
 /// A call with its operands in place.
+///
+/// An execution whose time is up stays open: its operands belong to it until it is over, which
+/// [`PreparedCall::wait`], [`PreparedCall::wait_for`] and [`PreparedCall::on_end`] tell. A call may be
+/// dropped while it is open; what it owns is kept as long as the handler may use it.
 pub struct PreparedCall {
     handler: XLA_FFI_Handler,
     limit: Option<Duration>,
+    check_unwritten: bool,
+    /// What lies in the results of the execution under way.
+    poison: Option<Poison>,
     open: Option<Arc<Completion>>,
     body: ManuallyDrop<Body>,
 }
 
 impl PreparedCall {
     pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
+        sweep();
         let handler = call.executable.function(Stage::Execute)?;
         let stages: Vec<_> = [Stage::Prepare, Stage::Initialize]
             .into_iter()
@@ -105,6 +173,8 @@ impl PreparedCall {
         Ok(Self {
             handler,
             limit: call.limit,
+            check_unwritten: call.check_unwritten,
+            poison: None,
             open: None,
             body: ManuallyDrop::new(body),
         })
@@ -119,8 +189,13 @@ impl PreparedCall {
         if self.open.is_some() {
             return Err(Error::new(
                 Code::FailedPrecondition,
-                "the last execution of this call is not complete",
+                "the last execution of this call is not over, or has not been waited for",
             ));
+        }
+        if self.check_unwritten {
+            // SAFETY: no execution is open, and operands are host memory where this is asked for: the
+            // call's own, or what `Call::prepare_on` was promised.
+            self.poison = Some(unsafe { Poison::frame(&self.body.frame) }?);
         }
         let body = &mut *self.body;
         let shared = &body.executable.handler.shared;
@@ -131,6 +206,7 @@ impl PreparedCall {
             Stage::Execute,
             &mut body.raw,
         ) {
+            Ok(None) if self.check_unwritten => self.look_for_unwritten().map(|()| true),
             Ok(None) => Ok(true),
             Ok(Some(completion)) => {
                 let done = completion.is_done();
@@ -170,37 +246,76 @@ impl PreparedCall {
     ///
     /// # Errors
     /// What the handler answers, and `DEADLINE_EXCEEDED` when time is up: the execution stays open
-    /// then and may be waited for again.
+    /// then, its operands belong to it, and it may be waited for again.
     pub fn wait(&mut self) -> Result<()> {
+        self.wait_for(self.limit)
+    }
+
+    /// As [`PreparedCall::wait`], with a time limit of its own; `None` waits for ever.
+    ///
+    /// # Errors
+    /// As [`PreparedCall::wait`].
+    pub fn wait_for(&mut self, limit: Option<Duration>) -> Result<()> {
         let Some(completion) = &self.open else {
             return Ok(());
         };
-        let Some(outcome) = completion.wait(self.limit) else {
+        let Some(outcome) = completion.wait(limit) else {
             return Err(Error::new(
                 Code::DeadlineExceeded,
                 format!(
-                    "handler '{}' has not completed its future after {:?}; its operands are kept",
+                    "handler '{}' has not completed its future after {:?}: the call is open, and its \
+                     operands belong to it until it is over; wait again, or ask to be told",
                     self.body.executable.handler.name(),
-                    self.limit.unwrap_or_default()
+                    limit.unwrap_or_default()
                 ),
             ));
         };
         self.open = None;
-        // The number dies with the wait: a second completion is told from then on.
-        crate::host::futures::forget(self.body.raw.future(self.revision()) as usize);
+        self.body.forget_future();
         let mut findings = self.body.context.findings();
         match outcome {
             Err(error) => {
                 let error = translate(&self.body.executable.handler.shared, error.handlers());
                 Err(error.with_findings(findings))
             }
-            Ok(()) if findings.is_empty() => Ok(()),
+            Ok(()) if findings.is_empty() => self.look_for_unwritten(),
             Ok(()) => {
                 let message = findings[0].to_string();
                 Err(Error::new(Code::Internal, message)
                     .with_findings(std::mem::take(&mut findings)))
             }
         }
+    }
+
+    /// Whether an execution is under way: its operands belong to it.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open
+            .as_ref()
+            .is_some_and(|completion| !completion.is_done())
+    }
+
+    /// Runs `told` once when the execution that is open is over and its operands are the caller's
+    /// again: on the thread that ends it, also after the call was dropped. Where none is open it runs
+    /// here and now.
+    pub fn on_end(&self, told: impl FnOnce() + Send + 'static) {
+        match &self.open {
+            Some(completion) => completion.on_done(Box::new(told)),
+            None => told(),
+        }
+    }
+
+    /// Says what the execution that went well left unwritten, if that is asked for.
+    #[cold]
+    fn look_for_unwritten(&mut self) -> Result<()> {
+        let Some(poison) = self.poison.take() else {
+            return Ok(());
+        };
+        self.body.synchronize();
+        self.body.check_guards()?;
+        // SAFETY: the execution is over, and its operands are still in place.
+        unsafe { poison.check() }
+            .map_err(|error| stage_error(error, &self.body.executable, Stage::Execute))
     }
 
     /// Replaces the data pointers of a call that was prepared on a frame of the caller's.
@@ -221,10 +336,6 @@ impl PreparedCall {
         self.body.frame.update(args, rets)
     }
 
-    fn revision(&self) -> Revision {
-        self.body.executable.handler.shared.revision
-    }
-
     /// Runs the execute stage and waits until it is complete.
     ///
     /// # Errors
@@ -236,13 +347,6 @@ impl PreparedCall {
             return self.wait();
         }
         Ok(())
-    }
-
-    /// Waits for the device's stream, if the call has one.
-    fn synchronize(&self) {
-        if let Some(stream) = &self.body.context.parts().stream {
-            stream.synchronize();
-        }
     }
 
     fn check_closed(&self) -> Result<()> {
@@ -262,18 +366,12 @@ impl PreparedCall {
     /// written.
     pub fn into_rets(mut self) -> Result<Vec<Tensor>> {
         self.check_closed()?;
-        self.synchronize();
+        self.body.synchronize();
+        self.body.check_guards()?;
         let body = &mut *self.body;
-        for (what, tensors) in [("argument", &body.args), ("result", &body.rets)] {
-            for (index, tensor) in tensors.iter().enumerate() {
-                if let Some(finding) = tensor.check_guard(&format!("{what} {index}")) {
-                    return Err(Error::hazard(finding.hazard, finding.message));
-                }
-            }
-        }
         body.args.clear();
         let rets = std::mem::take(&mut body.rets);
-        if flips(self.revision()) {
+        if flips(body.revision()) {
             return rets.iter().map(Tensor::with_flipped_packing).collect();
         }
         Ok(rets)
@@ -286,7 +384,7 @@ impl PreparedCall {
     /// not.
     pub fn ret_bytes(&self, index: usize) -> Result<&[u8]> {
         self.check_closed()?;
-        self.synchronize();
+        self.body.synchronize();
         self.body.rets.get(index).map(Tensor::bytes).ok_or_else(|| {
             let count = self.body.rets.len();
             Error::new(
@@ -299,17 +397,25 @@ impl PreparedCall {
 
 impl Drop for PreparedCall {
     fn drop(&mut self) {
-        // A handler that has not completed its future may still write its operands: they are kept
-        // for ever rather than freed under it.
-        let open = self
-            .open
-            .as_ref()
-            .is_some_and(|completion| !completion.is_done());
-        self.synchronize();
-        if !open {
-            // SAFETY: dropped once, here, and not used afterwards.
-            unsafe { ManuallyDrop::drop(&mut self.body) };
+        // SAFETY: taken once, here, and not used afterwards.
+        let mut body = unsafe { ManuallyDrop::take(&mut self.body) };
+        match self.open.take() {
+            // A handler that has not completed its future may still write its operands.
+            // The lock of the process that this one is a fork of may be held for ever.
+            Some(completion) if !completion.is_done() && in_child_process() => {
+                std::mem::forget(body);
+            }
+            Some(completion) if !completion.is_done() => LEFT_OPEN
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((completion, body)),
+            Some(_) => {
+                body.forget_future();
+                body.synchronize();
+            }
+            None => body.synchronize(),
         }
+        sweep();
     }
 }
 

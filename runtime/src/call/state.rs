@@ -80,7 +80,7 @@ impl StateSlot {
         let object = slot
             .as_ref()
             .filter(|known| known.type_id != 0)
-            .ok_or_else(|| Error::new(Code::NotFound, "no state has been set"))?;
+            .ok_or_else(|| Error::new(Code::NotFound, "State is not set"))?;
         if object.type_id != type_id {
             return Err(Error::invalid(format!(
                 "the state is of type id {}, type id {type_id} is asked for",

@@ -20,45 +20,69 @@ const BASE: usize = 0xF47_u64.wrapping_shl(52) as usize;
 /// What both sides of a future share.
 #[derive(Default)]
 pub(crate) struct Completion {
-    done: Mutex<Option<std::result::Result<(), Error>>>,
+    progress: Mutex<Progress>,
     woken: Condvar,
+}
+
+/// What runs when a future is complete.
+type Then = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Progress {
+    outcome: Option<std::result::Result<(), Error>>,
+    then: Vec<Then>,
 }
 
 impl Completion {
     fn complete(&self, outcome: std::result::Result<(), Error>) -> Result<()> {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        if done.is_some() {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.outcome.is_some() {
             return Err(Error::hazard(
                 Hazard::FutureMisuse,
                 "the future was completed before",
             ));
         }
-        *done = Some(outcome);
+        progress.outcome = Some(outcome);
         self.woken.notify_all();
+        let then = std::mem::take(&mut progress.then);
+        // Not under the lock: what is told may ask whether the future is complete.
+        drop(progress);
+        for then in then {
+            tell(then);
+        }
         Ok(())
+    }
+
+    /// Runs `then` when the future is complete, on the thread that completes it; at once if it is.
+    pub(crate) fn on_done(&self, then: Then) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.outcome.is_none() {
+            progress.then.push(then);
+            return;
+        }
+        drop(progress);
+        tell(then);
     }
 
     /// Whether the future is complete.
     pub(crate) fn is_done(&self) -> bool {
-        self.done
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_some()
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.outcome.is_some()
     }
 
     /// Waits until the future is complete or time is up; `None` then.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<std::result::Result<(), Error>> {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             // The marker that stays behind keeps a second completion from being accepted.
-            if let Some(outcome) = done.as_mut() {
+            if let Some(outcome) = progress.outcome.as_mut() {
                 return Some(std::mem::replace(outcome, Ok(())));
             }
-            done = match end {
+            progress = match end {
                 None => self
                     .woken
-                    .wait(done)
+                    .wait(progress)
                     .unwrap_or_else(PoisonError::into_inner),
                 Some(end) => {
                     let left = end.saturating_duration_since(Instant::now());
@@ -66,12 +90,19 @@ impl Completion {
                         return None;
                     }
                     self.woken
-                        .wait_timeout(done, left)
+                        .wait_timeout(progress, left)
                         .unwrap_or_else(PoisonError::into_inner)
                         .0
                 }
             };
         }
+    }
+}
+
+/// Runs what somebody asked to be run; the handler that completes its future is not to see his panic.
+fn tell(then: Then) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(then)).is_err() {
+        eprintln!("xla-ffi: a panic left what was to run at the end of a call");
     }
 }
 
@@ -211,6 +242,22 @@ mod tests {
                 .unwrap_err()
                 .has(Hazard::FutureMisuse)
         );
+    }
+
+    #[test]
+    fn everybody_is_told_once_and_a_panic_stays_there() {
+        let completion = Completion::default();
+        let (send, told) = std::sync::mpsc::channel();
+        let late = send.clone();
+        // Without the hook, whose lock a child process of another test would inherit.
+        completion.on_done(Box::new(|| {
+            std::panic::resume_unwind(Box::new("on purpose"))
+        }));
+        completion.on_done(Box::new(move || send.send("waiting").unwrap()));
+        assert!(told.try_recv().is_err());
+        completion.complete(Ok(())).unwrap();
+        completion.on_done(Box::new(move || late.send("late").unwrap()));
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["waiting", "late"]);
     }
 
     #[test]

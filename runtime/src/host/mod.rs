@@ -26,8 +26,11 @@ pub(crate) const fn revision<const R: u8>() -> Revision {
 
 /// Runs the body of a table function: its error becomes an error object, and so does a panic.
 pub(crate) fn answer(name: &str, body: impl FnOnce() -> Result<()>) -> *mut XLA_FFI_Error {
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body))
-        .unwrap_or_else(|_| Err(Error::new(Code::Internal, "the host panicked")));
+    let outcome =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+            crate::guard::discard(payload);
+            Err(Error::new(Code::Internal, "the host panicked"))
+        });
     match outcome {
         Ok(()) => ptr::null_mut(),
         Err(error) => {

@@ -51,7 +51,8 @@ impl ThreadPool {
         self.threads.spawn_fifo(move || {
             let _entered = Entered::new(&shared, None);
             let task = std::panic::AssertUnwindSafe(task);
-            if std::panic::catch_unwind(task).is_err() {
+            if let Err(payload) = std::panic::catch_unwind(task) {
+                guard::discard(payload);
                 let message = "a panic left a thread-pool task";
                 shared.note(Finding::new(Hazard::Unwound, message));
             }

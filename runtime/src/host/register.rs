@@ -3,7 +3,7 @@
 use super::{answer, check_size, note, revision, with_shared};
 use crate::handler::{Bundle, Stage};
 use crate::types::TypeInfo;
-use crate::{Error, Finding, Hazard, Result, foreign};
+use crate::{Code, Error, Finding, Hazard, Result, foreign};
 use std::ffi::c_void;
 use xla_ffi_sys::{
     Revision, XLA_FFI_ByteSpan, XLA_FFI_Error, XLA_FFI_Handler_Register_Args,
@@ -47,12 +47,18 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
         // SAFETY: checked not to be null; the handler's id is its to lend.
         let wanted = unsafe { asked.type_id.read() }.type_id;
         // Up to r4 the id is only written.
-        let wanted = if revision::<R>() <= Revision::R4 {
-            0
-        } else {
-            wanted
-        };
-        let id = with_shared::<R, _>(|shared| shared.types.register(&name, wanted, info))?;
+        let old = revision::<R>() <= Revision::R4;
+        let wanted = if old { 0 } else { wanted };
+        let id = with_shared::<R, _>(|shared| {
+            let registered = shared.types.register(&name, wanted, info);
+            match shared.types.id(&name) {
+                Ok(id) if old && registered.is_err() => Err(Error::new(
+                    Code::Internal,
+                    format!("Type id {id} already registered for type name {name}"),
+                )),
+                _ => registered,
+            }
+        })?;
         // SAFETY: as above.
         unsafe { (*asked.type_id).type_id = id };
         Ok(())

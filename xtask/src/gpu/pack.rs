@@ -1,7 +1,8 @@
 //! The folder that a GPU machine runs: libraries, drivers, a script.
 
+use crate::cargo::cargo;
 use crate::libraries::{self, Compiler};
-use crate::{cuda, test, ui, wheel};
+use crate::{cuda, ui, wheel};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write as _;
 use std::fs;
@@ -111,11 +112,11 @@ impl Pack<'_> {
     fn rust(&mut self) -> Result<()> {
         // One after the other: built together they would share the features of both.
         libraries::build_rust(self.root)?;
-        let mut cargo = test::cargo(self.root);
-        cargo.args(["build", "--release", "--examples"]);
-        cargo.args(["-p", "xla-ffi-cuda-examples"]);
-        cargo.env("XLA_FFI_NVCC", &self.nvcc);
-        let status = cargo.status().context("starting cargo")?;
+        let mut command = cargo(self.root);
+        command.args(["build", "--release", "--examples"]);
+        command.args(["-p", "xla-ffi-cuda-examples"]);
+        command.env("XLA_FFI_NVCC", &self.nvcc);
+        let status = command.status().context("starting cargo")?;
         ensure!(status.success(), "the GPU examples do not build");
         let names = EXAMPLES.iter().map(|(name, _)| *name);
         for name in names.chain(["dispatch", "probe"]) {

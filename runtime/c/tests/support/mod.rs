@@ -1,9 +1,7 @@
 //! Programs in C and C++ that are linked with the runtime, as a C programmer would.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-#[path = "../../../../tests/skip/mod.rs"]
-mod skip;
-pub(crate) use skip::skip;
+pub(crate) use xla_ffi_testing::skip;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

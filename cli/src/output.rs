@@ -1,0 +1,33 @@
+//! Writes to standard output; a reader that has gone away is no error.
+
+use std::io::{ErrorKind, Write};
+
+/// Writes a text for people: names of files and symbols and what libraries say of themselves may hold
+/// anything, and a terminal obeys none of it.
+pub(crate) fn text(text: &str) -> anyhow::Result<()> {
+    exactly(&printable(text))
+}
+
+fn exactly(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+pub(crate) fn json(value: &serde_json::Value) -> anyhow::Result<()> {
+    exactly(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// A text with what a terminal would obey made visible.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' | '\t' => shown.push(letter),
+            _ if letter.is_control() => shown.extend(letter.escape_default()),
+            _ => shown.push(letter),
+        }
+    }
+    shown
+}

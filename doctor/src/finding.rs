@@ -1,0 +1,199 @@
+//! One finding: how sure, what it means, what it is about, what has been found; words come last.
+
+use serde::Serialize;
+use std::fmt;
+
+/// How sure a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// The file, or an answer, shows it.
+    Proved,
+    /// It happens where a condition holds that cannot be seen from here.
+    Possible,
+    /// It could not be found out.
+    Unknown,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Proved => "proved",
+            Self::Possible => "possible",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// What a finding means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Weight {
+    /// It does not load, is refused, or crashes.
+    Fails,
+    /// It may go wrong.
+    Risk,
+    /// Worth knowing.
+    Note,
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Fails => "fails",
+            Self::Risk => "risk",
+            Self::Note => "note",
+        })
+    }
+}
+
+/// What a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// The library as a whole.
+    Library,
+    /// This machine: it need not hold on another one.
+    Machine,
+    /// One handler, by its name.
+    Handler(String),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Library => "library",
+            Self::Machine => "this machine",
+            Self::Handler(name) => name,
+        })
+    }
+}
+
+impl Serialize for Subject {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What a finding has found. Whoever decides looks here: the words of a [`Finding`] are for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The manifest cannot be read.
+    Manifest,
+    /// The manifest names a symbol that is not exported, or the command line does.
+    NotExported,
+    /// The library does not say which of its functions are handlers.
+    UnknownHandlers,
+    /// The header that it was compiled with: unknown, known to no jaxlib, or told.
+    Header,
+    /// A library that it needs is missing.
+    MissingLibrary,
+    /// A symbol is undefined.
+    Undefined,
+    /// It is linked to somebody's library: Python's, XLA's, jaxlib's.
+    LinkedTo,
+    /// The glibc that it asks for.
+    Glibc,
+    /// The libstdc++ that it asks for.
+    Libstdcxx,
+    /// Where it looks for libraries.
+    SearchPath,
+    /// Its SONAME.
+    Soname,
+    /// What it asks of the loader: executable stack, text relocations, static TLS.
+    LoaderFlags,
+    /// It does not load.
+    DoesNotLoad,
+    /// Nothing was run.
+    NotRun,
+    /// A handler breaks when it is asked for its metadata.
+    Breaks,
+    /// How a handler answers the question for its version.
+    Answer,
+    /// A handler may use what r0 does not have.
+    OldestRuntime,
+    /// State arguments laid out for another version.
+    StateLayout,
+    /// Future slots that stand elsewhere.
+    FutureSlots,
+    /// The runtime's memory is overwritten by the metadata.
+    MetadataOverrun,
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How sure.
+    pub level: Level,
+    /// What it means.
+    pub weight: Weight,
+    /// What it is about.
+    #[serde(rename = "about")]
+    pub subject: Subject,
+    /// What has been found.
+    #[serde(skip)]
+    pub problem: Problem,
+    /// What, in words.
+    pub what: String,
+    /// How it is known.
+    pub why: String,
+    /// What to do about it.
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    /// A finding about the library as a whole.
+    #[must_use]
+    pub fn new(
+        level: Level,
+        weight: Weight,
+        problem: Problem,
+        what: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Self {
+        Self {
+            level,
+            weight,
+            subject: Subject::Library,
+            problem,
+            what: what.into(),
+            why: why.into(),
+            fix: None,
+        }
+    }
+
+    /// The same about something else.
+    #[must_use]
+    pub fn about(mut self, subject: Subject) -> Self {
+        self.subject = subject;
+        self
+    }
+
+    /// The same about a handler.
+    #[must_use]
+    pub fn about_handler(self, name: &str) -> Self {
+        self.about(Subject::Handler(name.to_owned()))
+    }
+
+    /// The same with what to do about it.
+    #[must_use]
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// Whether it is proved that something does not work.
+    #[must_use]
+    pub fn is_proved_failure(&self) -> bool {
+        self.level == Level::Proved && self.weight == Weight::Fails
+    }
+
+    /// Whether the library as a whole does not load: a loader that reads no manifest does not mind a
+    /// damaged one.
+    #[must_use]
+    pub fn keeps_library_from_loading(&self) -> bool {
+        self.is_proved_failure()
+            && matches!(self.subject, Subject::Library | Subject::Machine)
+            && self.problem != Problem::Manifest
+    }
+}

@@ -1,0 +1,16 @@
+//! What a built library says of itself, and what would go wrong with it, where: its symbols and what it
+//! needs, its manifest, and a verdict for each handler on each jaxlib. Every finding says whether it is
+//! proved, possible or unknown, and why.
+
+mod candidate;
+mod examination;
+mod finding;
+pub mod library;
+mod link;
+pub mod manifest;
+mod verdict;
+
+pub use candidate::{Answer, Candidate, Outcome, Use};
+pub use examination::Examination;
+pub use finding::{Finding, Level, Problem, Subject, Weight};
+pub use verdict::{Behaviour, Loads, Verdict, jaxlib, verdict};

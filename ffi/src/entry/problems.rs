@@ -1,0 +1,163 @@
+//! What is wrong with a call, collected: a line for each problem, and the message that they make.
+
+use crate::declare::param::HandlerInfo;
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// Collects what is wrong with one call: a line for each problem. [`Bind::explain`] is given it.
+///
+/// [`Bind::explain`]: crate::Bind::explain
+///
+/// ```
+/// use xla_ffi::{At, Bind, Frame, Param, Problems, Revision, prelude::*};
+///
+/// /// The host speaks 0.5 or newer, and more.
+/// struct Newest;
+///
+/// // SAFETY: it takes no operand.
+/// unsafe impl<'f> Bind<'f> for Newest {
+///     const PARAM: Param = Param::context("newest", Revision::R0);
+///
+///     fn bind(frame: &Frame<'f>, _: &At) -> Option<Self> {
+///         (frame.host().version() >= (0, 6)).then_some(Self)
+///     }
+///
+///     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+///         assert!(problems.is_empty());
+///         if Self::bind(frame, at).is_none() {
+///             // With this code alone the whole call is `UNIMPLEMENTED`.
+///             let lack = Error::unimplemented("the host is older than 0.6");
+///             problems.context(at.param.name, &lack);
+///             problems.push("a problem of another kind");
+///             assert_eq!(problems.len(), 2);
+///         }
+///     }
+/// }
+///
+/// #[xla_ffi::handler]
+/// fn needs(_host: Newest) -> Result<()> {
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal;
+/// let error = internal::call::<needs>("{}")?.run().unwrap_err();
+/// assert_eq!(
+///     error.message(),
+///     "needs (execute): 2 problems\n  host: the host is older than 0.6\n  a problem of another kind"
+/// );
+/// # Ok::<(), internal::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Problems<'a> {
+    // Everything is written to one text: a call that is refused should not cost a dozen allocations.
+    text: &'a mut String,
+    // Where the first problem begins.
+    start: usize,
+    separator: &'static str,
+    count: usize,
+    pub(crate) other_than_lacks: bool,
+}
+
+impl<'a> Problems<'a> {
+    /// Writes behind what `text` holds, with `separator` between one problem and the next.
+    pub(crate) fn new(text: &'a mut String, separator: &'static str) -> Self {
+        Self {
+            start: text.len(),
+            text,
+            separator,
+            count: 0,
+            other_than_lacks: false,
+        }
+    }
+
+    /// The text, ready for the next problem.
+    pub(crate) fn next(&mut self) -> &mut String {
+        if self.count > 0 {
+            self.text.push_str(self.separator);
+        }
+        self.count += 1;
+        self.text
+    }
+
+    /// Adds what a part of the context answered; `UNIMPLEMENTED` stays that if nothing else is
+    /// wrong.
+    pub fn context(&mut self, what: &str, error: &crate::Error) {
+        if error.code() != crate::ErrorCode::Unimplemented {
+            self.other_than_lacks = true;
+        }
+        let text = self.next();
+        put(text, &[what, ": ", error.message()]);
+    }
+
+    /// Whether all that is wrong is that the host lacks something.
+    fn unimplemented(&self) -> bool {
+        self.count > 0 && !self.other_than_lacks
+    }
+
+    /// The text, ready for a problem: one line that names the parameter.
+    pub(crate) fn line(&mut self) -> &mut String {
+        self.other_than_lacks = true;
+        self.next()
+    }
+
+    /// Adds a problem: one line that names the parameter.
+    pub fn push(&mut self, problem: impl AsRef<str>) {
+        self.line().push_str(problem.as_ref());
+    }
+
+    /// Number of problems so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none so far.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// Writes pieces of text.
+#[inline(never)]
+pub(crate) fn put(text: &mut String, pieces: &[&str]) {
+    pieces.iter().for_each(|piece| text.push_str(piece));
+}
+
+/// Writes a number.
+pub(crate) fn number(text: &mut String, number: i64) {
+    let _ = write!(text, "{number}");
+}
+
+/// The name of a stage.
+pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
+    Cow::Borrowed(match stage {
+        0 => "instantiate",
+        1 => "prepare",
+        2 => "initialize",
+        3 => "execute",
+        4 => "record",
+        other => return Cow::Owned(format!("number {other}")),
+    })
+}
+
+/// The message of a call that is refused: who refuses it at which stage, and then what `tell` finds
+/// wrong. Also whether all of it is that the host lacks something.
+pub(crate) fn message(
+    info: &HandlerInfo,
+    stage: u32,
+    tell: &mut dyn FnMut(&mut Problems<'_>),
+) -> (String, bool) {
+    let mut text = String::with_capacity(256);
+    put(&mut text, &[info.name, " (", &stage_name(stage), "): "]);
+    let mut problems = Problems::new(&mut text, "\n  ");
+    tell(&mut problems);
+    let (count, start) = (problems.count, problems.start);
+    let unimplemented = problems.unimplemented();
+    match count {
+        0 => text.push_str("the call was refused, but a second look found nothing wrong with it"),
+        1 => {}
+        _ => text.insert_str(start, &format!("{count} problems\n  ")),
+    }
+    (text, unimplemented)
+}

@@ -1,0 +1,103 @@
+//! In debug builds: results that a handler never touched, though it says that it succeeded.
+//!
+//! Release builds do not have this module.
+
+use std::sync::Arc;
+
+use crate::bind::region::Region;
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::RawBuffer;
+use crate::declare::param::{HandlerInfo, Kind, Param, Presence};
+use crate::entry::flow::Flow;
+use crate::future::ledger::{Entry, HERE, Ledger, Results, take};
+use xla_ffi_sys::XLA_FFI_ExecutionStage;
+
+/// How a call went that is over, unless it left results unwritten.
+pub(crate) fn judge(flow: Flow) -> Flow {
+    match flow {
+        Flow::Done => match Results::of_this_call().check() {
+            Ok(()) => Flow::Done,
+            Err(error) => Flow::Failed(error),
+        },
+        other => other,
+    }
+}
+
+/// The results of a frame that have to be written.
+fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledger {
+    let mut entries = Vec::new();
+    let mut next = 0;
+    for param in params.iter().filter(|param| param.takes_ret()) {
+        let first = next;
+        let variadic = matches!(param.presence, Presence::Variadic);
+        next = if variadic {
+            frame.ret_count().max(first)
+        } else {
+            first + 1
+        };
+        if matches!(param.kind, Kind::InOut) {
+            continue;
+        }
+        for index in first..next {
+            let Some((start, bytes)) = frame.ret(index).and_then(place) else {
+                continue;
+            };
+            // Device memory of an argument, which the caller said to be the result's.
+            let region = Region::new(std::ptr::without_provenance(start), bytes);
+            let mut args = (0..frame.arg_count()).filter_map(|arg| frame.arg(arg));
+            let aliased = args.any(|arg| {
+                place(arg).is_some_and(|(start, bytes)| {
+                    Region::new(std::ptr::without_provenance(start), bytes).overlaps(region)
+                })
+            });
+            if aliased {
+                continue;
+            }
+            if let Some(slot) = take(start, bytes) {
+                entries.push(Entry {
+                    slot,
+                    name: param.name,
+                    number: variadic.then_some(index - first),
+                });
+            }
+        }
+    }
+    Ledger { info, entries }
+}
+
+/// Where a result lies that has bytes.
+fn place(raw: RawBuffer<'_>) -> Option<(usize, usize)> {
+    let (_, len) = raw.shape()?;
+    let bytes = crate::operand::element::byte_size(raw.dtype(), len)?;
+    (bytes > 0 && !raw.data().is_null()).then_some((raw.data().addr(), bytes))
+}
+
+/// While a handler runs; handlers that call handlers nest.
+pub(crate) struct Scope {
+    // Invariant: what `HERE` names while this is the innermost scope.
+    _own: Option<Arc<Ledger>>,
+    outer: *const Ledger,
+}
+
+impl Scope {
+    pub(crate) fn enter(
+        frame: &Frame<'_>,
+        info: &'static HandlerInfo,
+        params: &[Param],
+        stage: u32,
+    ) -> Self {
+        let own = (stage == XLA_FFI_ExecutionStage::EXECUTE.0)
+            .then(|| Arc::new(open(frame, info, params)));
+        let here = own.as_ref().map_or(std::ptr::null(), Arc::as_ptr);
+        Self {
+            _own: own,
+            outer: HERE.replace(here),
+        }
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        HERE.set(self.outer);
+    }
+}

@@ -1,0 +1,300 @@
+//! Threads that run the futures of `async fn` handlers.
+//!
+//! A waker hands its future over and returns: whoever wakes may hold a lock that the future takes, and
+//! after the handler's return the host's pool, which belongs to the call, cannot be asked.
+//!
+//! * Threads are started on demand, the first with the first job. There are as many at work as the
+//!   machine has processors; one that blocks keeps its place. While all of them are at work and jobs
+//!   wait, one more thread stands by: when no job has been taken for [`STALL`] it takes one, and the
+//!   next stands by. So jobs that block, even on each other, stop nobody, and there is no bound but the
+//!   system's.
+//! * A thread that has had nothing to do for [`IDLE`] ends, the last one excepted.
+//! * A child process has none of its parent's threads, and its copy of their lock may be held by one of
+//!   them: it gets an executor of its own, and the other is never looked at again.
+//! * A library with threads must not be unmapped under them: the first thread pins it
+//!   (`RTLD_NODELETE`), so that `dlclose` leaves it where it is. Joining the threads when the library
+//!   goes would wait for users' code with the loader's lock held.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a thread is asked to do. It destroys what it holds itself, and does not unwind.
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+
+/// After which time without progress one more thread takes a job.
+const STALL: Duration = Duration::from_millis(2);
+
+/// After which time without a job a thread ends.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// As threads usually have.
+const STACK: usize = 8 << 20;
+
+struct Executor {
+    /// The process whose threads these are.
+    process: u32,
+    /// How many threads work before anybody is thought to be blocked.
+    processors: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    jobs: VecDeque<Job>,
+    /// When the last job was taken, or came where there was none.
+    moved: Instant,
+    /// Threads that run jobs.
+    working: usize,
+    /// All other threads, those that are about to begin included. Invariant: where there are jobs, there
+    /// is such a thread, unless the system refused to start one.
+    waiting: usize,
+}
+
+/// Has a thread run `job` soon.
+///
+/// # Errors
+/// The job, where there is no thread and the system starts none.
+pub(crate) fn run(job: Job) -> Result<(), Job> {
+    let executor = current();
+    let mut state = executor.lock();
+    if state.jobs.is_empty() {
+        state.moved = Instant::now();
+    }
+    state.jobs.push_back(job);
+    if state.waiting > 0 {
+        drop(state);
+        executor.changed.notify_one();
+        return Ok(());
+    }
+    state.waiting += 1;
+    drop(state);
+    if executor.start() {
+        return Ok(());
+    }
+    let mut state = executor.lock();
+    if state.working + state.waiting > 0 {
+        // Those take it when they are done with theirs.
+        return Ok(());
+    }
+    state.jobs.pop_back().map_or(Ok(()), Err)
+}
+
+/// The executor of this process.
+fn current() -> &'static Executor {
+    static CURRENT: AtomicPtr<Executor> = AtomicPtr::new(std::ptr::null_mut());
+    let process = std::process::id();
+    let known = CURRENT.load(Ordering::Acquire);
+    // SAFETY: null, or an executor, which is never freed.
+    if let Some(executor) = unsafe { known.as_ref() }
+        && executor.process == process
+    {
+        return executor;
+    }
+    pin();
+    let fresh: &'static Executor = Box::leak(Box::new(Executor::new(process)));
+    let place = std::ptr::from_ref(fresh).cast_mut();
+    match CURRENT.compare_exchange(known, place, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => fresh,
+        // SAFETY: another thread of this process was first; as above. Ours is left to itself.
+        Err(first) => unsafe { &*first },
+    }
+}
+
+impl Executor {
+    fn new(process: u32) -> Self {
+        Self {
+            process,
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            state: Mutex::new(State {
+                jobs: VecDeque::new(),
+                moved: Instant::now(),
+                working: 0,
+                waiting: 0,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a thread that `waiting` counts already; says whether there is one.
+    fn start(&'static self) -> bool {
+        let started = std::thread::Builder::new()
+            .name("xla-ffi-async".to_owned())
+            // The completion of a call may run what the host has waiting for it, on this stack.
+            .stack_size(STACK)
+            .spawn(|| self.serve());
+        if started.is_err() {
+            self.lock().waiting -= 1;
+        }
+        started.is_ok()
+    }
+
+    /// What a thread does.
+    fn serve(&'static self) {
+        while let Some((job, alone)) = self.next() {
+            if alone {
+                self.start();
+            }
+            // A job does not unwind; if one does, that is no reason to lose count.
+            if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)) {
+                let text = crate::entry::panics::describe("an async handler", panic);
+                crate::entry::panics::tell(format_args!("{text}"));
+            }
+            if std::process::id() != self.process {
+                // The job forked, and this is the child: its parent's executor is not for it.
+                return;
+            }
+            let mut state = self.lock();
+            state.working -= 1;
+            state.waiting += 1;
+        }
+    }
+
+    /// The next job for a thread that waits, and whether the thread has to start another one, which
+    /// `waiting` counts already; `None` where the thread is to end.
+    fn next(&self) -> Option<(Job, bool)> {
+        let mut state = self.lock();
+        loop {
+            let patience = if state.jobs.is_empty() {
+                IDLE
+            } else if state.working < self.processors {
+                Duration::ZERO
+            } else {
+                STALL.saturating_sub(state.moved.elapsed())
+            };
+            if patience.is_zero()
+                && let Some(job) = state.jobs.pop_front()
+            {
+                state.moved = Instant::now();
+                state.working += 1;
+                state.waiting -= 1;
+                let more = !state.jobs.is_empty();
+                let alone = more && state.waiting == 0;
+                if alone {
+                    state.waiting += 1;
+                }
+                drop(state);
+                if more && !alone {
+                    self.changed.notify_one();
+                }
+                return Some((job, alone));
+            }
+            let (woken, timeout) = self
+                .changed
+                .wait_timeout(state, patience)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            let last = state.working + state.waiting == 1;
+            if timeout.timed_out() && patience == IDLE && state.jobs.is_empty() && !last {
+                state.waiting -= 1;
+                return None;
+            }
+        }
+    }
+}
+
+/// Keeps the library in memory for the rest of the process.
+fn pin() {
+    static PINNED: AtomicBool = AtomicBool::new(false);
+    if !PINNED.swap(true, Ordering::Relaxed) {
+        pin_now();
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+fn pin_now() {
+    use std::ffi::{c_char, c_int, c_void};
+
+    #[repr(C)]
+    struct Info {
+        file: *const c_char,
+        base: *mut c_void,
+        symbol: *const c_char,
+        address: *mut c_void,
+    }
+    unsafe extern "C" {
+        fn dladdr(address: *const c_void, info: *mut Info) -> c_int;
+        fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
+    }
+    const LAZY: c_int = 1;
+    const NOLOAD: c_int = if cfg!(target_os = "macos") { 0x10 } else { 4 };
+    const NODELETE: c_int = if cfg!(target_os = "macos") {
+        0x80
+    } else {
+        0x1000
+    };
+    let mut info = std::mem::MaybeUninit::<Info>::uninit();
+    let here = (pin_now as fn() as *const ()).cast();
+    // SAFETY: dladdr writes `info` where it knows the address.
+    if unsafe { dladdr(here, info.as_mut_ptr()) } == 0 {
+        return;
+    }
+    // SAFETY: written by dladdr.
+    let info = unsafe { info.assume_init() };
+    // What is in memory already is not loaded again; where this is the program itself there may be
+    // nothing of that name, and nothing to pin.
+    // SAFETY: a C string of the loader's.
+    unsafe { dlopen(info.file, LAZY | NOLOAD | NODELETE) };
+}
+
+/// Elsewhere the threads' own counts on the library have to do.
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn pin_now() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::sync::{Arc, Barrier};
+
+    fn do_run(job: impl FnOnce() + Send + 'static) {
+        assert!(run(Box::new(job)).is_ok());
+    }
+
+    #[test]
+    fn jobs_that_block_do_not_stop_others() {
+        let jobs = 4 * current().processors.max(4);
+        let together = Arc::new(Barrier::new(jobs + 1));
+        for _ in 0..jobs {
+            let together = Arc::clone(&together);
+            do_run(move || {
+                together.wait();
+            });
+        }
+        together.wait();
+    }
+
+    #[test]
+    fn every_job_runs_once_whoever_hands_it_over() {
+        let (done, told) = channel();
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let done = done.clone();
+                scope.spawn(move || {
+                    for number in 0..500 {
+                        let done = done.clone();
+                        do_run(move || done.send(thread * 500 + number).unwrap());
+                    }
+                });
+            }
+        });
+        let mut all: Vec<i32> = told.iter().take(4000).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..4000));
+    }
+
+    #[test]
+    fn a_job_that_unwinds_loses_no_thread() {
+        let (done, told) = channel();
+        for _ in 0..20 {
+            do_run(|| panic!("in a job"));
+        }
+        do_run(move || done.send(7).unwrap());
+        assert_eq!(told.recv(), Ok(7));
+    }
+}

@@ -1,0 +1,218 @@
+//! Runs the future of an `async fn` handler on threads of this library's own ([`executor`]).
+//!
+//! Users' code runs in two places here, the polling of a body and the destruction of one; both are
+//! guarded, hold no lock of ours, and happen on the executor's threads. Only where the host has no
+//! futures, and the call has to wait for its completion anyway, does the handler's thread poll first.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::call::frame::Frame;
+use crate::call::frame_copy::OwnedFrame;
+use crate::entry::flow::Flow;
+use crate::entry::panics;
+use crate::error::{Error, Result};
+use crate::future::executor;
+use crate::future::pending::{Completion, pair};
+
+/// The future of a call, which borrows from the call's frame.
+pub type Body<'f> = Pin<Box<dyn std::future::Future<Output = Result<()>> + Send + 'f>>;
+
+/// What a call under way consists of.
+struct Work {
+    // Declared before the frame: fields are dropped in order, and the body borrows from the frame.
+    body: Body<'static>,
+    frame: OwnedFrame,
+    completion: Completion,
+    handler: &'static str,
+}
+
+impl Work {
+    /// Destroys the body and completes the call, in this order: a body must not reach an operand
+    /// after the completion.
+    fn end(self, outcome: Result<()>) {
+        let Self {
+            body,
+            frame,
+            completion,
+            handler,
+        } = self;
+        let destroyed = panics::destroy(body);
+        drop(frame);
+        completion.complete(match destroyed {
+            Ok(()) => outcome,
+            Err(panic) => Err(Error::internal(panics::describe(handler, panic))),
+        });
+    }
+}
+
+/// A call under way and its wakers.
+struct Task {
+    // `None` while it is polled, and from the completion on.
+    work: Mutex<Option<Work>>,
+    state: AtomicU8,
+}
+
+/// The body waits to be woken.
+const IDLE: u8 = 0;
+/// The body is polled, or will be.
+const RUNNING: u8 = 1;
+/// The body has been woken while it was polled: it is polled again.
+const NOTIFIED: u8 = 2;
+const DONE: u8 = 3;
+
+impl Wake for Task {
+    fn wake(self: Arc<Self>) {
+        if self.notify() {
+            self.schedule();
+        }
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.notify() {
+            Arc::clone(self).schedule();
+        }
+    }
+}
+
+impl Task {
+    /// Notes that the body is woken; whether it is to be scheduled.
+    fn notify(&self) -> bool {
+        let mut state = self.state.load(Ordering::Acquire);
+        loop {
+            let next = match state {
+                IDLE => RUNNING,
+                RUNNING => NOTIFIED,
+                _ => return false,
+            };
+            match self
+                .state
+                .compare_exchange(state, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(before) => return before == IDLE,
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Has the executor poll; the state is RUNNING. Nothing of the user's runs here: whoever wakes may
+    /// hold any lock.
+    fn schedule(self: Arc<Self>) {
+        let there = Arc::clone(&self);
+        if executor::run(Box::new(|| there.run())).is_err() {
+            self.refuse();
+        }
+    }
+
+    /// Fails the call where the system gives not even one thread. That the body is destroyed here may
+    /// be one lock too many, but to wait for nobody is worse.
+    #[cold]
+    fn refuse(&self) {
+        self.state.store(DONE, Ordering::Release);
+        let work = self.work().take();
+        if let Some(work) = work {
+            let why = format!(
+                "{}: the system starts no thread for async handlers; raise its limit on threads \
+                 (`ulimit -u`, or the container's)",
+                work.handler
+            );
+            work.end(Err(Error::resource_exhausted(why)));
+        }
+    }
+
+    fn work(&self) -> std::sync::MutexGuard<'_, Option<Work>> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Polls once; the state is RUNNING. A body that has been woken meanwhile goes to the end of the
+    /// queue: one that wakes itself for ever leaves room for others.
+    fn run(self: Arc<Self>) {
+        let Some(mut work) = self.work().take() else {
+            return;
+        };
+        let waker = Waker::from(Arc::clone(&self));
+        let mut context = Context::from_waker(&waker);
+        let polled =
+            std::panic::catch_unwind(AssertUnwindSafe(|| work.body.as_mut().poll(&mut context)));
+        let outcome = match polled {
+            Ok(Poll::Pending) => {
+                *self.work() = Some(work);
+                drop(waker);
+                let idle =
+                    self.state
+                        .compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
+                if idle.is_err() {
+                    self.state.store(RUNNING, Ordering::Release);
+                    self.schedule();
+                }
+                return;
+            }
+            Ok(Poll::Ready(outcome)) => outcome,
+            Err(panic) => Err(Error::internal(panics::describe(work.handler, panic))),
+        };
+        self.state.store(DONE, Ordering::Release);
+        work.end(outcome);
+    }
+}
+
+/// Nobody can wake the body any more. It is destroyed by the executor, since whoever dropped the last
+/// waker may hold any lock.
+impl Drop for Task {
+    fn drop(&mut self) {
+        let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(work) = work.take() {
+            let end = Box::new(|| {
+                let why = format!(
+                    "{}: nobody can wake its future any more: all wakers were dropped while it was \
+                     pending",
+                    work.handler
+                );
+                work.end(Err(Error::internal(why)));
+            });
+            if let Err(end) = executor::run(end) {
+                end();
+            }
+        }
+    }
+}
+
+/// For the macros: starts an asynchronous call. `start` decodes a copy of the frame, for any
+/// lifetime, and gives the body.
+#[doc(hidden)]
+pub fn start_async(
+    frame: &Frame<'_>,
+    handler: &'static str,
+    start: for<'x> fn(&Frame<'x>) -> std::result::Result<Body<'x>, Flow>,
+) -> Flow {
+    let owned = OwnedFrame::new(frame);
+    let Some(copy) = owned.frame() else {
+        return Flow::Failed(Error::internal("the copy of the call frame cannot be read"));
+    };
+    let body = match start(&copy) {
+        Ok(body) => body,
+        Err(flow) => return flow,
+    };
+    // SAFETY: only the lifetime is erased. The body borrows from the copy, whose parts lie on the
+    // heap and stay where they are; `Task` drops the body first.
+    let body = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
+    let host = frame.host();
+    let (completion, call) = pair();
+    let task = Arc::new(Task {
+        work: Mutex::new(Some(Work {
+            body,
+            frame: owned,
+            completion,
+            handler,
+        })),
+        state: AtomicU8::new(RUNNING),
+    });
+    if host.has_futures() {
+        task.schedule();
+    } else {
+        task.run();
+    }
+    call.settle(host, None)
+}

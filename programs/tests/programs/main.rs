@@ -1,0 +1,9 @@
+//! Programs: built, verified, printed; run on the embedded runtime, in jaxlib and on a PJRT plugin.
+
+mod execution;
+mod generate;
+mod generated;
+mod in_jaxlib;
+mod on_pjrt;
+mod rules;
+mod unwritten;

@@ -1,0 +1,121 @@
+"""A library's file: its bytes, whether it is still the same, and private copies of one that changed."""
+
+import ctypes
+import dataclasses
+import hashlib
+import os
+import stat
+import tempfile
+
+from ._elf import Elf
+from ._errors import LibraryError, ManifestError
+
+#: What an x86-64 library can address, twice: more is no library but a mistake.
+_LARGEST = 4 << 30
+
+
+@dataclasses.dataclass(frozen=True)
+class Contents:
+    """What a file held at one moment."""
+
+    path: str
+    data: bytes = dataclasses.field(repr=False)
+    stamp: tuple
+
+    @property
+    def digest(self):
+        """Names the contents."""
+        return hashlib.blake2b(self.data, digest_size=16).hexdigest()
+
+
+def stamp(path):
+    """What changes with a file, as far as one can tell without reading it; None where there is none."""
+    try:
+        return _stamp(os.stat(path))
+    except OSError:
+        return None
+
+
+def read(path):
+    """The contents of a regular file; a pipe or a device would never end."""
+    try:
+        # Opening a pipe would wait for a writer.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            before = os.fstat(file.fileno())
+            if not stat.S_ISREG(before.st_mode):
+                raise ManifestError(f"{path} is {_kind(before.st_mode)}, expected a shared library")
+            if before.st_size > _LARGEST:
+                raise ManifestError(f"{path} has {before.st_size} bytes, more than any library")
+            data = file.read(_LARGEST)
+            if _stamp(os.fstat(file.fileno())) != _stamp(before):
+                raise LibraryError(f"{path} is being written: load it when that is done")
+    except OSError as error:
+        raise ManifestError(f"{path}: {error.strerror or error}") from error
+    return Contents(path, data, _stamp(before))
+
+
+def load(contents, private):
+    """The library of these contents, loaded. A ``private`` one is loaded beside what this process has of the path."""
+    path = contents.path
+    if private or _replaced(path):
+        return _load_copy(contents)
+    image = _dlopen(path, path)
+    if stamp(path) != contents.stamp:
+        raise LibraryError(f"{path} was changed while it was being loaded: load it again")
+    return image
+
+
+def _load_copy(contents):
+    """Loads a copy of its own: the loader of the system knows a file by its path and its inode, and would hand out the old one.
+
+    The copy lies beside the original, so that dependencies by ``$ORIGIN`` are found, and is gone once it is loaded.
+    """
+    path = contents.path
+    folder, name = os.path.split(path)
+    elf = Elf(contents.data, path)
+    data = elf.without_unique_symbols()
+    try:
+        handle, copy = tempfile.mkstemp(prefix=f".{name}.", suffix=".so", dir=folder)
+    except OSError as error:
+        needs = elf.origin_paths()
+        if needs:
+            raise LibraryError(
+                f"{path} has changed since this process loaded it, and a copy of the new one cannot be written to {folder} "
+                f"({error.strerror}), where its dependencies are looked for ({', '.join(needs)}): make the folder writable, "
+                "or start a new process"
+            ) from error
+        handle, copy = tempfile.mkstemp(prefix=f"{name}.", suffix=".so")
+    try:
+        with open(handle, "wb") as file:
+            file.write(data)
+        return _dlopen(copy, path)
+    except OSError as error:
+        raise LibraryError(f"{path} has changed since this process loaded it, and its copy cannot be written: {error}") from error
+    finally:
+        os.unlink(copy)
+
+
+def _dlopen(file, path):
+    try:
+        return ctypes.CDLL(file)
+    except OSError as error:
+        raise LibraryError(f"{path} cannot be loaded: {str(error).replace(file, path)}") from error
+
+
+def _replaced(path):
+    """Whether this process has loaded a file of this path that is no longer there; others load libraries too."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            return any(line.endswith(f" {path} (deleted)\n") for line in maps)
+    except OSError:
+        return False
+
+
+def _stamp(status):
+    # The inode's own time too: tools that copy a file's time with it leave the others as they were.
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _kind(mode):
+    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe (FIFO)"), (stat.S_ISSOCK, "a socket"))
+    return next((kind for test, kind in kinds if test(mode)), "a device")

@@ -1,0 +1,277 @@
+//! Results that nobody wrote: random bytes lie in them before the call, and are looked for behind it.
+//!
+//! The bytes depend on their place and differ from call to call, so that no handler writes eight of
+//! them in a row by chance (1 in 2^64 for each place). Runs shorter than that are let pass: where an
+//! element here and there is left out, and in results of less than eight bytes, except for those of
+//! four bytes or more that were left altogether (1 in 2^32).
+
+use super::frame::CallFrame;
+use crate::{Code, Error, Finding, Hazard, Result, Shape, Tensor};
+use std::ffi::c_void;
+use std::fmt::Write;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
+
+/// Bytes in a row that prove that nobody wrote them.
+const PROOF: usize = 8;
+/// How many ranges of elements are named.
+const NAMED: usize = 4;
+
+/// A result with memory of its own, which lies in no argument and in no other result.
+pub(crate) struct Place {
+    index: usize,
+    shape: Shape,
+    data: *mut u8,
+}
+
+/// The results among `rets` that have to be written.
+fn places(args: &[(Shape, *mut c_void)], rets: Vec<(Shape, *mut c_void)>) -> Vec<Place> {
+    let range = |(shape, data): &(Shape, *mut c_void)| {
+        let start = *data as usize;
+        start..start.saturating_add(shape.bytes())
+    };
+    let shares = |one: &Range<usize>, other: &Range<usize>| {
+        !one.is_empty() && !other.is_empty() && one.start < other.end && other.start < one.end
+    };
+    let taken: Vec<_> = args.iter().map(range).collect();
+    let own: Vec<_> = rets.iter().map(range).collect();
+    let mut places = vec![];
+    for (index, (shape, data)) in rets.into_iter().enumerate() {
+        let others = own.iter().enumerate().filter(|(other, _)| *other != index);
+        let mut others = others.map(|(_, range)| range).chain(&taken);
+        if shape.bytes() > 0 && !data.is_null() && !others.any(|other| shares(&own[index], other)) {
+            places.push(Place {
+                index,
+                shape,
+                data: data.cast(),
+            });
+        }
+    }
+    places
+}
+
+/// What lies in the results of one execution before the handler runs.
+pub struct Poison {
+    seed: u64,
+    places: Vec<Place>,
+}
+
+// SAFETY: the places are used where the call is, whose memory they name.
+unsafe impl Send for Poison {}
+
+impl Poison {
+    /// Fills the results of a frame that are nobody else's memory.
+    ///
+    /// # Safety
+    /// The frame's data is host memory of the shapes' sizes, which nobody else uses now.
+    pub(crate) unsafe fn frame(frame: &CallFrame) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { Self::fill(places(&frame.args()?, frame.rets()?)) })
+    }
+
+    /// The same for tensors that a handler is given.
+    ///
+    /// # Safety
+    /// Nobody else uses the tensors now.
+    pub unsafe fn tensors(args: &[Tensor], rets: &[Tensor]) -> Self {
+        let list = |tensors: &[Tensor]| -> Vec<_> {
+            let operand = |tensor: &Tensor| (tensor.shape().clone(), tensor.data());
+            tensors.iter().map(operand).collect()
+        };
+        // SAFETY: the caller's promise; tensors are host memory of their shapes' sizes.
+        unsafe { Self::fill(places(&list(args), list(rets))) }
+    }
+
+    /// # Safety
+    /// The places may be written.
+    unsafe fn fill(places: Vec<Place>) -> Self {
+        // Keyed at random for each, which is all that is wanted of it.
+        let seed = RandomState::new().hash_one(places.len());
+        for place in &places {
+            let bytes = place.shape.bytes();
+            for start in (0..bytes).step_by(PROOF) {
+                let count = PROOF.min(bytes - start);
+                let word = word(seed, place.index, start);
+                // SAFETY: `start` lies within the result.
+                let at = unsafe { place.data.add(start) };
+                // SAFETY: as many bytes as are left of the result, which the caller lets us write.
+                unsafe { at.copy_from_nonoverlapping(word.as_ptr(), count) };
+            }
+        }
+        Self { seed, places }
+    }
+
+    /// Looks for what nobody wrote, in an execution that is over.
+    ///
+    /// # Errors
+    /// `INTERNAL` with a hazard for each result that was not written.
+    ///
+    /// # Safety
+    /// The results are still there, and nobody writes them now.
+    pub unsafe fn check(self) -> Result<()> {
+        let mut findings = vec![];
+        for place in &self.places {
+            // SAFETY: as many bytes as the result has; all of them are initialised, since `fill` was
+            // here.
+            let bytes = unsafe { std::slice::from_raw_parts(place.data, place.shape.bytes()) };
+            let runs = left(self.seed, place.index, bytes);
+            if !runs.is_empty() {
+                let message = tell(place, &runs);
+                findings.push(Finding::new(Hazard::UnwrittenResult, message));
+            }
+        }
+        if findings.is_empty() {
+            return Ok(());
+        }
+        let lines: Vec<_> = findings.iter().map(ToString::to_string).collect();
+        Err(Error::new(Code::Internal, lines.join("\n")).with_findings(findings))
+    }
+}
+
+/// Eight bytes of poison: those of result `index` from byte `start` on.
+fn word(seed: u64, index: usize, start: usize) -> [u8; PROOF] {
+    // SplitMix64, a stream for each result.
+    let step = (start / PROOF) as u64 + 1;
+    let mut word = seed
+        .wrapping_add((index as u64) << 32)
+        .wrapping_add(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (word ^ (word >> 31)).to_le_bytes()
+}
+
+/// The bytes that are still poison, in runs that are long enough to prove it.
+fn left(seed: u64, index: usize, bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut runs = vec![];
+    let mut begin = 0;
+    let mut close = |begin: usize, end: usize| {
+        let all = end - begin == bytes.len() && bytes.len() >= 4;
+        if end - begin >= PROOF || all {
+            runs.push(begin..end);
+        }
+    };
+    for (chunk, at) in bytes.chunks(PROOF).zip((0..).step_by(PROOF)) {
+        let poison = word(seed, index, at);
+        if chunk == poison {
+            continue;
+        }
+        for (place, (byte, poison)) in chunk.iter().zip(poison).enumerate() {
+            if *byte != poison {
+                close(begin, at + place);
+                begin = at + place + 1;
+            }
+        }
+    }
+    close(begin, bytes.len());
+    runs
+}
+
+/// The elements that lie wholly in the bytes; those that lie there in part where none does.
+fn elements(shape: &Shape, bytes: &Range<usize>) -> Range<usize> {
+    let bits = shape.dtype().bits().max(1);
+    // A packed element's neighbours in its byte were left with it.
+    let (start, end) = (bytes.start * 8, bytes.end * 8);
+    let whole = start.div_ceil(bits)..(end / bits).min(shape.elements());
+    if whole.is_empty() {
+        return start / bits..end.div_ceil(bits).min(shape.elements());
+    }
+    whole
+}
+
+fn tell(place: &Place, runs: &[Range<usize>]) -> String {
+    let Place { index, shape, .. } = place;
+    let mut text = format!("result {index} ({shape}): ");
+    if let [run] = runs
+        && run.len() == shape.bytes()
+    {
+        text.push_str("the handler never wrote it");
+    } else {
+        text.push_str("the handler never wrote element");
+        let ranges: Vec<_> = runs.iter().map(|run| elements(shape, run)).collect();
+        let one = ranges.len() == 1 && ranges[0].len() == 1;
+        text.push_str(if one { " " } else { "s " });
+        for (number, range) in ranges.iter().take(NAMED).enumerate() {
+            text.push_str(if number > 0 { ", " } else { "" });
+            // Writing into a string does not fail.
+            let _ = match range.len() {
+                1 => write!(text, "{}", range.start),
+                _ => write!(text, "{} to {}", range.start, range.end.saturating_sub(1)),
+            };
+        }
+        if ranges.len() > NAMED {
+            let _ = write!(text, " and {} ranges more", ranges.len() - NAMED);
+        }
+    }
+    text + ": on a real XLA whatever lay in that memory is the result"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+
+    /// A result of which the handler writes the bytes for which `writes` holds.
+    fn told(dtype: DType, elements: i64, writes: impl Fn(usize) -> bool) -> Option<String> {
+        let mut ret = Tensor::zeros(Shape::new(dtype, [elements]).unwrap()).unwrap();
+        // SAFETY: the tensor is used here alone.
+        let poison = unsafe { Poison::tensors(&[], std::slice::from_ref(&ret)) };
+        for (at, byte) in ret.bytes_mut().unwrap().iter_mut().enumerate() {
+            *byte = if writes(at) { !*byte } else { *byte };
+        }
+        // SAFETY: the tensor is alive.
+        let error = unsafe { poison.check() }.err()?;
+        assert!(error.has(Hazard::UnwrittenResult));
+        Some(error.message().to_owned())
+    }
+
+    #[test]
+    fn eight_bytes_in_a_row_are_told_by_element() {
+        let says = |said: Option<String>, part: &str| {
+            let said = said.expect("something is told");
+            assert!(said.contains(part), "{said}");
+        };
+        assert_eq!(told(DType::F32, 100, |_| true), None);
+        says(
+            told(DType::F32, 4, |_| false),
+            "result 0 (f32[4]): the handler never wrote it",
+        );
+        says(told(DType::F32, 4, |at| at < 8), "elements 2 to 3:");
+        says(told(DType::F64, 4, |at| at / 8 != 1), "element 1:");
+        // Runs that begin and end within words.
+        says(
+            told(DType::U8, 40, |at| !(3..11).contains(&at)),
+            "elements 3 to 10:",
+        );
+        says(told(DType::U8, 40, |at| at < 13), "elements 13 to 39:");
+        says(
+            told(DType::U8, 160, |at| at % 16 == 0),
+            "elements 1 to 15, 17 to 31, 33 to 47, 49 to 63 and 6 ranges more",
+        );
+        says(told(DType::S4, 33, |at| at < 8), "elements 16 to 32:");
+        says(told(DType::C128, 2, |at| at < 20), "element 1:");
+        // Half an element.
+        says(told(DType::C128, 2, |at| at < 24), "element 1:");
+        assert_eq!(told(DType::U8, 40, |at| at % 8 == 0), None, "seven bytes");
+    }
+
+    #[test]
+    fn small_results_are_told_where_chance_is_out_of_the_question() {
+        assert!(told(DType::F32, 1, |_| false).is_some());
+        assert!(told(DType::U8, 7, |_| false).is_some());
+        assert_eq!(told(DType::U8, 7, |at| at == 6), None);
+        assert_eq!(told(DType::U8, 3, |_| false), None);
+        assert_eq!(told(DType::F32, 0, |_| false), None);
+    }
+
+    #[test]
+    fn memory_of_others_is_let_alone() {
+        let arg = Tensor::from_slice([4], &[1_i32, 2, 3, 4]).unwrap();
+        let own = Tensor::zeros(arg.shape().clone()).unwrap();
+        let rets = [arg.clone(), own.clone(), own];
+        // SAFETY: the tensors are used here alone.
+        let poison = unsafe { Poison::tensors(std::slice::from_ref(&arg), &rets) };
+        assert_eq!(arg.to_vec::<i32>().unwrap(), [1, 2, 3, 4]);
+        // SAFETY: the tensors are alive.
+        assert!(unsafe { poison.check() }.is_ok());
+    }
+}

@@ -1,0 +1,173 @@
+//! Calls that outlast their time limit: their operands are theirs until they are over.
+
+mod support;
+
+use std::ffi::c_void;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use support::handlers::{Function, metadata, ret, slot};
+use xla_ffi_runtime::{
+    Attributes, Bundle, CallFrame, Code, DType, Hazard, PreparedCall, Revision, Runtime, Shape,
+    UserData,
+};
+use xla_ffi_sys::{
+    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
+    XLA_FFI_Handler,
+};
+
+/// Lets the handler's thread go on, one at a time.
+static GATE: Mutex<Option<Receiver<()>>> = Mutex::new(None);
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A gate for the next handler.
+fn gate() -> (MutexGuard<'static, ()>, Sender<()>) {
+    let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let (open, gate) = channel();
+    *GATE.lock().unwrap() = Some(gate);
+    (alone, open)
+}
+
+/// Begins a future whose thread writes ones to the result of 4096 bytes when it is let.
+///
+/// # Safety
+/// The frame is a host's of r10, with that result.
+unsafe fn begin(frame: *mut XLA_FFI_CallFrame) {
+    // SAFETY: slot 13 makes futures.
+    let create: Function<XLA_FFI_Future_Create_Args> = unsafe { slot(frame, 13) };
+    // SAFETY: slot 14 completes futures.
+    let complete: Function<XLA_FFI_Future_SetAvailable_Args> = unsafe { slot(frame, 14) };
+    let mut args = XLA_FFI_Future_Create_Args {
+        struct_size: 16,
+        extension_start: std::ptr::null_mut(),
+        future: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    assert!(unsafe { create(&raw mut args) }.is_null());
+    // SAFETY: the frame of r10 has the field.
+    unsafe { (*frame).future = args.future };
+    // SAFETY: the frame has a result.
+    let y = unsafe { ret(frame, 0) } as usize;
+    let future = args.future as usize;
+    let gate = GATE.lock().unwrap().take().expect("a gate");
+    std::thread::spawn(move || {
+        gate.recv().expect("to be let");
+        // SAFETY: the host keeps the result until the future is complete.
+        unsafe { (y as *mut u8).write_bytes(1, 4096) };
+        let mut args = XLA_FFI_Future_SetAvailable_Args {
+            struct_size: 24,
+            extension_start: std::ptr::null_mut(),
+            future: future as *mut _,
+        };
+        // SAFETY: the arguments are whole.
+        assert!(unsafe { complete(&raw mut args) }.is_null());
+    });
+}
+
+unsafe extern "C" fn late(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the calls below are like that.
+    unsafe { begin(frame) };
+    std::ptr::null_mut()
+}
+
+/// The same, and writes behind the frame.
+unsafe extern "C" fn overruns(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the calls below are like that.
+    unsafe { begin(frame) };
+    let behind = frame.cast::<u8>().wrapping_add(176);
+    // SAFETY: behind the frame lies the host's guard.
+    unsafe { behind.write(0) };
+    std::ptr::null_mut()
+}
+
+/// A call of a handler with its result in memory of the caller's.
+fn prepared(handler: XLA_FFI_Handler, y: *mut c_void, user_data: &Arc<UserData>) -> PreparedCall {
+    // SAFETY: the functions above are handlers.
+    let bundle = unsafe { Bundle::execute(handler) };
+    let handler = Runtime::default().handler("late", bundle).unwrap();
+    let call = handler.instantiate(&Attributes::new()).unwrap().call();
+    let ret = [(Shape::new(DType::U8, [4096]).unwrap(), y)];
+    let frame = CallFrame::new(Revision::NEWEST, &[], &ret, &Attributes::new()).unwrap();
+    let call = call
+        .time_limit(Some(Duration::from_millis(20)))
+        .user_data(user_data.clone());
+    // SAFETY: the callers keep the memory until the call is over.
+    unsafe { call.prepare_on(frame) }.unwrap()
+}
+
+fn memory() -> *mut [u8; 4096] {
+    Box::into_raw(Box::new([0; 4096]))
+}
+
+#[test]
+fn an_open_call_can_be_waited_for_again() {
+    let (_alone, open) = gate();
+    let y = memory();
+    let mut call = prepared(late, y.cast(), &Arc::default());
+    assert!(!call.is_open() && call.wait().is_ok());
+    let error = call.invoke().unwrap_err();
+    assert_eq!(error.code(), Code::DeadlineExceeded);
+    assert!(call.is_open());
+    assert_eq!(call.invoke().unwrap_err().code(), Code::FailedPrecondition);
+    let still = call.wait_for(Some(Duration::ZERO)).unwrap_err();
+    assert_eq!(still.code(), Code::DeadlineExceeded);
+    // SAFETY: one result; the call is open and goes on with what it has.
+    let refused = unsafe { call.update(&[], &[std::ptr::null_mut()]) }.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    open.send(()).unwrap();
+    call.wait_for(None).unwrap();
+    assert!(!call.is_open());
+    // SAFETY: the call is over, so that the memory is this test's again.
+    assert_eq!(unsafe { *Box::from_raw(y) }, [1; 4096]);
+}
+
+#[test]
+fn a_call_that_is_dropped_open_says_when_its_operands_are_free() {
+    let (_alone, open) = gate();
+    let y = memory() as usize;
+    let kept = Arc::new(UserData::default());
+    let mut call = prepared(late, y as *mut c_void, &kept);
+    assert_eq!(call.invoke().unwrap_err().code(), Code::DeadlineExceeded);
+    let (tell, told) = channel();
+    call.on_end(move || {
+        // SAFETY: the call is over, so that the memory is this test's again.
+        let y = unsafe { Box::from_raw(y as *mut [u8; 4096]) };
+        tell.send(*y).unwrap();
+    });
+    drop(call);
+    assert!(told.try_recv().is_err());
+    assert_eq!(
+        Arc::strong_count(&kept),
+        2,
+        "what the handler may use is kept"
+    );
+    open.send(()).unwrap();
+    assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok([1; 4096]));
+    // What was kept goes with the next call.
+    let mut unused = [0_u8; 4096];
+    drop(prepared(late, unused.as_mut_ptr().cast(), &Arc::default()));
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[test]
+fn a_hazard_does_not_end_a_call_that_the_handler_goes_on_with() {
+    let (_alone, open) = gate();
+    let y = memory();
+    let mut call = prepared(overruns, y.cast(), &Arc::default());
+    let error = call.invoke().unwrap_err();
+    assert_eq!(error.code(), Code::DeadlineExceeded);
+    assert!(call.is_open());
+    open.send(()).unwrap();
+    let error = call.wait_for(None).unwrap_err();
+    assert!(error.has(Hazard::FrameOverrun), "{error}");
+    // SAFETY: the call is over, so that the memory is this test's again.
+    assert_eq!(unsafe { *Box::from_raw(y) }, [1; 4096]);
+}

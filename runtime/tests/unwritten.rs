@@ -1,0 +1,213 @@
+//! Results that handlers leave unwritten are told, where that is asked for.
+
+mod support;
+
+use std::ffi::c_void;
+use std::time::Duration;
+use support::handlers::{Function, arg, error, metadata, ret, slot};
+use xla_ffi_runtime::{
+    Attributes, Bundle, Call, DType, Error, Hazard, Revision, Runtime, Shape, Tensor,
+};
+use xla_ffi_sys::{
+    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
+};
+
+/// What a handler does, by its first argument: writes ones to so many bytes of each result, then …
+const SUCCEEDS: u8 = 0;
+const FAILS: u8 = 1;
+const COMPLETES_LATER: u8 = 2;
+
+unsafe fn write(rets: &[usize], bytes: u8) {
+    for ret in rets {
+        // SAFETY: as many bytes as the caller says.
+        unsafe { (*ret as *mut u8).write_bytes(1, bytes.into()) };
+    }
+}
+
+/// What a thread needs.
+struct Job {
+    rets: Vec<usize>,
+    bytes: u8,
+    complete: Function<XLA_FFI_Future_SetAvailable_Args>,
+    future: usize,
+}
+
+impl Job {
+    fn run(self) {
+        std::thread::sleep(Duration::from_millis(20));
+        // SAFETY: the host keeps the results until the future is complete.
+        unsafe { write(&self.rets, self.bytes) };
+        let mut args = XLA_FFI_Future_SetAvailable_Args {
+            struct_size: 24,
+            extension_start: std::ptr::null_mut(),
+            future: self.future as *mut _,
+        };
+        // SAFETY: the arguments are whole.
+        assert!(unsafe { (self.complete)(&raw mut args) }.is_null());
+    }
+}
+
+/// The first argument says how many bytes are written, and how it ends.
+unsafe extern "C" fn partial(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the frame is a host's.
+    let count = unsafe { (*frame).rets.size } as usize;
+    // SAFETY: as many results as were counted.
+    let rets: Vec<_> = (0..count)
+        .map(|index| unsafe { ret(frame, index) } as usize)
+        .collect();
+    // SAFETY: the call has an argument.
+    let x = unsafe { arg(frame, 0) };
+    // SAFETY: of two bytes.
+    let [bytes, end] = unsafe { x.cast::<[u8; 2]>().read() };
+    if end == COMPLETES_LATER {
+        // SAFETY: slot 13 makes futures.
+        let create: Function<XLA_FFI_Future_Create_Args> = unsafe { slot(frame, 13) };
+        let mut args = XLA_FFI_Future_Create_Args {
+            struct_size: 16,
+            extension_start: std::ptr::null_mut(),
+            future: std::ptr::null_mut(),
+        };
+        // SAFETY: the arguments are whole.
+        assert!(unsafe { create(&raw mut args) }.is_null());
+        // SAFETY: the frame of r10 has the field.
+        unsafe { (*frame).future = args.future };
+        let job = Job {
+            rets,
+            bytes,
+            // SAFETY: slot 14 completes futures.
+            complete: unsafe { slot(frame, 14) },
+            future: args.future as usize,
+        };
+        std::thread::spawn(move || job.run());
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the tests ask for no more bytes than the results have.
+    unsafe { write(&rets, bytes) };
+    if end == FAILS {
+        // SAFETY: the frame is a host's.
+        return unsafe { error(frame, 5, c"failed") };
+    }
+    std::ptr::null_mut()
+}
+
+fn call(runtime: &Runtime, bytes: u8, end: u8) -> Call {
+    // SAFETY: `partial` is a handler.
+    let bundle = unsafe { Bundle::execute(partial) };
+    let handler = runtime.handler("partial", bundle).unwrap();
+    let call = handler.instantiate(&Attributes::new()).unwrap().call();
+    call.arg(Tensor::from_slice([2], &[bytes, end]).unwrap())
+}
+
+fn shape(dtype: DType, dims: &[i64]) -> Shape {
+    Shape::new(dtype, dims).unwrap()
+}
+
+/// The hazard's words.
+fn told(error: &Error) -> &str {
+    assert!(error.has(Hazard::UnwrittenResult), "{error}");
+    assert!(
+        error
+            .message()
+            .starts_with("handler 'partial' (execute): hazard unwritten-result:")
+    );
+    error.message()
+}
+
+#[test]
+fn what_is_left_is_told_by_result_and_element() {
+    for end in [SUCCEEDS, COMPLETES_LATER] {
+        let run = |bytes, check| {
+            let call = call(&Runtime::default(), bytes, end).check_unwritten(check);
+            let call = call.ret(shape(DType::F32, &[2, 3]));
+            call.ret(shape(DType::F32, &[4])).run()
+        };
+        let error = run(12, true).unwrap_err();
+        assert!(
+            told(&error).contains("result 0 (f32[2,3]): the handler never wrote elements 3 to 5:")
+        );
+        assert_eq!(
+            error.findings().len(),
+            1,
+            "four bytes of result 1 are let pass"
+        );
+        let error = run(0, true).unwrap_err();
+        assert!(told(&error).contains("result 1 (f32[4]): the handler never wrote it:"));
+        assert_eq!(error.findings().len(), 2);
+        assert_eq!(run(16, true).unwrap_err().findings().len(), 1);
+        // Off unless asked for.
+        let zeros = run(0, false).unwrap();
+        assert_eq!(zeros.rets[0].to_vec(), Some(vec![0_f32; 6]));
+    }
+}
+
+#[test]
+fn failures_aliases_and_what_is_empty_are_not_looked_at() {
+    let runtime = Runtime::default();
+    let checked = |bytes, end| call(&runtime, bytes, end).check_unwritten(true);
+    let error = checked(0, FAILS)
+        .ret(shape(DType::F32, &[4]))
+        .run()
+        .unwrap_err();
+    assert_eq!((error.message(), error.findings().len()), ("failed", 0));
+    let argument = Tensor::from_slice([4], &[1_i64, 2, 3, 4]).unwrap();
+    let outcome = checked(0, SUCCEEDS)
+        .arg(argument)
+        .ret_alias(1)
+        .run()
+        .unwrap();
+    assert_eq!(outcome.rets[0].to_vec(), Some(vec![1_i64, 2, 3, 4]));
+    let empty = [shape(DType::F32, &[0, 4]), Shape::token()];
+    let all = empty.into_iter().fold(checked(0, SUCCEEDS), Call::ret);
+    assert!(all.run().is_ok());
+}
+
+#[test]
+fn packed_elements_on_every_revision_that_has_them() {
+    for revision in Revision::ALL
+        .into_iter()
+        .filter(|r| *r >= DType::S4.since())
+    {
+        let call = call(&Runtime::new(revision), 8, SUCCEEDS).check_unwritten(true);
+        let error = call.ret(shape(DType::S4, &[33])).run().unwrap_err();
+        // One byte in 256 before them is by chance what lay there before.
+        assert!(told(&error).contains(" to 32:"), "{revision}: {error}");
+    }
+}
+
+#[test]
+fn memory_of_the_caller_and_every_run() {
+    let mut bytes = [0_u64; 2];
+    let mut other = [0_u64; 2];
+    let mut input = [8_u8, SUCCEEDS];
+    let one = |shape: Shape, data: *mut c_void| vec![(shape, data)];
+    let arg = one(shape(DType::U8, &[2]), input.as_mut_ptr().cast());
+    let ret = one(shape(DType::U64, &[2]), bytes.as_mut_ptr().cast());
+    let none = Attributes::new();
+    let frame = xla_ffi_runtime::CallFrame::new(Revision::NEWEST, &arg, &ret, &none).unwrap();
+    let call = call(&Runtime::default(), 0, SUCCEEDS).check_unwritten(true);
+    // SAFETY: the arrays outlive the call.
+    let mut call = unsafe { call.prepare_on(frame) }.unwrap();
+    for _ in 0..3 {
+        assert!(told(&call.invoke().unwrap_err()).contains("element 1:"));
+    }
+    // SAFETY: as above.
+    unsafe { call.update(&[arg[0].1], &[other.as_mut_ptr().cast()]) }.unwrap();
+    assert!(told(&call.invoke().unwrap_err()).contains("element 1:"));
+    input[0] = 16;
+    // SAFETY: as above; the handler is to see what was written.
+    unsafe { call.update(&[input.as_mut_ptr().cast()], &[other.as_mut_ptr().cast()]) }.unwrap();
+    call.invoke().unwrap();
+    drop(call);
+    assert_eq!(other, [0x0101_0101_0101_0101; 2]);
+}
+
+#[test]
+fn a_child_process_tells_it_too() {
+    let call = call(&Runtime::default(), 0, SUCCEEDS).check_unwritten(true);
+    let call = call.ret(shape(DType::F32, &[4]));
+    told(&call.run_isolated(Duration::from_secs(20)).unwrap_err());
+}

@@ -1,0 +1,98 @@
+//! C and C++ compilers, and other programs that a machine may lack.
+
+use crate::skip;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+/// Whether a program answers `--version`.
+#[must_use]
+pub fn works(program: impl AsRef<Path>) -> bool {
+    Command::new(program.as_ref())
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+/// The machine's compiler of C, or of C++: `CC` or `CXX`, else the first known one; `None`, told as a
+/// skip.
+#[must_use]
+pub fn compiler(cpp: bool, test: &str) -> Option<PathBuf> {
+    let (variable, known, language): (_, &[&str], _) = if cpp {
+        ("CXX", &["g++", "clang++", "c++"], "C++")
+    } else {
+        ("CC", &["gcc", "clang", "cc"], "C")
+    };
+    let named = std::env::var_os(variable).map(PathBuf::from);
+    let found = named
+        .into_iter()
+        .chain(known.iter().map(PathBuf::from))
+        .find(|program| works(program));
+    if found.is_none() {
+        skip(test, &format!("no {language} compiler"));
+    }
+    found
+}
+
+/// The C++ compilers of this machine out of GCC and Clang; what is missing is told as a skip.
+#[must_use]
+pub fn cpp_compilers(test: &str) -> Vec<&'static str> {
+    let (here, missing): (Vec<_>, Vec<_>) = ["g++", "clang++"]
+        .into_iter()
+        .partition(|program| works(program));
+    for program in missing {
+        skip(test, &format!("no {program}"));
+    }
+    here
+}
+
+/// Compiles `source` into `libNAME.so` in `folder`, unless it is there and newer; `None`, told, where
+/// there is no compiler.
+///
+/// # Panics
+/// Where it does not compile.
+#[must_use]
+pub fn shared_library(
+    folder: &Path,
+    test: &str,
+    source: &Path,
+    name: &str,
+    flags: &[String],
+) -> Option<PathBuf> {
+    // One at a time: tests that run side by side want the same libraries.
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let cpp = source
+        .extension()
+        .is_some_and(|extension| extension == "cc");
+    let compiler = compiler(cpp, test)?;
+    std::fs::create_dir_all(folder).expect("the target folder");
+    let out = folder.join(format!("lib{name}.so"));
+    let newer = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
+    if newer(&out).is_some_and(|built| newer(source).is_some_and(|written| built > written)) {
+        return Some(out);
+    }
+    let part = folder.join(format!("{name}.{}.part", std::process::id()));
+    let done = Command::new(compiler)
+        .args([
+            if cpp { "-std=c++17" } else { "-std=c11" },
+            "-O1",
+            "-DNDEBUG",
+            "-fPIC",
+            "-shared",
+            "-w",
+        ])
+        .args(flags)
+        .arg(source)
+        .arg("-o")
+        .arg(&part)
+        .output()
+        .expect("the compiler starts");
+    assert!(
+        done.status.success(),
+        "{name}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    std::fs::rename(&part, &out).expect("the target folder");
+    Some(out)
+}

@@ -1,0 +1,95 @@
+//! Damage to bytes: what truncated, flipped and spliced files look like.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// One damage to bytes.
+#[derive(Clone, Debug)]
+pub enum Damage {
+    /// All behind a place is lost.
+    Truncate(prop::sample::Index),
+    /// Bits of a byte are flipped.
+    Flip(prop::sample::Index, u8),
+    /// Eight bytes are another number.
+    Word(prop::sample::Index, u64),
+    /// Bytes are missing.
+    Remove(prop::sample::Index, usize),
+    /// Bytes stand there twice.
+    Repeat(prop::sample::Index, usize),
+    /// Bytes are put in.
+    Insert(prop::sample::Index, Vec<u8>),
+}
+
+/// Any damage.
+pub fn damage() -> impl Strategy<Value = Damage> {
+    use prop::sample::Index;
+    let extreme = prop_oneof![
+        Just(0),
+        Just(1),
+        Just(u64::MAX),
+        Just(u64::from(u32::MAX)),
+        Just(1 << 40),
+        any::<u64>()
+    ];
+    prop_oneof![
+        any::<Index>().prop_map(Damage::Truncate),
+        (any::<Index>(), any::<u8>()).prop_map(|(at, bits)| Damage::Flip(at, bits)),
+        (any::<Index>(), extreme).prop_map(|(at, word)| Damage::Word(at, word)),
+        (any::<Index>(), 1..200_usize).prop_map(|(at, n)| Damage::Remove(at, n)),
+        (any::<Index>(), 1..200_usize).prop_map(|(at, n)| Damage::Repeat(at, n)),
+        (any::<Index>(), prop::collection::vec(any::<u8>(), 1..16))
+            .prop_map(|(at, bytes)| Damage::Insert(at, bytes)),
+    ]
+}
+
+/// Does it to `bytes`.
+pub fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
+    if bytes.is_empty() {
+        return;
+    }
+    let length = bytes.len();
+    match damage {
+        Damage::Truncate(at) => bytes.truncate(at.index(length)),
+        Damage::Flip(at, bits) => bytes[at.index(length)] ^= bits,
+        Damage::Word(at, word) => {
+            // Fields of object files lie at multiples of eight.
+            let at = at.index(length) & !7;
+            for (place, byte) in bytes[at..].iter_mut().zip(word.to_le_bytes()) {
+                *place = byte;
+            }
+        }
+        Damage::Remove(at, n) => {
+            let at = at.index(length);
+            bytes.drain(at..(at + n).min(length));
+        }
+        Damage::Repeat(at, n) => {
+            let at = at.index(length);
+            let chunk = bytes[at..(at + n).min(length)].to_vec();
+            bytes.splice(at..at, chunk);
+        }
+        Damage::Insert(at, chunk) => {
+            let at = at.index(length);
+            bytes.splice(at..at, chunk.iter().copied());
+        }
+    }
+}
+
+/// A runner of so many cases.
+#[must_use]
+pub fn runner(cases: u32) -> TestRunner {
+    TestRunner::new(Config {
+        cases,
+        // Nothing is written beside the sources; a failure prints what it was.
+        failure_persistence: None,
+        ..Config::default()
+    })
+}
+
+/// One in `share` of `XLA_FFI_CASES`, or so many.
+#[must_use]
+pub fn cases(otherwise: u32, share: u32) -> u32 {
+    let given = std::env::var("XLA_FFI_CASES")
+        .ok()
+        .and_then(|text| text.parse::<u32>().ok());
+    given.map_or(otherwise, |cases| cases / share)
+}

@@ -1,0 +1,14 @@
+//! What the tests of several packages share: how a skip is told, where material lies, damaged input.
+//! It is a development dependency alone and never published.
+
+pub mod compiler;
+pub mod damage;
+pub mod examples;
+pub mod frames;
+pub mod headers;
+pub mod plugin;
+pub mod repository;
+mod skip;
+
+pub use repository::root;
+pub use skip::skip;

@@ -1,0 +1,95 @@
+//! The threads of `async fn` handlers over the life of a process: children that are forked, libraries
+//! that are closed.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+use xla_ffi_runtime::{Attributes, Bundle, Revision, Runtime, Shape, Tensor};
+use xla_ffi_testing::examples::rust_examples;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn path() -> PathBuf {
+    rust_examples().join("libfutures.so")
+}
+
+fn open() -> libloading::os::unix::Library {
+    let flags = libloading::os::unix::RTLD_NOW;
+    // SAFETY: one of our own examples.
+    unsafe { libloading::os::unix::Library::open(Some(path()), flags) }.unwrap()
+}
+
+/// One call of `double_async`, which sleeps and is woken by a thread of its own.
+fn double(library: &libloading::os::unix::Library, delay: i64) {
+    // SAFETY: `library!` exports handlers by their names.
+    let handler = unsafe { library.get(b"double_async") }.unwrap();
+    // SAFETY: a handler, called while its library is open.
+    let bundle = unsafe { Bundle::execute(*handler) };
+    let runtime = Runtime::with_threads(Revision::R10, 1);
+    let attributes = Attributes::parse(&format!("{{delay_ms = {delay} : i64}}")).unwrap();
+    let x = Tensor::from_slice([2], &[1.0_f32, 2.0]).unwrap();
+    let shape: Shape = x.shape().clone();
+    let handler = runtime.handler("double_async", bundle).unwrap();
+    let executable = handler.instantiate(&attributes).unwrap();
+    let call = executable.call().arg(x).ret(shape).time_limit(Some(LIMIT));
+    let outcome = call.run().unwrap();
+    assert_eq!(outcome.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
+}
+
+/// A child that is forked has none of the executor's threads, and perhaps a copy of its lock that
+/// nobody will ever open. The test runs itself in a process where no other test is.
+#[test]
+fn a_forked_child_has_threads_of_its_own() {
+    const ALONE: &str = "XLA_FFI_TEST_FORKS";
+    if std::env::var_os(ALONE).is_none() {
+        path(); // built now, not by the other process
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_forked_child_has_threads_of_its_own"])
+            .env(ALONE, "1")
+            .status();
+        return assert!(status.unwrap().success());
+    }
+    let library = open();
+    for round in 0..20 {
+        double(&library, round % 2);
+        // SAFETY: the child does what a forked child of Python does: it goes on.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends a child that hangs, by a signal.
+            unsafe { libc::alarm(20) };
+            let outcome = std::panic::catch_unwind(|| {
+                double(&library, 1);
+                double(&library, 0);
+            });
+            // SAFETY: the child ends here, and leaves the parent's things alone.
+            unsafe { libc::_exit(i32::from(outcome.is_err())) };
+        }
+        assert!(child > 0);
+        let mut status = -1;
+        // SAFETY: our own child.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "round {round}: {status:#x}");
+    }
+}
+
+fn is_mapped() -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.contains(path().to_str().unwrap())
+}
+
+/// A library is not unmapped under the threads that it has started; one that has none goes when it is
+/// closed.
+#[test]
+fn a_library_with_threads_stays_when_it_is_closed() {
+    let library = open();
+    assert!(is_mapped());
+    drop(library);
+    assert!(!is_mapped());
+    for round in 0..20 {
+        let library = open();
+        double(&library, round % 3);
+        drop(library);
+        assert!(is_mapped());
+        std::thread::sleep(Duration::from_millis(u64::try_from(round % 5).unwrap()));
+    }
+}

@@ -1,0 +1,245 @@
+"""A library that is rebuilt and loaded again in one process: the new one runs the new code, the old one the old.
+
+usage: reload.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
+"""
+
+import ctypes
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xla_ffi
+from checks import check, finish, raises, skip
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+X = jnp.arange(4, dtype=np.float32)
+
+MANIFEST = """{"library": "reloaded", "sdk": "0.1.0", "register": null, "handlers": [{"name": "%s", "platforms": ["cpu"],
+ "stages": {"execute": "add"}, "args": [{"name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": 1, "optional": false,
+ "variadic": false}], "rets": [{"name": "y", "kind": "buffer", "dtypes": ["F32"], "rank": 1, "optional": false,
+ "variadic": false}], "attrs": [], "open_attrs": false, "shape": "n -> n", "context": [], "traits": [], "async": false,
+ "state": null, "floor": "r0"}]}"""
+
+C = """
+#include "xla_ffi/handler.h"
+%(before)s
+static XLA_FFI_Error* add_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1), y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) return error;
+  for (int64_t i = 0; i < y.count; ++i) ((float*)y.data)[i] = ((const float*)x.data)[i] + (float)(%(amount)s);
+  return NULL;
+}
+XFFI_HANDLER(add, add_impl);
+XFFI_MANIFEST(reloaded, %(manifest)s);
+"""
+
+# The compiler makes `amount` a symbol that a process has once only (STB_GNU_UNIQUE).
+CPP = """
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/manifest.h"
+namespace ffi = xla::ffi;
+struct Amount { float value; Amount(float v) : value(v) {} };
+inline Amount amount{%(amount)s};
+inline Amount& of_the_function() { static Amount once{%(amount)s}; return once; }
+static ffi::Error Add(ffi::BufferR1<ffi::F32> x, ffi::Result<ffi::BufferR1<ffi::F32>> y) {
+  for (size_t i = 0; i < x.element_count(); ++i)
+    y->typed_data()[i] = x.typed_data()[i] + (amount.value + of_the_function().value) / 2;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(add, Add,
+    ffi::Ffi::Bind().Arg<ffi::BufferR1<ffi::F32>>("x").Ret<ffi::BufferR1<ffi::F32>>("y"));
+XFFI_MANIFEST(reloaded, %(manifest)s);
+"""
+
+
+def build(path, amount, name="add", language="c", before="", options=()):
+    """Compiles the handler that adds ``amount``, as a build does: the library's file is replaced."""
+    compiler = shutil.which("cc" if language == "c" else "c++")
+    if compiler is None:
+        skip(f"no compiler for {language}")
+    source = f"{path}.{language}"
+    with open(source, "w") as file:
+        manifest = json.dumps(MANIFEST.replace("\n", "") % name)
+        file.write((C if language == "c" else CPP) % {"amount": amount, "manifest": manifest, "before": before})
+    standard = "-std=c99" if language == "c" else "-std=c++17"
+    command = [compiler, standard, "-O1", "-shared", "-fPIC", "-I", f"{ROOT}/include", source, "-o", f"{path}.new", *options, "-pthread"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    os.replace(f"{path}.new", path)
+
+
+def adds(function, amount):
+    got = np.asarray(function(X))
+    if not np.array_equal(got, np.arange(4, dtype=np.float32) + amount):
+        raise AssertionError(f"expected {amount} more than {X.tolist()}, got {got.tolist()}")
+
+
+def many_times(folder, language, times):
+    """Edited and loaded again and again; everything made with an earlier build goes on to run that build."""
+    path = os.path.join(folder, f"libten_{language}.so")
+    name = f"add_{language}" if language == "cc" else "add"
+    earlier = []
+    for amount in range(1, times + 1):
+        build(path, amount, name, language)
+        library = xla_ffi.load(path, prefix=f"ten_{language}")
+        handler = library[name]
+        if xla_ffi.load(path, prefix=f"ten_{language}") is not library or any(library is other for other, *_ in earlier):
+            raise AssertionError(f"build {amount}: {library} beside {earlier}")
+        jitted = jax.jit(handler)
+        adds(jitted, amount)
+        earlier.append((library, handler, jitted, amount))
+        for _library, old, old_jitted, was in earlier:
+            adds(old_jitted, was)
+            adds(old, was)
+            adds(jax.jit(lambda x, old=old: old(x)), was)
+    if len({handler.target for _, handler, _, _ in earlier}) != times:
+        raise AssertionError([handler.target for _, handler, _, _ in earlier])
+    first, last = earlier[0][1], earlier[-1][1]
+    adds(jax.jit(lambda x: last(first(x))), 1 + times)
+    left = [file for file in os.listdir(folder) if file.startswith(".")]
+    if left:
+        raise AssertionError(f"{left} were left behind")
+
+
+def manifests(folder):
+    """The new code goes with the new manifest, the names too; with a prefix or without."""
+    path = os.path.join(folder, "libmanifest.so")
+    build(path, 1, "before")
+    old = xla_ffi.load(path)
+    build(path, 2, "after")
+    prefixed = xla_ffi.load(path, prefix="prefixed")
+    adds(prefixed.after, 2)
+    if prefixed.after.target != "prefixed.after":
+        raise AssertionError(f"the first of its name: {prefixed.after.target}")
+    new = xla_ffi.load(path)
+    adds(new.after, 2)
+    adds(old.before, 1)
+    raises(AttributeError, lambda: new.before, "after")
+    # Names that an earlier build has under another prefix are its own.
+    build(path, 3, "after")
+    same = xla_ffi.load(path, prefix="reloaded")
+    adds(same.after, 3)
+    adds(new.after, 2)
+
+
+def same_contents(folder):
+    """A file that was only touched, or has its old contents again, is the library that it was."""
+    path = os.path.join(folder, "libsame.so")
+    build(path, 1)
+    first = xla_ffi.load(path, prefix="same")
+    os.utime(path, ns=(1, 1))
+    if xla_ffi.load(path, prefix="same") is not first:
+        raise AssertionError("touched, and another library")
+    shutil.copy(path, f"{path}.kept")
+    build(path, 2)
+    # Some tools set all times to one: the file is another all the same.
+    os.utime(path, ns=(1, 1))
+    second = xla_ffi.load(path, prefix="same")
+    adds(second.add, 2)
+    os.replace(f"{path}.kept", path)
+    if xla_ffi.load(path, prefix="same") is not first:
+        raise AssertionError("the old contents again, and another library")
+    adds(first.add, 1)
+
+
+def pickled(folder):
+    """What is unpickled is the handler of the file as it is then."""
+    path = os.path.join(folder, "libpickled.so")
+    build(path, 1)
+    old = xla_ffi.load(path, prefix="pickled")
+    data = pickle.dumps(old.add)
+    if pickle.loads(data) is not old.add:
+        raise AssertionError("unpickled from an unchanged file")
+    build(path, 2)
+    adds(pickle.loads(data), 2)
+    adds(old.add, 1)
+    new = xla_ffi.load(path, prefix="pickled")
+    if pickle.loads(pickle.dumps(new)) is not new:
+        raise AssertionError("the new library")
+    code = "import pickle, sys, numpy as np; print(pickle.loads(bytes.fromhex(sys.argv[1]))(np.float32([5])).tolist())"
+    done = subprocess.run([sys.executable, "-c", code, pickle.dumps(new.add).hex()], capture_output=True, text=True, check=False)
+    if done.stdout.strip() != "[7.0]":
+        raise AssertionError(done)
+
+
+def loaded_by_others(folder):
+    """Another part of the process has the old file loaded already."""
+    path = os.path.join(folder, "libothers.so")
+    build(path, 1)
+    image = ctypes.CDLL(path)
+    build(path, 2)
+    adds(xla_ffi.load(path, prefix="others").add, 2)
+    del image
+
+
+def dependencies(folder):
+    """A dependency by $ORIGIN is found from a rebuilt library, or the error says why not."""
+    dependency = os.path.join(folder, "libdependency.so")
+    with open(f"{dependency}.c", "w") as file:
+        file.write("float from_dependency(void) { return 40.0f; }\n")
+    compiler = shutil.which("cc") or skip("no compiler for c")
+    subprocess.run([compiler, "-shared", "-fPIC", f"{dependency}.c", "-o", dependency], check=True)
+    path = os.path.join(folder, "libdependent.so")
+    options = [f"-L{folder}", "-ldependency", "-Wl,-rpath,$ORIGIN"]
+    rebuild = lambda amount: build(path, f"from_dependency() + {amount}", before="float from_dependency(void);", options=options)
+    rebuild(1)
+    adds(xla_ffi.load(path, prefix="dependent").add, 41)
+    rebuild(2)
+    adds(xla_ffi.load(path, prefix="dependent").add, 42)
+    rebuild(3)
+    make = tempfile.mkstemp
+
+    def read_only(*args, dir=None, **more):
+        if dir is not None:
+            raise PermissionError(13, "Permission denied")
+        return make(*args, **more)
+
+    tempfile.mkstemp = read_only
+    try:
+        raises(xla_ffi.LibraryError, lambda: xla_ffi.load(path, prefix="dependent"), path, "changed", "$ORIGIN", "Permission denied", "writable")
+        # Without such dependencies any folder will do.
+        plain = os.path.join(folder, "libplain.so")
+        build(plain, 1)
+        xla_ffi.load(plain, prefix="plain")
+        build(plain, 2)
+        adds(xla_ffi.load(plain, prefix="plain").add, 2)
+    finally:
+        tempfile.mkstemp = make
+    adds(xla_ffi.load(path, prefix="dependent").add, 43)
+
+
+def broken_build(folder):
+    """A build that is no library is told, and the old one stays."""
+    path = os.path.join(folder, "libbroken.so")
+    build(path, 1)
+    old = xla_ffi.load(path, prefix="broken")
+    with open(f"{path}.half", "wb") as half, open(path, "rb") as whole:
+        half.write(whole.read()[:2000])
+    os.replace(f"{path}.half", path)
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.load(path, prefix="broken"), path)
+    adds(old.add, 1)
+    build(path, 2)
+    adds(xla_ffi.load(path, prefix="broken").add, 2)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = os.path.realpath(folder)
+        check("rebuilt ten times, C", lambda: many_times(folder, "c", 10))
+        check("rebuilt three times, C++", lambda: many_times(folder, "cc", 3))
+        for work in (manifests, same_contents, pickled, loaded_by_others, dependencies, broken_build):
+            check(f"rebuilt: {work.__name__}", lambda work=work: work(folder))
+    finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,382 @@
+//! Types that hosts carry: shared by several libraries, of libraries that are loaded again, and what
+//! must not pass for an absent object. Rust, C and C++ alike.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+use xla_ffi::{Bind, Prepared, State, UserType, internal::bundle, prelude::*};
+use xla_ffi_runtime::{
+    Attributes, Bundle, DType, Handler, Revision, Runtime, Shape, Stage, TypeInfo,
+    UserData as Objects,
+};
+use xla_ffi_sys::XLA_FFI_Handler;
+use xla_ffi_testing::examples::rust_examples;
+use xla_ffi_testing::skip;
+
+/// The counter in every language that can be built here.
+fn counters() -> Vec<PathBuf> {
+    let mut found = vec![rust_examples().join("libcounter.so")];
+    for (compiler, file) in [
+        (option_env!("C_COMPILER"), "lib04_counter.so"),
+        (option_env!("CPP_COMPILER"), "lib04_counter_cpp.so"),
+    ] {
+        if compiler.is_some() {
+            found.push(Path::new(env!("C_EXAMPLES_DIR")).join(file));
+        } else {
+            skip(file, "no compiler when the tests were built");
+        }
+    }
+    found
+}
+
+/// Loads, runs and unloads a library, and tells where it lay.
+fn run_once(runtime: &Runtime, path: &Path) -> Result<usize, String> {
+    let path = path.to_str().unwrap();
+    // SAFETY: an example of ours, whose initialisers do nothing.
+    let library = unsafe { libloading::Library::new(path) }.unwrap();
+    let entry = |name: &[u8]| {
+        // SAFETY: handlers have this type.
+        *unsafe { library.get::<XLA_FFI_Handler>(name) }.unwrap()
+    };
+    let (instantiate, execute) = (entry(b"counter_instantiate"), entry(b"counter"));
+    // SAFETY: the handlers' entries; everything that was made from them goes before the library.
+    let bundle = unsafe { Bundle::default().with(Stage::Instantiate, instantiate) };
+    // SAFETY: as above.
+    let bundle = unsafe { bundle.with(Stage::Execute, execute) };
+    let run = || {
+        let handler = runtime.handler("counter", bundle)?;
+        let attributes = Attributes::new().with("start", 3_i32);
+        let call = handler.instantiate(&attributes)?.call();
+        let outcome = call.ret(Shape::new(DType::S32, [])?).run()?;
+        assert_eq!(outcome.rets[0].to_vec(), Some(vec![3_i32]));
+        Ok(())
+    };
+    run().map_err(|error: xla_ffi_runtime::Error| error.to_string())?;
+    Ok(execute as usize)
+}
+
+/// The names of its types are still known where the library lay before.
+#[test]
+fn a_library_that_is_loaded_again_registers_its_types_again() {
+    for path in counters() {
+        for revision in [Revision::R1, Revision::R7, Revision::R10] {
+            let runtime = Runtime::new(revision);
+            let mut places: Vec<usize> = (0..40)
+                .map(|time| match run_once(&runtime, &path) {
+                    Ok(place) => place,
+                    Err(error) => panic!("{}, time {time}, {revision}: {error}", path.display()),
+                })
+                .collect();
+            places.sort_unstable();
+            places.dedup();
+            // Otherwise this shows nothing.
+            assert!(places.len() < 20, "{}: never at one place", path.display());
+            // Libraries know a copy of XLA by the address of its table: keep it.
+            std::mem::forget(runtime);
+        }
+    }
+}
+
+/// What stands for two libraries in Rust: each has a type of its own under the common name.
+macro_rules! library {
+    ($name:ident) => {
+        mod $name {
+            use xla_ffi::prelude::*;
+
+            #[derive(xla_ffi::UserType)]
+            // SAFETY: every type of that name here is laid out alike.
+            #[user_type(unsafe(name = "tests.Shared.v1"))]
+            #[repr(C)]
+            pub(super) struct Shared(i64);
+
+            #[xla_ffi::handler]
+            pub(super) fn seen(shared: Option<UserData<Shared>>, mut y: Out<i64, 0>) -> Result<()> {
+                y.fill(shared.map_or(-1, |shared| shared.0));
+                Ok(())
+            }
+        }
+    };
+}
+library!(one);
+library!(two);
+
+const C: &str = r#"
+#include "xla_ffi/handler.h"
+static xffi_type shared_type = XFFI_SHARED_TYPE("tests.Shared.v1", NULL);
+static xffi_type nameless_type = XFFI_SHARED_TYPE("", NULL);
+static XLA_FFI_Error* look(xffi_call* call, xffi_type* type) {
+  void* data = NULL;
+  XLA_FFI_Error* error;
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  error = xffi_find_user_data(call, type, &data);
+  if (error != NULL) return error;
+  *(int64_t*)y.data = data != NULL ? *(int64_t*)data : -1;
+  return NULL;
+}
+static XLA_FFI_Error* see(xffi_call* call) { return look(call, &shared_type); }
+static XLA_FFI_Error* nobody(xffi_call* call) { return look(call, &nameless_type); }
+XFFI_HANDLER(seen, see);
+XFFI_HANDLER(nameless, nobody);
+"#;
+
+const CPP: &str = r#"
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+struct Shared { static ffi::TypeId id; int64_t value; };
+struct Nameless { static ffi::TypeId id; int64_t value; };
+ffi::TypeId Shared::id = {};
+ffi::TypeId Nameless::id = {};
+template <typename T>
+ffi::Error Look(ffi::Context context, ffi::ResultBufferR0<ffi::S64> y, const char* name) {
+  static constexpr auto info = ffi::MakeTypeInfo<T>();
+  T::id.type_id = 0;
+  if (XLA_FFI_Error* error = ffi::Ffi::RegisterTypeId(context.api(), name, &T::id, &info)) {
+    ffi::internal::DestroyError(context.api(), error);
+  }
+  auto found = context.get<std::optional<ffi::UserData<T>>>();
+  if (!found.has_value()) return found.error();
+  *y->typed_data() = *found ? (**found)->value : -1;
+  return {};
+}
+static ffi::Error See(ffi::Context context, ffi::ResultBufferR0<ffi::S64> y) {
+  return Look<Shared>(context, y, "tests.Shared.v1");
+}
+static ffi::Error Nobody(ffi::Context context, ffi::ResultBufferR0<ffi::S64> y) {
+  return Look<Nameless>(context, y, "");
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    seen, See, ffi::Ffi::Bind().Ctx<ffi::Context>().Ret<ffi::BufferR0<ffi::S64>>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    nameless, Nobody, ffi::Ffi::Bind().Ctx<ffi::Context>().Ret<ffi::BufferR0<ffi::S64>>());
+"#;
+
+/// A library of this source, built; `None` where there is no compiler.
+fn built(name: &str, compiler: Option<&str>, source: &str, standard: &str) -> Option<PathBuf> {
+    let Some(compiler) = compiler else {
+        skip(name, "no compiler when the tests were built");
+        return None;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("types");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (text, library) = (folder.join(name), folder.join(format!("{name}.so")));
+    std::fs::write(&text, source).unwrap();
+    let status = Command::new(compiler)
+        .args([
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-Wall",
+            "-Werror",
+            "-I",
+        ])
+        .arg(env!("SDK_INCLUDE_DIR"))
+        .arg(standard)
+        .arg(&text)
+        .arg("-o")
+        .arg(&library)
+        .status()
+        .unwrap();
+    assert!(status.success(), "{name} does not compile");
+    Some(library)
+}
+
+/// Two libraries of C and two of C++.
+fn foreign() -> &'static [PathBuf] {
+    // Once: a library that is loaded must not be written again.
+    static BUILT: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let c = built("shared.c", option_env!("C_COMPILER"), C, "-std=c99");
+        let cpp = built("shared.cc", option_env!("CPP_COMPILER"), CPP, "-std=c++17");
+        let twice = |path: PathBuf| {
+            let copy = path.with_extension("copy.so");
+            std::fs::copy(&path, &copy).unwrap();
+            [path, copy]
+        };
+        c.into_iter().chain(cpp).flat_map(twice).collect()
+    })
+}
+
+/// What the handler finds: the object, -1 for none, or an error.
+fn look(handler: &Handler, objects: Option<&Arc<Objects>>) -> Result<i64, xla_ffi_runtime::Error> {
+    let mut call = handler.instantiate(&Attributes::new())?.call();
+    if let Some(objects) = objects {
+        call = call.user_data(objects.clone());
+    }
+    let outcome = call.ret(Shape::new(DType::S64, [])?).run()?;
+    Ok(outcome.rets[0].to_vec().unwrap()[0])
+}
+
+#[test]
+fn libraries_share_the_number_of_a_type() {
+    let foreign = foreign();
+    for revision in Revision::ALL {
+        let runtime = Runtime::new(revision);
+        let name = "tests.Shared.v1";
+        // SAFETY: all that know the name mean one i64.
+        let id = unsafe { runtime.get_or_register_type(name, TypeInfo::default()) }.unwrap();
+        static VALUE: i64 = 7;
+        let mut objects = Objects::new();
+        // SAFETY: a static, which nobody writes.
+        unsafe { objects.insert_borrowed(id, (&raw const VALUE).cast_mut().cast()) }.unwrap();
+        let objects = Arc::new(objects);
+        let mut handlers = vec![
+            (
+                "Rust".to_owned(),
+                runtime.handler("one", bundle::<one::seen>()),
+            ),
+            (
+                "Rust".to_owned(),
+                runtime.handler("two", bundle::<two::seen>()),
+            ),
+        ];
+        for path in foreign {
+            let library = runtime.open(path).unwrap();
+            let handler = library.handler("seen", &[(Stage::Execute, "seen")]);
+            handlers.push((path.display().to_string(), handler));
+        }
+        for (language, handler) in handlers {
+            let handler = handler.unwrap();
+            let with = look(&handler, Some(&objects));
+            assert_eq!(
+                with.map_err(|e| e.to_string()),
+                Ok(7),
+                "{language}, {revision}"
+            );
+            let without = look(&handler, None).map_err(|e| e.to_string());
+            assert_eq!(without, Ok(-1), "{language}, {revision}");
+        }
+        std::mem::forget(runtime);
+    }
+}
+
+/// A type that no host takes.
+#[derive(UserType)]
+// SAFETY: no host takes that name.
+#[user_type(unsafe(name = ""))]
+struct Nameless;
+
+#[xla_ffi::handler]
+fn nameless(data: Option<UserData<Nameless>>, mut y: Out<i64, 0>) -> Result<()> {
+    y.fill(if data.is_some() { 1 } else { -1 });
+    Ok(())
+}
+
+/// The same, looked at through a type of the user's.
+#[derive(Bind)]
+#[bind(from = UserData<'f, Nameless>)]
+struct Made<'f>(#[expect(dead_code, reason = "only whether it is there")] UserData<'f, Nameless>);
+
+impl<'f> From<UserData<'f, Nameless>> for Made<'f> {
+    fn from(data: UserData<'f, Nameless>) -> Self {
+        Self(data)
+    }
+}
+
+#[xla_ffi::handler]
+fn made(data: Option<Made>, mut y: Out<i64, 0>) -> Result<()> {
+    y.fill(if data.is_some() { 1 } else { -1 });
+    Ok(())
+}
+
+#[test]
+fn a_type_that_the_host_refuses_is_no_absent_object() {
+    for revision in Revision::ALL {
+        let runtime = Runtime::new(revision);
+        let mut handlers = vec![
+            runtime.handler("nameless", bundle::<nameless>()).unwrap(),
+            runtime.handler("made", bundle::<made>()).unwrap(),
+        ];
+        for path in foreign() {
+            let library = runtime.open(path).unwrap();
+            handlers.push(
+                library
+                    .handler("nameless", &[(Stage::Execute, "nameless")])
+                    .unwrap(),
+            );
+        }
+        for handler in handlers {
+            let error = look(&handler, None).expect_err("refused").to_string();
+            let told = "this XLA does not take the type";
+            let cpp = "its type is not registered, for the host refused it";
+            assert!(
+                error.contains(told) || error.contains(cpp),
+                "{revision}: {error}"
+            );
+        }
+        std::mem::forget(runtime);
+    }
+}
+
+#[derive(State)]
+struct Left(#[expect(dead_code, reason = "only its type counts")] i64);
+
+#[derive(State)]
+struct Asked;
+
+struct Stages;
+
+#[xla_ffi::stateful]
+impl Stages {
+    fn prepare() -> Result<Left> {
+        Ok(Left(1))
+    }
+
+    fn execute(state: Option<Prepared<Asked>>, mut y: Out<i64, 0>) -> Result<()> {
+        y.fill(if state.is_some() { 1 } else { -1 });
+        Ok(())
+    }
+}
+
+struct Mixed;
+
+#[xla_ffi::stateful]
+impl Mixed {
+    fn prepare() -> Result<Asked> {
+        Ok(Asked)
+    }
+
+    fn execute(state: Option<Prepared<Asked>>, mut y: Out<i64, 0>) -> Result<()> {
+        y.fill(if state.is_some() { 1 } else { -1 });
+        Ok(())
+    }
+}
+
+#[test]
+fn state_of_another_type_is_no_absent_state() {
+    let runtime = Runtime::default();
+    let mixed = runtime.handler("mixed", bundle::<Mixed>()).unwrap();
+    assert_eq!(look(&mixed, None).unwrap(), 1);
+    // From here on the library knows that the type is left in this stage, and asks the host.
+    let stages = runtime.handler("stages", bundle::<Stages>()).unwrap();
+    let error = look(&stages, None).expect_err("refused").to_string();
+    assert!(
+        error.contains("`state`: State_Get: the state is of type id"),
+        "{error}"
+    );
+}
+
+/// Types of one name, and in one place, are told apart.
+#[test]
+fn types_are_told_apart_by_what_they_are() {
+    fn a() -> &'static str {
+        #[derive(UserType)]
+        struct Same(#[expect(dead_code, reason = "only its type counts")] u64);
+        Same::host_type().name()
+    }
+    fn b() -> &'static str {
+        #[derive(UserType)]
+        struct Same(#[expect(dead_code, reason = "only its type counts")] u64);
+        Same::host_type().name()
+    }
+    assert_ne!(a(), b());
+    let name = a();
+    let known = [
+        "types::types_are_told_apart_by_what_they_are::a::Same ",
+        concat!(env!("CARGO_PKG_VERSION"), " ("),
+        "8 bytes, alignment 8, ",
+    ];
+    for part in known {
+        assert!(name.contains(part), "{name}");
+    }
+}
