@@ -8,7 +8,8 @@ pub(crate) mod remaining;
 
 use crate::bind::region::Region;
 use crate::call::frame::Frame;
-use crate::declare::param::{At, Param};
+use crate::declare::at::At;
+use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 
 /// A type that can be a parameter of a handler.

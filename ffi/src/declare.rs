@@ -1,7 +1,13 @@
 //! What handlers declare: parameters, types, the manifest, registration.
 
+pub(crate) mod at;
+pub(crate) mod attr_type;
 pub(crate) mod contract_check;
+pub(crate) mod counts;
+pub(crate) mod handler_info;
+pub(crate) mod kind;
 pub(crate) mod manifest;
 pub(crate) mod param;
 pub(crate) mod register;
+pub(crate) mod text;
 pub(crate) mod types;

@@ -15,7 +15,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::bind::region::Region;
 use crate::call::frame::{FRAME_SIZE, Frame};
 use crate::call::host::Host;
-use crate::declare::param::{AttrNames, HandlerInfo, Param, Presence, counts_matter};
+use crate::declare::counts::counts_matter;
+use crate::declare::handler_info::{AttrNames, HandlerInfo};
+use crate::declare::kind::Presence;
+use crate::declare::param::Param;
 use crate::declare::register::Entries;
 use crate::entry::command_buffer::Replayed;
 use crate::entry::flow::Flow;
@@ -52,7 +55,7 @@ pub trait Stage<const STAGE: u32>: Handler {
 #[doc(hidden)]
 #[inline(always)]
 pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
-    use crate::declare::param::Counts;
+    use crate::declare::counts::Counts;
     let args = if const { counts_matter(S, H::PARAMS, true) } {
         const { Counts::args(H::PARAMS) }.contains(frame.arg_count())
     } else {
@@ -135,7 +138,7 @@ pub const fn fixed(params: &[Param], args: bool) -> usize {
 #[doc(hidden)]
 #[inline(always)]
 pub fn file_region(
-    at: &crate::declare::param::At,
+    at: &crate::declare::at::At,
     region: Region,
     args: &mut [Region],
     rets: &mut [Region],
@@ -317,7 +320,7 @@ const fn takes_later(params: &[Param]) -> bool {
     let (mut count, mut i) = (0, 0);
     while i < params.len() {
         let context = params[i].context;
-        if crate::declare::param::same(context, crate::future::CONTEXT) {
+        if crate::declare::text::same(context, crate::future::CONTEXT) {
             count += 1;
         }
         i += 1;

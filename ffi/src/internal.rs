@@ -35,7 +35,8 @@ use std::ops::Deref;
 
 use crate::bind::Bind;
 use crate::call::frame::Frame;
-use crate::declare::param::{At, INTERNAL, Param};
+use crate::declare::at::At;
+use crate::declare::param::{INTERNAL, Param};
 use crate::entry::Handler;
 use crate::entry::flow::Flow;
 use crate::entry::outcome::Failure;

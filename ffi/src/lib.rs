@@ -82,7 +82,10 @@ pub use context::{
     KernelSource, MemoryRegion, Prepared, RawCall, Recorder, RunId, Scratch, ScratchBuffer,
     StateRef, Stream, ThreadPool, UserData, Window,
 };
-pub use declare::param::{At, AttrType, Kind, Param, Presence};
+pub use declare::at::At;
+pub use declare::attr_type::AttrType;
+pub use declare::kind::{Kind, Presence};
+pub use declare::param::Param;
 #[doc(hidden)]
 pub use declare::types::KnownType;
 pub use declare::types::{HostType, State, UserType};
@@ -434,8 +437,9 @@ pub mod __private {
     pub use crate::bind::derived::{explain as explain_made, readable, region as region_made};
     pub use crate::bind::optional::{Hidden, or_default};
     pub use crate::call::frame_copy::outlives_call;
+    pub use crate::declare::handler_info::{HandlerInfo, StageInfo, StateInfo};
     pub use crate::declare::manifest::{Library, manifest, size};
-    pub use crate::declare::param::{HandlerInfo, StageInfo, StateInfo, one_api};
+    pub use crate::declare::param::one_api;
     pub use crate::declare::register::{Entries, Exported, Registrable, register};
     pub use crate::entry::outcome::{completed, finish, finish_stage};
     pub use crate::future::task::{Body, start_async};

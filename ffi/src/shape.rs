@@ -43,7 +43,8 @@
 
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
-use crate::declare::param::{Counts, Param};
+use crate::declare::counts::Counts;
+use crate::declare::param::Param;
 use crate::entry::diagnose::show;
 use crate::entry::problems::{Problems, number, put};
 

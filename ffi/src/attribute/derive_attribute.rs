@@ -7,7 +7,10 @@ use crate::attribute::dictionary::Dictionary;
 use crate::attribute::{AttrValue, Attribute};
 use crate::bind::Bind;
 use crate::call::frame::Frame;
-use crate::declare::param::{At, AttrType, Kind, Param, Presence};
+use crate::declare::at::At;
+use crate::declare::attr_type::AttrType;
+use crate::declare::kind::{Kind, Presence};
+use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::operand::element::name;
 
@@ -205,8 +208,8 @@ pub const fn in_order(params: &[Param], index: usize) {
         let before = &params[i];
         i += 1;
         assert!(
-            !(crate::declare::param::same(param.context, crate::future::CONTEXT)
-                && crate::declare::param::same(before.context, crate::future::CONTEXT)),
+            !(crate::declare::text::same(param.context, crate::future::CONTEXT)
+                && crate::declare::text::same(before.context, crate::future::CONTEXT)),
             "a call completes once: one parameter `Later` is enough"
         );
         if !(param.takes_arg() && before.takes_arg() || param.takes_ret() && before.takes_ret()) {

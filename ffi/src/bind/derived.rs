@@ -3,7 +3,9 @@
 use crate::bind::Bind;
 use crate::bind::region::Region;
 use crate::call::frame::Frame;
-use crate::declare::param::{At, Kind, Param};
+use crate::declare::at::At;
+use crate::declare::kind::Kind;
+use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 
 /// The parameter that a type is made from: one that is only read, since types are made before it is
@@ -12,7 +14,7 @@ use crate::entry::problems::Problems;
 pub const fn readable(param: Param) -> Param {
     assert!(
         !matches!(param.kind, Kind::Ret | Kind::InOut | Kind::Attrs)
-            && !crate::declare::param::same(param.context, crate::future::CONTEXT),
+            && !crate::declare::text::same(param.context, crate::future::CONTEXT),
         "#[derive(Bind)] makes types from arguments, attributes and parts of the context"
     );
     param

@@ -3,7 +3,9 @@
 use crate::bind::Bind;
 use crate::bind::region::Region;
 use crate::call::frame::Frame;
-use crate::declare::param::{At, Kind, Param};
+use crate::declare::at::At;
+use crate::declare::kind::Kind;
+use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 
 /// Whether the call has what the parameter takes. Parts of the context are asked by taking them.

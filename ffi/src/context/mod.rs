@@ -64,21 +64,21 @@ macro_rules! context {
             .of_type(<Self as $crate::context::Context<'f>>::TYPE);
 
             #[inline(always)]
-            fn bind(frame: &$crate::call::frame::Frame<'f>, _at: &$crate::declare::param::At) -> Option<Self> {
+            fn bind(frame: &$crate::call::frame::Frame<'f>, _at: &$crate::declare::at::At) -> Option<Self> {
                 <Self as $crate::context::Context<'f>>::take(frame).ok()
             }
 
             #[inline]
             fn bind_if_there(
                 frame: &$crate::call::frame::Frame<'f>,
-                _at: &$crate::declare::param::At,
+                _at: &$crate::declare::at::At,
             ) -> Option<Option<Self>> {
                 <Self as $crate::context::Context<'f>>::find(frame).ok()
             }
 
             fn explain(
                 frame: &$crate::call::frame::Frame<'f>,
-                at: &$crate::declare::param::At,
+                at: &$crate::declare::at::At,
                 problems: &mut $crate::entry::problems::Problems<'_>,
             ) {
                 if let Err(error) = <Self as $crate::context::Context<'f>>::take(frame) {

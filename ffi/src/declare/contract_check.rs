@@ -1,6 +1,7 @@
 //! Whether a shape contract and a handler's parameters agree, told when the handler is compiled.
 
-use crate::declare::param::{Param, Presence};
+use crate::declare::kind::Presence;
+use crate::declare::param::Param;
 
 /// One entry of a contract, as its text says it.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,9 @@
 //! The manifest: what a library says about itself, written when it is compiled. The format is
 //! described in `docs/manifest.md`.
 
-use crate::declare::param::{HandlerInfo, Kind, Param, Presence};
+use crate::declare::handler_info::HandlerInfo;
+use crate::declare::kind::{Kind, Presence};
+use crate::declare::param::Param;
 use crate::legacy::target::{Layout, OperandShape, TargetInfo};
 use crate::operand::element::DataTypes;
 
@@ -364,7 +366,8 @@ const fn execute(info: &HandlerInfo) -> &'static [Param] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::declare::param::{AttrType, StageInfo};
+    use crate::declare::attr_type::AttrType;
+    use crate::declare::handler_info::StageInfo;
     use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
     const INFO: HandlerInfo = HandlerInfo {

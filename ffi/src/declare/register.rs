@@ -1,7 +1,7 @@
 //! Registration of a whole library from inside it.
 
 use crate::call::host::Host;
-use crate::declare::param::HandlerInfo;
+use crate::declare::handler_info::HandlerInfo;
 use crate::error::ErrorCode;
 use std::ffi::{CStr, c_char};
 use xla_ffi_sys::*;

@@ -5,7 +5,7 @@
 //! somebody else when it is replayed. The check knows what goes through this crate; it is compiled
 //! into debug builds alone, since it costs every call a word of thread-local memory.
 
-use crate::declare::param::HandlerInfo;
+use crate::declare::handler_info::HandlerInfo;
 use crate::error::{Error, Result};
 use std::cell::Cell;
 

@@ -1,6 +1,6 @@
 //! What is wrong with a call, collected: a line for each problem, and the message that they make.
 
-use crate::declare::param::HandlerInfo;
+use crate::declare::handler_info::HandlerInfo;
 use std::borrow::Cow;
 use std::fmt::Write;
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::declare::param::HandlerInfo;
+use crate::declare::handler_info::HandlerInfo;
 use crate::entry::problems;
 use crate::error::{Error, Result};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;

@@ -10,7 +10,10 @@ use crate::attribute::{AttrValue, Attribute};
 use crate::bind::Bind;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
-use crate::declare::param::{At, AttrType, Kind, Param};
+use crate::declare::at::At;
+use crate::declare::attr_type::AttrType;
+use crate::declare::kind::Kind;
+use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::adapt::Function;
 use super::table::{self, Failure};
-use crate::declare::param::AttrType;
+use crate::declare::attr_type::AttrType;
 use crate::entry::{Stage, entry};
 use crate::error::{Error, Result};
 use xla_ffi_sys::*;

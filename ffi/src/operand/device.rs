@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 use crate::bind::Bind;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
-use crate::declare::param::{At, Kind, Param};
+use crate::declare::at::At;
+use crate::declare::kind::Kind;
+use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 #[cfg(debug_assertions)]
 use crate::future::ledger::touched;

@@ -7,7 +7,9 @@ use crate::bind::Bind;
 use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::{RawBuffer, Typed};
-use crate::declare::param::{At, Kind, Param};
+use crate::declare::at::At;
+use crate::declare::kind::Kind;
+use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]

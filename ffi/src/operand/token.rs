@@ -4,7 +4,9 @@ use std::marker::PhantomData;
 
 use crate::bind::Bind;
 use crate::call::frame::Frame;
-use crate::declare::param::{At, Kind, Param};
+use crate::declare::at::At;
+use crate::declare::kind::Kind;
+use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::operand::element::DataTypes;
 use xla_ffi_sys::XLA_FFI_DataType;

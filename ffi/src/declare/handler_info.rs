@@ -1,0 +1,226 @@
+//! A handler, its stages and its attributes, as constant data.
+
+use crate::declare::kind::{Kind, Presence};
+use crate::declare::param::Param;
+use crate::declare::text::{order, same};
+use xla_ffi_sys::Revision;
+
+/// One stage of a handler.
+#[derive(Clone, Copy, Debug)]
+pub struct StageInfo {
+    /// The number of the stage in the ABI.
+    pub stage: u32,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Whether it returns a future.
+    pub is_async: bool,
+}
+
+/// The type of a handler's state, as constant data.
+#[derive(Clone, Copy, Debug)]
+pub struct StateInfo {
+    /// The name under which it is registered.
+    pub name: &'static str,
+    /// How hosts know it.
+    pub host_type: fn() -> &'static crate::declare::types::KnownType,
+}
+
+/// A handler, as constant data.
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerInfo {
+    /// Its name: that of the custom call's target.
+    pub name: &'static str,
+    /// The platforms that it is registered for.
+    pub platforms: &'static [&'static str],
+    /// Its stages.
+    pub stages: &'static [StageInfo],
+    /// Whether attributes that it does not know are ignored.
+    pub open_attrs: bool,
+    /// The shape contract as text; empty for none.
+    pub shape: &'static str,
+    /// Bits of `XLA_FFI_Handler_Traits`.
+    pub traits: u32,
+    /// The type of its state.
+    pub state: Option<StateInfo>,
+    /// A floor that the author set by hand.
+    pub floor: Revision,
+}
+
+const fn max(a: Revision, b: Revision) -> Revision {
+    if (a as u8) < b as u8 { b } else { a }
+}
+
+const fn floor_of(params: &[Param]) -> Revision {
+    let mut floor = Revision::R0;
+    let mut i = 0;
+    while i < params.len() {
+        floor = max(floor, params[i].since);
+        floor = max(floor, floor_of(params[i].members));
+        i += 1;
+    }
+    floor
+}
+
+/// The names of a handler's attributes, sorted as hosts sort them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttrNames {
+    names: [&'static str; Self::MOST],
+    count: usize,
+}
+
+impl AttrNames {
+    /// As many as there is room for.
+    const MOST: usize = 24;
+
+    /// The names.
+    pub(crate) fn as_slice(&self) -> &[&'static str] {
+        self.names.get(..self.count).unwrap_or_default()
+    }
+}
+
+impl HandlerInfo {
+    /// The oldest revision on which the handler can do all of its work.
+    ///
+    /// Futures do not count: where a host has none, the call completes before it returns.
+    #[must_use]
+    pub const fn floor(&self) -> Revision {
+        let mut floor = self.floor;
+        if self.state.is_some() {
+            floor = max(floor, Revision::R1);
+        }
+        let mut i = 0;
+        while i < self.stages.len() {
+            floor = max(floor, floor_of(self.stages[i].params));
+            if self.stages[i].stage == 4 {
+                floor = max(floor, Revision::R9);
+            }
+            i += 1;
+        }
+        floor
+    }
+
+    /// Makes the types of user data that parameters take known to the host. What goes wrong here is
+    /// told when the parameter is bound.
+    pub(crate) fn register_types(&self, host: crate::Host) {
+        let params = self.stages.iter().flat_map(|stage| stage.params);
+        for host_type in params.filter_map(|param| param.host_type) {
+            let _ = host_type().id(host);
+        }
+    }
+
+    /// The `i`-th attribute in the order of declaration over all stages, structs unfolded; a name
+    /// that several stages share comes once.
+    pub(crate) const fn attr(&self, index: usize) -> Option<&'static Param> {
+        let mut seen = 0;
+        let mut s = 0;
+        while s < self.stages.len() {
+            let params = self.stages[s].params;
+            let mut p = 0;
+            while p < params.len() {
+                let mut m = 0;
+                while let Some(attr) = member(&params[p], m) {
+                    if !self.declared_before(attr.name, s, p, m) {
+                        if seen == index {
+                            return Some(attr);
+                        }
+                        seen += 1;
+                    }
+                    m += 1;
+                }
+                p += 1;
+            }
+            s += 1;
+        }
+        None
+    }
+
+    const fn declared_before(&self, name: &str, stage: usize, param: usize, m: usize) -> bool {
+        let mut s = 0;
+        while s <= stage {
+            let params = self.stages[s].params;
+            let mut p = 0;
+            while p < params.len() {
+                let mut k = 0;
+                while let Some(attr) = member(&params[p], k) {
+                    if s == stage && p == param && k == m {
+                        return false;
+                    }
+                    if same(attr.name, name) {
+                        return true;
+                    }
+                    k += 1;
+                }
+                p += 1;
+            }
+            s += 1;
+        }
+        false
+    }
+
+    /// Number of attributes over all stages.
+    #[must_use]
+    pub const fn attr_count(&self) -> usize {
+        let mut count = 0;
+        while self.attr(count).is_some() {
+            count += 1;
+        }
+        count
+    }
+
+    /// Whether any attribute may be absent.
+    #[must_use]
+    pub const fn has_optional_attrs(&self) -> bool {
+        let mut i = 0;
+        while let Some(attr) = self.attr(i) {
+            if !matches!(attr.presence, Presence::Required) {
+                return true;
+            }
+            i += 1;
+        }
+        false
+    }
+
+    /// Where an attribute lies among the sorted names when all are present.
+    #[must_use]
+    pub const fn attr_position(&self, name: &str) -> usize {
+        let mut position = 0;
+        let mut i = 0;
+        while let Some(attr) = self.attr(i) {
+            if matches!(order(attr.name, name), std::cmp::Ordering::Less) {
+                position += 1;
+            }
+            i += 1;
+        }
+        position
+    }
+
+    /// The names of all attributes over all stages, sorted, where they are not too many.
+    pub(crate) const fn attr_names(&self) -> Option<AttrNames> {
+        let mut names = AttrNames {
+            names: [""; AttrNames::MOST],
+            count: 0,
+        };
+        while let Some(attr) = self.attr(names.count) {
+            if names.count == AttrNames::MOST {
+                return None;
+            }
+            names.names[self.attr_position(attr.name)] = attr.name;
+            names.count += 1;
+        }
+        Some(names)
+    }
+
+    /// All attributes over all stages.
+    pub(crate) fn attrs(&self) -> impl Iterator<Item = &'static Param> + use<'_> {
+        (0..).map_while(|index| self.attr(index))
+    }
+}
+
+/// The `m`-th attribute of a parameter: itself, or a member of its struct.
+const fn member(param: &'static Param, m: usize) -> Option<&'static Param> {
+    match param.kind {
+        Kind::Attr if m == 0 => Some(param),
+        Kind::Attrs if m < param.members.len() => Some(&param.members[m]),
+        _ => None,
+    }
+}
