@@ -421,8 +421,10 @@ pub mod prelude {
 pub mod __private {
     pub use crate::context::load_state;
     pub use crate::declare::contract_check::Written;
+    pub use crate::entry::entry;
     pub use crate::entry::flow::Flow;
-    pub use crate::entry::{Handler, Stage, counts, entry, file_region, fixed, overlap_free};
+    pub use crate::entry::handler::{Handler, Stage};
+    pub use crate::entry::operands::{counts, file_region, fixed, overlap_free};
     pub mod legacy {
         pub use crate::legacy::adapt::{Adapter, Args, Opaque, Rets, call};
         pub use crate::legacy::structure::is_structure;

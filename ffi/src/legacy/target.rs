@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use super::adapt::Function;
 use super::table::{self, Failure};
 use crate::declare::attr_type::AttrType;
-use crate::entry::{Stage, entry};
+use crate::entry::entry;
+use crate::entry::handler::Stage;
 use crate::error::{Error, Result};
 use xla_ffi_sys::*;
 

@@ -1,0 +1,75 @@
+//! What a handler answers when the host asks for its metadata.
+
+use crate::call::host::Host;
+use crate::declare::handler_info::HandlerInfo;
+use xla_ffi_sys::*;
+
+/// Bytes of the metadata struct up to the traits, which every host has.
+const METADATA_SIZE: usize = 36;
+
+/// Answers a metadata call; `false` when this is none.
+///
+/// # Safety
+/// `raw` is a host's call frame whose extension chain is not empty.
+#[cold]
+pub(crate) unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> bool {
+    // SAFETY: the caller's promise.
+    let mut link = unsafe { (*raw).extension_start };
+    while !link.is_null() {
+        // SAFETY: a link of the host's chain.
+        let kind = unsafe { (*link).r#type };
+        if kind == XLA_FFI_InternalExtension_Type::Metadata {
+            break;
+        }
+        // SAFETY: as above.
+        link = unsafe { (*link).next };
+    }
+    if link.is_null() {
+        return false;
+    }
+    // SAFETY: the link's type says that it begins a metadata extension.
+    let metadata = unsafe { (*link.cast::<XLA_FFI_Metadata_Extension>()).metadata };
+    // SAFETY: not null here means that the host asks; the first field of every struct is its size.
+    if metadata.is_null() || unsafe { (*metadata).struct_size } < METADATA_SIZE {
+        crate::entry::panics::tell(format_args!(
+            "{}: the host's metadata struct is too short",
+            info.name
+        ));
+        return true;
+    }
+    // SAFETY: every frame has FRAME_SIZE bytes; `api` lies within.
+    let api = unsafe { (*raw).api };
+    // SAFETY: a frame names its host's table.
+    let host = unsafe { Host::new(api) };
+    let (major, minor) = host.version();
+    let newest = (XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR);
+    let wanted = (0, info.floor().minor_version());
+    let (major, minor) = (major, minor).max(wanted).min(newest);
+    // SAFETY: hosts that ask prepare at least the fields up to `traits`.
+    let version = unsafe { &raw mut (*metadata).api_version };
+    // SAFETY: as above.
+    unsafe { (*version).major_version = major };
+    // SAFETY: as above.
+    unsafe { (*version).minor_version = minor };
+    // SAFETY: as above.
+    unsafe { (*metadata).traits = info.traits };
+    // User data has to be known before the program can hand any out.
+    if !api.is_null() {
+        info.register_types(host);
+    }
+    // Only hosts from version 0.2 have room for the type of the state (ABI: r7).
+    if !api.is_null()
+        && host.version() >= (0, 2)
+        && let Some(state) = info.state
+    {
+        match (state.host_type)().id(host) {
+            // SAFETY: the host's version proves that the field is there.
+            Ok(id) => unsafe { (*metadata).state_type_id = XLA_FFI_TypeId { type_id: id } },
+            Err(error) => crate::entry::panics::tell(format_args!(
+                "{}: type of the state: {error}",
+                info.name
+            )),
+        }
+    }
+    true
+}
