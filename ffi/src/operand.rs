@@ -8,4 +8,5 @@ pub(crate) mod element;
 pub(crate) mod inout;
 pub(crate) mod out;
 pub(crate) mod packed;
+pub(crate) mod rank;
 pub(crate) mod token;

@@ -12,9 +12,10 @@ use crate::declare::kind::Kind;
 use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::error::Result;
-use crate::operand::buffer::{ANY_RANK, AnyBuffer, Buffer, rank};
+use crate::operand::buffer::{AnyBuffer, Buffer};
 use crate::operand::element::{DataTypes, Element};
 use crate::operand::out::{AnyOut, Out};
+use crate::operand::rank::{ANY_RANK, rank};
 
 /// Several element types: a tuple of them, `(f32, f64)` for instance, of up to eight.
 ///

@@ -337,7 +337,7 @@ impl<'f> RemainingRets<'f> {
     ) -> Result<Out<'f, T, RANK>> {
         let raw = self.raw(index)?;
         if let Some(wrong) =
-            crate::operand::buffer::unlike::<T>(raw, crate::operand::buffer::rank(RANK))
+            crate::operand::buffer::unlike::<T>(raw, crate::operand::rank::rank(RANK))
         {
             return Err(named("result", index, &wrong));
         }

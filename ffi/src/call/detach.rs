@@ -1,10 +1,13 @@
-//! Operands kept beyond the handler's return.
+//! Operands kept beyond the handler's return, each alone: what [`Later`](crate::Later) gives a
+//! promise. Asynchronous bodies, which may keep attributes too and are written against the ordinary
+//! parameters, get a copy of the whole frame instead (`frame_copy`); here a handler that keeps two
+//! operands copies their dimensions and nothing else.
 
 use std::ffi::c_void;
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::call::raw_buffer::RawBuffer;
+use crate::call::raw_buffer::{RawBuffer, Typed};
 use crate::error::{Error, Result};
 use crate::future::split::Divide;
 use crate::future::{Detach, Kept};
@@ -38,6 +41,15 @@ fn first(dims: &[usize]) -> Result<Option<usize>> {
 }
 
 impl<T> Parts<T> {
+    /// The operand again.
+    fn view(&self) -> Typed<'_, T> {
+        Typed {
+            data: self.data,
+            dims: &self.dims,
+            len: self.len,
+        }
+    }
+
     /// The same place.
     fn whole(&self) -> Self {
         Self {
@@ -74,7 +86,7 @@ macro_rules! detach {
             type Kept = $kept<T, RANK>;
 
             unsafe fn detach(self) -> Self::Kept {
-                let (data, dims, len) = self.into_parts();
+                let Typed { data, dims, len } = self.into_view();
                 $kept(Parts {
                     data,
                     dims: dims.into(),
@@ -87,9 +99,8 @@ macro_rules! detach {
             type At<'a> = $name<'a, T, RANK>;
 
             fn at(&mut self) -> Self::At<'_> {
-                let Parts { data, dims, len } = &self.0;
-                // SAFETY: the parts of an operand of this kind; its data outlives this value.
-                unsafe { $name::from_parts(*data, dims, *len) }
+                // SAFETY: the view of an operand of this kind; its data outlives this value.
+                unsafe { $name::from_view(self.0.view()) }
             }
         }
     };

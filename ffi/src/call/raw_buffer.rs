@@ -3,6 +3,7 @@
 
 use crate::bind::region::Region;
 use crate::operand::element::{Element, byte_size};
+use crate::operand::rank::ANY_RANK;
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
 
 /// A buffer of the frame whose `struct_size` has been checked.
@@ -13,10 +14,42 @@ pub(crate) struct RawBuffer<'f> {
 
 /// A typed view of a buffer that has passed every check: `data` is aligned and not null, and names
 /// `len` elements, the product of `dims`.
+///
+/// Typed operands are one of these each, and add what may be done with the elements.
 pub(crate) struct Typed<'f, T> {
     pub(crate) data: *mut T,
     pub(crate) dims: &'f [usize],
     pub(crate) len: usize,
+}
+
+impl<T> Clone for Typed<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Typed<'_, T> {}
+
+impl<T: Element> Typed<'_, T> {
+    /// The dimensions as an array of as many.
+    #[inline]
+    pub(crate) fn shape<const RANK: usize>(&self) -> [usize; RANK] {
+        const {
+            assert!(
+                RANK != ANY_RANK,
+                "`shape` needs a fixed rank: name it, as in `Buffer<f32, 2>`"
+            )
+        };
+        let mut shape = [0; RANK];
+        shape.copy_from_slice(self.dims);
+        shape
+    }
+
+    /// The memory of the elements.
+    #[inline(always)]
+    pub(crate) fn region(&self) -> Region {
+        Region::new(self.data.cast(), self.len * size_of::<T>())
+    }
 }
 
 impl<'f> RawBuffer<'f> {

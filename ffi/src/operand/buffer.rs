@@ -1,6 +1,5 @@
 //! Arguments: arrays in host memory that a handler may read.
 
-use std::marker::PhantomData;
 use std::ops::Deref;
 
 use crate::bind::Bind;
@@ -13,35 +12,8 @@ use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
 use crate::operand::element::{DataTypes, Element};
+use crate::operand::rank::{ANY_RANK, rank};
 use xla_ffi_sys::XLA_FFI_DataType;
-
-/// In place of a rank: any rank.
-///
-/// ```
-/// use xla_ffi::{ANY_RANK, Buffer};
-///
-/// fn mean(x: Buffer<'_, f32, ANY_RANK>) -> f32 { // the same as Buffer<'_, f32>
-///     x.iter().sum::<f32>() / x.len() as f32
-/// }
-///
-/// // `typed` wants the rank named, or this.
-/// #[xla_ffi::handler]
-/// fn average(x: xla_ffi::AnyBuffer, mut y: xla_ffi::Out<f32, 0>) -> xla_ffi::Result<()> {
-///     y.fill(mean(x.typed::<f32, ANY_RANK>()?));
-///     Ok(())
-/// }
-/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
-/// let call = internal::call::<average>("{}")?
-///     .arg(Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?)
-///     .ret(Shape::new(DType::F32, [])?);
-/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.5_f32]));
-/// # Ok::<(), internal::Error>(())
-/// ```
-pub const ANY_RANK: usize = usize::MAX;
-
-pub(crate) const fn rank(rank: usize) -> Option<usize> {
-    if rank == ANY_RANK { None } else { Some(rank) }
-}
 
 /// An argument with elements of type `T`, in row-major order whatever layout the caller asked for.
 ///
@@ -74,10 +46,8 @@ pub(crate) const fn rank(rank: usize) -> Option<usize> {
 /// # Ok::<(), internal::Error>(())
 /// ```
 pub struct Buffer<'f, T, const RANK: usize = ANY_RANK> {
-    data: *const T,
-    dims: &'f [usize],
-    len: usize,
-    _elements: PhantomData<&'f [T]>,
+    // Invariant: initialised, and not written while this lives.
+    view: Typed<'f, T>,
 }
 
 // SAFETY: it is a shared slice and a slice of numbers.
@@ -96,12 +66,8 @@ impl<T, const RANK: usize> Copy for Buffer<'_, T, RANK> {}
 impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     #[inline(always)]
     pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
-        let Typed { data, dims, len } = raw.typed::<T>(rank(RANK))?;
         Some(Self {
-            data,
-            dims,
-            len,
-            _elements: PhantomData,
+            view: raw.typed(rank(RANK))?,
         })
     }
 
@@ -112,14 +78,14 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
         // SAFETY: `Typed` guarantees `len` aligned elements behind a pointer that is not null; the
         // host keeps them until the call completes, and no result overlaps them (checked before
         // the handler runs).
-        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+        unsafe { std::slice::from_raw_parts(self.view.data, self.view.len) }
     }
 
     /// Number of elements along each dimension.
     #[must_use]
     #[inline]
     pub fn dims(&self) -> &'f [usize] {
-        self.dims
+        self.view.dims
     }
 
     /// The elements in rows along the last dimension; a scalar is one row of one element. Nothing
@@ -142,7 +108,7 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     /// # Ok::<(), internal::Error>(())
     /// ```
     pub fn rows(&self) -> std::slice::ChunksExact<'f, T> {
-        self.as_slice().chunks_exact(row(self.dims))
+        self.as_slice().chunks_exact(row(self.view.dims))
     }
 }
 
@@ -156,15 +122,7 @@ impl<T: Element, const RANK: usize> Buffer<'_, T, RANK> {
     #[must_use]
     #[inline]
     pub fn shape(&self) -> [usize; RANK] {
-        const {
-            assert!(
-                RANK != ANY_RANK,
-                "`shape` needs a fixed rank: `Buffer<T, 2>`"
-            )
-        };
-        let mut shape = [0; RANK];
-        shape.copy_from_slice(self.dims);
-        shape
+        self.view.shape()
     }
 }
 
@@ -178,26 +136,21 @@ impl<T: Element, const RANK: usize> Deref for Buffer<'_, T, RANK> {
 }
 
 impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
-    pub(crate) fn into_parts(self) -> (*mut T, &'f [usize], usize) {
-        (self.data.cast_mut(), self.dims, self.len)
+    pub(crate) fn into_view(self) -> Typed<'f, T> {
+        self.view
     }
 
     /// # Safety
-    /// The parts of such an operand, whose data lives as long as `'f`.
-    pub(crate) unsafe fn from_parts(data: *mut T, dims: &'f [usize], len: usize) -> Self {
-        Self {
-            data,
-            dims,
-            len,
-            _elements: PhantomData,
-        }
+    /// The view of such an operand, whose data lives as long as `'f`.
+    pub(crate) unsafe fn from_view(view: Typed<'f, T>) -> Self {
+        Self { view }
     }
 }
 
 impl<T: Element, const RANK: usize> std::fmt::Debug for Buffer<'_, T, RANK> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Buffer")
-            .field("dims", &self.dims)
+            .field("dims", &self.view.dims)
             .field("elements", &self.as_slice())
             .finish()
     }
@@ -219,7 +172,7 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Buffer<'f, T, RANK> 
 
     #[inline(always)]
     fn region(&self) -> Region {
-        Region::new(self.data.cast(), self.len * size_of::<T>())
+        self.view.region()
     }
 }
 

@@ -11,8 +11,8 @@ use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 #[cfg(debug_assertions)]
 use crate::future::ledger::touched;
-use crate::operand::buffer::{ANY_RANK, rank};
 use crate::operand::element::{DataTypes, Element};
+use crate::operand::rank::{ANY_RANK, rank};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// The pointer and the shape of an operand whose elements this process cannot reach.

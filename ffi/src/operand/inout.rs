@@ -10,9 +10,8 @@ use crate::declare::at::At;
 use crate::declare::kind::Kind;
 use crate::declare::param::Param;
 use crate::entry::problems::Problems;
-use crate::operand::buffer::{ANY_RANK, rank};
 use crate::operand::element::{DataTypes, Element};
-use std::marker::PhantomData;
+use crate::operand::rank::{ANY_RANK, rank};
 
 /// An argument and a result in the same memory: the elements come in and are changed in place.
 ///
@@ -58,10 +57,8 @@ use std::marker::PhantomData;
 /// # Ok::<(), internal::Error>(())
 /// ```
 pub struct InOut<'f, T, const RANK: usize = ANY_RANK> {
-    data: *mut T,
-    dims: &'f [usize],
-    len: usize,
-    _elements: PhantomData<&'f mut [T]>,
+    // Invariant: initialised, and nothing else reaches the elements.
+    view: Typed<'f, T>,
 }
 
 // SAFETY: it is a unique slice of numbers.
@@ -73,7 +70,7 @@ impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
     /// Number of elements along each dimension.
     #[must_use]
     pub fn dims(&self) -> &'f [usize] {
-        self.dims
+        self.view.dims
     }
 
     /// The elements, row-major.
@@ -91,15 +88,7 @@ impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
     /// The dimensions as an array; for operands of fixed rank.
     #[must_use]
     pub fn shape(&self) -> [usize; RANK] {
-        const {
-            assert!(
-                RANK != ANY_RANK,
-                "`shape` needs a fixed rank: `InOut<T, 2>`"
-            )
-        };
-        let mut shape = [0; RANK];
-        shape.copy_from_slice(self.dims);
-        shape
+        self.view.shape()
     }
 }
 
@@ -109,7 +98,7 @@ impl<T: Element, const RANK: usize> Deref for InOut<'_, T, RANK> {
     fn deref(&self) -> &[T] {
         // SAFETY: `Typed` guarantees `len` aligned elements; they came in as an argument, so they
         // are initialised.
-        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+        unsafe { std::slice::from_raw_parts(self.view.data, self.view.len) }
     }
 }
 
@@ -117,31 +106,26 @@ impl<T: Element, const RANK: usize> DerefMut for InOut<'_, T, RANK> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above, and the memory overlaps no other operand (checked before the handler
         // runs), so that the view is unique.
-        unsafe { std::slice::from_raw_parts_mut(self.data, self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.view.data, self.view.len) }
     }
 }
 
 impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
-    pub(crate) fn into_parts(self) -> (*mut T, &'f [usize], usize) {
-        (self.data, self.dims, self.len)
+    pub(crate) fn into_view(self) -> Typed<'f, T> {
+        self.view
     }
 
     /// # Safety
-    /// The parts of such an operand, whose data lives as long as `'f`.
-    pub(crate) unsafe fn from_parts(data: *mut T, dims: &'f [usize], len: usize) -> Self {
-        Self {
-            data,
-            dims,
-            len,
-            _elements: PhantomData,
-        }
+    /// The view of such an operand, whose data lives as long as `'f`.
+    pub(crate) unsafe fn from_view(view: Typed<'f, T>) -> Self {
+        Self { view }
     }
 }
 
 impl<T: Element, const RANK: usize> std::fmt::Debug for InOut<'_, T, RANK> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("InOut")
-            .field("dims", &self.dims)
+            .field("dims", &self.view.dims)
             .field("elements", &&**self)
             .finish()
     }
@@ -155,13 +139,8 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
     #[inline(always)]
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
         let arg = frame.arg(at.arg)?.typed::<T>(rank(RANK))?;
-        let Typed { data, dims, len } = frame.ret(at.ret)?.typed::<T>(rank(RANK))?;
-        (arg.dims == dims && (arg.data == data || len == 0)).then_some(Self {
-            data,
-            dims,
-            len,
-            _elements: PhantomData,
-        })
+        let view = frame.ret(at.ret)?.typed::<T>(rank(RANK))?;
+        (arg.dims == view.dims && (arg.data == view.data || view.len == 0)).then_some(Self { view })
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
@@ -193,6 +172,6 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
 
     #[inline(always)]
     fn region(&self) -> Region {
-        Region::new(self.data.cast(), self.len * size_of::<T>())
+        self.view.region()
     }
 }

@@ -1,6 +1,5 @@
 //! Results: arrays in host memory that a handler fills.
 
-use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use crate::bind::Bind;
@@ -14,8 +13,9 @@ use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
 #[cfg(debug_assertions)]
 use crate::future::ledger::touched;
-use crate::operand::buffer::{ANY_RANK, mismatch, rank, row, untyped};
+use crate::operand::buffer::{mismatch, row, untyped};
 use crate::operand::element::{DataTypes, Element};
+use crate::operand::rank::{ANY_RANK, rank};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A result with elements of type `T`, to be filled by the handler.
@@ -71,10 +71,8 @@ use xla_ffi_sys::XLA_FFI_DataType;
 /// # Ok::<(), internal::Error>(())
 /// ```
 pub struct Out<'f, T, const RANK: usize = ANY_RANK> {
-    data: *mut T,
-    dims: &'f [usize],
-    len: usize,
-    _elements: PhantomData<&'f mut [T]>,
+    // Invariant: nothing else reaches the elements.
+    view: Typed<'f, T>,
 }
 
 // SAFETY: it is a unique slice of numbers and a shared slice of numbers.
@@ -86,12 +84,8 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// The caller vouches that nothing else reaches these elements while the value lives.
     #[inline(always)]
     pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
-        let Typed { data, dims, len } = raw.typed::<T>(rank(RANK))?;
         Some(Self {
-            data,
-            dims,
-            len,
-            _elements: PhantomData,
+            view: raw.typed(rank(RANK))?,
         })
     }
 
@@ -99,31 +93,28 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     #[must_use]
     #[inline]
     pub fn dims(&self) -> &'f [usize] {
-        self.dims
+        self.view.dims
     }
 
     /// The dimensions as an array; for results of fixed rank.
     #[must_use]
     #[inline]
     pub fn shape(&self) -> [usize; RANK] {
-        const { assert!(RANK != ANY_RANK, "`shape` needs a fixed rank: `Out<T, 2>`") };
-        let mut shape = [0; RANK];
-        shape.copy_from_slice(self.dims);
-        shape
+        self.view.shape()
     }
 
     /// Number of elements.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.view.len
     }
 
     /// Whether there are no elements.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.view.len == 0
     }
 
     /// The elements, as yet unwritten.
@@ -131,13 +122,13 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     #[inline]
     pub fn as_uninit(&mut self) -> &mut [MaybeUninit<T>] {
         #[cfg(debug_assertions)]
-        if self.len > 0 {
-            touched(self.data.cast_const().cast());
+        if self.view.len > 0 {
+            touched(self.view.data.cast_const().cast());
         }
         // SAFETY: `Typed` guarantees `len` aligned elements behind a pointer that is not null;
         // they overlap nothing else (checked before the handler runs), and `&mut self` keeps the
         // view unique.
-        unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.len) }
+        unsafe { std::slice::from_raw_parts_mut(self.view.data.cast(), self.view.len) }
     }
 
     /// Says that this result is left as it is, which debug builds take for a mistake otherwise: a
@@ -177,13 +168,13 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     #[inline]
     pub fn leave_unwritten(self) {
         #[cfg(debug_assertions)]
-        touched(self.data.cast_const().cast());
+        touched(self.view.data.cast_const().cast());
     }
 
     /// The unwritten elements in rows along the last dimension, as
     /// [`Buffer::rows`](crate::Buffer::rows) gives them.
     pub fn rows_uninit(&mut self) -> std::slice::ChunksExactMut<'_, MaybeUninit<T>> {
-        let row = row(self.dims);
+        let row = row(self.view.dims);
         self.as_uninit().chunks_exact_mut(row)
     }
 
@@ -209,11 +200,11 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the numbers of
     /// elements differ.
     pub fn copy_from(&mut self, source: &[T]) -> Result<&mut [T]> {
-        if source.len() != self.len {
+        if source.len() != self.view.len {
             return Err(Error::invalid_argument(format!(
                 "{} elements cannot fill a result of {}",
                 source.len(),
-                self.len
+                self.view.len
             )));
         }
         Ok(self.as_uninit().write_copy_of_slice(source))
@@ -297,26 +288,21 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
 }
 
 impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
-    pub(crate) fn into_parts(self) -> (*mut T, &'f [usize], usize) {
-        (self.data, self.dims, self.len)
+    pub(crate) fn into_view(self) -> Typed<'f, T> {
+        self.view
     }
 
     /// # Safety
-    /// The parts of such an operand, whose data lives as long as `'f`.
-    pub(crate) unsafe fn from_parts(data: *mut T, dims: &'f [usize], len: usize) -> Self {
-        Self {
-            data,
-            dims,
-            len,
-            _elements: PhantomData,
-        }
+    /// The view of such an operand, whose data lives as long as `'f`.
+    pub(crate) unsafe fn from_view(view: Typed<'f, T>) -> Self {
+        Self { view }
     }
 }
 
 impl<T: Element, const RANK: usize> std::fmt::Debug for Out<'_, T, RANK> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Out")
-            .field("dims", &self.dims)
+            .field("dims", &self.view.dims)
             .finish_non_exhaustive()
     }
 }
@@ -337,7 +323,7 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
 
     #[inline(always)]
     fn region(&self) -> Region {
-        Region::new(self.data.cast(), self.len * size_of::<T>())
+        self.view.region()
     }
 }
 

@@ -19,9 +19,10 @@ use crate::declare::kind::Kind;
 use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
-use crate::operand::buffer::{ANY_RANK, AnyBuffer, rank};
+use crate::operand::buffer::AnyBuffer;
 use crate::operand::element::DataTypes;
 use crate::operand::out::AnyOut;
+use crate::operand::rank::{ANY_RANK, rank};
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
 /// An element type of less than a byte. Since r5 (jaxlib 0.6.0).
