@@ -21,7 +21,7 @@ struct Data([f32; 16]);
 /// A buffer of 64-byte aligned memory, `F32[4,4]`.
 fn buffer() -> *mut XLA_FFI_Buffer {
     leak(XLA_FFI_Buffer {
-        struct_size: size_of::<XLA_FFI_Buffer>(),
+        struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
         dtype: XLA_FFI_DataType::F32,
         data: leak(Data([1.0; 16])).cast(),
@@ -51,7 +51,7 @@ impl Attrs {
             })
         });
         Self(XLA_FFI_Attrs {
-            struct_size: size_of::<XLA_FFI_Attrs>(),
+            struct_size: XLA_FFI_Attrs::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             size,
             types: leak_all(entries.iter().map(|(_, kind, _)| *kind).collect()),
@@ -105,22 +105,20 @@ pub(crate) fn frame(api: &XLA_FFI_Api, args: usize, rets: usize, attrs: Attrs) -
         leak_all(with_spare.map(<*mut XLA_FFI_Buffer>::cast).collect())
     };
     let raw = leak(XLA_FFI_CallFrame {
-        struct_size: XLA_FFI_CallFrame::LAYOUT
-            .struct_size
-            .map_or(0, |(_, size)| size),
+        struct_size: XLA_FFI_CallFrame::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
         api,
         ctx: std::ptr::null_mut(),
         stage: XLA_FFI_ExecutionStage::EXECUTE,
         args: XLA_FFI_Args {
-            struct_size: size_of::<XLA_FFI_Args>(),
+            struct_size: XLA_FFI_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             size: args.len() as i64,
             types: leak_all(vec![XLA_FFI_ArgType::BUFFER; args.len() + 1]),
             args: pointers(&args),
         },
         rets: XLA_FFI_Rets {
-            struct_size: size_of::<XLA_FFI_Rets>(),
+            struct_size: XLA_FFI_Rets::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             size: rets.len() as i64,
             types: leak_all(vec![XLA_FFI_RetType::BUFFER; rets.len() + 1]),

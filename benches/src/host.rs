@@ -104,10 +104,10 @@ unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_
 /// The function table; it lives for ever.
 pub(crate) fn table() -> &'static XLA_FFI_Api {
     Box::leak(Box::new(XLA_FFI_Api {
-        struct_size: size_of::<XLA_FFI_Api>(),
+        struct_size: XLA_FFI_Api::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
         api_version: XLA_FFI_Api_Version {
-            struct_size: size_of::<XLA_FFI_Api_Version>(),
+            struct_size: XLA_FFI_Api_Version::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             major_version: XLA_FFI_API_MAJOR,
             minor_version: XLA_FFI_API_MINOR,

@@ -178,6 +178,9 @@ pub enum Slot {
 }
 
 impl Slot {
+    /// Bytes of the table before its first function.
+    pub const HEAD: usize = core::mem::offset_of!(XLA_FFI_Api, XLA_FFI_Error_Create);
+
     /// All functions, in the order of the newest revision.
     pub const ALL: [Self; 20] = [
         Self::ErrorCreate,

@@ -85,6 +85,13 @@ macro_rules! layout {
                 $(let _: PhantomData<$ty> = type_of($field);)*
             }
         };
+        $(impl $rust {
+            #[doc = concat!(
+                "What belongs into the struct's size field: bytes up to the end of `",
+                stringify!($last), "`."
+            )]
+            pub const STRUCT_SIZE: usize = $struct_size;
+        })?
         impl $crate::Layout for $rust {
             const LAYOUT: $crate::StructLayout = $crate::StructLayout {
                 name: layout!(@name $rust $($c)?),

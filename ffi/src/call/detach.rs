@@ -252,7 +252,7 @@ impl AnyParts {
     /// The operand with other data and dimensions, of the same number.
     fn with(buffer: RawBuffer<'_>, data: *mut c_void, dims: Rc<[i64]>) -> Self {
         let raw = XLA_FFI_Buffer {
-            struct_size: 48,
+            struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             dtype: buffer.dtype(),
             data,

@@ -10,7 +10,10 @@
 //! A host that breaks 2 or 3 breaks the ABI itself; nothing here can tell.
 
 use std::marker::PhantomData;
-use xla_ffi_sys::{XLA_FFI_ArgType, XLA_FFI_CallFrame, XLA_FFI_InvokeContext, XLA_FFI_RetType};
+use xla_ffi_sys::{
+    XLA_FFI_ArgType, XLA_FFI_Args, XLA_FFI_Attrs, XLA_FFI_CallFrame, XLA_FFI_InvokeContext,
+    XLA_FFI_RetType, XLA_FFI_Rets,
+};
 
 use crate::call::host::Host;
 use crate::call::raw_attribute::{RawAttrs, element};
@@ -18,7 +21,7 @@ use crate::call::raw_buffer::RawBuffer;
 use crate::future::pending::Pending;
 
 /// Bytes of a call frame that every revision has.
-pub(crate) const FRAME_SIZE: usize = 168;
+pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;
 
 /// One call, as a handler sees it. Users meet it only when they write their own [`Bind`]
 /// implementation.
@@ -82,7 +85,10 @@ impl<'f> Frame<'f> {
         let rets = unsafe { &(*raw).rets };
         // SAFETY: as above.
         let attrs = unsafe { &(*raw).attrs };
-        if args.struct_size < 40 || rets.struct_size < 40 || attrs.struct_size < 48 {
+        if args.struct_size < XLA_FFI_Args::STRUCT_SIZE
+            || rets.struct_size < XLA_FFI_Rets::STRUCT_SIZE
+            || attrs.struct_size < XLA_FFI_Attrs::STRUCT_SIZE
+        {
             return None;
         }
         Some(Self {

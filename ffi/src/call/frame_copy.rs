@@ -56,7 +56,7 @@ impl Keeper {
                 };
                 let dims = self.keep(buffer.raw_dims().to_vec());
                 self.one(XLA_FFI_Buffer {
-                    struct_size: 48,
+                    struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
                     extension_start: std::ptr::null_mut(),
                     dtype: buffer.dtype(),
                     data: buffer.data(),
@@ -85,7 +85,7 @@ impl Keeper {
             values.push(value);
         }
         XLA_FFI_Attrs {
-            struct_size: 48,
+            struct_size: XLA_FFI_Attrs::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             size: types.len() as i64,
             types: self.keep(types),
@@ -148,14 +148,14 @@ impl OwnedFrame {
             None => XLA_FFI_RetType(0),
         };
         let args = XLA_FFI_Args {
-            struct_size: 40,
+            struct_size: XLA_FFI_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             size: args.len() as i64,
             types: keeper.keep(args.iter().map(arg_type).collect()),
             args: keeper.buffers(args),
         };
         let rets = XLA_FFI_Rets {
-            struct_size: 40,
+            struct_size: XLA_FFI_Rets::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             size: rets.len() as i64,
             types: keeper.keep(rets.iter().map(ret_type).collect()),
@@ -163,7 +163,7 @@ impl OwnedFrame {
         };
         let attrs = keeper.attrs(frame.attrs());
         let raw = Box::new(XLA_FFI_CallFrame {
-            struct_size: 168,
+            struct_size: XLA_FFI_CallFrame::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             api: frame.host().api(),
             ctx: frame.ctx(),

@@ -47,9 +47,6 @@ unsafe impl Send for Host {}
 // SAFETY: as above.
 unsafe impl Sync for Host {}
 
-/// Bytes of the table before its first function.
-const HEAD: usize = 48;
-
 /// A function of the table that answers with an error.
 type Call<A> = unsafe extern "C" fn(args: *mut A) -> *mut XLA_FFI_Error;
 
@@ -98,7 +95,7 @@ impl Host {
         // SAFETY: not null; the first field in every revision.
         let size = unsafe { (*self.api).struct_size };
         if size > Revision::R4.api_struct_size() {
-            return (size - HEAD) / size_of::<usize>();
+            return (size - Slot::HEAD) / size_of::<usize>();
         }
         // SAFETY: not null; the field lies at the same place in every revision.
         let internal = unsafe { (*self.api).internal_api };
@@ -140,7 +137,7 @@ impl Host {
         // SAFETY: not null; the first field in every revision.
         let size = unsafe { (*self.api).struct_size };
         // Tables that tell their length have the newest order.
-        let place = HEAD + size_of::<usize>() * slot as usize;
+        let place = Slot::HEAD + size_of::<usize>() * slot as usize;
         if size > Revision::R4.api_struct_size() && place + size_of::<usize>() <= size {
             // SAFETY: the table has `size` bytes.
             return Some(unsafe { self.api.cast::<u8>().add(place) }.cast());
@@ -160,7 +157,7 @@ impl Host {
         let index = slot.index(order)?;
         (index < slots).then(|| {
             // SAFETY: the table has `slots` pointers behind its head.
-            unsafe { self.api.cast::<u8>().add(HEAD + 8 * index) }.cast()
+            unsafe { self.api.cast::<u8>().add(Slot::HEAD + 8 * index) }.cast()
         })
     }
 
@@ -225,9 +222,7 @@ impl Host {
             long.as_ptr().cast::<c_char>()
         };
         let mut args = XLA_FFI_Error_Create_Args {
-            struct_size: XLA_FFI_Error_Create_Args::LAYOUT
-                .struct_size
-                .map_or(0, |(_, s)| s),
+            struct_size: XLA_FFI_Error_Create_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             message: text,
             errc: code.to_raw(),
@@ -249,7 +244,7 @@ impl Host {
     fn read_error(self, error: *mut XLA_FFI_Error) -> Error {
         // Hosts before r9 fill the message alone, and take the larger struct for the smaller one.
         let mut details = XLA_FFI_Error_GetDetails_Args {
-            struct_size: 36,
+            struct_size: XLA_FFI_Error_GetDetails_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             error,
             message: std::ptr::null(),
@@ -270,7 +265,7 @@ impl Host {
             message = text.to_string_lossy().into_owned();
         }
         let mut destroy_args = XLA_FFI_Error_Destroy_Args {
-            struct_size: 24,
+            struct_size: XLA_FFI_Error_Destroy_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             error,
         };
@@ -302,7 +297,7 @@ impl Host {
         };
         if bundle.record.is_some() && self.at_least(4) {
             let mut args = XLA_FFI_Handler_Register_Args {
-                struct_size: 92,
+                struct_size: XLA_FFI_Handler_Register_Args::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
                 name: span(name),
                 platform: span(platform),
@@ -313,7 +308,7 @@ impl Host {
             return unsafe { self.call(Slot::HandlerRegister, "registration", &mut args) };
         }
         let mut args = XLA_FFI_Handler_Register_Args_R0 {
-            struct_size: 84,
+            struct_size: XLA_FFI_Handler_Register_Args_R0::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             name: span(name),
             platform: span(platform),
@@ -338,13 +333,13 @@ impl Host {
         deleter: unsafe extern "C" fn(*mut c_void),
     ) -> Result<i64> {
         let info = XLA_FFI_TypeInfo {
-            struct_size: 24,
+            struct_size: XLA_FFI_TypeInfo::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             deleter: Some(deleter),
         };
         let mut id = XLA_FFI_TypeId { type_id: wanted };
         let mut args = XLA_FFI_Type_Register_Args {
-            struct_size: 40,
+            struct_size: XLA_FFI_Type_Register_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             name: XLA_FFI_ByteSpan {
                 ptr: name.as_ptr().cast(),
@@ -353,8 +348,8 @@ impl Host {
             type_id: &raw mut id,
             type_info: &raw const info,
         };
-        // SAFETY: size 40 is what every revision expects; r7 and later read `type_info` behind it
-        // in any case, and older ones do not look there.
+        // SAFETY: the size (40, up to `type_id`) is what every revision expects; r7 and later read
+        // `type_info` behind it in any case, and older ones do not look there.
         unsafe { self.call(Slot::TypeRegister, "user types", &mut args) }?;
         Ok(id.type_id)
     }
@@ -421,7 +416,7 @@ impl Host {
         let mut id = XLA_FFI_TypeId { type_id };
         if self.at_least(3) {
             let mut args = XLA_FFI_State_Set_Args {
-                struct_size: 48,
+                struct_size: XLA_FFI_State_Set_Args::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
                 ctx,
                 stage: XLA_FFI_ExecutionStage(stage),
@@ -436,7 +431,7 @@ impl Host {
         }
         if self.at_least(2) {
             let mut args = XLA_FFI_State_Set_Args_R7 {
-                struct_size: 40,
+                struct_size: XLA_FFI_State_Set_Args_R7::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
                 ctx,
                 type_id: &raw mut id,
@@ -447,7 +442,7 @@ impl Host {
         }
         self.needs_state()?;
         let mut args = XLA_FFI_State_Set_Args_R0 {
-            struct_size: 48,
+            struct_size: XLA_FFI_State_Set_Args_R0::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             type_id: &raw mut id,
@@ -471,7 +466,7 @@ impl Host {
         let mut id = XLA_FFI_TypeId { type_id };
         if self.at_least(3) {
             let mut args = XLA_FFI_State_Get_Args {
-                struct_size: 48,
+                struct_size: XLA_FFI_State_Get_Args::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
                 ctx,
                 stage: XLA_FFI_ExecutionStage(stage),
@@ -487,7 +482,7 @@ impl Host {
         }
         self.needs_state()?;
         let mut args = XLA_FFI_State_Get_Args_R0 {
-            struct_size: 40,
+            struct_size: XLA_FFI_State_Get_Args_R0::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             type_id: &raw mut id,
@@ -509,7 +504,7 @@ impl Host {
     ) -> Result<*mut c_void> {
         let mut id = XLA_FFI_TypeId { type_id };
         let mut args = XLA_FFI_InvokeContext_Get_Args {
-            struct_size: 40,
+            struct_size: XLA_FFI_InvokeContext_Get_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             type_id: &raw mut id,
@@ -526,7 +521,7 @@ impl Host {
     /// `ctx` is the context of the current call.
     pub(crate) unsafe fn stream(self, ctx: *mut XLA_FFI_InvokeContext) -> Result<*mut c_void> {
         let mut args = XLA_FFI_Stream_Get_Args {
-            struct_size: 32,
+            struct_size: XLA_FFI_Stream_Get_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             stream: std::ptr::null_mut(),
@@ -547,7 +542,7 @@ impl Host {
         alignment: usize,
     ) -> Result<*mut c_void> {
         let mut args = XLA_FFI_DeviceMemory_Allocate_Args {
-            struct_size: 48,
+            struct_size: XLA_FFI_DeviceMemory_Allocate_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             size,
@@ -570,7 +565,7 @@ impl Host {
         data: *mut c_void,
     ) -> Result<()> {
         let mut args = XLA_FFI_DeviceMemory_Free_Args {
-            struct_size: 40,
+            struct_size: XLA_FFI_DeviceMemory_Free_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             size,
@@ -592,7 +587,7 @@ impl Host {
         data: *mut c_void,
     ) -> Result<()> {
         let mut args = XLA_FFI_ThreadPool_Schedule_Args {
-            struct_size: 40,
+            struct_size: XLA_FFI_ThreadPool_Schedule_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             task: Some(task),
@@ -609,7 +604,7 @@ impl Host {
     pub(crate) unsafe fn num_threads(self, ctx: *mut XLA_FFI_InvokeContext) -> Result<i64> {
         let mut threads = 0;
         let mut args = XLA_FFI_ThreadPool_NumThreads_Args {
-            struct_size: 32,
+            struct_size: XLA_FFI_ThreadPool_NumThreads_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             num_threads: &raw mut threads,
@@ -627,9 +622,9 @@ impl Host {
 
     /// Makes a future.
     pub(crate) fn make_future(self) -> Result<*mut XLA_FFI_Future> {
-        // Hosts check for 16 bytes but write 24.
+        // The size is 16: hosts check for that many bytes but write `future`, up to 24.
         let mut args = XLA_FFI_Future_Create_Args {
-            struct_size: 16,
+            struct_size: XLA_FFI_Future_Create_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             future: std::ptr::null_mut(),
         };
@@ -649,7 +644,7 @@ impl Host {
         };
         let told = if error.is_null() {
             let mut args = XLA_FFI_Future_SetAvailable_Args {
-                struct_size: 24,
+                struct_size: XLA_FFI_Future_SetAvailable_Args::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
                 future,
             };
@@ -657,7 +652,7 @@ impl Host {
             unsafe { self.call(Slot::FutureSetAvailable, "futures", &mut args) }
         } else {
             let mut args = XLA_FFI_Future_SetError_Args {
-                struct_size: 32,
+                struct_size: XLA_FFI_Future_SetError_Args::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
                 future,
                 error,
@@ -685,7 +680,7 @@ impl Host {
     /// `ctx` is the context of the current call.
     pub(crate) unsafe fn run_id(self, ctx: *mut XLA_FFI_InvokeContext) -> Result<i64> {
         let mut args = XLA_FFI_RunId_Get_Args {
-            struct_size: 32,
+            struct_size: XLA_FFI_RunId_Get_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             run_id: 0,
@@ -701,7 +696,7 @@ impl Host {
     /// `ctx` is the context of the current call.
     pub(crate) unsafe fn device_ordinal(self, ctx: *mut XLA_FFI_InvokeContext) -> Result<i32> {
         let mut args = XLA_FFI_DeviceOrdinal_Get_Args {
-            struct_size: 28,
+            struct_size: XLA_FFI_DeviceOrdinal_Get_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             device_ordinal: 0,
@@ -721,7 +716,7 @@ impl Host {
         extension_type: i64,
     ) -> Result<*const XLA_FFI_Extension> {
         let mut args = XLA_FFI_InvokeContext_FindExtension_Args {
-            struct_size: 40,
+            struct_size: XLA_FFI_InvokeContext_FindExtension_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             extension_type,
@@ -741,7 +736,7 @@ impl Host {
         ctx: *mut XLA_FFI_InvokeContext,
     ) -> Result<RawAttrs<'f>> {
         let mut args = XLA_FFI_CustomOptions_Get_Args {
-            struct_size: 32,
+            struct_size: XLA_FFI_CustomOptions_Get_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             ctx,
             attrs: std::ptr::null(),

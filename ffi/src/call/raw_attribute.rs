@@ -57,7 +57,7 @@ impl<'f> RawAttrs<'f> {
     pub(crate) unsafe fn from_host(raw: *const XLA_FFI_Attrs) -> Option<Self> {
         // SAFETY: the caller's promise.
         let attrs = unsafe { raw.as_ref()? };
-        (attrs.struct_size >= 48).then_some(Self {
+        (attrs.struct_size >= XLA_FFI_Attrs::STRUCT_SIZE).then_some(Self {
             raw,
             _frame: PhantomData,
         })

@@ -59,7 +59,7 @@ impl<'f> RawBuffer<'f> {
     pub(crate) unsafe fn new(raw: *const XLA_FFI_Buffer) -> Option<Self> {
         // SAFETY: the caller's promise; the struct has the same 48 bytes in every revision.
         let raw = unsafe { raw.as_ref()? };
-        (raw.struct_size >= 48).then_some(Self { raw })
+        (raw.struct_size >= XLA_FFI_Buffer::STRUCT_SIZE).then_some(Self { raw })
     }
 
     #[inline(always)]

@@ -168,7 +168,7 @@ impl<'f> Collectives<'f> {
     fn second(&self) -> Result<XLA_FFI_Collectives_Extension> {
         // SAFETY: the first field of every version.
         let size = unsafe { (*self.raw.as_ptr()).extension_base.struct_size };
-        if self.minor < 2 || size < size_of::<XLA_FFI_Collectives_Extension>() {
+        if self.minor < 2 || size < XLA_FFI_Collectives_Extension::STRUCT_SIZE {
             return Err(Error::unimplemented(format!(
                 "windows of collective memory: this host has version 0.{} of the collectives \
                  extension; the first jaxlib that has 0.2 is 0.12.0",
@@ -188,7 +188,7 @@ impl<'f> Collectives<'f> {
         let request = request.ok_or_else(|| lacks("request_communicator"))?;
         let groups = lists(&group);
         let mut args = XLA_FFI_Communicator_Request_Args {
-            struct_size: size_of::<XLA_FFI_Communicator_Request_Args>(),
+            struct_size: XLA_FFI_Communicator_Request_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             group_mode: group.mode,
             groups: groups.as_ptr(),
@@ -209,7 +209,7 @@ impl<'f> Collectives<'f> {
         let get = get.ok_or_else(|| lacks("get_communicator"))?;
         let groups = lists(&group);
         let mut args = XLA_FFI_Communicator_Get_Args {
-            struct_size: size_of::<XLA_FFI_Communicator_Get_Args>(),
+            struct_size: XLA_FFI_Communicator_Get_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             group_mode: group.mode,
             groups: groups.as_ptr(),
@@ -242,7 +242,7 @@ impl<'f> Collectives<'f> {
             })
             .collect();
         let mut args = XLA_FFI_Window_Request_Args {
-            struct_size: size_of::<XLA_FFI_Window_Request_Args>(),
+            struct_size: XLA_FFI_Window_Request_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             group_mode: group.mode,
             groups: groups.as_ptr(),
@@ -265,7 +265,7 @@ impl<'f> Collectives<'f> {
         let get = get.ok_or_else(|| lacks("get_window"))?;
         let groups = lists(&group);
         let mut args = XLA_FFI_Window_Get_Args {
-            struct_size: size_of::<XLA_FFI_Window_Get_Args>(),
+            struct_size: XLA_FFI_Window_Get_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             group_mode: group.mode,
             groups: groups.as_ptr(),
@@ -312,7 +312,7 @@ impl<'f> Context<'f> for Collectives<'f> {
         let (major, minor) = extension.version();
         // SAFETY: the first field of every extension.
         let size = unsafe { (*extension.as_raw()).struct_size };
-        if major != 0 || minor < 1 || size < size_of::<XLA_FFI_Collectives_Extension_R9>() {
+        if major != 0 || minor < 1 || size < XLA_FFI_Collectives_Extension_R9::STRUCT_SIZE {
             return Err(Error::unimplemented(format!(
                 "the host has version {major}.{minor} of the collectives extension in {size} bytes; \
                  the handler wants 0.1 or newer of 0"

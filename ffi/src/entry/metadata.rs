@@ -4,9 +4,6 @@ use crate::call::host::Host;
 use crate::declare::handler_info::HandlerInfo;
 use xla_ffi_sys::*;
 
-/// Bytes of the metadata struct up to the traits, which every host has.
-const METADATA_SIZE: usize = 36;
-
 /// Answers a metadata call; `false` when this is none.
 ///
 /// # Safety
@@ -29,8 +26,9 @@ pub(crate) unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &Handler
     }
     // SAFETY: the link's type says that it begins a metadata extension.
     let metadata = unsafe { (*link.cast::<XLA_FFI_Metadata_Extension>()).metadata };
+    // The constant counts up to the traits, which every host has.
     // SAFETY: not null here means that the host asks; the first field of every struct is its size.
-    if metadata.is_null() || unsafe { (*metadata).struct_size } < METADATA_SIZE {
+    if metadata.is_null() || unsafe { (*metadata).struct_size } < XLA_FFI_Metadata::STRUCT_SIZE {
         crate::entry::panics::tell(format_args!(
             "{}: the host's metadata struct is too short",
             info.name

@@ -86,10 +86,10 @@ unsafe impl Sync for Table {}
 
 const fn table(device: bool) -> Table {
     Table(XLA_FFI_Api {
-        struct_size: 208,
+        struct_size: XLA_FFI_Api::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
         api_version: XLA_FFI_Api_Version {
-            struct_size: 24,
+            struct_size: XLA_FFI_Api_Version::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             major_version: 0,
             minor_version: 5,

@@ -348,27 +348,27 @@ impl Frame<'_> {
             stream: stream.unwrap_or(std::ptr::null_mut()),
         };
         let mut frame = XLA_FFI_CallFrame {
-            struct_size: 168,
+            struct_size: XLA_FFI_CallFrame::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             api: table::api(stream.is_some()),
             ctx: (&raw mut context).cast(),
             stage: XLA_FFI_ExecutionStage::EXECUTE,
             args: XLA_FFI_Args {
-                struct_size: 40,
+                struct_size: XLA_FFI_Args::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
                 size: self.args as i64,
                 types: types.as_mut_ptr(),
                 args: pointers.as_mut_ptr(),
             },
             rets: XLA_FFI_Rets {
-                struct_size: 40,
+                struct_size: XLA_FFI_Rets::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
                 size: self.rets as i64,
                 types: types.as_mut_ptr().cast(),
                 rets: pointers[self.args..].as_mut_ptr(),
             },
             attrs: XLA_FFI_Attrs {
-                struct_size: 48,
+                struct_size: XLA_FFI_Attrs::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
                 size: i64::from(!attribute.is_empty()),
                 types: tags.as_mut_ptr(),
@@ -388,7 +388,7 @@ impl Frame<'_> {
 }
 
 const EMPTY: XLA_FFI_Buffer = XLA_FFI_Buffer {
-    struct_size: 48,
+    struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
     extension_start: std::ptr::null_mut(),
     dtype: XLA_FFI_DataType::INVALID,
     data: std::ptr::null_mut(),

@@ -54,7 +54,7 @@ impl Table {
             return Ok(());
         }
         let mut details = XLA_FFI_Error_GetDetails_Args {
-            struct_size: 36,
+            struct_size: XLA_FFI_Error_GetDetails_Args::STRUCT_SIZE,
             extension_start: ptr::null_mut(),
             error,
             message: ptr::null(),
@@ -73,7 +73,7 @@ impl Table {
             text.to_string_lossy().into_owned()
         };
         let mut freed = XLA_FFI_Error_Destroy_Args {
-            struct_size: 24,
+            struct_size: XLA_FFI_Error_Destroy_Args::STRUCT_SIZE,
             extension_start: ptr::null_mut(),
             error,
         };
@@ -92,7 +92,7 @@ impl Table {
     fn error(self, code: XLA_FFI_Error_Code, text: &str) -> *mut XLA_FFI_Error {
         let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
         let mut args = XLA_FFI_Error_Create_Args {
-            struct_size: 28,
+            struct_size: XLA_FFI_Error_Create_Args::STRUCT_SIZE,
             extension_start: ptr::null_mut(),
             message: text.as_ptr(),
             errc: code,
@@ -128,7 +128,7 @@ impl Table {
         }
         let error = if record.is_some() {
             let mut args = XLA_FFI_Handler_Register_Args {
-                struct_size: 92,
+                struct_size: XLA_FFI_Handler_Register_Args::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 name: span(name),
                 platform: span(platform),
@@ -145,7 +145,7 @@ impl Table {
             unsafe { register(&raw mut args) }
         } else {
             let mut args = XLA_FFI_Handler_Register_Args_R0 {
-                struct_size: 84,
+                struct_size: XLA_FFI_Handler_Register_Args_R0::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 name: span(name),
                 platform: span(platform),
