@@ -93,17 +93,20 @@ pub use entry::problems::Problems;
 pub use error::{Error, ErrorCode, Result};
 pub use future::split::{Divide, Part};
 pub use future::{Detach, Future, Kept, Later, Promise};
-pub use operand::buffer::{AnyBuffer, Buffer};
+pub use operand::buffer::Buffer;
 pub use operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
 pub use operand::element::{
     DataTypes, Element, F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ,
     F8E8M0FNU, Pred, bit_width,
 };
 pub use operand::inout::InOut;
-pub use operand::out::{AnyOut, Out, Writer};
+pub use operand::out::Out;
 pub use operand::packed::{F4E2M1FN, Packed, PackedElement, PackedOut, S1, S2, S4, U1, U2, U4};
 pub use operand::rank::ANY_RANK;
 pub use operand::token::{Token, TokenOut};
+pub use operand::untyped::AnyBuffer;
+pub use operand::untyped::AnyOut;
+pub use operand::writer::Writer;
 /// # Example
 /// ```
 /// use xla_ffi::{Attribute, prelude::*};

@@ -10,3 +10,5 @@ pub(crate) mod out;
 pub(crate) mod packed;
 pub(crate) mod rank;
 pub(crate) mod token;
+pub(crate) mod untyped;
+pub(crate) mod writer;

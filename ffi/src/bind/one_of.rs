@@ -12,10 +12,12 @@ use crate::declare::kind::Kind;
 use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::error::Result;
-use crate::operand::buffer::{AnyBuffer, Buffer};
+use crate::operand::buffer::Buffer;
 use crate::operand::element::{DataTypes, Element};
-use crate::operand::out::{AnyOut, Out};
+use crate::operand::out::Out;
 use crate::operand::rank::{ANY_RANK, rank};
+use crate::operand::untyped::AnyBuffer;
+use crate::operand::untyped::AnyOut;
 
 /// Several element types: a tuple of them, `(f32, f64)` for instance, of up to eight.
 ///

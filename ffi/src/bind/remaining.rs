@@ -8,9 +8,11 @@ use crate::declare::kind::Kind;
 use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
-use crate::operand::buffer::{AnyBuffer, Buffer};
+use crate::operand::buffer::Buffer;
 use crate::operand::element::{DataTypes, Element};
-use crate::operand::out::{AnyOut, Out};
+use crate::operand::out::Out;
+use crate::operand::untyped::AnyBuffer;
+use crate::operand::untyped::AnyOut;
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// All arguments behind those that other parameters take. Since r0.
@@ -337,7 +339,7 @@ impl<'f> RemainingRets<'f> {
     ) -> Result<Out<'f, T, RANK>> {
         let raw = self.raw(index)?;
         if let Some(wrong) =
-            crate::operand::buffer::unlike::<T>(raw, crate::operand::rank::rank(RANK))
+            crate::operand::untyped::unlike::<T>(raw, crate::operand::rank::rank(RANK))
         {
             return Err(named("result", index, &wrong));
         }

@@ -11,11 +11,13 @@ use crate::call::raw_buffer::{RawBuffer, Typed};
 use crate::error::{Error, Result};
 use crate::future::split::Divide;
 use crate::future::{Detach, Kept};
-use crate::operand::buffer::{AnyBuffer, Buffer};
+use crate::operand::buffer::Buffer;
 use crate::operand::element::byte_size;
 use crate::operand::element::{Element, bit_width};
 use crate::operand::inout::InOut;
-use crate::operand::out::{AnyOut, Out};
+use crate::operand::out::Out;
+use crate::operand::untyped::AnyBuffer;
+use crate::operand::untyped::AnyOut;
 use xla_ffi_sys::XLA_FFI_Buffer;
 
 /// The parts of a typed operand: where the data lies, its dimensions (copied), its length.

@@ -19,10 +19,10 @@ use crate::declare::kind::Kind;
 use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::error::{Error, Result};
-use crate::operand::buffer::AnyBuffer;
 use crate::operand::element::DataTypes;
-use crate::operand::out::AnyOut;
 use crate::operand::rank::{ANY_RANK, rank};
+use crate::operand::untyped::AnyBuffer;
+use crate::operand::untyped::AnyOut;
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
 /// An element type of less than a byte. Since r5 (jaxlib 0.6.0).
@@ -132,7 +132,6 @@ const fn mask(bits: usize) -> u8 {
 #[derive(Debug)]
 pub struct Packed<'f, P, const RANK: usize = ANY_RANK> {
     buffer: AnyBuffer<'f>,
-    len: usize,
     _element: PhantomData<fn() -> P>,
 }
 
@@ -153,10 +152,8 @@ impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
         if !fits::<P>(raw, rank(RANK)) {
             return None;
         }
-        let buffer = AnyBuffer::decode(raw)?;
         Some(Self {
-            buffer,
-            len: buffer.element_count(),
+            buffer: AnyBuffer::decode(raw)?,
             _element: PhantomData,
         })
     }
@@ -164,13 +161,13 @@ impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
     /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.buffer.element_count()
     }
 
     /// Whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.buffer.element_count() == 0
     }
 
     /// Number of elements along each dimension.
@@ -189,7 +186,7 @@ impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
     /// Element `index`, in row-major order; `None` past the end.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<P::Value> {
-        if index >= self.len {
+        if index >= self.len() {
             return None;
         }
         let per_byte = 8 / P::BITS;
@@ -201,7 +198,7 @@ impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
     /// The elements in row-major order.
     pub fn iter(&self) -> impl Iterator<Item = P::Value> + use<'f, P, RANK> {
         let this = *self;
-        (0..this.len).map_while(move |index| this.get(index))
+        (0..this.len()).map_while(move |index| this.get(index))
     }
 }
 
@@ -316,7 +313,6 @@ unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, 
 #[derive(Debug)]
 pub struct PackedOut<'f, P, const RANK: usize = ANY_RANK> {
     out: AnyOut<'f>,
-    len: usize,
     _element: PhantomData<fn() -> P>,
 }
 
@@ -325,10 +321,8 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
         if !fits::<P>(raw, rank(RANK)) {
             return None;
         }
-        let out = AnyOut::decode(raw)?;
         Some(Self {
-            len: out.element_count(),
-            out,
+            out: AnyOut::decode(raw)?,
             _element: PhantomData,
         })
     }
@@ -336,13 +330,13 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
     /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.out.element_count()
     }
 
     /// Whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.out.element_count() == 0
     }
 
     /// Number of elements along each dimension.
@@ -381,7 +375,7 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
     /// Writes `element(i)` to element `i`, in row-major order, and gives the packed bytes. Bits
     /// behind the last element are 0.
     pub fn write_with(&mut self, mut element: impl FnMut(usize) -> P::Value) -> &mut [u8] {
-        let len = self.len;
+        let len = self.len();
         let per_byte = 8 / P::BITS;
         let bytes = self.out.fill_bytes(0);
         for index in 0..len {

@@ -1,0 +1,335 @@
+//! Operands whose element type and rank the handler asks for itself.
+
+use std::mem::MaybeUninit;
+
+use crate::bind::Bind;
+use crate::bind::region::Region;
+use crate::call::frame::Frame;
+use crate::call::raw_buffer::RawBuffer;
+use crate::declare::at::At;
+use crate::declare::kind::Kind;
+use crate::declare::param::Param;
+use crate::entry::problems::Problems;
+use crate::error::{Error, Result};
+#[cfg(debug_assertions)]
+use crate::future::ledger::touched;
+use crate::operand::buffer::Buffer;
+use crate::operand::element::{DataTypes, Element, byte_size};
+use crate::operand::out::Out;
+use crate::operand::rank::rank;
+use xla_ffi_sys::XLA_FFI_DataType;
+
+/// What untyped arguments and results have in common.
+macro_rules! untyped {
+    ($name:ident) => {
+        impl<'f> $name<'f> {
+            pub(crate) fn raw(&self) -> RawBuffer<'f> {
+                self.raw
+            }
+
+            #[inline(always)]
+            pub(crate) fn decode(raw: RawBuffer<'f>) -> Option<Self> {
+                let (dims, len) = raw.shape()?;
+                let bytes = byte_size(raw.dtype(), len)?;
+                (bytes == 0 || !raw.data().is_null()).then_some(Self {
+                    raw,
+                    dims,
+                    len,
+                    bytes,
+                })
+            }
+
+            /// The element type.
+            #[must_use]
+            pub fn dtype(&self) -> XLA_FFI_DataType {
+                self.raw.dtype()
+            }
+
+            /// Number of elements along each dimension.
+            #[must_use]
+            pub fn dims(&self) -> &'f [usize] {
+                self.dims
+            }
+
+            /// Number of elements.
+            #[must_use]
+            pub fn element_count(&self) -> usize {
+                self.len
+            }
+
+            /// Bytes of all elements. Sub-byte types are packed: `S4` takes half a byte an element.
+            #[must_use]
+            pub fn byte_size(&self) -> usize {
+                self.bytes
+            }
+        }
+    };
+}
+
+/// An argument of any rank and any element type whose size is known. Since r0.
+///
+/// ```
+/// use xla_ffi::{DataType, prelude::*};
+///
+/// /// The sum of floats of either size; of anything else the number of bytes that are not 0.
+/// #[xla_ffi::handler]
+/// fn weigh(x: AnyBuffer, mut y: Out<f64, 0>) -> Result<()> {
+///     y.fill(match x.dtype() {
+///         DataType::F64 => x.typed::<f64, ANY_RANK>()?.iter().sum(),
+///         DataType::F32 => x.typed::<f32, ANY_RANK>()?.iter().map(|x| f64::from(*x)).sum(),
+///         _ => x.bytes().iter().filter(|byte| **byte != 0).count() as f64,
+///     });
+///     assert_eq!(x.dims().iter().product::<usize>(), x.element_count());
+///     assert_eq!(x.byte_size(), x.bytes().len());
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let on = |x| internal::call::<weigh>("{}")?.arg(x).ret(Shape::new(DType::F64, [])?).run();
+/// let floats = on(Tensor::from_slice([2], &[0.5_f32, 1.0])?)?;
+/// assert_eq!(floats.rets[0].to_vec(), Some(vec![1.5]));
+/// let numbers = on(Tensor::from_slice([2, 1], &[256_i32, 0])?)?;
+/// assert_eq!(numbers.rets[0].to_vec(), Some(vec![1.0]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct AnyBuffer<'f> {
+    raw: RawBuffer<'f>,
+    dims: &'f [usize],
+    len: usize,
+    bytes: usize,
+}
+
+// SAFETY: a view of memory that no one writes while it lives.
+unsafe impl Send for AnyBuffer<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for AnyBuffer<'_> {}
+
+untyped!(AnyBuffer);
+
+impl<'f> AnyBuffer<'f> {
+    /// The bytes of all elements.
+    #[must_use]
+    pub fn bytes(&self) -> &'f [u8] {
+        if self.bytes == 0 {
+            return &[];
+        }
+        // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape, alive
+        // until the call completes and not overlapped by a result.
+        unsafe { std::slice::from_raw_parts(self.raw.data().cast(), self.bytes) }
+    }
+
+    /// The buffer with elements of type `T` and, where it is fixed, rank `RANK`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type,
+    /// rank or alignment.
+    pub fn typed<T: Element, const RANK: usize>(&self) -> Result<Buffer<'f, T, RANK>> {
+        Buffer::decode(self.raw).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
+    }
+}
+
+impl std::fmt::Debug for AnyBuffer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AnyBuffer")
+            .field("dtype", &crate::operand::element::name(self.dtype()))
+            .field("dims", &self.dims)
+            .finish()
+    }
+}
+
+// SAFETY: takes the argument at its place, and `region` covers it.
+
+unsafe impl<'f> Bind<'f> for AnyBuffer<'f> {
+    const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None);
+
+    #[inline(always)]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::decode(frame.arg(at.arg)?)
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        problems.arg(frame, at, 1);
+    }
+
+    #[inline(always)]
+    fn region(&self) -> Region {
+        Region::new(self.raw.data().cast(), self.bytes)
+    }
+}
+
+/// A result of any rank and any element type whose size is known. Since r0.
+///
+/// ```
+/// use xla_ffi::{DataType, prelude::*};
+///
+/// /// Copies whatever it is given.
+/// #[xla_ffi::handler]
+/// fn copy(x: AnyBuffer, mut y: AnyOut) -> Result<()> {
+///     y.copy_from_bytes(x.bytes())?; // an error when the sizes differ
+///     Ok(())
+/// }
+///
+/// /// One, in the float that the caller wants; else zero.
+/// #[xla_ffi::handler]
+/// fn one(mut y: AnyOut) -> Result<()> {
+///     assert_eq!(y.bytes_uninit().len(), y.byte_size());
+///     if y.dims().is_empty() && y.element_count() != 1 {
+///         return Err(Error::internal("a scalar has one element"));
+///     }
+///     match y.dtype() {
+///         DataType::F32 => {
+///             y.typed::<f32, ANY_RANK>()?.fill(1.0);
+///         }
+///         DataType::F64 => {
+///             y.typed::<f64, ANY_RANK>()?.fill(1.0);
+///         }
+///         _ => {
+///             y.fill_bytes(0);
+///         }
+///     }
+///     Ok(())
+/// }
+///
+/// # use xla_ffi::internal::{self, DType, Shape, Tensor};
+/// let call = internal::call::<copy>("{}")?
+///     .arg(Tensor::from_slice([2], &[1_i16, -2])?)
+///     .ret(Shape::new(DType::S16, [2])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1_i16, -2]));
+///
+/// let call = internal::call::<one>("{}")?.ret(Shape::new(DType::F64, [])?);
+/// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![1.0_f64]));
+/// # Ok::<(), internal::Error>(())
+/// ```
+pub struct AnyOut<'f> {
+    raw: RawBuffer<'f>,
+    dims: &'f [usize],
+    len: usize,
+    bytes: usize,
+}
+
+// SAFETY: a unique view of memory.
+unsafe impl Send for AnyOut<'_> {}
+// SAFETY: a shared reference gives no access to the elements.
+unsafe impl Sync for AnyOut<'_> {}
+
+untyped!(AnyOut);
+
+impl<'f> AnyOut<'f> {
+    /// The bytes, as yet unwritten.
+    #[must_use]
+    pub fn bytes_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
+        if self.bytes == 0 {
+            return &mut [];
+        }
+        #[cfg(debug_assertions)]
+        touched(self.raw.data().cast_const().cast());
+        // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape; they
+        // overlap nothing else, and `&mut self` keeps the view unique.
+        unsafe { std::slice::from_raw_parts_mut(self.raw.data().cast(), self.bytes) }
+    }
+
+    /// Says that this result is left as it is, which debug builds take for a mistake otherwise: a
+    /// handler that returns success has written every result that has elements.
+    ///
+    /// The caller gets whatever lay in the memory: the remains of other arrays, perhaps, and for `bool`
+    /// elements bytes that are neither 0 nor 1. Say it only where the caller knows not to look.
+    /// `xla-ffi run` tells such results all the same, unless it is given `--allow-unwritten`.
+    ///
+    /// ```
+    /// use xla_ffi::{prelude::*};
+    ///
+    /// #[xla_ffi::handler]
+    /// fn untouched(y: AnyOut) -> Result<()> {
+    ///     y.leave_unwritten();
+    ///     Ok(())
+    /// }
+    ///
+    /// # use xla_ffi::internal::{self, DType, Shape};
+    /// let call = internal::call::<untouched>("{}")?.ret(Shape::new(DType::F32, [2])?);
+    /// assert!(call.run().is_ok());
+    /// # Ok::<(), internal::Error>(())
+    /// ```
+    #[inline]
+    pub fn leave_unwritten(self) {
+        #[cfg(debug_assertions)]
+        touched(self.raw.data().cast_const().cast());
+    }
+
+    /// Writes `byte` to every byte.
+    pub fn fill_bytes(&mut self, byte: u8) -> &mut [u8] {
+        let bytes = self.bytes_uninit();
+        for slot in &mut *bytes {
+            slot.write(byte);
+        }
+        // SAFETY: every byte was written by the loop.
+        unsafe { bytes.assume_init_mut() }
+    }
+
+    /// Copies all bytes.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the numbers of bytes
+    /// differ.
+    pub fn copy_from_bytes(&mut self, source: &[u8]) -> Result<&mut [u8]> {
+        if source.len() != self.bytes {
+            return Err(Error::invalid_argument(format!(
+                "{} bytes cannot fill a result of {}",
+                source.len(),
+                self.bytes
+            )));
+        }
+        Ok(self.bytes_uninit().write_copy_of_slice(source))
+    }
+
+    /// The result with elements of type `T` and, where it is fixed, rank `RANK`, in the place of this
+    /// value.
+    ///
+    /// # Errors
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type,
+    /// rank or alignment.
+    pub fn typed<T: Element, const RANK: usize>(self) -> Result<Out<'f, T, RANK>> {
+        Out::decode(self.raw).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
+    }
+}
+
+impl std::fmt::Debug for AnyOut<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AnyOut")
+            .field("dtype", &crate::operand::element::name(self.dtype()))
+            .field("dims", &self.dims)
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: takes the result at its place, and `region` covers it.
+
+unsafe impl<'f> Bind<'f> for AnyOut<'f> {
+    const PARAM: Param = Param::operand(Kind::Ret, DataTypes::ANY, None);
+
+    #[inline(always)]
+    fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::decode(frame.ret(at.ret)?)
+    }
+
+    fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
+        problems.ret(frame, at, 1);
+    }
+
+    #[inline(always)]
+    fn region(&self) -> Region {
+        Region::new(self.raw.data().cast(), self.bytes)
+    }
+}
+
+#[cold]
+fn mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
+    unlike::<T>(raw, rank)
+        .unwrap_or_else(|| Error::invalid_argument("the operand cannot be viewed so"))
+}
+
+/// What keeps an operand from being viewed with elements of type `T`.
+pub(crate) fn unlike<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Option<Error> {
+    let param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank);
+    crate::entry::diagnose::operand(raw, &param, align_of::<T>()).map(Error::invalid_argument)
+}
