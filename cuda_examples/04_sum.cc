@@ -13,7 +13,7 @@ static ffi::Error Sum(cudaStream_t stream, ffi::ScratchAllocator scratch, ffi::B
   if (blocks == 0) blocks = 1;  // writes the zero
   const std::optional<void*> memory = scratch.Allocate(blocks * sizeof(float), 256);
   if (!memory.has_value()) {
-    return ffi::Error(ffi::ErrorCode::kResourceExhausted, "no scratch memory to be had");
+    return ffi::Error(ffi::ErrorCode::kResourceExhausted, "scratch memory is not available");
   }
   float* partial = static_cast<float*>(*memory);
   ffi::Error error = Launch(partial_sums, blocks, 256, stream, x.typed_data(), n, partial);

@@ -20,7 +20,7 @@ fn delay(ms: i64) -> Result<Duration> {
 #[xla_ffi::handler(shape = "... -> ...")]
 fn double_later(x: Buffer<f32>, y: Out<f32>, delay_ms: i64, later: Later) -> Result<Future> {
     let delay = delay(delay_ms)?;
-    let (promise, future) = later.promise((x, y))?;
+    let (promise, future) = later.promise((x, y));
     thread::spawn(move || {
         thread::sleep(delay);
         promise.complete_with(|(x, mut y)| {

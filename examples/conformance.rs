@@ -264,7 +264,7 @@ fn async_scale(
     delay_ms: i64,
     later: Later,
 ) -> Result<Future> {
-    let (promise, future) = later.promise((x, y))?;
+    let (promise, future) = later.promise((x, y));
     let delay = Duration::from_millis(delay_ms.clamp(0, 10_000).unsigned_abs());
     thread::spawn(move || {
         thread::sleep(delay);
@@ -288,7 +288,7 @@ impl Drop for Returned {
 #[xla_ffi::handler]
 fn async_probe(y: Out<i64, 1>, later: Later) -> Result<Future> {
     let has_futures = later.is_async();
-    let (promise, future) = later.promise(y)?;
+    let (promise, future) = later.promise(y);
     let caller = thread::current().id();
     let returned = std::sync::Arc::new(AtomicBool::new(false));
     let seen = std::sync::Arc::clone(&returned);

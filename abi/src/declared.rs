@@ -173,7 +173,7 @@ impl Edition {
             Header::Collectives => (sys::COLLECTIVES_LAYOUTS, sys::COLLECTIVES_ENUMS),
         };
         let mut abi = Abi::default();
-        let renames = Renames::of(self.revision);
+        let renames = Renames::in_revision(self.revision);
         for layout in layouts {
             let covers = layout.since <= self.revision && self.revision <= layout.until;
             if covers && layout.name != "XLA_FFI_Api" {
@@ -380,7 +380,7 @@ fn slot_type(slot: Slot, revision: Revision) -> String {
 struct Renames(BTreeMap<String, String>);
 
 impl Renames {
-    fn of(revision: Revision) -> Self {
+    fn in_revision(revision: Revision) -> Self {
         Self(
             sys::RENAMES
                 .iter()
@@ -513,7 +513,7 @@ mod tests {
 
     #[test]
     fn types_are_spelled_in_one_notation() {
-        let renames = Renames::of(Revision::R0);
+        let renames = Renames::in_revision(Revision::R0);
         assert_eq!(
             model_type(
                 "Option<unsafe extern \"C\" fn(*mut XLA_FFI_InvokeContext, *const *const X) -> \

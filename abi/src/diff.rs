@@ -226,7 +226,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
         }
     }
     for change in &mut changes {
-        change.effect = meaning::of(change);
+        change.effect = meaning::effect_of(change);
     }
     changes.sort_by_key(|change| change.follows);
     changes

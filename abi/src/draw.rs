@@ -386,7 +386,7 @@ mod tests {
     use crate::snapshot;
     use xla_ffi_sys::Revision;
 
-    fn of(revision: Revision, name: &str) -> (String, String) {
+    fn drawn(revision: Revision, name: &str) -> (String, String) {
         let all = snapshot::all().unwrap();
         let edition = Edition::of_revision(revision);
         let at = all.iter().position(|s| s.edition == edition).unwrap();
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn moved_fields_are_seen() {
-        let (text, html) = of(Revision::R3, "XLA_FFI_Api");
+        let (text, html) = drawn(Revision::R3, "XLA_FFI_Api");
         assert!(text.contains("compared with r2-0.4.35"), "{text}");
         assert!(text.contains("new, in between"), "{text}");
         assert_eq!(text.matches("moved, was byte").count(), 3, "{text}");
@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn holes_are_seen() {
-        let (text, html) = of(Revision::R10, "XLA_FFI_Metadata");
+        let (text, html) = drawn(Revision::R10, "XLA_FFI_Metadata");
         assert!(text.contains("····░░░░  (4 bytes of nothing)"), "{text}");
         assert!(text.contains("counted only up to traits"), "{text}");
         assert!(
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn the_page_fetches_nothing() {
-        let (_, html) = of(Revision::R10, "XLA_FFI_CallFrame");
+        let (_, html) = drawn(Revision::R10, "XLA_FFI_CallFrame");
         for foreign in ["http", "src=", "<script", "@import", "url("] {
             assert!(!html.contains(foreign), "{foreign}");
         }

@@ -103,7 +103,7 @@ fn role(name: &str) -> Role {
 }
 
 /// What `change` means.
-pub(crate) fn of(change: &Change) -> Effect {
+pub(crate) fn effect_of(change: &Change) -> Effect {
     use Harm::{Breaks, Lacks, None};
     let role = role(&change.owner);
     match (change.class, change.subject) {

@@ -179,10 +179,10 @@ fn write(value: &Value, depth: usize, out: &mut String) {
 /// use xla_ffi_abi::snapshot;
 ///
 /// let newest = snapshot::all()?.iter().find(|one| one.edition.name() == "r10").unwrap();
-/// assert_eq!(snapshot::of(Edition::find("r10").unwrap())?.abi, newest.abi);
+/// assert_eq!(snapshot::of_edition(Edition::find("r10").unwrap())?.abi, newest.abi);
 /// # Ok::<(), snapshot::Broken>(())
 /// ```
-pub fn of(edition: Edition) -> Result<&'static Snapshot, Broken> {
+pub fn of_edition(edition: Edition) -> Result<&'static Snapshot, Broken> {
     all()?
         .iter()
         .find(|snapshot| snapshot.edition == edition)

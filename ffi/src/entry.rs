@@ -101,7 +101,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
             Flow::Mismatch => mismatch(frame, &H::INFO, H::PARAMS, S, H::explain),
             Flow::Failed(error) => failed(frame, error),
             #[cfg(feature = "internal")]
-            Flow::Status(error) => crate::internal::answer(&frame, *error),
+            Flow::Status(error) => crate::internal::make_error(&frame, *error),
         }));
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
@@ -139,7 +139,7 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
         .unwrap_or_else(|panic| panicked(frame, &H::INFO, panic)),
         Ok(Flow::Failed(error)) => failed(frame, error),
         #[cfg(feature = "internal")]
-        Ok(Flow::Status(error)) => crate::internal::answer(&frame, *error),
+        Ok(Flow::Status(error)) => crate::internal::make_error(&frame, *error),
         Ok(Flow::Done | Flow::Pending(_)) => std::ptr::null_mut(),
         Err(panic) => panicked(frame, &H::INFO, panic),
     }

@@ -31,7 +31,7 @@ use xla_ffi_sys::Revision;
 ///
 /// #[xla_ffi::handler]
 /// fn unlucky(later: Later) -> Result<Future> {
-///     let (promise, future) = later.promise(())?;
+///     let (promise, future) = later.promise(());
 ///     std::thread::spawn(move || promise.complete(Err(Error::unavailable("not today"))));
 ///     Ok(future)
 /// }
@@ -90,7 +90,7 @@ pub struct Future {
 ///
 /// #[xla_ffi::handler(shape = "n m, m -> n")]
 /// fn apply(matrix: Buffer<f32, 2>, vector: Buffer<f32, 1>, y: Out<f32, 1>, later: Later) -> Result<Future> {
-///     let (promise, future) = later.promise((Product { matrix, vector }, y))?;
+///     let (promise, future) = later.promise((Product { matrix, vector }, y));
 ///     std::thread::spawn(move || {
 ///         promise.complete_with(|(product, mut y)| {
 ///             let dot = |row: &[f32]| row.iter().zip(&*product.vector).map(|(a, b)| a * b).sum();
@@ -151,7 +151,7 @@ pub trait Kept: Send + 'static {
 ///
 /// #[xla_ffi::handler]
 /// fn add_one(x: Buffer<f32>, y: Out<f32>, later: Later) -> Result<Future> {
-///     let (promise, future) = later.promise((x, y))?;
+///     let (promise, future) = later.promise((x, y));
 ///     std::thread::spawn(move || {
 ///         promise.complete_with(|(x, mut y)| {
 ///             y.write_iter(x.iter().map(|x| x + 1.0))?;
@@ -212,11 +212,8 @@ impl Later<'_> {
     /// A promise that owns the operands it may touch, and the future to return.
     ///
     /// The host's future is made when the handler returns, if the call is still under way then.
-    ///
-    /// # Errors
-    /// None so far.
     #[inline]
-    pub fn promise<T: Detach>(self, operands: T) -> Result<(Promise<T::Kept>, Future)> {
+    pub fn promise<T: Detach>(self, operands: T) -> (Promise<T::Kept>, Future) {
         let (completion, call) = pair();
         self.pending.set(call);
         let promise = Promise {
@@ -226,7 +223,7 @@ impl Later<'_> {
             completion,
         };
         let future = Future { _here: PhantomData };
-        Ok((promise, future))
+        (promise, future)
     }
 }
 
@@ -258,7 +255,7 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
 ///
 /// #[xla_ffi::handler(shape = "n -> n")]
 /// fn checked_roots(x: Buffer<f64, 1>, y: Out<f64, 1>, later: Later) -> Result<Future> {
-///     let (mut promise, future) = later.promise((x, y))?;
+///     let (mut promise, future) = later.promise((x, y));
 ///     // The operands can be worked on before the end …
 ///     let negative = promise.with(|(x, _)| x.iter().any(|x| *x < 0.0));
 ///     thread::spawn(move || {

@@ -137,7 +137,7 @@ impl<'f> Deref for Invocation<'f> {
     }
 }
 
-fn take<'f>(frame: &Frame<'f>) -> Result<Invocation<'f>, Error> {
+fn invocation<'f>(frame: &Frame<'f>) -> Result<Invocation<'f>, Error> {
     // SAFETY: the frame of the current call.
     unsafe { xla_ffi_runtime::internal::Invocation::of(frame.raw()) }.map(Invocation)
 }
@@ -147,11 +147,11 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
     const PARAM: Param = Param::context(INTERNAL, Revision::R0);
 
     fn bind(frame: &Frame<'f>, _at: &At) -> Option<Self> {
-        take(frame).ok()
+        invocation(frame).ok()
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
-        if let Err(error) = take(frame) {
+        if let Err(error) = invocation(frame) {
             problems.push(format!("`{}`: {}", at.param.name, error.message()));
         }
     }
@@ -202,8 +202,8 @@ pub(crate) fn plain(error: &Error) -> crate::Error {
 /// The host's error object: the runtime's own where the host is that runtime, for no other host can
 /// read or free it.
 #[cold]
-pub(crate) fn answer(frame: &Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
-    if take(frame).is_ok() {
+pub(crate) fn make_error(frame: &Frame<'_>, error: Error) -> *mut XLA_FFI_Error {
+    if invocation(frame).is_ok() {
         return xla_ffi_runtime::internal::raise(error);
     }
     let error = plain(&error);

@@ -105,7 +105,7 @@ fn work(mode: i32, job: Job) {
 /// Completed by another thread, after the return.
 #[xla_ffi::handler]
 fn later(mode: i32, y: Out<f32>, z: Out<f32>, later: Later) -> Result<Future> {
-    let (job, future) = later.promise((y, z))?;
+    let (job, future) = later.promise((y, z));
     std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(20));
         work(mode, job);
@@ -116,7 +116,7 @@ fn later(mode: i32, y: Out<f32>, z: Out<f32>, later: Later) -> Result<Future> {
 /// Completed before the return.
 #[xla_ffi::handler]
 fn at_once(mode: i32, y: Out<f32>, z: Out<f32>, later: Later) -> Result<Future> {
-    let (job, future) = later.promise((y, z))?;
+    let (job, future) = later.promise((y, z));
     work(mode, job);
     Ok(future)
 }
@@ -124,7 +124,7 @@ fn at_once(mode: i32, y: Out<f32>, z: Out<f32>, later: Later) -> Result<Future> 
 /// One result is the promise's, the other the handler's own.
 #[xla_ffi::handler]
 fn both(mode: i32, y: Out<f32>, mut z: Out<f32>, later: Later) -> Result<Future> {
-    let (job, future) = later.promise(y)?;
+    let (job, future) = later.promise(y);
     let thread = std::thread::spawn(move || {
         job.complete_with(|mut y| {
             y.fill(1.0);

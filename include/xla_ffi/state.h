@@ -171,7 +171,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, xffi_type* type,
 }
 
 /* The object of a shared type that the program attached to this execution, or null where it attached
- * none. Any other failure is an error: absent is not the same as not to be had. */
+ * none. Any other failure is an error: absent is not the same as not available. */
 XFFI_INLINE XLA_FFI_Error* xffi_find_user_data(const xffi_call* call, xffi_type* type, void** data) {
   const XLA_FFI_Api* api = call->api;
   XLA_FFI_TypeId id = {0};

@@ -97,7 +97,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     let decodes = members.iter().zip(&locals).map(|(member, local)| {
         let (ty, name, narrow) = (member.ty, &member.name, member.options.narrow);
         let take = quote_spanned! {place(ty)=>
-            <#ty as ::xla_ffi::__private::Member<#lifetime>>::take(value, #narrow)?
+            <#ty as ::xla_ffi::__private::Member<#lifetime>>::from_value(value, #narrow)?
         };
         match &member.options.default {
             Some(default) => quote! {

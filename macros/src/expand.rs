@@ -31,7 +31,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Reads a signature and takes the `#[attr]` attributes out of it.
-    pub(crate) fn take(
+    pub(crate) fn read(
         signature: &mut Signature,
         number: u32,
         owner: TokenStream,
@@ -72,7 +72,7 @@ impl Stage {
             .inputs
             .iter_mut()
             .skip(skip)
-            .map(Parameter::take)
+            .map(Parameter::read)
             .collect::<syn::Result<_>>()?;
         for (index, param) in params.iter().enumerate() {
             if params[..index]
@@ -144,7 +144,7 @@ impl Stage {
             .map(|index| {
                 quote! {
                     const {
-                        &::xla_ffi::At::of(
+                        &::xla_ffi::At::parameter(
                             &<#owner as ::xla_ffi::__private::Handler>::INFO,
                             #params,
                             #index,

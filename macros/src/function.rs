@@ -32,7 +32,7 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
             "a handler is a free function; for state write `#[xla_ffi::stateful] impl Type`",
         ));
     }
-    let stage = Stage::take(&mut function.sig, EXECUTE, owner.clone(), quote!(#ident))?;
+    let stage = Stage::read(&mut function.sig, EXECUTE, owner.clone(), quote!(#ident))?;
     if stage.is_async {
         expand::desugar_body(&mut function.block);
     }

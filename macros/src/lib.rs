@@ -18,7 +18,7 @@ mod types;
 
 use proc_macro::TokenStream;
 
-fn answer(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
+fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
     result
         .unwrap_or_else(|error| error.to_compile_error())
         .into()
@@ -50,7 +50,7 @@ fn answer(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// [`Bind`](../xla_ffi/trait.Bind.html).
 #[proc_macro_attribute]
 pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
-    answer(function::handler(options.into(), item.into()))
+    expanded(function::handler(options.into(), item.into()))
 }
 
 /// Makes a type a handler with several stages, one function a stage.
@@ -66,7 +66,7 @@ pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
 /// gets all attributes of the call; one that any stage declares is known to all.
 #[proc_macro_attribute]
 pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
-    answer(stateful::stateful(options.into(), item.into()))
+    expanded(stateful::stateful(options.into(), item.into()))
 }
 
 /// Makes handlers a library: exports a symbol for each stage of each handler, a manifest, and a
@@ -92,27 +92,27 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `panic = "abort"`, which would take the host down with a handler.
 #[proc_macro]
 pub fn library(items: TokenStream) -> TokenStream {
-    answer(library::library(items.into()))
+    expanded(library::library(items.into()))
 }
 
 /// Makes targets of the original custom calls, which get pointers and no sizes.
 #[proc_macro]
 pub fn legacy(items: TokenStream) -> TokenStream {
-    answer(legacy::legacy(items.into()))
+    expanded(legacy::legacy(items.into()))
 }
 
 /// What `library!` expands to for one target of the original custom calls.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __export_legacy(items: TokenStream) -> TokenStream {
-    answer(legacy::export(items.into()))
+    expanded(legacy::export(items.into()))
 }
 
 /// What `library!` expands to for one handler.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __export(items: TokenStream) -> TokenStream {
-    answer(export::export(items.into()))
+    expanded(export::export(items.into()))
 }
 
 /// Makes a type an attribute.
@@ -126,7 +126,7 @@ pub fn __export(items: TokenStream) -> TokenStream {
 /// * An enumeration whose variants hold one value each is whichever of them decodes first.
 #[proc_macro_derive(Attribute, attributes(attr))]
 pub fn derive_attribute(item: TokenStream) -> TokenStream {
-    answer(attribute::derive(item.into()))
+    expanded(attribute::derive(item.into()))
 }
 
 /// Makes a type a parameter of handlers, made from another parameter: an argument, an attribute or a
@@ -142,14 +142,14 @@ pub fn derive_attribute(item: TokenStream) -> TokenStream {
 /// When `try_from` fails, the call is refused with its error and the parameter's name.
 #[proc_macro_derive(Bind, attributes(bind))]
 pub fn derive_bind(item: TokenStream) -> TokenStream {
-    answer(bind::derive(item.into()))
+    expanded(bind::derive(item.into()))
 }
 
 /// Makes a type the state that a prepare or initialize stage leaves. No library but its own can
 /// read it.
 #[proc_macro_derive(State)]
 pub fn derive_state(item: TokenStream) -> TokenStream {
-    answer(types::derive(item.into(), types::Kind::State))
+    expanded(types::derive(item.into(), types::Kind::State))
 }
 
 /// Makes a type user data: an object that the program which embeds XLA hands to handlers.
@@ -165,5 +165,5 @@ pub fn derive_state(item: TokenStream) -> TokenStream {
 /// whatever they are: whoever uses the name has to mean the same layout.
 #[proc_macro_derive(UserType, attributes(user_type))]
 pub fn derive_user_type(item: TokenStream) -> TokenStream {
-    answer(types::derive(item.into(), types::Kind::UserType))
+    expanded(types::derive(item.into(), types::Kind::UserType))
 }

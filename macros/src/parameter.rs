@@ -20,7 +20,7 @@ pub(crate) struct AttrOptions {
 
 impl AttrOptions {
     /// Takes the `#[attr]` attributes out of the list.
-    pub(crate) fn take(attrs: &mut Vec<syn::Attribute>) -> syn::Result<Self> {
+    pub(crate) fn read_out(attrs: &mut Vec<syn::Attribute>) -> syn::Result<Self> {
         let options = Self::read(attrs)?;
         attrs.retain(|attr| !attr.path().is_ident("attr"));
         Ok(options)
@@ -157,7 +157,7 @@ impl VisitMut for Elide {
 
 impl Parameter {
     /// Reads a parameter and takes its `#[attr]` attributes out.
-    pub(crate) fn take(arg: &mut FnArg) -> syn::Result<Self> {
+    pub(crate) fn read(arg: &mut FnArg) -> syn::Result<Self> {
         let FnArg::Typed(arg) = arg else {
             return Err(syn::Error::new_spanned(
                 arg,
@@ -183,7 +183,7 @@ impl Parameter {
                  handler, and write one for each case",
             ));
         }
-        let options = AttrOptions::take(&mut arg.attrs)?;
+        let options = AttrOptions::read_out(&mut arg.attrs)?;
         let mut ty = (*arg.ty).clone();
         Elide.visit_type_mut(&mut ty);
         Ok(Self {

@@ -43,7 +43,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
         let Some(number) = STAGES.iter().position(|stage| name == stage) else {
             continue;
         };
-        let stage = Stage::take(
+        let stage = Stage::read(
             &mut function.sig,
             u32::try_from(number).unwrap_or(EXECUTE),
             quote!(#owner),

@@ -56,7 +56,7 @@ fn copy(x: AnyBuffer, mut y: AnyOut) -> xla_ffi::Result<()> {
 
 #[xla_ffi::handler]
 fn never(_x: Buffer<f32>, y: Out<f32>, later: Later) -> xla_ffi::Result<Future> {
-    let (promise, future) = later.promise(y)?;
+    let (promise, future) = later.promise(y);
     std::mem::forget(promise);
     Ok(future)
 }

@@ -17,7 +17,7 @@ fn f32s(dims: &[i64]) -> xla_ffi_runtime::Shape {
 
 #[xla_ffi::handler(shape = "n -> n")]
 fn add_one(x: Buffer<f32, 1>, y: Out<f32, 1>, how: &str, later: Later) -> Result<Future> {
-    let (mut promise, future) = later.promise((x, y))?;
+    let (mut promise, future) = later.promise((x, y));
     let (first, len) = promise.with(|(x, mut y)| {
         y.fill(0.0);
         (x[0], y.len())
@@ -57,7 +57,7 @@ fn promises_are_kept_inline_and_elsewhere() {
 
 #[xla_ffi::handler]
 fn fail_later(later: Later, how: &str) -> Result<Future> {
-    let (promise, future) = later.promise(())?;
+    let (promise, future) = later.promise(());
     match how {
         "error" => promise.complete(Err(Error::unavailable("not today"))),
         "panic" => promise.complete_with(|()| panic!("in the promise")),
@@ -104,7 +104,7 @@ static SLOW_DONE: AtomicUsize = AtomicUsize::new(0);
 /// Makes a promise and then does not return its future.
 #[xla_ffi::handler]
 fn careless(y: Out<f32, 1>, how: &str, later: Later) -> Result<()> {
-    let (promise, future) = later.promise(y)?;
+    let (promise, future) = later.promise(y);
     let quick = how.ends_with("quick");
     let work = move || {
         promise.complete_with(|mut y| {
@@ -163,7 +163,7 @@ fn a_call_with_a_promise_is_pending_whatever_the_handler_returns() {
 
 #[xla_ffi::handler]
 fn in_parts(later: Later, parts: i64, how: &str) -> Result<Future> {
-    let (promise, future) = later.promise(())?;
+    let (promise, future) = later.promise(());
     let threads = how == "threads";
     for (index, part) in promise.count_down(parts as usize)?.into_iter().enumerate() {
         let outcome = match how {
@@ -232,7 +232,7 @@ fn divided(
     how: &str,
     later: Later,
 ) -> Result<Future> {
-    let (promise, future) = later.promise((x, factor, y, any, z))?;
+    let (promise, future) = later.promise((x, factor, y, any, z));
     for mut part in promise.count_down(parts as usize)? {
         let (rows, index) = (part.rows(), part.index());
         assert_eq!(part.with(|(_, _, y, _, _)| y.shape()), [rows.len(), 2]);
@@ -374,7 +374,7 @@ unsafe impl xla_ffi::Divide for Whole {
 
 #[xla_ffi::handler]
 fn unwinds(later: Later, parts: i64) -> Result<Future> {
-    let (promise, future) = later.promise(Whole { piece: false })?;
+    let (promise, future) = later.promise(Whole { piece: false });
     thread::spawn(move || {
         drop(promise.count_down(parts as usize));
     });
@@ -396,7 +396,7 @@ fn a_call_ends_after_its_pieces_have_gone() {
 /// Results that cannot be divided; the handler does not even say so.
 #[xla_ffi::handler]
 fn indivisible(a: AnyOut, b: AnyOut, later: Later) -> Result<Future> {
-    let (promise, future) = later.promise((a, b))?;
+    let (promise, future) = later.promise((a, b));
     let _ = promise.count_down(2);
     Ok(future)
 }
@@ -434,7 +434,7 @@ fn gathered(
 ) -> Result<Future> {
     let parts = parts as usize;
     let fails = how == "finish";
-    let (promise, future) = later.promise((x, (sum, largest)))?;
+    let (promise, future) = later.promise((x, (sum, largest)));
     let shares = promise.gather(
         parts,
         move |(x, (mut sum, mut largest)), shares: Vec<i64>| {
@@ -506,7 +506,7 @@ fn shares_are_gathered_at_the_end() {
 
 #[xla_ffi::handler]
 fn untyped(x: AnyBuffer, y: AnyOut, z: InOut<i32, 1>, later: Later) -> Result<Future> {
-    let (promise, future) = later.promise((x, y, z))?;
+    let (promise, future) = later.promise((x, y, z));
     thread::spawn(move || {
         promise.complete_with(|(x, mut y, mut z)| {
             assert_eq!(x.dims(), [2, 1]);

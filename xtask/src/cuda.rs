@@ -23,7 +23,7 @@ const RELEASE: &str = "cuda-13.0.88";
 /// nvcc: what `XLA_FFI_NVCC` names, that of `CUDA_HOME`, the first on `PATH`, or the wheels'.
 ///
 /// # Errors
-/// The wheels cannot be had.
+/// The wheels are not available.
 pub(crate) fn nvcc() -> Result<PathBuf> {
     match installed() {
         Some(nvcc) => Ok(nvcc),

@@ -163,7 +163,7 @@ fn against(wanted: Edition, opinions: &Opinions) -> anyhow::Result<Verdict> {
     });
     let mut nearest: Option<(&'static Snapshot, Vec<Change>)> = None;
     for edition in editions {
-        let snapshot = snapshot::of(edition)?;
+        let snapshot = snapshot::of_edition(edition)?;
         if snapshot.abi == opinions.abi {
             return Ok(Verdict::Known(snapshot));
         }

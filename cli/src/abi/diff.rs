@@ -34,7 +34,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             args.new.header
         );
     }
-    let (old, new) = (snapshot::of(args.old)?, snapshot::of(args.new)?);
+    let (old, new) = (
+        snapshot::of_edition(args.old)?,
+        snapshot::of_edition(args.new)?,
+    );
     let changes = diff::changes(&old.abi, &new.abi);
     let facts = meaning::facts(args.old.revision, args.new.revision);
     if args.json {

@@ -32,7 +32,7 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let snapshot = snapshot::of(args.edition)?;
+    let snapshot = snapshot::of_edition(args.edition)?;
     let name = args.edition.name();
     let only = match &args.name {
         Some(wanted) => match draw::find_struct(&snapshot.abi, wanted) {

@@ -38,7 +38,7 @@ pub trait Member<'f>: Sized {
     const PARAM: Param;
 
     /// Decodes the value, which may be absent.
-    fn take(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self>;
+    fn from_value(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self>;
 
     /// Says what is wrong with the entry `name`.
     fn explain(
@@ -54,7 +54,7 @@ impl<'f, A: Attribute<'f>> Member<'f> for A {
     const PARAM: Param = Param::attribute(A::TYPE).with_members(A::MEMBERS);
 
     #[inline(always)]
-    fn take(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self> {
+    fn from_value(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self> {
         A::decode(value?, narrow)
     }
 
@@ -83,7 +83,7 @@ impl<'f, A: Attribute<'f>> Member<'f> for Option<A> {
         .optional();
 
     #[inline(always)]
-    fn take(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self> {
+    fn from_value(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self> {
         match value {
             Some(value) => A::decode(value, narrow).map(Some),
             None => Some(None),

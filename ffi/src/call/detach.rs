@@ -143,7 +143,7 @@ detach! {
     ///
     /// #[xla_ffi::handler(shape = "n -> n")]
     /// fn exponential(x: Buffer<f32, 1>, y: Out<f32, 1>, later: Later) -> Result<Future> {
-    ///     let (job, future) = later.promise((x, y))?;
+    ///     let (job, future) = later.promise((x, y));
     ///     std::thread::spawn(move || work(job));
     ///     Ok(future)
     /// }
@@ -167,7 +167,7 @@ detach! {
     ///
     /// #[xla_ffi::handler]
     /// fn ask(y: Out<i64, 0>, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise(y)?;
+    ///     let (promise, future) = later.promise(y);
     ///     WAITING.lock().unwrap().push(promise);
     ///     std::thread::spawn(|| answer(42));
     ///     Ok(future)
@@ -202,7 +202,7 @@ detach! {
     ///
     /// #[xla_ffi::handler]
     /// fn next(x: InOut<i32, 1>, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise(x)?;
+    ///     let (promise, future) = later.promise(x);
     ///     std::thread::spawn(move || increment(promise));
     ///     Ok(future)
     /// }
@@ -343,7 +343,7 @@ detach_any! {
     ///
     /// #[xla_ffi::handler]
     /// fn slow_copy(x: AnyBuffer, y: AnyOut, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise((x, y))?;
+    ///     let (promise, future) = later.promise((x, y));
     ///     std::thread::spawn(move || copy(promise));
     ///     Ok(future)
     /// }
@@ -370,7 +370,7 @@ detach_any! {
     ///
     /// #[xla_ffi::handler]
     /// fn zeros(y: AnyOut, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise(y)?;
+    ///     let (promise, future) = later.promise(y);
     ///     for part in promise.count_down(2)? {
     ///         std::thread::spawn(move || clear(part));
     ///     }

@@ -307,8 +307,8 @@ impl<'f> Context<'f> for Collectives<'f> {
     const NAME: &'static str = "collectives";
     const SINCE: Revision = Revision::R9;
 
-    fn take(frame: &Frame<'f>) -> Result<Self> {
-        let extension = Extension::<'f, XLA_FFI_Extension_Collectives>::take(frame)?;
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
+        let extension = Extension::<'f, XLA_FFI_Extension_Collectives>::from_frame(frame)?;
         let (major, minor) = extension.version();
         // SAFETY: the first field of every extension.
         let size = unsafe { (*extension.as_raw()).struct_size };

@@ -39,7 +39,7 @@ impl<'f> Context<'f> for DeviceOrdinal {
     const NAME: &'static str = "device_ordinal";
     const SINCE: Revision = Revision::R5;
 
-    fn take(frame: &Frame<'f>) -> Result<Self> {
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.
         unsafe { frame.host().device_ordinal(frame.ctx()) }.map(Self)
     }

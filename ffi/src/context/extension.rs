@@ -62,7 +62,7 @@ impl<'f, const ID: i64> Context<'f> for Extension<'f, ID> {
     const NAME: &'static str = "extension";
     const SINCE: Revision = Revision::R9;
 
-    fn take(frame: &Frame<'f>) -> Result<Self> {
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.
         let raw = unsafe { frame.host().extension(frame.ctx(), ID) }?;
         let raw = NonNull::new(raw.cast_mut())

@@ -44,12 +44,12 @@ pub(crate) trait Context<'f>: Sized {
     const TYPE: Option<fn() -> &'static crate::declare::types::KnownType> = None;
 
     /// Asks the host for it.
-    fn take(frame: &Frame<'f>) -> Result<Self>;
+    fn from_frame(frame: &Frame<'f>) -> Result<Self>;
 
     /// The same for parameters that may be absent: an error is what an `Option` may not hide.
     #[inline]
     fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
-        Ok(Self::take(frame).ok())
+        Ok(Self::from_frame(frame).ok())
     }
 }
 
@@ -65,7 +65,7 @@ macro_rules! context {
 
             #[inline(always)]
             fn bind(frame: &$crate::call::frame::Frame<'f>, _at: &$crate::declare::at::At) -> Option<Self> {
-                <Self as $crate::context::Context<'f>>::take(frame).ok()
+                <Self as $crate::context::Context<'f>>::from_frame(frame).ok()
             }
 
             #[inline]
@@ -81,7 +81,7 @@ macro_rules! context {
                 at: &$crate::declare::at::At,
                 problems: &mut $crate::entry::problems::Problems<'_>,
             ) {
-                if let Err(error) = <Self as $crate::context::Context<'f>>::take(frame) {
+                if let Err(error) = <Self as $crate::context::Context<'f>>::from_frame(frame) {
                     problems.context(&format!("`{}`", at.param.name), &error);
                 }
             }

@@ -44,7 +44,7 @@ impl<'f> Context<'f> for CustomOptions<'f> {
     const NAME: &'static str = "custom_options";
     const SINCE: Revision = Revision::R10;
 
-    fn take(frame: &Frame<'f>) -> Result<Self> {
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context, which lives as long as the frame.
         let raw = unsafe { frame.host().custom_options(frame.ctx()) }?;
         Ok(Self(Dictionary::new(raw)))

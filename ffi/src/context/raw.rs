@@ -60,7 +60,7 @@ impl<'f> Context<'f> for RawCall<'f> {
     const NAME: &'static str = "raw";
     const SINCE: Revision = Revision::R0;
 
-    fn take(frame: &Frame<'f>) -> Result<Self> {
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         Ok(Self {
             host: frame.host(),
             ctx: frame.ctx(),

@@ -456,8 +456,8 @@ impl<'f> Context<'f> for Recorder<'f> {
     const NAME: &'static str = "recorder";
     const SINCE: Revision = Revision::R9;
 
-    fn take(frame: &Frame<'f>) -> Result<Self> {
-        let extension = Extension::<'f, XLA_FFI_Extension_Record>::take(frame)?;
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
+        let extension = Extension::<'f, XLA_FFI_Extension_Record>::from_frame(frame)?;
         let (major, minor) = extension.version();
         if major != 0 || minor < 1 {
             return Err(Error::unimplemented(format!(

@@ -36,7 +36,7 @@ impl<'f> Context<'f> for RunId {
     const NAME: &'static str = "run_id";
     const SINCE: Revision = Revision::R4;
 
-    fn take(frame: &Frame<'f>) -> Result<Self> {
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.
         unsafe { frame.host().run_id(frame.ctx()) }.map(Self)
     }

@@ -69,7 +69,7 @@ impl<'f> Scratch<'f> {
         // SAFETY: the call's own context, which 'f keeps alive.
         let data = unsafe { self.host.allocate(self.ctx, size, alignment) }?;
         NonNull::new(data).ok_or_else(|| {
-            Error::resource_exhausted(format!("no {size} bytes of scratch memory to be had"))
+            Error::resource_exhausted(format!("{size} bytes of scratch memory are not available"))
         })
     }
 
@@ -179,7 +179,7 @@ impl<'f> Context<'f> for Scratch<'f> {
     const NAME: &'static str = "scratch";
     const SINCE: Revision = Revision::R0;
 
-    fn take(frame: &Frame<'f>) -> Result<Self> {
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         Ok(Self {
             host: frame.host(),
             ctx: frame.ctx(),

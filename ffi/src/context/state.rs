@@ -117,7 +117,7 @@ macro_rules! state_of {
             const NAME: &'static str = $text;
             const SINCE: Revision = Revision::$since;
 
-            fn take(frame: &Frame<'f>) -> Result<Self> {
+            fn from_frame(frame: &Frame<'f>) -> Result<Self> {
                 load_state(frame, $stage).map(Self)
             }
 

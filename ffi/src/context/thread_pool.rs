@@ -223,7 +223,7 @@ impl<'f> Context<'f> for ThreadPool<'f> {
     const NAME: &'static str = "thread_pool";
     const SINCE: Revision = Revision::R1;
 
-    fn take(frame: &Frame<'f>) -> Result<Self> {
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         let host = frame.host();
         if !host.has(xla_ffi_sys::Slot::ThreadPoolSchedule) {
             return Err::<Self, Error>(host.lacks("thread pool", Revision::R1));

@@ -70,7 +70,7 @@ impl<'f, T: UserType> Context<'f> for UserData<'f, T> {
     const TYPE: Option<fn() -> &'static KnownType> = Some(|| T::host_type().erased());
 
     #[inline]
-    fn take(frame: &Frame<'f>) -> Result<Self> {
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         Self::find(frame)?.ok_or_else(|| absent(T::host_type().erased()))
     }
 

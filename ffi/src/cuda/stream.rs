@@ -231,7 +231,7 @@ impl<'f> Context<'f> for Stream<'f> {
     const NAME: &'static str = "stream";
     const SINCE: Revision = Revision::R0;
 
-    fn take(frame: &Frame<'f>) -> Result<Self> {
+    fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.
         let raw = unsafe { frame.host().stream(frame.ctx()) }?;
         // SAFETY: the host's stream lives as long as the call.

@@ -62,7 +62,7 @@ impl At {
     /// For the macros: the place of parameter `index` of a stage.
     #[doc(hidden)]
     #[must_use]
-    pub const fn of(info: &HandlerInfo, params: &'static [Param], index: usize) -> Self {
+    pub const fn parameter(info: &HandlerInfo, params: &'static [Param], index: usize) -> Self {
         let (mut arg, mut ret, mut i) = (0, 0, 0);
         while i < index {
             if params[i].takes_arg() {

@@ -11,7 +11,7 @@ use crate::declare::handler_info::HandlerInfo;
 use crate::declare::kind::{Kind, Presence};
 use crate::declare::param::Param;
 use crate::entry::flow::Flow;
-use crate::future::ledger::{Entry, HERE, Ledger, Results, take};
+use crate::future::ledger::{Entry, HERE, Ledger, Results, watch};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// How a call went that is over, unless it left results unwritten.
@@ -55,7 +55,7 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
             if aliased {
                 continue;
             }
-            if let Some(slot) = take(start, bytes) {
+            if let Some(slot) = watch(start, bytes) {
                 entries.push(Entry {
                     slot,
                     name: param.name,

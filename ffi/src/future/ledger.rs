@@ -34,9 +34,9 @@ static SLOTS: [Slot; 256] = [const {
 /// Slots behind this one have never been taken.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// Takes a slot for the bytes from `start` on; `None` when there are too many results to look
+/// Watches the bytes in a slot of their own: those from `start` on; `None` when there are too many results to look
 /// after.
-pub(crate) fn take(start: usize, bytes: usize) -> Option<usize> {
+pub(crate) fn watch(start: usize, bytes: usize) -> Option<usize> {
     for (index, slot) in SLOTS.iter().enumerate() {
         let taken = slot
             .start

@@ -151,7 +151,7 @@ type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
 ///
 /// #[xla_ffi::handler]
 /// fn iota(y: Out<u64, 1>, later: Later) -> Result<Future> {
-///     let (promise, future) = later.promise(y)?;
+///     let (promise, future) = later.promise(y);
 ///     for part in promise.count_down(3)? {
 ///         std::thread::spawn(move || fill(part));
 ///     }
@@ -239,7 +239,7 @@ impl<K: Divide> Promise<K> {
     /// /// Sums along rows.
     /// #[xla_ffi::handler(shape = "n m -> n")]
     /// fn row_sums(x: Buffer<f32, 2>, y: Out<f32, 1>, later: Later) -> Result<Future> {
-    ///     let (promise, future) = later.promise((x, y))?;
+    ///     let (promise, future) = later.promise((x, y));
     ///     for part in promise.count_down(2)? {
     ///         std::thread::spawn(move || {
     ///             let rows = part.rows();
@@ -327,7 +327,7 @@ impl<K: Divide> Promise<K> {
     /// #[xla_ffi::handler(shape = "n -> ()")]
     /// fn total(x: Buffer<f64, 1>, y: Out<f64, 0>, later: Later) -> Result<Future> {
     ///     const PARTS: usize = 4;
-    ///     let (promise, future) = later.promise((x, y))?;
+    ///     let (promise, future) = later.promise((x, y));
     ///     let parts = promise.gather(PARTS, |(_, mut y), sums: Vec<f64>| {
     ///         y.fill(sums.iter().sum());
     ///         Ok(())

@@ -658,21 +658,21 @@ impl Pointers<'_> {
                 return Ok(());
             }
             Function::CpuStatus(function) => {
-                let status = Status::take();
+                let status = Status::acquire();
                 let at = status.as_ptr();
                 // SAFETY: the caller's promise.
                 unsafe { function(out, list.cast(), at) };
                 status
             }
             Function::CpuUnified(function) => {
-                let (len, status) = (self.opaque.len(), Status::take());
+                let (len, status) = (self.opaque.len(), Status::acquire());
                 let at = status.as_ptr();
                 // SAFETY: the caller's promise.
                 unsafe { function(out, list.cast(), opaque, len, at) };
                 status
             }
             Function::GpuStatus(function) => {
-                let (len, status) = (self.opaque.len(), Status::take());
+                let (len, status) = (self.opaque.len(), Status::acquire());
                 let at = status.as_ptr();
                 // SAFETY: the caller's promise.
                 unsafe { function(self.stream, list, opaque, len, at) };

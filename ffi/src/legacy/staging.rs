@@ -224,7 +224,7 @@ impl<D: Device> Staging<D> {
             return Ok(());
         }
         let device = self.device.device_of(stream)?;
-        let mut slot = self.take(device, stream)?;
+        let mut slot = self.acquire(device, stream)?;
         if slot.addresses.len() < needed {
             slot.addresses = vec![std::ptr::null_mut(); needed.next_power_of_two()].into();
         }
@@ -261,7 +261,7 @@ impl<D: Device> Staging<D> {
     }
 
     /// A slot that no copy uses.
-    fn take(&self, device: u64, stream: *mut c_void) -> Result<Slot<D::Event>> {
+    fn acquire(&self, device: u64, stream: *mut c_void) -> Result<Slot<D::Event>> {
         let mut slots = self.lock();
         slots.poll(&self.device, device)?;
         let is_ours = |slot: &Slot<D::Event>| slot.device == device;

@@ -59,7 +59,7 @@ impl Object {
 pub(super) struct Status(&'static Object);
 
 impl Status {
-    pub(super) fn take() -> Self {
+    pub(super) fn acquire() -> Self {
         let idle = IDLE
             .iter()
             .map(|place| place.swap(std::ptr::null_mut(), Ordering::Acquire))
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn ours_are_written_and_others_left_alone() {
-        let status = Status::take();
+        let status = Status::acquire();
         // SAFETY: a status of a call that lasts.
         unsafe { set_failure(status.as_ptr(), b"a\0\xff") };
         assert_eq!(status.failure().as_deref(), Some(&b"a\0\xff"[..]));

@@ -22,7 +22,7 @@ impl Failure {
     ///
     /// # Safety
     /// `error` is null or was made by [`create`], and is not used afterwards.
-    pub(super) unsafe fn take(error: *mut XLA_FFI_Error) -> Option<Box<Self>> {
+    pub(super) unsafe fn from_raw(error: *mut XLA_FFI_Error) -> Option<Box<Self>> {
         if error.is_null() {
             return None;
         }
@@ -66,7 +66,7 @@ unsafe extern "C" fn destroy(args: *mut XLA_FFI_Error_Destroy_Args) {
     // SAFETY: handlers pass whole arguments.
     let error = unsafe { (*args).error };
     // SAFETY: an error of this host that is not used afterwards.
-    drop(unsafe { Failure::take(error) });
+    drop(unsafe { Failure::from_raw(error) });
 }
 
 unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error {

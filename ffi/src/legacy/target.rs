@@ -168,7 +168,7 @@ pub unsafe fn call_cpu<H: Stage<3>>(
     };
     // SAFETY: the caller's promise.
     let outcome = unsafe { run::<H>(layout, attribute, opaque, None, &leaf) };
-    answer::<H>(status, outcome);
+    tell_outcome::<H>(status, outcome);
 }
 
 /// # Safety
@@ -247,7 +247,7 @@ pub unsafe fn call_device<H: Stage<3>>(
     let leaf = |_: usize, _: usize, index: usize| unsafe { buffers.wrapping_add(index).read() };
     // SAFETY: the caller's promise.
     let outcome = unsafe { run::<H>(layout, attribute, opaque, Some(stream), &leaf) };
-    answer::<H>(status, outcome);
+    tell_outcome::<H>(status, outcome);
 }
 
 fn shape_at(
@@ -262,7 +262,10 @@ fn shape_at(
 }
 
 /// Tells the status, or whoever reads standard error, how a call went.
-fn answer<H: Stage<3>>(status: *mut XlaCustomCallStatus, outcome: std::result::Result<(), String>) {
+fn tell_outcome<H: Stage<3>>(
+    status: *mut XlaCustomCallStatus,
+    outcome: std::result::Result<(), String>,
+) {
     let Err(message) = outcome else { return };
     if status.is_null() {
         crate::entry::panics::tell(format_args!(
@@ -336,7 +339,7 @@ impl Frame<'_> {
             };
             *pointer = std::ptr::from_mut(buffer).cast();
         }
-        let value = Value::of::<H>(attribute, opaque)?;
+        let value = Value::decode::<H>(attribute, opaque)?;
         let name = XLA_FFI_ByteSpan {
             ptr: attribute.as_ptr().cast(),
             len: attribute.len(),
@@ -380,7 +383,7 @@ impl Frame<'_> {
         // SAFETY: a whole call frame, whose parts live until the handler returns.
         let error = unsafe { entry::<H, 3>(&raw mut frame) };
         // SAFETY: errors of this frame come from the table's own function.
-        match unsafe { Failure::take(error) } {
+        match unsafe { Failure::from_raw(error) } {
             None => Ok(()),
             Some(failure) => Err(failure.message()),
         }
@@ -404,7 +407,7 @@ enum Value {
 }
 
 impl Value {
-    fn of<H: Stage<3>>(name: &str, bytes: &[u8]) -> std::result::Result<Self, String> {
+    fn decode<H: Stage<3>>(name: &str, bytes: &[u8]) -> std::result::Result<Self, String> {
         let declared = H::INFO.attrs().find(|param| param.name == name);
         let declared = declared.map_or(AttrType::String, |param| param.attr);
         let data = bytes.as_ptr().cast_mut().cast();

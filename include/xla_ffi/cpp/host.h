@@ -128,7 +128,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
   return NewError(api, code, message, std::strlen(message));
 }
 
-// Why a feature is not to be had: what, which host, and the first that has it.
+// Why a feature is not available: what, which host, and the first that has it.
 XLA_FFI_SDK_COLD inline Text& PutLack(Text& text, const XLA_FFI_Api* api, std::string_view feature,
                                       Revision since) {
   return text << feature << ": not in this XLA (XLA FFI " << api->api_version.major_version << "."
