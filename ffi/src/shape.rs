@@ -72,7 +72,7 @@ pub struct Entry {
     pub repeats: bool,
 }
 
-/// Sizes that a contract may name.
+/// Sizes that a contract may name: the grammar's `MAX_NAMES`, as a test below says.
 #[doc(hidden)]
 pub const MAX_NAMES: usize = 26;
 
@@ -368,4 +368,12 @@ pub fn element_count(dims: &[usize]) -> crate::Result<usize> {
         .ok_or_else(|| {
             crate::Error::out_of_range(format!("a shape of {dims:?} has too many elements"))
         })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn there_is_room_for_every_name_of_the_grammar() {
+        assert_eq!(super::MAX_NAMES, xla_ffi_contract::Contract::MAX_NAMES);
+    }
 }

@@ -3,7 +3,6 @@
 
 use crate::bind::region::Region;
 use crate::operand::element::{Element, byte_size};
-use crate::operand::rank::ANY_RANK;
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
 
 /// A buffer of the frame whose `struct_size` has been checked.
@@ -31,15 +30,9 @@ impl<T> Clone for Typed<'_, T> {
 impl<T> Copy for Typed<'_, T> {}
 
 impl<T: Element> Typed<'_, T> {
-    /// The dimensions as an array of as many.
+    /// The dimensions as an array of as many: the caller has a fixed rank.
     #[inline]
     pub(crate) fn shape<const RANK: usize>(&self) -> [usize; RANK] {
-        const {
-            assert!(
-                RANK != ANY_RANK,
-                "`shape` needs a fixed rank: name it, as in `Buffer<f32, 2>`"
-            )
-        };
         let mut shape = [0; RANK];
         shape.copy_from_slice(self.dims);
         shape

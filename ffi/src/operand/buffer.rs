@@ -120,6 +120,12 @@ impl<T: Element, const RANK: usize> Buffer<'_, T, RANK> {
     #[must_use]
     #[inline]
     pub fn shape(&self) -> [usize; RANK] {
+        const {
+            assert!(
+                RANK != ANY_RANK,
+                "`shape` needs a fixed rank: `Buffer<T, 2>`"
+            )
+        };
         self.view.shape()
     }
 }

@@ -88,6 +88,12 @@ impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
     /// The dimensions as an array; for operands of fixed rank.
     #[must_use]
     pub fn shape(&self) -> [usize; RANK] {
+        const {
+            assert!(
+                RANK != ANY_RANK,
+                "`shape` needs a fixed rank: `InOut<T, 2>`"
+            )
+        };
         self.view.shape()
     }
 }

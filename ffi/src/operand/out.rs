@@ -100,6 +100,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     #[must_use]
     #[inline]
     pub fn shape(&self) -> [usize; RANK] {
+        const { assert!(RANK != ANY_RANK, "`shape` needs a fixed rank: `Out<T, 2>`") };
         self.view.shape()
     }
 
