@@ -11,7 +11,7 @@ pub const fn feature(feature: Feature) -> &'static str {
         Feature::Registration => "registration",
         Feature::UserTypes => "user types",
         Feature::UserData => "user data",
-        Feature::Stream => "stream",
+        Feature::Stream => "the platform's stream",
         Feature::ScratchMemory => "scratch memory",
         Feature::Metadata => "metadata call",
         Feature::State => "state",
@@ -41,6 +41,11 @@ pub const THIS_HOST: &str = "; this host speaks XLA FFI ";
 pub const THIS_EXTENSION: &str = ": this host has version 0.";
 /// What stands between the extension's name and the first jaxlib that has the feature.
 pub const NEWER_EXTENSION: &str = " extension; the first jaxlib that has 0.2 is ";
+
+/// Behind the element type of an attribute that is F64, which nobody asks of a Python float.
+pub const PYTHON_FLOAT: &str = " (a Python float is F64: pass numpy.float32(value) or the like)";
+/// The same for S64.
+pub const PYTHON_INT: &str = " (a Python int is S64: pass numpy.int32(value) or the like)";
 
 /// A feature of an extension's version 0.2 on a host with 0.`minor`.
 pub(crate) fn older_extension(wanted: Feature, minor: i32, extension: &str) -> String {
