@@ -140,6 +140,28 @@ macro_rules! enumeration {
         impl $name {
             $($(#[$value_meta])* pub const $value: Self = Self($number);)*
 
+            /// The name of the enumerator without the C prefix; `None` for values that are not listed.
+            #[must_use]
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($number => Some(stringify!($value)),)*
+                    _ => None,
+                }
+            }
+
+            /// The same in lower case.
+            #[must_use]
+            pub const fn lower_name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($number => {
+                        const LOWER: [u8; stringify!($value).len()] =
+                            $crate::layout::lower(stringify!($value));
+                        Some($crate::layout::text(&LOWER))
+                    })*
+                    _ => None,
+                }
+            }
+
             /// The enumeration as data.
             pub const ENUM: $crate::EnumLayout = $crate::EnumLayout {
                 name: stringify!($name),
@@ -153,6 +175,25 @@ macro_rules! enumeration {
     };
     (@since) => { "0.4.31" };
     (@since $since:literal) => { $since };
+}
+
+/// ASCII text in lower case.
+pub(crate) const fn lower<const N: usize>(text: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    let mut i = 0;
+    while i < N {
+        bytes[i] = text.as_bytes()[i].to_ascii_lowercase();
+        i += 1;
+    }
+    bytes
+}
+
+/// Bytes of [`lower`] as text.
+pub(crate) const fn text(bytes: &[u8]) -> &str {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => panic!("identifiers are ASCII"),
+    }
 }
 
 /// Declares a type that only the host knows: usable behind a pointer alone.

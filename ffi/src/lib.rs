@@ -65,6 +65,7 @@ pub mod legacy;
 pub mod matching;
 mod operand;
 pub mod shape;
+mod wording;
 
 pub use attribute::dictionary::Dictionary;
 pub use attribute::{AttrValue, Attribute, Pointer};
@@ -449,6 +450,10 @@ pub mod __private {
     pub use crate::declare::register::{Entries, Exported, Registrable, register};
     pub use crate::entry::outcome::{completed, finish, finish_stage};
     pub use crate::future::task::{Body, start_async};
+    pub mod wording {
+        //! For `cargo xtask headers`.
+        pub use crate::wording::*;
+    }
     pub use crate::shape::{Contract, Dim, Entry, arg_dims, ret_dims, same_dims, same_size};
     pub use xla_ffi_macros::{__export, __export_legacy};
     pub use xla_ffi_sys as sys;

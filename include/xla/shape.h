@@ -84,37 +84,11 @@ class Shape {
   // The element type in texts, "f32" for instance.
   static std::string Name(PrimitiveType type) {
     switch (type) {
-      case PRED: return "pred";
-      case S1: return "s1";
-      case S2: return "s2";
-      case S4: return "s4";
-      case S8: return "s8";
-      case S16: return "s16";
-      case S32: return "s32";
-      case S64: return "s64";
-      case U1: return "u1";
-      case U2: return "u2";
-      case U4: return "u4";
-      case U8: return "u8";
-      case U16: return "u16";
-      case U32: return "u32";
-      case U64: return "u64";
-      case F16: return "f16";
-      case BF16: return "bf16";
-      case F32: return "f32";
-      case F64: return "f64";
-      case C64: return "c64";
-      case C128: return "c128";
-      case F8E5M2: return "f8e5m2";
-      case F8E3M4: return "f8e3m4";
-      case F8E4M3: return "f8e4m3";
-      case F8E4M3FN: return "f8e4m3fn";
-      case F8E4M3B11FNUZ: return "f8e4m3b11fnuz";
-      case F8E5M2FNUZ: return "f8e5m2fnuz";
-      case F8E4M3FNUZ: return "f8e4m3fnuz";
-      case F4E2M1FN: return "f4e2m1fn";
-      case F8E8M0FNU: return "f8e8m0fnu";
-      case TOKEN: return "token";
+#define XLA_FFI_SDK_ELEMENT(name, lower, bits) \
+  case name:                                   \
+    return lower;
+      XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_ELEMENT)
+#undef XLA_FFI_SDK_ELEMENT
       case TUPLE: return "tuple";
       case PRIMITIVE_TYPE_INVALID: break;
     }

@@ -78,8 +78,8 @@ XFFI_COLD void xffi_attr_problem(xffi_call* call, const xffi_dict* dict, const c
     const char* hint = "";
     if ((got == XLA_FFI_DataType_F64 || got == XLA_FFI_DataType_S64) && dtype != got) {
       hint = got == XLA_FFI_DataType_F64
-                 ? " (a Python float is F64: pass numpy.float32(value) or the like)"
-                 : " (a Python int is S64: pass numpy.int32(value) or the like)";
+                 ? XLA_FFI_SDK_TEXT_PYTHON_FLOAT
+                 : XLA_FFI_SDK_TEXT_PYTHON_INT;
     }
     xffi_problem(call, "attribute '%s%s%s': expected %s of %s, got one of %s%s", dict->path, dot,
                  name, xffi_attr_type_name(type), want, xffi_dtype_name(got), hint);

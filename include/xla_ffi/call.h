@@ -48,58 +48,28 @@ typedef struct xffi_buffer {
 
 /* The field's name of an element type; "?" for one that is not known. */
 XFFI_COLD const char* xffi_dtype_name(XLA_FFI_DataType dtype) {
-  static const char* const names[] = {
-      "INVALID",  "PRED",      "S8",         "S16",        "S32",    "S64",
-      "U8",       "U16",       "U32",        "U64",        "F16",    "F32",
-      "F64",      "?",         "?",          "C64",        "BF16",   "TOKEN",
-      "C128",     "F8E5M2",    "F8E4M3FN",   "S4",         "U4",     "F8E4M3B11FNUZ",
-      "F8E5M2FNUZ", "F8E4M3FNUZ", "S2",      "U2",         "F8E4M3", "F8E3M4",
-      "S1",       "U1",        "F4E2M1FN",   "F8E8M0FNU"};
-  return (unsigned)dtype < sizeof(names) / sizeof(names[0]) ? names[(unsigned)dtype] : "?";
+  switch ((unsigned)dtype) {
+#define XFFI_ELEMENT_(name, lower, bits) \
+  case XLA_FFI_DataType_##name:          \
+    return #name;
+    XLA_FFI_SDK_ELEMENT_TYPES(XFFI_ELEMENT_)
+#undef XFFI_ELEMENT_
+    case XLA_FFI_DataType_INVALID:
+      return "INVALID";
+    default:
+      return "?";
+  }
 }
 
 /* Bits that one element takes; 0 for tokens and unknown types. Elements of less than a byte are
  * packed, the first in the low bits. */
 XFFI_INLINE unsigned xffi_dtype_bits(XLA_FFI_DataType dtype) {
   switch ((unsigned)dtype) {
-    case XLA_FFI_DataType_S1:
-    case XLA_FFI_DataType_U1:
-      return 1;
-    case XLA_FFI_DataType_S2:
-    case XLA_FFI_DataType_U2:
-      return 2;
-    case XLA_FFI_DataType_S4:
-    case XLA_FFI_DataType_U4:
-    case XLA_FFI_DataType_F4E2M1FN:
-      return 4;
-    case XLA_FFI_DataType_PRED:
-    case XLA_FFI_DataType_S8:
-    case XLA_FFI_DataType_U8:
-    case XLA_FFI_DataType_F8E5M2:
-    case XLA_FFI_DataType_F8E3M4:
-    case XLA_FFI_DataType_F8E4M3:
-    case XLA_FFI_DataType_F8E4M3FN:
-    case XLA_FFI_DataType_F8E4M3B11FNUZ:
-    case XLA_FFI_DataType_F8E5M2FNUZ:
-    case XLA_FFI_DataType_F8E4M3FNUZ:
-    case XLA_FFI_DataType_F8E8M0FNU:
-      return 8;
-    case XLA_FFI_DataType_S16:
-    case XLA_FFI_DataType_U16:
-    case XLA_FFI_DataType_F16:
-    case XLA_FFI_DataType_BF16:
-      return 16;
-    case XLA_FFI_DataType_S32:
-    case XLA_FFI_DataType_U32:
-    case XLA_FFI_DataType_F32:
-      return 32;
-    case XLA_FFI_DataType_S64:
-    case XLA_FFI_DataType_U64:
-    case XLA_FFI_DataType_F64:
-    case XLA_FFI_DataType_C64:
-      return 64;
-    case XLA_FFI_DataType_C128:
-      return 128;
+#define XFFI_ELEMENT_(name, lower, bits) \
+  case XLA_FFI_DataType_##name:          \
+    return bits;
+    XLA_FFI_SDK_ELEMENT_TYPES(XFFI_ELEMENT_)
+#undef XFFI_ELEMENT_
     default:
       return 0;
   }
@@ -153,7 +123,7 @@ XFFI_COLD void xffi_shape_problem(xffi_call* call, const char* a, const xffi_buf
 XFFI_COLD int xffi_unnumbered(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
   const unsigned bits = xffi_dtype_bits(want);
   return got == XLA_FFI_DataType_INVALID && bits != 0 && bits < 8 &&
-         xffi_host_revision(api) < XFFI_R5;
+         xffi_host_revision(api) < XFFI_SINCE_(PACKED_ELEMENT_TYPES);
 }
 
 XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long index,
@@ -165,7 +135,7 @@ XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long 
   } else if (xffi_unnumbered(call->api, dtype, got->dtype)) {
     xffi_problem(call, "%s '%s' (%lld): %s arrives without its type in this XLA and packed the "
                  "other way round; the first jaxlib that has it is %s", kind, name, index,
-                 xffi_dtype_name(dtype), xffi_first_jaxlib(XFFI_R5));
+                 xffi_dtype_name(dtype), xffi_first_jaxlib(XFFI_SINCE_(PACKED_ELEMENT_TYPES)));
     call->code = XLA_FFI_Error_Code_UNIMPLEMENTED;
   } else if (dtype != XFFI_ANY_DTYPE && got->dtype != dtype) {
     xffi_problem(call, "%s '%s' (%lld): expected dtype %s, got %s (%d)", kind, name, index,

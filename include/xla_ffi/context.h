@@ -52,7 +52,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, 
 XFFI_INLINE XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* task, void* data) {
   XLA_FFI_ThreadPool_Schedule_Args args;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_ThreadPool_Schedule)) {
-    return xffi_lacks(call->api, "the thread pool", XFFI_R1);
+    return xffi_lacks(call->api, XFFI_FEATURE_(THREAD_POOL));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE;
@@ -66,8 +66,8 @@ XFFI_INLINE XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* ta
 XFFI_INLINE XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* count) {
   XLA_FFI_ThreadPool_NumThreads_Args args;
   *count = 0;
-  if (xffi_host_revision(call->api) < XFFI_R3) { /* on r2 the slot is another function */
-    return xffi_lacks(call->api, "the size of the thread pool", XFFI_R3);
+  if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE)) { /* on r2 the slot is another function */
+    return xffi_lacks(call->api, XFFI_FEATURE_(THREAD_POOL_SIZE));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
@@ -82,7 +82,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_run_id(const xffi_call* call, int64_t* id) {
   XLA_FFI_Error* error;
   *id = 0;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_RunId_Get)) {
-    return xffi_lacks(call->api, "the run id", XFFI_R4);
+    return xffi_lacks(call->api, XFFI_FEATURE_(RUN_ID));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_RunId_Get_Args_STRUCT_SIZE;
@@ -98,7 +98,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* o
   XLA_FFI_Error* error;
   *ordinal = 0;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_DeviceOrdinal_Get)) {
-    return xffi_lacks(call->api, "the device ordinal", XFFI_R5);
+    return xffi_lacks(call->api, XFFI_FEATURE_(DEVICE_ORDINAL));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE;
@@ -129,7 +129,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict*
   memset(options, 0, sizeof(*options));
   options->path = "options";
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_CustomOptions_Get)) {
-    return xffi_lacks(call->api, "custom options", XFFI_R10);
+    return xffi_lacks(call->api, XFFI_FEATURE_(CUSTOM_OPTIONS));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE;
@@ -146,7 +146,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_extension(const xffi_call* call, int64_t type,
   XLA_FFI_Error* error;
   *extension = NULL;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_InvokeContext_FindExtension)) {
-    return xffi_lacks(call->api, "context extensions", XFFI_R9);
+    return xffi_lacks(call->api, XFFI_FEATURE_(EXTENSIONS));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE;

@@ -25,12 +25,14 @@ typedef struct xffi_promise {
  * moved by one between r2 and r3, which both call themselves 0.1. */
 XFFI_INLINE size_t xffi_future_slot(const XLA_FFI_Api* api) {
   const xffi_revision host = xffi_host_revision(api);
-  return host >= XFFI_R3 ? 13 : host == XFFI_R2 ? 12 : 0;
+  const size_t head = offsetof(XLA_FFI_Api, XLA_FFI_Error_Create);
+  const size_t newest = (offsetof(XLA_FFI_Api, XLA_FFI_Future_Create) - head) / sizeof(void (*)(void));
+  return host >= XFFI_R3 ? newest : host == XFFI_R2 ? newest - 1 : 0;
 }
 
 /* The function at an index of the table, which the caller has found to be there. */
 XFFI_INLINE void xffi_slot(const XLA_FFI_Api* api, size_t index, void* function) {
-  memcpy(function, (const char*)api + 48 + 8 * index, 8);
+  memcpy(function, (const char*)api + offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) + 8 * index, 8);
 }
 
 /* A new promise, or null where there is no memory. */

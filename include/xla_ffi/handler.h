@@ -53,8 +53,15 @@ XFFI_COLD XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code co
 }
 
 XFFI_INLINE const char* xffi_stage_name(XLA_FFI_ExecutionStage stage) {
-  static const char* const names[] = {"instantiate", "prepare", "initialize", "execute", "record"};
-  return (unsigned)stage < 5 ? names[(unsigned)stage] : "unknown";
+  switch ((unsigned)stage) {
+#define XFFI_STAGE_(name, lower)       \
+  case XLA_FFI_ExecutionStage_##name:  \
+    return lower;
+    XLA_FFI_SDK_STAGES(XFFI_STAGE_)
+#undef XFFI_STAGE_
+    default:
+      return "unknown";
+  }
 }
 
 XFFI_COLD XLA_FFI_Error* xffi_refuse(xffi_call* call) {
@@ -98,7 +105,7 @@ XFFI_COLD XLA_FFI_Error* xffi_metadata(const XLA_FFI_CallFrame* frame, const xff
   const int floor = xffi_minor_of(handler->floor);
   int answer = host < 1 ? 1 : host;
   if (answer < floor) answer = floor;
-  if (answer > 5) answer = 5;
+  if (answer > XLA_FFI_API_MINOR) answer = XLA_FFI_API_MINOR;
   if (extension->extension_base.struct_size < XLA_FFI_Metadata_Extension_STRUCT_SIZE ||
       metadata == NULL || metadata->struct_size < XLA_FFI_Metadata_STRUCT_SIZE) {
     return xffi_error_format(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
@@ -208,7 +215,9 @@ XFFI_INLINE XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const c
   platform_span.len = strlen(platform);
   if (bundle->record != NULL) {
     XLA_FFI_Handler_Register_Args args;
-    if (xffi_host_minor(api) < 4) return xffi_lacks(api, "the record stage", XFFI_R9);
+    if (xffi_host_minor(api) < XLA_FFI_SDK_MINOR_R9) {
+      return xffi_lacks(api, XFFI_FEATURE_(RECORD_STAGE));
+    }
     memset(&args, 0, sizeof(args));
     args.struct_size = XLA_FFI_Handler_Register_Args_STRUCT_SIZE;
     args.name = name_span;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "xla/ffi/api/c_api.h"
+#include "xla_ffi/facts.h"
 
 #ifdef __cplusplus
 #define XFFI_EXTERN_C extern "C"
@@ -45,34 +46,49 @@
 #define XFFI_UNLIKELY(x) (x)
 #endif
 
-/* The layouts of the ABI, oldest first, with the first jaxlib that speaks each. */
+/* The layouts of the ABI, oldest first: XFFI_R0 to XFFI_R10. <xla_ffi/facts.h> says which jaxlib speaks
+ * each, and docs/versions.md what came with it. */
 typedef enum xffi_revision {
-  XFFI_R0 = 0,   /* 0.4.31 */
-  XFFI_R1 = 1,   /* 0.4.33: metadata, thread pool */
-  XFFI_R2 = 2,   /* 0.4.34: futures */
-  XFFI_R3 = 3,   /* 0.4.38: size of the thread pool */
-  XFFI_R4 = 4,   /* 0.5.1: run id */
-  XFFI_R5 = 5,   /* 0.6.0: device ordinal */
-  XFFI_R6 = 6,   /* 0.8.0 */
-  XFFI_R7 = 7,   /* 0.8.1: types carry their deleter */
-  XFFI_R8 = 8,   /* 0.9.1: state per stage */
-  XFFI_R9 = 9,   /* 0.11.1: extensions, record stage */
-  XFFI_R10 = 10  /* 0.12.0: custom options */
+#define XFFI_REVISION_(number, minor, first, releases) XFFI_R##number = number,
+  XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
+#undef XFFI_REVISION_
 } xffi_revision;
+
+/* A feature of <xla_ffi/facts.h>: the oldest revision that has it, and what xffi_lacks wants of it. */
+#define XFFI_SINCE_(feature) ((xffi_revision)XLA_FFI_SDK_SINCE_##feature)
+#define XFFI_FEATURE_(feature) XLA_FFI_SDK_NAME_##feature, XFFI_SINCE_(feature)
 
 /* The first jaxlib of a revision. */
 XFFI_COLD const char* xffi_first_jaxlib(xffi_revision revision) {
-  static const char* const names[] = {"0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.0",
-                                      "0.8.0",  "0.8.1",  "0.9.1",  "0.11.1", "0.12.0"};
+  static const char* const names[] = {
+#define XFFI_REVISION_(number, minor, first, releases) first,
+      XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
+#undef XFFI_REVISION_
+  };
+  return names[(int)revision >= 0 && revision <= XFFI_R10 ? revision : XFFI_R10];
+}
+
+/* A revision's name and the releases that speak it. */
+XFFI_COLD const char* xffi_releases(xffi_revision revision) {
+  static const char* const names[] = {
+#define XFFI_REVISION_(number, minor, first, releases) releases,
+      XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
+#undef XFFI_REVISION_
+  };
   return names[(int)revision >= 0 && revision <= XFFI_R10 ? revision : XFFI_R10];
 }
 
 /* The minor version that a revision states; the major one is 0. */
 XFFI_INLINE int xffi_minor_of(xffi_revision revision) {
-  return revision <= XFFI_R1    ? (int)revision
-         : revision <= XFFI_R6  ? 1
-         : revision <= XFFI_R10 ? (int)revision - 5
-                                : 5;
+  switch ((int)revision) {
+#define XFFI_REVISION_(number, minor, first, releases) \
+  case number:                                         \
+    return minor;
+    XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
+#undef XFFI_REVISION_
+    default:
+      return XLA_FFI_API_MINOR;
+  }
 }
 
 /* The minor version of the host (0 to 5 so far). `api` is not null. */
@@ -82,12 +98,13 @@ XFFI_INLINE int xffi_host_minor(const XLA_FFI_Api* api) {
 
 /* The true size of the host's table in bytes. */
 XFFI_INLINE size_t xffi_host_size(const XLA_FFI_Api* api) {
-  const size_t r0 = 136, r1 = 144, r4 = 184, r5 = 192;
   uintptr_t gap;
-  if (api->struct_size >= r5) return api->struct_size;
-  if (xffi_host_minor(api) < 1) return r0;
+  if (api->struct_size >= XLA_FFI_SDK_TABLE_R5) return api->struct_size;
+  if (xffi_host_minor(api) < XLA_FFI_SDK_MINOR_R1) return XLA_FFI_SDK_TABLE_R0;
   gap = (uintptr_t)api->internal_api - (uintptr_t)api;
-  return gap == r1 || gap == 168 || gap == 176 || gap == r4 ? (size_t)gap : r1;
+  return gap == XLA_FFI_SDK_TABLE_R2 || gap == XLA_FFI_SDK_TABLE_R3 || gap == XLA_FFI_SDK_TABLE_R4
+             ? (size_t)gap
+             : XLA_FFI_SDK_TABLE_R1;
 }
 
 /* Whether the host's table reaches over the function at byte `offset` and the function is there. */
@@ -106,15 +123,17 @@ XFFI_INLINE int xffi_host_has(const XLA_FFI_Api* api, size_t offset) {
 XFFI_INLINE xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
   const int minor = xffi_host_minor(api);
   size_t size;
-  if (minor >= 5) return XFFI_R10;
-  if (minor >= 2) return (xffi_revision)(minor + 5);
-  if (minor < 1) return XFFI_R0;
+  if (minor >= XLA_FFI_SDK_MINOR_R10) return XFFI_R10;
+  if (minor >= XLA_FFI_SDK_MINOR_R9) return XFFI_R9;
+  if (minor >= XLA_FFI_SDK_MINOR_R8) return XFFI_R8;
+  if (minor >= XLA_FFI_SDK_MINOR_R7) return XFFI_R7;
+  if (minor < XLA_FFI_SDK_MINOR_R1) return XFFI_R0;
   size = xffi_host_size(api);
-  return size >= 192   ? XFFI_R5 /* r6 has the same table */
-         : size == 184 ? XFFI_R4
-         : size == 176 ? XFFI_R3
-         : size == 168 ? XFFI_R2
-                       : XFFI_R1;
+  return size >= XLA_FFI_SDK_TABLE_R5   ? XFFI_R5 /* r6 has the same table */
+         : size == XLA_FFI_SDK_TABLE_R4 ? XFFI_R4
+         : size == XLA_FFI_SDK_TABLE_R3 ? XFFI_R3
+         : size == XLA_FFI_SDK_TABLE_R2 ? XFFI_R2
+                                        : XFFI_R1;
 }
 
 /* Copies `from` to `to` (at most `size` bytes with the NUL) and escapes what is not UTF-8: a
@@ -176,7 +195,7 @@ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_
   args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
   args.message = text;
   args.errc = code == XLA_FFI_Error_Code_OK ? XLA_FFI_Error_Code_INTERNAL
-              : (int)code < 0 || code > XLA_FFI_Error_Code_UNAUTHENTICATED
+              : (int)code < 0 || code > XLA_FFI_SDK_LAST_ERROR_CODE
                   ? XLA_FFI_Error_Code_UNKNOWN
                   : code;
   error = api->XLA_FFI_Error_Create(&args);
@@ -231,10 +250,10 @@ XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api, XLA_FFI_Error
 XFFI_COLD XLA_FFI_Error* xffi_lacks(const XLA_FFI_Api* api, const char* feature,
                                     xffi_revision since) {
   return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
-                           "%s: not in this XLA (XLA FFI %d.%d, a table of %zu bytes); "
-                           "the first jaxlib that has it is %s",
-                           feature, api->api_version.major_version, api->api_version.minor_version,
-                           xffi_host_size(api), xffi_first_jaxlib(since));
+                           "%s" XLA_FFI_SDK_TEXT_FIRST_JAXLIB "%s" XLA_FFI_SDK_TEXT_THIS_HOST
+                           "%d.%d (%s)",
+                           feature, xffi_first_jaxlib(since), api->api_version.major_version,
+                           api->api_version.minor_version, xffi_releases(xffi_host_revision(api)));
 }
 
 /* Destroys an error that a host function returned. */
@@ -247,14 +266,14 @@ XFFI_COLD void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
 }
 
 /* The code and message of an error; the message lives as long as the error. Hosts before r9 do not
- * tell the code: UNKNOWN then. */
+ * tell the code: INTERNAL then, as upstream presets it. */
 XFFI_COLD const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                          XLA_FFI_Error_Code* code) {
   XLA_FFI_Error_GetDetails_Args args;
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
   args.error = error;
-  args.errc = XLA_FFI_Error_Code_UNKNOWN;
+  args.errc = XLA_FFI_Error_Code_INTERNAL;
   api->XLA_FFI_Error_GetDetails(&args);
   if (code != NULL) *code = args.errc;
   return args.message != NULL ? args.message : "";

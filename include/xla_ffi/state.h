@@ -106,7 +106,7 @@ XFFI_COLD XLA_FFI_Error* xffi_type_share(const XLA_FFI_Api* api, const xffi_type
   xffi_error_free(api, error);
   id->type_id = taken;
   /* From r5 on a name may be registered again with its own number and no other. */
-  return xffi_host_revision(api) >= XFFI_R5 ? xffi_type_ask(api, type, type->name, id) : NULL;
+  return xffi_host_revision(api) >= XFFI_SINCE_(TYPES_AGAIN) ? xffi_type_ask(api, type, type->name, id) : NULL;
 }
 
 XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* type,
@@ -114,7 +114,9 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
   XLA_FFI_Error* error = NULL;
   xffi_type_entry* entry;
   char name[256];
-  if (!type->shared && xffi_host_minor(api) < 1) return xffi_lacks(api, "state", XFFI_R1);
+  if (!type->shared && xffi_host_minor(api) < 1) {
+    return xffi_lacks(api, XFFI_FEATURE_(STATE));
+  }
   while (XFFI_SWAP_(&type->busy, 1) != 0) XFFI_YIELD_();
   for (entry = XFFI_LOAD_(&type->entries); entry != NULL; entry = entry->next) {
     if (entry->api == api) break;
@@ -207,10 +209,8 @@ typedef struct xffi_state_set_r7 {
 } xffi_state_set_r7;
 
 XFFI_COLD XLA_FFI_Error* xffi_state_lacks(const XLA_FFI_Api* api, XLA_FFI_ExecutionStage stage) {
-  return xffi_host_minor(api) < 1 ? xffi_lacks(api, "state", XFFI_R1)
-         : stage == XLA_FFI_ExecutionStage_PREPARE
-             ? xffi_lacks(api, "state of the prepare stage", XFFI_R8)
-             : xffi_lacks(api, "state of the initialize stage", XFFI_R8);
+  return stage == XLA_FFI_ExecutionStage_INSTANTIATE ? xffi_lacks(api, XFFI_FEATURE_(STATE))
+                                                     : xffi_lacks(api, XFFI_FEATURE_(STAGE_STATE));
 }
 
 /* Leaves `state` for later stages. The host owns it from here; where that fails it is destroyed by

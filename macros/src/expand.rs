@@ -9,10 +9,17 @@ use crate::contract::Contract;
 use crate::options::Options;
 use crate::parameter::Parameter;
 
+// What the macros know of the ABI; a test below compares it with ffi-sys, which they do not depend on:
+// a library's build would wait for it.
+
 /// The stages in the order of their numbers.
 pub(crate) const STAGES: [&str; 5] = ["instantiate", "prepare", "initialize", "execute", "record"];
+/// Number of the stage that makes the state.
+pub(crate) const INSTANTIATE: u32 = 0;
 /// Number of the execute stage.
 pub(crate) const EXECUTE: u32 = 3;
+/// Number of the newest revision.
+pub(crate) const NEWEST_REVISION: u8 = 10;
 
 /// One stage of a handler, read from a function.
 pub(crate) struct Stage {
@@ -410,5 +417,30 @@ pub(crate) fn export_as(macro_name: &Ident, call: &TokenStream) -> TokenStream {
         #[doc(hidden)]
         #[allow(unused_imports, reason = "for `library!`, which need not name every item")]
         pub(crate) use #macro_name;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EXECUTE, INSTANTIATE, NEWEST_REVISION, STAGES};
+    use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
+
+    #[test]
+    fn stages_and_revisions_are_those_of_the_abi() {
+        let stages = XLA_FFI_ExecutionStage::ENUM.values;
+        let known = stages
+            .iter()
+            .filter_map(|stage| XLA_FFI_ExecutionStage(stage.value).lower_name());
+        assert!(known.eq(STAGES));
+        // A stage's number is its place in the list.
+        assert!(
+            stages
+                .iter()
+                .zip(0..)
+                .all(|(stage, place)| stage.value == place)
+        );
+        assert_eq!(XLA_FFI_ExecutionStage::INSTANTIATE.0, INSTANTIATE);
+        assert_eq!(XLA_FFI_ExecutionStage::EXECUTE.0, EXECUTE);
+        assert_eq!(Revision::NEWEST as u8, NEWEST_REVISION);
     }
 }

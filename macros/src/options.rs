@@ -6,6 +6,7 @@ use syn::punctuated::Punctuated;
 use syn::{Expr, ExprArray, ExprLit, Lit, LitStr, Meta, Token};
 
 use crate::contract::Contract;
+use crate::expand::NEWEST_REVISION;
 
 #[derive(Default)]
 pub(crate) struct Options {
@@ -71,8 +72,11 @@ fn floor(expr: &Expr) -> syn::Result<u8> {
     let text = string(expr)?;
     let number = text.value().strip_prefix('r').and_then(|n| n.parse().ok());
     number
-        .filter(|revision| *revision <= 10)
-        .ok_or_else(|| syn::Error::new_spanned(&text, "expected a revision, \"r0\" to \"r10\""))
+        .filter(|revision| *revision <= NEWEST_REVISION)
+        .ok_or_else(|| {
+            let expected = format!("expected a revision, \"r0\" to \"r{NEWEST_REVISION}\"");
+            syn::Error::new_spanned(&text, expected)
+        })
 }
 
 impl Options {

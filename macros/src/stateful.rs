@@ -5,7 +5,7 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::{ImplItem, ItemImpl, Type};
 
-use crate::expand::{self, EXECUTE, STAGES, Stage};
+use crate::expand::{self, EXECUTE, INSTANTIATE, STAGES, Stage};
 use crate::options::Options;
 
 pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
@@ -58,7 +58,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
                  an atomic for what changes",
             ));
         }
-        if stage.number == 0 && stage.takes_self {
+        if stage.number == INSTANTIATE && stage.takes_self {
             return Err(syn::Error::new_spanned(
                 &function.sig.inputs,
                 "`instantiate` makes the state: it has no `self` yet and returns `Result<Self>`",
@@ -78,7 +78,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
             "a handler needs an `execute` stage: fn execute(&self, …) -> Result<()>",
         ));
     }
-    let makes_state = stages.iter().any(|stage| stage.number == 0);
+    let makes_state = stages.iter().any(|stage| stage.number == INSTANTIATE);
     if let Some(stage) = stages.iter().find(|stage| stage.takes_self && !makes_state) {
         return Err(syn::Error::new(
             stage.span,

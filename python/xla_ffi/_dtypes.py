@@ -2,18 +2,21 @@
 
 import numpy as np
 
-NAMES = {
-    "PRED": "bool",
-    "S1": "int1", "S2": "int2", "S4": "int4", "S8": "int8", "S16": "int16", "S32": "int32", "S64": "int64",
-    "U1": "uint1", "U2": "uint2", "U4": "uint4", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64",
-    "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
-    "C64": "complex64", "C128": "complex128",
-    "F8E3M4": "float8_e3m4", "F8E4M3": "float8_e4m3", "F8E4M3FN": "float8_e4m3fn",
-    "F8E4M3B11FNUZ": "float8_e4m3b11fnuz", "F8E4M3FNUZ": "float8_e4m3fnuz",
-    "F8E5M2": "float8_e5m2", "F8E5M2FNUZ": "float8_e5m2fnuz", "F8E8M0FNU": "float8_e8m0fnu",
-    "F4E2M1FN": "float4_e2m1fn",
-    "TOKEN": None, "INVALID": None,
-}  # fmt: skip
+from . import _facts
+
+
+def _numpy(name, kind, bits):
+    """NumPy's name (that of ml_dtypes where NumPy has none): "F8E4M3" is its "float8_e4m3"."""
+    if kind in ("bool", "token"):
+        return "bool" if kind == "bool" else None
+    short = name[1:].lower().removeprefix(str(bits))
+    if kind == "float" and name.startswith("B"):
+        return f"b{kind}{bits}"
+    return f"{kind}{bits}_{short}" if short else f"{kind}{bits}"
+
+
+#: NumPy's name of each element type; None for what is no array.
+NAMES = {name: _numpy(name, *about) for name, about in _facts.ELEMENT_TYPES.items()} | {"INVALID": None}
 
 _BY_NUMPY = {numpy: name for name, numpy in NAMES.items() if numpy}
 

@@ -6,14 +6,13 @@ import re
 import struct
 from typing import Any, Optional
 
-from . import _dtypes, _file
+from . import _dtypes, _facts, _file
 from ._elf import Elf
 from ._errors import ManifestError
 from ._legacy import LEGACY_LIST, LegacySpec
 
 _MAGIC = b"XLAFFIMF"
 _SECTION = ".xla_ffi_manifest"
-_STAGES = ("instantiate", "prepare", "initialize", "execute", "record")
 _ATTRIBUTE = re.compile(r"\[?(bool|[iu](8|16|32|64)|f32|f64|c64|c128)\]?|str|dict|any")
 
 
@@ -155,7 +154,7 @@ def _handler(reader, library, data):
     where = f"handler {name!r}"
     stages = reader.get(data, "stages", dict, where)
     for stage, symbol in stages.items():
-        if stage not in _STAGES:
+        if stage not in _facts.STAGES:
             raise reader.error(f"{where} has an unknown stage {stage!r}")
         reader.typed(symbol, str, f"{where}, stage {stage}")
     if "execute" not in stages:

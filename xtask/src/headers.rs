@@ -1,9 +1,11 @@
-//! `cargo xtask headers [--check]`: the C headers under `include/`, generated from ffi-sys.
+//! `cargo xtask headers [--check]`: the C headers under `include/`, generated from ffi-sys, and the facts
+//! that C++ and Python share with it.
 //!
 //! cbindgen writes structs and enumerations, from a shadow of ffi-sys without macros; a template
 //! writes the rest from the reflection data. Any warning of cbindgen fails the task: an unknown
 //! type is only a warning to it, and a broken header to us.
 
+mod facts;
 mod source;
 mod template;
 
@@ -18,7 +20,7 @@ use template::{Body, Header};
 /// Command line of `headers`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Fail when a committed header is stale instead of writing it.
+    /// Fail when a committed file is stale instead of writing it.
     #[arg(long)]
     check: bool,
 }
@@ -27,21 +29,30 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .context("xtask has no parent folder")?;
-    let mut stale = Vec::new();
-    for (path, text) in generate(root)? {
+    let files = generate(root)?;
+    if args.check {
+        return check(root, &files);
+    }
+    for (path, text) in files {
         let file = root.join(&path);
-        if args.check {
-            if std::fs::read_to_string(&file).unwrap_or_default() != text {
-                stale.push(path.display().to_string());
-            }
-            continue;
-        }
         if let Some(folder) = file.parent() {
             std::fs::create_dir_all(folder)?;
         }
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         println!("wrote {}", path.display());
     }
+    Ok(())
+}
+
+/// Fails where a file below `root` is not what is generated now.
+fn check(root: &Path, files: &[(PathBuf, String)]) -> Result<()> {
+    let stale: Vec<String> = files
+        .iter()
+        .filter(|(path, text)| {
+            std::fs::read_to_string(root.join(path)).unwrap_or_default() != *text
+        })
+        .map(|(path, _)| path.display().to_string())
+        .collect();
     ensure!(
         stale.is_empty(),
         "stale: {}; run `cargo xtask headers` and commit the result",
@@ -50,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The headers as path under the repository and text.
+/// The files as path under the repository and text.
 fn generate(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     WARNINGS.install()?;
     let sources = read_sources(&root.join("ffi-sys/src"))?;
@@ -61,14 +72,19 @@ fn generate(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     std::fs::write(&shadow_file, shadow)?;
     let docs = template::all_docs(&sources);
     let items = Items::read(&shadow_file, &sources)?;
-    Header::ALL
+    let headers = Header::ALL.into_iter().map(|header| {
+        let body = body(header, &sources, &items)?;
+        let path = Path::new("include/xla/ffi/api").join(header.file());
+        Ok((path, template::render(header, &body, &docs)))
+    });
+    let facts = [
+        ("include/xla_ffi/facts.h", facts::c()),
+        ("python/xla_ffi/_facts.py", facts::python()),
+    ];
+    let facts = facts
         .into_iter()
-        .map(|header| {
-            let body = body(header, &sources, &items)?;
-            let path = Path::new("include/xla/ffi/api").join(header.file());
-            Ok((path, template::render(header, &body, &docs)))
-        })
-        .collect()
+        .map(|(path, text)| Ok((PathBuf::from(path), text)));
+    headers.chain(facts).collect()
 }
 
 /// The modules of ffi-sys by name, in the order of `lib.rs`, which is the alphabet's.
@@ -81,8 +97,10 @@ fn read_sources(folder: &Path) -> Result<Vec<(String, Source)>> {
         if let (Some(stem), Some("rs")) = (
             path.file_stem().and_then(|stem| stem.to_str()),
             path.extension().and_then(|extension| extension.to_str()),
-        ) && !matches!(stem, "lib" | "layout" | "history" | "revision" | "legacy")
-        {
+        ) && !matches!(
+            stem,
+            "lib" | "layout" | "history" | "revision" | "feature" | "legacy"
+        ) {
             names.push(stem.to_owned());
         }
     }
@@ -259,4 +277,59 @@ impl log::Log for Warnings {
     }
 
     fn flush(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copies_of_the_facts_are_fresh_and_an_edited_one_is_not() {
+        let root = crate::jaxlibs::root();
+        let files = generate(&root).unwrap();
+        check(&root, &files).unwrap();
+        // A stage's name, an element type's number and bits, a code, a floor, a revision, a sentence.
+        for (file, fact, edited) in [
+            ("include/xla_ffi/facts.h", "\"prepare\"", "\"prepared\""),
+            ("include/xla_ffi/facts.h", "\"s4\", 4", "\"s4\", 8"),
+            (
+                "include/xla_ffi/facts.h",
+                "_SINCE_RUN_ID 4",
+                "_SINCE_RUN_ID 5",
+            ),
+            ("include/xla_ffi/facts.h", "\"0.11.1\"", "\"0.11.2\""),
+            (
+                "include/xla_ffi/facts.h",
+                ": the first jaxlib",
+                ": the first",
+            ),
+            (
+                "include/xla/ffi/api/c_api.h",
+                "DataType_S4 = 21",
+                "DataType_S4 = 22",
+            ),
+            (
+                "include/xla/ffi/api/c_api.h",
+                "Code_DATA_LOSS = 15",
+                "Code_DATA_LOSS = 14",
+            ),
+            ("python/xla_ffi/_facts.py", "\"prepare\"", "\"prepared\""),
+            ("python/xla_ffi/_facts.py", "(\"int\", 4)", "(\"int\", 8)"),
+            (
+                "python/xla_ffi/_facts.py",
+                "(\"0.11.1\", 4)",
+                "(\"0.11.2\", 4)",
+            ),
+        ] {
+            let (_, text) = files
+                .iter()
+                .find(|(path, _)| path == Path::new(file))
+                .unwrap();
+            assert!(text.contains(fact), "{file} has no {fact}");
+            // Whether the copy or its home was edited, they differ.
+            let other = [(PathBuf::from(file), text.replacen(fact, edited, 1))];
+            let error = check(&root, &other).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("stale: {file};")), "{error}");
+        }
+    }
 }

@@ -38,7 +38,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Generate the C headers, or check that the committed ones are fresh.
+    /// Generate the C headers and what else is written from ffi-sys, or check that it is fresh.
     Headers(headers::Args),
     /// Build everything and show the examples, on the embedded runtime and in JAX.
     Demo(demo::Args),

@@ -13,6 +13,7 @@ mod types;
 use std::ffi::c_void;
 
 use crate::error::{Error, Result};
+use crate::wording;
 use xla_ffi_sys::*;
 
 /// The host behind a call, made from the frame's `api` pointer.
@@ -183,15 +184,15 @@ impl Host {
         self.function::<c_void>(slot).is_some()
     }
 
-    /// Calls a function and turns its error into ours; `feature` names what is asked for.
+    /// Calls a function and turns its error into ours; `feature` is what is asked for.
     ///
     /// # Safety
     /// `A` is the argument struct that the host's revision wants for `slot`, filled in.
     #[inline]
-    unsafe fn call<A>(self, slot: Slot, feature: &str, args: &mut A) -> Result<()> {
+    unsafe fn call<A>(self, slot: Slot, feature: Feature, args: &mut A) -> Result<()> {
         let function = self
             .function::<A>(slot)
-            .ok_or_else(|| self.lacks(feature, slot.since()))?;
+            .ok_or_else(|| self.lacks(feature))?;
         // SAFETY: the caller's promise.
         let error = unsafe { function(args) };
         self.check(error)
@@ -199,10 +200,15 @@ impl Host {
 
     /// The error for a feature that the host does not have.
     #[cold]
-    pub(crate) fn lacks(self, feature: &str, since: Revision) -> Error {
+    pub(crate) fn lacks(self, feature: Feature) -> Error {
+        let (major, minor) = self.version();
         Error::unimplemented(format!(
-            "{feature}: the first jaxlib that has it is {}; this host speaks {self}",
-            since.first_jaxlib()
+            "{}{}{}{}{major}.{minor} ({})",
+            wording::feature(feature),
+            wording::FIRST_JAXLIB,
+            feature.since().first_jaxlib(),
+            wording::THIS_HOST,
+            wording::Releases(self.revision())
         ))
     }
 }
@@ -213,14 +219,9 @@ impl std::fmt::Display for Host {
         let revision = self.revision();
         write!(
             f,
-            "XLA FFI {major}.{minor} ({revision}, as in jaxlib {}",
-            revision.first_jaxlib()
-        )?;
-        match revision.last_jaxlib() {
-            Some(last) if last != revision.first_jaxlib() => write!(f, " to {last})"),
-            Some(_) => f.write_str(")"),
-            None => f.write_str(" and newer)"),
-        }
+            "XLA FFI {major}.{minor} ({})",
+            wording::Releases(revision)
+        )
     }
 }
 

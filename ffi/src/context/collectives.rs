@@ -8,8 +8,9 @@ use super::{Context, Extension, context};
 use crate::call::frame::Frame;
 use crate::call::host::Host;
 use crate::error::{Error, Result};
+use crate::wording;
 use xla_ffi_sys::{
-    Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_CollectiveMemoryRegion,
+    Feature, Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_CollectiveMemoryRegion,
     XLA_FFI_Collectives_Extension, XLA_FFI_Collectives_Extension_R9, XLA_FFI_Communicator,
     XLA_FFI_Communicator_Get_Args, XLA_FFI_Communicator_Request_Args,
     XLA_FFI_Extension_Collectives, XLA_FFI_ReplicaGroup, XLA_FFI_Window, XLA_FFI_Window_Get_Args,
@@ -169,10 +170,10 @@ impl<'f> Collectives<'f> {
         // SAFETY: the first field of every version.
         let size = unsafe { (*self.raw.as_ptr()).extension_base.struct_size };
         if self.minor < 2 || size < XLA_FFI_Collectives_Extension::STRUCT_SIZE {
-            return Err(Error::unimplemented(format!(
-                "windows of collective memory: this host has version 0.{} of the collectives \
-                 extension; the first jaxlib that has 0.2 is 0.12.0",
-                self.minor
+            return Err(Error::unimplemented(wording::older_extension(
+                Feature::CollectiveWindows,
+                self.minor,
+                "collectives",
             )));
         }
         // SAFETY: the struct has all fields of version 0.2.
@@ -305,7 +306,7 @@ fn lacks(function: &str) -> Error {
 
 impl<'f> Context<'f> for Collectives<'f> {
     const NAME: &'static str = "collectives";
-    const SINCE: Revision = Revision::R9;
+    const SINCE: Revision = Feature::Extensions.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         let extension = Extension::<'f, XLA_FFI_Extension_Collectives>::from_frame(frame)?;

@@ -3,7 +3,7 @@
 use super::{Context, context};
 use crate::call::frame::Frame;
 use crate::error::Result;
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Feature, Revision};
 
 /// Global number of the device: 2048 for the first CPU device of the second process, so it says
 /// nothing about the numbers that CUDA gives. Since r5 (jaxlib 0.6.0).
@@ -37,7 +37,7 @@ impl DeviceOrdinal {
 
 impl<'f> Context<'f> for DeviceOrdinal {
     const NAME: &'static str = "device_ordinal";
-    const SINCE: Revision = Revision::R5;
+    const SINCE: Revision = Feature::DeviceOrdinal.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.

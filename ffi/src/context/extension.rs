@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use super::{Context, context};
 use crate::call::frame::Frame;
 use crate::error::{Error, Result};
-use xla_ffi_sys::{Revision, XLA_FFI_Extension};
+use xla_ffi_sys::{Feature, Revision, XLA_FFI_Extension};
 
 /// The extension of the context with number `ID`, 128 for recording and 129 for collectives.
 /// Since r9 (jaxlib 0.11.1). A context without it refuses the call, unless the parameter is an
@@ -60,7 +60,7 @@ impl<const ID: i64> Extension<'_, ID> {
 
 impl<'f, const ID: i64> Context<'f> for Extension<'f, ID> {
     const NAME: &'static str = "extension";
-    const SINCE: Revision = Revision::R9;
+    const SINCE: Revision = Feature::Extensions.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.

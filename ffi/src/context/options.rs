@@ -6,7 +6,7 @@ use super::{Context, context};
 use crate::attribute::dictionary::Dictionary;
 use crate::call::frame::Frame;
 use crate::error::Result;
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Feature, Revision};
 
 /// Options that the caller gives with each execution, as a dictionary; empty where there are none.
 /// Since r10 (jaxlib 0.12.0).
@@ -42,7 +42,7 @@ impl<'f> Deref for CustomOptions<'f> {
 
 impl<'f> Context<'f> for CustomOptions<'f> {
     const NAME: &'static str = "custom_options";
-    const SINCE: Revision = Revision::R10;
+    const SINCE: Revision = Feature::CustomOptions.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context, which lives as long as the frame.

@@ -10,8 +10,9 @@ use crate::call::frame::Frame;
 use crate::call::host::Host;
 use crate::context::launch::{KernelArgs, Launch};
 use crate::error::{Error, Result};
+use crate::wording;
 use xla_ffi_sys::{
-    Revision, XLA_FFI_Command, XLA_FFI_Dim3, XLA_FFI_Extension_Record, XLA_FFI_KernelArg,
+    Feature, Revision, XLA_FFI_Command, XLA_FFI_Dim3, XLA_FFI_Extension_Record, XLA_FFI_KernelArg,
     XLA_FFI_KernelArgType, XLA_FFI_KernelArgs, XLA_FFI_LaunchDims, XLA_FFI_Record_Extension,
     XLA_FFI_RecordAction, XLA_FFI_RecordApi, XLA_FFI_RecordFrame, XLA_FFI_SourceFormat,
 };
@@ -197,10 +198,10 @@ impl<'f> Recorder<'f> {
                 XLA_FFI_SourceFormat::CUBIN,
             ),
             KernelSource::Function(_) if self.minor < 2 => {
-                return Err(Error::unimplemented(format!(
-                    "kernels by function pointer: this host has version 0.{} of the record \
-                     extension; the first jaxlib that has 0.2 is 0.12.0",
-                    self.minor
+                return Err(Error::unimplemented(wording::older_extension(
+                    Feature::KernelPointers,
+                    self.minor,
+                    "record",
                 )));
             }
             KernelSource::Function(function) => {
@@ -454,7 +455,7 @@ fn dim3(extents: [u32; 3]) -> Result<XLA_FFI_Dim3> {
 
 impl<'f> Context<'f> for Recorder<'f> {
     const NAME: &'static str = "recorder";
-    const SINCE: Revision = Revision::R9;
+    const SINCE: Revision = Feature::RecordStage.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         let extension = Extension::<'f, XLA_FFI_Extension_Record>::from_frame(frame)?;

@@ -3,7 +3,7 @@
 use super::{Context, context};
 use crate::call::frame::Frame;
 use crate::error::Result;
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Feature, Revision};
 
 /// Number of the execution, the same on all devices that take part in it. Since r4 (jaxlib 0.5.1).
 ///
@@ -34,7 +34,7 @@ impl RunId {
 
 impl<'f> Context<'f> for RunId {
     const NAME: &'static str = "run_id";
-    const SINCE: Revision = Revision::R4;
+    const SINCE: Revision = Feature::RunId.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.

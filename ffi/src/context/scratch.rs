@@ -8,7 +8,7 @@ use super::{Context, context};
 use crate::call::frame::Frame;
 use crate::call::host::Host;
 use crate::error::{Error, Result};
-use xla_ffi_sys::{Revision, XLA_FFI_InvokeContext};
+use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
 /// The host's allocator of device memory. CPU hosts have none. Since r0.
 ///
@@ -177,7 +177,7 @@ impl<T> std::fmt::Debug for ScratchBuffer<'_, T> {
 
 impl<'f> Context<'f> for Scratch<'f> {
     const NAME: &'static str = "scratch";
-    const SINCE: Revision = Revision::R0;
+    const SINCE: Revision = Feature::ScratchMemory.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         Ok(Self {

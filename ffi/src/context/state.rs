@@ -6,7 +6,7 @@ use super::{Context, context};
 use crate::call::frame::Frame;
 use crate::declare::types::State;
 use crate::error::{Error, Result};
-use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
+use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 
 const INSTANTIATE: u32 = XLA_FFI_ExecutionStage::INSTANTIATE.0;
 const PREPARE: u32 = XLA_FFI_ExecutionStage::PREPARE.0;
@@ -115,7 +115,7 @@ macro_rules! state_of {
 
         impl<'f, T: State> Context<'f> for $name<'f, T> {
             const NAME: &'static str = $text;
-            const SINCE: Revision = Revision::$since;
+            const SINCE: Revision = Feature::$since.since();
 
             fn from_frame(frame: &Frame<'f>) -> Result<Self> {
                 load_state(frame, $stage).map(Self)
@@ -162,7 +162,7 @@ state_of! {
     /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![6_i64]));
     /// # Ok::<(), internal::Error>(())
     /// ```
-    StateRef INSTANTIATE "state" R1
+    StateRef INSTANTIATE "state" State
 }
 state_of! {
     /// The state that the prepare stage left, dropped when the execution ends. Since r8
@@ -196,7 +196,7 @@ state_of! {
     /// assert!(error.message().contains("the prepare stage did not run"));
     /// # Ok::<(), internal::Error>(())
     /// ```
-    Prepared PREPARE "prepared_state" R8
+    Prepared PREPARE "prepared_state" StageState
 }
 state_of! {
     /// The state that the initialize stage left, dropped when the execution ends. Since r8
@@ -230,5 +230,5 @@ state_of! {
     /// assert!(error.message().contains("the initialize stage did not run"));
     /// # Ok::<(), internal::Error>(())
     /// ```
-    Initialized INITIALIZE "initialized_state" R8
+    Initialized INITIALIZE "initialized_state" StageState
 }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::{Context, context};
 use crate::call::frame::Frame;
 use crate::error::Result;
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Feature, Revision};
 
 /// The stream that the call belongs to, a `CUstream` on CUDA. CPU hosts have none: there the call is
 /// refused, unless the parameter is an `Option`. Since r0.
@@ -45,7 +45,7 @@ impl Stream<'_> {
 
 impl<'f> Context<'f> for Stream<'f> {
     const NAME: &'static str = "stream";
-    const SINCE: Revision = Revision::R0;
+    const SINCE: Revision = Feature::Stream.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.

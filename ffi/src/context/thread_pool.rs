@@ -6,7 +6,7 @@ use super::{Context, context, parallel};
 use crate::call::frame::Frame;
 use crate::call::host::Host;
 use crate::error::{Error, Result};
-use xla_ffi_sys::{Revision, XLA_FFI_InvokeContext};
+use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
 /// The host's pool of CPU threads. Since r1 (jaxlib 0.4.33); its size since r3 (0.4.38).
 ///
@@ -221,12 +221,12 @@ unsafe extern "C" fn run_boxed(data: *mut std::ffi::c_void) {
 
 impl<'f> Context<'f> for ThreadPool<'f> {
     const NAME: &'static str = "thread_pool";
-    const SINCE: Revision = Revision::R1;
+    const SINCE: Revision = Feature::ThreadPool.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         let host = frame.host();
         if !host.has(xla_ffi_sys::Slot::ThreadPoolSchedule) {
-            return Err::<Self, Error>(host.lacks("thread pool", Revision::R1));
+            return Err::<Self, Error>(host.lacks(Feature::ThreadPool));
         }
         Ok(Self {
             host,

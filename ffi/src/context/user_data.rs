@@ -6,7 +6,7 @@ use super::{Context, context};
 use crate::call::frame::Frame;
 use crate::declare::types::{KnownType, UserType};
 use crate::error::{Error, Result};
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Feature, Revision};
 
 /// An object that the program which embeds XLA hands to its handlers. JAX has no way to give one;
 /// the embedded runtime and PJRT have. Since r0.
@@ -66,7 +66,7 @@ impl<T> Deref for UserData<'_, T> {
 
 impl<'f, T: UserType> Context<'f> for UserData<'f, T> {
     const NAME: &'static str = "user_data";
-    const SINCE: Revision = Revision::R0;
+    const SINCE: Revision = Feature::UserData.since();
     const TYPE: Option<fn() -> &'static KnownType> = Some(|| T::host_type().erased());
 
     #[inline]

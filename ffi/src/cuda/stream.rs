@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::operand::device::{DeviceBuffer, DeviceOut};
 use crate::operand::element::Element;
 use cudarc::driver::sys;
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Feature, Revision};
 
 /// The stream that the call belongs to. It is XLA's own: what a handler does, it puts on this stream
 /// and returns. Since r0.
@@ -229,7 +229,7 @@ impl Stream<'_> {
 
 impl<'f> Context<'f> for Stream<'f> {
     const NAME: &'static str = "stream";
-    const SINCE: Revision = Revision::R0;
+    const SINCE: Revision = Feature::Stream.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         // SAFETY: the frame's own context.

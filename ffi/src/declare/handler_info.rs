@@ -3,7 +3,7 @@
 use crate::declare::kind::{Kind, Presence};
 use crate::declare::param::Param;
 use crate::declare::text::{order, same};
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 
 /// One stage of a handler.
 #[derive(Clone, Copy, Debug)]
@@ -86,13 +86,13 @@ impl HandlerInfo {
     pub const fn floor(&self) -> Revision {
         let mut floor = self.floor;
         if self.state.is_some() {
-            floor = max(floor, Revision::R1);
+            floor = max(floor, Feature::State.since());
         }
         let mut i = 0;
         while i < self.stages.len() {
             floor = max(floor, floor_of(self.stages[i].params));
-            if self.stages[i].stage == 4 {
-                floor = max(floor, Revision::R9);
+            if self.stages[i].stage == XLA_FFI_ExecutionStage::RECORD.0 {
+                floor = max(floor, Feature::RecordStage.since());
             }
             i += 1;
         }

@@ -6,6 +6,7 @@ use crate::declare::kind::{Kind, Presence};
 use crate::declare::param::Param;
 use crate::legacy::target::{Layout, OperandShape, TargetInfo};
 use crate::operand::element::DataTypes;
+use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_ExecutionStage};
 
 /// Bytes before the payload.
 const HEAD: usize = 16;
@@ -25,9 +26,6 @@ pub struct Library {
     /// Targets of the original custom calls.
     pub legacy: &'static [&'static TargetInfo],
 }
-
-/// The names of the stages, by number.
-const STAGES: [&str; 5] = ["instantiate", "prepare", "initialize", "execute", "record"];
 
 /// Bytes that [`manifest`] needs for a library.
 #[must_use]
@@ -209,9 +207,7 @@ impl<const N: usize> Json<N> {
         let mut is_async = false;
         let mut i = 0;
         while i < info.stages.len() {
-            self = self
-                .comma(i == 0)
-                .string(STAGES[info.stages[i].stage as usize]);
+            self = self.comma(i == 0).stage(info.stages[i].stage);
             self = self.byte(b':').string(symbols[i]);
             is_async |= info.stages[i].is_async;
             i += 1;
@@ -240,6 +236,13 @@ impl<const N: usize> Json<N> {
         };
         self = self.raw(",\"floor\":").string(info.floor().name());
         self.byte(b'}')
+    }
+
+    const fn stage(self, stage: u32) -> Self {
+        match XLA_FFI_ExecutionStage(stage).lower_name() {
+            Some(name) => self.string(name),
+            None => panic!("a handler has stages of the ABI"),
+        }
     }
 
     const fn operands(mut self, params: &[Param], args: bool) -> Self {
@@ -287,12 +290,12 @@ impl<const N: usize> Json<N> {
             return self.raw("null");
         }
         self = self.byte(b'[');
-        let names = crate::operand::element::NAMES;
         let mut first = true;
         let mut i = 0;
-        while i < names.len() {
-            if dtypes.contains(names[i].1) {
-                self = self.comma(first).string(names[i].0);
+        while i < ELEMENT_TYPES.len() {
+            let dtype = ELEMENT_TYPES[i].dtype;
+            if let (true, Some(name)) = (dtypes.contains(dtype), dtype.name()) {
+                self = self.comma(first).string(name);
                 first = false;
             }
             i += 1;
@@ -355,7 +358,7 @@ impl<const N: usize> Json<N> {
 const fn execute(info: &HandlerInfo) -> &'static [Param] {
     let mut i = 0;
     while i < info.stages.len() {
-        if info.stages[i].stage == 3 {
+        if info.stages[i].stage == XLA_FFI_ExecutionStage::EXECUTE.0 {
             return info.stages[i].params;
         }
         i += 1;

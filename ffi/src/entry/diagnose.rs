@@ -13,7 +13,7 @@ use crate::declare::kind::{Kind, Presence};
 use crate::declare::param::Param;
 use crate::entry::problems::{Problems, number, put};
 use crate::operand::element::{bit_width, byte_size, name};
-use xla_ffi_sys::{Revision, XLA_FFI_DataType};
+use xla_ffi_sys::{Feature, XLA_FFI_DataType};
 
 impl Problems<'_> {
     /// Checks an argument; one that is not there is left to the check of their number.
@@ -56,7 +56,7 @@ impl Problems<'_> {
         // Hosts before r5 cannot name packed types: say so instead of "got element type 0".
         let lacks = raw.is_some_and(|raw| raw.dtype() == XLA_FFI_DataType::INVALID)
             && param.dtypes.has_packed()
-            && frame.host().revision() < Revision::R5;
+            && frame.host().revision() < Feature::PackedElementTypes.since();
         self.other_than_lacks |= !lacks;
         let text = self.next();
         put(text, &[what, " `", param.name, "`"]);
@@ -66,7 +66,7 @@ impl Problems<'_> {
         text.push_str(": ");
         if lacks {
             let host = frame.host();
-            let lack = host.lacks("element types of less than a byte", Revision::R5);
+            let lack = host.lacks(Feature::PackedElementTypes);
             text.push_str(lack.message());
         } else if let Some((raw, fault)) = wrong {
             tell(text, fault, raw, param);

@@ -3,6 +3,7 @@
 use crate::declare::handler_info::HandlerInfo;
 use std::borrow::Cow;
 use std::fmt::Write;
+use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// Collects what is wrong with one call: a line for each problem. [`Bind::explain`] is given it.
 ///
@@ -131,14 +132,10 @@ pub(crate) fn number(text: &mut String, number: i64) {
 
 /// The name of a stage.
 pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
-    Cow::Borrowed(match stage {
-        0 => "instantiate",
-        1 => "prepare",
-        2 => "initialize",
-        3 => "execute",
-        4 => "record",
-        other => return Cow::Owned(format!("number {other}")),
-    })
+    match XLA_FFI_ExecutionStage(stage).lower_name() {
+        Some(name) => Cow::Borrowed(name),
+        None => Cow::Owned(format!("number {stage}")),
+    }
 }
 
 /// The message of a call that is refused: who refuses it at which stage, and then what `tell` finds

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::attribute::narrow::{Narrow, Wide};
-use xla_ffi_sys::XLA_FFI_DataType;
+use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType};
 
 /// A type whose values lie in buffers as XLA lays them out: numbers, [`Pred`], the 8-bit floats; the
 /// 16-bit floats of `half` and the complex numbers of `num_complex` with the features of those names.
@@ -269,9 +269,13 @@ impl DataTypes {
 
     /// Whether the set has a type of less than a byte.
     pub(crate) const fn has_packed(self) -> bool {
-        use XLA_FFI_DataType as D;
-        let packed = Self::of(&[D::S1, D::S2, D::S4, D::U1, D::U2, D::U4, D::F4E2M1FN]);
-        self.0 & packed.0 != 0
+        let (mut i, mut found) = (0, false);
+        while i < ELEMENT_TYPES.len() {
+            let known = &ELEMENT_TYPES[i];
+            found |= known.bits > 0 && known.bits < 8 && self.0 & Self::only(known.dtype).0 != 0;
+            i += 1;
+        }
+        found
     }
 
     /// Whether the set has tokens and nothing else.
@@ -282,10 +286,11 @@ impl DataTypes {
     /// The names of its members, for messages.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         let any = self.is_any().then_some("any type");
-        let members = NAMES
+        let members = ELEMENT_TYPES
             .iter()
-            .filter(move |(_, dtype)| !self.is_any() && self.contains(*dtype));
-        any.into_iter().chain(members.map(|(name, _)| *name))
+            .filter(move |known| !self.is_any() && self.contains(known.dtype));
+        any.into_iter()
+            .chain(members.filter_map(|known| known.dtype.name()))
     }
 
     /// Whether the set is [`DataTypes::ANY`].
@@ -313,25 +318,11 @@ impl fmt::Display for DataTypes {
     }
 }
 
-macro_rules! names {
-    ($($name:ident)*) => {
-        /// All element types with their C names, prefix removed.
-        pub(crate) const NAMES: &[(&str, XLA_FFI_DataType)] =
-            &[$((stringify!($name), XLA_FFI_DataType::$name)),*];
-    };
-}
-
-names! {
-    PRED S1 S2 S4 S8 S16 S32 S64 U1 U2 U4 U8 U16 U32 U64 F16 F32 F64 BF16 C64 C128 TOKEN F8E5M2
-    F8E3M4 F8E4M3 F8E4M3FN F8E4M3B11FNUZ F8E5M2FNUZ F8E4M3FNUZ F4E2M1FN F8E8M0FNU
-}
-
 /// The C name of an element type without its prefix, or its number.
 pub(crate) fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
-    let known = NAMES.iter().find(|(_, known)| *known == dtype);
-    match known {
-        Some((name, _)) => Cow::Borrowed(*name),
-        None => Cow::Owned(format!("element type {}", dtype.0)),
+    match dtype.name() {
+        Some(name) if dtype != XLA_FFI_DataType::INVALID => Cow::Borrowed(name),
+        _ => Cow::Owned(format!("element type {}", dtype.0)),
     }
 }
 
@@ -346,29 +337,7 @@ pub(crate) fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
 /// ```
 #[must_use]
 pub const fn bit_width(dtype: XLA_FFI_DataType) -> Option<usize> {
-    use XLA_FFI_DataType as D;
-    Some(match dtype {
-        D::TOKEN => 0,
-        D::S1 | D::U1 => 1,
-        D::S2 | D::U2 => 2,
-        D::S4 | D::U4 | D::F4E2M1FN => 4,
-        D::PRED
-        | D::S8
-        | D::U8
-        | D::F8E5M2
-        | D::F8E3M4
-        | D::F8E4M3
-        | D::F8E4M3FN
-        | D::F8E4M3B11FNUZ
-        | D::F8E5M2FNUZ
-        | D::F8E4M3FNUZ
-        | D::F8E8M0FNU => 8,
-        D::S16 | D::U16 | D::F16 | D::BF16 => 16,
-        D::S32 | D::U32 | D::F32 => 32,
-        D::S64 | D::U64 | D::F64 | D::C64 => 64,
-        D::C128 => 128,
-        _ => return None,
-    })
+    dtype.bits()
 }
 
 /// Bytes of `len` elements, sub-byte types packed; `None` for types whose size is not known, and for
@@ -401,26 +370,6 @@ mod tests {
         check::<f64>();
         check::<Pred>();
         check::<F8E8M0FNU>();
-    }
-
-    #[test]
-    fn names_cover_the_header() {
-        assert_eq!(
-            NAMES.len() + 1,
-            XLA_FFI_DataType::ENUM.values.len(),
-            "INVALID alone has no name here"
-        );
-        for (name, dtype) in NAMES {
-            let known = XLA_FFI_DataType::ENUM
-                .values
-                .iter()
-                .find(|v| v.value == dtype.0);
-            assert_eq!(
-                known.map(|v| v.name),
-                Some(format!("XLA_FFI_DataType_{name}").as_str())
-            );
-            assert!(bit_width(*dtype).is_some());
-        }
     }
 
     #[test]

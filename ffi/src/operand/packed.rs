@@ -23,7 +23,7 @@ use crate::operand::element::DataTypes;
 use crate::operand::rank::{ANY_RANK, rank};
 use crate::operand::untyped::AnyBuffer;
 use crate::operand::untyped::AnyOut;
-use xla_ffi_sys::{Revision, XLA_FFI_DataType};
+use xla_ffi_sys::{Feature, XLA_FFI_DataType};
 
 /// An element type of less than a byte. Since r5 (jaxlib 0.6.0).
 ///
@@ -267,7 +267,7 @@ fn wrong<P: PackedElement>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
 
 const fn param<P: PackedElement>(kind: Kind, rank: Option<usize>) -> Param {
     let mut param = Param::operand(kind, DataTypes::only(P::DTYPE), rank);
-    param.since = Revision::R5;
+    param.since = Feature::PackedElementTypes.since();
     param
 }
 

@@ -10,70 +10,15 @@ XLA_FFI_SDK_NAMESPACE_BEGIN
 
 enum class DataType : uint8_t {
   INVALID = XLA_FFI_DataType_INVALID,
-  PRED = XLA_FFI_DataType_PRED,
-  S1 = XLA_FFI_DataType_S1,
-  S2 = XLA_FFI_DataType_S2,
-  S4 = XLA_FFI_DataType_S4,
-  S8 = XLA_FFI_DataType_S8,
-  S16 = XLA_FFI_DataType_S16,
-  S32 = XLA_FFI_DataType_S32,
-  S64 = XLA_FFI_DataType_S64,
-  U1 = XLA_FFI_DataType_U1,
-  U2 = XLA_FFI_DataType_U2,
-  U4 = XLA_FFI_DataType_U4,
-  U8 = XLA_FFI_DataType_U8,
-  U16 = XLA_FFI_DataType_U16,
-  U32 = XLA_FFI_DataType_U32,
-  U64 = XLA_FFI_DataType_U64,
-  F16 = XLA_FFI_DataType_F16,
-  F32 = XLA_FFI_DataType_F32,
-  F64 = XLA_FFI_DataType_F64,
-  BF16 = XLA_FFI_DataType_BF16,
-  C64 = XLA_FFI_DataType_C64,
-  C128 = XLA_FFI_DataType_C128,
-  TOKEN = XLA_FFI_DataType_TOKEN,
-  F8E5M2 = XLA_FFI_DataType_F8E5M2,
-  F8E4M3 = XLA_FFI_DataType_F8E4M3,
-  F8E4M3FN = XLA_FFI_DataType_F8E4M3FN,
-  F8E4M3B11FNUZ = XLA_FFI_DataType_F8E4M3B11FNUZ,
-  F8E5M2FNUZ = XLA_FFI_DataType_F8E5M2FNUZ,
-  F8E4M3FNUZ = XLA_FFI_DataType_F8E4M3FNUZ,
-  F8E3M4 = XLA_FFI_DataType_F8E3M4,
-  F4E2M1FN = XLA_FFI_DataType_F4E2M1FN,
-  F8E8M0FNU = XLA_FFI_DataType_F8E8M0FNU,
+#define XLA_FFI_SDK_ELEMENT(name, lower, bits) name = XLA_FFI_DataType_##name,
+  XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_ELEMENT)
+#undef XLA_FFI_SDK_ELEMENT
 };
 
-inline constexpr DataType PRED = DataType::PRED;
-inline constexpr DataType S1 = DataType::S1;
-inline constexpr DataType S2 = DataType::S2;
-inline constexpr DataType S4 = DataType::S4;
-inline constexpr DataType S8 = DataType::S8;
-inline constexpr DataType S16 = DataType::S16;
-inline constexpr DataType S32 = DataType::S32;
-inline constexpr DataType S64 = DataType::S64;
-inline constexpr DataType U1 = DataType::U1;
-inline constexpr DataType U2 = DataType::U2;
-inline constexpr DataType U4 = DataType::U4;
-inline constexpr DataType U8 = DataType::U8;
-inline constexpr DataType U16 = DataType::U16;
-inline constexpr DataType U32 = DataType::U32;
-inline constexpr DataType U64 = DataType::U64;
-inline constexpr DataType F16 = DataType::F16;
-inline constexpr DataType F32 = DataType::F32;
-inline constexpr DataType F64 = DataType::F64;
-inline constexpr DataType BF16 = DataType::BF16;
-inline constexpr DataType C64 = DataType::C64;
-inline constexpr DataType C128 = DataType::C128;
-inline constexpr DataType TOKEN = DataType::TOKEN;
-inline constexpr DataType F8E5M2 = DataType::F8E5M2;
-inline constexpr DataType F8E4M3 = DataType::F8E4M3;
-inline constexpr DataType F8E4M3FN = DataType::F8E4M3FN;
-inline constexpr DataType F8E4M3B11FNUZ = DataType::F8E4M3B11FNUZ;
-inline constexpr DataType F8E5M2FNUZ = DataType::F8E5M2FNUZ;
-inline constexpr DataType F8E4M3FNUZ = DataType::F8E4M3FNUZ;
-inline constexpr DataType F8E3M4 = DataType::F8E3M4;
-inline constexpr DataType F4E2M1FN = DataType::F4E2M1FN;
-inline constexpr DataType F8E8M0FNU = DataType::F8E8M0FNU;
+// DataType::F32 as F32, and so on.
+#define XLA_FFI_SDK_ELEMENT(name, lower, bits) inline constexpr DataType name = DataType::name;
+XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_ELEMENT)
+#undef XLA_FFI_SDK_ELEMENT
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const DataType dtype) {
   const auto number = static_cast<unsigned>(dtype);
@@ -84,44 +29,11 @@ XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const DataTyp
 // first in the low bits.
 XLA_FFI_SDK_FN constexpr size_t BitWidth(DataType dtype) {
   switch (dtype) {
-    case DataType::S1:
-    case DataType::U1:
-      return 1;
-    case DataType::S2:
-    case DataType::U2:
-      return 2;
-    case DataType::S4:
-    case DataType::U4:
-    case DataType::F4E2M1FN:
-      return 4;
-    case DataType::PRED:
-    case DataType::S8:
-    case DataType::U8:
-    case DataType::F8E5M2:
-    case DataType::F8E4M3:
-    case DataType::F8E4M3FN:
-    case DataType::F8E4M3B11FNUZ:
-    case DataType::F8E5M2FNUZ:
-    case DataType::F8E4M3FNUZ:
-    case DataType::F8E3M4:
-    case DataType::F8E8M0FNU:
-      return 8;
-    case DataType::S16:
-    case DataType::U16:
-    case DataType::F16:
-    case DataType::BF16:
-      return 16;
-    case DataType::S32:
-    case DataType::U32:
-    case DataType::F32:
-      return 32;
-    case DataType::S64:
-    case DataType::U64:
-    case DataType::F64:
-    case DataType::C64:
-      return 64;
-    case DataType::C128:
-      return 128;
+#define XLA_FFI_SDK_ELEMENT(name, lower, bits) \
+  case DataType::name:                         \
+    return bits;
+    XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_ELEMENT)
+#undef XLA_FFI_SDK_ELEMENT
     default:
       return 0;
   }

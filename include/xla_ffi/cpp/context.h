@@ -81,8 +81,7 @@ struct CtxDecoding<PlatformStream<T>> {
                                                  DiagnosticEngine& diagnostic) {
     auto args = internal::ContextArgs<XLA_FFI_Stream_Get_Args>(
         ctx, XLA_FFI_Stream_Get_Args_STRUCT_SIZE);
-    if (!internal::AskHost(api, api->XLA_FFI_Stream_Get, &args, "the platform's stream",
-                           internal::Revision::r0, diagnostic)) {
+    if (!internal::AskHost(api, api->XLA_FFI_Stream_Get, &args, XLA_FFI_SDK_FEATURE(STREAM), diagnostic)) {
       return std::nullopt;
     }
     return reinterpret_cast<T>(args.stream);
@@ -181,7 +180,7 @@ class XLA_FFI_SDK_TYPE ThreadPool {
   // The number of threads; 0 where the host does not tell it.
   XLA_FFI_SDK_FN int64_t num_threads() const {
     int64_t count = 0;
-    if (internal::HostRevision(api_) < internal::Revision::r3) return count;  // another function
+    if (internal::HostRevision(api_) < XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE)) return count;  // another function
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
         ctx_, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
     args.num_threads = &count;
@@ -209,7 +208,7 @@ struct CtxDecoding<ThreadPool> {
                                                     XLA_FFI_InvokeContext* ctx,
                                                     DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(internal::HostMinor(api) < 1)) {
-      return internal::DiagnoseLack(diagnostic, api, "the thread pool", internal::Revision::r1);
+      return internal::DiagnoseLack(diagnostic, api, XLA_FFI_SDK_FEATURE(THREAD_POOL));
     }
     return ThreadPool(api, ctx);
   }
@@ -230,9 +229,9 @@ struct CtxDecoding<ThreadPoolSize> {
         ctx, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
     args.num_threads = &count;
     // Before r3 another function lies in its slot.
-    const bool has = internal::HostRevision(api) >= internal::Revision::r3;
+    const bool has = internal::HostRevision(api) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
     if (!internal::AskHost(api, has ? api->XLA_FFI_ThreadPool_NumThreads : nullptr, &args,
-                           "the size of the thread pool", internal::Revision::r3, diagnostic)) {
+                           XLA_FFI_SDK_FEATURE(THREAD_POOL_SIZE), diagnostic)) {
       return std::nullopt;
     }
     return count;
@@ -253,7 +252,7 @@ struct CtxDecoding<RunId> {
     auto args = internal::ContextArgs<XLA_FFI_RunId_Get_Args>(
         ctx, XLA_FFI_RunId_Get_Args_STRUCT_SIZE);
     if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_RunId_Get), &args,
-                           "the run id", internal::Revision::r4, diagnostic)) {
+                           XLA_FFI_SDK_FEATURE(RUN_ID), diagnostic)) {
       return std::nullopt;
     }
     return RunId{args.run_id};
@@ -272,7 +271,7 @@ struct CtxDecoding<DeviceOrdinal> {
     auto args = internal::ContextArgs<XLA_FFI_DeviceOrdinal_Get_Args>(
         ctx, XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE);
     if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_DeviceOrdinal_Get), &args,
-                           "the device ordinal", internal::Revision::r5, diagnostic)) {
+                           XLA_FFI_SDK_FEATURE(DEVICE_ORDINAL), diagnostic)) {
       return std::nullopt;
     }
     return args.device_ordinal;
@@ -288,7 +287,7 @@ struct CtxDecoding<CustomOptions> {
     auto args = internal::ContextArgs<XLA_FFI_CustomOptions_Get_Args>(
         ctx, XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE);
     if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_CustomOptions_Get), &args,
-                           "custom options", internal::Revision::r10, diagnostic)) {
+                           XLA_FFI_SDK_FEATURE(CUSTOM_OPTIONS), diagnostic)) {
       return std::nullopt;
     }
     return Dictionary(args.attrs);
@@ -297,15 +296,15 @@ struct CtxDecoding<CustomOptions> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 template <>
-inline constexpr Revision ctx_floor_v<ThreadPool> = Revision::r1;
+inline constexpr Revision ctx_floor_v<ThreadPool> = XLA_FFI_SDK_SINCE(THREAD_POOL);
 template <>
-inline constexpr Revision ctx_floor_v<ThreadPoolSize> = Revision::r3;
+inline constexpr Revision ctx_floor_v<ThreadPoolSize> = XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
 template <>
-inline constexpr Revision ctx_floor_v<RunId> = Revision::r4;
+inline constexpr Revision ctx_floor_v<RunId> = XLA_FFI_SDK_SINCE(RUN_ID);
 template <>
-inline constexpr Revision ctx_floor_v<DeviceOrdinal> = Revision::r5;
+inline constexpr Revision ctx_floor_v<DeviceOrdinal> = XLA_FFI_SDK_SINCE(DEVICE_ORDINAL);
 template <>
-inline constexpr Revision ctx_floor_v<CustomOptions> = Revision::r10;
+inline constexpr Revision ctx_floor_v<CustomOptions> = XLA_FFI_SDK_SINCE(CUSTOM_OPTIONS);
 XLA_FFI_SDK_INTERNAL_END
 
 XLA_FFI_SDK_NAMESPACE_END

@@ -184,9 +184,9 @@ XLA_FFI_SDK_SLOW inline void DiagnoseDType(DiagnosticEngine& engine, const char*
   Text& text = DiagnosticAccess::Add(engine) << "expected " << of;
   PutDType(PutDType(text, expected) << ", got ", got) << " (" << got << ")";
   if (hint && got == XLA_FFI_DataType_F64) {
-    text << " (a Python float is F64: pass numpy.float32(value) or the like)";
+    text << XLA_FFI_SDK_TEXT_PYTHON_FLOAT;
   } else if (hint && got == XLA_FFI_DataType_S64) {
-    text << " (a Python int is S64: pass numpy.int32(value) or the like)";
+    text << XLA_FFI_SDK_TEXT_PYTHON_INT;
   }
 }
 

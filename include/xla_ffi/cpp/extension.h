@@ -40,7 +40,7 @@ XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseExtension(DiagnosticEngine& diagn
 }
 
 template <typename T>
-inline constexpr Revision ctx_floor_v<Extension<T>> = Revision::r9;
+inline constexpr Revision ctx_floor_v<Extension<T>> = XLA_FFI_SDK_SINCE(EXTENSIONS);
 
 XLA_FFI_SDK_INTERNAL_END
 
@@ -55,7 +55,7 @@ struct CtxDecoding<Extension<T>> {
     args.extension_type = T::kExtensionType;
     if (!internal::AskHost(api,
                            XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_InvokeContext_FindExtension),
-                           &args, T::kName, internal::Revision::r9, diagnostic)) {
+                           &args, T::kName, XLA_FFI_SDK_SINCE(EXTENSIONS), diagnostic)) {
       return std::nullopt;
     }
     const XLA_FFI_Extension* found = args.extension;

@@ -365,9 +365,10 @@ class HandlerCore {
     constexpr Revision kFloor = [] {
       Revision floor = Revision::r0;
       ((floor = Later(floor, floor_v<Ts>)), ...);
-      if constexpr (stage == ExecutionStage::kRecord) floor = Later(floor, Revision::r9);
+      if constexpr (stage == ExecutionStage::kRecord) floor = Later(floor, XLA_FFI_SDK_SINCE(RECORD_STAGE));
       if constexpr (is_state_v<Encoding>) {
-        floor = Later(floor, stage == ExecutionStage::kInstantiate ? Revision::r1 : Revision::r8);
+        floor = Later(floor, stage == ExecutionStage::kInstantiate ? XLA_FFI_SDK_SINCE(STATE)
+                                                                   : XLA_FFI_SDK_SINCE(STAGE_STATE));
       }
       return floor;
     }();

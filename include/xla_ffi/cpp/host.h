@@ -8,23 +8,50 @@
 #define XLA_FFI_SDK_CPP_HOST_H_
 
 #include "xla_ffi/cpp/text.h"
+#include "xla_ffi/facts.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // The layouts of the ABI, oldest first. A handler's floor is the oldest on which it can work.
-enum class Revision : int { r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10 };
+enum class Revision : int {
+#define XLA_FFI_SDK_REVISION(number, minor, first, releases) r##number = number,
+  XLA_FFI_SDK_REVISIONS(XLA_FFI_SDK_REVISION)
+#undef XLA_FFI_SDK_REVISION
+};
+
+// A feature of <xla_ffi/facts.h>: the oldest revision that has it, and its name with that.
+#define XLA_FFI_SDK_SINCE(feature) \
+  (static_cast<::xla::ffi::internal::Revision>(XLA_FFI_SDK_SINCE_##feature))
+#define XLA_FFI_SDK_FEATURE(feature) XLA_FFI_SDK_NAME_##feature, XLA_FFI_SDK_SINCE(feature)
 
 constexpr Revision Later(Revision a, Revision b) { return a < b ? b : a; }
 
 constexpr int MinorOf(Revision revision) {
-  const int r = static_cast<int>(revision);
-  return r <= 1 ? r : r <= 6 ? 1 : r - 5;
+  constexpr int kMinors[] = {
+#define XLA_FFI_SDK_REVISION(number, minor, first, releases) minor,
+      XLA_FFI_SDK_REVISIONS(XLA_FFI_SDK_REVISION)
+#undef XLA_FFI_SDK_REVISION
+  };
+  return kMinors[static_cast<int>(revision)];
 }
 
 XLA_FFI_SDK_COLD inline const char* FirstJaxlib(Revision revision) {
-  static constexpr char kNames[][8] = {"0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.0",
-                                    "0.8.0",  "0.8.1",  "0.9.1",  "0.11.1", "0.12.0"};
+  static constexpr char kNames[][8] = {
+#define XLA_FFI_SDK_REVISION(number, minor, first, releases) first,
+      XLA_FFI_SDK_REVISIONS(XLA_FFI_SDK_REVISION)
+#undef XLA_FFI_SDK_REVISION
+  };
+  return kNames[static_cast<int>(revision)];
+}
+
+// A revision's name and the releases that speak it.
+XLA_FFI_SDK_COLD inline const char* Releases(Revision revision) {
+  static constexpr char kNames[][40] = {
+#define XLA_FFI_SDK_REVISION(number, minor, first, releases) releases,
+      XLA_FFI_SDK_REVISIONS(XLA_FFI_SDK_REVISION)
+#undef XLA_FFI_SDK_REVISION
+  };
   return kNames[static_cast<int>(revision)];
 }
 
@@ -37,26 +64,30 @@ inline int HostMinor(const XLA_FFI_Api* api) {
 
 // The true size of the host's table in bytes.
 inline size_t HostSize(const XLA_FFI_Api* api) {
-  if (XLA_FFI_PREDICT_TRUE(api->struct_size >= 192)) return api->struct_size;
-  if (HostMinor(api) < 1) return 136;
+  if (XLA_FFI_PREDICT_TRUE(api->struct_size >= XLA_FFI_SDK_TABLE_R5)) return api->struct_size;
+  if (HostMinor(api) < XLA_FFI_SDK_MINOR_R1) return XLA_FFI_SDK_TABLE_R0;
   const uintptr_t gap =
       reinterpret_cast<uintptr_t>(api->internal_api) - reinterpret_cast<uintptr_t>(api);
-  return gap == 168 || gap == 176 || gap == 184 ? static_cast<size_t>(gap) : 144;
+  return gap == XLA_FFI_SDK_TABLE_R2 || gap == XLA_FFI_SDK_TABLE_R3 || gap == XLA_FFI_SDK_TABLE_R4
+             ? static_cast<size_t>(gap)
+             : XLA_FFI_SDK_TABLE_R1;
 }
 
 inline Revision HostRevision(const XLA_FFI_Api* api) {
   const int minor = HostMinor(api);
-  if (minor >= 5) return Revision::r10;
-  if (minor >= 2) return static_cast<Revision>(minor + 5);
-  if (minor < 1) return Revision::r0;
+  if (minor >= XLA_FFI_SDK_MINOR_R10) return Revision::r10;
+  if (minor >= XLA_FFI_SDK_MINOR_R9) return Revision::r9;
+  if (minor >= XLA_FFI_SDK_MINOR_R8) return Revision::r8;
+  if (minor >= XLA_FFI_SDK_MINOR_R7) return Revision::r7;
+  if (minor < XLA_FFI_SDK_MINOR_R1) return Revision::r0;
   switch (HostSize(api)) {
-    case 144:
+    case XLA_FFI_SDK_TABLE_R1:
       return Revision::r1;
-    case 168:
+    case XLA_FFI_SDK_TABLE_R2:
       return Revision::r2;
-    case 176:
+    case XLA_FFI_SDK_TABLE_R3:
       return Revision::r3;
-    case 184:
+    case XLA_FFI_SDK_TABLE_R4:
       return Revision::r4;
     default:
       return Revision::r5;  // r6 has the same table
@@ -111,7 +142,7 @@ XLA_FFI_SDK_SLOW inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
   args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
   const auto number = static_cast<unsigned>(code);
   args.errc = number == 0                                       ? XLA_FFI_Error_Code_INTERNAL
-              : number > XLA_FFI_Error_Code_UNAUTHENTICATED ? XLA_FFI_Error_Code_UNKNOWN
+              : number > XLA_FFI_SDK_LAST_ERROR_CODE ? XLA_FFI_Error_Code_UNKNOWN
                                                             : code;
   args.message = message;
   XLA_FFI_Error_Create* const create = api->XLA_FFI_Error_Create;
@@ -128,12 +159,12 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
   return NewError(api, code, message, std::strlen(message));
 }
 
-// Why a feature is not available: what, which host, and the first that has it.
+// Why a feature is not available: what, the first that has it, and which host this is.
 XLA_FFI_SDK_COLD inline Text& PutLack(Text& text, const XLA_FFI_Api* api, std::string_view feature,
                                       Revision since) {
-  return text << feature << ": not in this XLA (XLA FFI " << api->api_version.major_version << "."
-              << api->api_version.minor_version << ", a table of " << HostSize(api)
-              << " bytes); the first jaxlib that has it is " << FirstJaxlib(since);
+  return text << feature << XLA_FFI_SDK_TEXT_FIRST_JAXLIB << FirstJaxlib(since)
+              << XLA_FFI_SDK_TEXT_THIS_HOST << api->api_version.major_version << "."
+              << api->api_version.minor_version << " (" << Releases(HostRevision(api)) << ")";
 }
 
 // The error for a feature that the host lacks.

@@ -45,7 +45,7 @@ XLA_FFI_SDK_SLOW inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer*
     PutDType(text, static_cast<unsigned>(dtype))
         << " arrives without its type in this XLA and packed the other way round; the first "
            "jaxlib that has it is "
-        << FirstJaxlib(Revision::r5);
+        << FirstJaxlib(XLA_FFI_SDK_SINCE(PACKED_ELEMENT_TYPES));
   } else if (got != static_cast<unsigned>(dtype)) {
     DiagnoseDType(diagnostic, "dtype ", static_cast<unsigned>(dtype), got, false);
   } else {

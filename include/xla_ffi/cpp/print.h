@@ -9,24 +9,41 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 
 // The name of an element type, or null for a number that these headers do not know.
 XLA_FFI_SDK_COLD inline const char* DTypeName(unsigned dtype) {
-  static constexpr char kNames[][16] = {
-      "INVALID",    "PRED",       "S8",       "S16",  "S32",    "S64",
-      "U8",         "U16",        "U32",      "U64",  "F16",    "F32",
-      "F64",        "",           "",         "C64",  "BF16",   "TOKEN",
-      "C128",       "F8E5M2",     "F8E4M3FN", "S4",   "U4",     "F8E4M3B11FNUZ",
-      "F8E5M2FNUZ", "F8E4M3FNUZ", "S2",       "U2",   "F8E4M3", "F8E3M4",
-      "S1",         "U1",         "F4E2M1FN", "F8E8M0FNU"};
-  return dtype < std::size(kNames) && kNames[dtype][0] != 0 ? kNames[dtype] : nullptr;
+  switch (dtype) {
+#define XLA_FFI_SDK_ELEMENT(name, lower, bits) \
+  case XLA_FFI_DataType_##name:                \
+    return #name;
+    XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_ELEMENT)
+#undef XLA_FFI_SDK_ELEMENT
+    case XLA_FFI_DataType_INVALID:
+      return "INVALID";
+    default:
+      return nullptr;
+  }
 }
 
 XLA_FFI_SDK_COLD inline const char* AttrTypeName(unsigned type) {
-  static constexpr char kNames[][12] = {"", "array", "dictionary", "scalar", "string"};
-  return type != 0 && type < std::size(kNames) ? kNames[type] : nullptr;
+  switch (type) {
+#define XLA_FFI_SDK_ATTR_TYPE(name, lower) \
+  case XLA_FFI_AttrType_##name:            \
+    return lower;
+    XLA_FFI_SDK_ATTR_TYPES(XLA_FFI_SDK_ATTR_TYPE)
+#undef XLA_FFI_SDK_ATTR_TYPE
+    default:
+      return nullptr;
+  }
 }
 
 XLA_FFI_SDK_COLD inline const char* StageName(unsigned stage) {
-  static constexpr char kNames[][12] = {"instantiate", "prepare", "initialize", "execute", "record"};
-  return stage < std::size(kNames) ? kNames[stage] : nullptr;
+  switch (stage) {
+#define XLA_FFI_SDK_STAGE(name, lower)  \
+  case XLA_FFI_ExecutionStage_##name:   \
+    return lower;
+    XLA_FFI_SDK_STAGES(XLA_FFI_SDK_STAGE)
+#undef XLA_FFI_SDK_STAGE
+    default:
+      return nullptr;
+  }
 }
 
 // Adds the name, or the number where there is none.

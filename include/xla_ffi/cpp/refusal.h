@@ -134,8 +134,8 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
 }
 
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* SetFuture(XLA_FFI_CallFrame* frame, XLA_FFI_Future* future) {
-  if (HostRevision(frame->api) < Revision::r2) {  // those bytes are not the handler's there
-    return Lacks(frame->api, "asynchronous handlers", Revision::r2);
+  if (HostRevision(frame->api) < XLA_FFI_SDK_SINCE(FUTURES)) {  // those bytes are not the handler's there
+    return Lacks(frame->api, XLA_FFI_SDK_FEATURE(FUTURES));
   }
   if (future == nullptr) {
     return NewError(frame->api, XLA_FFI_Error_Code_INTERNAL,

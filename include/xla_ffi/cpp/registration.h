@@ -149,7 +149,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* ShareType(const XLA_FFI_Api* api, std::st
   if (taken == 0 || (wanted != 0 && wanted != taken)) return error;
   // From r5 on a name may be registered again with its own number and no other.
   XLA_FFI_TypeId again{taken};
-  if (HostRevision(api) >= Revision::r5) {
+  if (HostRevision(api) >= XLA_FFI_SDK_SINCE(TYPES_AGAIN)) {
     if (XLA_FFI_Error* other = CallTypeRegister(api, name, &again, info)) {
       DestroyError(api, other);
       return error;
@@ -197,8 +197,8 @@ XLA_FFI_Error* Ffi::RegisterStaticHandler(const XLA_FFI_Api* api, std::string_vi
   const XLA_FFI_ByteSpan name_span{name.data(), name.size()};
   const XLA_FFI_ByteSpan platform_span{platform.data(), platform.size()};
   if (bundle.record != nullptr) {
-    if (internal::HostMinor(api) < 4) {
-      return internal::Lacks(api, "the record stage", internal::Revision::r9);
+    if (internal::HostMinor(api) < XLA_FFI_SDK_MINOR_R9) {
+      return internal::Lacks(api, XLA_FFI_SDK_FEATURE(RECORD_STAGE));
     }
     XLA_FFI_Handler_Register_Args args{};
     args.struct_size = XLA_FFI_Handler_Register_Args_STRUCT_SIZE;

@@ -44,7 +44,7 @@ inline TypeList own_types;
 
 template <typename T>
 XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_TypeId* id) {
-  if (HostMinor(api) < 1) return Lacks(api, "state", Revision::r1);
+  if (HostMinor(api) < 1) return Lacks(api, XLA_FFI_SDK_FEATURE(STATE));
   // Registered by the source itself: that number is the one. It is kept like our own.
   if (const XLA_FFI_TypeId* named = NamedTypes::Get().Find(api, &T::id)) {
     own_types<T>.Add(api, *named);
@@ -89,7 +89,8 @@ static_assert(sizeof(void*) != 8 || (sizeof(StateArgsR0) == 48 && sizeof(StateAr
 
 template <ExecutionStage stage>
 XLA_FFI_SDK_HOT inline bool HostHasState(const XLA_FFI_Api* api) {
-  return HostMinor(api) >= (stage == ExecutionStage::kInstantiate ? 1 : 3);
+  return HostMinor(api) >=
+         (stage == ExecutionStage::kInstantiate ? XLA_FFI_SDK_MINOR_R1 : XLA_FFI_SDK_MINOR_R8);
 }
 
 template <ExecutionStage stage>
@@ -98,8 +99,13 @@ constexpr const char* kStateName = stage == ExecutionStage::kInstantiate  ? "sta
                                    : stage == ExecutionStage::kInitialize ? "initialized state"
                                                                           : "recorded state";
 template <ExecutionStage stage>
-constexpr Revision kStateSince =
-    stage == ExecutionStage::kInstantiate ? Revision::r1 : Revision::r8;
+constexpr Revision kStateSince = stage == ExecutionStage::kInstantiate
+                                     ? XLA_FFI_SDK_SINCE(STATE)
+                                     : XLA_FFI_SDK_SINCE(STAGE_STATE);
+template <ExecutionStage stage>
+constexpr const char* kStateFeature = stage == ExecutionStage::kInstantiate
+                                          ? XLA_FFI_SDK_NAME_STATE
+                                          : XLA_FFI_SDK_NAME_STAGE_STATE;
 
 XLA_FFI_SDK_FN inline XLA_FFI_Error* SetState(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                               ExecutionStage stage, XLA_FFI_TypeId id,
@@ -256,7 +262,7 @@ struct CtxDecoding<State<T, stage>> {
   XLA_FFI_SDK_HOT static internal::Found Find(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                               DiagnosticEngine& diagnostic, Type& object) {
     if (XLA_FFI_PREDICT_FALSE(!internal::HostHasState<stage>(api))) {
-      internal::DiagnoseLack(diagnostic, api, internal::kStateName<stage>,
+      internal::DiagnoseLack(diagnostic, api, internal::kStateFeature<stage>,
                              internal::kStateSince<stage>);
       return internal::Found::kAbsent;
     }
@@ -308,7 +314,7 @@ struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
       return internal::CreateError(api, state.error());
     }
     if (XLA_FFI_PREDICT_FALSE(!internal::HostHasState<stage>(api))) {
-      return internal::Lacks(api, internal::kStateName<stage>, internal::kStateSince<stage>);
+      return internal::Lacks(api, internal::kStateFeature<stage>, internal::kStateSince<stage>);
     }
     XLA_FFI_TypeId id{0};
     if (XLA_FFI_Error* error = internal::TypeIdFor<T>(api, &id)) return error;

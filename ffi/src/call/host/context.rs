@@ -18,7 +18,7 @@ impl Host {
             run_id: 0,
         };
         // SAFETY: the struct is the same in every revision that has the slot.
-        unsafe { self.call(Slot::RunIdGet, "run id", &mut args) }?;
+        unsafe { self.call(Slot::RunIdGet, Feature::RunId, &mut args) }?;
         Ok(args.run_id)
     }
 
@@ -39,7 +39,13 @@ impl Host {
             extension: std::ptr::null(),
         };
         // SAFETY: the struct is the same in every revision that has the slot.
-        unsafe { self.call(Slot::InvokeContextFindExtension, "extensions", &mut args) }?;
+        unsafe {
+            self.call(
+                Slot::InvokeContextFindExtension,
+                Feature::Extensions,
+                &mut args,
+            )
+        }?;
         Ok(args.extension)
     }
 
@@ -58,7 +64,7 @@ impl Host {
             attrs: std::ptr::null(),
         };
         // SAFETY: the struct is the same in every revision that has the slot.
-        unsafe { self.call(Slot::CustomOptionsGet, "custom options", &mut args) }?;
+        unsafe { self.call(Slot::CustomOptionsGet, Feature::CustomOptions, &mut args) }?;
         // SAFETY: the host's dictionary lives as long as the context.
         unsafe { RawAttrs::from_host(args.attrs) }
             .ok_or_else(|| Error::internal("the host gave no dictionary of custom options"))

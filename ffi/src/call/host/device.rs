@@ -19,7 +19,7 @@ impl Host {
             stream: std::ptr::null_mut(),
         };
         // SAFETY: the struct is the same in every revision.
-        unsafe { self.call(Slot::StreamGet, "stream", &mut args) }?;
+        unsafe { self.call(Slot::StreamGet, Feature::Stream, &mut args) }?;
         Ok(args.stream)
     }
 
@@ -42,7 +42,13 @@ impl Host {
             data: std::ptr::null_mut(),
         };
         // SAFETY: the struct is the same in every revision.
-        unsafe { self.call(Slot::DeviceMemoryAllocate, "scratch memory", &mut args) }?;
+        unsafe {
+            self.call(
+                Slot::DeviceMemoryAllocate,
+                Feature::ScratchMemory,
+                &mut args,
+            )
+        }?;
         Ok(args.data)
     }
 
@@ -64,7 +70,7 @@ impl Host {
             data,
         };
         // SAFETY: the struct is the same in every revision.
-        unsafe { self.call(Slot::DeviceMemoryFree, "scratch memory", &mut args) }
+        unsafe { self.call(Slot::DeviceMemoryFree, Feature::ScratchMemory, &mut args) }
     }
 
     /// The global number of the device.
@@ -79,7 +85,7 @@ impl Host {
             device_ordinal: 0,
         };
         // SAFETY: the struct is the same in every revision that has the slot.
-        unsafe { self.call(Slot::DeviceOrdinalGet, "device ordinal", &mut args) }?;
+        unsafe { self.call(Slot::DeviceOrdinalGet, Feature::DeviceOrdinal, &mut args) }?;
         Ok(args.device_ordinal)
     }
 }

@@ -14,7 +14,7 @@ impl Host {
             future: std::ptr::null_mut(),
         };
         // SAFETY: the struct is the same in every revision that has the slot.
-        unsafe { self.call(Slot::FutureCreate, "futures", &mut args) }?;
+        unsafe { self.call(Slot::FutureCreate, Feature::Futures, &mut args) }?;
         Ok(args.future)
     }
 
@@ -34,7 +34,7 @@ impl Host {
                 future,
             };
             // SAFETY: the struct is the same in every revision that has the slot.
-            unsafe { self.call(Slot::FutureSetAvailable, "futures", &mut args) }
+            unsafe { self.call(Slot::FutureSetAvailable, Feature::Futures, &mut args) }
         } else {
             let mut args = XLA_FFI_Future_SetError_Args {
                 struct_size: XLA_FFI_Future_SetError_Args::STRUCT_SIZE,
@@ -43,7 +43,7 @@ impl Host {
                 error,
             };
             // SAFETY: as above; the error is the host's from here.
-            unsafe { self.call(Slot::FutureSetError, "futures", &mut args) }
+            unsafe { self.call(Slot::FutureSetError, Feature::Futures, &mut args) }
         };
         if let Err(error) = told {
             crate::entry::panics::tell(format_args!(

@@ -12,7 +12,7 @@ impl Host {
         if self.at_least(1) {
             Ok(())
         } else {
-            Err(self.lacks("state", Revision::R1))
+            Err(self.lacks(Feature::State))
         }
     }
 
@@ -21,7 +21,7 @@ impl Host {
         if self.at_least(3) {
             Ok(())
         } else {
-            Err(self.lacks("state of the prepare and initialize stages", Revision::R8))
+            Err(self.lacks(Feature::StageState))
         }
     }
 
@@ -49,7 +49,7 @@ impl Host {
                 state,
             };
             // SAFETY: the layout of versions from 0.3.
-            return unsafe { self.call(Slot::StateSet, "state", &mut args) };
+            return unsafe { self.call(Slot::StateSet, Feature::State, &mut args) };
         }
         if stage != XLA_FFI_ExecutionStage::INSTANTIATE.0 {
             self.has_stage_state()?;
@@ -63,7 +63,7 @@ impl Host {
                 state,
             };
             // SAFETY: the layout of version 0.2.
-            return unsafe { self.call(Slot::StateSet, "state", &mut args) };
+            return unsafe { self.call(Slot::StateSet, Feature::State, &mut args) };
         }
         self.needs_state()?;
         let mut args = XLA_FFI_State_Set_Args_R0 {
@@ -75,7 +75,7 @@ impl Host {
             deleter: Some(deleter),
         };
         // SAFETY: the layout of version 0.1.
-        unsafe { self.call(Slot::StateSet, "state", &mut args) }
+        unsafe { self.call(Slot::StateSet, Feature::State, &mut args) }
     }
 
     /// The state of `stage`, which is of type `type_id`.
@@ -99,7 +99,7 @@ impl Host {
                 state: std::ptr::null_mut(),
             };
             // SAFETY: the layout of versions from 0.3.
-            unsafe { self.call(Slot::StateGet, "state", &mut args) }?;
+            unsafe { self.call(Slot::StateGet, Feature::State, &mut args) }?;
             return Ok(args.state);
         }
         if stage != XLA_FFI_ExecutionStage::INSTANTIATE.0 {
@@ -114,7 +114,7 @@ impl Host {
             state: std::ptr::null_mut(),
         };
         // SAFETY: the layout of versions 0.1 and 0.2.
-        unsafe { self.call(Slot::StateGet, "state", &mut args) }?;
+        unsafe { self.call(Slot::StateGet, Feature::State, &mut args) }?;
         Ok(args.state)
     }
 
@@ -136,7 +136,7 @@ impl Host {
             data: std::ptr::null_mut(),
         };
         // SAFETY: the struct is the same in every revision.
-        unsafe { self.call(Slot::InvokeContextGet, "user data", &mut args) }?;
+        unsafe { self.call(Slot::InvokeContextGet, Feature::UserData, &mut args) }?;
         Ok(args.data)
     }
 }

@@ -26,7 +26,7 @@ impl Host {
             data,
         };
         // SAFETY: the struct is the same in every revision that has the slot.
-        unsafe { self.call(Slot::ThreadPoolSchedule, "thread pool", &mut args) }
+        unsafe { self.call(Slot::ThreadPoolSchedule, Feature::ThreadPool, &mut args) }
     }
 
     /// Number of threads of the host's pool.
@@ -45,7 +45,7 @@ impl Host {
         unsafe {
             self.call(
                 Slot::ThreadPoolNumThreads,
-                "size of the thread pool",
+                Feature::ThreadPoolSize,
                 &mut args,
             )
         }?;

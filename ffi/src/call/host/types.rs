@@ -29,7 +29,7 @@ impl Host {
                 traits,
             };
             // SAFETY: the long form is what hosts from version 0.4 want.
-            return unsafe { self.call(Slot::HandlerRegister, "registration", &mut args) };
+            return unsafe { self.call(Slot::HandlerRegister, Feature::Registration, &mut args) };
         }
         let mut args = XLA_FFI_Handler_Register_Args_R0 {
             struct_size: XLA_FFI_Handler_Register_Args_R0::STRUCT_SIZE,
@@ -45,7 +45,7 @@ impl Host {
             traits,
         };
         // SAFETY: the short form is understood by every host.
-        unsafe { self.call(Slot::HandlerRegister, "registration", &mut args) }
+        unsafe { self.call(Slot::HandlerRegister, Feature::Registration, &mut args) }
     }
 
     /// Registers a user type and gives its number in this XLA copy, which is `wanted` unless that is
@@ -74,7 +74,7 @@ impl Host {
         };
         // SAFETY: the size (40, up to `type_id`) is what every revision expects; r7 and later read
         // `type_info` behind it in any case, and older ones do not look there.
-        unsafe { self.call(Slot::TypeRegister, "user types", &mut args) }?;
+        unsafe { self.call(Slot::TypeRegister, Feature::UserTypes, &mut args) }?;
         Ok(id.type_id)
     }
 
@@ -94,7 +94,7 @@ impl Host {
             return Err(refusal);
         };
         // From r5 on a name may be registered again with its own number and no other.
-        if self.revision() >= Revision::R5 {
+        if self.revision() >= Feature::TypesAgain.since() {
             self.register_type(name, id, deleter)?;
         }
         Ok(id)

@@ -139,10 +139,10 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
   Status NoWindows() const {
     return ErrorPolicy::FromErrorCode(
         XLA_FFI_Error_Code_UNIMPLEMENTED,
-        "collective memory windows: not in this XLA (collectives extension " +
-            std::to_string(ext_->extension_base.id.major_version) + "." +
+        XLA_FFI_SDK_NAME_COLLECTIVE_WINDOWS XLA_FFI_SDK_TEXT_THIS_EXTENSION +
             std::to_string(ext_->extension_base.id.minor_version) +
-            "); the first jaxlib that has them is 0.12.0");
+            " of the collectives" XLA_FFI_SDK_TEXT_NEWER_EXTENSION +
+            internal::FirstJaxlib(XLA_FFI_SDK_SINCE(COLLECTIVE_WINDOWS)));
   }
   Status Done(XLA_FFI_Error* error) const {
     return error == nullptr ? ErrorPolicy::Ok() : ErrorPolicy::TakeError(api_, error);

@@ -108,8 +108,9 @@ class XLA_FFI_SDK_TYPE RecordContextBase {
     }
     if (format == SourceFormat::kFunctionPtr && minor_ < 2) {
       return Failed(XLA_FFI_Error_Code_UNIMPLEMENTED,
-                    "kernels by function pointer: not in this XLA (record extension 0." +
-                        std::to_string(minor_) + "); the first jaxlib that has them is 0.12.0");
+                    XLA_FFI_SDK_NAME_KERNEL_POINTERS XLA_FFI_SDK_TEXT_THIS_EXTENSION +
+                        std::to_string(minor_) + " of the record" XLA_FFI_SDK_TEXT_NEWER_EXTENSION +
+                        internal::FirstJaxlib(XLA_FFI_SDK_SINCE(KERNEL_POINTERS)));
     }
     const std::vector<XLA_FFI_KernelArg> converted = Converted(args);
     const XLA_FFI_KernelArgs kernel_args{converted.data(),

@@ -1,0 +1,192 @@
+//! The facts that C, C++ and Python share with Rust: revisions, stages, element types, codes, and which
+//! feature came when, from ffi-sys; the words for them from ffi.
+
+use std::fmt::Write;
+use xla_ffi::__private::wording;
+use xla_ffi_sys::{
+    ELEMENT_TYPES, ElementClass, Feature, Revision, XLA_FFI_AttrType, XLA_FFI_Error_Code,
+    XLA_FFI_ExecutionStage,
+};
+
+/// `include/xla_ffi/facts.h`.
+pub(super) fn c() -> String {
+    let mut out = String::from(
+        "/* Facts of the ABI and words for them, the same in every language. Part of\n \
+          * <xla_ffi/handler.h> and <xla/ffi/api/api.h>.\n \
+          * Generated from ffi-sys and ffi by `cargo xtask headers`; do not edit.\n \
+          *\n \
+          * A list is a macro that applies X to each of its entries.\n */\n\
+         #ifndef XLA_FFI_FACTS_H_\n#define XLA_FFI_FACTS_H_\n",
+    );
+    list(
+        &mut out,
+        "The revisions, oldest first: number, minor version (the major one is 0), first jaxlib, name \
+         and releases.",
+        "REVISIONS",
+        Revision::ALL.iter().map(|revision| {
+            let first = revision.first_jaxlib();
+            let (number, minor) = (*revision as u8, revision.minor_version());
+            let releases = wording::Releases(*revision);
+            format!("{number}, {minor}, {first:?}, \"{releases}\"")
+        }),
+    );
+    list(
+        &mut out,
+        "The stages in order: enumerator, name.",
+        "STAGES",
+        names(XLA_FFI_ExecutionStage::ENUM.values.iter().map(|stage| {
+            let stage = XLA_FFI_ExecutionStage(stage.value);
+            (stage.name(), stage.lower_name())
+        })),
+    );
+    list(
+        &mut out,
+        "The kinds of attributes: enumerator, name.",
+        "ATTR_TYPES",
+        names(XLA_FFI_AttrType::ENUM.values.iter().map(|kind| {
+            let kind = XLA_FFI_AttrType(kind.value);
+            (kind.name(), kind.lower_name())
+        })),
+    );
+    list(
+        &mut out,
+        "The element types, but for INVALID: enumerator, name in lower case, bits (0 for tokens; less \
+         than 8 share a byte, the first in the low bits).",
+        "ELEMENT_TYPES",
+        ELEMENT_TYPES.iter().map(|known| {
+            let name = known.dtype.name().unwrap_or_default();
+            let lower = known.dtype.lower_name().unwrap_or_default();
+            format!("{name}, {lower:?}, {}", known.bits)
+        }),
+    );
+    comment(&mut out, "The last of absl's codes.");
+    let last = XLA_FFI_Error_Code::ENUM.values.last();
+    define(
+        &mut out,
+        "LAST_ERROR_CODE",
+        last.map_or("", |code| code.name),
+    );
+    comment(
+        &mut out,
+        "Minor version and bytes of the function table of each revision.",
+    );
+    for revision in Revision::ALL {
+        let name = revision.name().to_ascii_uppercase();
+        define(&mut out, &format!("MINOR_{name}"), revision.minor_version());
+        define(&mut out, &format!("TABLE_{name}"), revision.api_size());
+    }
+    comment(
+        &mut out,
+        "Features: the oldest revision that has each, and its name in messages.",
+    );
+    for feature in Feature::ALL {
+        let name = feature.constant();
+        define(&mut out, &format!("SINCE_{name}"), feature.since() as u8);
+        define(
+            &mut out,
+            &format!("NAME_{name}"),
+            quoted(wording::feature(*feature)),
+        );
+    }
+    comment(
+        &mut out,
+        "FEATURE FIRST_JAXLIB jaxlib THIS_HOST version: what is said of a feature that the host lacks; and \
+         of one that its version of an extension lacks, FEATURE THIS_EXTENSION minor \" of the \" extension \
+         NEWER_EXTENSION jaxlib.",
+    );
+    for (name, words) in [
+        ("FIRST_JAXLIB", wording::FIRST_JAXLIB),
+        ("THIS_HOST", wording::THIS_HOST),
+        ("THIS_EXTENSION", wording::THIS_EXTENSION),
+        ("NEWER_EXTENSION", wording::NEWER_EXTENSION),
+    ] {
+        define(&mut out, &format!("TEXT_{name}"), quoted(words));
+    }
+    comment(
+        &mut out,
+        "Behind the element type of an attribute that Python gave.",
+    );
+    define(&mut out, "TEXT_PYTHON_FLOAT", quoted(wording::PYTHON_FLOAT));
+    define(&mut out, "TEXT_PYTHON_INT", quoted(wording::PYTHON_INT));
+    out + "\n#endif  /* XLA_FFI_FACTS_H_ */\n"
+}
+
+/// `python/xla_ffi/_facts.py`.
+pub(super) fn python() -> String {
+    let mut out = String::from(
+        "\"\"\"Facts of the ABI. Generated from ffi-sys by `cargo xtask headers`; do not edit.\"\"\"\n",
+    );
+    out += "\n# The first jaxlib and the minor version of each revision, oldest first.\nREVISIONS = (\n";
+    for revision in Revision::ALL {
+        let (first, minor) = (revision.first_jaxlib(), revision.minor_version());
+        let _ = writeln!(out, "    ({first:?}, {minor}),");
+    }
+    let stages = XLA_FFI_ExecutionStage::ENUM.values.iter();
+    let stages = stages.filter_map(|stage| XLA_FFI_ExecutionStage(stage.value).lower_name());
+    let stages: Vec<_> = stages.map(quoted).collect();
+    let _ = writeln!(
+        out,
+        ")\n\n# The stages in order.\nSTAGES = ({})",
+        stages.join(", ")
+    );
+    out += "\n# What kind of number each element type is, and how many bits one takes.\nELEMENT_TYPES = {\n";
+    for known in ELEMENT_TYPES {
+        let name = known.dtype.name().unwrap_or_default();
+        let class = match known.class {
+            ElementClass::Bool => "bool",
+            ElementClass::Signed => "int",
+            ElementClass::Unsigned => "uint",
+            ElementClass::Float => "float",
+            ElementClass::Complex => "complex",
+            ElementClass::Token => "token",
+        };
+        let _ = writeln!(out, "    {name:?}: ({class:?}, {}),", known.bits);
+    }
+    out + "}\n"
+}
+
+/// `NAME, "name"` of each.
+fn names(
+    names: impl Iterator<Item = (Option<&'static str>, Option<&'static str>)>,
+) -> impl Iterator<Item = String> {
+    names.map(|(name, lower)| {
+        format!(
+            "{}, {:?}",
+            name.unwrap_or_default(),
+            lower.unwrap_or_default()
+        )
+    })
+}
+
+fn quoted(text: &str) -> String {
+    format!("{text:?}")
+}
+
+/// A macro that applies another to each entry.
+fn list(out: &mut String, about: &str, name: &str, entries: impl Iterator<Item = String>) {
+    comment(out, about);
+    let _ = write!(out, "#define XLA_FFI_SDK_{name}(X)");
+    for entry in entries {
+        let _ = write!(out, " \\\n  X({entry})");
+    }
+    out.push('\n');
+}
+
+fn define(out: &mut String, name: &str, value: impl std::fmt::Display) {
+    let _ = writeln!(out, "#define XLA_FFI_SDK_{name} {value}");
+}
+
+/// A comment after an empty line, broken at 100 columns.
+fn comment(out: &mut String, text: &str) {
+    out.push_str("\n/*");
+    let mut width = 2;
+    for word in text.split(' ') {
+        if width + 1 + word.len() > 97 {
+            out.push_str("\n *");
+            width = 2;
+        }
+        let _ = write!(out, " {word}");
+        width += 1 + word.len();
+    }
+    out.push_str(" */\n");
+}
