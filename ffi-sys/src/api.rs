@@ -177,6 +177,8 @@ pub enum Slot {
     CustomOptionsGet = 19,
 }
 
+const _: () = assert!(Slot::HEAD == crate::Revision::TABLE_HEAD);
+
 impl Slot {
     /// Bytes of the table before its first function.
     pub const HEAD: usize = core::mem::offset_of!(XLA_FFI_Api, XLA_FFI_Error_Create);

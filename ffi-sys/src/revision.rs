@@ -3,8 +3,6 @@
 //! The version macro in upstream's header is not the ABI: it stood at 0.1 while the function table
 //! and two structs changed five times. A *revision* names one layout.
 
-use crate::Slot;
-
 /// The jaxlib releases that every check of the project runs over, oldest first: the first and the last of
 /// the revisions that differ most, and what people have.
 pub const JAXLIBS: [&str; 12] = [
@@ -41,6 +39,9 @@ pub enum Revision {
 }
 
 impl Revision {
+    /// Bytes of every function table before its first function; `api.rs` proves it of the newest.
+    pub(crate) const TABLE_HEAD: usize = 48;
+
     /// All revisions, oldest first.
     pub const ALL: [Self; 11] = [
         Self::R0,
@@ -90,7 +91,7 @@ impl Revision {
     /// `sizeof(XLA_FFI_Api)` in bytes: 48 of head, 8 a slot.
     #[must_use]
     pub const fn api_size(self) -> usize {
-        Slot::HEAD + 8 * self.slot_count()
+        Self::TABLE_HEAD + 8 * self.slot_count()
     }
 
     /// What a runtime of this revision writes into `XLA_FFI_Api.struct_size`: 88 before r5, where
