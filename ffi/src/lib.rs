@@ -277,8 +277,8 @@ pub use xla_ffi_macros::handler;
 ///
 /// The function is a handler, which stays safe code: what it returns, and its panics, go into the
 /// status; where the convention has none, to standard error. Calls carry no sizes, so they are
-/// declared: element types and dimensions of all operands, or `shapes = FUNCTION` from the opaque
-/// bytes to [`Shapes`](legacy::Shapes). A program that calls the target with other sizes than declared
+/// declared: element types and dimensions of all operands, or `shapes = unsafe FUNCTION` from the opaque
+/// bytes to [`Shapes`](legacy::Shapes), which vouches that no operand has fewer elements. A program that calls the target with other sizes than declared
 /// breaks its memory, as with every target of these conventions. For several results the function of
 /// the CPU forms gets the array of pointers that today's XLA gives.
 ///

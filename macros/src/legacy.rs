@@ -1,7 +1,7 @@
 //! `legacy!`: targets of the original conventions.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, LitBool, LitInt, LitStr, Path, Token, Visibility, bracketed, parenthesized};
@@ -154,7 +154,8 @@ impl Shape {
 
 enum Layout {
     Fixed(Vec<Shape>, Vec<Shape>),
-    FromOpaque(Path),
+    /// The function, and where its author says `unsafe`.
+    FromOpaque(Token![unsafe], Path),
 }
 
 struct Target {
@@ -194,12 +195,21 @@ impl Parse for Target {
                     platforms = list.into_iter().collect();
                 }
                 "opaque" => opaque = Some(input.parse()?),
-                "shapes" => layout = Some(Layout::FromOpaque(input.parse()?)),
+                "shapes" => {
+                    let Some(unsafety) = input.parse::<Option<Token![unsafe]>>()? else {
+                        return Err(input.error(
+                            "expected `unsafe`: the function decides how many elements the handler's \
+                             slices have, and one that is wrong about its program reads and writes \
+                             out of bounds; `shapes = unsafe FUNCTION` says that it is right",
+                        ));
+                    };
+                    layout = Some(Layout::FromOpaque(unsafety, input.parse()?));
+                }
                 _ => {
                     return Err(syn::Error::new_spanned(
                         key,
                         "expected `platforms = [\"…\"]`, `opaque = \"attribute\"` or \
-                         `shapes = function`",
+                         `shapes = unsafe function`",
                     ));
                 }
             }
@@ -238,12 +248,12 @@ impl Target {
         if !self.is_unsafe && self.layout.is_none() {
             return refuse(
                 "calls of the original conventions carry no sizes: say them, \
-                 `: f32[128], f32[2048] -> f32[2048]`, or `shapes = function` of the opaque bytes; a \
+                 `: f32[128], f32[2048] -> f32[2048]`, or `shapes = unsafe function` of the opaque bytes; a \
                  bare function is `unsafe`",
             );
         }
         if !self.convention.has_opaque()
-            && (self.opaque.is_some() || matches!(self.layout, Some(Layout::FromOpaque(_))))
+            && (self.opaque.is_some() || matches!(self.layout, Some(Layout::FromOpaque(..))))
         {
             return refuse(
                 "this convention has no opaque bytes; `cpu_unified` and the device's have",
@@ -279,13 +289,17 @@ impl Target {
                     quote!(::xla_ffi::__private::legacy::Layout::Fixed(&[#(#args),*], &[#(#rets),*])),
                 )
             }
-            Some(Layout::FromOpaque(function)) => {
-                Some(quote!(::xla_ffi::__private::legacy::Layout::FromOpaque(#function)))
+            // The block is the user's own, so that `forbid(unsafe_code)` forbids it.
+            Some(Layout::FromOpaque(unsafety, function)) => {
+                let span = unsafety.span;
+                Some(quote_spanned!(span=> unsafe {
+                    ::xla_ffi::__private::legacy::Layout::from_opaque(#function)
+                }))
             }
         };
         let call = match &layout {
             None => quote!(#function(#(#names),*)),
-            Some(layout) => {
+            Some(_) => {
                 let attribute = self.opaque.as_ref().map_or_else(String::new, LitStr::value);
                 let entry = if self.convention.is_cpu() {
                     quote!(call_cpu)
@@ -305,15 +319,17 @@ impl Target {
                 };
                 quote! {
                     ::xla_ffi::__private::legacy::#entry::<#function>(
-                        #layout, #attribute, #(#operands),*, #opaque, #status,
+                        LAYOUT, #attribute, #(#operands),*, #opaque, #status,
                     )
                 }
             }
         };
         let info = match &layout {
-            Some(layout) => quote!(::core::option::Option::Some(#layout)),
+            Some(_) => quote!(::core::option::Option::Some(LAYOUT)),
             None => quote!(::core::option::Option::None),
         };
+        let layout = layout
+            .map(|layout| quote!(const LAYOUT: ::xla_ffi::__private::legacy::Layout = #layout;));
         let convention = variant.to_string();
         let export = crate::expand::export_as(
             &export_name(name),
@@ -325,6 +341,7 @@ impl Target {
             #[allow(dead_code, reason = "for `library!`, which need not name every item")]
             #vis struct #name {}
             const _: () = {
+                #layout
                 unsafe extern "C" fn entry(#(#names: #types),*) {
                     // SAFETY: the program calls the target as it is declared.
                     unsafe { #call };

@@ -47,6 +47,18 @@ pub enum Layout {
     FromOpaque(fn(opaque: &[u8]) -> Result<Shapes>),
 }
 
+impl Layout {
+    /// For `legacy!`: what `shapes` makes of the opaque bytes.
+    ///
+    /// # Safety
+    /// For the opaque bytes of every program that calls the target, `shapes` gives no more elements
+    /// than the program's operands have, of their types, or an error.
+    #[must_use]
+    pub const unsafe fn from_opaque(shapes: fn(opaque: &[u8]) -> Result<Shapes>) -> Self {
+        Self::FromOpaque(shapes)
+    }
+}
+
 /// What `legacy!` says of a target.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetInfo {

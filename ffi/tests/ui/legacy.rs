@@ -14,7 +14,8 @@ unsafe extern "C" fn bare(_out: *mut std::ffi::c_void, _ins: *mut *const std::ff
 xla_ffi::legacy! { unknown = host(double): f32[1] -> f32[1] }
 xla_ffi::legacy! { no_sizes = cpu(double) }
 xla_ffi::legacy! { no_opaque = cpu_status(double), opaque = "x": f32[1] -> f32[1] }
-xla_ffi::legacy! { told_twice = cpu_unified(double), shapes = sizes: f32[1] -> f32[1] }
+xla_ffi::legacy! { told_twice = cpu_unified(double), shapes = unsafe sizes: f32[1] -> f32[1] }
+xla_ffi::legacy! { no_unsafe = cpu_unified(double), shapes = sizes }
 xla_ffi::legacy! { bare_with_sizes = unsafe cpu(bare): f32[1] -> f32[1] }
 xla_ffi::legacy! { no_type = cpu(double): float[1] -> f32[1] }
 xla_ffi::legacy! { no_option = cpu(double), name = "x": f32[1] -> f32[1] }
