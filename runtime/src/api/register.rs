@@ -1,9 +1,10 @@
 //! Registration of types and handlers from inside a library.
 
-use super::{answer, check_size, note, revision, with_shared};
-use crate::handler::{Bundle, Stage};
-use crate::types::TypeInfo;
-use crate::{Code, Error, Finding, Hazard, Result, foreign};
+use super::{check_size, error_or_null, revision};
+use crate::context::current::{note, with_shared};
+use crate::handler::registry::register;
+use crate::process::probe;
+use crate::{Bundle, Code, Error, Finding, Hazard, Result, Stage, TypeInfo};
 use std::ffi::c_void;
 use xla_ffi_sys::{
     Revision, XLA_FFI_ByteSpan, XLA_FFI_Error, XLA_FFI_Handler_Register_Args,
@@ -29,7 +30,7 @@ unsafe fn text(span: XLA_FFI_ByteSpan, what: &str) -> Result<String> {
 pub(super) unsafe extern "C" fn type_register<const R: u8>(
     args: *mut XLA_FFI_TypeId_Register_Args_R0,
 ) -> *mut XLA_FFI_Error {
-    answer("Type_Register", || {
+    error_or_null("Type_Register", || {
         // SAFETY: handlers pass their args struct.
         unsafe { check_size(args, 40) }?;
         // SAFETY: the size covers the older struct, with which the newer one begins.
@@ -49,7 +50,7 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
         // Up to r4 the id is only written.
         let old = revision::<R>() <= Revision::R4;
         let wanted = if old { 0 } else { wanted };
-        let id = with_shared::<R, _>(|shared| {
+        let id = with_shared(revision::<R>(), |shared| {
             let registered = shared.types.register(&name, wanted, info);
             match shared.types.id(&name) {
                 Ok(id) if old && registered.is_err() => Err(Error::new(
@@ -77,20 +78,20 @@ fn type_info(word: *const c_void, name: &str) -> Result<TypeInfo> {
             ),
         )
     };
-    let pointer: [u8; 8] = foreign::read(word as usize).ok_or_else(|| told("no such memory"))?;
+    let pointer: [u8; 8] = probe::read(word as usize).ok_or_else(|| told("no such memory"))?;
     let pointer = usize::from_ne_bytes(pointer);
     if pointer == 0 {
         return Err(told("a null pointer"));
     }
     let bytes: [u8; size_of::<XLA_FFI_TypeInfo>()] =
-        foreign::read(pointer).ok_or_else(|| told("a pointer to no memory"))?;
+        probe::read(pointer).ok_or_else(|| told("a pointer to no memory"))?;
     let word = |index: usize| {
         let mut word = [0; 8];
         word.copy_from_slice(&bytes[index * 8..][..8]);
         usize::from_ne_bytes(word)
     };
     let (size, deleter) = (word(0), word(2));
-    if size != size_of::<XLA_FFI_TypeInfo>() || (deleter != 0 && !foreign::is_code(deleter)) {
+    if size != size_of::<XLA_FFI_TypeInfo>() || (deleter != 0 && !probe::is_code(deleter)) {
         return Err(told("a pointer to something else"));
     }
     // SAFETY: the word is null, or the address of code that the library names as its deleter.
@@ -103,7 +104,7 @@ fn type_info(word: *const c_void, name: &str) -> Result<TypeInfo> {
 pub(super) unsafe extern "C" fn handler_register<const R: u8>(
     args: *mut XLA_FFI_Handler_Register_Args_R0,
 ) -> *mut XLA_FFI_Error {
-    answer("Handler_Register", || {
+    error_or_null("Handler_Register", || {
         // SAFETY: handlers pass their args struct.
         let size = unsafe { check_size(args, 84) }?;
         // SAFETY: the size covers the name in both layouts.
@@ -138,6 +139,8 @@ pub(super) unsafe extern "C" fn handler_register<const R: u8>(
                 .stage(Stage::Execute, old.execute);
             (bundle, if longer { 0 } else { args.traits })
         };
-        with_shared::<R, _>(|shared| shared.register_handler(&name, &platform, bundle, traits))
+        with_shared(revision::<R>(), |shared| {
+            register(shared, &name, &platform, bundle, traits)
+        })
     })
 }

@@ -12,9 +12,9 @@
 //! A real host takes what it gets for its own layout, and crashes. Here the wrong one is told.
 
 use super::context::type_id;
-use super::{answer, check_size, context, revision};
-use crate::call::context::Context;
-use crate::call::state::StateObject;
+use super::{check_size, error_or_null, revision};
+use crate::context::Context;
+use crate::host::state_object::StateObject;
 use crate::{Code, Error, Hazard, Result, Stage};
 use std::ffi::c_void;
 use xla_ffi_sys::{
@@ -100,7 +100,7 @@ fn refuse_on_r0<const R: u8>() -> Result<()> {
 }
 
 pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mut XLA_FFI_Error {
-    answer("State_Set", || {
+    error_or_null("State_Set", || {
         refuse_on_r0::<R>()?;
         // SAFETY: handlers pass their args struct.
         let form = unsafe { form::<R>(args, true) }?;
@@ -122,7 +122,7 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
             }
         };
         // SAFETY: handlers pass the context that they were given.
-        let context = unsafe { context(ctx) }?;
+        let context = unsafe { Context::from_raw(ctx) }?;
         // SAFETY: the handler's type id lives at least as long as this call.
         let id = unsafe { type_id(id) }?;
         if state.is_null() {
@@ -163,7 +163,7 @@ fn get(
     id: *mut XLA_FFI_TypeId,
 ) -> Result<*mut c_void> {
     // SAFETY: handlers pass the context that they were given.
-    let context: &Context = unsafe { context(ctx) }?;
+    let context: &Context = unsafe { Context::from_raw(ctx) }?;
     // SAFETY: the handler's type id lives at least as long as this call.
     let id = unsafe { type_id(id) }?;
     context
@@ -176,7 +176,7 @@ fn get(
 }
 
 pub(super) unsafe extern "C" fn state_get<const R: u8>(args: *mut c_void) -> *mut XLA_FFI_Error {
-    answer("State_Get", || {
+    error_or_null("State_Get", || {
         refuse_on_r0::<R>()?;
         // SAFETY: handlers pass their args struct.
         if unsafe { form::<R>(args, false) }? == Form::Staged {

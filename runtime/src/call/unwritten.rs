@@ -5,8 +5,7 @@
 //! element here and there is left out, and in results of less than eight bytes, except for those of
 //! four bytes or more that were left altogether (1 in 2^32).
 
-use super::frame::CallFrame;
-use crate::{Code, Error, Finding, Hazard, Result, Shape, Tensor};
+use crate::{CallFrame, Code, Error, Finding, Hazard, Result, Shape, Tensor};
 use std::ffi::c_void;
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};

@@ -1,6 +1,6 @@
 //! Extensions of a context (from r9): a chain that handlers search by number.
 
-use crate::collectives::Collectives;
+use std::any::Any;
 use std::sync::Arc;
 use xla_ffi_sys::XLA_FFI_Extension;
 
@@ -10,7 +10,7 @@ pub(crate) struct Extensions {
     /// Addresses of extensions; whoever added them keeps them alive.
     links: Vec<usize>,
     /// What keeps some of them alive.
-    owners: Vec<Arc<Collectives>>,
+    owners: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Extensions {
@@ -19,10 +19,14 @@ impl Extensions {
         self.links.push(extension as usize);
     }
 
-    /// Adds collectives.
-    pub(crate) fn push_collectives(&mut self, collectives: Arc<Collectives>) {
-        self.links.push(collectives.extension() as usize);
-        self.owners.push(collectives);
+    /// Adds an extension that `owner` keeps alive.
+    pub(crate) fn push_owned(
+        &mut self,
+        extension: *const XLA_FFI_Extension,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) {
+        self.push(extension);
+        self.owners.push(owner);
     }
 
     /// The extension with this number.

@@ -1,18 +1,22 @@
 //! The context of one invocation.
 
-use super::encoded::Encoded;
-use super::state::StateSlot;
+pub(crate) mod current;
+mod extensions;
+pub(crate) mod user_data;
+
 use crate::device::{DeviceAllocator, Stream};
-use crate::extension::Extensions;
+use crate::frame::encoded::Encoded;
 use crate::host::futures;
 use crate::host::pool::ThreadPool;
-use crate::runtime::Shared;
-use crate::user_data::UserData;
-use crate::{Code, Error, Finding, Hazard, Result, Stage};
+use crate::host::shared::Shared;
+use crate::host::state_object::StateSlot;
+use crate::{Attributes, Code, Error, Finding, Hazard, Result, Stage};
+use extensions::Extensions;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use user_data::UserData;
 use xla_ffi_sys::{XLA_FFI_Extension, XLA_FFI_Extension_Record, XLA_FFI_InvokeContext};
 
 /// What a caller puts into a context.
@@ -27,6 +31,23 @@ pub(crate) struct Parts {
     pub(crate) extensions: Extensions,
     pub(crate) custom_options: Arc<Encoded>,
     pub(crate) called_computation: Option<Arc<dyn std::any::Any + Send + Sync>>,
+}
+
+impl Parts {
+    /// What a call on a CPU has: run id 0, device 0, a thread pool.
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            run_id: 0,
+            device_ordinal: 0,
+            thread_pool: true,
+            stream: None,
+            allocator: None,
+            user_data: Arc::default(),
+            extensions: Default::default(),
+            custom_options: Encoded::new(&Attributes::new(), shared.revision),
+            called_computation: None,
+        }
+    }
 }
 
 /// A context as handlers see it: an address.
@@ -72,10 +93,26 @@ impl Context {
             prepare: StateSlot::default(),
             initialize: StateSlot::default(),
             found: AtomicBool::new(false),
-            prints: super::print::wanted(),
+            prints: crate::frame::print::wanted(),
             record: AtomicPtr::default(),
             loose: Mutex::default(),
         }
+    }
+
+    /// The context behind a handler's pointer.
+    ///
+    /// # Safety
+    /// `ctx` is null or was given to a handler by this host, and its call object still exists.
+    pub(crate) unsafe fn from_raw<'a>(ctx: *mut XLA_FFI_InvokeContext) -> Result<&'a Self> {
+        if ctx.is_null() {
+            return Err(Error::invalid(
+                "ctx is null: metadata calls have no context",
+            ));
+        }
+        // SAFETY: contexts are handed out as pointers to `Context`.
+        let context = unsafe { &*ctx.cast::<Self>() };
+        context.check_alive()?;
+        Ok(context)
     }
 
     pub(crate) fn raw(&self) -> *mut XLA_FFI_InvokeContext {

@@ -1,6 +1,6 @@
 //! User data: objects that a program hands to handlers by their type.
 
-use crate::call::state::StateObject;
+use crate::host::state_object::StateObject;
 use crate::{Code, Error, Result, Runtime};
 use std::collections::BTreeMap;
 use std::ffi::c_void;

@@ -44,7 +44,7 @@ impl Inner {
                 drop(queue);
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
                 if let Err(payload) = outcome {
-                    crate::guard::discard(payload);
+                    crate::process::guard::discard(payload);
                     eprintln!("xla-ffi: a panic left a piece of work on a CPU stream");
                 }
                 queue = self.lock();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn work_may_throw_what_panics_when_it_is_destroyed() {
-        let _alone = crate::isolate::alone();
+        let _alone = crate::process::isolate::alone();
         struct Bomb;
         impl Drop for Bomb {
             fn drop(&mut self) {

@@ -107,7 +107,7 @@ unsafe extern "C" fn run_work(data: *mut c_void) {
     // SAFETY: `enqueue` made it; the driver calls once.
     let work = unsafe { Box::from_raw(data.cast::<Work>()) };
     if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*work)) {
-        crate::guard::discard(payload);
+        crate::process::guard::discard(payload);
         eprintln!("xla-ffi: a panic left a piece of work on a CUDA stream");
     }
 }

@@ -1,5 +1,9 @@
 //! Devices as handlers see them: a stream, and an allocator for scratch memory.
 
+pub(crate) mod cpu;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
+
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,7 @@
 //! The collectives extension (from r9): communicators and windows that a test provides.
 
-use crate::host::{answer, check_size, current_context};
+use crate::api::{check_size, error_or_null};
+use crate::context::current::current_context;
 use crate::{Code, Error, Result, Stage};
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -231,7 +232,7 @@ unsafe fn serve<T: Asked>(
     in_prepare: bool,
     work: impl FnOnce(&Collectives, T, CommunicatorKey) -> Result<()>,
 ) -> *mut XLA_FFI_Error {
-    answer(name, || {
+    error_or_null(name, || {
         // SAFETY: as promised by the caller.
         let this = unsafe { collectives(this) }?;
         // SAFETY: as promised by the caller.

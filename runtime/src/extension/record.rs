@@ -1,6 +1,6 @@
 //! The record extension (from r9): a recorder that keeps what handlers record, for tests.
 
-use crate::host::answer;
+use crate::api::error_or_null;
 use crate::{Code, Error, Result};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -307,7 +307,7 @@ unsafe extern "C" fn create_launch(
     count: u32,
     out: *mut *const XLA_FFI_Command,
 ) -> *mut XLA_FFI_Error {
-    answer("create_launch", || {
+    error_or_null("create_launch", || {
         // SAFETY: handlers pass the context that they were given.
         let core = unsafe { core(ctx) }?;
         if kernel_data.is_null() {
@@ -359,7 +359,7 @@ unsafe extern "C" fn update_launch(
     command: *const XLA_FFI_Command,
     new: *const XLA_FFI_KernelArgs,
 ) -> *mut XLA_FFI_Error {
-    answer("update_launch", || {
+    error_or_null("update_launch", || {
         // SAFETY: handlers pass the context that they were given.
         let core = unsafe { core(ctx) }?;
         // SAFETY: the handler's arguments are whole.
@@ -392,7 +392,7 @@ unsafe extern "C" fn create_memcpy_d2d(
     count: u32,
     out: *mut *const XLA_FFI_Command,
 ) -> *mut XLA_FFI_Error {
-    answer("create_memcpy_d2d", || {
+    error_or_null("create_memcpy_d2d", || {
         // SAFETY: handlers pass the context that they were given.
         let core = unsafe { core(ctx) }?;
         let copy = memcpy(dst, src, size)?;
@@ -420,7 +420,7 @@ unsafe extern "C" fn update_memcpy_d2d(
     src: *mut c_void,
     size: i64,
 ) -> *mut XLA_FFI_Error {
-    answer("update_memcpy_d2d", || {
+    error_or_null("update_memcpy_d2d", || {
         // SAFETY: handlers pass the context that they were given.
         let core = unsafe { core(ctx) }?;
         let copy = memcpy(dst, src, size)?;
@@ -437,7 +437,7 @@ unsafe extern "C" fn update_memcpy_d2d(
 }
 
 unsafe extern "C" fn request_stream_capture(ctx: *mut XLA_FFI_RecordContext) -> *mut XLA_FFI_Error {
-    answer("request_stream_capture", || {
+    error_or_null("request_stream_capture", || {
         // SAFETY: handlers pass the context that they were given.
         unsafe { core(ctx) }?.tape().capture = true;
         Ok(())
@@ -450,7 +450,7 @@ unsafe extern "C" fn create_empty_command(
     count: u32,
     out: *mut *const XLA_FFI_Command,
 ) -> *mut XLA_FFI_Error {
-    answer("create_empty_command", || {
+    error_or_null("create_empty_command", || {
         // SAFETY: handlers pass the context that they were given.
         let core = unsafe { core(ctx) }?;
         // SAFETY: the handler's list is whole.

@@ -199,12 +199,12 @@ impl CallFrame {
     }
 
     /// The arguments: their shapes and where they lie.
-    pub(super) fn args(&self) -> Result<Vec<(Shape, *mut c_void)>> {
+    pub(crate) fn args(&self) -> Result<Vec<(Shape, *mut c_void)>> {
         self.args.operands()
     }
 
     /// The results: their shapes and where they lie.
-    pub(super) fn rets(&self) -> Result<Vec<(Shape, *mut c_void)>> {
+    pub(crate) fn rets(&self) -> Result<Vec<(Shape, *mut c_void)>> {
         self.rets.operands()
     }
 

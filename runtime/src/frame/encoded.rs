@@ -1,6 +1,6 @@
 //! Attributes as handlers read them: sorted pointers into memory that lives with the frame.
 
-use crate::number;
+use crate::value::scalar_codec;
 use crate::{Attribute, Attributes, DType};
 use std::ffi::c_void;
 use std::ptr;
@@ -256,7 +256,10 @@ unsafe fn decode_value(kind: XLA_FFI_AttrType, value: *const c_void) -> Option<A
             }
             // SAFETY: a scalar's value has the bytes of its type.
             let bytes = unsafe { std::slice::from_raw_parts(scalar.value.cast::<u8>(), size) };
-            Some(Attribute::Scalar(dtype, number::load(bytes, dtype, 0)))
+            Some(Attribute::Scalar(
+                dtype,
+                scalar_codec::load(bytes, dtype, 0),
+            ))
         }
         XLA_FFI_AttrType::ARRAY => {
             // SAFETY: the kind says so.

@@ -4,7 +4,7 @@
 //! printed on standard error before its handler runs.
 
 use super::encoded;
-use crate::number;
+use crate::value::scalar_codec;
 use crate::{CallFrame, DType, Stage};
 use std::fmt::{self, Write};
 use std::sync::OnceLock;
@@ -115,7 +115,7 @@ unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bo
     // SAFETY: the buffer has at least this many elements.
     let bytes = unsafe { std::slice::from_raw_parts(buffer.data.cast::<u8>(), bytes) };
     let list: Vec<_> = (0..shown)
-        .map(|i| number::shortest(dtype, number::load(bytes, dtype, i)))
+        .map(|i| scalar_codec::shortest(dtype, scalar_codec::load(bytes, dtype, i)))
         .collect();
     let _ = write!(
         text,

@@ -1,7 +1,8 @@
 //! State that a library left with the host, and who destroys it.
 
-use crate::runtime::Shared;
-use crate::{Code, Error, Finding, Hazard, Result, guard};
+use super::shared::Shared;
+use crate::process::guard;
+use crate::{Code, Error, Finding, Hazard, Result};
 use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError, Weak};
 

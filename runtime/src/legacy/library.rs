@@ -1,7 +1,8 @@
 //! Legacy targets that libraries bring: by exported symbol, or from the list that they keep.
 
 use super::function::{Function, Signature};
-use crate::{Error, Library, Result, Runtime, foreign};
+use crate::process::probe;
+use crate::{Error, Library, Result, Runtime};
 use std::ffi::{CStr, c_char};
 use xla_ffi_sys::XlaFfiLegacyTarget;
 
@@ -102,7 +103,7 @@ unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
             )));
         }
         let entry = || format!("entry {} from its end", targets.len());
-        let readable = foreign::read::<{ size_of::<XlaFfiLegacyTarget>() }>(at as usize).is_some();
+        let readable = probe::read::<{ size_of::<XlaFfiLegacyTarget>() }>(at as usize).is_some();
         if !readable || !at.is_aligned() {
             return Err(Error::invalid(format!("{} is no memory", entry())));
         }

@@ -6,10 +6,10 @@
 //! count on other threads. The child never returns, runs no exit handlers, and dies with its parent.
 
 use crate::host::{errors, futures};
-use crate::library;
 use crate::{Error, Hazard, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Exit status of a child whose work panicked.
@@ -29,7 +29,7 @@ pub fn isolated(limit: Duration, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u
     let read = unsafe { OwnedFd::from_raw_fd(ends[0]) };
     // SAFETY: as above.
     let write = unsafe { OwnedFd::from_raw_fd(ends[1]) };
-    let held = (library::hold(), errors::hold(), futures::hold());
+    let held = (hold_loader(), errors::hold(), futures::hold());
     // SAFETY: the child keeps to what the head of this file says.
     let child = unsafe { libc::fork() };
     drop(held);
@@ -44,6 +44,15 @@ pub fn isolated(limit: Duration, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u
     let answer = listen(&read, child, Instant::now() + limit);
     let _reaped = reap(child, true);
     answer.map_err(|ending| Error::hazard(Hazard::Crash, ending.describe(limit)))
+}
+
+/// Taken while a library is loaded, and across a fork: a child that is forked while another thread
+/// loads one finds the loader half-way and dies in its own first load.
+static LOADING: Mutex<()> = Mutex::new(());
+
+/// Keeps other threads from loading libraries.
+pub(crate) fn hold_loader() -> MutexGuard<'static, ()> {
+    LOADING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn system(call: &str) -> Error {
@@ -88,7 +97,7 @@ fn in_child(write: &OwnedFd, limit: Duration, work: impl FnOnce() -> Vec<u8>) ->
             i32::from(!(send(write, &length) && send(write, &bytes)))
         }
         Err(payload) => {
-            crate::guard::discard(payload);
+            crate::process::guard::discard(payload);
             PANICKED
         }
     };

@@ -55,7 +55,7 @@ impl Tensor {
 
 #[cfg(test)]
 mod tests {
-    use crate::spec::Spec;
+    use crate::text::spec::Spec;
 
     fn text(spec: &str) -> String {
         Spec::parse(spec).unwrap().tensor().unwrap().to_string()

@@ -1,8 +1,8 @@
 //! Attributes from the text of an MLIR dictionary: `{eps = 1.0e-5 : f32, v = array<i32: 1, 2>}`.
 
-use crate::dtype::Class;
-use crate::number::{self, Number};
-use crate::parse::{Cursor, ParseError};
+use crate::text::parse::{Cursor, ParseError};
+use crate::value::dtype::Class;
+use crate::value::scalar_codec::{self, Number};
 use crate::{Attribute, Attributes, DType};
 
 /// How deep dictionaries may nest.
@@ -217,7 +217,7 @@ impl Literal {
             (Self::Complex(re, im), Class::Complex) => Number::Complex(re, im),
             (Self::Complex(..), _) => return Err(format!("a complex number is no {dtype}")),
         };
-        number::encode(dtype, number).map_err(|error| error.message().to_owned())
+        scalar_codec::encode(dtype, number).map_err(|error| error.message().to_owned())
     }
 }
 
@@ -350,7 +350,7 @@ fn push(cursor: &mut Cursor<'_>, dtype: DType, elements: &mut Vec<u128>) -> Pars
 fn packed(dtype: DType, elements: &[u128]) -> Attribute {
     let mut bytes = vec![0; dtype.bytes_for(elements.len()).unwrap_or(0)];
     for (index, bits) in elements.iter().enumerate() {
-        number::store(&mut bytes, dtype, index, *bits);
+        scalar_codec::store(&mut bytes, dtype, index, *bits);
     }
     Attribute::Array(dtype, elements.len(), bytes)
 }

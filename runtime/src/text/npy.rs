@@ -1,7 +1,7 @@
 //! NumPy's files: reading one array, writing several into an `.npz`.
 
-use crate::dtype::Class;
-use crate::number::{self, Number};
+use crate::value::dtype::Class;
+use crate::value::scalar_codec::{self, Number};
 use crate::{Code, DType, Error, Result, Shape, Tensor};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -91,9 +91,9 @@ pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
         let value = match header.kind {
             'i' => Number::Signed((byte as i8).into()),
             'u' => Number::Unsigned(byte.into()),
-            _ => number::decode(dtype, byte.into()).unwrap_or(Number::Unsigned(0)),
+            _ => scalar_codec::decode(dtype, byte.into()).unwrap_or(Number::Unsigned(0)),
         };
-        match number::encode(dtype, value) {
+        match scalar_codec::encode(dtype, value) {
             Ok(_) => value,
             Err(error) => {
                 wrong.get_or_insert_with(|| error.within(format_args!("element {index}")));
@@ -276,7 +276,7 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
             bytes.push(match tensor.get(index) {
                 Some(Number::Signed(value)) => value as u8,
                 Some(Number::Unsigned(value)) => value as u8,
-                _ => number::load(tensor.bytes(), dtype, index) as u8,
+                _ => scalar_codec::load(tensor.bytes(), dtype, index) as u8,
             });
         }
     } else {
@@ -406,7 +406,7 @@ mod tests {
         for dtype in DType::all().filter(|dtype| *dtype != DType::Token) {
             for dims in [vec![], vec![3], vec![2, 5], vec![0, 4]] {
                 let shape = Shape::new(dtype, dims).unwrap();
-                let spec = crate::spec::Spec::parse(&format!("{shape}=random")).unwrap();
+                let spec = crate::text::spec::Spec::parse(&format!("{shape}=random")).unwrap();
                 let tensor = spec.tensor().unwrap();
                 let bytes = encode(&tensor).unwrap();
                 let back = decode(&bytes[..], shape).unwrap();

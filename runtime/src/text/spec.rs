@@ -1,10 +1,10 @@
 //! Operands as they are written on a command line: `f32[2,3]=1,2,3,4,5,6`, `f32[1024]=iota`,
 //! `f32[2,3]=@x.npy`, `token`; a result has no value: `f32[2,3]`.
 
-use crate::dtype::Class;
-use crate::number::{Number, decode, encode};
-use crate::parse::{Cursor, ParseError};
-use crate::tensor::physical_memory;
+use crate::text::parse::{Cursor, ParseError};
+use crate::value::dtype::Class;
+use crate::value::scalar_codec::{Number, decode, encode};
+use crate::value::tensor::physical_memory;
 use crate::{DType, Result, Shape, Tensor, npy};
 use std::path::PathBuf;
 

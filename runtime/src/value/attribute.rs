@@ -1,6 +1,6 @@
 //! Attributes as typed values, before they are laid out for a handler.
 
-use crate::number::{self, Number};
+use crate::value::scalar_codec::{self, Number};
 use crate::{DType, Element, Error, Result};
 use std::fmt;
 
@@ -174,7 +174,7 @@ impl fmt::Display for Attribute {
                 write!(f, "array<{}", mlir_name(*dtype))?;
                 for index in 0..*size {
                     f.write_str(if index == 0 { ": " } else { ", " })?;
-                    let bits = number::load(bytes, *dtype, index);
+                    let bits = scalar_codec::load(bytes, *dtype, index);
                     if *dtype == DType::Pred {
                         write!(f, "{}", bits != 0)?;
                     } else {
@@ -237,7 +237,7 @@ pub(crate) fn mlir_name(dtype: DType) -> String {
 }
 
 fn write_number(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u128) -> fmt::Result {
-    match number::decode(dtype, bits) {
+    match scalar_codec::decode(dtype, bits) {
         Some(Number::Float(value)) if value.is_finite() => write_float(f, dtype, value),
         Some(Number::Float(_)) => {
             write!(f, "0x{bits:0width$X}", width = dtype.bits().div_ceil(4))

@@ -1,6 +1,6 @@
 //! Single elements: between numbers and the bits of every element type.
 
-use crate::dtype::Class;
+use crate::value::dtype::Class;
 use crate::{DType, Error, Result, Shape, Tensor};
 use half::{bf16, f16};
 

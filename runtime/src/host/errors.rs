@@ -1,0 +1,77 @@
+//! Error objects, which handlers hold as numbers.
+
+use super::handles::Handles;
+use crate::{Error, Hazard};
+use std::ffi::{CString, c_char};
+use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
+
+/// Numbers start past every address that user space maps, so that following one faults at once.
+const BASE: usize = 0xE44_u64.wrapping_shl(52) as usize;
+
+struct ErrorObject {
+    /// What is wrong; `None` for an object with the code OK, which XLA makes as asked.
+    error: Option<Error>,
+    /// The text as C reads it; an embedded NUL is written as `\0`.
+    text: CString,
+}
+
+static ERRORS: Handles<Box<ErrorObject>> = Handles::new(BASE);
+
+/// Holds the table of errors still, across a fork for instance.
+pub(crate) fn hold() -> impl Drop {
+    ERRORS.lock()
+}
+
+/// How many error objects live in this process.
+pub(crate) fn living() -> usize {
+    ERRORS.lock().len()
+}
+
+/// An error object for a handler.
+pub(crate) fn create(error: Error) -> *mut XLA_FFI_Error {
+    let text = error.message().replace('\0', "\\0");
+    insert(Some(error), &text)
+}
+
+pub(crate) fn insert(error: Option<Error>, text: &str) -> *mut XLA_FFI_Error {
+    let text = CString::new(text).unwrap_or_default();
+    ERRORS.insert(Box::new(ErrorObject { error, text })) as *mut XLA_FFI_Error
+}
+
+/// Takes the error that a handler gives back; `None` is one that says OK.
+pub(crate) fn take(error: *mut XLA_FFI_Error) -> Option<Error> {
+    let handle = error as usize;
+    match ERRORS.remove(handle) {
+        Some(object) => object.error,
+        None => {
+            let what = if ERRORS.was_ours(handle) {
+                "is gone"
+            } else {
+                "this host did not make"
+            };
+            let message = format!("an error was returned that {what} ({error:p})");
+            Some(Error::hazard(Hazard::ErrorMisuse, message))
+        }
+    }
+}
+
+/// Text and code of an error that lives; the text lives as long as the error.
+pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Code)> {
+    let objects = ERRORS.lock();
+    let object = objects.get(&handle)?;
+    let code = object
+        .error
+        .as_ref()
+        .map_or(XLA_FFI_Error_Code::OK, |error| error.code().raw());
+    Some((object.text.as_ptr(), code))
+}
+
+/// Destroys an error; says whether it lived.
+pub(crate) fn destroy(handle: usize) -> bool {
+    ERRORS.remove(handle).is_some()
+}
+
+/// Whether an error once had this number.
+pub(crate) fn was_ours(handle: usize) -> bool {
+    ERRORS.was_ours(handle)
+}

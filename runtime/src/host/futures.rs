@@ -1,0 +1,209 @@
+//! Futures: how an asynchronous handler tells that it is done. A future is a number, like an error:
+//! completing one twice, or one that is gone, is told instead of corrupting memory.
+
+use super::handles::Handles;
+use crate::{Error, Hazard, Result};
+#[cfg(loom)]
+use loom::sync::{Condvar, Mutex};
+use std::sync::{Arc, PoisonError};
+#[cfg(not(loom))]
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+use xla_ffi_sys::XLA_FFI_Future;
+
+const BASE: usize = 0xF47_u64.wrapping_shl(52) as usize;
+
+/// What both sides of a future share.
+#[derive(Default)]
+pub(crate) struct Completion {
+    progress: Mutex<Progress>,
+    woken: Condvar,
+}
+
+/// What runs when a future is complete.
+type Then = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Progress {
+    outcome: Option<std::result::Result<(), Error>>,
+    then: Vec<Then>,
+}
+
+impl Completion {
+    pub(crate) fn complete(&self, outcome: std::result::Result<(), Error>) -> Result<()> {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.outcome.is_some() {
+            return Err(Error::hazard(
+                Hazard::FutureMisuse,
+                "the future was completed before",
+            ));
+        }
+        progress.outcome = Some(outcome);
+        self.woken.notify_all();
+        let then = std::mem::take(&mut progress.then);
+        // Not under the lock: what is told may ask whether the future is complete.
+        drop(progress);
+        for then in then {
+            tell(then);
+        }
+        Ok(())
+    }
+
+    /// Runs `then` when the future is complete, on the thread that completes it; at once if it is.
+    pub(crate) fn on_done(&self, then: Then) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if progress.outcome.is_none() {
+            progress.then.push(then);
+            return;
+        }
+        drop(progress);
+        tell(then);
+    }
+
+    /// Whether the future is complete.
+    pub(crate) fn is_done(&self) -> bool {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.outcome.is_some()
+    }
+
+    /// Waits until the future is complete or time is up; `None` then.
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<std::result::Result<(), Error>> {
+        let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            // The marker that stays behind keeps a second completion from being accepted.
+            if let Some(outcome) = progress.outcome.as_mut() {
+                return Some(std::mem::replace(outcome, Ok(())));
+            }
+            progress = match end {
+                None => self
+                    .woken
+                    .wait(progress)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(end) => {
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return None;
+                    }
+                    self.woken
+                        .wait_timeout(progress, left)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0
+                }
+            };
+        }
+    }
+}
+
+/// Runs what somebody asked to be run; the handler that completes its future is not to see his panic.
+fn tell(then: Then) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(then)).is_err() {
+        eprintln!("xla-ffi: a panic left what was to run at the end of a call");
+    }
+}
+
+static FUTURES: Handles<Arc<Completion>> = Handles::new(BASE);
+
+/// Holds the table of futures still, across a fork for instance.
+pub(crate) fn hold() -> impl Drop {
+    FUTURES.lock()
+}
+
+/// How many futures live in this process.
+pub(crate) fn living() -> usize {
+    FUTURES.lock().len()
+}
+
+/// The host's side of the future that a handler returned.
+pub(crate) fn find(future: *mut XLA_FFI_Future) -> Result<Arc<Completion>> {
+    FUTURES
+        .lock()
+        .get(&(future as usize))
+        .cloned()
+        .ok_or_else(|| unknown(future))
+}
+
+/// A new future's number.
+pub(crate) fn create() -> usize {
+    FUTURES.insert(Arc::default())
+}
+
+/// Forgets a future that nobody waits for any more.
+pub(crate) fn forget(handle: usize) {
+    FUTURES.remove(handle);
+}
+
+fn unknown(future: *mut XLA_FFI_Future) -> Error {
+    let what = if FUTURES.was_ours(future as usize) {
+        "is gone"
+    } else {
+        "this host did not make"
+    };
+    Error::hazard(
+        Hazard::FutureMisuse,
+        format!("a future was named that {what} ({future:p})"),
+    )
+}
+
+/// Every order in which two completions and a waiting host can meet:
+/// `RUSTFLAGS="--cfg loom" cargo test -p xla-ffi-runtime --lib --target-dir target/loom loom`, which is a
+/// step of `cargo xtask test`.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+
+    #[test]
+    fn loom_one_completion_counts_and_wakes() {
+        loom::model(|| {
+            let completion = loom::sync::Arc::new(Completion::default());
+            let complete = |outcome: fn() -> std::result::Result<(), Error>| {
+                let completion = completion.clone();
+                loom::thread::spawn(move || completion.complete(outcome()).is_ok())
+            };
+            let one = complete(|| Ok(()));
+            let two = complete(|| Err(Error::new(Code::Aborted, "two")));
+            let outcome = completion.wait(None).expect("no limit");
+            let (one, two) = (one.join().unwrap(), two.join().unwrap());
+            assert!(one != two, "one of them counts");
+            assert_eq!(outcome.is_err(), two);
+            assert!(completion.is_done());
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completion_wakes_once() {
+        let completion = Arc::new(Completion::default());
+        assert!(completion.wait(Some(Duration::from_millis(5))).is_none());
+        let other = completion.clone();
+        let thread = std::thread::spawn(move || other.complete(Ok(())).is_ok());
+        assert!(completion.wait(None).is_some_and(|outcome| outcome.is_ok()));
+        assert!(thread.join().unwrap());
+        assert!(
+            completion
+                .complete(Ok(()))
+                .unwrap_err()
+                .has(Hazard::FutureMisuse)
+        );
+    }
+
+    #[test]
+    fn everybody_is_told_once_and_a_panic_stays_there() {
+        let completion = Completion::default();
+        let (send, told) = std::sync::mpsc::channel();
+        let late = send.clone();
+        // Without the hook, whose lock a child process of another test would inherit.
+        completion.on_done(Box::new(|| {
+            std::panic::resume_unwind(Box::new("on purpose"))
+        }));
+        completion.on_done(Box::new(move || send.send("waiting").unwrap()));
+        assert!(told.try_recv().is_err());
+        completion.complete(Ok(())).unwrap();
+        completion.on_done(Box::new(move || late.send("late").unwrap()));
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["waiting", "late"]);
+    }
+}
