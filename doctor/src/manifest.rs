@@ -17,7 +17,7 @@ pub const SYMBOL: &str = "xla_ffi_manifest";
 
 const HEAD: usize = 16;
 
-/// Why there is no manifest to be had from bytes that should hold one.
+/// Why there is no manifest in bytes that should hold one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

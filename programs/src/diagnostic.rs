@@ -52,7 +52,7 @@ pub enum Rule {
 /// One broken rule: where, what was expected, and what came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Problem {
+pub struct Diagnostic {
     /// The instruction's name; empty where the program as a whole is meant.
     pub instruction: String,
     /// Which rule it breaks.
@@ -61,7 +61,7 @@ pub struct Problem {
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.instruction.is_empty() {
             // A name that is none may be anything.
@@ -71,24 +71,26 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a program cannot be built: all problems, in the order of its instructions.
+/// Why a program cannot be built: all diagnostics, in the order of its instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramError {
     pub(super) program: String,
-    pub(super) problems: Vec<Problem>,
+    pub(super) diagnostics: Vec<Diagnostic>,
 }
 
 impl ProgramError {
-    /// The problems; there is at least one.
+    /// The diagnostics; there is at least one.
     #[must_use]
-    pub fn problems(&self) -> &[Problem] {
-        &self.problems
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
     }
 
-    /// Whether one of the problems breaks `rule`.
+    /// Whether one of the diagnostics breaks `rule`.
     #[must_use]
     pub fn breaks(&self, rule: Rule) -> bool {
-        self.problems.iter().any(|problem| problem.rule == rule)
+        self.diagnostics
+            .iter()
+            .any(|diagnostic| diagnostic.rule == rule)
     }
 }
 
@@ -99,8 +101,8 @@ impl fmt::Display for ProgramError {
             "program '{}' cannot be built:",
             self.program.escape_debug()
         )?;
-        for problem in &self.problems {
-            write!(f, "\n  {problem}")?;
+        for diagnostic in &self.diagnostics {
+            write!(f, "\n  {diagnostic}")?;
         }
         Ok(())
     }

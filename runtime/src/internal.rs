@@ -35,7 +35,7 @@ impl<'f> Invocation<'f> {
     ///
     /// # Safety
     /// `frame` is the call frame of the current call, which lives as long as `'f`.
-    pub unsafe fn of(frame: *const XLA_FFI_CallFrame) -> Result<Self> {
+    pub unsafe fn from_frame(frame: *const XLA_FFI_CallFrame) -> Result<Self> {
         // SAFETY: the caller's frame; the field lies at the same place in every revision.
         let api = unsafe { (*frame).api };
         let internal_api = (!api.is_null()).then(|| {
@@ -232,7 +232,7 @@ unsafe fn shapes(list: *const *mut c_void, size: i64) -> Result<Vec<Shape>> {
             let number = buffer.dtype.0;
             Error::new(
                 Code::Unimplemented,
-                format!("operand {index} has the element type {number}, which names none"),
+                format!("operand {index} has the element type {number}, which is not known"),
             )
         })?;
         let dims = match usize::try_from(buffer.rank) {

@@ -130,7 +130,7 @@ impl Library {
         let id = self.object(id)?.cast::<i64>();
         let info = info.map(|info| self.object(info)).transpose()?;
         let wanted = probe::read(id as usize).ok_or_else(|| {
-            Error::invalid(format!("the id of type '{name}' is no readable memory"))
+            Error::invalid(format!("the id of type '{name}' is not readable memory"))
         })?;
         let wanted = i64::from_ne_bytes(wanted);
         let deleter = match info {

@@ -92,7 +92,7 @@ fn misuse(function: &str, handle: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::errors::take;
+    use crate::host::errors::take_error;
 
     #[test]
     fn objects_are_numbers_and_go_once() {
@@ -113,10 +113,10 @@ mod tests {
         assert_eq!(args.errc, Code::NotFound.raw());
         // SAFETY: the text lives as long as the error.
         assert_eq!(unsafe { CStr::from_ptr(args.message) }, c"a\\0b");
-        assert_eq!(take(object).unwrap().code(), Code::NotFound);
-        assert!(take(object).unwrap().has(Hazard::ErrorMisuse));
+        assert_eq!(take_error(object).unwrap().code(), Code::NotFound);
+        assert!(take_error(object).unwrap().has(Hazard::ErrorMisuse));
         assert!(
-            take(0x10 as *mut XLA_FFI_Error)
+            take_error(0x10 as *mut XLA_FFI_Error)
                 .unwrap()
                 .message()
                 .contains("did not make")

@@ -54,7 +54,7 @@ pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
                 "the error is null: to complete without an error call Future_SetAvailable",
             ));
         }
-        let error = errors::take(args.error).ok_or_else(|| {
+        let error = errors::take_error(args.error).ok_or_else(|| {
             Error::invalid(
                 "the error says OK: to complete without an error call Future_SetAvailable",
             )
@@ -77,6 +77,6 @@ mod tests {
         };
         // SAFETY: args is whole.
         let error = unsafe { future_set_available::<10>(&raw mut args) };
-        assert!(errors::take(error).unwrap().has(Hazard::FutureMisuse));
+        assert!(errors::take_error(error).unwrap().has(Hazard::FutureMisuse));
     }
 }

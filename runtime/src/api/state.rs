@@ -152,7 +152,7 @@ fn stage_of(raw: Option<u32>) -> Result<Stage> {
     match raw {
         None => Ok(Stage::Instantiate),
         Some(raw) => {
-            Stage::from_raw(raw).ok_or_else(|| Error::invalid(format!("{raw} is no stage")))
+            Stage::from_raw(raw).ok_or_else(|| Error::invalid(format!("{raw} is not a stage")))
         }
     }
 }

@@ -44,13 +44,13 @@ pub(crate) fn invoke(
         {
             Ok(None)
         }
-        outcome => judge(shared, context, frame, outcome),
+        outcome => outcome_of(shared, context, frame, outcome),
     }
 }
 
 /// The long way: something came back, or something was found.
 #[cold]
-fn judge(
+fn outcome_of(
     shared: &Shared,
     context: &Context,
     frame: &mut RawFrame,
@@ -87,7 +87,7 @@ fn judge(
         )),
         Ok(error) if error.is_null() => None,
         // An error that says OK is success, as in XLA.
-        Ok(error) => errors::take(error).map(|error| translate(shared, error.handlers())),
+        Ok(error) => errors::take_error(error).map(|error| translate(shared, error.handlers())),
     };
     if error.is_some() && !future.is_null() {
         findings.push(Finding::new(

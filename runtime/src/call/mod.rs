@@ -254,7 +254,7 @@ impl Call {
     /// Lays the call out and runs the stages before execute; what comes back can be run many times.
     ///
     /// # Errors
-    /// Element types that the revision lacks, memory that cannot be had, and what the stages answer.
+    /// Element types that the revision lacks, memory that cannot be allocated, and what the stages answer.
     pub fn prepare(self) -> Result<PreparedCall> {
         PreparedCall::new(self, None)
     }
@@ -326,7 +326,7 @@ impl Call {
                 .map(|arg| arg.shape().clone())
                 .ok_or_else(|| {
                     Error::invalid(format!(
-                        "a result is to alias argument {index}, which there is not"
+                        "a result aliases argument {index}, which does not exist"
                     ))
                 }),
         };
@@ -361,7 +361,7 @@ impl Call {
                     let count = args.len();
                     let missing = || {
                         Error::invalid(format!(
-                            "result {number} is to alias argument {index}, there are {count}"
+                            "result {number} aliases argument {index}, but there are {count}"
                         ))
                     };
                     let taken = aliased.get_mut(index).ok_or_else(missing)?;

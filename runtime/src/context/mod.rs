@@ -261,7 +261,7 @@ impl Context {
         let data = allocator.allocate(size, alignment).ok_or_else(|| {
             Error::new(
                 Code::ResourceExhausted,
-                format!("{size} bytes of device memory cannot be had"),
+                format!("{size} bytes of device memory cannot be allocated"),
             )
         })?;
         self.loose().memory.insert(data as usize, size);

@@ -101,7 +101,7 @@ impl CpuStream {
     /// This stream as a call takes it.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> Stream {
-        Stream::of(self.clone())
+        Stream::from_device(self.clone())
     }
 }
 

@@ -127,7 +127,7 @@ impl CudaStream {
     /// This stream as a call takes it.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> Stream {
-        Stream::of(self.clone())
+        Stream::from_device(self.clone())
     }
 
     /// Copies bytes from the host, and waits until they are there.
@@ -316,7 +316,7 @@ impl CudaDevice {
     /// The device with this number in this process, with one stream.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` where there is no driver, `NOT_FOUND` for a device that there is not.
+    /// `FAILED_PRECONDITION` where there is no driver, `NOT_FOUND` for a device that does not exist.
     pub fn new(ordinal: i32) -> Result<Self> {
         let context = Context::new(ordinal)?;
         Ok(Self {
@@ -339,7 +339,7 @@ impl CudaDevice {
     /// Device memory of `size` bytes, aligned to 256.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when there is not so much.
+    /// `RESOURCE_EXHAUSTED` when less is free.
     pub fn allocate(&self, size: usize) -> Result<CudaMemory> {
         Ok(CudaMemory {
             address: allocate(&self.context, size)?,

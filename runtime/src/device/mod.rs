@@ -44,7 +44,7 @@ impl Stream {
     /// A stream that calls keep alive and wait for before their results are read; scratch memory
     /// lives until the stream has run what the call put on it.
     #[must_use]
-    pub fn of(device: Arc<dyn DeviceStream>) -> Self {
+    pub fn from_device(device: Arc<dyn DeviceStream>) -> Self {
         Self {
             handle: device.handle() as usize,
             device: Some(device),
@@ -86,7 +86,7 @@ impl Stream {
 
 /// Where scratch memory comes from. What a handler does not free is freed after the call.
 pub trait DeviceAllocator: Send + Sync {
-    /// `size` bytes (not 0), aligned to a power of two; `None` when they cannot be had.
+    /// `size` bytes (not 0), aligned to a power of two; `None` when they cannot be allocated.
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void>;
     /// Frees what `allocate` gave.
     fn free(&self, data: *mut c_void, size: usize);

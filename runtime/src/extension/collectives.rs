@@ -66,7 +66,7 @@ impl Collectives {
         if revision < Revision::R9 {
             return Err(Error::new(
                 Code::Unimplemented,
-                format!("{revision} has no extensions; r9 (jaxlib 0.11.1) is the first that has"),
+                format!("collectives require r9 (jaxlib 0.11.1) or later, this is {revision}"),
             ));
         }
         let windows = revision >= Revision::R10;
@@ -156,7 +156,7 @@ unsafe fn key(
     id: i64,
 ) -> Result<CommunicatorKey> {
     if mode.0 > 3 {
-        return Err(Error::invalid(format!("{} is no group mode", mode.0)));
+        return Err(Error::invalid(format!("{} is not a group mode", mode.0)));
     }
     if groups.is_null() && count > 0 {
         return Err(Error::invalid("the groups are a null pointer"));

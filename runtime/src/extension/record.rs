@@ -100,7 +100,9 @@ impl Recorder {
         if revision < Revision::R9 {
             return Err(Error::new(
                 Code::Unimplemented,
-                format!("{revision} has no record stage; r9 (jaxlib 0.11.1) is the first that has"),
+                format!(
+                    "the record stage requires r9 (jaxlib 0.11.1) or later, this is {revision}"
+                ),
             ));
         }
         let core = Box::new(Core {
@@ -199,7 +201,7 @@ fn index(tape: &Tape, command: *const XLA_FFI_Command) -> Result<usize> {
         .checked_sub(BASE + 16)
         .map(|offset| offset / 16)
         .filter(|index| *index < tape.commands.len())
-        .ok_or_else(|| Error::invalid(format!("{command:p} is no command of this recorder")))
+        .ok_or_else(|| Error::invalid(format!("{command:p} is not a command of this recorder")))
 }
 
 /// # Safety
@@ -264,7 +266,7 @@ unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
                 Ok(KernelArg::Value(bytes.to_vec()))
             }
             other => Err(Error::invalid(format!(
-                "{other} is no kind of kernel argument"
+                "{other} is not a kind of kernel argument"
             ))),
         })
         .collect()
@@ -327,7 +329,12 @@ unsafe extern "C" fn create_launch(
                 // SAFETY: the handler's kernel has that many bytes.
                 unsafe { std::slice::from_raw_parts(kernel_data.cast::<u8>(), size) }.to_vec()
             }
-            other => return Err(Error::invalid(format!("{} is no source format", other.0))),
+            other => {
+                return Err(Error::invalid(format!(
+                    "{} is not a source format",
+                    other.0
+                )));
+            }
         };
         let kernel = if kernel_name.is_null() {
             String::new()
@@ -368,7 +375,7 @@ unsafe extern "C" fn update_launch(
         let index = index(&tape, command)?;
         let command = &mut tape.commands[index];
         let Recorded::Launch { args, .. } = &mut command.what else {
-            return Err(Error::invalid(format!("command {index} is no launch")));
+            return Err(Error::invalid(format!("command {index} is not a launch")));
         };
         if args.len() != new.len() {
             return Err(Error::invalid(format!(
@@ -428,7 +435,7 @@ unsafe extern "C" fn update_memcpy_d2d(
         let index = index(&tape, command)?;
         let command = &mut tape.commands[index];
         if !matches!(command.what, Recorded::Memcpy { .. }) {
-            return Err(Error::invalid(format!("command {index} is no copy")));
+            return Err(Error::invalid(format!("command {index} is not a copy")));
         }
         command.what = copy;
         command.updates += 1;
@@ -473,14 +480,19 @@ mod tests {
         // SAFETY: the context is the recorder's; the command is only compared.
         let error = unsafe { update_memcpy_d2d(ctx, 0x20 as *const _, null, null, 0) };
         assert!(
-            errors::take(error)
+            errors::take_error(error)
                 .unwrap()
                 .message()
-                .contains("no command")
+                .contains("not a command")
         );
         // SAFETY: a null context is told.
         let error = unsafe { request_stream_capture(std::ptr::null_mut()) };
-        assert!(errors::take(error).unwrap().message().contains("null"));
+        assert!(
+            errors::take_error(error)
+                .unwrap()
+                .message()
+                .contains("null")
+        );
         assert!(Recorder::new(Revision::R8, 1).is_err());
     }
 }

@@ -36,12 +36,11 @@ impl Side {
                 return Err(Error::new(
                     Code::Unimplemented,
                     format!(
-                        "{what} {index} is {shape}: {} (jaxlib {}) has no {dtype}, {} (jaxlib {}) is \
-                         the first that has",
-                        revision,
-                        revision.first_jaxlib(),
+                        "{what} {index} is {shape}: {dtype} requires {} (jaxlib {}) or later, this is \
+                         {revision} (jaxlib {})",
                         dtype.since(),
-                        dtype.since().first_jaxlib()
+                        dtype.since().first_jaxlib(),
+                        revision.first_jaxlib()
                     ),
                 ));
             }

@@ -51,7 +51,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn of(attributes: &Attributes) -> Self {
+    fn needed_for(attributes: &Attributes) -> Self {
         let mut sizes = Self::default();
         for (name, value) in attributes.iter() {
             sizes.text += name.len();
@@ -78,7 +78,7 @@ impl Sizes {
 impl Encoded {
     pub(crate) fn new(attributes: &Attributes, revision: Revision) -> Arc<Self> {
         let count = attributes.len();
-        let sizes = Sizes::of(attributes);
+        let sizes = Sizes::needed_for(attributes);
         // The capacities are exact: pushing never moves what was pushed before.
         let mut types = Vec::with_capacity(count);
         let mut names = Vec::with_capacity(count);

@@ -29,8 +29,8 @@ pub(crate) fn negotiate(shared: &Shared, name: &str, bundle: &Bundle) -> Result<
         return Err(Error::new(
             Code::Unimplemented,
             format!(
-                "handler '{name}' has a record stage: {} knows none, r9 (jaxlib 0.11.1) is the \
-                     first that does",
+                "handler '{name}' has a record stage, which requires r9 (jaxlib 0.11.1) or \
+                 later: this is {}",
                 shared.revision
             ),
         ));
@@ -140,7 +140,7 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
         Error::hazard(Hazard::Unwound, format!("{unwound} left the metadata call"))
     })?;
     if !error.is_null()
-        && let Some(error) = errors::take(error)
+        && let Some(error) = errors::take_error(error)
     {
         return Err(error.handlers());
     }
@@ -166,7 +166,7 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
     let version = answer.metadata.api_version;
     if version.major_version == SILENT || version.minor_version == SILENT {
         return Err(Error::invalid(
-            "the metadata call was not answered: this is no XLA FFI handler, or one built before \
+            "the metadata call was not answered: this is not an XLA FFI handler, or one built before \
              metadata existed (jaxlib 0.4.31)",
         ));
     }

@@ -39,7 +39,7 @@ pub(crate) fn insert(error: Option<Error>, text: &str) -> *mut XLA_FFI_Error {
 }
 
 /// Takes the error that a handler gives back; `None` is one that says OK.
-pub(crate) fn take(error: *mut XLA_FFI_Error) -> Option<Error> {
+pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     let handle = error as usize;
     match ERRORS.remove(handle) {
         Some(object) => object.error,

@@ -44,7 +44,7 @@ impl Completion {
         // Not under the lock: what is told may ask whether the future is complete.
         drop(progress);
         for then in then {
-            tell(then);
+            run_callback(then);
         }
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Completion {
             return;
         }
         drop(progress);
-        tell(then);
+        run_callback(then);
     }
 
     /// Whether the future is complete.
@@ -96,7 +96,7 @@ impl Completion {
 }
 
 /// Runs what somebody asked to be run; the handler that completes its future is not to see his panic.
-fn tell(then: Then) {
+fn run_callback(then: Then) {
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(then)).is_err() {
         eprintln!("xla-ffi: a panic left what was to run at the end of a call");
     }

@@ -105,7 +105,10 @@ unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
         let entry = || format!("entry {} from its end", targets.len());
         let readable = probe::read::<{ size_of::<XlaFfiLegacyTarget>() }>(at as usize).is_some();
         if !readable || !at.is_aligned() {
-            return Err(Error::invalid(format!("{} is no memory", entry())));
+            return Err(Error::invalid(format!(
+                "{} is not readable memory",
+                entry()
+            )));
         }
         // SAFETY: readable and aligned, and a target as the list's owner promises.
         let target = unsafe { &*at };

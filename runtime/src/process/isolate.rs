@@ -136,7 +136,7 @@ impl Ending {
             Self::Signal(number) => {
                 let name = match *number {
                     libc::SIGSEGV => "SIGSEGV, a wild memory access",
-                    libc::SIGABRT => "SIGABRT, it gave up",
+                    libc::SIGABRT => "SIGABRT, it aborted",
                     libc::SIGBUS => "SIGBUS",
                     libc::SIGFPE => "SIGFPE, a division by zero",
                     libc::SIGILL => "SIGILL",

@@ -37,10 +37,10 @@ fn inspect_file(path: &Path) -> Result<()> {
         };
         Error::new(code, format!("{shown}: {error}")).with_source(error)
     };
-    let no_library = |why: &str| Error::invalid(format!("{shown} is no shared library: {why}"));
+    let no_library = |why: &str| Error::invalid(format!("{shown} is not a shared library: {why}"));
     // Asked first: opening a pipe waits for whoever writes to it.
     if !path.metadata().map_err(opening)?.is_file() {
-        return Err(no_library("it is no plain file"));
+        return Err(no_library("it is not a regular file"));
     }
     let mut file = File::open(path).map_err(opening)?;
     let mut head = Vec::new();

@@ -90,7 +90,7 @@ fn key(cursor: &mut Cursor<'_>) -> Parsed<String> {
         return String::from_utf8(bytes)
             .map_err(|_| cursor.error(start..cursor.at, "the name is not UTF-8"));
     }
-    let name = cursor.take(|c| c.is_ascii_alphanumeric() || "_$.".contains(c));
+    let name = cursor.take_while(|c| c.is_ascii_alphanumeric() || "_$.".contains(c));
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         cursor.at -= name.len();
         return Err(cursor.unexpected("the name of an attribute"));
@@ -186,7 +186,7 @@ impl Literal {
     fn bits(self, dtype: DType) -> Result<u128, String> {
         let number = match (self, dtype.class()) {
             (Self::Bool(value), Class::Bool) => Number::Bool(value),
-            (Self::Bool(_), _) => return Err(format!("a boolean is no {dtype}")),
+            (Self::Bool(_), _) => return Err(format!("a boolean is not a value of {dtype}")),
             (Self::Integer(value @ 0.., true), Class::Float) => {
                 let bits = value as u128;
                 if bits >> dtype.bits() != 0 {
@@ -211,11 +211,13 @@ impl Literal {
                 ),
             },
             (Self::Float(_), Class::Signed | Class::Unsigned | Class::Bool) => {
-                return Err(format!("a number with a point is no {dtype}"));
+                return Err(format!("a number with a point is not a value of {dtype}"));
             }
             (Self::Float(value), _) => Number::Float(value),
             (Self::Complex(re, im), Class::Complex) => Number::Complex(re, im),
-            (Self::Complex(..), _) => return Err(format!("a complex number is no {dtype}")),
+            (Self::Complex(..), _) => {
+                return Err(format!("a complex number is not a value of {dtype}"));
+            }
         };
         scalar_codec::encode(dtype, number).map_err(|error| error.message().to_owned())
     }
@@ -236,7 +238,7 @@ fn literal(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
 /// A literal of one word.
 fn word(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
     let start = cursor.at;
-    let word = cursor.take(|c| c.is_ascii_alphanumeric() || "_+-.".contains(c));
+    let word = cursor.take_while(|c| c.is_ascii_alphanumeric() || "_+-.".contains(c));
     let span = start..cursor.at;
     match word {
         "true" => return Ok(Literal::Bool(true)),
@@ -255,12 +257,12 @@ fn word(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
                     true,
                 ))
             }
-            Err(_) => Err(cursor.error(span, format!("'{word}' is no number of up to 64 bits"))),
+            Err(_) => Err(cursor.error(span, format!("'{word}' is not a number of up to 64 bits"))),
         };
     }
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         let message =
-            format!("'{word}' is no value: numbers, true, false, \"text\", array<…>, {{…}}");
+            format!("'{word}' is not a value: numbers, true, false, \"text\", array<…>, {{…}}");
         return Err(cursor.error(span, message));
     }
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -271,7 +273,7 @@ fn word(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
     }
     word.parse()
         .map(Literal::Float)
-        .map_err(|_| cursor.error(span, format!("'{word}' is no number")))
+        .map_err(|_| cursor.error(span, format!("'{word}' is not a number")))
 }
 
 fn real(cursor: &mut Cursor<'_>) -> Parsed<f64> {
@@ -290,9 +292,9 @@ fn real(cursor: &mut Cursor<'_>) -> Parsed<f64> {
 fn dtype(cursor: &mut Cursor<'_>) -> Parsed<DType> {
     cursor.skip_space();
     let start = cursor.at;
-    let word = cursor.take(|c| c.is_ascii_alphanumeric());
+    let word = cursor.take_while(|c| c.is_ascii_alphanumeric());
     if word == "complex" && cursor.eat("<") {
-        let part = cursor.take(|c| c.is_ascii_alphanumeric());
+        let part = cursor.take_while(|c| c.is_ascii_alphanumeric());
         cursor.expect(">", "after complex<TYPE")?;
         return match part {
             "f32" => Ok(DType::C64),
@@ -301,7 +303,8 @@ fn dtype(cursor: &mut Cursor<'_>) -> Parsed<DType> {
         };
     }
     element_type(word).ok_or_else(|| {
-        let message = format!("'{word}' is no element type: i1, i8 … i64, ui8 … ui64, f32, f64, …");
+        let message =
+            format!("'{word}' is not an element type: i1, i8 … i64, ui8 … ui64, f32, f64, …");
         cursor.error(start..cursor.at.max(start + 1), message)
     })
 }
@@ -360,7 +363,7 @@ fn dense(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
     let start = cursor.at;
     // The element type comes last, so the literals are read once it is known.
     let mut open = 0_usize;
-    let inside = cursor.take(|c| c != '>');
+    let inside = cursor.take_while(|c| c != '>');
     if cursor.peek().is_none() {
         return Err(cursor.unexpected("'>' after the elements"));
     }
@@ -371,7 +374,7 @@ fn dense(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
     cursor.skip_space();
     while cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
         let at = cursor.at;
-        let digits = cursor.take(|c| c.is_ascii_digit());
+        let digits = cursor.take_while(|c| c.is_ascii_digit());
         let dim = digits.parse::<usize>().ok();
         total = dim
             .and_then(|dim| total.checked_mul(dim))

@@ -56,7 +56,7 @@ pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
         if head.starts_with(MAGIC) {
             Ok(head)
         } else {
-            Err(Error::invalid("it is no .npy file"))
+            Err(Error::invalid("it is not a .npy file"))
         }
     })?;
     let length = match head[6] {
@@ -183,7 +183,7 @@ impl Header {
         })
     }
 
-    /// Checks the header against the shape that is wanted; gives the bytes of an element.
+    /// Checks the header against the expected shape; gives the bytes of an element.
     fn check(&self, shape: &Shape) -> Result<usize> {
         let dtype = shape.dtype();
         if self.big_endian && self.width > 1 {
@@ -195,7 +195,7 @@ impl Header {
         let (kinds, width) = expected(dtype);
         if !kinds.contains(self.kind) || self.width != width {
             return Err(Error::invalid(format!(
-                "its elements are '{}', {dtype} is wanted: write them with .astype('{}')",
+                "its elements are '{}', {dtype} is expected: write them with .astype('{}')",
                 self.descr,
                 descr(dtype)
             )));
@@ -207,7 +207,7 @@ impl Header {
         }
         if self.dims != shape.dims() {
             return Err(Error::invalid(format!(
-                "its shape is {:?}, {:?} is wanted",
+                "its shape is {:?}, {:?} is expected",
                 self.dims,
                 shape.dims()
             )));
@@ -436,7 +436,7 @@ mod tests {
         assert!(refuse(&wide, f32s(&[2, 3])).contains("astype('<f4')"));
         let longer = file("<f4", "False", "2, 3", &[0; 25]);
         assert!(refuse(&longer, f32s(&[2, 3])).contains("more"));
-        assert!(refuse(b"hello, this is text", f32s(&[1])).contains("no .npy"));
+        assert!(refuse(b"hello, this is text", f32s(&[1])).contains("not a .npy"));
         let s4 = Shape::new(DType::S4, [1]).unwrap();
         assert!(refuse(&file("|i1", "False", "1,", &[9]), s4).contains("element 0"));
     }

@@ -116,7 +116,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes characters for as long as `keep` says so.
-    pub(crate) fn take(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
+    pub(crate) fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c| !keep(c)).unwrap_or(rest.len());
         self.at += end;

@@ -82,7 +82,7 @@ impl Spec {
     /// The array.
     ///
     /// # Errors
-    /// Files that are missing or do not hold such an array, and memory that cannot be had.
+    /// Files that are missing or do not hold such an array, and memory that cannot be allocated.
     pub fn tensor(&self) -> Result<Tensor> {
         let dtype = self.shape.dtype();
         let shape = self.shape.clone();
@@ -126,14 +126,14 @@ fn end(cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
 fn shape(cursor: &mut Cursor<'_>) -> Result<Shape, ParseError> {
     cursor.skip_space();
     let start = cursor.at;
-    let name = cursor.take(|c| c.is_ascii_alphanumeric());
+    let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
     let Some(dtype) = DType::from_name(name) else {
         if name.is_empty() {
             return Err(cursor.unexpected("an element type, f32 for instance"));
         }
         let known: Vec<_> = DType::all().map(DType::name).collect();
         let message = format!(
-            "'{name}' is no element type; there are {}",
+            "'{name}' is not an element type; there are {}",
             known.join(", ")
         );
         return Err(cursor.error(start..cursor.at, message));
@@ -143,7 +143,7 @@ fn shape(cursor: &mut Cursor<'_>) -> Result<Shape, ParseError> {
         loop {
             cursor.skip_space();
             let at = cursor.at;
-            let word = cursor.take(|c| c.is_ascii_alphanumeric() || c == '-' || c == '+');
+            let word = cursor.take_while(|c| c.is_ascii_alphanumeric() || c == '-' || c == '+');
             let dim: i64 = match word.parse() {
                 Ok(dim) => dim,
                 Err(_) if word.is_empty() => return Err(cursor.unexpected("a dimension")),
@@ -153,7 +153,7 @@ fn shape(cursor: &mut Cursor<'_>) -> Result<Shape, ParseError> {
                     );
                 }
                 Err(_) => {
-                    return Err(cursor.error(at..cursor.at, format!("'{word}' is no dimension")));
+                    return Err(cursor.error(at..cursor.at, format!("'{word}' is not a dimension")));
                 }
             };
             dims.push(dim);
@@ -188,9 +188,9 @@ fn values(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Vec<Number>, ParseEr
         }
         cursor.skip_space();
         let at = cursor.at;
-        let word = cursor.take(|c| c != ',').trim_end();
+        let word = cursor.take_while(|c| c != ',').trim_end();
         let value = parse_number(shape.dtype(), word).ok_or_else(|| {
-            let message = format!("'{word}' is no value of {}", shape.dtype());
+            let message = format!("'{word}' is not a value of {}", shape.dtype());
             cursor.error(at..at + word.len().max(1), message)
         })?;
         let bits = encode(shape.dtype(), value)

@@ -120,14 +120,14 @@ impl ArrayShape {
     /// `f32[2,3]{1,0}`; without a layout the array is row-major.
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> std::result::Result<Self, ParseError> {
         let start = cursor.at;
-        let name = cursor.take(|c| c.is_ascii_alphanumeric());
+        let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
         let Some(dtype) = DType::from_name(name).filter(|dtype| dtype.name() == name) else {
             cursor.at = start;
             return Err(match name {
                 "" => cursor.unexpected("a shape, f32[2,3] or (f32[2], s32[]) for instance"),
                 _ => cursor.error(
                     start..start + name.len(),
-                    format!("'{name}' is no element type"),
+                    format!("'{name}' is not an element type"),
                 ),
             });
         };
@@ -167,7 +167,7 @@ fn list(
     loop {
         cursor.skip_space();
         let start = cursor.at;
-        let digits = cursor.take(|c| c.is_ascii_digit());
+        let digits = cursor.take_while(|c| c.is_ascii_digit());
         let number = digits.parse().map_err(|_| match digits {
             "" => cursor.unexpected(&format!("{what}, which is no bound")),
             _ => cursor.error(start..cursor.at, format!("{digits} is too large")),

@@ -177,7 +177,7 @@ fn encode_exponent(value: f64) -> u8 {
 /// # Errors
 /// `INVALID_ARGUMENT` when the number is of another class or past an integer's range.
 pub fn encode(dtype: DType, value: Number) -> Result<u128> {
-    let refuse = || Error::invalid(format!("{value} is no value of {dtype}"));
+    let refuse = || Error::invalid(format!("{value} is not a value of {dtype}"));
     let bits = dtype.bits() as u32;
     Ok(match (dtype.class(), value) {
         (Class::Bool, Number::Bool(value)) => u128::from(value),
@@ -363,7 +363,7 @@ impl Tensor {
     /// An array whose elements `value` gives, by their row-major number.
     ///
     /// # Errors
-    /// Whatever [`encode`] refuses, and memory that cannot be had.
+    /// Whatever [`encode`] refuses, and memory that cannot be allocated.
     pub fn from_fn(shape: Shape, mut value: impl FnMut(usize) -> Number) -> Result<Self> {
         let dtype = shape.dtype();
         let elements = shape.elements();

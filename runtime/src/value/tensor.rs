@@ -30,7 +30,7 @@ impl Memory {
         let refuse = || {
             Error::new(
                 crate::Code::ResourceExhausted,
-                format!("{bytes} bytes of memory cannot be had on this machine"),
+                format!("{bytes} bytes of memory cannot be allocated on this machine"),
             )
         };
         if physical_memory().is_some_and(|limit| bytes > limit) {
@@ -131,7 +131,7 @@ impl Tensor {
     /// An array of zeros.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when the memory cannot be had.
+    /// `RESOURCE_EXHAUSTED` when the memory cannot be allocated.
     pub fn zeros(shape: Shape) -> Result<Self> {
         let memory = Memory::zeroed(shape.bytes())
             .map_err(|error| error.within(format_args!("{shape} is too large")))?;

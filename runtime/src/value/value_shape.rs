@@ -192,8 +192,8 @@ mod tests {
         let deep = "(".repeat(1_000_000);
         for (text, why) in [
             ("", "a shape"),
-            ("f33[2]", "'f33' is no element type"),
-            ("F32[2]", "'F32' is no element type"),
+            ("f33[2]", "'f33' is not an element type"),
+            ("F32[2]", "'F32' is not an element type"),
             ("f32", "'['"),
             ("f32[2", "','"),
             ("f32[2,]", "a dimension"),
