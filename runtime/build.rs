@@ -2,7 +2,7 @@
 //! the crate works all the same: such calls are isolated in a child process then.
 
 fn main() {
-    println!("cargo::rerun-if-changed=src/guard.cc");
+    println!("cargo::rerun-if-changed=src/process/guard.cc");
     println!("cargo::rerun-if-env-changed=XLA_FFI_NO_CXX");
     println!("cargo::rustc-check-cfg=cfg(xla_ffi_cxx)");
     println!("cargo::rustc-check-cfg=cfg(loom)");
@@ -13,7 +13,7 @@ fn main() {
         .cpp(true)
         .std("c++17")
         .flag_if_supported("-fexceptions")
-        .file("src/guard.cc")
+        .file("src/process/guard.cc")
         .warnings(true)
         .try_compile("xla_ffi_runtime_guard");
     match built {

@@ -108,7 +108,7 @@ unsafe fn with_invocation(
         return std::ptr::null_mut();
     }
     // SAFETY: the runtime's frame.
-    let done = unsafe { xla_ffi_runtime::internal::Invocation::of(frame) }
+    let done = unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame) }
         .and_then(|invocation| work(&invocation));
     match done {
         Ok(()) => std::ptr::null_mut(),
@@ -263,7 +263,7 @@ fn another_hosts_frame_is_refused_untouched() {
         future: std::ptr::null_mut(),
     };
     // SAFETY: a whole frame.
-    let answer = unsafe { xla_ffi_runtime::internal::Invocation::of(&raw const frame) };
+    let answer = unsafe { xla_ffi_runtime::internal::Invocation::from_frame(&raw const frame) };
     let error = answer.expect_err("the address is not this image's");
     assert_eq!(error.code(), Code::FailedPrecondition);
     assert!(error.message().contains("another host"));

@@ -222,7 +222,7 @@ fn report(
     // What is the same for several handlers is said once.
     for same in grouped(&findings, are_alike) {
         let subjects: Vec<&Subject> = same.iter().map(|finding| &finding.subject).collect();
-        tell(&mut text, same[0], &subjects);
+        write_finding(&mut text, same[0], &subjects);
     }
     if candidates.is_empty() {
         text.push_str("\nno handler to judge\n");
@@ -277,7 +277,7 @@ fn report(
         one.1 == other.1 && are_alike(one.0, other.0)
     }) {
         let subjects: Vec<&Subject> = same.iter().map(|(risk, _)| &risk.subject).collect();
-        tell(&mut text, same[0].0, &subjects);
+        write_finding(&mut text, same[0].0, &subjects);
         let _ = writeln!(text, "      on jaxlib {}", same[0].1.join(", "));
     }
     text
@@ -331,7 +331,7 @@ fn list(names: &[&str]) -> String {
     }
 }
 
-fn tell(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
+fn write_finding(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
     let about: Vec<String> = subjects.iter().map(ToString::to_string).collect();
     let about: Vec<&str> = about.iter().map(String::as_str).collect();
     let words = |words: &str| match &finding.subject {

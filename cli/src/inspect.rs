@@ -56,7 +56,7 @@ impl Reception {
     }
 
     /// Version and traits as the newest runtime that takes it hears them, or why none does.
-    fn answer(&self) -> Result<((i32, i32), u32), &str> {
+    fn version_and_traits(&self) -> Result<((i32, i32), u32), &str> {
         let mut why = None;
         for answer in self.candidate.answers.iter().rev() {
             match &answer.outcome {
@@ -151,7 +151,7 @@ fn conclude(handlers: &[Chosen<'_>], receptions: &[Reception]) -> anyhow::Result
         if !asked.accepted().is_empty() {
             continue;
         }
-        let why = match asked.answer() {
+        let why = match asked.version_and_traits() {
             Err(why) => why.to_owned(),
             Ok(((major, minor), _)) => format!("it answers {major}.{minor}"),
         };
@@ -236,7 +236,7 @@ fn to_json(handler: &Chosen<'_>, asked: &Reception) -> Value {
         );
         object.insert("floor".into(), says.floor.clone().into());
     }
-    let (version, bits, error) = match asked.answer() {
+    let (version, bits, error) = match asked.version_and_traits() {
         Ok(((major, minor), bits)) => (Some(format!("{major}.{minor}")), traits(bits), None),
         Err(error) => (None, vec![], Some(error)),
     };
@@ -303,7 +303,7 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
         .map(|(stage, symbol)| format!("{stage} ({symbol})"))
         .collect();
     line("stages", stages.join(", "));
-    let bits = asked.answer().map_or(0, |(_, traits)| traits);
+    let bits = asked.version_and_traits().map_or(0, |(_, traits)| traits);
     let declared = handler.manifest.map(|says| says.traits.clone());
     line(
         "traits",
@@ -316,7 +316,7 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
             .map(|says| says.floor.clone())
             .unwrap_or_default(),
     );
-    match (asked.answer(), asked.candidate.behaviour()) {
+    match (asked.version_and_traits(), asked.candidate.behaviour()) {
         (Err(error), _) => line("answers", format!("no: {error}")),
         (Ok(((major, minor), _)), Behaviour::Fixed(_)) => {
             line(

@@ -56,14 +56,14 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", told(&error));
+            eprintln!("error: {}", error_text(&error));
             ExitCode::FAILURE
         }
     }
 }
 
 /// An error and its causes; a cause whose text stands in the one before it is not said twice.
-fn told(error: &anyhow::Error) -> String {
+fn error_text(error: &anyhow::Error) -> String {
     let mut texts: Vec<String> = vec![];
     for cause in error.chain() {
         let text = cause.to_string();
@@ -79,6 +79,6 @@ mod tests {
     #[test]
     fn terminals_obey_no_error() {
         let error = anyhow::anyhow!("a\u{1b}[31mb\n\tc\0d é");
-        assert_eq!(super::told(&error), "a\\u{1b}[31mb\n\tc\\u{0}d é");
+        assert_eq!(super::error_text(&error), "a\\u{1b}[31mb\n\tc\\u{0}d é");
     }
 }

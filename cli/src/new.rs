@@ -101,7 +101,7 @@ fn sdk(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = given {
         if !is_sdk(path) {
             bail!(
-                "{} is no checkout of the SDK: it has no include/xla_ffi/handler.h",
+                "{} is not a checkout of the SDK: it has no include/xla_ffi/handler.h",
                 path.display()
             );
         }

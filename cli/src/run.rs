@@ -121,7 +121,7 @@ pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
 fn parse_type(text: &str) -> Result<UserType, String> {
     let (name, symbols) = text
         .split_once('=')
-        .ok_or("it is no NAME=ID_SYMBOL[,INFO_SYMBOL]")?;
+        .ok_or("it is not of the form NAME=ID_SYMBOL[,INFO_SYMBOL]")?;
     let (id, info) = match symbols.split_once(',') {
         Some((id, info)) => (id, Some(info.to_owned())),
         None => (symbols, None),

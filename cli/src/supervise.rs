@@ -21,7 +21,7 @@ pub(crate) fn report(outcome: Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::from(DONE),
         Err(error) => {
-            eprintln!("error: {}", crate::told(&error));
+            eprintln!("error: {}", crate::error_text(&error));
             ExitCode::from(FAILED)
         }
     }
@@ -42,7 +42,7 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
         if let Some(status) = child.try_wait().context("the child process")? {
             if let Some(signal) = status.signal() {
                 let name = match signal {
-                    6 => " (SIGABRT: it gave up, see above)",
+                    6 => " (SIGABRT: it aborted, see above)",
                     11 => " (SIGSEGV: a wild memory access)",
                     7 => " (SIGBUS)",
                     8 => " (SIGFPE: a division by zero)",

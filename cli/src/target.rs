@@ -169,10 +169,10 @@ impl std::str::FromStr for HandlerName {
             let (stage, symbol) = part
                 .split_once('=')
                 .filter(|(_, symbol)| !symbol.is_empty())
-                .ok_or_else(|| format!("'{part}' is no STAGE=SYMBOL"))?;
+                .ok_or_else(|| format!("'{part}' is not of the form STAGE=SYMBOL"))?;
             let stage = Stage::from_name(stage).ok_or_else(|| {
                 let known: Vec<_> = Stage::ALL.into_iter().map(Stage::name).collect();
-                format!("'{stage}' is no stage; there are {}", known.join(", "))
+                format!("'{stage}' is not a stage; there are {}", known.join(", "))
             })?;
             if stages.iter().any(|(known, _)| *known == stage) {
                 return Err(format!("the {stage} stage is given twice"));

@@ -268,10 +268,10 @@ fn what_is_no_plugin() {
         );
     };
     refused("no/such/plugin.so", "NOT_FOUND");
-    refused(env!("CARGO_MANIFEST_DIR"), "it is no plain file");
+    refused(env!("CARGO_MANIFEST_DIR"), "it is not a regular file");
     refused(
         concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
-        "is no shared library",
+        "is not a shared library",
     );
     refused(lib.to_str().unwrap(), "exports no GetPjrtApi");
 }

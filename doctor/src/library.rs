@@ -28,7 +28,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is something else.
-    #[error("{path} is no shared library for this machine: {what}", path = path.display())]
+    #[error("{path} is not a shared library for this machine: {what}", path = path.display())]
     Kind {
         /// The file.
         path: PathBuf,

@@ -139,7 +139,7 @@ impl<'f> Deref for Invocation<'f> {
 
 fn invocation<'f>(frame: &Frame<'f>) -> Result<Invocation<'f>, Error> {
     // SAFETY: the frame of the current call.
-    unsafe { xla_ffi_runtime::internal::Invocation::of(frame.raw()) }.map(Invocation)
+    unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame.raw()) }.map(Invocation)
 }
 
 // SAFETY: takes no operand.

@@ -43,26 +43,74 @@ typedef struct xffi_rt_op {
 } xffi_rt_op;
 #define XFFI_RT_NO_OP {0, 0}
 
-/* A text that was handed out; NULL is fine. */
+/* Frees a text that was handed out.
+ *   text     no longer the caller's; NULL is fine.
+ *   Threads  any, while no other thread uses the text. */
 void xffi_rt_text_destroy(char* text);
 
 /* --- building ---------------------------------------------------------------------------------- */
 
+/* Begins a program.
+ *   name     of the program; copied.
+ *   out      the builder: the caller's, for xffi_rt_builder_destroy.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_builder_create(const char* name, xffi_rt_builder** out);
-/* NULL is fine. */
+
+/* Destroys a builder; a program that it has built stays.
+ *   builder  no longer the caller's; NULL is fine.
+ *   Threads  any, while no other thread uses the builder. */
 void xffi_rt_builder_destroy(xffi_rt_builder* builder);
 
-/* Parameter `number` of the program. A NULL or empty name is made up. */
+/* Adds a parameter of the program.
+ *   builder  whose program is not built yet.
+ *   number   from 0, in any order.
+ *   shape    its shape; copied.
+ *   name     its name, made up where NULL or empty; copied.
+ *   out      the instruction.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for a shape that does
+ *            not parse.
+ *   Threads  one at a time for a builder. */
 xffi_rt_status* xffi_rt_builder_parameter(xffi_rt_builder* builder, int64_t number,
                                           const char* shape, const char* name, xffi_rt_op* out);
-/* A constant array, of `size` bytes, row-major, small elements packed with the first in the low
- * bits; copied. */
+
+/* Adds a constant array.
+ *   builder  whose program is not built yet.
+ *   shape    of an array, row-major; copied.
+ *   data     the values, row-major, small elements packed with the first in the low bits; copied.
+ *            May be NULL when `size` is 0.
+ *   size     in bytes, that of the shape.
+ *   out      the instruction.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for another size or
+ *            layout.
+ *   Threads  one at a time for a builder. */
 xffi_rt_status* xffi_rt_builder_constant(xffi_rt_builder* builder, const char* shape,
                                          const void* data, size_t size, xffi_rt_op* out);
-/* A token that waits for nothing. */
+
+/* Adds a token that waits for nothing.
+ *   builder  whose program is not built yet.
+ *   out      the instruction.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  one at a time for a builder. */
 xffi_rt_status* xffi_rt_builder_token(xffi_rt_builder* builder, xffi_rt_op* out);
+
+/* Adds a tuple of instructions.
+ *   builder   whose program is not built yet.
+ *   elements  the instructions; copied. May be NULL when `count` is 0.
+ *   count     how many.
+ *   out       the instruction.
+ *   Returns   NULL, or a status that the caller destroys.
+ *   Threads   one at a time for a builder. */
 xffi_rt_status* xffi_rt_builder_tuple(xffi_rt_builder* builder, const xffi_rt_op* elements,
                                       size_t count, xffi_rt_op* out);
+
+/* Adds an element of a tuple.
+ *   builder  whose program is not built yet.
+ *   tuple    an instruction whose shape is a tuple.
+ *   index    of the element, from 0.
+ *   out      the instruction.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  one at a time for a builder. */
 xffi_rt_status* xffi_rt_builder_get_tuple_element(xffi_rt_builder* builder, xffi_rt_op tuple,
                                                   int64_t index, xffi_rt_op* out);
 
@@ -117,31 +165,96 @@ typedef struct xffi_rt_custom_call {
   {sizeof(xffi_rt_custom_call), NULL, NULL, NULL, 0, NULL, NULL, 0, NULL, 0, 0, NULL, 0, NULL, \
    NULL, 0, XFFI_RT_SCHEDULE_NONE, XFFI_RT_API_ORIGINAL, NULL, 0}
 
+/* Adds a custom call.
+ *   builder  whose program is not built yet.
+ *   call     begun with XFFI_RT_CUSTOM_CALL_INIT; everything that it names is copied, called
+ *            programs are kept.
+ *   out      the instruction.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for another struct_size,
+ *            for numbers and shapes that are not known.
+ *   Threads  one at a time for a builder. */
 xffi_rt_status* xffi_rt_builder_custom_call(xffi_rt_builder* builder,
                                             const xffi_rt_custom_call* call, xffi_rt_op* out);
 
-/* Names an instruction. */
+/* Names an instruction.
+ *   builder  whose program is not built yet.
+ *   op       the instruction.
+ *   name     of it; copied.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  one at a time for a builder. */
 xffi_rt_status* xffi_rt_builder_set_name(xffi_rt_builder* builder, xffi_rt_op op, const char* name);
-/* The shape of an instruction. */
+
+/* The shape of an instruction.
+ *   builder  whose program is not built yet.
+ *   op       the instruction.
+ *   out      a text: the caller's, for xffi_rt_text_destroy.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for an instruction of another
+ *            builder, or one that a mistake left without a shape.
+ *   Threads  one at a time for a builder. */
 xffi_rt_status* xffi_rt_builder_shape(const xffi_rt_builder* builder, xffi_rt_op op, char** out);
-/* The last instruction. */
+
+/* The last instruction.
+ *   builder  whose program is not built yet.
+ *   out      the instruction.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND where there is none.
+ *   Threads  one at a time for a builder. */
 xffi_rt_status* xffi_rt_builder_last(const xffi_rt_builder* builder, xffi_rt_op* out);
-/* The program whose result is `root`. The builder is used up, whatever comes of it. */
+
+/* Verifies the program and ends the builder, which is used up whatever comes of it and is still to
+ * be destroyed.
+ *   builder  whose program is not built yet.
+ *   root     the instruction whose value is the program's result.
+ *   out      the program: the caller's, for xffi_rt_program_destroy.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT with all mistakes, one a
+ *            line.
+ *   Threads  one at a time for a builder. */
 xffi_rt_status* xffi_rt_builder_build(xffi_rt_builder* builder, xffi_rt_op root,
                                       xffi_rt_program** out);
 
 /* --- programs ---------------------------------------------------------------------------------- */
 
-/* NULL is fine. What was made of a program keeps what it needs. */
+/* Destroys a program. What was made of it keeps what it needs.
+ *   program  no longer the caller's; NULL is fine.
+ *   Threads  any, while no other thread uses the program. */
 void xffi_rt_program_destroy(xffi_rt_program* program);
-/* The program as HLO text. */
+
+/* The program as HLO text.
+ *   program  stays as it is.
+ *   out      a text: the caller's, for xffi_rt_text_destroy.
+ *   Returns  NULL, or a status that the caller destroys: UNIMPLEMENTED for what HLO text has no
+ *            words for.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_program_hlo(const xffi_rt_program* program, char** out);
-/* The program as an MLIR module of the StableHLO dialect. */
+
+/* The program as an MLIR module of the StableHLO dialect.
+ *   program  stays as it is.
+ *   out      a text: the caller's, for xffi_rt_text_destroy.
+ *   Returns  NULL, or a status that the caller destroys: UNIMPLEMENTED for what StableHLO has no
+ *            words for.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_program_stablehlo(const xffi_rt_program* program, char** out);
-/* How many parameters there are; 0 for NULL. */
+
+/* How many parameters there are.
+ *   program  NULL is fine.
+ *   Returns  the number; 0 for NULL.
+ *   Threads  any. */
 size_t xffi_rt_program_parameter_count(const xffi_rt_program* program);
+
+/* The shape of a parameter.
+ *   program  stays as it is.
+ *   number   of the parameter, from 0.
+ *   out      a text: the caller's, for xffi_rt_text_destroy.
+ *   Returns  NULL, or a status that the caller destroys: OUT_OF_RANGE for a parameter that does
+ *            not exist.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_program_parameter_shape(const xffi_rt_program* program, size_t number,
                                                 char** out);
+
+/* The shape of the result.
+ *   program  stays as it is.
+ *   out      a text: the caller's, for xffi_rt_text_destroy.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_program_result_shape(const xffi_rt_program* program, char** out);
 
 /* --- execution --------------------------------------------------------------------------------- */
@@ -167,26 +280,63 @@ typedef struct xffi_rt_compile_options {
 #define XFFI_RT_COMPILE_OPTIONS_INIT \
   {sizeof(xffi_rt_compile_options), NULL, XFFI_RT_TUPLES_TODAY, 0, 0}
 
-/* Finds the program's targets; instantiate stages run here. `options` may be NULL. Calls without a
- * side effect that nobody reads are left away, as by XLA. */
+/* Finds the program's targets; instantiate stages run here. Calls without a side effect that
+ * nobody reads are left away, as by XLA.
+ *   runtime  with which the targets are registered.
+ *   program  stays as it is; what is needed of it is kept.
+ *   options  begun with XFFI_RT_COMPILE_OPTIONS_INIT, copied; NULL for the defaults.
+ *   out      what can be run: the caller's, for xffi_rt_compiled_destroy.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for a target that is not
+ *            registered, and what the instantiate stages answer.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_compile(xffi_rt* runtime, const xffi_rt_program* program,
                                 const xffi_rt_compile_options* options, xffi_rt_compiled** out);
-/* NULL is fine. */
+
+/* Destroys a compiled program; what runs goes on.
+ *   compiled  no longer the caller's; NULL is fine.
+ *   Threads   any, while no other thread uses it. */
 void xffi_rt_compiled_destroy(xffi_rt_compiled* compiled);
-/* How many arrays the parameters and the result have, all tuples taken apart; 0 for NULL. */
+
+/* How many arrays the parameters have, all tuples taken apart.
+ *   compiled  NULL is fine.
+ *   Returns   the number; 0 for NULL.
+ *   Threads   any. */
 size_t xffi_rt_compiled_arg_count(const xffi_rt_compiled* compiled);
+
+/* How many arrays the result has, all tuples taken apart.
+ *   compiled  NULL is fine.
+ *   Returns   the number; 0 for NULL.
+ *   Threads   any. */
 size_t xffi_rt_compiled_ret_count(const xffi_rt_compiled* compiled);
-/* Bytes of such an array; 0 where there is none. */
+
+/* The size of an array of the parameters.
+ *   compiled  NULL is fine.
+ *   index     of the array, from 0.
+ *   Returns   bytes; 0 where there is no such array.
+ *   Threads   any. */
 size_t xffi_rt_compiled_arg_bytes(const xffi_rt_compiled* compiled, size_t index);
+
+/* The size of an array of the result.
+ *   compiled  NULL is fine.
+ *   index     of the array, from 0.
+ *   Returns   bytes; 0 where there is no such array.
+ *   Threads   any. */
 size_t xffi_rt_compiled_ret_bytes(const xffi_rt_compiled* compiled, size_t index);
+
 /* Runs the program: one pointer for each array of the parameters and of the result, in pre-order,
- * row-major whatever the layouts. Arguments are copied in, results out; a result that is NULL is
- * not copied. After a failure no result is written. May be called from several threads at once.
- *
- * Calls compute in memory of the library's own. One that takes longer than 60 seconds is the status
- * XLA_FFI_Error_Code_DEADLINE_EXCEEDED; what its handler may still use is kept until the handler has
- * completed its future. The caller's arrays, the program, what it was compiled from and the runtime
- * may go at once. */
+ * row-major whatever the layouts. Calls compute in memory of the library's own. One that takes
+ * longer than 60 seconds is the status DEADLINE_EXCEEDED (4); what its handler may still use is
+ * kept until the handler has completed its future. The caller's arrays, the program, what it was
+ * compiled from and the runtime may go at once.
+ *   compiled   stays as it is.
+ *   args       the arguments' arrays, copied in; they stay the caller's. May be NULL when there
+ *              are none.
+ *   arg_count  xffi_rt_compiled_arg_count.
+ *   rets       where the result's arrays are copied; one that is NULL is not copied. After a
+ *              failure none is written. May be NULL when there are none.
+ *   ret_count  xffi_rt_compiled_ret_count.
+ *   Returns    NULL, or a status that the caller destroys: what the handlers answer.
+ *   Threads    any, several at once. */
 xffi_rt_status* xffi_rt_compiled_run(const xffi_rt_compiled* compiled, const void* const* args,
                                      size_t arg_count, void* const* rets, size_t ret_count);
 

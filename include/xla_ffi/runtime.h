@@ -43,28 +43,64 @@ typedef struct xffi_rt_status xffi_rt_status;
 
 /* --- status ------------------------------------------------------------------------------------ */
 
-/* The absl code, XLA_FFI_Error_Code_OK for NULL. */
+/* The absl code of a status.
+ *   status   NULL is fine.
+ *   Returns  the code, XLA_FFI_Error_Code_OK for NULL.
+ *   Threads  any. */
 XLA_FFI_Error_Code xffi_rt_status_code(const xffi_rt_status* status);
-/* The text, "" for NULL; lives as long as the status. */
+
+/* The text of a status.
+ *   status   NULL is fine.
+ *   Returns  the text, "" for NULL; it belongs to the status and lives as long.
+ *   Threads  any. */
 const char* xffi_rt_status_message(const xffi_rt_status* status);
-/* Whether a hazard was seen: what a real XLA would not have survived, or survived by luck. */
+
+/* Whether a hazard was seen: what a real XLA would not have survived, or survived by luck.
+ *   status   NULL is fine.
+ *   Returns  1 or 0; 0 for NULL.
+ *   Threads  any. */
 int xffi_rt_status_is_hazard(const xffi_rt_status* status);
-/* NULL is fine. */
+
+/* Destroys a status, its text with it.
+ *   status   no longer the caller's; NULL is fine.
+ *   Threads  any, while no other thread uses the status. */
 void xffi_rt_status_destroy(xffi_rt_status* status);
 
 /* --- runtimes ---------------------------------------------------------------------------------- */
 
-/* A runtime that behaves as the hosts of a revision, 0 to 10 or XFFI_RT_NEWEST. */
+/* Makes a runtime that behaves as the hosts of a revision.
+ *   revision  0 to 10, or XFFI_RT_NEWEST.
+ *   out       the runtime: the caller's, for xffi_rt_destroy.
+ *   Returns   NULL, or a status that the caller destroys: INVALID_ARGUMENT for another revision.
+ *   Threads   any. */
 xffi_rt_status* xffi_rt_create(int revision, xffi_rt** out);
+
 /* The runtime behind XLA_FFI_GetApi(), of the newest revision: what handlers that register
- * themselves at program start are registered with. Destroy it like any other; it lives on. */
+ * themselves at program start are registered with.
+ *   Returns  a handle, never NULL: the caller's, for xffi_rt_destroy; the runtime itself lives on.
+ *   Threads  any. */
 xffi_rt* xffi_rt_global(void);
-/* NULL is fine. Calls keep what they need of a runtime. */
+
+/* Gives a runtime back. Calls, libraries and compiled programs keep what they need of it.
+ *   runtime  no longer the caller's; NULL is fine.
+ *   Threads  any, while no other thread uses the handle. */
 void xffi_rt_destroy(xffi_rt* runtime);
-/* The function table that handlers are given. */
+
+/* The function table that handlers are given.
+ *   runtime  NULL is fine.
+ *   Returns  the table, NULL for NULL; it stays until the program ends.
+ *   Threads  any. */
 const XLA_FFI_Api* xffi_rt_api(const xffi_rt* runtime);
 
-/* Registers functions of this program, asked what they need as XLA asks. */
+/* Registers functions of this program as a handler, asked what they need as XLA asks.
+ *   runtime   which knows the handler from now on.
+ *   name      copied.
+ *   platform  in any spelling, "Host" or "CUDA" for instance; copied.
+ *   bundle    one function a stage, NULL for stages that there are not; execute is required.
+ *             Copied; the functions stay loaded.
+ *   traits    bits that are added to those that the functions tell.
+ *   Returns   NULL, or a status that the caller destroys: what a registration with XLA refuses.
+ *   Threads   any. */
 xffi_rt_status* xffi_rt_register(xffi_rt* runtime, const char* name, const char* platform,
                                  const XLA_FFI_Handler_Bundle* bundle, XLA_FFI_Handler_Traits traits);
 
@@ -75,17 +111,47 @@ xffi_rt_status* xffi_rt_register(xffi_rt* runtime, const char* name, const char*
 #define XFFI_RT_LEGACY_GPU 3        /* (stream, void** buffers, const char* opaque, size_t len) */
 #define XFFI_RT_LEGACY_GPU_STATUS 4 /* the same with a last XlaCustomCallStatus* */
 #define XFFI_RT_LEGACY_CPU_UNIFIED 5 /* (void* out, const void** in, opaque, len, status) */
-/* Registers a function of this program as a target of one of the original conventions. */
+
+/* Registers a function of this program as a target of one of the original conventions.
+ *   runtime    which knows the target from now on.
+ *   name       copied.
+ *   platform   in any spelling; copied.
+ *   function   of that signature; it stays loaded.
+ *   signature  one of XFFI_RT_LEGACY_*.
+ *   Returns    NULL, or a status that the caller destroys: INVALID_ARGUMENT for a signature that
+ *              the platform does not call, ALREADY_EXISTS for another function under the name.
+ *   Threads    any. */
 xffi_rt_status* xffi_rt_register_legacy(xffi_rt* runtime, const char* name, const char* platform,
                                         void* function, uint32_t signature);
 
 /* --- libraries --------------------------------------------------------------------------------- */
 
-/* Loads a library, in a child process first: a crash there is a status here. */
+/* Loads a library, in a child process first: a crash there is a status here. It stays loaded until
+ * the program ends.
+ *   runtime  with which the library's handlers will be registered.
+ *   path     of the file; copied.
+ *   out      the library: the caller's, for xffi_rt_library_destroy.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for a missing file, INTERNAL
+ *            for a crash or a hang, INVALID_ARGUMENT for what cannot be loaded.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_library_load(xffi_rt* runtime, const char* path, xffi_rt_library** out);
-/* NULL is fine. */
+
+/* Gives the handle of a library back; the library stays loaded.
+ *   library  no longer the caller's; NULL is fine.
+ *   Threads  any, while no other thread uses the handle. */
 void xffi_rt_library_destroy(xffi_rt_library* library);
-/* Registers the handler that these symbols make up; stages that it has not are NULL. */
+
+/* Registers the handler that these symbols make up, asked in a child process first.
+ *   library      which exports the symbols.
+ *   name         of the handler; copied.
+ *   platform     in any spelling; copied.
+ *   execute      a symbol; required.
+ *   instantiate  a symbol, or NULL without that stage.
+ *   prepare      a symbol, or NULL without that stage.
+ *   initialize   a symbol, or NULL without that stage.
+ *   Returns      NULL, or a status that the caller destroys: NOT_FOUND for a missing symbol, and
+ *                what a registration with XLA refuses.
+ *   Threads      any. */
 xffi_rt_status* xffi_rt_library_register(xffi_rt_library* library, const char* name,
                                          const char* platform, const char* execute,
                                          const char* instantiate, const char* prepare,
@@ -95,64 +161,172 @@ xffi_rt_status* xffi_rt_library_register(xffi_rt_library* library, const char* n
 
 /* A stream whose work runs on a thread of its own, in order: a device for tests. */
 typedef struct xffi_rt_stream xffi_rt_stream;
+
+/* Makes a stream.
+ *   out      the stream: the caller's, for xffi_rt_stream_destroy.
+ *   Returns  NULL, or a status that the caller destroys: RESOURCE_EXHAUSTED when no thread can be
+ *            started.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_stream_create(xffi_rt_stream** out);
-/* NULL is fine. What is queued still runs. */
+
+/* Gives a stream back. What is queued still runs.
+ *   stream   no longer the caller's; NULL is fine.
+ *   Threads  any, while no other thread uses the stream. */
 void xffi_rt_stream_destroy(xffi_rt_stream* stream);
-/* What handlers get as the platform's stream; for xffi_rt_call_set_stream. */
+
+/* What handlers get as the platform's stream; for xffi_rt_call_set_stream.
+ *   stream   NULL is fine.
+ *   Returns  the handle, NULL for NULL; it is the stream's and valid as long as the stream.
+ *   Threads  any. */
 void* xffi_rt_stream_handle(const xffi_rt_stream* stream);
-/* Puts work on the stream with this handle, from inside a handler for instance. */
+
+/* Puts work on the stream with this handle, from inside a handler for instance.
+ *   handle   of a living stream of this library.
+ *   task     called once, on the stream's thread; it must not throw.
+ *   data     what the task gets; may be NULL. It has to live until then.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for another handle.
+ *   Threads  any. */
 xffi_rt_status* xffi_rt_stream_enqueue(void* handle, XLA_FFI_Task* task, void* data);
 
 /* --- calls ------------------------------------------------------------------------------------- */
 
-/* Makes an executable of a registered handler and a call of it. `attributes` is an MLIR dictionary,
- * "{eps = 1.0e-5 : f32}", or NULL for none. The instantiate stage runs here. */
+/* Makes an executable of a registered handler and a call of it. The instantiate stage runs here.
+ *   runtime     with which the handler is registered; the call keeps what it needs of it.
+ *   name        of the handler.
+ *   platform    in any spelling.
+ *   attributes  an MLIR dictionary, "{eps = 1.0e-5 : f32}" for instance, or NULL for none; copied.
+ *   out         the call: the caller's, for xffi_rt_call_destroy.
+ *   Returns     NULL, or a status that the caller destroys: NOT_FOUND for a name that is not
+ *               registered, INVALID_ARGUMENT for attributes that do not parse, and what the
+ *               instantiate stage answers.
+ *   Threads     any. */
 xffi_rt_status* xffi_rt_call_create(xffi_rt* runtime, const char* name, const char* platform,
                                     const char* attributes, xffi_rt_call** out);
-/* NULL is fine. Safe while the call is open, in any order with runtime, library and stream: the
- * library keeps what is its own until the handler is done. The operands' data are the caller's, and
- * have to stay until then: ask to be told before (xffi_rt_call_on_end), or wait. */
+
+/* Destroys a call. Safe while it is open, in any order with runtime, library and stream: this
+ * library keeps what is its own until the handler is done. The operands' data are the caller's,
+ * and have to stay until then: ask to be told before (xffi_rt_call_on_end), or wait.
+ *   call     no longer the caller's; NULL is fine.
+ *   Threads  any, while no other thread uses the call. */
 void xffi_rt_call_destroy(xffi_rt_call* call);
 
-/* Adds an argument or a result. `dims` may be NULL when `rank` is 0, `data` when there are no
- * elements. The caller keeps the data, and lets them alone while the call is open. */
+/* Adds an argument.
+ *   call     before its first run.
+ *   dtype    the element type.
+ *   rank     the number of dimensions, not negative.
+ *   dims     the dimensions, copied; may be NULL when `rank` is 0.
+ *   data     the caller's, who lets them alone while the call is open; may be NULL when there are
+ *            no elements.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for what is no shape,
+ *            FAILED_PRECONDITION after the first run.
+ *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_arg(xffi_rt_call* call, XLA_FFI_DataType dtype, int64_t rank,
                                  const int64_t* dims, void* data);
+
+/* Adds a result.
+ *   call     before its first run.
+ *   dtype    the element type.
+ *   rank     the number of dimensions, not negative.
+ *   dims     the dimensions, copied; may be NULL when `rank` is 0.
+ *   data     the caller's, who lets them alone while the call is open; may be NULL when there are
+ *            no elements.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for what is no shape,
+ *            FAILED_PRECONDITION after the first run.
+ *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_ret(xffi_rt_call* call, XLA_FFI_DataType dtype, int64_t rank,
                                  const int64_t* dims, void* data);
-/* Other data for operand `index`, of the same shape; cheap. For the next run: one that is open goes on
- * with the data that it has. */
+
+/* Other data for an argument; cheap.
+ *   call     whose next run it is for: one that is open goes on with the data that it has.
+ *   index    of the argument, from 0.
+ *   data     the caller's, of the same shape, as for the data before.
+ *   Returns  NULL, or a status that the caller destroys: OUT_OF_RANGE for a argument that does not
+ *            exist.
+ *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_arg_data(xffi_rt_call* call, size_t index, void* data);
+
+/* Other data for a result; cheap.
+ *   call     whose next run it is for: one that is open goes on with the data that it has.
+ *   index    of the result, from 0.
+ *   data     the caller's, of the same shape, as for the data before.
+ *   Returns  NULL, or a status that the caller destroys: OUT_OF_RANGE for a result that does not
+ *            exist.
+ *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_ret_data(xffi_rt_call* call, size_t index, void* data);
 
-/* The context; all before the first run. */
+/* Sets the number of the execution.
+ *   call     before its first run.
+ *   run_id   what handlers see; 0 unless set.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION after the first run.
+ *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_run_id(xffi_rt_call* call, int64_t run_id);
+
+/* Sets the device's number.
+ *   call     before its first run.
+ *   ordinal  what handlers see; 0 unless set.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION after the first run.
+ *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_device_ordinal(xffi_rt_call* call, int32_t ordinal);
+
+/* Sets the platform's stream; there is none unless set.
+ *   call     before its first run.
+ *   stream   a handle of xffi_rt_stream_handle, or any pointer of a platform's; the stream is the
+ *            caller's and outlives the runs.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION after the first run.
+ *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);
-/* Milliseconds that xffi_rt_call_run waits for a future; negative: for ever. 60000 unless set. */
+
+/* Sets how long xffi_rt_call_run waits for a future.
+ *   call          before its first run.
+ *   milliseconds  negative: for ever; 60000 unless set.
+ *   Returns       NULL, or a status that the caller destroys: FAILED_PRECONDITION after the first
+ *                 run.
+ *   Threads       one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_time_limit(xffi_rt_call* call, int64_t milliseconds);
-/* Whether to look for what the handler leaves unwritten; off (0) unless set. Random bytes lie in the
- * results before each run then, and where eight of them or more in a row are still there after a
- * success, the status is XLA_FFI_Error_Code_INTERNAL and a hazard that names result and elements.
- * Shorter gaps are let pass, and results of less than eight bytes, but for those of four bytes or more
- * of which nothing was written. Results that share memory with another operand are not looked at. */
+
+/* Whether to look for what the handler leaves unwritten. Random bytes lie in the results before
+ * each run then, and where eight of them or more in a row are still there after a success, the
+ * status is XLA_FFI_Error_Code_INTERNAL and a hazard that names result and elements. Shorter gaps
+ * are let pass, and results of less than eight bytes, but for those of four bytes or more of which
+ * nothing was written. Results that share memory with another operand are not looked at.
+ *   call     before its first run.
+ *   check    0 or not; off unless set.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION after the first run.
+ *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_check_unwritten(xffi_rt_call* call, int check);
 
 /* Runs the execute stage (prepare and initialize before the first time) and waits until it is
  * complete. May be called again, unless the call is open or has not been waited for.
- * XLA_FFI_Error_Code_DEADLINE_EXCEEDED (4): the time limit is over and the call is open, see "Data"
- * above. */
+ *   call     whose operands' data belong to it from here on, see "Data" above.
+ *   Returns  NULL, or a status that the caller destroys: what the handler answers, or
+ *            DEADLINE_EXCEEDED (4) when the time limit is over and the call is open.
+ *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_run(xffi_rt_call* call);
-/* Waits for a call that was open when xffi_rt_call_run returned; negative: for ever, 0: not at all.
- * The status is what xffi_rt_call_run would have given; XLA_FFI_Error_Code_DEADLINE_EXCEEDED while the
- * call is still open. NULL where there is nothing to wait for. */
+
+/* Waits for a call that was open when xffi_rt_call_run returned.
+ *   call          open or not.
+ *   milliseconds  negative: for ever, 0: not at all.
+ *   Returns       what xffi_rt_call_run would have given, or DEADLINE_EXCEEDED (4) while the call
+ *                 is still open; NULL where there is nothing to wait for. A status is the
+ *                 caller's.
+ *   Threads       one at a time for a call. */
 xffi_rt_status* xffi_rt_call_wait(xffi_rt_call* call, int64_t milliseconds);
-/* Whether the operands' data belong to the call; 0 for NULL. */
+
+/* Whether the operands' data belong to the call.
+ *   call     NULL is fine.
+ *   Returns  1 or 0; 0 for NULL.
+ *   Threads  one at a time for a call. */
 int xffi_rt_call_is_open(const xffi_rt_call* call);
-/* Calls `callback` with `user` once when the call is no longer open, whether it still exists or not:
- * on the thread that ends it, or here and now where it is not open. From then on the operands' data are
- * the caller's. The callback may free them; it must neither throw nor use the call, which another
- * thread may be using. More than one may be asked for. */
+
+/* Asks to be told when the call is no longer open, whether it still exists or not. From then on
+ * the operands' data are the caller's. More than one callback may be asked for.
+ *   call      open or not.
+ *   callback  called once, on the thread that ends the call, or here and now where it is not open.
+ *             It may free the data; it must neither throw nor use the call, which another thread
+ *             may be using.
+ *   user      what the callback gets; may be NULL. It has to live until then.
+ *   Returns   NULL, or a status that the caller destroys.
+ *   Threads   one at a time for a call. */
 xffi_rt_status* xffi_rt_call_on_end(xffi_rt_call* call, void (*callback)(void* user), void* user);
 
 #ifdef __cplusplus

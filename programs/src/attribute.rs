@@ -1,7 +1,7 @@
 //! Attributes as a real XLA's MLIR parser takes them.
 
 use super::literal::{element_type, mlir_number};
-use xla_ffi_runtime::number;
+use xla_ffi_runtime::scalar_codec;
 use xla_ffi_runtime::{Attribute, Attributes, DType};
 
 /// An attribute dictionary in MLIR's text.
@@ -43,7 +43,7 @@ fn attribute(value: &Attribute) -> Result<String, String> {
         Attribute::Array(dtype, size, bytes) => {
             let name = text(*dtype)?;
             let elements: Vec<_> = (0..*size)
-                .map(|index| mlir_number(*dtype, number::load(bytes, *dtype, index)))
+                .map(|index| mlir_number(*dtype, scalar_codec::load(bytes, *dtype, index)))
                 .collect();
             match (is_dense_array(*dtype), elements.is_empty()) {
                 (true, true) => format!("array<{name}>"),

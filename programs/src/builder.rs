@@ -1,10 +1,10 @@
 //! Building programs: instructions go in one after the other, and everything is verified at the end.
 
 use super::custom_call::Config;
+use super::diagnostic::{Diagnostic, ProgramError, Rule};
 use super::instruction::{Instruction, Kind};
 use super::names::Names;
 use super::op::Op;
-use super::problem::{Problem, ProgramError, Rule};
 use super::{ArrayShape, CustomCall, MAX_DEPTH, MAX_NODES, Program, ValueShape, verify};
 use std::sync::atomic::{AtomicU64, Ordering};
 use xla_ffi_runtime::{Attributes, DType, Tensor, Tree};
@@ -39,7 +39,7 @@ pub struct Builder {
     id: u64,
     name: String,
     instructions: Vec<Draft>,
-    problems: Vec<(usize, Rule, String)>,
+    diagnostics: Vec<(usize, Rule, String)>,
 }
 
 /// An instruction before its program is verified.
@@ -59,7 +59,7 @@ impl Builder {
             id: BUILDERS.fetch_add(1, Ordering::Relaxed),
             name: name.into(),
             instructions: vec![],
-            problems: vec![],
+            diagnostics: vec![],
         }
     }
 
@@ -102,7 +102,7 @@ impl Builder {
     pub fn constant(&mut self, tensor: Tensor) -> Op {
         if tensor.shape().dtype() == DType::Token {
             let message = "a constant is an array, this is a token; use `token`";
-            self.problem(Rule::Constant, message.to_owned());
+            self.report(Rule::Constant, message.to_owned());
         }
         let shape = Tree::Leaf(ArrayShape::new(tensor.shape().clone()));
         self.push(None, Some(shape), Kind::Constant(tensor))
@@ -124,7 +124,7 @@ impl Builder {
             .sum::<usize>();
         if nodes >= MAX_NODES {
             let message = format!("its shape has more than {MAX_NODES} nodes");
-            self.problem(Rule::Depth, message);
+            self.report(Rule::Depth, message);
             return self.push(None, None, Kind::Tuple(indices));
         }
         let shape = indices
@@ -143,8 +143,9 @@ impl Builder {
         let shape = match shape {
             None => None,
             Some(Tree::Leaf(leaf)) => {
-                let message = format!("element {element} of a tuple is asked for, {leaf} is none");
-                self.problem(Rule::NotATuple, message);
+                let message =
+                    format!("element {element} of a tuple is asked for, but {leaf} is not a tuple");
+                self.report(Rule::NotATuple, message);
                 None
             }
             Some(Tree::Tuple(mut elements)) if element < elements.len() => {
@@ -155,7 +156,7 @@ impl Builder {
                     "element {element} of a tuple of {} is asked for",
                     elements.len()
                 );
-                self.problem(Rule::ElementRange, message);
+                self.report(Rule::ElementRange, message);
                 None
             }
         };
@@ -176,7 +177,7 @@ impl Builder {
         {
             match typed_attributes(opaque) {
                 Ok(attributes) => call.config = Config::Attributes(attributes),
-                Err(why) => self.problem(
+                Err(why) => self.report(
                     Rule::OpaqueWithTypedFfi,
                     format!(
                         "a typed FFI handler is configured with attributes, and the opaque is no \
@@ -186,11 +187,11 @@ impl Builder {
             }
         }
         for (rule, message) in verify::custom_call(&call, &operands) {
-            self.problem(rule, message);
+            self.report(rule, message);
         }
         let depth = call.called.iter().map(Program::depth).max().unwrap_or(0);
         if depth >= MAX_DEPTH {
-            self.problem(
+            self.report(
                 Rule::Depth,
                 format!("its computations call others {depth} deep, {MAX_DEPTH} is the limit"),
             );
@@ -214,23 +215,27 @@ impl Builder {
     /// # Errors
     /// Everything that is wrong with it, by name.
     pub fn build(self, root: Op) -> Result<Program, ProgramError> {
-        let mut problems = vec![];
+        let mut diagnostics = vec![];
         let mut tell = |instruction: &str, rule: Rule, message: String| {
-            problems.push(Problem {
+            diagnostics.push(Diagnostic {
                 instruction: instruction.to_owned(),
                 rule,
                 message,
             });
         };
         if let Some(why) = super::names::illegal_program(&self.name) {
-            tell("", Rule::Name, format!("{:?} is no name: {why}", self.name));
+            tell(
+                "",
+                Rule::Name,
+                format!("{:?} is not a name: {why}", self.name),
+            );
         }
         let mut names = Names::default();
         for draft in &self.instructions {
             let Some(name) = &draft.name else { continue };
             if let Some(why) = super::names::illegal(name) {
-                tell(name, Rule::Name, format!("this is no name: {why}"));
-            } else if !names.take(name) {
+                tell(name, Rule::Name, format!("this is not a name: {why}"));
+            } else if !names.reserve(name) {
                 let message = "another instruction has this name".to_owned();
                 tell(name, Rule::UniqueName, message);
             }
@@ -244,7 +249,7 @@ impl Builder {
                 None => names.unique(&format!("{}.{index}", draft.kind.opcode())),
             })
             .collect();
-        for (index, rule, message) in self.problems {
+        for (index, rule, message) in self.diagnostics {
             let name = names.get(index).map_or("", String::as_str);
             tell(name, rule, message);
         }
@@ -259,13 +264,13 @@ impl Builder {
             &mut tell,
         );
         if root.builder != self.id || root.index >= self.instructions.len() {
-            let message = "the root is no instruction of this program".to_owned();
+            let message = "the root is not an instruction of this program".to_owned();
             tell("", Rule::UnknownRoot, message);
         }
-        if !problems.is_empty() {
+        if !diagnostics.is_empty() {
             return Err(ProgramError {
                 program: self.name,
-                problems,
+                diagnostics,
             });
         }
         let instructions = self
@@ -298,11 +303,11 @@ impl Builder {
             let (depth, nodes) = (shape.depth(), shape.nodes().count());
             if depth > MAX_DEPTH {
                 let message = format!("its tuples nest {depth} deep, {MAX_DEPTH} is the limit");
-                self.problem(Rule::Depth, message);
+                self.report(Rule::Depth, message);
             }
             if nodes > MAX_NODES {
                 let message = format!("its shape has {nodes} nodes, {MAX_NODES} is the limit");
-                self.problem(Rule::Depth, message);
+                self.report(Rule::Depth, message);
             }
         }
         let op = self.op(self.instructions.len());
@@ -311,8 +316,9 @@ impl Builder {
     }
 
     /// Notes what is wrong with the instruction that comes next.
-    fn problem(&mut self, rule: Rule, message: String) {
-        self.problems.push((self.instructions.len(), rule, message));
+    fn report(&mut self, rule: Rule, message: String) {
+        self.diagnostics
+            .push((self.instructions.len(), rule, message));
     }
 
     /// The places of the operands of the instruction that comes next; unknown ones are told.
@@ -322,8 +328,8 @@ impl Builder {
             if op.builder == self.id && op.index < self.instructions.len() {
                 indices.push(op.index);
             } else {
-                let message = format!("operand {number} is no instruction of this program");
-                self.problem(Rule::UnknownOperand, message);
+                let message = format!("operand {number} is not an instruction of this program");
+                self.report(Rule::UnknownOperand, message);
             }
         }
         indices

@@ -50,6 +50,7 @@ mod chapter {}
 mod attribute;
 mod builder;
 mod custom_call;
+mod diagnostic;
 mod execute;
 mod hlo;
 mod instruction;
@@ -59,17 +60,16 @@ mod names;
 mod op;
 mod options;
 pub mod pjrt;
-mod problem;
 mod relayout;
 mod stablehlo;
 mod verify;
 
 pub use builder::Builder;
 pub use custom_call::{Alias, Config, CustomCall, Schedule};
+pub use diagnostic::{Diagnostic, ProgramError, Rule};
 pub use execute::Compiled;
 pub use op::Op;
 pub use options::{Called, Options};
-pub use problem::{Problem, ProgramError, Rule};
 pub use xla_ffi_runtime::legacy::ApiVersion;
 pub use xla_ffi_runtime::{ArrayShape, MAX_DEPTH, MAX_NODES, ValueShape};
 
@@ -197,7 +197,7 @@ impl Program {
             }
         }
         let (mut found, mut names) = (vec![], names::Names::default());
-        names.take("main");
+        names.reserve("main");
         visit(self, &mut found, &mut names);
         found
     }

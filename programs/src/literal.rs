@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use xla_ffi_runtime::dtype::Class;
-use xla_ffi_runtime::number::{self, Number};
+use xla_ffi_runtime::scalar_codec::{self, Number};
 use xla_ffi_runtime::{DType, Tensor};
 
 /// An array as HLO prints it behind `literal=` and in `constant(…)`: `{{1, 2}, {3, 4}}`.
@@ -21,7 +21,7 @@ pub(super) fn hlo(tensor: &Tensor) -> Result<String, String> {
             tensor.shape()
         ));
     }
-    let element = |index| hlo_element(dtype, number::load(tensor.bytes(), dtype, index));
+    let element = |index| hlo_element(dtype, scalar_codec::load(tensor.bytes(), dtype, index));
     Ok(nest(dims, ["{", "}"], &element))
 }
 
@@ -36,7 +36,7 @@ pub(super) fn mlir(tensor: &Tensor) -> Option<String> {
         return Some(format!("dense<> : {kind}"));
     }
     let dtype = shape.dtype();
-    let element = |index| mlir_element(dtype, number::load(tensor.bytes(), dtype, index));
+    let element = |index| mlir_element(dtype, scalar_codec::load(tensor.bytes(), dtype, index));
     let values = nest(shape.dims(), ["[", "]"], &element);
     Some(format!("dense<{values}> : {kind}"))
 }
@@ -131,7 +131,7 @@ fn parts(dtype: DType, bits: u128) -> Vec<(DType, u128)> {
 fn hlo_element(dtype: DType, bits: u128) -> String {
     let texts: Vec<_> = parts(dtype, bits)
         .into_iter()
-        .map(|(dtype, bits)| match number::decode(dtype, bits) {
+        .map(|(dtype, bits)| match scalar_codec::decode(dtype, bits) {
             Some(Number::Float(value)) if value.is_nan() => hlo_nan(dtype, bits),
             Some(Number::Float(value)) if value.is_infinite() => {
                 if value > 0.0 { "inf" } else { "-inf" }.to_owned()
@@ -185,7 +185,7 @@ fn mlir_element(dtype: DType, bits: u128) -> String {
 /// A number as MLIR prints it inside of `dense` and before the type of an attribute; floats that are
 /// not finite as their bits.
 pub(super) fn mlir_number(dtype: DType, bits: u128) -> String {
-    match number::decode(dtype, bits) {
+    match scalar_codec::decode(dtype, bits) {
         Some(Number::Float(value)) if value.is_finite() => finite(dtype, bits, value),
         Some(Number::Float(_)) => {
             format!("0x{bits:0width$X}", width = dtype.bits().div_ceil(4))
@@ -212,7 +212,7 @@ fn finite(dtype: DType, bits: u128, value: f64) -> String {
     } else {
         // The digits that tell single-precision numbers apart often do, and are fewer.
         let short: f64 = format!("{:e}", value as f32).parse().unwrap_or(value);
-        match number::encode(dtype, Number::Float(short)) {
+        match scalar_codec::encode(dtype, Number::Float(short)) {
             Ok(same) if same == bits => short,
             _ => value,
         }

@@ -57,14 +57,14 @@ pub(super) struct Names {
 
 impl Names {
     /// Takes a name; `false` when it is taken.
-    pub(super) fn take(&mut self, name: &str) -> bool {
+    pub(super) fn reserve(&mut self, name: &str) -> bool {
         self.taken.insert(name.to_owned())
     }
 
     /// Takes `wanted` or, where that is taken, a longer name.
     pub(super) fn unique(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
-        while !self.take(&name) {
+        while !self.reserve(&name) {
             name.push('_');
         }
         name

@@ -20,7 +20,7 @@ impl Op {
         (self.builder, self.index)
     }
 
-    /// What the two numbers stand for. Any are fine: what is no instruction of a builder is told
+    /// What the two numbers stand for. Any are fine: what is not an instruction of a builder is told
     /// when its program is built.
     #[must_use]
     pub fn from_raw(builder: u64, index: usize) -> Self {

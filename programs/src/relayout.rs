@@ -1,7 +1,7 @@
 //! Arrays in another order of dimensions.
 
 use super::ArrayShape;
-use xla_ffi_runtime::number::{load, store};
+use xla_ffi_runtime::scalar_codec::{load, store};
 use xla_ffi_runtime::{Result, Shape, Tensor};
 
 /// The bytes of a row-major array in the order of `layout`; the dimensions stay what they are.

@@ -42,7 +42,7 @@ impl Program {
     ) -> Result<()> {
         let mut names = Names::default();
         for instruction in &self.inner.instructions {
-            names.take(&instruction.name);
+            names.reserve(&instruction.name);
         }
         let mut printer = Printer {
             program: self,
@@ -111,7 +111,7 @@ impl Printer<'_> {
         match shape {
             Tree::Leaf(leaf) if leaf.is_token() => Ok("!stablehlo.token".to_owned()),
             Tree::Leaf(leaf) => literal::tensor_type(leaf.dtype(), leaf.dims()).ok_or_else(|| {
-                let why = format!("{} is no element type there", leaf.dtype());
+                let why = format!("{} is not an element type there", leaf.dtype());
                 unprintable("StableHLO", &instruction.name, &why)
             }),
             Tree::Tuple(elements) => {
@@ -352,7 +352,7 @@ impl Printer<'_> {
         }
         if let Some(found) = &call.literal {
             let text = literal::mlir(found)
-                .ok_or_else(|| refuse("the literal's element type is none there"))?;
+                .ok_or_else(|| refuse("the literal's element type does not exist there"))?;
             attributes.push(format!("mhlo.literal = {text}"));
         }
         match call.schedule {

@@ -1,7 +1,7 @@
 //! The rules that a program keeps, checked while it is built.
 
 use super::custom_call::Config;
-use super::problem::Rule;
+use super::diagnostic::Rule;
 use super::{ApiVersion, CustomCall, ValueShape};
 use std::collections::BTreeMap;
 use xla_ffi_runtime::__programs::Indices;
@@ -14,7 +14,7 @@ pub(super) fn custom_call(call: &CustomCall, operands: &[Option<ValueShape>]) ->
     let mut broken = vec![];
     if call.target.is_empty() || call.target.contains('\0') {
         let message = format!(
-            "{:?} is no target: a name of one or more characters without NUL is expected",
+            "{:?} is not a target: a name of one or more characters without NUL is expected",
             call.target
         );
         broken.push((Rule::Target, message));

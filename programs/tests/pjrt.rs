@@ -43,7 +43,7 @@ fn plugins_that_are_refused() {
         (
             "-DMINOR=54",
             Code::FailedPrecondition,
-            "PJRT 0.54; wanted is 0.57",
+            "PJRT 0.54; version 0.57",
         ),
         ("-DMAJOR=1", Code::FailedPrecondition, "PJRT 1.81"),
         ("-DTABLE_SIZE=8", Code::FailedPrecondition, "8 bytes long"),

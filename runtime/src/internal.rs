@@ -10,9 +10,9 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::call::context::Context;
-use crate::call::state::StateObject;
+use crate::context::Context;
 use crate::host::errors;
+use crate::host::state_object::StateObject;
 use crate::{
     Attributes, Code, DType, DeviceAllocator, Error, Result, Runtime, Shape, Stage, Stream,
     TypeInfo, UserData,
@@ -35,7 +35,7 @@ impl<'f> Invocation<'f> {
     ///
     /// # Safety
     /// `frame` is the call frame of the current call, which lives as long as `'f`.
-    pub unsafe fn of(frame: *const XLA_FFI_CallFrame) -> Result<Self> {
+    pub unsafe fn from_frame(frame: *const XLA_FFI_CallFrame) -> Result<Self> {
         // SAFETY: the caller's frame; the field lies at the same place in every revision.
         let api = unsafe { (*frame).api };
         let internal_api = (!api.is_null()).then(|| {
@@ -54,7 +54,7 @@ impl<'f> Invocation<'f> {
         // SAFETY: as above.
         let ctx = unsafe { (*frame).ctx };
         // SAFETY: a frame of this image's runtime names its own context, alive during the call.
-        let context = unsafe { crate::host::context(ctx) }?;
+        let context = unsafe { Context::from_raw(ctx) }?;
         Ok(Self {
             runtime,
             context,
@@ -207,10 +207,7 @@ impl<'f> Invocation<'f> {
     /// # Errors
     /// `UNIMPLEMENTED` where the call has no pool.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
-        self.context
-            .pool()?
-            .spawn(self.context.shared().clone(), task);
-        Ok(())
+        crate::api::pool::spawn(self.context, task)
     }
 }
 
@@ -235,7 +232,7 @@ unsafe fn shapes(list: *const *mut c_void, size: i64) -> Result<Vec<Shape>> {
             let number = buffer.dtype.0;
             Error::new(
                 Code::Unimplemented,
-                format!("operand {index} has the element type {number}, which names none"),
+                format!("operand {index} has the element type {number}, which is not known"),
             )
         })?;
         let dims = match usize::try_from(buffer.rank) {

@@ -26,78 +26,66 @@
 //! Loading a library runs its code: name only libraries that deserve it. Within that, the runtime
 //! survives what handlers do wrong short of corrupting memory.
 
-mod array_shape;
-mod attribute;
+mod api;
 mod call;
-mod collectives;
-mod cpu_device;
-#[cfg(feature = "cuda")]
-mod cuda;
+mod context;
 mod device;
-mod display;
-pub mod dtype;
 mod extension;
-mod foreign;
-mod guard;
+mod frame;
 mod handler;
 mod host;
 pub mod internal;
-mod isolate;
 pub mod legacy;
 mod library;
-pub mod metadata;
-mod mlir;
-pub mod npy;
-pub mod number;
-mod parse;
-mod record;
+mod process;
 mod runtime;
-mod shape;
-pub mod spec;
-#[doc(hidden)]
-pub mod statics;
 mod status;
-mod tensor;
-mod tree;
-mod types;
-mod user_data;
-mod value_shape;
+mod text;
+mod value;
 
-pub use array_shape::ArrayShape;
 /// What the crate of programs needs and nobody else.
 #[doc(hidden)]
 pub mod __programs {
-    pub use crate::array_shape::Indices;
-    pub use crate::attribute::is_bare;
     pub use crate::call::unwritten::Poison;
-    pub use crate::guard::{Unwound, call_pointer, discard};
-    pub use crate::library::load_for_good;
+    pub use crate::process::guard::{Unwound, call_pointer, discard};
+    pub use crate::process::load::load_for_good;
+    pub use crate::value::array_shape::Indices;
+    pub use crate::value::attribute::is_bare;
 }
 
-pub use attribute::{Attribute, Attributes};
-pub use call::frame::CallFrame;
-pub use call::print::describe;
 pub use call::{Call, Outcome, PreparedCall, Ret, Stages};
-pub use collectives::{Collectives, CommunicatorKey};
-pub use cpu_device::{CpuDevice, CpuStream};
+pub use context::user_data::UserData;
+pub use device::cpu::{CpuDevice, CpuStream};
 #[cfg(feature = "cuda")]
-pub use cuda::{CudaDevice, CudaMemory, CudaStream};
+pub use device::cuda::{CudaDevice, CudaMemory, CudaStream};
 pub use device::{DeviceAllocator, DeviceStream, HostAllocator, Stream};
-pub use dtype::DType;
-pub use guard::CONTAINS_CXX_EXCEPTIONS;
-pub use handler::{Bundle, Executable, Handler, Stage};
-pub use isolate::isolated;
-pub use library::{Library, PROBE_LIMIT};
-pub use metadata::Metadata;
-pub use parse::ParseError;
-pub use record::{Command, KernelArg, Recorded, Recorder};
-pub use runtime::{Runtime, canonical_platform, living_objects};
-pub use shape::Shape;
-pub use statics::StaticHandler;
+pub use extension::collectives::{Collectives, CommunicatorKey};
+pub use extension::record::{Command, KernelArg, Recorded, Recorder};
+pub use frame::call_frame::CallFrame;
+pub use frame::print::describe;
+pub use frame::stage::Stage;
+pub use handler::bundle::Bundle;
+pub use handler::metadata::{self, Metadata};
+#[doc(hidden)]
+pub use handler::statics;
+pub use handler::statics::StaticHandler;
+pub use handler::{Executable, Handler};
+pub use host::platform::canonical_platform;
+pub use host::types::TypeInfo;
+pub use library::Library;
+pub use process::guard::CONTAINS_CXX_EXCEPTIONS;
+pub use process::isolate::isolated;
+pub use process::load::PROBE_LIMIT;
+pub use runtime::{Runtime, living_objects};
 pub use status::{Code, Error, Finding, Hazard, Result};
-pub use tensor::{ALIGNMENT, Element, Tensor};
-pub use tree::{Nodes, Tree};
-pub use types::TypeInfo;
-pub use user_data::UserData;
-pub use value_shape::{MAX_DEPTH, MAX_NODES, ValueShape};
+pub use text::parse::ParseError;
+pub use text::{npy, spec};
+pub use value::array_shape::ArrayShape;
+pub use value::attribute::{Attribute, Attributes};
+pub use value::dtype::{self, DType};
+pub use value::scalar_codec;
+pub use value::shape::Shape;
+pub use value::tensor::{ALIGNMENT, Element, Tensor};
+pub use value::tree::{Nodes, Tree};
+pub use value::value_shape::{MAX_DEPTH, MAX_NODES, ValueShape};
 pub use xla_ffi_sys::Revision;

@@ -1,20 +1,15 @@
 //! Shared libraries with handlers.
 
-use crate::handler::{Bundle, Handler, Stage};
-use crate::isolate::isolated;
-use crate::metadata;
-use crate::{Code, Error, Hazard, Result, Runtime};
+use crate::handler::negotiate::negotiate;
+use crate::process::isolate::isolated;
+use crate::process::load::{PROBE_LIMIT, load_for_good};
+use crate::process::probe;
+use crate::{Bundle, Code, Error, Handler, Hazard, Result, Runtime, Stage};
 use std::ffi::c_void;
-use std::fs::File;
-use std::io::Read;
 use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 use xla_ffi_sys::XLA_FFI_Handler;
-
-/// How long a library may take to load, and a handler to answer the metadata call.
-pub const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
 /// A loaded library. It stays loaded until the program ends, as in XLA: handlers leave threads,
 /// state and deleters behind that would outlive it.
@@ -30,102 +25,6 @@ pub struct Library {
     runtime: Runtime,
     path: PathBuf,
     loaded: Arc<ManuallyDrop<libloading::os::unix::Library>>,
-}
-
-/// Taken while a library is loaded, and across a fork: a child that is forked while another thread
-/// loads one finds the loader half-way and dies in its own first load.
-static LOADING: Mutex<()> = Mutex::new(());
-
-/// Keeps other threads from loading libraries.
-pub(crate) fn hold() -> MutexGuard<'static, ()> {
-    LOADING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, libloading::Error> {
-    // A bare name would be searched for in the system's folders; a path never is.
-    let path = if path.components().count() == 1 {
-        Path::new(".").join(path)
-    } else {
-        path.into()
-    };
-    let _held = hold();
-    let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
-    // SAFETY: running a library's code is what this runtime is for; that the library deserves it is
-    // the judgement of whoever names it.
-    unsafe { libloading::os::unix::Library::open(Some(path), flags) }
-}
-
-/// Tells what is wrong with a file that can be no library, in words better than the loader's.
-fn inspect_file(path: &Path) -> Result<()> {
-    let shown = path.display();
-    let opening = |error: std::io::Error| {
-        let code = match error.kind() {
-            std::io::ErrorKind::NotFound => Code::NotFound,
-            std::io::ErrorKind::PermissionDenied => Code::PermissionDenied,
-            _ => Code::Unavailable,
-        };
-        Error::new(code, format!("{shown}: {error}")).with_source(error)
-    };
-    let no_library = |why: &str| Error::invalid(format!("{shown} is no shared library: {why}"));
-    // Asked first: opening a pipe waits for whoever writes to it.
-    if !path.metadata().map_err(opening)?.is_file() {
-        return Err(no_library("it is no plain file"));
-    }
-    let mut file = File::open(path).map_err(opening)?;
-    let mut head = Vec::new();
-    file.by_ref()
-        .take(20)
-        .read_to_end(&mut head)
-        .map_err(|error| {
-            Error::new(Code::Unavailable, format!("{shown}: {error}")).with_source(error)
-        })?;
-    if cfg!(target_os = "linux") {
-        if head.len() < 20 {
-            return Err(no_library("it is shorter than the head of one"));
-        }
-        if &head[..4] != b"\x7fELF" {
-            return Err(no_library("it does not begin as an ELF file"));
-        }
-        if head[16] != 3 {
-            let kind = match head[16] {
-                1 => "it is an object file; link it with -shared",
-                2 => "it is a program",
-                _ => "its ELF type is another one",
-            };
-            return Err(no_library(kind));
-        }
-        let machine = u16::from_le_bytes([head[18], head[19]]);
-        let ours = if cfg!(target_arch = "x86_64") {
-            62
-        } else {
-            183
-        };
-        if machine != ours {
-            return Err(no_library(&format!(
-                "it is built for another processor (ELF machine {machine}, this is {ours})"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Loads a library after a child process has loaded it unharmed; it stays loaded.
-pub fn load_for_good(path: &Path) -> Result<Arc<ManuallyDrop<libloading::os::unix::Library>>> {
-    inspect_file(path)?;
-    let shown = path.display();
-    let answer = isolated(PROBE_LIMIT, || match load(path) {
-        Ok(_library) => vec![],
-        Err(error) => error.to_string().into_bytes(),
-    })
-    .map_err(|error| error.within(format_args!("loading {shown}")))?;
-    if !answer.is_empty() {
-        let why = String::from_utf8_lossy(&answer).into_owned();
-        return Err(Error::invalid(format!("{shown} cannot be loaded: {why}")));
-    }
-    let loaded = load(path).map_err(|error| {
-        Error::invalid(format!("{shown} cannot be loaded: {error}")).with_source(error)
-    })?;
-    Ok(Arc::new(ManuallyDrop::new(loaded)))
 }
 
 impl Library {
@@ -195,7 +94,7 @@ impl Library {
         let shared = self.runtime.shared();
         isolated(PROBE_LIMIT, || {
             // What it says is asked for again in this process; only that it says something counts.
-            drop(metadata::negotiate(shared, name, &bundle));
+            drop(negotiate(shared, name, &bundle));
             vec![1]
         })
         .map_err(|error| error.within(format_args!("metadata of '{name}'")))?;
@@ -230,15 +129,15 @@ impl Library {
     ) -> Result<i64> {
         let id = self.object(id)?.cast::<i64>();
         let info = info.map(|info| self.object(info)).transpose()?;
-        let wanted = crate::foreign::read(id as usize).ok_or_else(|| {
-            Error::invalid(format!("the id of type '{name}' is no readable memory"))
+        let wanted = probe::read(id as usize).ok_or_else(|| {
+            Error::invalid(format!("the id of type '{name}' is not readable memory"))
         })?;
         let wanted = i64::from_ne_bytes(wanted);
         let deleter = match info {
             None => None,
             Some(info) => {
                 let info = info.cast::<xla_ffi_sys::XLA_FFI_TypeInfo>();
-                let bytes = crate::foreign::read::<24>(info as usize).ok_or_else(|| {
+                let bytes = probe::read::<24>(info as usize).ok_or_else(|| {
                     Error::hazard(Hazard::TypeInfo, "the type info is not readable memory")
                 })?;
                 // r6 has the deleter alone, later versions a size and a chain before it.
@@ -263,7 +162,7 @@ impl Library {
     /// The object that a symbol is, or whose address it returns.
     fn object(&self, name: &str) -> Result<*mut c_void> {
         let address = self.symbol(name)?;
-        if !crate::foreign::is_function(address as usize) {
+        if !probe::is_function(address as usize) {
             return Ok(address);
         }
         // SAFETY: the caller names the symbol as one of a type, and those that are functions have
@@ -281,6 +180,18 @@ impl Library {
             )));
         }
         Ok(function())
+    }
+}
+
+impl Runtime {
+    /// Loads a library after a child process has loaded it unharmed.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` for a missing file, `INVALID_ARGUMENT` for one that is no library of this
+    /// machine, the loader's own words for missing symbols, and a crash or a hang of its
+    /// constructors.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Library> {
+        Library::open(self, path.as_ref())
     }
 }
 

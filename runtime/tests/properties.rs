@@ -11,7 +11,8 @@ use proptest::prelude::*;
 use support::handlers::{metadata, slot};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
-    Attribute, Attributes, Bundle, DType, Error, Revision, Runtime, Shape, Tensor, npy, number,
+    Attribute, Attributes, Bundle, DType, Error, Revision, Runtime, Shape, Tensor, npy,
+    scalar_codec,
 };
 use xla_ffi_sys::{Slot, XLA_FFI_CallFrame, XLA_FFI_Error};
 use xla_ffi_testing::frames::{Lists, config, frames};
@@ -81,7 +82,7 @@ fn dictionary(entries: Vec<(String, Attribute)>) -> Attributes {
 fn same(one: &Attribute, two: &Attribute) -> bool {
     match (one, two) {
         (Attribute::Scalar(a, x), Attribute::Scalar(b, y)) if a == b && x != y => {
-            let text = |bits: &u128| number::shortest(*a, *bits);
+            let text = |bits: &u128| scalar_codec::shortest(*a, *bits);
             text(x) == text(y) || text(x).contains("NaN")
         }
         (Attribute::Dict(a), Attribute::Dict(b)) => {
@@ -157,9 +158,9 @@ proptest! {
     fn numbers_round_trip(dtype in dtype(), raw in any::<u128>()) {
         let mask = if dtype.bits() == 128 { u128::MAX } else { (1 << dtype.bits()) - 1 };
         let bits = if dtype == DType::Pred { raw & 1 } else { raw & mask };
-        let value = number::decode(dtype, bits).expect("no token");
-        let again = number::encode(dtype, value).map_err(fail)?;
-        let text = number::shortest(dtype, bits);
+        let value = scalar_codec::decode(dtype, bits).expect("no token");
+        let again = scalar_codec::encode(dtype, value).map_err(fail)?;
+        let text = scalar_codec::shortest(dtype, bits);
         prop_assert!(again == bits || text.contains("NaN"), "{} {:#x} {:#x}", dtype, bits, again);
     }
 }

@@ -32,6 +32,18 @@ fn bundle(handler: xla_ffi_sys::XLA_FFI_Handler) -> Bundle {
 }
 
 #[test]
+fn a_runtime_ends_with_its_handles_whatever_is_registered() {
+    let runtime = Runtime::default();
+    runtime.register("one", "Host", bundle(one), 0).unwrap();
+    let internal_api = runtime.internal_api();
+    let handler = runtime.find("one", "cpu").unwrap();
+    drop(runtime);
+    assert!(Runtime::from_internal_api(internal_api).is_some());
+    drop(handler);
+    assert!(Runtime::from_internal_api(internal_api).is_none());
+}
+
+#[test]
 fn platforms_have_one_spelling() {
     let runtime = Runtime::default();
     runtime.register("one", "Host", bundle(one), 0).unwrap();

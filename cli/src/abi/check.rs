@@ -128,7 +128,7 @@ fn header(args: &Args, path: &Path) -> anyhow::Result<()> {
             edition.jaxlibs()
         ),
         None => bail!(
-            "{title} is no revision that a jaxlib shipped; the nearest is {name} ({}), with {own} \
+            "{title} is not a revision that a jaxlib shipped; the nearest is {name} ({}), with {own} \
              differences of their own, read by {readers}\n{told}",
             edition.jaxlibs()
         ),

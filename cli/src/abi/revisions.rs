@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                     "api_struct_size": revision.api_struct_size(),
                     "api_size": revision.api_size(),
                     "summary": summary(revision),
-                    "headers": of(revision).map(|edition| json!({
+                    "headers": editions_of(revision).map(|edition| json!({
                         "name": edition.name(),
                         "file": edition.header.file_name(),
                         "first_jaxlib": edition.first_jaxlib,
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             revision.api_size(),
             summary(revision)
         ));
-        let editions: Vec<Edition> = of(revision).collect();
+        let editions: Vec<Edition> = editions_of(revision).collect();
         if editions.len() > 1 {
             for edition in editions {
                 let file = match edition.header {
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     output::text(&text)
 }
 
-fn of(revision: Revision) -> impl Iterator<Item = Edition> {
+fn editions_of(revision: Revision) -> impl Iterator<Item = Edition> {
     EDITIONS
         .into_iter()
         .filter(move |edition| edition.revision == revision)

@@ -50,7 +50,7 @@ impl Api {
         let (major, minor) = api.version();
         if (major, minor) < OLDEST || major != OLDEST.0 {
             return refuse(format!(
-                "it speaks PJRT {major}.{minor}; wanted is 0.57 or later of major version 0: before, \
+                "it speaks PJRT {major}.{minor}; version 0.57 or later of major version 0 is required: before, \
                  the functions stand in another order"
             ));
         }
@@ -146,14 +146,14 @@ impl Api {
             )
         })?;
         // SAFETY: it is the function's answer.
-        unsafe { self.answer(error.cast(), name) }
+        unsafe { self.into_result(error.cast(), name) }
     }
 
     /// Calls a function that answers nothing.
     ///
     /// # Safety
     /// As [`Self::call`].
-    unsafe fn tell<A: Args>(self, args: &mut A) -> Result<()> {
+    unsafe fn call_void<A: Args>(self, args: &mut A) -> Result<()> {
         let function = self.slot(A::SLOT, A::NAME)?;
         // SAFETY: the slot holds the function of this name, which has this type.
         let function =
@@ -167,7 +167,7 @@ impl Api {
     ///
     /// # Safety
     /// `error` is null or an error that this plugin has just answered.
-    pub(super) unsafe fn answer(self, error: *mut RawError, name: &str) -> Result<()> {
+    pub(super) unsafe fn into_result(self, error: *mut RawError, name: &str) -> Result<()> {
         if error.is_null() {
             return Ok(());
         }
@@ -196,7 +196,7 @@ impl Api {
         let mut told = ErrorMessage::new();
         told.error = error;
         // SAFETY: the error is alive.
-        let message = match unsafe { self.tell(&mut told) } {
+        let message = match unsafe { self.call_void(&mut told) } {
             Ok(()) if told.message.is_null() || told.message_size == 0 => String::new(),
             Ok(()) => {
                 // SAFETY: the plugin's text lives as long as the error.
@@ -210,7 +210,7 @@ impl Api {
         let mut freed = ErrorDestroy::new();
         freed.error = error;
         // SAFETY: the error is ours to free, once.
-        let _leaked_if_absent = unsafe { self.tell(&mut freed) };
+        let _leaked_if_absent = unsafe { self.call_void(&mut freed) };
         Err(Error::new(code, message))
     }
 }
@@ -244,11 +244,7 @@ mod tests {
                 .map(|e| e.to_string())
         };
         assert_eq!(text(40, 0, 81), None);
-        assert!(
-            text(40, 0, 56)
-                .unwrap()
-                .contains("PJRT 0.56; wanted is 0.57")
-        );
+        assert!(text(40, 0, 56).unwrap().contains("PJRT 0.56; version 0.57"));
         assert!(text(40, 1, 0).unwrap().contains("PJRT 1.0"));
         assert!(text(12, 0, 81).unwrap().contains("12 bytes"));
         assert!(text(usize::MAX, 0, 81).is_some());

@@ -49,7 +49,7 @@ impl Table {
     }
 
     /// An error of ours from one of this host, which is freed.
-    fn answer(self, error: *mut XLA_FFI_Error) -> Result<()> {
+    fn into_result(self, error: *mut XLA_FFI_Error) -> Result<()> {
         if error.is_null() {
             return Ok(());
         }
@@ -120,8 +120,8 @@ impl Table {
             return Err(Error::new(
                 Code::Unimplemented,
                 format!(
-                    "it has a record stage; this XLA speaks FFI 0.{}, 0.{first} is the first that \
-                     knows one",
+                    "it has a record stage, which requires XLA FFI 0.{first} or later: this XLA \
+                     speaks 0.{}",
                     self.minor()
                 ),
             ));
@@ -160,7 +160,7 @@ impl Table {
             // SAFETY: as above; the short form is what every host takes without a record stage.
             unsafe { register((&raw mut args).cast()) }
         };
-        self.answer(error)
+        self.into_result(error)
     }
 
     /// Calls a library's registration entry.
@@ -168,7 +168,7 @@ impl Table {
         let platform = CString::new(platform).unwrap_or_default();
         // SAFETY: a host's table, and a C string that outlives the call.
         let error = unsafe { entry(self.api, platform.as_ptr()) };
-        self.answer(error)
+        self.into_result(error)
     }
 }
 
@@ -244,7 +244,7 @@ unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
         // SAFETY: extensions live for the call and begin with their head.
         if unsafe { (*next).r#type } == XLA_FFI_InternalExtension_Type::Metadata {
             // SAFETY: this type says that the struct is a metadata extension.
-            unsafe { tell(next.cast(), api) };
+            unsafe { answer_metadata(next.cast(), api) };
             return ptr::null_mut();
         }
         // SAFETY: as above.
@@ -274,7 +274,7 @@ unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
 ///
 /// # Safety
 /// The extension is one of a metadata call; `api` is null or a host's table.
-unsafe fn tell(extension: *mut XLA_FFI_Metadata_Extension, api: *const XLA_FFI_Api) {
+unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension, api: *const XLA_FFI_Api) {
     // SAFETY: the caller's promise.
     let metadata = unsafe { (*extension).metadata };
     let newest = Revision::NEWEST.minor_version();

@@ -8,7 +8,7 @@ use super::raw::{
 use super::shared::Shared;
 use std::ffi::c_int;
 use std::sync::Arc;
-use xla_ffi_runtime::number;
+use xla_ffi_runtime::scalar_codec;
 use xla_ffi_runtime::{Code, DType, Error, Result, Shape, Tensor};
 
 /// PJRT's numbers of the element types, as far as they are told by a header.
@@ -75,7 +75,7 @@ unsafe impl Sync for Inner {}
 fn unpacked(tensor: &Tensor) -> Vec<u8> {
     let shape = tensor.shape();
     (0..shape.elements())
-        .map(|index| number::load(tensor.bytes(), shape.dtype(), index) as u8)
+        .map(|index| scalar_codec::load(tensor.bytes(), shape.dtype(), index) as u8)
         .collect()
 }
 
@@ -83,7 +83,7 @@ fn unpacked(tensor: &Tensor) -> Vec<u8> {
 fn packed(shape: Shape, bytes: &[u8]) -> Result<Tensor> {
     let mut out = vec![0; shape.bytes()];
     for (index, byte) in bytes.iter().enumerate() {
-        number::store(&mut out, shape.dtype(), index, u128::from(*byte));
+        scalar_codec::store(&mut out, shape.dtype(), index, u128::from(*byte));
     }
     Tensor::from_bytes(shape, &out)
 }

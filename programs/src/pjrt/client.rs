@@ -74,7 +74,7 @@ impl Client {
     }
 
     pub(super) fn extension(&self) -> Result<Extension> {
-        Extension::of(self.shared.api)
+        Extension::find(self.shared.api)
     }
 
     /// The platform's name as [`canonical_platform`] spells it: `cpu`, `cuda`.

@@ -241,7 +241,7 @@ impl Launch {
             raw: made.context,
         };
         for UserData(type_id, object) in &self.user_data {
-            let extension = Extension::of(client.api())?;
+            let extension = Extension::find(client.api())?;
             // SAFETY: the caller of `user_data` vouches for the object.
             unsafe { extension.add_user_data(context.raw, *type_id, *object) }.map_err(
                 |error: Error| error.within(format_args!("user data of type {type_id}")),

@@ -108,7 +108,7 @@ impl Extension {
     ///
     /// # Errors
     /// `UNIMPLEMENTED` where it has none.
-    pub(super) fn of(api: Api) -> Result<Self> {
+    pub(super) fn find(api: Api) -> Result<Self> {
         let extension = api.extension(FFI_EXTENSION).ok_or_else(|| {
             Error::new(
                 Code::Unimplemented,

@@ -44,7 +44,7 @@ impl Plugin {
             .filter(|address| !address.is_null())
             .ok_or_else(|| {
                 within(Error::invalid(
-                    "it exports no GetPjrtApi, so it is no PJRT plugin (a jaxlib is none; \
+                    "it exports no GetPjrtApi, so it is not a PJRT plugin (nor is a jaxlib; \
                      xla_cpu_pjrt.so of the wheel xla-cpu-pjrt is one)",
                 ))
             })?;

@@ -383,7 +383,7 @@ unsafe extern "C" fn apply(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
         return std::ptr::null_mut();
     }
     // SAFETY: the frame of this call.
-    let run = unsafe { Invocation::of(frame) }.and_then(|invocation| -> Result<()> {
+    let run = unsafe { Invocation::from_frame(frame) }.and_then(|invocation| -> Result<()> {
         assert_eq!(invocation.run_id(), 77);
         assert_eq!(invocation.stage(), Stage::Execute);
         let called: &Called = invocation.called_computation().expect("a computation");

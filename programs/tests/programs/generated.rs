@@ -117,8 +117,8 @@ proptest! {
         match b.build(Op::from_raw(id, root)) {
             Ok(program) => texts(&program),
             Err(error) => {
-                prop_assert!(!error.problems().is_empty());
-                prop_assert_eq!(error.to_string().lines().count(), error.problems().len() + 1);
+                prop_assert!(!error.diagnostics().is_empty());
+                prop_assert_eq!(error.to_string().lines().count(), error.diagnostics().len() + 1);
             }
         }
     }

@@ -21,8 +21,8 @@ fn refused(make: impl FnOnce(&mut Builder) -> Op) -> ProgramError {
 fn breaks(rule: Rule, words: &str, make: impl FnOnce(&mut Builder) -> Op) {
     let error = refused(make);
     let text = error.to_string();
-    assert_eq!(error.problems().len(), 1, "{text}");
-    assert_eq!(error.problems()[0].rule, rule, "{text}");
+    assert_eq!(error.diagnostics().len(), 1, "{text}");
+    assert_eq!(error.diagnostics()[0].rule, rule, "{text}");
     assert_eq!(
         text,
         format!("program 'broken' cannot be built:\n  {words}"),
@@ -38,7 +38,7 @@ fn names() {
         ("f32", "the word means something else in HLO; append '_'"),
         ("é", "names begin with a letter or '_'"),
     ] {
-        let words = format!("'{name}': this is no name: {why}");
+        let words = format!("'{name}': this is not a name: {why}");
         breaks(Rule::Name, &words, |b| b.parameter(0, f32s(&[]), name));
     }
     breaks(
@@ -59,7 +59,7 @@ fn names() {
         let mut b = Builder::new(word);
         let root = b.parameter(0, f32s(&[]), if word == "token" { "x" } else { word });
         let error = b.build(root).unwrap_err();
-        assert_eq!(error.problems().len(), 1, "{error}");
+        assert_eq!(error.diagnostics().len(), 1, "{error}");
         assert!(error.breaks(Rule::Name), "{error}");
     }
     // Names that are made up give way to those that are given.
@@ -105,7 +105,7 @@ fn operands_and_elements() {
     let stranger = other.parameter(0, f32s(&[]), "x");
     breaks(
         Rule::UnknownOperand,
-        "'tuple.1': operand 1 is no instruction of this program",
+        "'tuple.1': operand 1 is not an instruction of this program",
         |b| {
             let x = b.parameter(0, f32s(&[]), "x");
             b.tuple([x, stranger])
@@ -113,17 +113,17 @@ fn operands_and_elements() {
     );
     breaks(
         Rule::UnknownOperand,
-        "'custom-call.0': operand 0 is no instruction of this program",
+        "'custom-call.0': operand 0 is not an instruction of this program",
         |b| b.custom_call(CustomCall::ffi("t", [stranger], f32s(&[]))),
     );
     breaks(
         Rule::UnknownOperand,
-        "'get-tuple-element.0': operand 0 is no instruction of this program",
+        "'get-tuple-element.0': operand 0 is not an instruction of this program",
         |b| b.get_tuple_element(Op::from_raw(1 << 40, 7), 0),
     );
     breaks(
         Rule::UnknownRoot,
-        "the root is no instruction of this program",
+        "the root is not an instruction of this program",
         |b| {
             b.tuple([]);
             stranger
@@ -131,7 +131,7 @@ fn operands_and_elements() {
     );
     breaks(
         Rule::NotATuple,
-        "'get-tuple-element.1': element 0 of a tuple is asked for, f32[2]{0} is none",
+        "'get-tuple-element.1': element 0 of a tuple is asked for, but f32[2]{0} is not a tuple",
         |b| {
             let x = b.parameter(0, f32s(&[2]), "x");
             b.get_tuple_element(x, 0)
@@ -154,7 +154,7 @@ fn operands_and_elements() {
         let call = CustomCall::ffi("t", [inner], f32s(&[2])).alias([], 0, [1]);
         b.custom_call(call)
     });
-    assert_eq!(error.problems().len(), 1, "{error}");
+    assert_eq!(error.diagnostics().len(), 1, "{error}");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn depth_and_size() {
 fn targets_configurations_and_literals() {
     for target in ["", "a\0b"] {
         let words = format!(
-            "'c': {target:?} is no target: a name of one or more characters without NUL is expected"
+            "'c': {target:?} is not a target: a name of one or more characters without NUL is expected"
         );
         breaks(Rule::Target, &words, |b| {
             b.custom_call(CustomCall::ffi(target, [], f32s(&[])).named("c"))
@@ -367,7 +367,7 @@ fn all_problems_come_at_once_and_as_an_error() {
         b.custom_call(CustomCall::ffi("", [y], f32s(&[])))
     });
     let rules: Vec<_> = error
-        .problems()
+        .diagnostics()
         .iter()
         .map(|problem| problem.rule)
         .collect();

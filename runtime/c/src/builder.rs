@@ -1,7 +1,7 @@
 //! Builders.
 
 use crate::program::{hand_over_text, xffi_rt_program};
-use crate::status::{answer, xffi_rt_status};
+use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, null, object, object_mut, optional_text, take_back, text};
 use host::{Code, Error, Result, Tensor, Tree};
 use std::ffi::{c_char, c_void};
@@ -72,7 +72,7 @@ pub(crate) unsafe fn tensor(
 }
 
 impl xffi_rt_op {
-    fn of(op: Op) -> Self {
+    fn from_op(op: Op) -> Self {
         let (builder, index) = op.to_raw();
         Self {
             builder,
@@ -97,7 +97,7 @@ pub(crate) unsafe fn build(
     out: *mut xffi_rt_op,
     body: impl FnOnce(&mut Builder) -> Result<Op>,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let builder = unsafe { object_mut(builder, "builder") }?;
         if out.is_null() {
@@ -105,7 +105,7 @@ pub(crate) unsafe fn build(
         }
         let op = body(builder.0.as_mut().ok_or_else(used_up)?)?;
         // SAFETY: as promised by the caller.
-        unsafe { out.write(xffi_rt_op::of(op)) };
+        unsafe { out.write(xffi_rt_op::from_op(op)) };
         Ok(())
     })
 }
@@ -126,7 +126,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_create(
     name: *const c_char,
     out: *mut *mut xffi_rt_builder,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let name = unsafe { text(name, "name") }?;
         // SAFETY: as promised by the caller.
@@ -152,14 +152,14 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_destroy(builder: *mut xffi_rt_bu
 pub(crate) unsafe extern "C" fn xffi_rt_builder_parameter(
     builder: *mut xffi_rt_builder,
     number: i64,
-    of: *const c_char,
+    shape: *const c_char,
     name: *const c_char,
     out: *mut xffi_rt_op,
 ) -> *mut xffi_rt_status {
     let body = |builder: &mut Builder| {
         let number = natural(number, "the parameter's number")?;
         // SAFETY: as promised by the caller.
-        let shape = unsafe { shape(of) }?;
+        let shape = unsafe { self::shape(shape) }?;
         // SAFETY: as promised by the caller.
         let name = unsafe { optional_text(name, "name") }?.unwrap_or("");
         Ok(builder.parameter(number, shape, name))
@@ -251,7 +251,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_set_name(
     op: xffi_rt_op,
     name: *const c_char,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let builder = unsafe { object_mut(builder, "builder") }?;
         // SAFETY: as promised by the caller.
@@ -272,7 +272,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_shape(
     op: xffi_rt_op,
     out: *mut *mut c_char,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let builder = unsafe { object(builder, "builder") }?;
         let builder = builder.0.as_ref().ok_or_else(used_up)?;
@@ -294,7 +294,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_last(
     builder: *const xffi_rt_builder,
     out: *mut xffi_rt_op,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let builder = unsafe { object(builder, "builder") }?;
         if out.is_null() {
@@ -304,7 +304,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_last(
         let last =
             last.ok_or_else(|| Error::new(Code::NotFound, "the builder has no instruction"))?;
         // SAFETY: as promised by the caller.
-        unsafe { out.write(xffi_rt_op::of(last)) };
+        unsafe { out.write(xffi_rt_op::from_op(last)) };
         Ok(())
     })
 }
@@ -319,7 +319,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_build(
     root: xffi_rt_op,
     out: *mut *mut xffi_rt_program,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let builder = unsafe { object_mut(builder, "builder") }?;
         let program = builder.0.take().ok_or_else(used_up)?.build(root.op())?;

@@ -1,7 +1,7 @@
 //! Calls on memory of the caller.
 
 use crate::runtime::xffi_rt;
-use crate::status::{answer, xffi_rt_status};
+use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, object_mut, optional_text, take_back, text};
 use host::{
     Attributes, Call, CallFrame, Code, DType, Error, Executable, PreparedCall, Result, Runtime,
@@ -54,7 +54,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
     attributes: *const c_char,
     out: *mut *mut xffi_rt_call,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let runtime = &unsafe { object(runtime, "runtime") }?.0;
         // SAFETY: as promised by the caller.
@@ -103,8 +103,8 @@ unsafe fn operand(
         return Err(started("operands are added"));
     }
     let invalid = |message: String| Error::new(Code::InvalidArgument, message);
-    let dtype =
-        DType::from_raw(dtype).ok_or_else(|| invalid(format!("{} is no element type", dtype.0)))?;
+    let dtype = DType::from_raw(dtype)
+        .ok_or_else(|| invalid(format!("{} is not an element type", dtype.0)))?;
     let rank = usize::try_from(rank).map_err(|_| invalid(format!("the rank is {rank}")))?;
     let dims: &[i64] = match (rank, dims.is_null()) {
         (0, _) => &[],
@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_arg(
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    answer(|| unsafe { operand(call, |call| &mut call.args, dtype, rank, dims, data) })
+    status_or_null(|| unsafe { operand(call, |call| &mut call.args, dtype, rank, dims, data) })
 }
 
 /// `xffi_rt_call_ret`.
@@ -158,7 +158,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_ret(
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    answer(|| unsafe { operand(call, |call| &mut call.rets, dtype, rank, dims, data) })
+    status_or_null(|| unsafe { operand(call, |call| &mut call.rets, dtype, rank, dims, data) })
 }
 
 unsafe fn set_data(
@@ -196,7 +196,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_arg_data(
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    answer(|| unsafe { set_data(call, |call| &mut call.args, index, data) })
+    status_or_null(|| unsafe { set_data(call, |call| &mut call.args, index, data) })
 }
 
 /// `xffi_rt_call_set_ret_data`.
@@ -210,14 +210,14 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_ret_data(
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    answer(|| unsafe { set_data(call, |call| &mut call.rets, index, data) })
+    status_or_null(|| unsafe { set_data(call, |call| &mut call.rets, index, data) })
 }
 
 unsafe fn change(
     call: *mut xffi_rt_call,
     change: impl FnOnce(Call) -> Call,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let call = unsafe { object_mut(call, "call") }?;
         let parts = call
@@ -265,7 +265,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_stream(
     stream: *mut c_void,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| call.stream(crate::stream::of(stream))) }
+    unsafe {
+        change(call, |call| {
+            call.stream(crate::stream::stream_from_handle(stream))
+        })
+    }
 }
 
 /// `xffi_rt_call_set_time_limit`.
@@ -317,7 +321,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_wait(
     milliseconds: i64,
 ) -> *mut xffi_rt_status {
     let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let call = unsafe { object_mut(call, "call") }?;
         match &mut call.prepared {
@@ -349,7 +353,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
     callback: Option<unsafe extern "C" fn(*mut c_void)>,
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let call = unsafe { object(call, "call") }?;
         let callback = callback.ok_or_else(|| crate::null("callback"))?;
@@ -370,7 +374,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
 /// The call is the caller's; its operands' data is as `runtime.h` says.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let call = unsafe { object_mut(call, "call") }?;
         if call.prepared.is_none() {

@@ -2,13 +2,19 @@
 
 use crate::program::xffi_rt_program;
 use crate::runtime::xffi_rt;
-use crate::status::{answer, xffi_rt_status};
+use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, null, object, optional_text, take_back};
 use host::legacy::TupleForm;
 use host::{Code, CpuDevice, Error, Result, Shape, Tensor, Tree};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use xla_ffi_programs::{Compiled, Options};
+
+// How tuples reach legacy targets.
+pub(crate) const XFFI_RT_TUPLES_TODAY: c_int = 0;
+pub(crate) const XFFI_RT_TUPLES_CPU_ROOTS: c_int = 1;
+pub(crate) const XFFI_RT_TUPLES_DEVICE_NODES: c_int = 2;
+pub(crate) const XFFI_RT_TUPLES_DEVICE_NULLS: c_int = 3;
 
 /// `xffi_rt_compiled`.
 #[derive(Debug)]
@@ -41,19 +47,19 @@ fn invalid(message: String) -> Error {
 pub(crate) unsafe extern "C" fn xffi_rt_compile(
     runtime: *mut xffi_rt,
     program: *const xffi_rt_program,
-    raw: *const xffi_rt_compile_options,
+    options: *const xffi_rt_compile_options,
     out: *mut *mut xffi_rt_compiled,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let runtime = &unsafe { object(runtime, "runtime") }?.0;
         // SAFETY: as promised by the caller.
         let program = &unsafe { object(program, "program") }?.0;
         // SAFETY: as promised by the caller.
-        let options = match unsafe { raw.as_ref() } {
+        let options = match unsafe { options.as_ref() } {
             None => Options::new(),
             // SAFETY: as promised by the caller.
-            Some(raw) => unsafe { options(raw) }?,
+            Some(options) => unsafe { read_options(options) }?,
         };
         let compiled = program.compile_with(runtime, options)?;
         let args = program.parameters().flat_map(|(_, shape)| shape.leaves());
@@ -72,7 +78,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
 
 /// # Safety
 /// The platform is null or a string.
-unsafe fn options(raw: &xffi_rt_compile_options) -> Result<Options> {
+unsafe fn read_options(raw: &xffi_rt_compile_options) -> Result<Options> {
     if raw.struct_size != size_of::<xffi_rt_compile_options>() {
         return Err(invalid(format!(
             "the options' struct_size is {}, {} is expected: begin with \
@@ -87,11 +93,13 @@ unsafe fn options(raw: &xffi_rt_compile_options) -> Result<Options> {
         options = options.platform(platform);
     }
     options = match raw.tuples {
-        0 => options,
-        1 => options.tuples(TupleForm::CpuRoots),
-        2 | 3 => options.tuples(TupleForm::DeviceNodes {
-            null_inputs: raw.tuples == 3,
-        }),
+        XFFI_RT_TUPLES_TODAY => options,
+        XFFI_RT_TUPLES_CPU_ROOTS => options.tuples(TupleForm::CpuRoots),
+        XFFI_RT_TUPLES_DEVICE_NODES | XFFI_RT_TUPLES_DEVICE_NULLS => {
+            options.tuples(TupleForm::DeviceNodes {
+                null_inputs: raw.tuples == XFFI_RT_TUPLES_DEVICE_NULLS,
+            })
+        }
         other => return Err(invalid(format!("tuples {other}: there are 0 to 3"))),
     };
     if raw.with_device != 0 {
@@ -176,7 +184,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
     rets: *const *mut c_void,
     ret_count: usize,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let compiled = unsafe { object(compiled, "program") }?;
         for (what, came, expected, pointer) in [

@@ -8,6 +8,26 @@ use host::Result;
 use std::ffi::{c_char, c_int, c_void};
 use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Program, Schedule};
 
+// Numbers of `xffi_rt_custom_call`: written out, because the header's generator reads no paths.
+pub(crate) const XFFI_RT_API_ORIGINAL: c_int = 1;
+pub(crate) const XFFI_RT_API_STATUS_RETURNING: c_int = 2;
+pub(crate) const XFFI_RT_API_STATUS_RETURNING_UNIFIED: c_int = 3;
+pub(crate) const XFFI_RT_API_TYPED_FFI: c_int = 4;
+pub(crate) const XFFI_RT_SCHEDULE_NONE: c_int = 0;
+pub(crate) const XFFI_RT_SCHEDULE_LATEST: c_int = 1;
+pub(crate) const XFFI_RT_SCHEDULE_EARLIEST: c_int = 2;
+
+const _: () = {
+    assert!(XFFI_RT_API_ORIGINAL == ApiVersion::Original as c_int);
+    assert!(XFFI_RT_API_STATUS_RETURNING == ApiVersion::StatusReturning as c_int);
+    assert!(XFFI_RT_API_STATUS_RETURNING_UNIFIED == ApiVersion::StatusReturningUnified as c_int);
+    assert!(XFFI_RT_API_TYPED_FFI == ApiVersion::TypedFfi as c_int);
+    assert!(ApiVersion::ALL.len() == 4);
+    assert!(XFFI_RT_SCHEDULE_NONE == Schedule::None as c_int);
+    assert!(XFFI_RT_SCHEDULE_LATEST == Schedule::Latest as c_int);
+    assert!(XFFI_RT_SCHEDULE_EARLIEST == Schedule::Earliest as c_int);
+};
+
 /// `xffi_rt_alias`.
 #[repr(C)]
 #[derive(Debug)]

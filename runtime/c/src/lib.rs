@@ -14,6 +14,17 @@ mod stream;
 use host::{Error, Result};
 use std::ffi::{CStr, c_char};
 
+// The headers let any thread use these, several at once.
+const _: () = {
+    const fn any_thread<T: Send + Sync>() {}
+    any_thread::<status::xffi_rt_status>();
+    any_thread::<runtime::xffi_rt>();
+    any_thread::<library::xffi_rt_library>();
+    any_thread::<stream::xffi_rt_stream>();
+    any_thread::<program::xffi_rt_program>();
+    any_thread::<compiled::xffi_rt_compiled>();
+};
+
 /// What a pointer of the caller names.
 ///
 /// # Safety

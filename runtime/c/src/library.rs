@@ -1,7 +1,7 @@
 //! Libraries.
 
 use crate::runtime::xffi_rt;
-use crate::status::{answer, xffi_rt_status};
+use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, optional_text, take_back, text};
 use host::{Library, Runtime, Stage};
 use std::ffi::c_char;
@@ -23,7 +23,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_library_load(
     path: *const c_char,
     out: *mut *mut xffi_rt_library,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let runtime = &unsafe { object(runtime, "runtime") }?.0;
         // SAFETY: as promised by the caller.
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_library_register(
     prepare: *const c_char,
     initialize: *const c_char,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let library = unsafe { object(library, "library") }?;
         // SAFETY: as promised by the caller.

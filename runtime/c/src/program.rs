@@ -1,6 +1,6 @@
 //! Verified programs.
 
-use crate::status::{answer, xffi_rt_status};
+use crate::status::{status_or_null, xffi_rt_status};
 use crate::{null, object, take_back};
 use host::{Code, Error, Result};
 use std::ffi::{CString, c_char};
@@ -56,7 +56,7 @@ unsafe fn about(
     out: *mut *mut c_char,
     text: impl FnOnce(&Program) -> Result<String>,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let program = &unsafe { object(program, "program") }?.0;
         // SAFETY: as promised by the caller.

@@ -1,11 +1,34 @@
 //! Runtimes and registration.
 
-use crate::status::{answer, xffi_rt_status};
+use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, take_back, text};
 use host::legacy::{Function, Signature};
 use host::{Bundle, Code, Error, Revision, Runtime, Stage};
 use std::ffi::{c_char, c_int, c_void};
-use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Handler_Bundle, XLA_FFI_Handler_Traits};
+use xla_ffi_sys::{
+    XLA_FFI_Api, XLA_FFI_Handler_Bundle, XLA_FFI_Handler_Traits, XlaFfiLegacyTarget,
+};
+
+/// The newest revision, for `xffi_rt_create`.
+pub(crate) const XFFI_RT_NEWEST: c_int = -1;
+
+// Numbers of `xffi_rt_register_legacy`: written out, because the header's generator reads no paths.
+pub(crate) const XFFI_RT_LEGACY_UNKNOWN: u32 = 0;
+pub(crate) const XFFI_RT_LEGACY_CPU: u32 = 1;
+pub(crate) const XFFI_RT_LEGACY_CPU_STATUS: u32 = 2;
+pub(crate) const XFFI_RT_LEGACY_GPU: u32 = 3;
+pub(crate) const XFFI_RT_LEGACY_GPU_STATUS: u32 = 4;
+pub(crate) const XFFI_RT_LEGACY_CPU_UNIFIED: u32 = 5;
+
+const _: () = {
+    assert!(XFFI_RT_LEGACY_UNKNOWN == XlaFfiLegacyTarget::UNKNOWN);
+    assert!(XFFI_RT_LEGACY_CPU == Signature::Cpu as u32);
+    assert!(XFFI_RT_LEGACY_CPU_STATUS == Signature::CpuStatus as u32);
+    assert!(XFFI_RT_LEGACY_GPU == Signature::Gpu as u32);
+    assert!(XFFI_RT_LEGACY_GPU_STATUS == Signature::GpuStatus as u32);
+    assert!(XFFI_RT_LEGACY_CPU_UNIFIED == Signature::CpuUnified as u32);
+    assert!(Signature::ALL.len() == 5);
+};
 
 /// `xffi_rt`.
 #[derive(Debug)]
@@ -29,7 +52,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
     function: *mut c_void,
     signature: u32,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
         // SAFETY: as promised by the caller.
@@ -37,7 +60,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
         // SAFETY: as promised by the caller.
         let platform = unsafe { text(platform, "platform") }?;
         let known = Signature::from_raw(signature);
-        if known.is_none() && signature != 0 {
+        if known.is_none() && signature != XFFI_RT_LEGACY_UNKNOWN {
             return Err(Error::new(
                 Code::InvalidArgument,
                 format!(
@@ -61,9 +84,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_create(
     revision: c_int,
     out: *mut *mut xffi_rt,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         let known = match revision {
-            -1 => Some(Revision::NEWEST),
+            XFFI_RT_NEWEST => Some(Revision::NEWEST),
             other => usize::try_from(other)
                 .ok()
                 .and_then(|index| Revision::ALL.get(index))
@@ -119,7 +142,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_register(
     bundle: *const XLA_FFI_Handler_Bundle,
     traits: XLA_FFI_Handler_Traits,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         // SAFETY: as promised by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
         // SAFETY: as promised by the caller.

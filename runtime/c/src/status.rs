@@ -13,7 +13,7 @@ pub(crate) struct xffi_rt_status {
 }
 
 /// The status of an outcome; a panic is one, too.
-pub(crate) fn answer(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_status {
+pub(crate) fn status_or_null(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_status {
     let outcome = catch_unwind(AssertUnwindSafe(body))
         .unwrap_or_else(|_| Err(Error::new(Code::Internal, "the runtime panicked")));
     match outcome {

@@ -1,7 +1,7 @@
 //! Streams of a device that is a thread.
 
 use crate::hand_over;
-use crate::status::{answer, xffi_rt_status};
+use crate::status::{status_or_null, xffi_rt_status};
 use crate::take_back;
 use host::{Code, CpuStream, DeviceStream, Error, Stream};
 use std::ffi::c_void;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) struct xffi_rt_stream(Arc<CpuStream>);
 
 /// The stream of a device that is a thread, or one that the caller looks after.
-pub(crate) fn of(handle: *mut c_void) -> Stream {
+pub(crate) fn stream_from_handle(handle: *mut c_void) -> Stream {
     CpuStream::from_handle(handle)
         .map_or_else(|| Stream::borrowed(handle), |stream| stream.stream())
 }
@@ -25,7 +25,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_stream_create(
     out: *mut *mut xffi_rt_stream,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    answer(|| unsafe { hand_over(out, xffi_rt_stream(CpuStream::new()?)) })
+    status_or_null(|| unsafe { hand_over(out, xffi_rt_stream(CpuStream::new()?)) })
 }
 
 /// `xffi_rt_stream_destroy`.
@@ -73,11 +73,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_stream_enqueue(
     task: Option<unsafe extern "C" fn(*mut c_void)>,
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
-    answer(|| {
+    status_or_null(|| {
         let stream = CpuStream::from_handle(handle).ok_or_else(|| {
             Error::new(
                 Code::InvalidArgument,
-                format!("{handle:p} is no stream of this runtime"),
+                format!("{handle:p} is not a stream of this runtime"),
             )
         })?;
         let task = task.ok_or_else(|| crate::null("task"))?;

@@ -1,13 +1,15 @@
 //! One invocation of one stage, and what may come of it.
 
-use super::context::{Context, Parts};
-use super::encoded::Encoded;
-use super::frame::{CallFrame, RawFrame};
+use crate::context::Context;
+use crate::context::current::Entered;
+use crate::frame::call_frame::RawFrame;
+use crate::frame::print;
 use crate::handler::Executable;
+use crate::host::errors;
 use crate::host::futures::{self, Completion};
-use crate::host::{Entered, errors};
-use crate::runtime::Shared;
-use crate::{Error, Finding, Hazard, Result, Stage, guard};
+use crate::host::shared::Shared;
+use crate::process::guard;
+use crate::{Error, Finding, Hazard, Result, Stage};
 use std::sync::Arc;
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Handler};
 
@@ -24,7 +26,7 @@ pub(crate) fn invoke(
     frame.reset(revision);
     if context.prints() {
         // SAFETY: the frame is laid out for the revision, and this runtime's buffers are the host's.
-        eprintln!("{}", unsafe { super::print::describe(frame.as_mut_ptr()) });
+        eprintln!("{}", unsafe { print::describe(frame.as_mut_ptr()) });
     }
     context.begin(stage);
     let entered = Entered::new(shared, Some(context));
@@ -42,13 +44,13 @@ pub(crate) fn invoke(
         {
             Ok(None)
         }
-        outcome => judge(shared, context, frame, outcome),
+        outcome => outcome_of(shared, context, frame, outcome),
     }
 }
 
 /// The long way: something came back, or something was found.
 #[cold]
-fn judge(
+fn outcome_of(
     shared: &Shared,
     context: &Context,
     frame: &mut RawFrame,
@@ -85,7 +87,7 @@ fn judge(
         )),
         Ok(error) if error.is_null() => None,
         // An error that says OK is success, as in XLA.
-        Ok(error) => errors::take(error).map(|error| translate(shared, error.handlers())),
+        Ok(error) => errors::take_error(error).map(|error| translate(shared, error.handlers())),
     };
     if error.is_some() && !future.is_null() {
         findings.push(Finding::new(
@@ -129,30 +131,6 @@ pub(crate) fn translate(shared: &Shared, error: Error) -> Error {
     } else {
         error
     }
-}
-
-/// Runs the instantiate stage: all attributes, no operands.
-pub(crate) fn instantiate(executable: &Executable) -> Result<()> {
-    let shared = &executable.handler.shared;
-    let handler = executable.function(Stage::Instantiate)?;
-    let attributes: Arc<Encoded> = executable.attributes.clone();
-    let mut frame = CallFrame::with_encoded(shared.revision, &[], &[], attributes)?;
-    let parts = Parts {
-        thread_pool: false,
-        device_ordinal: -1,
-        ..Parts::new(shared)
-    };
-    let context = Context::new(shared.clone(), parts, executable.state.clone(), false);
-    let mut raw = frame.raw(shared.api(), context.raw(), Stage::Instantiate);
-    let completion = invoke(shared, &context, handler, Stage::Instantiate, &mut raw)
-        .map_err(|error| stage_error(error, executable, Stage::Instantiate))?;
-    if completion.is_some() {
-        return Err(Error::invalid(format!(
-            "handler '{}' answered the instantiate stage with a future; only execute may",
-            executable.handler.name()
-        )));
-    }
-    Ok(())
 }
 
 /// An error with the handler and the stage before its text; a handler's own text is left as it is.

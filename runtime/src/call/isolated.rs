@@ -1,7 +1,7 @@
 //! A whole call in a child process, its results brought back.
 
 use super::{Call, Outcome};
-use crate::isolate::isolated;
+use crate::process::isolate::isolated;
 use crate::{Code, Error, Finding, Hazard, Result, Tensor};
 use std::time::Duration;
 

@@ -1,46 +1,21 @@
 //! Calls: operands in, stages run, results out.
 
-pub(crate) mod context;
-pub(crate) mod encoded;
-pub(crate) mod frame;
+mod instantiate;
 mod invoke;
 mod isolated;
 mod prepared;
-pub(crate) mod print;
-pub(crate) mod state;
 pub(crate) mod unwritten;
 
-pub(crate) use context::Parts;
-pub(crate) use invoke::instantiate;
 pub use prepared::PreparedCall;
 
+use crate::context::Parts;
 use crate::device::{DeviceAllocator, Stream};
+use crate::frame::encoded::Encoded;
 use crate::handler::Executable;
-use crate::runtime::Shared;
-use crate::user_data::UserData;
-use crate::{Attributes, Error, Result, Shape, Stage, Tensor};
-use encoded::Encoded;
-use frame::CallFrame;
+use crate::{Attributes, CallFrame, Error, Result, Shape, Stage, Tensor, UserData};
 use std::sync::Arc;
 use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
-
-impl Parts {
-    /// What a call on a CPU has: run id 0, device 0, a thread pool.
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        Self {
-            run_id: 0,
-            device_ordinal: 0,
-            thread_pool: true,
-            stream: None,
-            allocator: None,
-            user_data: Arc::default(),
-            extensions: Default::default(),
-            custom_options: Encoded::new(&Attributes::new(), shared.revision),
-            called_computation: None,
-        }
-    }
-}
 
 /// One result of a call that is being put together.
 pub enum Ret {
@@ -115,8 +90,16 @@ pub struct Outcome {
     pub rets: Vec<Tensor>,
 }
 
+impl Executable {
+    /// A call to be filled with operands.
+    #[must_use]
+    pub fn call(&self) -> Call {
+        Call::new(self.clone(), Parts::new(&self.handler.shared))
+    }
+}
+
 impl Call {
-    pub(crate) fn new(executable: Executable, parts: Parts) -> Self {
+    fn new(executable: Executable, parts: Parts) -> Self {
         let limit = Some(Duration::from_secs(60));
         Self {
             executable,
@@ -234,7 +217,9 @@ impl Call {
     /// Gives the call collectives; handlers find them from r9.
     #[must_use]
     pub fn collectives(mut self, collectives: Arc<crate::Collectives>) -> Self {
-        self.parts.extensions.push_collectives(collectives);
+        self.parts
+            .extensions
+            .push_owned(collectives.extension(), collectives.clone());
         self
     }
 
@@ -269,7 +254,7 @@ impl Call {
     /// Lays the call out and runs the stages before execute; what comes back can be run many times.
     ///
     /// # Errors
-    /// Element types that the revision lacks, memory that cannot be had, and what the stages answer.
+    /// Element types that the revision lacks, memory that cannot be allocated, and what the stages answer.
     pub fn prepare(self) -> Result<PreparedCall> {
         PreparedCall::new(self, None)
     }
@@ -341,7 +326,7 @@ impl Call {
                 .map(|arg| arg.shape().clone())
                 .ok_or_else(|| {
                     Error::invalid(format!(
-                        "a result is to alias argument {index}, which there is not"
+                        "a result aliases argument {index}, which does not exist"
                     ))
                 }),
         };
@@ -376,7 +361,7 @@ impl Call {
                     let count = args.len();
                     let missing = || {
                         Error::invalid(format!(
-                            "result {number} is to alias argument {index}, there are {count}"
+                            "result {number} aliases argument {index}, but there are {count}"
                         ))
                     };
                     let taken = aliased.get_mut(index).ok_or_else(missing)?;

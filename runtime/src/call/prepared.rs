@@ -1,14 +1,14 @@
 //! A call that is laid out and ready: it costs little more than calling the handler directly.
 
-use super::context::Context;
-use super::frame::{CallFrame, RawFrame};
 use super::invoke::{invoke, stage_error, translate};
 use super::unwritten::Poison;
 use super::{Call, Stages};
+use crate::context::Context;
+use crate::frame::call_frame::RawFrame;
 use crate::handler::Executable;
 use crate::host::futures::Completion;
-use crate::isolate::in_child_process;
-use crate::{Code, Error, Recorder, Result, Stage, Tensor};
+use crate::process::isolate::in_child_process;
+use crate::{CallFrame, Code, Error, Recorder, Result, Stage, Tensor};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};

@@ -5,8 +5,7 @@
 //! element here and there is left out, and in results of less than eight bytes, except for those of
 //! four bytes or more that were left altogether (1 in 2^32).
 
-use super::frame::CallFrame;
-use crate::{Code, Error, Finding, Hazard, Result, Shape, Tensor};
+use crate::{CallFrame, Code, Error, Finding, Hazard, Result, Shape, Tensor};
 use std::ffi::c_void;
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
@@ -116,7 +115,7 @@ impl Poison {
             let bytes = unsafe { std::slice::from_raw_parts(place.data, place.shape.bytes()) };
             let runs = left(self.seed, place.index, bytes);
             if !runs.is_empty() {
-                let message = tell(place, &runs);
+                let message = describe(place, &runs);
                 findings.push(Finding::new(Hazard::UnwrittenResult, message));
             }
         }
@@ -178,7 +177,7 @@ fn elements(shape: &Shape, bytes: &Range<usize>) -> Range<usize> {
     whole
 }
 
-fn tell(place: &Place, runs: &[Range<usize>]) -> String {
+fn describe(place: &Place, runs: &[Range<usize>]) -> String {
     let Place { index, shape, .. } = place;
     let mut text = format!("result {index} ({shape}): ");
     if let [run] = runs

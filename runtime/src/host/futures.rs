@@ -1,19 +1,15 @@
 //! Futures: how an asynchronous handler tells that it is done. A future is a number, like an error:
 //! completing one twice, or one that is gone, is told instead of corrupting memory.
 
-use super::errors::{self, Handles};
-use super::{answer, check, current_context};
-use crate::{Code, Error, Hazard, Result};
+use super::handles::Handles;
+use crate::{Error, Hazard, Result};
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex};
 use std::sync::{Arc, PoisonError};
 #[cfg(not(loom))]
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
-use xla_ffi_sys::{
-    XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
-    XLA_FFI_Future_SetError_Args,
-};
+use xla_ffi_sys::XLA_FFI_Future;
 
 const BASE: usize = 0xF47_u64.wrapping_shl(52) as usize;
 
@@ -34,7 +30,7 @@ struct Progress {
 }
 
 impl Completion {
-    fn complete(&self, outcome: std::result::Result<(), Error>) -> Result<()> {
+    pub(crate) fn complete(&self, outcome: std::result::Result<(), Error>) -> Result<()> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.outcome.is_some() {
             return Err(Error::hazard(
@@ -48,7 +44,7 @@ impl Completion {
         // Not under the lock: what is told may ask whether the future is complete.
         drop(progress);
         for then in then {
-            tell(then);
+            run_callback(then);
         }
         Ok(())
     }
@@ -61,7 +57,7 @@ impl Completion {
             return;
         }
         drop(progress);
-        tell(then);
+        run_callback(then);
     }
 
     /// Whether the future is complete.
@@ -100,7 +96,7 @@ impl Completion {
 }
 
 /// Runs what somebody asked to be run; the handler that completes its future is not to see his panic.
-fn tell(then: Then) {
+fn run_callback(then: Then) {
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(then)).is_err() {
         eprintln!("xla-ffi: a panic left what was to run at the end of a call");
     }
@@ -127,6 +123,11 @@ pub(crate) fn find(future: *mut XLA_FFI_Future) -> Result<Arc<Completion>> {
         .ok_or_else(|| unknown(future))
 }
 
+/// A new future's number.
+pub(crate) fn create() -> usize {
+    FUTURES.insert(Arc::default())
+}
+
 /// Forgets a future that nobody waits for any more.
 pub(crate) fn forget(handle: usize) {
     FUTURES.remove(handle);
@@ -142,60 +143,6 @@ fn unknown(future: *mut XLA_FFI_Future) -> Error {
         Hazard::FutureMisuse,
         format!("a future was named that {what} ({future:p})"),
     )
-}
-
-/// `Future_Create`.
-pub(super) unsafe extern "C" fn future_create<const R: u8>(
-    args: *mut XLA_FFI_Future_Create_Args,
-) -> *mut XLA_FFI_Error {
-    answer("Future_Create", || {
-        // SAFETY: handlers pass their args struct.
-        unsafe { check(args) }?;
-        let handle = FUTURES.insert(Arc::default());
-        if let Some(context) = current_context() {
-            context.made_future(handle);
-        }
-        // SAFETY: every handler gives storage for the field, whatever the size says.
-        unsafe { (*args).future = handle as *mut XLA_FFI_Future };
-        Ok(())
-    })
-}
-
-/// `Future_SetAvailable`.
-pub(super) unsafe extern "C" fn future_set_available<const R: u8>(
-    args: *mut XLA_FFI_Future_SetAvailable_Args,
-) -> *mut XLA_FFI_Error {
-    answer("Future_SetAvailable", || {
-        // SAFETY: handlers pass their args struct.
-        unsafe { check(args) }?;
-        // SAFETY: `check` proved that the struct is there.
-        let args = unsafe { args.read() };
-        find(args.future)?.complete(Ok(()))
-    })
-}
-
-/// `Future_SetError`: the error is neither null nor OK.
-pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
-    args: *mut XLA_FFI_Future_SetError_Args,
-) -> *mut XLA_FFI_Error {
-    answer("Future_SetError", || {
-        // SAFETY: handlers pass their args struct.
-        unsafe { check(args) }?;
-        // SAFETY: `check` proved that the struct is there.
-        let args = unsafe { args.read() };
-        if args.error.is_null() {
-            return Err(Error::new(
-                Code::InvalidArgument,
-                "the error is null: to complete without an error call Future_SetAvailable",
-            ));
-        }
-        let error = errors::take(args.error).ok_or_else(|| {
-            Error::invalid(
-                "the error says OK: to complete without an error call Future_SetAvailable",
-            )
-        })?;
-        find(args.future)?.complete(Err(error))
-    })
 }
 
 /// Every order in which two completions and a waiting host can meet:
@@ -258,17 +205,5 @@ mod tests {
         completion.complete(Ok(())).unwrap();
         completion.on_done(Box::new(move || late.send("late").unwrap()));
         assert_eq!(told.iter().collect::<Vec<_>>(), ["waiting", "late"]);
-    }
-
-    #[test]
-    fn unknown_futures_are_told() {
-        let mut args = XLA_FFI_Future_SetAvailable_Args {
-            struct_size: 24,
-            extension_start: std::ptr::null_mut(),
-            future: 0x20 as *mut XLA_FFI_Future,
-        };
-        // SAFETY: args is whole.
-        let error = unsafe { future_set_available::<10>(&raw mut args) };
-        assert!(errors::take(error).unwrap().has(Hazard::FutureMisuse));
     }
 }

@@ -3,7 +3,8 @@
 use super::function::Signature;
 use super::registry::Target;
 use super::status::{self, Status};
-use crate::{Code, Error, Hazard, Result, Stream, Tree, guard};
+use crate::process::guard;
+use crate::{Code, Error, Hazard, Result, Stream, Tree};
 use std::ffi::{c_char, c_void};
 use xla_ffi_sys::XlaCustomCallStatus;
 

@@ -1,7 +1,8 @@
 //! Legacy targets that libraries bring: by exported symbol, or from the list that they keep.
 
 use super::function::{Function, Signature};
-use crate::{Error, Library, Result, Runtime, foreign};
+use crate::process::probe;
+use crate::{Error, Library, Result, Runtime};
 use std::ffi::{CStr, c_char};
 use xla_ffi_sys::XlaFfiLegacyTarget;
 
@@ -102,9 +103,12 @@ unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
             )));
         }
         let entry = || format!("entry {} from its end", targets.len());
-        let readable = foreign::read::<{ size_of::<XlaFfiLegacyTarget>() }>(at as usize).is_some();
+        let readable = probe::read::<{ size_of::<XlaFfiLegacyTarget>() }>(at as usize).is_some();
         if !readable || !at.is_aligned() {
-            return Err(Error::invalid(format!("{} is no memory", entry())));
+            return Err(Error::invalid(format!(
+                "{} is not readable memory",
+                entry()
+            )));
         }
         // SAFETY: readable and aligned, and a target as the list's owner promises.
         let target = unsafe { &*at };

@@ -40,10 +40,11 @@ mod function;
 mod library;
 mod registry;
 mod status;
+mod targets;
 
 pub use call::{Invocation, Launched, TupleForm};
 pub use function::{ApiVersion, Function, Signature};
 pub use library::Listed;
 pub use registry::Target;
-pub(crate) use registry::Targets;
 pub use status::Status;
+pub(crate) use targets::Targets;

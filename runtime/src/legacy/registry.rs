@@ -1,9 +1,9 @@
 //! Targets by name and platform.
 
 use super::function::{ApiVersion, Function, Signature, is_host};
+use super::targets::versions;
 use crate::{Code, Error, Result, Runtime, canonical_platform};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// A registered target, as calls of one API version see it.
 ///
@@ -58,31 +58,6 @@ impl Target {
 
     pub(super) fn address(&self) -> usize {
         self.address
-    }
-}
-
-/// The targets of one runtime.
-#[derive(Default)]
-pub(crate) struct Targets(Mutex<BTreeMap<(String, String), Function>>);
-
-impl Targets {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Function>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The API versions under which a name may be called on a platform (canonical); empty where
-    /// there is none of that name.
-    pub(crate) fn versions(&self, name: &str, platform: &str) -> Vec<ApiVersion> {
-        let targets = self.lock();
-        let found = targets.get(&(name.to_owned(), platform.to_owned()));
-        found.map_or_else(Vec::new, |function| versions(function, platform))
-    }
-}
-
-fn versions(function: &Function, platform: &str) -> Vec<ApiVersion> {
-    match function.signature {
-        Some(signature) => signature.versions(platform),
-        None => ApiVersion::ALL[..3].to_vec(),
     }
 }
 

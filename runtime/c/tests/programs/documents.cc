@@ -257,7 +257,7 @@ static int Everything() {
   const xla::Status mistakes = wrong.Build().status();
   CHECK(mistakes.code() == XLA_FFI_Error_Code_INVALID_ARGUMENT);
   for (const char* part : {"'x': this is parameter 1", "element 0 of a tuple",
-                           "operand 0 is no instruction", "layouts of 0 operands"}) {
+                           "operand 0 is not an instruction", "layouts of 0 operands"}) {
     CHECK(mistakes.message().find(part) != std::string::npos);
   }
   CHECK(!wrong.Build().ok());

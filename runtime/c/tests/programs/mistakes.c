@@ -110,7 +110,7 @@ int main(void) {
   xffi_rt_builder_destroy(b);
   xffi_rt_builder_destroy(NULL);
   RIGHT(xffi_rt_builder_create("mistakes", &b));
-  WRONG(xffi_rt_builder_build(b, none, NULL), INVALID_ARGUMENT, "the root is no instruction");
+  WRONG(xffi_rt_builder_build(b, none, NULL), INVALID_ARGUMENT, "the root is not an instruction");
   xffi_rt_builder_destroy(b);
 
   WRONG(xffi_rt_program_hlo(NULL, &text), INVALID_ARGUMENT, "program");

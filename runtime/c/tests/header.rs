@@ -1,0 +1,293 @@
+//! `runtime.h` and `program.h` are written by hand. What the Rust defines is what they declare,
+//! to the last type, and each function says what a caller has to know.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use support::{repository, skip};
+
+const HEADERS: [&str; 2] = ["runtime.h", "program.h"];
+
+fn headers() -> String {
+    let folder = repository().join("include/xla_ffi");
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    HEADERS.map(text).concat()
+}
+
+/// `text` without the lines of its macros.
+fn without_macros(text: &str) -> String {
+    let mut macro_goes_on = false;
+    let kept = text.split_inclusive('\n').filter(|line| {
+        let is_macro = macro_goes_on || line.starts_with('#');
+        macro_goes_on = is_macro && line.trim_end().ends_with('\\');
+        !is_macro
+    });
+    kept.collect()
+}
+
+/// The Rust definitions as C, by cbindgen.
+fn bindings() -> String {
+    let mut config = cbindgen::Config {
+        language: cbindgen::Language::C,
+        style: cbindgen::Style::Both,
+        documentation: false,
+        no_includes: true,
+        usize_is_size_t: true,
+        ..cbindgen::Config::default()
+    };
+    config.function.args = cbindgen::Layout::Horizontal;
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("public");
+    std::fs::create_dir_all(&folder).unwrap();
+    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.file_name().is_some_and(|name| name != "lib.rs") {
+            // cbindgen leaves out what is not public, which nothing of a C library is.
+            let text = std::fs::read_to_string(&path).unwrap();
+            let copy = folder.join(path.file_name().unwrap());
+            std::fs::write(&copy, text.replace("pub(crate) ", "pub ")).unwrap();
+            builder = builder.with_src(copy);
+        }
+    }
+    let mut text = Vec::new();
+    builder.generate().unwrap().write(&mut text);
+    String::from_utf8(text).unwrap()
+}
+
+/// A function that a header declares.
+struct Function<'t> {
+    name: &'t str,
+    returns: &'t str,
+    parameters: Vec<&'t str>,
+    /// The comment right before it.
+    comment: &'t str,
+}
+
+/// The words of C's names in `text`.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty())
+}
+
+/// The functions of `text`, whose other declarations are structs, typedefs and macros.
+fn functions(text: &str) -> Vec<Function<'_>> {
+    let mut found = vec![];
+    for piece in text.split("/*") {
+        let (comment, code) = piece.split_once("*/").unwrap_or(("", piece));
+        let mut comment = comment;
+        for declaration in code.split(';') {
+            // A brace that opens `extern "C"` may stand before it.
+            let declaration = declaration.rsplit('{').next().unwrap_or("").trim();
+            let Some((head, parameters)) = declaration.split_once('(') else {
+                continue;
+            };
+            let name = words(head).last().unwrap_or("");
+            if !name.starts_with("xffi_rt_") {
+                continue;
+            }
+            let parameters = parameters.strip_suffix(')').unwrap_or(parameters);
+            let named = parameters.split(',').map(|parameter| {
+                let callback = parameter.split_once("(*").map_or(parameter, |(_, rest)| {
+                    rest.split_once(')').map_or(rest, |(name, _)| name)
+                });
+                words(callback).last().unwrap_or("")
+            });
+            found.push(Function {
+                name,
+                returns: head[..head.len() - name.len()].trim(),
+                parameters: named.filter(|name| *name != "void").collect(),
+                comment: std::mem::take(&mut comment),
+            });
+        }
+    }
+    found
+}
+
+/// The structs of `text` and their fields' names.
+fn structs(text: &str) -> BTreeMap<&str, Vec<&str>> {
+    let bodies = text.split("typedef struct ").skip(1).filter_map(|rest| {
+        let (name, rest) = rest.split_once(" {")?;
+        let (body, _) = rest.split_once(&format!("}} {name};"))?;
+        Some((name, body))
+    });
+    bodies
+        .map(|(name, body)| {
+            let code = body
+                .split("/*")
+                .map(|piece| piece.split_once("*/").map_or(piece, |(_, code)| code));
+            let fields = code.flat_map(|code| code.split(';'));
+            (
+                name,
+                fields.filter_map(|field| words(field).last()).collect(),
+            )
+        })
+        .collect()
+}
+
+/// The macros of `text` that stand for numbers.
+fn numbers(text: &str) -> BTreeMap<&str, &str> {
+    let defined = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("#define "));
+    let pairs = defined.filter_map(|line| line.split_once(' '));
+    pairs
+        .map(|(name, value)| (name, value.split("/*").next().unwrap_or("").trim()))
+        .filter(|(_, value)| value.trim_matches(['(', ')']).parse::<i64>().is_ok())
+        .collect()
+}
+
+/// A program that compiles if what `bindings` declare is what the headers declare: a function
+/// may be declared twice only with the same type, and structs and numbers are compared.
+fn comparison(bindings: &str) -> String {
+    let mut source = String::from("#include <stddef.h>\n");
+    for name in HEADERS {
+        let _ = writeln!(source, "#include \"xla_ffi/{name}\"");
+    }
+    let mut text = bindings.to_owned();
+    for name in structs(bindings).keys() {
+        text = text
+            .replace(
+                &format!("struct {name} {{"),
+                &format!("struct rust_{name} {{"),
+            )
+            .replace(&format!("}} {name};"), &format!("}} rust_{name};"));
+    }
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let _ = writeln!(source, "{line}");
+    }
+    for (name, fields) in structs(bindings) {
+        let _ = writeln!(
+            source,
+            "_Static_assert(sizeof({name}) == sizeof(rust_{name}), \"{name}\");"
+        );
+        for field in fields {
+            let place = format!("offsetof({name}, {field}) == offsetof(rust_{name}, {field})");
+            let (theirs, ours) = (
+                format!("&(({name}*)0)->{field}"),
+                format!("&((rust_{name}*)0)->{field}"),
+            );
+            let same = format!("_Generic({theirs}, __typeof__({ours}): 1, default: 0)");
+            let _ = writeln!(
+                source,
+                "_Static_assert({place} && {same}, \"{name}.{field}\");"
+            );
+        }
+    }
+    for (name, value) in numbers(bindings) {
+        let _ = writeln!(source, "_Static_assert({name} == {value}, \"{name}\");");
+    }
+    source
+}
+
+/// What a C compiler says against the comparison; `None` where there is no compiler.
+fn refusal(name: &str, bindings: &str) -> Option<String> {
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&file, comparison(bindings)).unwrap();
+    let done = Command::new("cc")
+        .args([
+            "-std=gnu11",
+            "-fsyntax-only",
+            "-Wall",
+            "-Werror",
+            "-Iinclude",
+        ])
+        .arg(&file)
+        .current_dir(repository())
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.success(), said.is_empty(), "{said}");
+    Some(said)
+}
+
+#[test]
+fn the_headers_declare_what_rust_defines() {
+    let (headers, bindings) = (headers(), bindings());
+    let names = |text: &str| {
+        let text = without_macros(text);
+        let named = functions(&text).into_iter().map(|f| f.name.to_owned());
+        let mut names: Vec<_> = named.collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(names(&headers), names(&bindings));
+    assert!(names(&headers).len() > 50);
+    assert_eq!(structs(&headers), structs(&bindings));
+    assert!(structs(&headers).len() == 4);
+    assert!(numbers(&headers).keys().eq(numbers(&bindings).keys()));
+    let test = "the_headers_declare_what_rust_defines";
+    match refusal("declared.c", &bindings) {
+        Some(said) => assert!(said.is_empty(), "{said}"),
+        None => skip(test, "no cc"),
+    }
+}
+
+/// One slip of each kind in the Rust, and each is told.
+#[test]
+fn every_difference_is_told() {
+    let bindings = bindings();
+    let slips = [
+        // A parameter's type, a const that is lost, one that is new, a parameter, a result.
+        (
+            "xffi_rt_call_set_run_id(struct xffi_rt_call *call, int64_t",
+            "int64_t",
+            "int32_t",
+        ),
+        (
+            "xffi_rt_call_is_open(const struct xffi_rt_call",
+            "const ",
+            "",
+        ),
+        (
+            "xffi_rt_stream_enqueue(void *handle",
+            "(void",
+            "(const void",
+        ),
+        (
+            "xffi_rt_call_run(struct xffi_rt_call *call",
+            "call *call",
+            "call *call, int again",
+        ),
+        ("size_t xffi_rt_program_parameter_count", "size_t", "int"),
+        ("void (*callback)(void*)", "(void*)", "(const void*)"),
+        // A struct's field and a number.
+        ("size_t operand_index_size", "size_t", "int64_t"),
+        ("XFFI_RT_TUPLES_CPU_ROOTS 1", "1", "4"),
+    ];
+    for (index, (place, from, to)) in slips.into_iter().enumerate() {
+        assert_eq!(bindings.matches(place).count(), 1, "{place} in\n{bindings}");
+        let slipped = bindings.replace(place, &place.replacen(from, to, 1));
+        match refusal(&format!("slip{index}.c"), &slipped) {
+            Some(said) => assert!(said.contains("error:"), "{place}: {said}"),
+            None => return skip("every_difference_is_told", "no cc"),
+        }
+    }
+}
+
+#[test]
+fn each_function_says_what_a_caller_has_to_know() {
+    let headers = without_macros(&headers());
+    let mut missing = vec![];
+    for function in functions(&headers) {
+        let mut wanted = function.parameters.clone();
+        if function.returns != "void" {
+            wanted.push("Returns");
+        }
+        wanted.push("Threads");
+        for word in wanted {
+            // One line or several, indented behind the word.
+            let told = function.comment.lines().any(|line| {
+                let line = line.trim_start().trim_start_matches('*').trim_start();
+                line.strip_prefix(word)
+                    .is_some_and(|rest| rest.starts_with("  ") && !rest.trim().is_empty())
+            });
+            if !told {
+                missing.push(format!("{}: {word}", function.name));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+}

@@ -1,0 +1,125 @@
+//! Errors as handlers make, read and destroy them.
+
+use super::{check, check_size};
+use crate::context::current::note;
+use crate::host::errors::{create, destroy, details, insert, was_ours};
+use crate::{Code, Error, Finding, Hazard};
+use std::ffi::CStr;
+use xla_ffi_sys::{
+    XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args, XLA_FFI_Error_Destroy_Args,
+    XLA_FFI_Error_GetDetails_Args,
+};
+
+/// `Error_Create`: a NUL-terminated text.
+pub(super) unsafe extern "C" fn error_create<const R: u8>(
+    args: *mut XLA_FFI_Error_Create_Args,
+) -> *mut XLA_FFI_Error {
+    // SAFETY: handlers pass their args struct.
+    if let Err(error) = unsafe { check(args) } {
+        return create(error.within("Error_Create"));
+    }
+    // SAFETY: `check` proved that the struct is there.
+    let args = unsafe { args.read() };
+    let message = if args.message.is_null() {
+        "(no message)".to_owned()
+    } else {
+        // SAFETY: the contract of `Error_Create` is a NUL-terminated text.
+        unsafe { CStr::from_ptr(args.message) }
+            .to_string_lossy()
+            .into_owned()
+    };
+    if args.errc == XLA_FFI_Error_Code::OK {
+        return insert(None, &message);
+    }
+    // XLA takes numbers that absl does not have for UNKNOWN.
+    create(Error::new(
+        Code::from_raw(args.errc).unwrap_or(Code::Unknown),
+        message,
+    ))
+}
+
+/// `Error_GetDetails`, `Error_GetMessage` before r9: hosts log a wrong size and go on.
+pub(super) unsafe extern "C" fn error_get_details<const R: u8>(
+    args: *mut XLA_FFI_Error_GetDetails_Args,
+) {
+    // The older, shorter struct is accepted by all hosts; what it has covers `message`.
+    // SAFETY: handlers pass their args struct.
+    let Ok(size) = (unsafe { check_size(args, 0) }) else {
+        return;
+    };
+    // SAFETY: `error` lies in the older struct, too.
+    let handle = unsafe { (*args).error } as usize;
+    let (text, code) = details(handle).unwrap_or_else(|| {
+        misuse("Error_GetDetails", handle);
+        (
+            c"(an error that this host does not have)".as_ptr(),
+            Code::Unknown.raw(),
+        )
+    });
+    // SAFETY: `message` lies in the older struct, too.
+    unsafe { (*args).message = text };
+    if super::revision::<R>().minor_version() >= 4 && size >= 36 {
+        // SAFETY: the size covers `errc`.
+        unsafe { (*args).errc = code };
+    }
+}
+
+/// `Error_Destroy`.
+pub(super) unsafe extern "C" fn error_destroy<const R: u8>(args: *mut XLA_FFI_Error_Destroy_Args) {
+    // SAFETY: handlers pass their args struct.
+    if unsafe { check_size(args, 0) }.is_err() {
+        return;
+    }
+    // SAFETY: the struct is there, and all revisions have this field.
+    let handle = unsafe { (*args).error } as usize;
+    if handle != 0 && !destroy(handle) {
+        misuse("Error_Destroy", handle);
+    }
+}
+
+fn misuse(function: &str, handle: usize) {
+    let what = if was_ours(handle) {
+        "an error that is gone"
+    } else {
+        "no error of this host"
+    };
+    note(Finding::new(
+        Hazard::ErrorMisuse,
+        format!("{function} was given {what} ({handle:#x})"),
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::errors::take_error;
+
+    #[test]
+    fn objects_are_numbers_and_go_once() {
+        let object = create(Error::new(Code::NotFound, "a\0b"));
+        assert!(was_ours(object as usize));
+        let mut args = XLA_FFI_Error_GetDetails_Args {
+            struct_size: 36,
+            extension_start: std::ptr::null_mut(),
+            error: object,
+            message: std::ptr::null(),
+            errc: XLA_FFI_Error_Code(99),
+        };
+        // SAFETY: args is whole.
+        unsafe { error_get_details::<8>(&raw mut args) };
+        assert_eq!(args.errc.0, 99, "r8 does not know the field");
+        // SAFETY: args is whole.
+        unsafe { error_get_details::<9>(&raw mut args) };
+        assert_eq!(args.errc, Code::NotFound.raw());
+        // SAFETY: the text lives as long as the error.
+        assert_eq!(unsafe { CStr::from_ptr(args.message) }, c"a\\0b");
+        assert_eq!(take_error(object).unwrap().code(), Code::NotFound);
+        assert!(take_error(object).unwrap().has(Hazard::ErrorMisuse));
+        assert!(
+            take_error(0x10 as *mut XLA_FFI_Error)
+                .unwrap()
+                .message()
+                .contains("did not make")
+        );
+    }
+}

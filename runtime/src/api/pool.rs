@@ -1,0 +1,91 @@
+//! The thread pool as handlers use it.
+
+use super::{check, error_or_null};
+use crate::context::Context;
+use crate::context::current::Entered;
+use crate::process::guard;
+use crate::{Error, Finding, Hazard, Result};
+use std::ffi::c_void;
+use xla_ffi_sys::{
+    XLA_FFI_Error, XLA_FFI_Task, XLA_FFI_ThreadPool_NumThreads_Args,
+    XLA_FFI_ThreadPool_Schedule_Args,
+};
+
+/// A handler's pointer on its way to the thread that runs the task.
+struct Data(*mut c_void);
+
+// SAFETY: the contract of `ThreadPool_Schedule`: the data may be used by another thread.
+unsafe impl Send for Data {}
+
+impl Data {
+    /// The pointer; as a method, so that a closure captures the whole.
+    fn pointer(&self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// Runs a task of this image on the call's pool, in the order of the calls.
+pub(crate) fn spawn(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
+    let shared = context.shared().clone();
+    context.pool()?.spawn(move || {
+        let _entered = Entered::new(&shared, None);
+        let task = std::panic::AssertUnwindSafe(task);
+        if let Err(payload) = std::panic::catch_unwind(task) {
+            guard::discard(payload);
+            let message = "a panic left a thread-pool task";
+            shared.note(Finding::new(Hazard::Unwound, message));
+        }
+    });
+    Ok(())
+}
+
+/// Runs `task` on the call's pool, in the order of the calls.
+fn schedule(context: &Context, task: XLA_FFI_Task, data: *mut c_void) -> Result<()> {
+    let shared = context.shared().clone();
+    let data = Data(data);
+    context.pool()?.spawn(move || {
+        let _entered = Entered::new(&shared, None);
+        // SAFETY: the contract of `ThreadPool_Schedule`: the task may be called once with it.
+        if let Err(unwound) = unsafe { guard::call_void(task, data.pointer()) } {
+            let message = format!("{unwound} left a thread-pool task");
+            shared.note(Finding::new(Hazard::Unwound, message));
+        }
+    });
+    Ok(())
+}
+
+pub(super) unsafe extern "C" fn thread_pool_schedule<const R: u8>(
+    args: *mut XLA_FFI_ThreadPool_Schedule_Args,
+) -> *mut XLA_FFI_Error {
+    error_or_null("ThreadPool_Schedule", || {
+        // SAFETY: handlers pass their args struct.
+        unsafe { check(args) }?;
+        // SAFETY: `check` proved that the struct is there.
+        let asked = unsafe { args.read() };
+        // SAFETY: handlers pass the context that they were given.
+        let context = unsafe { Context::from_raw(asked.ctx) }?;
+        let task = asked
+            .task
+            .ok_or_else(|| Error::invalid("the task is a null pointer"))?;
+        schedule(context, task, asked.data)
+    })
+}
+
+pub(super) unsafe extern "C" fn thread_pool_num_threads<const R: u8>(
+    args: *mut XLA_FFI_ThreadPool_NumThreads_Args,
+) -> *mut XLA_FFI_Error {
+    error_or_null("ThreadPool_NumThreads", || {
+        // SAFETY: handlers pass their args struct.
+        unsafe { check(args) }?;
+        // SAFETY: `check` proved that the struct is there.
+        let asked = unsafe { args.read() };
+        // SAFETY: handlers pass the context that they were given.
+        let size = unsafe { Context::from_raw(asked.ctx) }?.pool()?.size();
+        if asked.num_threads.is_null() {
+            return Err(Error::invalid("num_threads is a null pointer"));
+        }
+        // SAFETY: the handler's pointer names where the number goes.
+        unsafe { asked.num_threads.write(size as i64) };
+        Ok(())
+    })
+}

@@ -1,0 +1,146 @@
+//! Registration of types and handlers from inside a library.
+
+use super::{check_size, error_or_null, revision};
+use crate::context::current::{note, with_shared};
+use crate::handler::registry::register;
+use crate::process::probe;
+use crate::{Bundle, Code, Error, Finding, Hazard, Result, Stage, TypeInfo};
+use std::ffi::c_void;
+use xla_ffi_sys::{
+    Revision, XLA_FFI_ByteSpan, XLA_FFI_Error, XLA_FFI_Handler_Register_Args,
+    XLA_FFI_Handler_Register_Args_R0, XLA_FFI_TypeId_Register_Args_R0, XLA_FFI_TypeInfo,
+};
+
+/// The text of a span.
+///
+/// # Safety
+/// The span is null and empty or names bytes that live for this call.
+unsafe fn text(span: XLA_FFI_ByteSpan, what: &str) -> Result<String> {
+    if span.ptr.is_null() || span.len == 0 {
+        return Err(Error::invalid(format!("{what} is empty")));
+    }
+    // SAFETY: as promised by the caller.
+    let bytes = unsafe { std::slice::from_raw_parts(span.ptr.cast::<u8>(), span.len) };
+    String::from_utf8(bytes.to_vec())
+        .map_err(|_| Error::invalid(format!("{what} is not UTF-8: {:?}", bytes.escape_ascii())))
+}
+
+/// `Type_Register`, `TypeId_Register` before r7. Upstream counts 40 bytes in both, so the size does
+/// not tell whether `type_info` is there; from r7 hosts read it all the same.
+pub(super) unsafe extern "C" fn type_register<const R: u8>(
+    args: *mut XLA_FFI_TypeId_Register_Args_R0,
+) -> *mut XLA_FFI_Error {
+    error_or_null("Type_Register", || {
+        // SAFETY: handlers pass their args struct.
+        unsafe { check_size(args, 40) }?;
+        // SAFETY: the size covers the older struct, with which the newer one begins.
+        let asked = unsafe { args.read() };
+        // SAFETY: the contract of a span.
+        let name = unsafe { text(asked.name, "the name of the type") }?;
+        if asked.type_id.is_null() {
+            return Err(Error::invalid("type_id is a null pointer"));
+        }
+        let info = if revision::<R>() >= Revision::R7 {
+            type_info(args.wrapping_add(1).cast_const().cast(), &name)?
+        } else {
+            TypeInfo { deleter: None }
+        };
+        // SAFETY: checked not to be null; the handler's id is its to lend.
+        let wanted = unsafe { asked.type_id.read() }.type_id;
+        // Up to r4 the id is only written.
+        let old = revision::<R>() <= Revision::R4;
+        let wanted = if old { 0 } else { wanted };
+        let id = with_shared(revision::<R>(), |shared| {
+            let registered = shared.types.register(&name, wanted, info);
+            match shared.types.id(&name) {
+                Ok(id) if old && registered.is_err() => Err(Error::new(
+                    Code::Internal,
+                    format!("Type id {id} already registered for type name {name}"),
+                )),
+                _ => registered,
+            }
+        })?;
+        // SAFETY: as above.
+        unsafe { (*asked.type_id).type_id = id };
+        Ok(())
+    })
+}
+
+/// What the word behind the older struct names, if it is a `TypeInfo` at all: a library built for
+/// an older version has whatever lies on its stack there.
+fn type_info(word: *const c_void, name: &str) -> Result<TypeInfo> {
+    let told = |what: &str| {
+        Error::hazard(
+            Hazard::TypeInfo,
+            format!(
+                "type '{name}' is registered without the type_info that hosts read from version 0.2 \
+                 ({what}): a real host would follow a stray pointer"
+            ),
+        )
+    };
+    let pointer: [u8; 8] = probe::read(word as usize).ok_or_else(|| told("no such memory"))?;
+    let pointer = usize::from_ne_bytes(pointer);
+    if pointer == 0 {
+        return Err(told("a null pointer"));
+    }
+    let bytes: [u8; size_of::<XLA_FFI_TypeInfo>()] =
+        probe::read(pointer).ok_or_else(|| told("a pointer to no memory"))?;
+    let word = |index: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[index * 8..][..8]);
+        usize::from_ne_bytes(word)
+    };
+    let (size, deleter) = (word(0), word(2));
+    if size != size_of::<XLA_FFI_TypeInfo>() || (deleter != 0 && !probe::is_code(deleter)) {
+        return Err(told("a pointer to something else"));
+    }
+    // SAFETY: the word is null, or the address of code that the library names as its deleter.
+    let deleter =
+        unsafe { std::mem::transmute::<usize, Option<unsafe extern "C" fn(*mut c_void)>>(deleter) };
+    Ok(TypeInfo { deleter })
+}
+
+/// `Handler_Register`: the 84-byte layout is understood by all hosts, the longer one from r9.
+pub(super) unsafe extern "C" fn handler_register<const R: u8>(
+    args: *mut XLA_FFI_Handler_Register_Args_R0,
+) -> *mut XLA_FFI_Error {
+    error_or_null("Handler_Register", || {
+        // SAFETY: handlers pass their args struct.
+        let size = unsafe { check_size(args, 84) }?;
+        // SAFETY: the size covers the name in both layouts.
+        let name = unsafe { (*args).name };
+        // SAFETY: the contract of a span.
+        let name = unsafe { text(name, "the name of the handler") }?;
+        // SAFETY: the size covers the platform in both layouts.
+        let platform = unsafe { (*args).platform };
+        // SAFETY: the contract of a span.
+        let platform = unsafe { text(platform, "the platform") }?;
+        let longer = size >= 92;
+        let (bundle, traits) = if longer && revision::<R>() >= Revision::R9 {
+            // SAFETY: the size covers the longer layout.
+            let args = unsafe { args.cast::<XLA_FFI_Handler_Register_Args>().read() };
+            (Bundle::from_raw(&args.bundle), args.traits)
+        } else {
+            if longer {
+                note(Finding::new(
+                    Hazard::RegisterLayout,
+                    format!(
+                        "'{name}' is registered in the layout of 0.4: older hosts lose its traits"
+                    ),
+                ));
+            }
+            // SAFETY: the size covers the older layout.
+            let args = unsafe { args.read() };
+            let old = args.bundle;
+            let bundle = Bundle::default()
+                .stage(Stage::Instantiate, old.instantiate)
+                .stage(Stage::Prepare, old.prepare)
+                .stage(Stage::Initialize, old.initialize)
+                .stage(Stage::Execute, old.execute);
+            (bundle, if longer { 0 } else { args.traits })
+        };
+        with_shared(revision::<R>(), |shared| {
+            register(shared, &name, &platform, bundle, traits)
+        })
+    })
+}

@@ -1,0 +1,146 @@
+//! Which function stands in which slot of a revision's table, and the runtime that has the table.
+
+use super::{context, error_or_null, errors, futures, pool, register, state};
+use crate::host::shared::Shared;
+use crate::host::table::Table;
+use crate::{Error, Hazard, Runtime};
+use std::ffi::c_void;
+use xla_ffi_sys::{Revision, Slot, XLA_FFI_Error};
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Self::new(Revision::NEWEST)
+    }
+}
+
+impl Runtime {
+    /// A runtime that behaves as the hosts of `revision`, with a thread pool of two threads or as
+    /// many as the machine has, if that is more.
+    #[must_use]
+    pub fn new(revision: Revision) -> Self {
+        let threads = std::thread::available_parallelism()
+            .map_or(2, usize::from)
+            .max(2);
+        Self::with_threads(revision, threads)
+    }
+
+    /// A runtime with this many threads in its pool.
+    #[must_use]
+    pub fn with_threads(revision: Revision, threads: usize) -> Self {
+        Self::from_shared(Shared::new(revision, table(revision), threads))
+    }
+}
+
+/// The table of a revision.
+fn table(revision: Revision) -> Table {
+    match revision {
+        Revision::R0 => table_of::<0>(),
+        Revision::R1 => table_of::<1>(),
+        Revision::R2 => table_of::<2>(),
+        Revision::R3 => table_of::<3>(),
+        Revision::R4 => table_of::<4>(),
+        Revision::R5 => table_of::<5>(),
+        Revision::R6 => table_of::<6>(),
+        Revision::R7 => table_of::<7>(),
+        Revision::R8 => table_of::<8>(),
+        Revision::R9 => table_of::<9>(),
+        Revision::R10 => table_of::<10>(),
+    }
+}
+
+fn table_of<const R: u8>() -> Table {
+    let absent = absent::<R> as *const () as usize;
+    Table::new(super::revision::<R>(), absent, function::<R>)
+}
+
+/// Stands where the table has ended.
+extern "C" fn absent<const R: u8>(_args: *mut c_void) -> *mut XLA_FFI_Error {
+    error_or_null("the function table", || {
+        let revision = super::revision::<R>();
+        Err(Error::hazard(
+            Hazard::AbsentFunction,
+            format!(
+                "a function was called that {revision} (jaxlib {}) does not have; a real host would \
+                 jump into other memory: ask for the table's length before",
+                revision.first_jaxlib()
+            ),
+        ))
+    })
+}
+
+/// The address of a slot's function for the revision.
+fn function<const R: u8>(slot: Slot) -> usize {
+    match slot {
+        Slot::ErrorCreate => errors::error_create::<R> as *const () as usize,
+        Slot::ErrorGetDetails => errors::error_get_details::<R> as *const () as usize,
+        Slot::ErrorDestroy => errors::error_destroy::<R> as *const () as usize,
+        Slot::HandlerRegister => register::handler_register::<R> as *const () as usize,
+        Slot::StreamGet => context::stream_get::<R> as *const () as usize,
+        Slot::TypeRegister => register::type_register::<R> as *const () as usize,
+        Slot::InvokeContextGet => context::invoke_context_get::<R> as *const () as usize,
+        Slot::StateSet => state::state_set::<R> as *const () as usize,
+        Slot::StateGet => state::state_get::<R> as *const () as usize,
+        Slot::DeviceMemoryAllocate => context::device_memory_allocate::<R> as *const () as usize,
+        Slot::DeviceMemoryFree => context::device_memory_free::<R> as *const () as usize,
+        Slot::ThreadPoolSchedule => pool::thread_pool_schedule::<R> as *const () as usize,
+        Slot::ThreadPoolNumThreads => pool::thread_pool_num_threads::<R> as *const () as usize,
+        Slot::FutureCreate => futures::future_create::<R> as *const () as usize,
+        Slot::FutureSetAvailable => futures::future_set_available::<R> as *const () as usize,
+        Slot::FutureSetError => futures::future_set_error::<R> as *const () as usize,
+        Slot::RunIdGet => context::run_id_get::<R> as *const () as usize,
+        Slot::DeviceOrdinalGet => context::device_ordinal_get::<R> as *const () as usize,
+        Slot::InvokeContextFindExtension => {
+            context::invoke_context_find_extension::<R> as *const () as usize
+        }
+        Slot::CustomOptionsGet => context::custom_options_get::<R> as *const () as usize,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_have_their_revisions_length_and_version() {
+        for revision in Revision::ALL {
+            let table = table(revision);
+            let distance = table.internal_api() as usize - table.api() as usize;
+            assert_eq!(distance, revision.api_size(), "{revision}");
+            assert_eq!(table.struct_size(), revision.api_struct_size());
+            let filled = table.functions().iter().filter(|word| **word != 0);
+            assert_eq!(filled.count(), revision.slot_count(), "{revision}");
+        }
+    }
+
+    #[test]
+    fn the_head_reads_as_the_struct() {
+        let table = table(Revision::R8);
+        // SAFETY: the fields read lie in every revision's table.
+        let version = unsafe { (*table.api()).api_version };
+        assert_eq!(
+            (
+                version.struct_size,
+                version.major_version,
+                version.minor_version
+            ),
+            (24, 0, 3)
+        );
+    }
+
+    #[test]
+    fn the_future_slots_move_between_r2_and_r3() {
+        let at = |revision, index: usize| table(revision).functions()[index];
+        assert_eq!(
+            at(Revision::R2, 12),
+            futures::future_create::<2> as *const () as usize
+        );
+        assert_eq!(
+            at(Revision::R3, 13),
+            futures::future_create::<3> as *const () as usize
+        );
+        assert_eq!(
+            at(Revision::R3, 12),
+            pool::thread_pool_num_threads::<3> as *const () as usize
+        );
+    }
+}

@@ -1,0 +1,239 @@
+//! State that a stage leaves for later ones, in the three layouts of its arguments.
+//!
+//! | layout | fields after the head | bytes | of |
+//! |---|---|---|---|
+//! | SET1 | ctx, id, state, deleter | 48 | 0.1 |
+//! | SET2 | ctx, id, state | 40 | 0.2 |
+//! | SET3 | ctx, stage, id, state | 48 | 0.3 and later |
+//! | GET1 | ctx, id, state | 40 | up to 0.2 |
+//! | GET3 | ctx, stage, id, state | 48 | 0.3 and later |
+//!
+//! SET1 and SET3 have one size and differ in the word behind `ctx`: a pointer there, a stage here.
+//! A real host takes what it gets for its own layout, and crashes. Here the wrong one is told.
+
+use super::context::type_id;
+use super::{check_size, error_or_null, revision};
+use crate::context::Context;
+use crate::host::state_object::StateObject;
+use crate::{Code, Error, Hazard, Result, Stage};
+use std::ffi::c_void;
+use xla_ffi_sys::{
+    Revision, XLA_FFI_Error, XLA_FFI_InvokeContext, XLA_FFI_State_Get_Args,
+    XLA_FFI_State_Get_Args_R0, XLA_FFI_State_Set_Args, XLA_FFI_State_Set_Args_R0,
+    XLA_FFI_State_Set_Args_R7, XLA_FFI_TypeId,
+};
+
+/// The largest number that a stage has; a pointer's low half is larger.
+const LAST_STAGE: u32 = 4;
+/// Words before the one that tells the layouts apart: size, extension chain, context.
+const TELLING_WORD: usize = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    /// A pointer behind `ctx`, and a deleter at the end.
+    WithDeleter,
+    /// A pointer behind `ctx`, nothing more.
+    Plain,
+    /// A stage behind `ctx`.
+    Staged,
+}
+
+/// Which layout the arguments have, refused if it is not the one of the revision.
+///
+/// # Safety
+/// `args` is null or points to state arguments of any revision.
+unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
+    let revision = revision::<R>();
+    let staged = revision >= Revision::R8;
+    let expected = match (set, staged) {
+        // From 0.10.2 on a host takes the 40 bytes of r7 as such; 0.9.1 still refuses them.
+        _ if revision >= Revision::R9 => 40,
+        (true, _) if revision == Revision::R7 => 40,
+        (true, _) | (false, true) => 48,
+        (false, false) => 40,
+    };
+    // SAFETY: as promised by the caller.
+    let size = unsafe { check_size(args, expected) }?;
+    if size < 48 {
+        // Between the two layouts there is none.
+        return if expected == 40 && size > 40 && revision >= Revision::R9 {
+            Err(Error::invalid(format!(
+                "struct_size is {size}, this host expects 40 or 48"
+            )))
+        } else {
+            Ok(Form::Plain)
+        };
+    }
+    // SAFETY: 48 bytes are there.
+    let word = unsafe { args.cast::<u32>().add(TELLING_WORD * 2) };
+    // SAFETY: the low half of the word is a stage or part of a pointer.
+    let is_stage = unsafe { word.read() } <= LAST_STAGE;
+    let minor = revision.minor_version();
+    let told = |theirs: &str, ours: &str| {
+        let name = if set { "State_Set" } else { "State_Get" };
+        Error::hazard(
+            Hazard::StateLayout,
+            format!(
+                "{name} arguments are laid out for version {theirs}, this host of version 0.{minor} \
+                 reads them as {ours} and would crash: build the library with an SDK that asks the \
+                 host for its version"
+            ),
+        )
+    };
+    match (is_stage, staged) {
+        (true, false) => Err(told("0.3 or later", "{ctx, id, state}")),
+        (false, true) => Err(told("0.1", "{ctx, stage, id, state}")),
+        (true, true) => Ok(Form::Staged),
+        (false, false) if set && revision < Revision::R7 => Ok(Form::WithDeleter),
+        (false, false) => Ok(Form::Plain),
+    }
+}
+
+fn refuse_on_r0<const R: u8>() -> Result<()> {
+    if revision::<R>() == Revision::R0 {
+        return Err(Error::hazard(
+            Hazard::StateLayout,
+            "r0 (jaxlib 0.4.31) has the slot but no instantiate stage: a call crashes it",
+        ));
+    }
+    Ok(())
+}
+
+pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mut XLA_FFI_Error {
+    error_or_null("State_Set", || {
+        refuse_on_r0::<R>()?;
+        // SAFETY: handlers pass their args struct.
+        let form = unsafe { form::<R>(args, true) }?;
+        let (ctx, stage, id, state, deleter) = match form {
+            Form::WithDeleter => {
+                // SAFETY: `form` found this layout.
+                let args = unsafe { args.cast::<XLA_FFI_State_Set_Args_R0>().read() };
+                (args.ctx, None, args.type_id, args.state, Some(args.deleter))
+            }
+            Form::Plain => {
+                // SAFETY: `form` found this layout.
+                let args = unsafe { args.cast::<XLA_FFI_State_Set_Args_R7>().read() };
+                (args.ctx, None, args.type_id, args.state, None)
+            }
+            Form::Staged => {
+                // SAFETY: `form` found this layout.
+                let args = unsafe { args.cast::<XLA_FFI_State_Set_Args>().read() };
+                (args.ctx, Some(args.stage.0), args.type_id, args.state, None)
+            }
+        };
+        // SAFETY: handlers pass the context that they were given.
+        let context = unsafe { Context::from_raw(ctx) }?;
+        // SAFETY: the handler's type id lives at least as long as this call.
+        let id = unsafe { type_id(id) }?;
+        if state.is_null() {
+            return Err(Error::invalid("the state is a null pointer"));
+        }
+        let deleter = match deleter {
+            Some(deleter) => deleter,
+            None => context.shared().types.info(id)?.deleter,
+        };
+        let stage = stage_of(stage)?;
+        if stage == Stage::Execute || stage == Stage::Record {
+            return Err(Error::hazard(
+                Hazard::AbsentState,
+                format!("the {stage} stage has no state; a real host follows a null pointer"),
+            ));
+        }
+        context.state(stage)?.set(StateObject::new(
+            id,
+            state,
+            deleter,
+            std::sync::Arc::downgrade(context.shared()),
+        ))
+    })
+}
+
+fn stage_of(raw: Option<u32>) -> Result<Stage> {
+    match raw {
+        None => Ok(Stage::Instantiate),
+        Some(raw) => {
+            Stage::from_raw(raw).ok_or_else(|| Error::invalid(format!("{raw} is not a stage")))
+        }
+    }
+}
+
+fn get(
+    ctx: *mut XLA_FFI_InvokeContext,
+    stage: Stage,
+    id: *mut XLA_FFI_TypeId,
+) -> Result<*mut c_void> {
+    // SAFETY: handlers pass the context that they were given.
+    let context: &Context = unsafe { Context::from_raw(ctx) }?;
+    // SAFETY: the handler's type id lives at least as long as this call.
+    let id = unsafe { type_id(id) }?;
+    context
+        .state(stage)?
+        .get(id)
+        .map_err(|error| match error.code() {
+            Code::NotFound => error.within(format_args!("the {stage} stage")),
+            _ => error,
+        })
+}
+
+pub(super) unsafe extern "C" fn state_get<const R: u8>(args: *mut c_void) -> *mut XLA_FFI_Error {
+    error_or_null("State_Get", || {
+        refuse_on_r0::<R>()?;
+        // SAFETY: handlers pass their args struct.
+        if unsafe { form::<R>(args, false) }? == Form::Staged {
+            let args = args.cast::<XLA_FFI_State_Get_Args>();
+            // SAFETY: `form` found this layout.
+            let asked = unsafe { args.read() };
+            let state = get(asked.ctx, stage_of(Some(asked.stage.0))?, asked.type_id)?;
+            // SAFETY: the struct is there.
+            unsafe { (*args).state = state };
+        } else {
+            let args = args.cast::<XLA_FFI_State_Get_Args_R0>();
+            // SAFETY: `form` found this layout.
+            let asked = unsafe { args.read() };
+            let state = get(asked.ctx, Stage::Instantiate, asked.type_id)?;
+            // SAFETY: the struct is there.
+            unsafe { (*args).state = state };
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Arguments of `size` bytes with `word` behind the context.
+    fn form_of<const R: u8>(
+        size: usize,
+        word: usize,
+        set: bool,
+    ) -> std::result::Result<Form, bool> {
+        let args = [size, 0, 0, word, 0, 0];
+        // SAFETY: six words are the longest layout.
+        unsafe { form::<R>(args.as_ptr().cast(), set) }
+            .map_err(|error| error.has(Hazard::StateLayout))
+    }
+
+    #[test]
+    fn every_pair_of_layout_and_version() {
+        const POINTER: usize = 0x7f12_3456_7890;
+        const STAGE: usize = 3 | 0xdead_beef_0000_0000;
+        assert_eq!(form_of::<6>(48, POINTER, true), Ok(Form::WithDeleter));
+        assert_eq!(form_of::<6>(40, POINTER, true), Err(false), "too small");
+        assert_eq!(form_of::<6>(48, STAGE, true), Err(true));
+        assert_eq!(form_of::<7>(40, POINTER, true), Ok(Form::Plain));
+        assert_eq!(form_of::<7>(48, POINTER, true), Ok(Form::Plain));
+        assert_eq!(form_of::<7>(48, STAGE, true), Err(true));
+        assert_eq!(form_of::<8>(48, STAGE, true), Ok(Form::Staged));
+        assert_eq!(form_of::<8>(40, POINTER, true), Err(false));
+        assert_eq!(form_of::<8>(48, POINTER, true), Err(true));
+        assert_eq!(form_of::<9>(40, POINTER, true), Ok(Form::Plain));
+        assert_eq!(form_of::<10>(48, POINTER, true), Err(true));
+        assert_eq!(form_of::<10>(47, POINTER, true), Err(false));
+        assert_eq!(form_of::<6>(40, POINTER, false), Ok(Form::Plain));
+        assert_eq!(form_of::<7>(48, STAGE, false), Err(true));
+        assert_eq!(form_of::<8>(40, POINTER, false), Err(false));
+        assert_eq!(form_of::<10>(48, STAGE, false), Ok(Form::Staged));
+        assert_eq!(form_of::<10>(40, POINTER, false), Ok(Form::Plain));
+    }
+}

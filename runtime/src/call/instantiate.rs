@@ -1,0 +1,52 @@
+//! The instantiate stage: an executable is made of a handler and attributes.
+
+use super::invoke::{invoke, stage_error};
+use crate::context::{Context, Parts};
+use crate::frame::encoded::Encoded;
+use crate::handler::{Executable, Handler};
+use crate::{Attributes, CallFrame, Error, Result, Stage};
+use std::sync::Arc;
+use xla_ffi_sys::Revision;
+
+impl Handler {
+    /// Makes an executable with these attributes: runs the instantiate stage where the handler has
+    /// one (r0 has no stage but execute). Its state lives as long as the executable.
+    ///
+    /// # Errors
+    /// What the handler answers.
+    pub fn instantiate(&self, attributes: &Attributes) -> Result<Executable> {
+        let executable = Executable {
+            handler: self.clone(),
+            attributes: Encoded::new(attributes, self.shared.revision),
+            state: Arc::default(),
+        };
+        if self.bundle.get(Stage::Instantiate).is_some() && self.shared.revision != Revision::R0 {
+            instantiate(&executable)?;
+        }
+        Ok(executable)
+    }
+}
+
+/// Runs the instantiate stage: all attributes, no operands.
+fn instantiate(executable: &Executable) -> Result<()> {
+    let shared = &executable.handler.shared;
+    let handler = executable.function(Stage::Instantiate)?;
+    let attributes: Arc<Encoded> = executable.attributes.clone();
+    let mut frame = CallFrame::with_encoded(shared.revision, &[], &[], attributes)?;
+    let parts = Parts {
+        thread_pool: false,
+        device_ordinal: -1,
+        ..Parts::new(shared)
+    };
+    let context = Context::new(shared.clone(), parts, executable.state.clone(), false);
+    let mut raw = frame.raw(shared.api(), context.raw(), Stage::Instantiate);
+    let completion = invoke(shared, &context, handler, Stage::Instantiate, &mut raw)
+        .map_err(|error| stage_error(error, executable, Stage::Instantiate))?;
+    if completion.is_some() {
+        return Err(Error::invalid(format!(
+            "handler '{}' answered the instantiate stage with a future; only execute may",
+            executable.handler.name()
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! The call in progress on a thread.
+
+use super::Context;
+use crate::host::shared::{Shared, only_living};
+use crate::{Finding, Result};
+use std::cell::Cell;
+use std::ptr;
+use xla_ffi_sys::Revision;
+
+/// The call in progress on a thread.
+#[derive(Clone, Copy)]
+pub(crate) struct Current {
+    /// The runtime; null when there is no call.
+    pub(crate) shared: *const Shared,
+    /// The context; null in metadata calls and pool tasks.
+    pub(crate) context: *const Context,
+}
+
+thread_local! {
+    static CURRENT: Cell<Current> =
+        const { Cell::new(Current { shared: ptr::null(), context: ptr::null() }) };
+}
+
+/// Makes a call the current one of this thread until dropped.
+pub(crate) struct Entered(Current);
+
+impl Entered {
+    /// Enters a call. What the pointers name must outlive the guard.
+    pub(crate) fn new(shared: &Shared, context: Option<&Context>) -> Self {
+        let current = Current {
+            shared,
+            context: context.map_or(ptr::null(), ptr::from_ref),
+        };
+        Self(CURRENT.replace(current))
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+/// Gives `body` the runtime whose table a call without a context belongs to: that of the call in
+/// progress on this thread, else the only living one of the revision.
+pub(crate) fn with_shared<T>(
+    revision: Revision,
+    body: impl FnOnce(&Shared) -> Result<T>,
+) -> Result<T> {
+    let current = CURRENT.get();
+    if !current.shared.is_null() {
+        // SAFETY: `Entered` is dropped before what it points to.
+        let shared = unsafe { &*current.shared };
+        if shared.revision == revision {
+            return body(shared);
+        }
+    }
+    body(&*only_living(revision)?)
+}
+
+/// Tells the call in progress on this thread of a finding.
+pub(crate) fn note(finding: Finding) {
+    if let Some(context) = current_context() {
+        context.note(finding);
+    }
+}
+
+/// The context of the call in progress on this thread.
+pub(crate) fn current_context<'a>() -> Option<&'a Context> {
+    let current = CURRENT.get();
+    // SAFETY: `Entered` is dropped before what it points to.
+    unsafe { current.context.as_ref() }
+}

@@ -1,0 +1,308 @@
+//! The context of one invocation.
+
+pub(crate) mod current;
+mod extensions;
+pub(crate) mod user_data;
+
+use crate::device::{DeviceAllocator, Stream};
+use crate::frame::encoded::Encoded;
+use crate::host::futures;
+use crate::host::pool::ThreadPool;
+use crate::host::shared::Shared;
+use crate::host::state_object::StateSlot;
+use crate::{Attributes, Code, Error, Finding, Hazard, Result, Stage};
+use extensions::Extensions;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use user_data::UserData;
+use xla_ffi_sys::{XLA_FFI_Extension, XLA_FFI_Extension_Record, XLA_FFI_InvokeContext};
+
+/// What a caller puts into a context.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) run_id: i64,
+    pub(crate) device_ordinal: i32,
+    pub(crate) thread_pool: bool,
+    pub(crate) stream: Option<Stream>,
+    pub(crate) allocator: Option<Arc<dyn DeviceAllocator>>,
+    pub(crate) user_data: Arc<UserData>,
+    pub(crate) extensions: Extensions,
+    pub(crate) custom_options: Arc<Encoded>,
+    pub(crate) called_computation: Option<Arc<dyn std::any::Any + Send + Sync>>,
+}
+
+impl Parts {
+    /// What a call on a CPU has: run id 0, device 0, a thread pool.
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            run_id: 0,
+            device_ordinal: 0,
+            thread_pool: true,
+            stream: None,
+            allocator: None,
+            user_data: Arc::default(),
+            extensions: Default::default(),
+            custom_options: Encoded::new(&Attributes::new(), shared.revision),
+            called_computation: None,
+        }
+    }
+}
+
+/// A context as handlers see it: an address.
+pub(crate) struct Context {
+    shared: Arc<Shared>,
+    parts: Parts,
+    alive: AtomicBool,
+    stage: AtomicU8,
+    instantiate: Arc<StateSlot>,
+    /// Whether prepare and initialize belong to this execution.
+    execution: bool,
+    prepare: StateSlot,
+    initialize: StateSlot,
+    found: AtomicBool,
+    prints: bool,
+    /// The record extension while the record stage runs.
+    record: AtomicPtr<XLA_FFI_Extension>,
+    loose: Mutex<Loose>,
+}
+
+/// What a handler leaves behind during a call.
+#[derive(Default)]
+struct Loose {
+    findings: Vec<Finding>,
+    futures: Vec<usize>,
+    memory: BTreeMap<usize, usize>,
+}
+
+impl Context {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        parts: Parts,
+        instantiate: Arc<StateSlot>,
+        execution: bool,
+    ) -> Self {
+        Self {
+            shared,
+            parts,
+            alive: AtomicBool::new(false),
+            stage: AtomicU8::new(Stage::Instantiate as u8),
+            instantiate,
+            execution,
+            prepare: StateSlot::default(),
+            initialize: StateSlot::default(),
+            found: AtomicBool::new(false),
+            prints: crate::frame::print::wanted(),
+            record: AtomicPtr::default(),
+            loose: Mutex::default(),
+        }
+    }
+
+    /// The context behind a handler's pointer.
+    ///
+    /// # Safety
+    /// `ctx` is null or was given to a handler by this host, and its call object still exists.
+    pub(crate) unsafe fn from_raw<'a>(ctx: *mut XLA_FFI_InvokeContext) -> Result<&'a Self> {
+        if ctx.is_null() {
+            return Err(Error::invalid(
+                "ctx is null: metadata calls have no context",
+            ));
+        }
+        // SAFETY: contexts are handed out as pointers to `Context`.
+        let context = unsafe { &*ctx.cast::<Self>() };
+        context.check_alive()?;
+        Ok(context)
+    }
+
+    pub(crate) fn raw(&self) -> *mut XLA_FFI_InvokeContext {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Sets or takes away the record extension.
+    pub(crate) fn set_record(&self, extension: *const XLA_FFI_Extension) {
+        self.record.store(extension.cast_mut(), Ordering::Release);
+    }
+
+    /// The extension with this number.
+    pub(crate) fn find_extension(&self, number: i64) -> Option<*const XLA_FFI_Extension> {
+        let record = self.record.load(Ordering::Acquire).cast_const();
+        if number == XLA_FFI_Extension_Record && !record.is_null() {
+            return Some(record);
+        }
+        self.parts.extensions.find(number)
+    }
+
+    /// Whether the call's frames are printed.
+    #[inline]
+    pub(crate) fn prints(&self) -> bool {
+        self.prints
+    }
+
+    /// The context belongs to a call of `stage` from here on.
+    pub(crate) fn begin(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+        self.alive.store(true, Ordering::Release);
+    }
+
+    /// The call is over; so is the context, even where a future is still open.
+    pub(crate) fn end(&self) {
+        self.alive.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn check_alive(&self) -> Result<()> {
+        if self.alive.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.note(Finding::new(Hazard::ContextAfterCall, AFTER));
+        Err(Error::new(Code::FailedPrecondition, AFTER))
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        Stage::from_raw(self.stage.load(Ordering::Relaxed).into()).unwrap_or(Stage::Execute)
+    }
+
+    /// The state of a stage as State_Get finds it: that of execute is the instantiate stage's.
+    pub(crate) fn state(&self, stage: Stage) -> Result<&StateSlot> {
+        match stage {
+            Stage::Prepare if self.execution => Ok(&self.prepare),
+            Stage::Initialize if self.execution => Ok(&self.initialize),
+            Stage::Prepare | Stage::Initialize => Err(Error::hazard(
+                Hazard::AbsentState,
+                format!(
+                    "this call has no state of the {stage} stage: XLA on CPU runs neither prepare nor \
+                     initialize, and follows a null pointer when their state is named"
+                ),
+            )),
+            _ => Ok(&self.instantiate),
+        }
+    }
+
+    pub(crate) fn pool(&self) -> Result<&ThreadPool> {
+        if !self.parts.thread_pool {
+            return Err(Error::new(
+                Code::Unimplemented,
+                "this call's context has no thread pool (XLA has one on CPU only)",
+            ));
+        }
+        self.shared.pool()
+    }
+
+    fn loose(&self) -> std::sync::MutexGuard<'_, Loose> {
+        self.loose.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn note(&self, finding: Finding) {
+        self.loose().findings.push(finding);
+        self.found.store(true, Ordering::Release);
+    }
+
+    /// What was found since the last time.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        if !self.found.swap(false, Ordering::AcqRel) {
+            return vec![];
+        }
+        std::mem::take(&mut self.loose().findings)
+    }
+
+    pub(crate) fn made_future(&self, handle: usize) {
+        self.loose().futures.push(handle);
+        self.found.store(true, Ordering::Release);
+    }
+
+    /// Whether anything was left that [`Context::sweep`] has to look at.
+    #[inline]
+    pub(crate) fn is_clean(&self) -> bool {
+        !self.found.load(Ordering::Relaxed)
+    }
+
+    /// Forgets the futures of this call except the one that was returned, and frees its memory.
+    pub(crate) fn sweep(&self, returned: usize) {
+        let (made, memory) = {
+            let mut loose = self.loose();
+            (
+                std::mem::take(&mut loose.futures),
+                std::mem::take(&mut loose.memory),
+            )
+        };
+        for handle in made.into_iter().filter(|handle| *handle != returned) {
+            futures::forget(handle);
+        }
+        if let Some(allocator) = &self.parts.allocator {
+            for (data, size) in memory {
+                Stream::free(
+                    self.parts.stream.as_ref(),
+                    allocator,
+                    data as *mut c_void,
+                    size,
+                );
+            }
+        }
+    }
+
+    pub(crate) fn allocate(&self, size: usize, alignment: usize) -> Result<*mut c_void> {
+        let allocator = self.parts.allocator.as_ref().ok_or_else(|| {
+            // The code that jaxlib answers on CPU; freeing is UNIMPLEMENTED there.
+            Error::invalid(
+                "this call's context has no device memory allocator (XLA has none on CPU)",
+            )
+        })?;
+        if size == 0 {
+            return Ok(std::ptr::null_mut());
+        }
+        let data = allocator.allocate(size, alignment).ok_or_else(|| {
+            Error::new(
+                Code::ResourceExhausted,
+                format!("{size} bytes of device memory cannot be allocated"),
+            )
+        })?;
+        self.loose().memory.insert(data as usize, size);
+        self.found.store(true, Ordering::Release);
+        Ok(data)
+    }
+
+    pub(crate) fn free(&self, data: *mut c_void, size: usize) -> Result<()> {
+        let allocator = self.parts.allocator.as_ref().ok_or_else(|| {
+            Error::new(
+                Code::Unimplemented,
+                "this call's context has no device memory allocator",
+            )
+        })?;
+        if data.is_null() {
+            return Ok(());
+        }
+        match self.loose().memory.remove(&(data as usize)) {
+            Some(allocated) if allocated == size => {}
+            Some(allocated) => {
+                self.loose().memory.insert(data as usize, allocated);
+                return Err(Error::invalid(format!(
+                    "{size} bytes are freed of an allocation of {allocated}"
+                )));
+            }
+            None => {
+                return Err(Error::invalid(format!(
+                    "{data:p} was not allocated in this call"
+                )));
+            }
+        }
+        Stream::free(self.parts.stream.as_ref(), allocator, data, size);
+        Ok(())
+    }
+}
+
+const AFTER: &str = "the context ended with its call: copy what an asynchronous handler needs \
+                     (run id, attributes, dimensions) before it returns";
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        self.sweep(0);
+    }
+}

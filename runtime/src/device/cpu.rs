@@ -1,0 +1,212 @@
+//! A device that is a thread: work on its streams runs in order and behind the caller's back, as on
+//! a GPU, so that stream-ordered handlers can be tried on any machine.
+
+use crate::device::{DeviceStream, HostAllocator, Stream};
+use crate::{Code, Error, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::c_void;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+
+type Work = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Queue {
+    work: VecDeque<Work>,
+    /// Whether a piece of work is running.
+    busy: bool,
+    closed: bool,
+}
+
+/// What a stream and its thread share.
+#[derive(Default)]
+struct Inner {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        self.changed
+            .wait(queue)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the thread does: everything in order, until the stream is gone and the queue empty.
+    fn serve(&self) {
+        let mut queue = self.lock();
+        loop {
+            if let Some(work) = queue.work.pop_front() {
+                queue.busy = true;
+                drop(queue);
+                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+                if let Err(payload) = outcome {
+                    crate::process::guard::discard(payload);
+                    eprintln!("xla-ffi: a panic left a piece of work on a CPU stream");
+                }
+                queue = self.lock();
+                queue.busy = false;
+                self.changed.notify_all();
+            } else if queue.closed {
+                return;
+            } else {
+                queue = self.wait(queue);
+            }
+        }
+    }
+}
+
+/// A stream of a CPU device.
+pub struct CpuStream {
+    inner: Arc<Inner>,
+}
+
+/// Streams by the address that handlers see.
+static STREAMS: Mutex<BTreeMap<usize, Weak<CpuStream>>> = Mutex::new(BTreeMap::new());
+
+fn streams() -> MutexGuard<'static, BTreeMap<usize, Weak<CpuStream>>> {
+    STREAMS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl CpuStream {
+    /// A stream with a thread of its own.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` when the thread cannot start.
+    pub fn new() -> Result<Arc<Self>> {
+        let inner = Arc::new(Inner::default());
+        let served = inner.clone();
+        std::thread::Builder::new()
+            .name("xla-ffi-stream".into())
+            .spawn(move || served.serve())
+            .map_err(|error| {
+                Error::new(Code::ResourceExhausted, "the stream's thread cannot start")
+                    .with_source(error)
+            })?;
+        let stream = Arc::new(Self { inner });
+        streams().insert(stream.handle() as usize, Arc::downgrade(&stream));
+        Ok(stream)
+    }
+
+    /// The stream behind the pointer that a handler was given; `None` for any other pointer, which
+    /// is not followed.
+    #[must_use]
+    pub fn from_handle(handle: *mut c_void) -> Option<Arc<Self>> {
+        streams().get(&(handle as usize)).and_then(Weak::upgrade)
+    }
+
+    /// This stream as a call takes it.
+    #[must_use]
+    pub fn stream(self: &Arc<Self>) -> Stream {
+        Stream::from_device(self.clone())
+    }
+}
+
+impl DeviceStream for CpuStream {
+    fn handle(&self) -> *mut c_void {
+        Arc::as_ptr(&self.inner).cast_mut().cast()
+    }
+
+    fn enqueue(&self, work: Work) {
+        self.inner.lock().work.push_back(work);
+        self.inner.changed.notify_all();
+    }
+
+    fn synchronize(&self) {
+        let mut queue = self.inner.lock();
+        while queue.busy || !queue.work.is_empty() {
+            queue = self.inner.wait(queue);
+        }
+    }
+}
+
+impl Drop for CpuStream {
+    fn drop(&mut self) {
+        streams().remove(&(self.handle() as usize));
+        self.inner.lock().closed = true;
+        self.inner.changed.notify_all();
+    }
+}
+
+/// A stream and scratch memory: what a device offers to a call.
+pub struct CpuDevice {
+    /// The stream.
+    pub stream: Arc<CpuStream>,
+    /// The scratch memory.
+    pub allocator: Arc<HostAllocator>,
+}
+
+impl CpuDevice {
+    /// A device with one stream.
+    ///
+    /// # Errors
+    /// As [`CpuStream::new`].
+    pub fn new() -> Result<Self> {
+        Ok(Self {
+            stream: CpuStream::new()?,
+            allocator: Arc::default(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn work_runs_in_order_and_later() {
+        let stream = CpuStream::new().unwrap();
+        let found = CpuStream::from_handle(stream.handle()).unwrap();
+        let count = Arc::new(AtomicUsize::new(0));
+        for expected in 0..100 {
+            let count = count.clone();
+            found.enqueue(Box::new(move || {
+                if expected == 0 {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                assert_eq!(count.fetch_add(1, Ordering::Relaxed), expected);
+            }));
+        }
+        assert!(
+            count.load(Ordering::Relaxed) < 100,
+            "nothing waits for the work"
+        );
+        stream.synchronize();
+        assert_eq!(count.load(Ordering::Relaxed), 100);
+        let handle = stream.handle();
+        drop((stream, found));
+        assert!(CpuStream::from_handle(handle).is_none());
+        assert!(CpuStream::from_handle(std::ptr::null_mut()).is_none());
+    }
+
+    #[test]
+    fn work_may_throw_what_panics_when_it_is_destroyed() {
+        let _alone = crate::process::isolate::alone();
+        struct Bomb;
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("the destructor of what was thrown");
+            }
+        }
+        let stream = CpuStream::new().unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        stream.enqueue(Box::new(|| std::panic::panic_any(Bomb)));
+        stream.enqueue(Box::new(move || sender.send(7).unwrap()));
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(7));
+    }
+
+    #[test]
+    fn what_is_queued_runs_after_the_stream_is_gone() {
+        let stream = CpuStream::new().unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        stream.enqueue(Box::new(|| std::thread::sleep(Duration::from_millis(10))));
+        stream.enqueue(Box::new(move || sender.send(7).unwrap()));
+        drop(stream);
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(7));
+    }
+}

@@ -1,0 +1,374 @@
+//! A CUDA device: streams and scratch memory for handlers that launch kernels, without XLA.
+
+use crate::device::{DeviceAllocator, DeviceStream, Stream};
+use crate::{Code, Error, Result};
+use cudarc::driver::sys::{self, CUresult};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
+
+/// A device's primary context, kept until dropped.
+struct Context {
+    device: sys::CUdevice,
+    raw: sys::CUcontext,
+}
+
+// SAFETY: a handle; the driver's functions on it may be called from any thread.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+/// A context that is the thread's current one, until dropped.
+struct Current;
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        let mut context = std::ptr::null_mut();
+        // SAFETY: pushed on this thread; guards nest.
+        let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut context) };
+    }
+}
+
+impl Context {
+    fn new(ordinal: i32) -> Result<Arc<Self>> {
+        // SAFETY: loads the driver's library.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "libcuda.so.1 not found: this machine has no NVIDIA driver, or its folder is not on the \
+                 loader's path (LD_LIBRARY_PATH)",
+            ));
+        }
+        // SAFETY: the driver is there.
+        check("cuInit", unsafe { sys::cuInit(0) })?;
+        let mut device = 0;
+        // SAFETY: the out-parameter takes a number.
+        let found = unsafe { sys::cuDeviceGet(&raw mut device, ordinal) };
+        check(&format!("cuDeviceGet({ordinal})"), found)?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a device of the driver's; released in `drop`.
+        let retained = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut raw, device) };
+        check("cuDevicePrimaryCtxRetain", retained)?;
+        Ok(Arc::new(Self { device, raw }))
+    }
+
+    fn make_current(&self) -> Result<Current> {
+        // SAFETY: a context that is kept.
+        check("cuCtxPushCurrent", unsafe {
+            sys::cuCtxPushCurrent_v2(self.raw)
+        })?;
+        Ok(Current)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: retained once.
+        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+fn check(call: &str, result: CUresult) -> Result<()> {
+    if result == CUresult::CUDA_SUCCESS {
+        return Ok(());
+    }
+    let mut text: *const c_char = std::ptr::null();
+    // SAFETY: the out-parameter takes a pointer.
+    let known = unsafe { sys::cuGetErrorName(result, &raw mut text) };
+    let name = if known == CUresult::CUDA_SUCCESS && !text.is_null() {
+        // SAFETY: the driver's texts are constants.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy()
+    } else {
+        "an error that the driver has no name for".into()
+    };
+    let code = match result {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => Code::ResourceExhausted,
+        CUresult::CUDA_ERROR_NO_DEVICE | CUresult::CUDA_ERROR_INVALID_DEVICE => Code::NotFound,
+        _ => Code::Internal,
+    };
+    let number = result as u32;
+    Err(Error::new(code, format!("{call}: {name} ({number})")))
+}
+
+/// A stream of a CUDA device.
+pub struct CudaStream {
+    context: Arc<Context>,
+    raw: sys::CUstream,
+}
+
+// SAFETY: a handle; the driver's functions on it may be called from any thread.
+unsafe impl Send for CudaStream {}
+// SAFETY: as above.
+unsafe impl Sync for CudaStream {}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Runs work that was put on a stream, on the driver's own thread.
+unsafe extern "C" fn run_work(data: *mut c_void) {
+    // SAFETY: `enqueue` made it; the driver calls once.
+    let work = unsafe { Box::from_raw(data.cast::<Work>()) };
+    if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*work)) {
+        crate::process::guard::discard(payload);
+        eprintln!("xla-ffi: a panic left a piece of work on a CUDA stream");
+    }
+}
+
+impl CudaStream {
+    fn new(context: Arc<Context>) -> Result<Arc<Self>> {
+        let current = context.make_current()?;
+        let mut raw = std::ptr::null_mut();
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: the context is current; destroyed in `drop`.
+        let made = unsafe { sys::cuStreamCreate(&raw mut raw, flags) };
+        drop(current);
+        check("cuStreamCreate", made)?;
+        Ok(Arc::new(Self { context, raw }))
+    }
+
+    /// This stream as a call takes it.
+    #[must_use]
+    pub fn stream(self: &Arc<Self>) -> Stream {
+        Stream::from_device(self.clone())
+    }
+
+    /// Copies bytes from the host, and waits until they are there.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when `bytes` are more than `to` holds, otherwise what the driver answers.
+    pub fn upload(&self, bytes: &[u8], to: &CudaMemory) -> Result<()> {
+        to.holds(bytes.len())?;
+        let _current = self.context.make_current()?;
+        // SAFETY: both sides hold so many bytes, until the stream has run.
+        let copied = unsafe {
+            sys::cuMemcpyHtoDAsync_v2(to.address, bytes.as_ptr().cast(), bytes.len(), self.raw)
+        };
+        check("cuMemcpyHtoDAsync", copied)?;
+        self.wait()
+    }
+
+    /// Copies bytes to the host, behind everything on the stream, and waits until they are there.
+    ///
+    /// # Errors
+    /// As [`CudaStream::upload`].
+    pub fn download(&self, from: &CudaMemory, bytes: &mut [u8]) -> Result<()> {
+        from.holds(bytes.len())?;
+        let _current = self.context.make_current()?;
+        // SAFETY: both sides hold so many bytes, until the stream has run.
+        let copied = unsafe {
+            sys::cuMemcpyDtoHAsync_v2(
+                bytes.as_mut_ptr().cast(),
+                from.address,
+                bytes.len(),
+                self.raw,
+            )
+        };
+        check("cuMemcpyDtoHAsync", copied)?;
+        self.wait()
+    }
+
+    /// Waits until the device has done everything on the stream; here a kernel's error shows.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn wait(&self) -> Result<()> {
+        // SAFETY: the stream lives.
+        check("cuStreamSynchronize", unsafe {
+            sys::cuStreamSynchronize(self.raw)
+        })
+    }
+}
+
+impl DeviceStream for CudaStream {
+    fn handle(&self) -> *mut c_void {
+        self.raw.cast()
+    }
+
+    fn enqueue(&self, work: Work) {
+        let data = Box::into_raw(Box::new(work)).cast::<c_void>();
+        // SAFETY: the stream lives; the work is run once.
+        let queued = unsafe { sys::cuLaunchHostFunc(self.raw, Some(run_work), data) };
+        if queued != CUresult::CUDA_SUCCESS {
+            // A stream in error runs nothing any more: then nothing uses what the work is to free.
+            self.synchronize();
+            // SAFETY: the driver did not take it.
+            unsafe { run_work(data) };
+        }
+    }
+
+    fn synchronize(&self) {
+        if let Err(error) = self.wait() {
+            eprintln!("xla-ffi: {error}");
+        }
+    }
+}
+
+impl Drop for CudaStream {
+    fn drop(&mut self) {
+        if let Ok(_current) = self.context.make_current() {
+            // SAFETY: made once; what is on it still runs.
+            let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
+        }
+    }
+}
+
+/// Memory of a CUDA device, freed when dropped.
+pub struct CudaMemory {
+    context: Arc<Context>,
+    address: sys::CUdeviceptr,
+    size: usize,
+}
+
+impl CudaMemory {
+    /// The address on the device; null for no bytes.
+    #[must_use]
+    pub fn address(&self) -> *mut c_void {
+        self.address as *mut c_void
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    fn holds(&self, bytes: usize) -> Result<()> {
+        if bytes <= self.size {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "{bytes} bytes are to be copied, the device memory has {}",
+            self.size
+        )))
+    }
+}
+
+impl Drop for CudaMemory {
+    fn drop(&mut self) {
+        if self.size > 0 {
+            free(&self.context, self.address);
+        }
+    }
+}
+
+fn allocate(context: &Context, size: usize) -> Result<sys::CUdeviceptr> {
+    if size == 0 {
+        return Ok(0);
+    }
+    let _current = context.make_current()?;
+    let mut address = 0;
+    // SAFETY: the context is current; the out-parameter takes an address.
+    let made = unsafe { sys::cuMemAlloc_v2(&raw mut address, size) };
+    check(&format!("cuMemAlloc({size})"), made)?;
+    Ok(address)
+}
+
+fn free(context: &Context, address: sys::CUdeviceptr) {
+    if let Ok(_current) = context.make_current() {
+        // SAFETY: allocated here and freed once.
+        let _ = unsafe { sys::cuMemFree_v2(address) };
+    }
+}
+
+/// Scratch memory on a CUDA device.
+struct CudaAllocator {
+    context: Arc<Context>,
+}
+
+impl DeviceAllocator for CudaAllocator {
+    fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
+        // The driver aligns to 256 bytes.
+        if alignment > 256 {
+            return None;
+        }
+        let address = allocate(&self.context, size).ok()?;
+        (address != 0).then_some(address as *mut c_void)
+    }
+
+    fn free(&self, data: *mut c_void, _size: usize) {
+        free(&self.context, data as u64);
+    }
+}
+
+/// A CUDA device: its primary context, a stream, and scratch memory. Feature `cuda`.
+///
+/// Operands of calls are the caller's matter: allocate them here and pass their addresses in a frame
+/// of one's own ([`Call::prepare_on`](crate::Call::prepare_on)), with [`CudaDevice::stream`] as the
+/// call's stream.
+///
+/// ```no_run
+/// use xla_ffi_runtime::CudaDevice;
+///
+/// # fn main() -> xla_ffi_runtime::Result<()> {
+/// let device = CudaDevice::new(0)?;
+/// let memory = device.allocate(1024)?;
+/// device.stream.upload(&[7; 1024], &memory)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct CudaDevice {
+    /// The stream.
+    pub stream: Arc<CudaStream>,
+    /// Scratch memory.
+    pub allocator: Arc<dyn DeviceAllocator>,
+    context: Arc<Context>,
+}
+
+impl CudaDevice {
+    /// The device with this number in this process, with one stream.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` where there is no driver, `NOT_FOUND` for a device that does not exist.
+    pub fn new(ordinal: i32) -> Result<Self> {
+        let context = Context::new(ordinal)?;
+        Ok(Self {
+            stream: CudaStream::new(context.clone())?,
+            allocator: Arc::new(CudaAllocator {
+                context: context.clone(),
+            }),
+            context,
+        })
+    }
+
+    /// Another stream of the device.
+    ///
+    /// # Errors
+    /// What the driver answers.
+    pub fn new_stream(&self) -> Result<Arc<CudaStream>> {
+        CudaStream::new(self.context.clone())
+    }
+
+    /// Device memory of `size` bytes, aligned to 256.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` when less is free.
+    pub fn allocate(&self, size: usize) -> Result<CudaMemory> {
+        Ok(CudaMemory {
+            address: allocate(&self.context, size)?,
+            context: self.context.clone(),
+            size,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_driver_is_told() {
+        match CudaDevice::new(0) {
+            Ok(device) => {
+                let memory = device.allocate(16).unwrap();
+                device.stream.upload(&[3; 16], &memory).unwrap();
+                let mut bytes = [0; 16];
+                device.stream.download(&memory, &mut bytes).unwrap();
+                assert_eq!(bytes, [3; 16]);
+            }
+            Err(error) if error.code() == Code::FailedPrecondition => {
+                let text = error.message();
+                assert!(text.starts_with("libcuda.so.1 not found"), "{text}");
+            }
+            // A driver without a device.
+            Err(error) => assert!(error.message().contains("CUDA_ERROR"), "{error}"),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Devices as handlers see them: a stream, and an allocator for scratch memory.
+
+pub(crate) mod cpu;
+#[cfg(feature = "cuda")]
+pub(crate) mod cuda;
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A stream that the host can put work on and wait for.
+pub trait DeviceStream: Send + Sync {
+    /// What handlers are given.
+    fn handle(&self) -> *mut c_void;
+    /// Puts work behind everything that is on the stream.
+    fn enqueue(&self, work: Box<dyn FnOnce() + Send>);
+    /// Waits until everything on the stream has run.
+    fn synchronize(&self);
+}
+
+/// A platform's stream, which handlers see as a pointer (`CUstream` for instance).
+#[derive(Clone)]
+pub struct Stream {
+    handle: usize,
+    device: Option<Arc<dyn DeviceStream>>,
+}
+
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stream({:p})", self.handle())
+    }
+}
+
+impl Stream {
+    /// A stream that somebody else keeps alive for as long as calls use it, and waits for.
+    #[must_use]
+    pub fn borrowed(handle: *mut c_void) -> Self {
+        Self {
+            handle: handle as usize,
+            device: None,
+        }
+    }
+
+    /// A stream that calls keep alive and wait for before their results are read; scratch memory
+    /// lives until the stream has run what the call put on it.
+    #[must_use]
+    pub fn from_device(device: Arc<dyn DeviceStream>) -> Self {
+        Self {
+            handle: device.handle() as usize,
+            device: Some(device),
+        }
+    }
+
+    /// What handlers are given.
+    #[must_use]
+    pub fn handle(&self) -> *mut c_void {
+        self.handle as *mut c_void
+    }
+
+    /// Waits until everything on the stream has run; for a borrowed one its owner does.
+    pub fn synchronize(&self) {
+        if let Some(device) = &self.device {
+            device.synchronize();
+        }
+    }
+
+    /// Frees scratch memory: at once, or when the stream has run what uses it.
+    pub(crate) fn free(
+        stream: Option<&Self>,
+        allocator: &Arc<dyn DeviceAllocator>,
+        data: *mut c_void,
+        size: usize,
+    ) {
+        match stream.and_then(|stream| stream.device.as_ref()) {
+            None => allocator.free(data, size),
+            Some(device) => {
+                let allocator = allocator.clone();
+                let address = data as usize;
+                device.enqueue(Box::new(move || {
+                    allocator.free(address as *mut c_void, size)
+                }));
+            }
+        }
+    }
+}
+
+/// Where scratch memory comes from. What a handler does not free is freed after the call.
+pub trait DeviceAllocator: Send + Sync {
+    /// `size` bytes (not 0), aligned to a power of two; `None` when they cannot be allocated.
+    fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void>;
+    /// Frees what `allocate` gave.
+    fn free(&self, data: *mut c_void, size: usize);
+}
+
+/// Scratch memory on the host.
+#[derive(Default)]
+pub struct HostAllocator {
+    layouts: Mutex<BTreeMap<usize, std::alloc::Layout>>,
+}
+
+impl HostAllocator {
+    /// How many allocations have not been freed.
+    #[must_use]
+    pub fn living(&self) -> usize {
+        self.layouts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
+    }
+}
+
+impl DeviceAllocator for HostAllocator {
+    fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
+        if size == 0 {
+            return None;
+        }
+        let layout = std::alloc::Layout::from_size_align(size, alignment.max(64)).ok()?;
+        // SAFETY: the size is not 0.
+        let data = unsafe { std::alloc::alloc(layout) };
+        if data.is_null() {
+            return None;
+        }
+        self.layouts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(data as usize, layout);
+        Some(data.cast())
+    }
+
+    fn free(&self, data: *mut c_void, _size: usize) {
+        let layout = self
+            .layouts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&(data as usize));
+        if let Some(layout) = layout {
+            // SAFETY: allocated with this layout and taken out of the map once.
+            unsafe { std::alloc::dealloc(data.cast(), layout) };
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The collectives extension (from r9): communicators and windows that a test provides.
+
+use crate::api::{check_size, error_or_null};
+use crate::context::current::current_context;
+use crate::{Code, Error, Result, Stage};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use xla_ffi_sys::{
+    Layout, Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_Collectives_Extension,
+    XLA_FFI_Communicator_Get_Args, XLA_FFI_Communicator_Request_Args, XLA_FFI_Error,
+    XLA_FFI_Extension, XLA_FFI_Extension_Collectives, XLA_FFI_ExtensionId, XLA_FFI_ReplicaGroup,
+    XLA_FFI_Window_Get_Args, XLA_FFI_Window_Request_Args,
+};
+
+/// Which devices work together, and on what.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CommunicatorKey {
+    /// How the ids are meant, by the ABI's number.
+    pub mode: u32,
+    /// The groups of ids.
+    pub groups: Vec<Vec<i64>>,
+    /// Tells communicators of the same groups apart.
+    pub id: i64,
+}
+
+/// Registered memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Region {
+    start: usize,
+    bytes: usize,
+    window: usize,
+}
+
+type Make = dyn Fn(&CommunicatorKey) -> *mut c_void + Send + Sync;
+
+#[derive(Default)]
+struct Requested {
+    communicators: BTreeMap<CommunicatorKey, usize>,
+    windows: BTreeMap<CommunicatorKey, Vec<Region>>,
+    next_window: usize,
+}
+
+/// Hands out communicators to handlers that asked for them in their prepare stage, as XLA does.
+pub struct Collectives {
+    extension: XLA_FFI_Collectives_Extension,
+    make: Box<Make>,
+    requested: Mutex<Requested>,
+}
+
+// SAFETY: the pointers of the extension lead to functions and to itself.
+unsafe impl Send for Collectives {}
+// SAFETY: as above; what changes has a lock.
+unsafe impl Sync for Collectives {}
+
+impl Collectives {
+    /// Collectives of the version that came with `revision`; `make` gives the communicator that
+    /// handlers see, an `ncclComm_t` for instance.
+    ///
+    /// # Errors
+    /// `UNIMPLEMENTED` before r9.
+    pub fn new(
+        revision: Revision,
+        make: impl Fn(&CommunicatorKey) -> *mut c_void + Send + Sync + 'static,
+    ) -> Result<Arc<Self>> {
+        if revision < Revision::R9 {
+            return Err(Error::new(
+                Code::Unimplemented,
+                format!("collectives require r9 (jaxlib 0.11.1) or later, this is {revision}"),
+            ));
+        }
+        let windows = revision >= Revision::R10;
+        Ok(Arc::new_cyclic(|this: &std::sync::Weak<Self>| {
+            let extension = XLA_FFI_Collectives_Extension {
+                extension_base: XLA_FFI_Extension {
+                    struct_size: if windows {
+                        XLA_FFI_Collectives_Extension::LAYOUT.size
+                    } else {
+                        xla_ffi_sys::XLA_FFI_Collectives_Extension_R9::LAYOUT.size
+                    },
+                    id: XLA_FFI_ExtensionId {
+                        extension_type: XLA_FFI_Extension_Collectives,
+                        major_version: 0,
+                        minor_version: if windows { 2 } else { 1 },
+                    },
+                    next: std::ptr::null(),
+                },
+                state: this.as_ptr().cast_mut().cast(),
+                request_communicator: Some(request_communicator),
+                get_communicator: Some(get_communicator),
+                request_window: windows.then_some(request_window as _),
+                get_window: windows.then_some(get_window as _),
+            };
+            Self {
+                extension,
+                make: Box::new(make),
+                requested: Mutex::default(),
+            }
+        }))
+    }
+
+    /// The communicators that handlers asked for.
+    #[must_use]
+    pub fn requested(&self) -> Vec<CommunicatorKey> {
+        self.lock().communicators.keys().cloned().collect()
+    }
+
+    pub(crate) fn extension(&self) -> *const XLA_FFI_Extension {
+        (&raw const self.extension).cast()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Requested> {
+        self.requested
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// # Safety
+/// The pointer is null or the extension that a handler found in its context.
+unsafe fn collectives<'a>(
+    extension: *const XLA_FFI_Collectives_Extension,
+) -> Result<&'a Collectives> {
+    if extension.is_null() {
+        return Err(Error::invalid("the extension is a null pointer"));
+    }
+    // SAFETY: as promised by the caller.
+    let state = unsafe { (*extension).state };
+    // SAFETY: the state of our extension is the object that owns it.
+    Ok(unsafe { &*state.cast::<Collectives>() })
+}
+
+fn in_stage(prepare: bool) -> Result<()> {
+    let Some(stage) = current_context().map(|context| context.stage()) else {
+        return Ok(());
+    };
+    match (prepare, stage) {
+        (true, Stage::Prepare) | (false, Stage::Initialize | Stage::Execute) => Ok(()),
+        (true, _) => Err(Error::new(
+            Code::FailedPrecondition,
+            format!("requests belong to the prepare stage, this is {stage}"),
+        )),
+        (false, _) => Err(Error::new(
+            Code::FailedPrecondition,
+            format!("what was requested is there from the initialize stage on, this is {stage}"),
+        )),
+    }
+}
+
+/// # Safety
+/// The groups are whole.
+unsafe fn key(
+    mode: XLA_FFI_CollectiveGroupMode,
+    groups: *const XLA_FFI_ReplicaGroup,
+    count: usize,
+    id: i64,
+) -> Result<CommunicatorKey> {
+    if mode.0 > 3 {
+        return Err(Error::invalid(format!("{} is not a group mode", mode.0)));
+    }
+    if groups.is_null() && count > 0 {
+        return Err(Error::invalid("the groups are a null pointer"));
+    }
+    let mut lists = vec![];
+    for index in 0..count {
+        // SAFETY: as promised by the caller.
+        let group = unsafe { groups.wrapping_add(index).read() };
+        if group.ids.is_null() && group.size > 0 {
+            return Err(Error::invalid(format!("group {index} is a null pointer")));
+        }
+        let ids: &[i64] = if group.size == 0 {
+            &[]
+        } else {
+            // SAFETY: as promised by the caller.
+            unsafe { std::slice::from_raw_parts(group.ids, group.size) }
+        };
+        lists.push(ids.to_vec());
+    }
+    Ok(CommunicatorKey {
+        mode: mode.0,
+        groups: lists,
+        id,
+    })
+}
+
+/// # Safety
+/// `args` is null or args of type T.
+unsafe fn read<T: Layout + Copy>(args: *const T) -> Result<T> {
+    let expected = T::LAYOUT
+        .struct_size
+        .map_or(T::LAYOUT.size, |(_, size)| size);
+    // SAFETY: as promised by the caller.
+    unsafe { check_size(args, expected) }?;
+    // SAFETY: the size covers the struct.
+    Ok(unsafe { args.read() })
+}
+
+/// What every function's arguments name: the communicator.
+trait Asked: Layout + Copy {
+    /// # Safety
+    /// The groups are whole.
+    unsafe fn key(&self) -> Result<CommunicatorKey>;
+}
+
+macro_rules! asked {
+    ($($args:ident),*) => {$(
+        impl Asked for $args {
+            unsafe fn key(&self) -> Result<CommunicatorKey> {
+                let (mode, id) = (self.group_mode, self.communication_id);
+                // SAFETY: as promised by the caller.
+                unsafe { key(mode, self.groups, self.num_groups, id) }
+            }
+        }
+    )*};
+}
+
+asked!(
+    XLA_FFI_Communicator_Request_Args,
+    XLA_FFI_Communicator_Get_Args,
+    XLA_FFI_Window_Request_Args,
+    XLA_FFI_Window_Get_Args
+);
+
+/// The half that all functions share: the extension, the arguments, the stage, the communicator.
+///
+/// # Safety
+/// The extension is null or one of ours, the arguments are null or what a handler passes.
+unsafe fn serve<T: Asked>(
+    name: &'static str,
+    this: *const XLA_FFI_Collectives_Extension,
+    args: *const T,
+    in_prepare: bool,
+    work: impl FnOnce(&Collectives, T, CommunicatorKey) -> Result<()>,
+) -> *mut XLA_FFI_Error {
+    error_or_null(name, || {
+        // SAFETY: as promised by the caller.
+        let this = unsafe { collectives(this) }?;
+        // SAFETY: as promised by the caller.
+        let args = unsafe { read(args) }?;
+        in_stage(in_prepare)?;
+        // SAFETY: the handler's groups are whole.
+        let key = unsafe { args.key() }?;
+        work(this, args, key)
+    })
+}
+
+fn unrequested(key: &CommunicatorKey) -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        format!(
+            "no communicator was requested for {:?} with id {}",
+            key.groups, key.id
+        ),
+    )
+}
+
+unsafe extern "C" fn request_communicator(
+    this: *const XLA_FFI_Collectives_Extension,
+    args: *mut XLA_FFI_Communicator_Request_Args,
+) -> *mut XLA_FFI_Error {
+    let work = |this: &Collectives, _, key: CommunicatorKey| {
+        let made = || (this.make)(&key) as usize;
+        this.lock()
+            .communicators
+            .entry(key.clone())
+            .or_insert_with(made);
+        Ok(())
+    };
+    // SAFETY: handlers pass the extension that they found, and their args struct.
+    unsafe { serve("request_communicator", this, args, true, work) }
+}
+
+unsafe extern "C" fn get_communicator(
+    this: *const XLA_FFI_Collectives_Extension,
+    args: *mut XLA_FFI_Communicator_Get_Args,
+) -> *mut XLA_FFI_Error {
+    let work = |this: &Collectives, _, key: CommunicatorKey| {
+        let made = this.lock().communicators.get(&key).copied();
+        let made = made.ok_or_else(|| unrequested(&key))?;
+        // SAFETY: the struct is there, it has been read.
+        unsafe { (*args).communicator = made as *mut _ };
+        Ok(())
+    };
+    // SAFETY: handlers pass the extension that they found, and their args struct.
+    unsafe { serve("get_communicator", this, args, false, work) }
+}
+
+unsafe extern "C" fn request_window(
+    this: *const XLA_FFI_Collectives_Extension,
+    args: *mut XLA_FFI_Window_Request_Args,
+) -> *mut XLA_FFI_Error {
+    let work = |this: &Collectives, asked: XLA_FFI_Window_Request_Args, key: CommunicatorKey| {
+        let mut requested = this.lock();
+        if !requested.communicators.contains_key(&key) {
+            return Err(unrequested(&key));
+        }
+        if asked.regions.is_null() && asked.num_regions > 0 {
+            return Err(Error::invalid("the regions are a null pointer"));
+        }
+        for index in 0..asked.num_regions {
+            // SAFETY: the handler's regions are whole.
+            let region = unsafe { asked.regions.wrapping_add(index).read() };
+            requested.next_window += 16;
+            let window = requested.next_window;
+            let region = Region {
+                start: region.buffer as usize,
+                bytes: region.byte_size,
+                window,
+            };
+            requested
+                .windows
+                .entry(key.clone())
+                .or_default()
+                .push(region);
+        }
+        Ok(())
+    };
+    // SAFETY: handlers pass the extension that they found, and their args struct.
+    unsafe { serve("request_window", this, args, true, work) }
+}
+
+unsafe extern "C" fn get_window(
+    this: *const XLA_FFI_Collectives_Extension,
+    args: *mut XLA_FFI_Window_Get_Args,
+) -> *mut XLA_FFI_Error {
+    let work = |this: &Collectives, asked: XLA_FFI_Window_Get_Args, key: CommunicatorKey| {
+        let address = asked.buffer as usize;
+        let requested = this.lock();
+        let region = requested.windows.get(&key).and_then(|regions| {
+            regions.iter().find(|region| {
+                address
+                    .checked_sub(region.start)
+                    .is_some_and(|offset| offset < region.bytes)
+            })
+        });
+        let region = region.ok_or_else(|| {
+            Error::new(
+                Code::NotFound,
+                format!("{address:#x} lies in no window that was requested"),
+            )
+        })?;
+        // SAFETY: the struct is there, it has been read.
+        unsafe { (*args).window = region.window as *mut _ };
+        // SAFETY: as above.
+        unsafe { (*args).window_offset = address - region.start };
+        Ok(())
+    };
+    // SAFETY: handlers pass the extension that they found, and their args struct.
+    unsafe { serve("get_window", this, args, false, work) }
+}

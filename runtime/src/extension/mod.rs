@@ -1,0 +1,4 @@
+//! Extensions of a context that the runtime has itself.
+
+pub(crate) mod collectives;
+pub(crate) mod record;

@@ -1,0 +1,498 @@
+//! The record extension (from r9): a recorder that keeps what handlers record, for tests.
+
+use crate::api::error_or_null;
+use crate::{Code, Error, Result};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use xla_ffi_sys::{
+    Revision, XLA_FFI_Command, XLA_FFI_Error, XLA_FFI_Extension, XLA_FFI_Extension_Record,
+    XLA_FFI_ExtensionId, XLA_FFI_KernelArgs, XLA_FFI_LaunchDims, XLA_FFI_Record_Extension,
+    XLA_FFI_RecordAction, XLA_FFI_RecordApi, XLA_FFI_RecordContext, XLA_FFI_RecordFrame,
+    XLA_FFI_SourceFormat,
+};
+
+/// Commands are numbers in the hands of handlers, as errors are.
+const BASE: usize = 0xC0D_u64.wrapping_shl(52) as usize;
+
+/// One argument of a recorded kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelArg {
+    /// An address in device memory.
+    Pointer(usize),
+    /// The bytes of a host value, copied.
+    Value(Vec<u8>),
+}
+
+/// What a handler recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// A kernel launch.
+    Launch {
+        /// The kernel's name.
+        kernel: String,
+        /// PTX text, a cubin, or the bytes of a function pointer.
+        source: Vec<u8>,
+        /// Which of them.
+        format: XLA_FFI_SourceFormat,
+        /// Grid, block, cluster.
+        dims: XLA_FFI_LaunchDims,
+        /// Dynamic shared memory in bytes.
+        shared_memory: u32,
+        /// The arguments, as last updated.
+        args: Vec<KernelArg>,
+    },
+    /// A copy from device to device.
+    Memcpy {
+        /// Where to.
+        dst: usize,
+        /// Where from.
+        src: usize,
+        /// Bytes.
+        size: usize,
+    },
+    /// Nothing but an order between others.
+    Empty,
+}
+
+/// A recorded command and the commands that it comes after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What is done.
+    pub what: Recorded,
+    /// Numbers of the commands before it, counted from 0 in the order of recording.
+    pub after: Vec<usize>,
+    /// How often it was updated.
+    pub updates: u32,
+}
+
+#[derive(Default)]
+struct Tape {
+    commands: Vec<Command>,
+    capture: bool,
+}
+
+/// Where the recorder's state lies; handlers see its address.
+struct Core {
+    revision: Revision,
+    tape: Mutex<Tape>,
+}
+
+/// Keeps what handlers record. Give it to [`PreparedCall::record`](crate::PreparedCall::record).
+pub struct Recorder {
+    core: Box<Core>,
+    /// What the handler handed out last time, in its order.
+    commands: Vec<*const XLA_FFI_Command>,
+    limit: usize,
+}
+
+// SAFETY: the pointers are numbers.
+unsafe impl Send for Recorder {}
+// SAFETY: as above; the tape has a lock.
+unsafe impl Sync for Recorder {}
+
+impl Recorder {
+    /// A recorder of the extension's version that came with `revision`, with room for this many
+    /// commands in one call.
+    ///
+    /// # Errors
+    /// `UNIMPLEMENTED` before r9.
+    pub fn new(revision: Revision, limit: usize) -> Result<Self> {
+        if revision < Revision::R9 {
+            return Err(Error::new(
+                Code::Unimplemented,
+                format!(
+                    "the record stage requires r9 (jaxlib 0.11.1) or later, this is {revision}"
+                ),
+            ));
+        }
+        let core = Box::new(Core {
+            revision,
+            tape: Mutex::default(),
+        });
+        Ok(Self {
+            core,
+            commands: vec![],
+            limit,
+        })
+    }
+
+    /// Everything recorded so far.
+    #[must_use]
+    pub fn commands(&self) -> Vec<Command> {
+        self.core.tape().commands.clone()
+    }
+
+    /// Whether a handler asked for its execute stage to be captured instead.
+    #[must_use]
+    pub fn wants_stream_capture(&self) -> bool {
+        self.core.tape().capture
+    }
+
+    /// Runs `body` with the extension that a handler is to see: new commands at first, updates of
+    /// them later.
+    pub(crate) fn with_extension<T>(
+        &mut self,
+        body: impl FnOnce(*const XLA_FFI_Extension) -> Result<T>,
+    ) -> Result<T> {
+        let update = !self.commands.is_empty();
+        let mut count = self.commands.len() as i64;
+        self.commands
+            .resize(self.limit.max(self.commands.len()), std::ptr::null());
+        let mut frame = XLA_FFI_RecordFrame {
+            record_ctx: std::ptr::from_ref::<Core>(&self.core).cast_mut().cast(),
+            api: &raw const API,
+            action: if update {
+                XLA_FFI_RecordAction::Update
+            } else {
+                XLA_FFI_RecordAction::Create
+            },
+            commands: self.commands.as_mut_ptr(),
+            num_commands: &raw mut count,
+            max_commands: self.limit as i64,
+        };
+        let minor_version = if self.core.revision == Revision::R9 {
+            1
+        } else {
+            2
+        };
+        let extension = XLA_FFI_Record_Extension {
+            extension_base: XLA_FFI_Extension {
+                struct_size: size_of::<XLA_FFI_Record_Extension>(),
+                id: XLA_FFI_ExtensionId {
+                    extension_type: XLA_FFI_Extension_Record,
+                    major_version: 0,
+                    minor_version,
+                },
+                next: std::ptr::null(),
+            },
+            record_frame: &raw mut frame,
+        };
+        let outcome = body((&raw const extension).cast());
+        let left = usize::try_from(count).unwrap_or(usize::MAX);
+        self.commands.truncate(left.min(self.limit));
+        if left > self.limit {
+            return Err(Error::invalid(format!(
+                "the handler left {count} commands, there is room for {}",
+                self.limit
+            )));
+        }
+        outcome
+    }
+}
+
+impl Core {
+    fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, what: Recorded, after: Vec<usize>) -> *const XLA_FFI_Command {
+        let mut tape = self.tape();
+        tape.commands.push(Command {
+            what,
+            after,
+            updates: 0,
+        });
+        (BASE + 16 * tape.commands.len()) as *const XLA_FFI_Command
+    }
+}
+
+fn index(tape: &Tape, command: *const XLA_FFI_Command) -> Result<usize> {
+    (command as usize)
+        .checked_sub(BASE + 16)
+        .map(|offset| offset / 16)
+        .filter(|index| *index < tape.commands.len())
+        .ok_or_else(|| Error::invalid(format!("{command:p} is not a command of this recorder")))
+}
+
+/// # Safety
+/// The context is null or the recorder's of the call in progress.
+unsafe fn core<'a>(ctx: *mut XLA_FFI_RecordContext) -> Result<&'a Core> {
+    // SAFETY: as promised by the caller.
+    unsafe { ctx.cast::<Core>().as_ref() }
+        .ok_or_else(|| Error::invalid("the record context is a null pointer"))
+}
+
+/// # Safety
+/// The list is null and empty or has `count` entries.
+unsafe fn dependencies(
+    core: &Core,
+    list: *const *const XLA_FFI_Command,
+    count: u32,
+) -> Result<Vec<usize>> {
+    if count == 0 {
+        return Ok(vec![]);
+    }
+    if list.is_null() {
+        return Err(Error::invalid("the dependencies are a null pointer"));
+    }
+    // SAFETY: as promised by the caller.
+    let list = unsafe { std::slice::from_raw_parts(list, count as usize) };
+    let tape = core.tape();
+    list.iter().map(|command| index(&tape, *command)).collect()
+}
+
+/// # Safety
+/// The arguments are null or whole.
+unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
+    // SAFETY: as promised by the caller.
+    let Some(args) = (unsafe { args.as_ref() }) else {
+        return Ok(vec![]);
+    };
+    let count = usize::try_from(args.num_args)
+        .map_err(|_| Error::invalid(format!("there are {} arguments", args.num_args)))?;
+    if count == 0 {
+        return Ok(vec![]);
+    }
+    if args.args.is_null() {
+        return Err(Error::invalid("the kernel's arguments are a null pointer"));
+    }
+    // SAFETY: as promised by the caller.
+    let list = unsafe { std::slice::from_raw_parts(args.args, count) };
+    list.iter()
+        .map(|arg| match arg.r#type.0 {
+            0 => Ok(KernelArg::Pointer(arg.arg_address as usize)),
+            1 => {
+                let size = usize::try_from(arg.size)
+                    .map_err(|_| Error::invalid(format!("a value has {} bytes", arg.size)))?;
+                if arg.arg_address.is_null() && size > 0 {
+                    return Err(Error::invalid("a value is a null pointer"));
+                }
+                let bytes: &[u8] = if size == 0 {
+                    &[]
+                } else {
+                    // SAFETY: a value has its size's bytes.
+                    unsafe { std::slice::from_raw_parts(arg.arg_address.cast(), size) }
+                };
+                Ok(KernelArg::Value(bytes.to_vec()))
+            }
+            other => Err(Error::invalid(format!(
+                "{other} is not a kind of kernel argument"
+            ))),
+        })
+        .collect()
+}
+
+/// # Safety
+/// `out` is null or names room for a pointer.
+unsafe fn hand_out(
+    out: *mut *const XLA_FFI_Command,
+    command: *const XLA_FFI_Command,
+) -> Result<()> {
+    if out.is_null() {
+        return Err(Error::invalid("out_command is a null pointer"));
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { out.write(command) };
+    Ok(())
+}
+
+static API: XLA_FFI_RecordApi = XLA_FFI_RecordApi {
+    create_launch: Some(create_launch),
+    update_launch: Some(update_launch),
+    create_memcpy_d2d: Some(create_memcpy_d2d),
+    update_memcpy_d2d: Some(update_memcpy_d2d),
+    request_stream_capture: Some(request_stream_capture),
+    create_empty_command: Some(create_empty_command),
+};
+
+unsafe extern "C" fn create_launch(
+    ctx: *mut XLA_FFI_RecordContext,
+    kernel_name: *const c_char,
+    kernel_data: *const c_void,
+    kernel_size: i64,
+    format: XLA_FFI_SourceFormat,
+    dims: XLA_FFI_LaunchDims,
+    shared_memory: u32,
+    _uses_pdl: i32,
+    args: *const XLA_FFI_KernelArgs,
+    list: *const *const XLA_FFI_Command,
+    count: u32,
+    out: *mut *const XLA_FFI_Command,
+) -> *mut XLA_FFI_Error {
+    error_or_null("create_launch", || {
+        // SAFETY: handlers pass the context that they were given.
+        let core = unsafe { core(ctx) }?;
+        if kernel_data.is_null() {
+            return Err(Error::invalid("the kernel is a null pointer"));
+        }
+        let source = match format {
+            XLA_FFI_SourceFormat::FUNCTION_PTR if core.revision < Revision::R10 => {
+                return Err(Error::new(
+                    Code::Unimplemented,
+                    "kernels by function pointer need version 0.2 of the extension (jaxlib 0.12.0)",
+                ));
+            }
+            XLA_FFI_SourceFormat::FUNCTION_PTR => (kernel_data as usize).to_ne_bytes().to_vec(),
+            XLA_FFI_SourceFormat::PTX | XLA_FFI_SourceFormat::CUBIN => {
+                let size = usize::try_from(kernel_size)
+                    .map_err(|_| Error::invalid(format!("the kernel has {kernel_size} bytes")))?;
+                // SAFETY: the handler's kernel has that many bytes.
+                unsafe { std::slice::from_raw_parts(kernel_data.cast::<u8>(), size) }.to_vec()
+            }
+            other => {
+                return Err(Error::invalid(format!(
+                    "{} is not a source format",
+                    other.0
+                )));
+            }
+        };
+        let kernel = if kernel_name.is_null() {
+            String::new()
+        } else {
+            // SAFETY: the name is NUL-terminated.
+            unsafe { CStr::from_ptr(kernel_name) }
+                .to_string_lossy()
+                .into_owned()
+        };
+        // SAFETY: the handler's arguments are whole.
+        let args = unsafe { arguments(args) }?;
+        // SAFETY: the handler's list is whole.
+        let after = unsafe { dependencies(core, list, count) }?;
+        let launch = Recorded::Launch {
+            kernel,
+            source,
+            format,
+            dims,
+            shared_memory,
+            args,
+        };
+        // SAFETY: the handler's out-parameter.
+        unsafe { hand_out(out, core.push(launch, after)) }
+    })
+}
+
+unsafe extern "C" fn update_launch(
+    ctx: *mut XLA_FFI_RecordContext,
+    command: *const XLA_FFI_Command,
+    new: *const XLA_FFI_KernelArgs,
+) -> *mut XLA_FFI_Error {
+    error_or_null("update_launch", || {
+        // SAFETY: handlers pass the context that they were given.
+        let core = unsafe { core(ctx) }?;
+        // SAFETY: the handler's arguments are whole.
+        let new = unsafe { arguments(new) }?;
+        let mut tape = core.tape();
+        let index = index(&tape, command)?;
+        let command = &mut tape.commands[index];
+        let Recorded::Launch { args, .. } = &mut command.what else {
+            return Err(Error::invalid(format!("command {index} is not a launch")));
+        };
+        if args.len() != new.len() {
+            return Err(Error::invalid(format!(
+                "the launch has {} arguments, {} are given",
+                args.len(),
+                new.len()
+            )));
+        }
+        *args = new;
+        command.updates += 1;
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn create_memcpy_d2d(
+    ctx: *mut XLA_FFI_RecordContext,
+    dst: *mut c_void,
+    src: *mut c_void,
+    size: i64,
+    list: *const *const XLA_FFI_Command,
+    count: u32,
+    out: *mut *const XLA_FFI_Command,
+) -> *mut XLA_FFI_Error {
+    error_or_null("create_memcpy_d2d", || {
+        // SAFETY: handlers pass the context that they were given.
+        let core = unsafe { core(ctx) }?;
+        let copy = memcpy(dst, src, size)?;
+        // SAFETY: the handler's list is whole.
+        let after = unsafe { dependencies(core, list, count) }?;
+        // SAFETY: the handler's out-parameter.
+        unsafe { hand_out(out, core.push(copy, after)) }
+    })
+}
+
+fn memcpy(dst: *mut c_void, src: *mut c_void, size: i64) -> Result<Recorded> {
+    let size =
+        usize::try_from(size).map_err(|_| Error::invalid(format!("{size} bytes are copied")))?;
+    Ok(Recorded::Memcpy {
+        dst: dst as usize,
+        src: src as usize,
+        size,
+    })
+}
+
+unsafe extern "C" fn update_memcpy_d2d(
+    ctx: *mut XLA_FFI_RecordContext,
+    command: *const XLA_FFI_Command,
+    dst: *mut c_void,
+    src: *mut c_void,
+    size: i64,
+) -> *mut XLA_FFI_Error {
+    error_or_null("update_memcpy_d2d", || {
+        // SAFETY: handlers pass the context that they were given.
+        let core = unsafe { core(ctx) }?;
+        let copy = memcpy(dst, src, size)?;
+        let mut tape = core.tape();
+        let index = index(&tape, command)?;
+        let command = &mut tape.commands[index];
+        if !matches!(command.what, Recorded::Memcpy { .. }) {
+            return Err(Error::invalid(format!("command {index} is not a copy")));
+        }
+        command.what = copy;
+        command.updates += 1;
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn request_stream_capture(ctx: *mut XLA_FFI_RecordContext) -> *mut XLA_FFI_Error {
+    error_or_null("request_stream_capture", || {
+        // SAFETY: handlers pass the context that they were given.
+        unsafe { core(ctx) }?.tape().capture = true;
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn create_empty_command(
+    ctx: *mut XLA_FFI_RecordContext,
+    list: *const *const XLA_FFI_Command,
+    count: u32,
+    out: *mut *const XLA_FFI_Command,
+) -> *mut XLA_FFI_Error {
+    error_or_null("create_empty_command", || {
+        // SAFETY: handlers pass the context that they were given.
+        let core = unsafe { core(ctx) }?;
+        // SAFETY: the handler's list is whole.
+        let after = unsafe { dependencies(core, list, count) }?;
+        // SAFETY: the handler's out-parameter.
+        unsafe { hand_out(out, core.push(Recorded::Empty, after)) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::errors;
+
+    #[test]
+    fn wrong_commands_are_told() {
+        let mut recorder = Recorder::new(Revision::R10, 4).unwrap();
+        let ctx: *mut XLA_FFI_RecordContext = std::ptr::from_mut::<Core>(&mut recorder.core).cast();
+        let null = std::ptr::null_mut();
+        // SAFETY: the context is the recorder's; the command is only compared.
+        let error = unsafe { update_memcpy_d2d(ctx, 0x20 as *const _, null, null, 0) };
+        assert!(
+            errors::take_error(error)
+                .unwrap()
+                .message()
+                .contains("not a command")
+        );
+        // SAFETY: a null context is told.
+        let error = unsafe { request_stream_capture(std::ptr::null_mut()) };
+        assert!(
+            errors::take_error(error)
+                .unwrap()
+                .message()
+                .contains("null")
+        );
+        assert!(Recorder::new(Revision::R8, 1).is_err());
+    }
+}

@@ -1,0 +1,390 @@
+//! Call frames: operands, results and attributes, laid out for a revision.
+
+use super::encoded::{Encoded, list};
+use crate::{Attributes, Code, DType, Error, Result, Shape, Stage};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+use xla_ffi_sys::{
+    Revision, XLA_FFI_Api, XLA_FFI_ArgType, XLA_FFI_Args, XLA_FFI_Buffer, XLA_FFI_CallFrame,
+    XLA_FFI_InvokeContext, XLA_FFI_RetType, XLA_FFI_Rets,
+};
+
+/// Bytes behind the part of the frame that a revision has.
+const PATTERN: usize = 0xA5A5_5A5A_C3C3_3C3C;
+
+/// Operands or results.
+#[derive(Debug)]
+struct Side {
+    buffers: Vec<XLA_FFI_Buffer>,
+    types: Vec<XLA_FFI_ArgType>,
+    pointers: Vec<*mut c_void>,
+    dims: Vec<i64>,
+    /// As the buffers' own types cannot say on every revision.
+    dtypes: Vec<DType>,
+}
+
+impl Side {
+    fn new(revision: Revision, what: &str, operands: &[(Shape, *mut c_void)]) -> Result<Self> {
+        let count = operands.len();
+        let total = operands.iter().map(|(shape, _)| shape.dims().len()).sum();
+        let mut dims: Vec<i64> = Vec::with_capacity(total);
+        let mut buffers = Vec::with_capacity(count);
+        for (index, (shape, data)) in operands.iter().enumerate() {
+            let dtype = shape.dtype();
+            if dtype.since() > revision {
+                return Err(Error::new(
+                    Code::Unimplemented,
+                    format!(
+                        "{what} {index} is {shape}: {dtype} requires {} (jaxlib {}) or later, this is \
+                         {revision} (jaxlib {})",
+                        dtype.since(),
+                        dtype.since().first_jaxlib(),
+                        revision.first_jaxlib()
+                    ),
+                ));
+            }
+            // The capacity is exact: pushing never moves what was pushed before.
+            let first = dims.as_mut_ptr().wrapping_add(dims.len());
+            dims.extend_from_slice(shape.dims());
+            buffers.push(XLA_FFI_Buffer {
+                struct_size: size_of::<XLA_FFI_Buffer>(),
+                extension_start: ptr::null_mut(),
+                dtype: dtype.raw_on(revision),
+                data: *data,
+                rank: shape.dims().len() as i64,
+                dims: first,
+            });
+        }
+        let first: *mut XLA_FFI_Buffer = buffers.as_mut_ptr();
+        let pointers = (0..count)
+            .map(|index| first.wrapping_add(index).cast())
+            .collect();
+        Ok(Self {
+            buffers,
+            types: vec![XLA_FFI_ArgType::BUFFER; count],
+            pointers,
+            dims,
+            dtypes: operands.iter().map(|(shape, _)| shape.dtype()).collect(),
+        })
+    }
+
+    /// The operands: their shapes and where they lie.
+    fn operands(&self) -> Result<Vec<(Shape, *mut c_void)>> {
+        let mut dims = self.dims.as_slice();
+        self.buffers
+            .iter()
+            .zip(&self.dtypes)
+            .map(|(buffer, dtype)| {
+                let (own, rest) = dims.split_at(buffer.rank as usize);
+                dims = rest;
+                Ok((Shape::new(*dtype, own)?, buffer.data))
+            })
+            .collect()
+    }
+
+    /// A copy whose pointers lead into itself.
+    fn copy(&self) -> Self {
+        let mut copy = Self {
+            buffers: self.buffers.clone(),
+            types: self.types.clone(),
+            pointers: Vec::with_capacity(self.pointers.len()),
+            dims: self.dims.clone(),
+            dtypes: self.dtypes.clone(),
+        };
+        let mut at = 0;
+        let dims: *mut i64 = copy.dims.as_mut_ptr();
+        for buffer in &mut copy.buffers {
+            buffer.dims = dims.wrapping_add(at);
+            at += buffer.rank as usize;
+        }
+        let first: *mut XLA_FFI_Buffer = copy.buffers.as_mut_ptr();
+        copy.pointers
+            .extend((0..self.buffers.len()).map(|i| first.wrapping_add(i).cast::<c_void>()));
+        copy
+    }
+
+    fn update(&mut self, what: &str, data: &[*mut c_void]) -> Result<()> {
+        if data.len() != self.buffers.len() {
+            return Err(Error::invalid(format!(
+                "the frame has {} {what}s, {} pointers are given",
+                self.buffers.len(),
+                data.len()
+            )));
+        }
+        for (buffer, data) in self.buffers.iter_mut().zip(data) {
+            buffer.data = *data;
+        }
+        Ok(())
+    }
+}
+
+/// What one call tells a handler, but for the stage and the context: buffers and attributes.
+///
+/// Attributes are shared between copies; data pointers can be replaced in place.
+#[derive(Debug)]
+pub struct CallFrame {
+    revision: Revision,
+    args: Side,
+    rets: Side,
+    attributes: Arc<Encoded>,
+}
+
+// SAFETY: the frame owns what its pointers lead into, except for the data pointers, which are
+// numbers here; whoever runs a handler on them vouches for them.
+unsafe impl Send for CallFrame {}
+// SAFETY: nothing is changed through a shared reference.
+unsafe impl Sync for CallFrame {}
+
+impl CallFrame {
+    /// A frame for handlers on `revision`: arguments and results with their shapes and data.
+    ///
+    /// # Errors
+    /// `UNIMPLEMENTED` for an element type that the revision's hosts do not have.
+    pub fn new(
+        revision: Revision,
+        args: &[(Shape, *mut c_void)],
+        rets: &[(Shape, *mut c_void)],
+        attributes: &Attributes,
+    ) -> Result<Self> {
+        Self::with_encoded(revision, args, rets, Encoded::new(attributes, revision))
+    }
+
+    pub(crate) fn with_encoded(
+        revision: Revision,
+        args: &[(Shape, *mut c_void)],
+        rets: &[(Shape, *mut c_void)],
+        attributes: Arc<Encoded>,
+    ) -> Result<Self> {
+        Ok(Self {
+            revision,
+            args: Side::new(revision, "argument", args)?,
+            rets: Side::new(revision, "result", rets)?,
+            attributes,
+        })
+    }
+
+    /// Replaces the data pointers in place.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when their number is not that of the operands.
+    pub fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
+        if rets.len() != self.rets.buffers.len() {
+            return self.rets.update("result", rets);
+        }
+        self.args.update("argument", args)?;
+        self.rets.update("result", rets)
+    }
+
+    /// A copy with other data pointers, which shares the attributes and outlives this frame.
+    ///
+    /// # Errors
+    /// As [`CallFrame::update`].
+    pub fn copy_with(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
+        let mut copy = Self {
+            revision: self.revision,
+            args: self.args.copy(),
+            rets: self.rets.copy(),
+            attributes: self.attributes.clone(),
+        };
+        copy.update(args, rets)?;
+        Ok(copy)
+    }
+
+    /// The same operands with other attributes.
+    pub(crate) fn with_attributes(mut self, attributes: Arc<Encoded>) -> Self {
+        self.attributes = attributes;
+        self
+    }
+
+    /// The arguments: their shapes and where they lie.
+    pub(crate) fn args(&self) -> Result<Vec<(Shape, *mut c_void)>> {
+        self.args.operands()
+    }
+
+    /// The results: their shapes and where they lie.
+    pub(crate) fn rets(&self) -> Result<Vec<(Shape, *mut c_void)>> {
+        self.rets.operands()
+    }
+
+    pub(crate) fn arg_buffers(&self) -> &[XLA_FFI_Buffer] {
+        &self.args.buffers
+    }
+
+    pub(crate) fn ret_buffers(&self) -> &[XLA_FFI_Buffer] {
+        &self.rets.buffers
+    }
+
+    pub(crate) fn attributes(&self) -> *const xla_ffi_sys::XLA_FFI_Attrs {
+        self.attributes.raw()
+    }
+
+    /// The revision that the frame is laid out for.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The frame as a handler reads it, valid for as long as `self`.
+    pub(crate) fn raw(
+        &mut self,
+        api: *const XLA_FFI_Api,
+        ctx: *mut XLA_FFI_InvokeContext,
+        stage: Stage,
+    ) -> RawFrame {
+        // SAFETY: the attributes are alive and immutable.
+        let attrs = unsafe { self.attributes.raw().read() };
+        let frame = XLA_FFI_CallFrame {
+            struct_size: 168,
+            extension_start: ptr::null_mut(),
+            api,
+            ctx,
+            stage: stage.raw(),
+            args: XLA_FFI_Args {
+                struct_size: size_of::<XLA_FFI_Args>(),
+                extension_start: ptr::null_mut(),
+                size: self.args.buffers.len() as i64,
+                types: list(&mut self.args.types),
+                args: list(&mut self.args.pointers),
+            },
+            rets: XLA_FFI_Rets {
+                struct_size: size_of::<XLA_FFI_Rets>(),
+                extension_start: ptr::null_mut(),
+                size: self.rets.buffers.len() as i64,
+                types: list(&mut self.rets.types).cast::<XLA_FFI_RetType>(),
+                rets: list(&mut self.rets.pointers),
+            },
+            attrs,
+            future: ptr::null_mut(),
+        };
+        RawFrame::new(self.revision, frame)
+    }
+}
+
+/// A frame in memory, with a guard behind what the revision has of it.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct RawFrame {
+    frame: XLA_FFI_CallFrame,
+    guard: [usize; 4],
+}
+
+impl RawFrame {
+    pub(crate) fn new(revision: Revision, frame: XLA_FFI_CallFrame) -> Self {
+        let mut raw = Self {
+            frame,
+            guard: [PATTERN; 4],
+        };
+        raw.reset(revision);
+        raw
+    }
+
+    /// Makes the frame ready for a call. r0 and r1 have no `future`: the guard begins there.
+    #[inline]
+    pub(crate) fn reset(&mut self, revision: Revision) {
+        self.frame.future = if revision < Revision::R2 {
+            PATTERN as *mut _
+        } else {
+            ptr::null_mut()
+        };
+    }
+
+    #[inline]
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut XLA_FFI_CallFrame {
+        ptr::from_mut(self).cast()
+    }
+
+    /// The future that the handler left, if any.
+    #[inline]
+    pub(crate) fn future(&self, revision: Revision) -> *mut xla_ffi_sys::XLA_FFI_Future {
+        if revision < Revision::R2 {
+            ptr::null_mut()
+        } else {
+            self.frame.future
+        }
+    }
+
+    /// Whether the bytes behind the frame are as they were.
+    #[inline]
+    pub(crate) fn is_whole(&self, revision: Revision) -> bool {
+        let future = revision >= Revision::R2 || self.frame.future as usize == PATTERN;
+        future && self.guard == [PATTERN; 4]
+    }
+
+    /// Mends the guard after a finding.
+    pub(crate) fn mend(&mut self) {
+        self.guard = [PATTERN; 4];
+    }
+}
+
+// SAFETY: the pointers are only followed by the handler that the owner runs.
+unsafe impl Send for RawFrame {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(dims: &[i64]) -> Shape {
+        Shape::new(DType::F32, dims).unwrap()
+    }
+
+    #[test]
+    fn a_copy_outlives_the_original_and_has_its_own_dimensions() {
+        let data = |n: usize| n as *mut c_void;
+        let original = CallFrame::new(
+            Revision::R10,
+            &[(shape(&[2, 3]), data(16)), (shape(&[4]), data(32))],
+            &[(shape(&[5, 6, 7]), data(48))],
+            &Attributes::new().with("a", 1_i32),
+        )
+        .unwrap();
+        let mut copy = original
+            .copy_with(&[data(64), data(80)], &[data(96)])
+            .unwrap();
+        assert!(Arc::ptr_eq(&original.attributes, &copy.attributes));
+        drop(original);
+        let raw = copy.raw(ptr::null(), ptr::null_mut(), Stage::Execute);
+        // SAFETY: the copy is alive and has one result.
+        let buffer = unsafe { raw.frame.rets.rets.read() }.cast::<XLA_FFI_Buffer>();
+        // SAFETY: as above.
+        let buffer = unsafe { buffer.read() };
+        // SAFETY: the rank says how many dimensions there are.
+        let dims = unsafe { std::slice::from_raw_parts(buffer.dims, buffer.rank as usize) };
+        assert_eq!((dims, buffer.data), (&[5, 6, 7][..], data(96)));
+        assert!(copy.update(&[], &[data(1)]).is_err());
+        assert!(copy.update(&[data(1), data(2)], &[]).is_err());
+    }
+
+    #[test]
+    fn the_guard_begins_at_future_on_r0_and_r1() {
+        for revision in Revision::ALL {
+            let mut frame = CallFrame::new(revision, &[], &[], &Attributes::new()).unwrap();
+            let mut raw = frame.raw(ptr::null(), ptr::null_mut(), Stage::Execute);
+            assert!(raw.is_whole(revision) && raw.future(revision).is_null());
+            raw.frame.future = 0x10 as *mut _;
+            assert_eq!(raw.is_whole(revision), revision >= Revision::R2);
+            raw.reset(revision);
+            raw.guard[0] = 1;
+            assert!(!raw.is_whole(revision));
+        }
+    }
+
+    #[test]
+    fn element_types_have_a_first_revision() {
+        let s4 = Shape::new(DType::S4, [2]).unwrap();
+        let frame = |revision| {
+            CallFrame::new(
+                revision,
+                &[(s4.clone(), ptr::null_mut())],
+                &[],
+                &Attributes::new(),
+            )
+        };
+        assert_eq!(frame(Revision::R2).unwrap_err().code(), Code::Unimplemented);
+        assert_eq!(frame(Revision::R4).unwrap().args.buffers[0].dtype.0, 0);
+        assert_eq!(
+            frame(Revision::R5).unwrap().args.buffers[0].dtype,
+            DType::S4.raw()
+        );
+    }
+}

@@ -1,0 +1,324 @@
+//! Attributes as handlers read them: sorted pointers into memory that lives with the frame.
+
+use crate::value::scalar_codec;
+use crate::{Attribute, Attributes, DType};
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+use xla_ffi_sys::{
+    Revision, XLA_FFI_Array, XLA_FFI_AttrType, XLA_FFI_Attrs, XLA_FFI_ByteSpan, XLA_FFI_Scalar,
+};
+
+/// One dictionary. Nothing in it moves or changes once it is built.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    raw: XLA_FFI_Attrs,
+    // What `raw` points into, directly or not:
+    _types: Vec<XLA_FFI_AttrType>,
+    _names: Vec<XLA_FFI_ByteSpan>,
+    _name_pointers: Vec<*mut XLA_FFI_ByteSpan>,
+    _values: Vec<*mut c_void>,
+    _scalars: Vec<XLA_FFI_Scalar>,
+    _arrays: Vec<XLA_FFI_Array>,
+    _strings: Vec<XLA_FFI_ByteSpan>,
+    _words: Vec<u128>,
+    _text: Vec<u8>,
+    _dictionaries: Vec<Arc<Encoded>>,
+}
+
+impl Encoded {
+    /// The attributes again.
+    pub(crate) fn to_attributes(&self) -> Attributes {
+        // SAFETY: a whole dictionary, which lives as long as `self`.
+        unsafe { decode(&raw const self.raw) }
+    }
+}
+
+// SAFETY: immutable once built; the pointers lead into memory that it owns.
+unsafe impl Send for Encoded {}
+// SAFETY: as above.
+unsafe impl Sync for Encoded {}
+
+/// How much memory of each kind a dictionary takes.
+#[derive(Default)]
+struct Sizes {
+    scalars: usize,
+    arrays: usize,
+    strings: usize,
+    words: usize,
+    text: usize,
+    dictionaries: usize,
+}
+
+impl Sizes {
+    fn needed_for(attributes: &Attributes) -> Self {
+        let mut sizes = Self::default();
+        for (name, value) in attributes.iter() {
+            sizes.text += name.len();
+            match value {
+                Attribute::Scalar(..) => {
+                    sizes.scalars += 1;
+                    sizes.words += 1;
+                }
+                Attribute::Array(_, _, bytes) => {
+                    sizes.arrays += 1;
+                    sizes.words += bytes.len().div_ceil(16);
+                }
+                Attribute::Str(bytes) => {
+                    sizes.strings += 1;
+                    sizes.text += bytes.len();
+                }
+                Attribute::Dict(_) => sizes.dictionaries += 1,
+            }
+        }
+        sizes
+    }
+}
+
+impl Encoded {
+    pub(crate) fn new(attributes: &Attributes, revision: Revision) -> Arc<Self> {
+        let count = attributes.len();
+        let sizes = Sizes::needed_for(attributes);
+        // The capacities are exact: pushing never moves what was pushed before.
+        let mut types = Vec::with_capacity(count);
+        let mut names = Vec::with_capacity(count);
+        let mut name_pointers = Vec::with_capacity(count);
+        let mut values: Vec<*mut c_void> = Vec::with_capacity(count);
+        let mut scalars = Vec::with_capacity(sizes.scalars);
+        let mut arrays = Vec::with_capacity(sizes.arrays);
+        let mut strings = Vec::with_capacity(sizes.strings);
+        let mut words: Vec<u128> = Vec::with_capacity(sizes.words);
+        let mut text = Vec::with_capacity(sizes.text);
+        let mut dictionaries = Vec::with_capacity(sizes.dictionaries);
+
+        for (name, value) in attributes.iter() {
+            names.push(span(&mut text, name.as_bytes()));
+            let (kind, value): (_, *mut c_void) = match value {
+                Attribute::Scalar(dtype, bits) => {
+                    let at = words.as_mut_ptr().wrapping_add(words.len());
+                    words.push(*bits);
+                    let dtype = dtype.raw_on(revision);
+                    let scalar = XLA_FFI_Scalar {
+                        dtype,
+                        value: at.cast(),
+                    };
+                    (XLA_FFI_AttrType::SCALAR, push(&mut scalars, scalar))
+                }
+                Attribute::Array(dtype, size, bytes) => {
+                    let at = words.as_mut_ptr().wrapping_add(words.len());
+                    for chunk in bytes.chunks(16) {
+                        let mut word = [0; 16];
+                        word[..chunk.len()].copy_from_slice(chunk);
+                        words.push(u128::from_ne_bytes(word));
+                    }
+                    let data = if *size == 0 {
+                        ptr::null_mut()
+                    } else {
+                        at.cast()
+                    };
+                    let dtype = dtype.raw_on(revision);
+                    let array = XLA_FFI_Array {
+                        dtype,
+                        size: *size,
+                        data,
+                    };
+                    (XLA_FFI_AttrType::ARRAY, push(&mut arrays, array))
+                }
+                Attribute::Str(bytes) => {
+                    let string = span(&mut text, bytes);
+                    (XLA_FFI_AttrType::STRING, push(&mut strings, string))
+                }
+                Attribute::Dict(nested) => {
+                    let nested = Self::new(nested, revision);
+                    let raw = nested.raw().cast_mut().cast();
+                    dictionaries.push(nested);
+                    (XLA_FFI_AttrType::DICTIONARY, raw)
+                }
+            };
+            types.push(kind);
+            values.push(value);
+        }
+        let first: *mut XLA_FFI_ByteSpan = names.as_mut_ptr();
+        name_pointers.extend((0..count).map(|index| first.wrapping_add(index)));
+        Arc::new(Self {
+            raw: XLA_FFI_Attrs {
+                struct_size: 48,
+                extension_start: ptr::null_mut(),
+                size: count as i64,
+                types: list(&mut types),
+                names: list(&mut name_pointers),
+                attrs: list(&mut values),
+            },
+            _types: types,
+            _names: names,
+            _name_pointers: name_pointers,
+            _values: values,
+            _scalars: scalars,
+            _arrays: arrays,
+            _strings: strings,
+            _words: words,
+            _text: text,
+            _dictionaries: dictionaries,
+        })
+    }
+
+    /// The dictionary as handlers read it; it lives as long as `self`.
+    pub(crate) fn raw(&self) -> *const XLA_FFI_Attrs {
+        &raw const self.raw
+    }
+}
+
+/// The first entry of a list; null, as in XLA, where there is none.
+pub(super) fn list<T>(entries: &mut [T]) -> *mut T {
+    if entries.is_empty() {
+        ptr::null_mut()
+    } else {
+        entries.as_mut_ptr()
+    }
+}
+
+fn span(text: &mut Vec<u8>, bytes: &[u8]) -> XLA_FFI_ByteSpan {
+    debug_assert!(
+        text.capacity() - text.len() >= bytes.len(),
+        "the text must not move"
+    );
+    let ptr = text.as_ptr().wrapping_add(text.len()).cast();
+    text.extend_from_slice(bytes);
+    XLA_FFI_ByteSpan {
+        ptr,
+        len: bytes.len(),
+    }
+}
+
+fn push<T>(list: &mut Vec<T>, value: T) -> *mut c_void {
+    debug_assert!(list.capacity() > list.len(), "the list must not move");
+    let at = list.as_mut_ptr().wrapping_add(list.len());
+    list.push(value);
+    at.cast()
+}
+
+/// Attributes read back from the memory of a handler's frame.
+///
+/// # Safety
+/// `raw` is null or a dictionary as a host of a known revision lays it out.
+pub(crate) unsafe fn decode(raw: *const XLA_FFI_Attrs) -> Attributes {
+    let mut attributes = Attributes::new();
+    if raw.is_null() {
+        return attributes;
+    }
+    // SAFETY: as promised by the caller.
+    let raw = unsafe { raw.read() };
+    if raw.names.is_null() || raw.types.is_null() || raw.attrs.is_null() {
+        return attributes;
+    }
+    for index in 0..usize::try_from(raw.size).unwrap_or(0) {
+        // SAFETY: each list has `size` entries.
+        let name = unsafe { raw.names.wrapping_add(index).read() };
+        if name.is_null() {
+            continue;
+        }
+        // SAFETY: names point to spans.
+        let name = unsafe { name.read() };
+        // SAFETY: a host's span.
+        let name = unsafe { span_bytes(name) };
+        // SAFETY: each list has `size` entries.
+        let kind = unsafe { raw.types.wrapping_add(index).read() };
+        // SAFETY: each list has `size` entries.
+        let value = unsafe { raw.attrs.wrapping_add(index).read() };
+        // SAFETY: the kind says what the value points to.
+        if let Some(value) = unsafe { decode_value(kind, value) } {
+            attributes = attributes.with(String::from_utf8_lossy(name).into_owned(), value);
+        }
+    }
+    attributes
+}
+
+unsafe fn span_bytes<'a>(span: XLA_FFI_ByteSpan) -> &'a [u8] {
+    if span.len == 0 || span.ptr.is_null() {
+        return &[];
+    }
+    // SAFETY: a span with a length names that many bytes.
+    unsafe { std::slice::from_raw_parts(span.ptr.cast(), span.len) }
+}
+
+unsafe fn decode_value(kind: XLA_FFI_AttrType, value: *const c_void) -> Option<Attribute> {
+    if value.is_null() {
+        return None;
+    }
+    match kind {
+        XLA_FFI_AttrType::SCALAR => {
+            // SAFETY: the kind says so.
+            let scalar = unsafe { value.cast::<XLA_FFI_Scalar>().read() };
+            let dtype = DType::from_raw(scalar.dtype)?;
+            let size = dtype.bits().div_ceil(8);
+            if scalar.value.is_null() {
+                return None;
+            }
+            // SAFETY: a scalar's value has the bytes of its type.
+            let bytes = unsafe { std::slice::from_raw_parts(scalar.value.cast::<u8>(), size) };
+            Some(Attribute::Scalar(
+                dtype,
+                scalar_codec::load(bytes, dtype, 0),
+            ))
+        }
+        XLA_FFI_AttrType::ARRAY => {
+            // SAFETY: the kind says so.
+            let array = unsafe { value.cast::<XLA_FFI_Array>().read() };
+            let dtype = DType::from_raw(array.dtype)?;
+            let size = dtype.bytes_for(array.size)?;
+            if size > 0 && array.data.is_null() {
+                return None;
+            }
+            let bytes: &[u8] = if size == 0 {
+                &[]
+            } else {
+                // SAFETY: an array's data has the bytes of its elements.
+                unsafe { std::slice::from_raw_parts(array.data.cast::<u8>(), size) }
+            };
+            Some(Attribute::Array(dtype, array.size, bytes.to_vec()))
+        }
+        XLA_FFI_AttrType::STRING => {
+            // SAFETY: the kind says so.
+            let span = unsafe { value.cast::<XLA_FFI_ByteSpan>().read() };
+            // SAFETY: a host's span.
+            Some(Attribute::Str(unsafe { span_bytes(span) }.to_vec()))
+        }
+        XLA_FFI_AttrType::DICTIONARY => {
+            // SAFETY: the kind says so.
+            Some(Attribute::Dict(unsafe { decode(value.cast()) }))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_reads_back() {
+        let nested = Attributes::new()
+            .with("x", 1_i8)
+            .with("empty", Attributes::new());
+        let attributes = Attributes::new()
+            .with("b", 1.5_f32)
+            .with("a", Attribute::array(&[1_i64, 2, 3]))
+            .with("s", "text")
+            .with("", "")
+            .with("none", Attribute::array::<f32>(&[]))
+            .with("d", nested);
+        let encoded = Encoded::new(&attributes, Revision::R10);
+        // SAFETY: encoded a line above.
+        assert_eq!(unsafe { decode(encoded.raw()) }, attributes);
+        // SAFETY: as above.
+        assert_eq!(unsafe { decode(ptr::null()) }, Attributes::new());
+    }
+
+    #[test]
+    fn packed_types_have_no_number_on_r3_and_r4() {
+        let attributes = Attributes::new().with("a", Attribute::Scalar(DType::S4, 1));
+        let dtype = |revision| Encoded::new(&attributes, revision)._scalars[0].dtype;
+        assert_eq!(dtype(Revision::R3).0, 0);
+        assert_eq!(dtype(Revision::R5), DType::S4.raw());
+    }
+}

@@ -1,0 +1,181 @@
+//! Call frames as text, for debugging.
+//!
+//! With the environment variable `XLA_FFI_PRINT_FRAMES` set (to anything but `0`), every frame is
+//! printed on standard error before its handler runs.
+
+use super::encoded;
+use crate::value::scalar_codec;
+use crate::{CallFrame, DType, Stage};
+use std::fmt::{self, Write};
+use std::sync::OnceLock;
+use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame};
+
+/// Elements of a buffer that are shown.
+const SHOWN: usize = 8;
+
+/// Whether frames are to be printed; the environment is asked once.
+pub(crate) fn wanted() -> bool {
+    static WANTED: OnceLock<bool> = OnceLock::new();
+    *WANTED.get_or_init(|| {
+        std::env::var_os("XLA_FFI_PRINT_FRAMES")
+            .is_some_and(|value| value != "0" && !value.is_empty())
+    })
+}
+
+/// A frame in words: stage, operands with their first values, results, attributes.
+///
+/// # Safety
+/// What the frame points to is there, and its buffers lie in host memory. Null is shown as what it is.
+/// A host's frame is so, and a handler may print the one it was given.
+pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
+    let mut text = String::new();
+    // SAFETY: every revision's frame has this field.
+    let stage = unsafe { (*frame).stage };
+    let name = Stage::from_raw(stage.0).map_or_else(|| stage.0.to_string(), |s| s.to_string());
+    // SAFETY: every revision's frame has this field.
+    let extension = unsafe { (*frame).extension_start };
+    let kind = if extension.is_null() {
+        ""
+    } else {
+        ", metadata is asked"
+    };
+    // Writing into a String cannot fail.
+    let _ = writeln!(text, "call frame, {name} stage{kind}");
+    // SAFETY: every revision's frame has this field.
+    let args = unsafe { (*frame).args };
+    // SAFETY: every revision's frame has this field.
+    let rets = unsafe { (*frame).rets };
+    for (what, size, list, values) in [
+        ("argument", args.size, args.args, true),
+        ("result", rets.size, rets.rets, false),
+    ] {
+        if size < 0 || (size > 0 && list.is_null()) {
+            let _ = writeln!(text, "  {size} {what}s, list at {list:p}");
+            continue;
+        }
+        for index in 0..usize::try_from(size).unwrap_or(0) {
+            let _ = write!(text, "  {what} {index}: ");
+            // SAFETY: the list has `size` entries.
+            let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
+            if buffer.is_null() {
+                text.push_str("null\n");
+                continue;
+            }
+            // SAFETY: the entries are buffers.
+            let buffer = unsafe { buffer.read() };
+            // SAFETY: the buffer is the host's.
+            unsafe { describe_buffer(&mut text, &buffer, values) };
+            text.push('\n');
+        }
+    }
+    // SAFETY: every revision's frame has this field.
+    let attributes = unsafe { (*frame).attrs };
+    // SAFETY: the attributes are the host's.
+    let attributes = unsafe { encoded::decode(&raw const attributes) };
+    let _ = write!(text, "  attributes: {attributes}");
+    text
+}
+
+/// # Safety
+/// The buffer's dimensions are there; so is its data, in host memory, when `values` are asked for.
+unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bool) {
+    let dtype = DType::from_raw(buffer.dtype);
+    match dtype {
+        Some(dtype) => text.push_str(dtype.name()),
+        None => {
+            let _ = write!(text, "dtype {}", buffer.dtype.0);
+        }
+    }
+    let rank = usize::try_from(buffer.rank).unwrap_or(0);
+    let dims: &[i64] = if rank == 0 || buffer.dims.is_null() {
+        &[]
+    } else {
+        // SAFETY: a host's buffer has `rank` dimensions.
+        unsafe { std::slice::from_raw_parts(buffer.dims, rank) }
+    };
+    if dims.len() as i64 != buffer.rank {
+        let _ = write!(text, " of rank {}, dims at {:p}", buffer.rank, buffer.dims);
+        return;
+    }
+    let list: Vec<_> = dims.iter().map(i64::to_string).collect();
+    let _ = write!(text, "[{}] at {:p}", list.join(","), buffer.data);
+    let elements = dims.iter().try_fold(1_usize, |all, dim| {
+        all.checked_mul(usize::try_from(*dim).ok()?)
+    });
+    let (Some(dtype), Some(elements)) = (dtype, elements) else {
+        return;
+    };
+    if !values || buffer.data.is_null() || elements == 0 || dtype == DType::Token {
+        return;
+    }
+    let shown = elements.min(SHOWN);
+    let Some(bytes) = dtype.bytes_for(shown) else {
+        return;
+    };
+    // SAFETY: the buffer has at least this many elements.
+    let bytes = unsafe { std::slice::from_raw_parts(buffer.data.cast::<u8>(), bytes) };
+    let list: Vec<_> = (0..shown)
+        .map(|i| scalar_codec::shortest(dtype, scalar_codec::load(bytes, dtype, i)))
+        .collect();
+    let _ = write!(
+        text,
+        " = {}{}",
+        list.join(", "),
+        if elements > shown { ", …" } else { "" }
+    );
+}
+
+impl fmt::Display for CallFrame {
+    /// The operands without their values, and the attributes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, buffers) in [
+            ("argument", self.arg_buffers()),
+            ("result", self.ret_buffers()),
+        ] {
+            for (index, buffer) in buffers.iter().enumerate() {
+                let mut text = String::new();
+                // SAFETY: the frame owns the dimensions; values are not asked for.
+                unsafe { describe_buffer(&mut text, buffer, false) };
+                writeln!(f, "{what} {index}: {text}")?;
+            }
+        }
+        // SAFETY: the frame owns its attributes.
+        write!(f, "attributes: {}", unsafe {
+            encoded::decode(self.attributes())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Attributes, Revision, Shape, Tensor};
+
+    #[test]
+    fn frames_read_well() {
+        let x = Tensor::from_slice([3], &[1.0_f32, 2.5, -3.0]).unwrap();
+        let y = Shape::new(DType::S4, [2, 20]).unwrap();
+        let attributes = Attributes::new().with("eps", 1e-5_f32).with("name", "a\"b");
+        let mut frame = CallFrame::new(
+            Revision::R10,
+            &[(x.shape().clone(), x.data())],
+            &[(y, 0x40 as *mut _)],
+            &attributes,
+        )
+        .unwrap();
+        let shown = frame.to_string();
+        assert!(shown.contains("result 0: s4[2,20] at 0x40"), "{shown}");
+        let mut raw = frame.raw(std::ptr::null(), std::ptr::null_mut(), Stage::Execute);
+        // SAFETY: the frame is whole and its argument alive.
+        let text = unsafe { describe(raw.as_mut_ptr()) };
+        assert!(
+            text.starts_with("call frame, execute stage\n  argument 0: f32[3] at "),
+            "{text}"
+        );
+        assert!(text.contains("= 1, 2.5, -3\n"), "{text}");
+        assert!(
+            text.ends_with(r#"attributes: {eps = 1.0e-5 : f32, name = "a\"b"}"#),
+            "{text}"
+        );
+    }
+}

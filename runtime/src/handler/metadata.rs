@@ -1,0 +1,124 @@
+//! What a handler says it needs, and what hosts of each revision accept.
+
+use crate::{Error, Result};
+use std::fmt;
+use xla_ffi_sys::Revision;
+
+/// What a handler says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// Major and minor version of the ABI.
+    pub version: (i32, i32),
+    /// Bits of `XLA_FFI_Handler_TraitsBits`.
+    pub traits: u32,
+    /// The type of its state, 0 where it has none or the revision does not ask.
+    pub state_type_id: i64,
+}
+
+impl Metadata {
+    /// Whether calls may be captured into a command buffer.
+    #[must_use]
+    pub fn is_command_buffer_compatible(&self) -> bool {
+        self.traits & xla_ffi_sys::XLA_FFI_Handler_TraitsBits::COMMAND_BUFFER_COMPATIBLE.0 != 0
+    }
+}
+
+impl fmt::Display for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "version {}.{}, traits {:#x}",
+            self.version.0, self.version.1, self.traits
+        )
+    }
+}
+
+/// Whether a host of `revision` takes a handler that answers this.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` with the reason.
+pub fn accept(revision: Revision, metadata: &Metadata) -> Result<()> {
+    let (major, minor) = metadata.version;
+    let own = revision.minor_version();
+    let refuse = |why: String| {
+        Err(Error::invalid(format!(
+            "it answers version {major}.{minor}, {revision} {why}"
+        )))
+    };
+    if own == 0 {
+        return Ok(());
+    }
+    if own == 1 && (major, minor) != (0, 1) {
+        return refuse("(version 0.1) takes exactly 0.1".into());
+    }
+    if major != 0 || minor < 1 || minor > own {
+        let newer = major > 0 || minor > own;
+        let first = Revision::ALL
+            .into_iter()
+            .find(|r| major == 0 && r.minor_version() >= minor);
+        let remedy = match (newer, first) {
+            (false, _) => "; 0.1 is the oldest version that is taken".into(),
+            (true, Some(first)) => format!(
+                ": the handler wants a newer ABI; the first jaxlib with it is {}",
+                first.first_jaxlib()
+            ),
+            (true, None) => ": the handler wants a newer ABI than any known jaxlib has".into(),
+        };
+        return refuse(format!("takes 0.1 to 0.{own}{remedy}"));
+    }
+    Ok(())
+}
+
+/// The first jaxlib that takes a handler with this answer, `None` if no known one does.
+#[must_use]
+pub fn first_jaxlib(metadata: &Metadata) -> Option<&'static str> {
+    // r0 takes whatever comes without asking, so it says nothing about a handler.
+    let mut later = Revision::ALL.into_iter().skip(1);
+    later
+        .find(|revision| accept(*revision, metadata).is_ok())
+        .map(Revision::first_jaxlib)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(revision: Revision, major: i32, minor: i32) -> bool {
+        accept(
+            revision,
+            &Metadata {
+                version: (major, minor),
+                traits: 0,
+                state_type_id: 0,
+            },
+        )
+        .is_ok()
+    }
+
+    #[test]
+    fn acceptance_by_revision() {
+        assert!(taken(Revision::R0, 7, 7));
+        for revision in [Revision::R1, Revision::R6] {
+            assert!(taken(revision, 0, 1));
+            assert!(!taken(revision, 0, 0) && !taken(revision, 0, 2) && !taken(revision, 1, 1));
+        }
+        assert!(taken(Revision::R10, 0, 1) && taken(Revision::R10, 0, 5));
+        assert!(!taken(Revision::R10, 0, 6) && !taken(Revision::R10, 0, 0));
+        assert!(!taken(Revision::R10, 1, 0) && !taken(Revision::R7, 0, 3));
+    }
+
+    #[test]
+    fn first_jaxlibs() {
+        let first = |minor| {
+            first_jaxlib(&Metadata {
+                version: (0, minor),
+                traits: 0,
+                state_type_id: 0,
+            })
+        };
+        assert_eq!(first(1), Some("0.4.33"));
+        assert_eq!(first(3), Some("0.9.1"));
+        assert_eq!(first(5), Some("0.12.0"));
+        assert_eq!(first(6), None);
+    }
+}

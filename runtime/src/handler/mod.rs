@@ -1,0 +1,118 @@
+//! Handlers: what a runtime has accepted, and what is instantiated from it.
+
+pub(crate) mod bundle;
+pub mod metadata;
+pub(crate) mod negotiate;
+pub(crate) mod registry;
+pub mod statics;
+
+use crate::frame::encoded::Encoded;
+use crate::host::shared::Shared;
+use crate::host::state_object::StateSlot;
+use crate::{Bundle, Error, Metadata, Result, Stage};
+use std::fmt;
+use std::sync::Arc;
+use xla_ffi_sys::XLA_FFI_Handler;
+
+/// A custom call's functions, accepted by a runtime.
+#[derive(Clone)]
+pub struct Handler {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) name: Arc<str>,
+    pub(crate) bundle: Bundle,
+    pub(crate) metadata: Option<Metadata>,
+}
+
+impl Handler {
+    /// Asks the functions what they need, as a registration does, and refuses what a real host of
+    /// this revision refuses.
+    pub(crate) fn new(shared: &Arc<Shared>, name: &str, bundle: Bundle) -> Result<Self> {
+        let metadata = negotiate::negotiate(shared, name, &bundle)?;
+        Ok(Self {
+            shared: shared.clone(),
+            name: name.into(),
+            bundle,
+            metadata,
+        })
+    }
+
+    /// The name it is known by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the handler said about itself; `None` on r0, which does not ask.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_ref()
+    }
+
+    /// The functions.
+    #[must_use]
+    pub fn bundle(&self) -> &Bundle {
+        &self.bundle
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler")
+            .field("name", &self.name)
+            .field("metadata", &self.metadata)
+            .finish()
+    }
+}
+
+/// A handler with its attributes and the state of its instantiate stage.
+///
+/// ```
+/// use xla_ffi_runtime::{Attributes, Bundle, Revision, Runtime, Stage};
+/// use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+///
+/// unsafe extern "C" fn nothing(_: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+///     std::ptr::null_mut()
+/// }
+///
+/// # fn main() -> xla_ffi_runtime::Result<()> {
+/// // SAFETY: the function is a handler.
+/// let bundle = unsafe { Bundle::execute(nothing) };
+/// let handler = Runtime::new(Revision::R0).handler("nothing", bundle)?;
+/// assert!(handler.bundle().get(Stage::Execute).is_some());
+/// let executable = handler.instantiate(&Attributes::parse("{n = 3}")?)?;
+/// assert_eq!(executable.handler().name(), "nothing");
+/// assert!(executable.call().run()?.rets.is_empty());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Executable {
+    pub(crate) handler: Handler,
+    pub(crate) attributes: Arc<Encoded>,
+    pub(crate) state: Arc<StateSlot>,
+}
+
+impl Executable {
+    /// The handler.
+    #[must_use]
+    pub fn handler(&self) -> &Handler {
+        &self.handler
+    }
+
+    pub(crate) fn function(&self, stage: Stage) -> Result<XLA_FFI_Handler> {
+        self.handler.bundle.get(stage).ok_or_else(|| {
+            Error::invalid(format!(
+                "handler '{}' has no {stage} stage",
+                self.handler.name
+            ))
+        })
+    }
+}
+
+impl fmt::Debug for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Executable")
+            .field("handler", &self.handler)
+            .finish_non_exhaustive()
+    }
+}

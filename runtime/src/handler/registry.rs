@@ -1,0 +1,77 @@
+//! How handlers come to a runtime, and are found there.
+
+use super::Handler;
+use super::negotiate::negotiate;
+use crate::host::registrations::Registration;
+use crate::host::shared::Shared;
+use crate::{Bundle, Code, Error, Result, Runtime, canonical_platform};
+
+/// Registers a bundle after asking what it needs: an equal registration is fine, another one under
+/// the name is not.
+pub(crate) fn register(
+    shared: &Shared,
+    name: &str,
+    platform: &str,
+    bundle: Bundle,
+    traits: u32,
+) -> Result<()> {
+    let mut metadata = negotiate(shared, name, &bundle)?;
+    if let Some(metadata) = &mut metadata {
+        metadata.traits |= traits;
+    }
+    let new = Registration {
+        bundle,
+        metadata,
+        traits,
+    };
+    shared
+        .handlers
+        .insert(name, canonical_platform(platform), new)
+}
+
+impl Runtime {
+    /// Takes functions of this program as a handler.
+    ///
+    /// # Errors
+    /// As a registration: no execute stage, or a version that this revision refuses.
+    pub fn handler(&self, name: &str, bundle: Bundle) -> Result<Handler> {
+        Handler::new(self.shared(), name, bundle)
+    }
+
+    /// Registers functions under a name and a platform, as `Handler_Register` does.
+    ///
+    /// # Errors
+    /// As [`Runtime::handler`], and `INVALID_ARGUMENT` when the name stands for something else.
+    pub fn register(&self, name: &str, platform: &str, bundle: Bundle, traits: u32) -> Result<()> {
+        register(self.shared(), name, platform, bundle, traits)
+    }
+
+    /// The handler that is registered under a name for a platform.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, with the names that there are.
+    pub fn find(&self, name: &str, platform: &str) -> Result<Handler> {
+        let shared = self.shared();
+        let platform = canonical_platform(platform);
+        if let Some(known) = shared.handlers.find(name, &platform) {
+            return Ok(Handler {
+                shared: shared.clone(),
+                name: name.into(),
+                bundle: known.bundle,
+                metadata: known.metadata,
+            });
+        }
+        let known = shared.handlers.describe();
+        let hint = match shared.legacy.versions(name, &platform).first() {
+            Some(version) => format!("; a legacy target has this name: call it as {version}"),
+            None => String::new(),
+        };
+        Err(Error::new(
+            Code::NotFound,
+            format!(
+                "no handler is registered as '{name}' for platform '{platform}'; there are: \
+                 {known}{hint}"
+            ),
+        ))
+    }
+}

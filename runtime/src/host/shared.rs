@@ -1,0 +1,125 @@
+//! What all objects of one runtime share: the ground that handlers, calls and the functions of the
+//! table stand on.
+
+use super::pool::ThreadPool;
+use super::registrations::Registrations;
+use super::table::Table;
+use super::types::Types;
+use crate::legacy::Targets;
+use crate::process::isolate::in_child_process;
+use crate::{Code, Error, Finding, Result};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InternalApi};
+
+/// One runtime: the table of its revision, what is registered with it, and its threads.
+pub(crate) struct Shared {
+    pub(crate) revision: Revision,
+    table: Table,
+    pub(crate) types: Types,
+    pub(crate) handlers: Registrations,
+    pub(crate) legacy: Targets,
+    threads: usize,
+    pool: OnceLock<ThreadPool>,
+    child_pool: OnceLock<ThreadPool>,
+    findings: Mutex<Vec<Finding>>,
+}
+
+static LIVING: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+fn living() -> Vec<Arc<Shared>> {
+    let mut list = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
+    list.retain(|shared| shared.strong_count() > 0);
+    list.iter().filter_map(Weak::upgrade).collect()
+}
+
+/// The runtime of a revision when it is the only one: calls without a context, from a thread that
+/// is in no call, can mean no other.
+pub(crate) fn only_living(revision: Revision) -> Result<Arc<Shared>> {
+    let mut found = living()
+        .into_iter()
+        .filter(|shared| shared.revision == revision);
+    match (found.next(), found.next()) {
+        (Some(shared), None) => Ok(shared),
+        _ => Err(Error::new(
+            Code::FailedPrecondition,
+            "several runtimes have this table's functions: register from inside a call, or on the \
+             runtime itself",
+        )),
+    }
+}
+
+/// The runtime whose `internal_api` this is: the address alone is compared.
+pub(crate) fn find_living(internal_api: *const XLA_FFI_InternalApi) -> Option<Arc<Shared>> {
+    living()
+        .into_iter()
+        .find(|shared| shared.internal_api() == internal_api)
+}
+
+impl Shared {
+    /// A runtime of a revision, with a table of that revision's functions and this many threads.
+    pub(crate) fn new(revision: Revision, table: Table, threads: usize) -> Arc<Self> {
+        let shared = Arc::new(Self {
+            revision,
+            table,
+            types: Types::default(),
+            handlers: Registrations::default(),
+            legacy: Targets::default(),
+            threads,
+            pool: OnceLock::new(),
+            child_pool: OnceLock::new(),
+            findings: Mutex::default(),
+        });
+        LIVING
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::downgrade(&shared));
+        shared
+    }
+
+    pub(crate) fn api(&self) -> *const XLA_FFI_Api {
+        self.table.api()
+    }
+
+    pub(crate) fn internal_api(&self) -> *const XLA_FFI_InternalApi {
+        self.table.internal_api()
+    }
+
+    pub(crate) fn pool(&self) -> Result<&ThreadPool> {
+        // A child process has none of its parent's threads: it gets a pool of its own.
+        let pool = if in_child_process() {
+            &self.child_pool
+        } else {
+            &self.pool
+        };
+        if let Some(pool) = pool.get() {
+            return Ok(pool);
+        }
+        let made = ThreadPool::new(self.threads)?;
+        Ok(pool.get_or_init(|| made))
+    }
+
+    pub(crate) fn note(&self, finding: Finding) {
+        self.findings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(finding);
+    }
+
+    /// What was noted since the last time.
+    pub(crate) fn take_findings(&self) -> Vec<Finding> {
+        std::mem::take(&mut *self.findings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for finding in self
+            .findings
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .drain(..)
+        {
+            eprintln!("xla-ffi: {finding}");
+        }
+    }
+}

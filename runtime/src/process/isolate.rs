@@ -1,0 +1,265 @@
+//! Runs a piece of work in a child process with a time limit: a crash or a hang is a finding there,
+//! not the end of the program.
+//!
+//! The child is a fork: it has the caller's memory and only the calling thread. glibc takes its own
+//! locks (allocator, loader, streams) across a fork, and this crate takes its tables; work must not
+//! count on other threads. The child never returns, runs no exit handlers, and dies with its parent.
+
+use crate::host::{errors, futures};
+use crate::{Error, Hazard, Result};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Exit status of a child whose work panicked.
+const PANICKED: i32 = 101;
+
+/// Runs `work` in a child and gives back the bytes that it made.
+///
+/// # Errors
+/// The hazard [`Hazard::Crash`] when the child dies or does not answer within `limit`.
+pub fn isolated(limit: Duration, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>> {
+    let mut ends = [0; 2];
+    // SAFETY: the array has room for two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(system("pipe"));
+    }
+    // SAFETY: the descriptor was opened above and is nobody else's.
+    let read = unsafe { OwnedFd::from_raw_fd(ends[0]) };
+    // SAFETY: as above.
+    let write = unsafe { OwnedFd::from_raw_fd(ends[1]) };
+    let held = (hold_loader(), errors::hold(), futures::hold());
+    // SAFETY: the child keeps to what the head of this file says.
+    let child = unsafe { libc::fork() };
+    drop(held);
+    if child == 0 {
+        drop(read);
+        in_child(&write, limit, work);
+    }
+    drop(write);
+    if child < 0 {
+        return Err(system("fork"));
+    }
+    let answer = listen(&read, child, Instant::now() + limit);
+    let _reaped = reap(child, true);
+    answer.map_err(|ending| Error::hazard(Hazard::Crash, ending.describe(limit)))
+}
+
+/// Taken while a library is loaded, and across a fork: a child that is forked while another thread
+/// loads one finds the loader half-way and dies in its own first load.
+static LOADING: Mutex<()> = Mutex::new(());
+
+/// Keeps other threads from loading libraries.
+pub(crate) fn hold_loader() -> MutexGuard<'static, ()> {
+    LOADING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn system(call: &str) -> Error {
+    let error = std::io::Error::last_os_error();
+    Error::new(
+        crate::Code::Unavailable,
+        format!("no child process: {call}: {error}"),
+    )
+}
+
+/// Whether this process is a child: threads of the parent's do not exist here.
+static IN_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is a child of [`isolated`].
+pub(crate) fn in_child_process() -> bool {
+    IN_CHILD.load(Ordering::Relaxed)
+}
+
+/// Everything that the child does. Never returns.
+fn in_child(write: &OwnedFd, limit: Duration, work: impl FnOnce() -> Vec<u8>) -> ! {
+    IN_CHILD.store(true, Ordering::Relaxed);
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: limits this process only; a crash is expected and needs no core file.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) };
+    #[cfg(target_os = "linux")]
+    // SAFETY: asks for a signal when the parent's thread ends.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+    // SAFETY: a second line of defence where the parent dies first.
+    unsafe { libc::alarm(u32::try_from(limit.as_secs()).unwrap_or(u32::MAX - 2) + 2) };
+    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+        // SAFETY: the handlers of the parent's runtime are of no use here.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    let status = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+        Ok(bytes) => {
+            let length = (bytes.len() as u64).to_le_bytes();
+            i32::from(!(send(write, &length) && send(write, &bytes)))
+        }
+        Err(payload) => {
+            crate::process::guard::discard(payload);
+            PANICKED
+        }
+    };
+    // SAFETY: ends the process at once, without exit handlers of the parent's.
+    unsafe { libc::_exit(status) }
+}
+
+fn send(pipe: &OwnedFd, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        // SAFETY: the slice is alive.
+        let sent = unsafe { libc::write(pipe.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+        match usize::try_from(sent) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(_) if interrupted() => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+fn interrupted() -> bool {
+    std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+}
+
+/// How a child ended without an answer.
+enum Ending {
+    TimedOut,
+    Signal(i32),
+    Status(i32),
+}
+
+impl Ending {
+    fn describe(&self, limit: Duration) -> String {
+        match self {
+            Self::TimedOut => format!("it did not answer within {limit:?} and was stopped"),
+            Self::Signal(number) => {
+                let name = match *number {
+                    libc::SIGSEGV => "SIGSEGV, a wild memory access",
+                    libc::SIGABRT => "SIGABRT, it aborted",
+                    libc::SIGBUS => "SIGBUS",
+                    libc::SIGFPE => "SIGFPE, a division by zero",
+                    libc::SIGILL => "SIGILL",
+                    libc::SIGKILL => "SIGKILL, out of memory perhaps",
+                    _ => "a signal",
+                };
+                format!("it crashed in its child process (signal {number}: {name})")
+            }
+            Self::Status(PANICKED) => "it panicked in its child process".into(),
+            Self::Status(status) => format!("it ended its child process with status {status}"),
+        }
+    }
+}
+
+fn listen(
+    pipe: &OwnedFd,
+    child: libc::pid_t,
+    end: Instant,
+) -> std::result::Result<Vec<u8>, Ending> {
+    let mut bytes = Vec::new();
+    let mut ended = None;
+    loop {
+        let whole = bytes
+            .first_chunk::<8>()
+            .map(|length| u64::from_le_bytes(*length));
+        if let Some(length) = whole.and_then(|length| usize::try_from(length).ok())
+            && bytes.len() - 8 >= length
+        {
+            return Ok(bytes.split_off(8));
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Ending::TimedOut);
+        }
+        // Another fork of this process may hold the pipe open: its end alone says nothing.
+        let wait = if ended.is_some() {
+            0
+        } else {
+            left.as_millis().clamp(1, 20) as libc::c_int
+        };
+        let mut poll = libc::pollfd {
+            fd: pipe.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one entry, alive.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, wait) };
+        if ready > 0 && poll.revents & libc::POLLIN != 0 {
+            let mut chunk = [0_u8; 65536];
+            // SAFETY: the chunk has room for its length.
+            let read =
+                unsafe { libc::read(pipe.as_raw_fd(), chunk.as_mut_ptr().cast(), chunk.len()) };
+            if let Ok(read @ 1..) = usize::try_from(read) {
+                bytes.extend_from_slice(&chunk[..read]);
+                continue;
+            }
+        }
+        if let Some(ending) = ended {
+            return Err(ending);
+        }
+        ended = reap(child, false);
+    }
+}
+
+/// Collects the child if it has ended, after ending it if `kill`.
+fn reap(child: libc::pid_t, kill: bool) -> Option<Ending> {
+    if kill {
+        // SAFETY: the child has not been collected, or the call fails without effect.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+    }
+    let mut status = 0;
+    // SAFETY: one word, alive.
+    let pid =
+        unsafe { libc::waitpid(child, &raw mut status, if kill { 0 } else { libc::WNOHANG }) };
+    if pid != child {
+        return None;
+    }
+    Some(if libc::WIFSIGNALED(status) {
+        Ending::Signal(libc::WTERMSIG(status))
+    } else {
+        Ending::Status(libc::WEXITSTATUS(status))
+    })
+}
+
+/// Tests whose threads panic hold this, and so do those whose children do: a child that was forked while
+/// another thread printed would wait for that thread's lock.
+#[cfg(test)]
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ALONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn answers_come_back_whole() {
+        let big = vec![7_u8; 300_000];
+        assert_eq!(isolated(LIMIT, || big.clone()).unwrap(), big);
+        assert_eq!(isolated(LIMIT, Vec::new).unwrap(), b"");
+    }
+
+    #[test]
+    fn crashes_hangs_and_exits_are_told() {
+        let _alone = alone();
+        let text = |limit, work: fn() -> Vec<u8>| {
+            let error = isolated(limit, work).unwrap_err();
+            assert!(error.has(Hazard::Crash));
+            error.message().to_owned()
+        };
+        // SAFETY: ends the child.
+        assert!(text(LIMIT, || unsafe { libc::abort() }).contains("SIGABRT"));
+        // SAFETY: ends the child.
+        assert!(text(LIMIT, || unsafe { libc::_exit(3) }).contains("status 3"));
+        assert!(text(LIMIT, || panic!("on purpose")).contains("panicked"));
+        let hang = || loop {
+            std::thread::sleep(Duration::from_secs(1));
+        };
+        assert!(text(Duration::from_millis(200), hang).contains("did not answer"));
+    }
+}

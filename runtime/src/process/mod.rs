@@ -1,0 +1,6 @@
+//! What this process survives: foreign code that unwinds, crashes or hangs, and wild addresses.
+
+pub(crate) mod guard;
+pub(crate) mod isolate;
+pub(crate) mod load;
+pub(crate) mod probe;

@@ -1,0 +1,538 @@
+//! Attributes from the text of an MLIR dictionary: `{eps = 1.0e-5 : f32, v = array<i32: 1, 2>}`.
+
+use crate::text::parse::{Cursor, ParseError};
+use crate::value::dtype::Class;
+use crate::value::scalar_codec::{self, Number};
+use crate::{Attribute, Attributes, DType};
+
+/// How deep dictionaries may nest.
+const MAX_DEPTH: usize = 64;
+/// How many elements one array may have.
+const MAX_ELEMENTS: usize = 1 << 24;
+
+type Parsed<T> = Result<T, ParseError>;
+
+impl Attributes {
+    /// Attributes from MLIR's text of a dictionary.
+    ///
+    /// Understood: integers (`3`, `-1 : i8`, `0xFF : ui32`; `i64` where no type is given), floats
+    /// (`1.0e-5 : f32`, the bits as `0x7FC00000 : f32`; `f64` where no type is given), `true` and
+    /// `false`, complex numbers `(1.0, 2.0) : complex<f32>`, strings with MLIR's escapes, dense
+    /// arrays `array<i32: 1, 2>` and `dense<[1, 2]> : tensor<2xi32>` (flattened), dictionaries.
+    /// The outermost braces may be left away.
+    ///
+    /// # Errors
+    /// Where the text does not parse, what XLA refuses too (lists, unit attributes), values out of
+    /// their type's range, names given twice, dictionaries nested deeper than 64.
+    pub fn parse(text: &str) -> Parsed<Self> {
+        let mut cursor = Cursor::new(text);
+        let attributes = if cursor.eat("{") {
+            dictionary(&mut cursor, true, 1)?
+        } else {
+            dictionary(&mut cursor, false, 1)?
+        };
+        cursor.skip_space();
+        if cursor.peek().is_some() {
+            return Err(cursor.unexpected("the end"));
+        }
+        Ok(attributes)
+    }
+}
+
+/// The entries after `{`, and the `}` when the dictionary is braced.
+fn dictionary(cursor: &mut Cursor<'_>, braced: bool, depth: usize) -> Parsed<Attributes> {
+    if depth > MAX_DEPTH {
+        let at = cursor.at;
+        let message = format!("dictionaries nest deeper than {MAX_DEPTH}");
+        return Err(cursor.error(at..at + 1, message));
+    }
+    let mut attributes = Attributes::new();
+    let end = |cursor: &mut Cursor<'_>| {
+        cursor.skip_space();
+        if braced {
+            cursor.eat("}")
+        } else {
+            cursor.peek().is_none()
+        }
+    };
+    if end(cursor) {
+        return Ok(attributes);
+    }
+    loop {
+        cursor.skip_space();
+        let start = cursor.at;
+        let name = key(cursor)?;
+        let span = start..cursor.at;
+        cursor.skip_space();
+        if !cursor.eat("=") {
+            let message = format!(
+                "'{name}' has no value; unit attributes do not reach a handler: write '{name} = true'"
+            );
+            return match cursor.peek() {
+                None | Some(',' | '}') => Err(cursor.error(span, message)),
+                _ => Err(cursor.unexpected(&format!("'=' after '{name}'"))),
+            };
+        }
+        let value = value(cursor, depth)?;
+        let inserted = attributes.insert(name, value);
+        inserted.map_err(|error| cursor.error(span, error.message()))?;
+        if end(cursor) {
+            return Ok(attributes);
+        }
+        cursor.expect(",", "or the end of the dictionary")?;
+    }
+}
+
+fn key(cursor: &mut Cursor<'_>) -> Parsed<String> {
+    if cursor.peek() == Some('"') {
+        let start = cursor.at;
+        let bytes = string(cursor)?;
+        return String::from_utf8(bytes)
+            .map_err(|_| cursor.error(start..cursor.at, "the name is not UTF-8"));
+    }
+    let name = cursor.take_while(|c| c.is_ascii_alphanumeric() || "_$.".contains(c));
+    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
+        cursor.at -= name.len();
+        return Err(cursor.unexpected("the name of an attribute"));
+    }
+    Ok(name.to_owned())
+}
+
+/// A string in quotes: `\n`, `\t`, `\"`, `\\`, and `\XX` for any byte.
+fn string(cursor: &mut Cursor<'_>) -> Parsed<Vec<u8>> {
+    let start = cursor.at;
+    cursor.expect("\"", "before a string")?;
+    let mut bytes = vec![];
+    loop {
+        let at = cursor.at;
+        match cursor.next() {
+            None => return Err(cursor.error(start..at, "the string has no end")),
+            Some('"') => return Ok(bytes),
+            Some('\n') => return Err(cursor.error(at..at + 1, "a string ends on its line")),
+            Some('\\') => match cursor.next() {
+                Some('n') => bytes.push(b'\n'),
+                Some('t') => bytes.push(b'\t'),
+                Some(c @ ('"' | '\\')) => bytes.push(c as u8),
+                Some(high) if high.is_ascii_hexdigit() => {
+                    let low = cursor.next().and_then(|c| c.to_digit(16));
+                    let (Some(high), Some(low)) = (high.to_digit(16), low) else {
+                        return Err(cursor.error(at..cursor.at, "an escape has two hex digits"));
+                    };
+                    bytes.push((high * 16 + low) as u8);
+                }
+                _ => {
+                    let message = "unknown escape; there are \\n \\t \\\" \\\\ and two hex digits";
+                    return Err(cursor.error(at..cursor.at, message));
+                }
+            },
+            Some(other) => {
+                let mut utf8 = [0; 4];
+                bytes.extend_from_slice(other.encode_utf8(&mut utf8).as_bytes());
+            }
+        }
+    }
+}
+
+fn value(cursor: &mut Cursor<'_>, depth: usize) -> Parsed<Attribute> {
+    cursor.skip_space();
+    match cursor.peek() {
+        Some('"') => return string(cursor).map(Attribute::Str),
+        Some('{') => {
+            cursor.eat("{");
+            return dictionary(cursor, true, depth + 1).map(Attribute::Dict);
+        }
+        Some('[') => {
+            let message = "XLA refuses lists; write array<TYPE: …>, array<i64: 1, 2> for instance";
+            return Err(cursor.error(cursor.at..cursor.at + 1, message));
+        }
+        _ => {}
+    }
+    if cursor.eat("array<") {
+        return array(cursor);
+    }
+    if cursor.eat("dense<") {
+        return dense(cursor);
+    }
+    let start = cursor.at;
+    let literal = literal(cursor)?;
+    let span = start..cursor.at;
+    let dtype = if cursor.eat(":") {
+        dtype(cursor)?
+    } else {
+        match literal {
+            Literal::Bool(_) => DType::Pred,
+            Literal::Integer(..) => DType::S64,
+            Literal::Float(_) => DType::F64,
+            Literal::Complex(..) => DType::C128,
+        }
+    };
+    let bits = literal
+        .bits(dtype)
+        .map_err(|message| cursor.error(span, message))?;
+    Ok(Attribute::Scalar(dtype, bits))
+}
+
+/// A number as it is written.
+#[derive(Clone, Copy)]
+enum Literal {
+    Bool(bool),
+    /// Value, and whether it is written in hexadecimal (then the bits of a float, too).
+    Integer(i128, bool),
+    Float(f64),
+    Complex(f64, f64),
+}
+
+impl Literal {
+    fn bits(self, dtype: DType) -> Result<u128, String> {
+        let number = match (self, dtype.class()) {
+            (Self::Bool(value), Class::Bool) => Number::Bool(value),
+            (Self::Bool(_), _) => return Err(format!("a boolean is not a value of {dtype}")),
+            (Self::Integer(value @ 0.., true), Class::Float) => {
+                let bits = value as u128;
+                if bits >> dtype.bits() != 0 {
+                    return Err(format!("{value:#X} has more bits than {dtype}"));
+                }
+                return Ok(bits);
+            }
+            (Self::Integer(value, _), Class::Signed) => {
+                // i32 is signless in MLIR: both readings of its bits are fine.
+                let width = dtype.bits();
+                let range = -(1_i128 << (width - 1))..1_i128 << width;
+                if !range.contains(&value) {
+                    return Err(format!("{value} is out of range for {dtype}"));
+                }
+                return Ok(value as u128 & ((1 << width) - 1));
+            }
+            (Self::Integer(value, _), _) => match i64::try_from(value) {
+                Ok(value) => Number::Signed(value),
+                Err(_) => Number::Unsigned(
+                    u64::try_from(value)
+                        .map_err(|_| format!("{value} is out of range for {dtype}"))?,
+                ),
+            },
+            (Self::Float(_), Class::Signed | Class::Unsigned | Class::Bool) => {
+                return Err(format!("a number with a point is not a value of {dtype}"));
+            }
+            (Self::Float(value), _) => Number::Float(value),
+            (Self::Complex(re, im), Class::Complex) => Number::Complex(re, im),
+            (Self::Complex(..), _) => {
+                return Err(format!("a complex number is not a value of {dtype}"));
+            }
+        };
+        scalar_codec::encode(dtype, number).map_err(|error| error.message().to_owned())
+    }
+}
+
+fn literal(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
+    cursor.skip_space();
+    if cursor.eat("(") {
+        let re = real(cursor)?;
+        cursor.expect(",", "between the parts of a complex number")?;
+        let im = real(cursor)?;
+        cursor.expect(")", "after a complex number")?;
+        return Ok(Literal::Complex(re, im));
+    }
+    word(cursor)
+}
+
+/// A literal of one word.
+fn word(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
+    let start = cursor.at;
+    let word = cursor.take_while(|c| c.is_ascii_alphanumeric() || "_+-.".contains(c));
+    let span = start..cursor.at;
+    match word {
+        "true" => return Ok(Literal::Bool(true)),
+        "false" => return Ok(Literal::Bool(false)),
+        "" => return Err(cursor.unexpected("a value")),
+        _ => {}
+    }
+    let negative = word.starts_with('-');
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    if let Some(hex) = digits.strip_prefix("0x") {
+        return match u64::from_str_radix(hex, 16) {
+            Ok(value) => {
+                let value = i128::from(value);
+                Ok(Literal::Integer(
+                    if negative { -value } else { value },
+                    true,
+                ))
+            }
+            Err(_) => Err(cursor.error(span, format!("'{word}' is not a number of up to 64 bits"))),
+        };
+    }
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        let message =
+            format!("'{word}' is not a value: numbers, true, false, \"text\", array<…>, {{…}}");
+        return Err(cursor.error(span, message));
+    }
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return word
+            .parse()
+            .map(|value| Literal::Integer(value, false))
+            .map_err(|_| cursor.error(span, format!("'{word}' is out of every integer's range")));
+    }
+    word.parse()
+        .map(Literal::Float)
+        .map_err(|_| cursor.error(span, format!("'{word}' is not a number")))
+}
+
+fn real(cursor: &mut Cursor<'_>) -> Parsed<f64> {
+    cursor.skip_space();
+    let start = cursor.at;
+    match word(cursor)? {
+        Literal::Float(value) => Ok(value),
+        Literal::Integer(value, false) => Ok(value as f64),
+        _ => Err(cursor.error(
+            start..cursor.at,
+            "a part of a complex number is a real number",
+        )),
+    }
+}
+
+fn dtype(cursor: &mut Cursor<'_>) -> Parsed<DType> {
+    cursor.skip_space();
+    let start = cursor.at;
+    let word = cursor.take_while(|c| c.is_ascii_alphanumeric());
+    if word == "complex" && cursor.eat("<") {
+        let part = cursor.take_while(|c| c.is_ascii_alphanumeric());
+        cursor.expect(">", "after complex<TYPE")?;
+        return match part {
+            "f32" => Ok(DType::C64),
+            "f64" => Ok(DType::C128),
+            _ => Err(cursor.error(start..cursor.at, "complex numbers are of f32 or f64")),
+        };
+    }
+    element_type(word).ok_or_else(|| {
+        let message =
+            format!("'{word}' is not an element type: i1, i8 … i64, ui8 … ui64, f32, f64, …");
+        cursor.error(start..cursor.at.max(start + 1), message)
+    })
+}
+
+fn element_type(word: &str) -> Option<DType> {
+    let signed = |bits: &str| DType::from_name(&format!("s{bits}"));
+    if let Some(bits) = word.strip_prefix("ui") {
+        return DType::from_name(&format!("u{bits}"));
+    }
+    if let Some(bits) = word.strip_prefix("si") {
+        return signed(bits);
+    }
+    DType::from_name(word).filter(|dtype| *dtype != DType::Token)
+}
+
+/// The rest of `array<TYPE: a, b>`.
+fn array(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
+    let dtype = dtype(cursor)?;
+    let mut elements = vec![];
+    if !cursor.eat(">") {
+        cursor.expect(":", "or '>' after the type of an array")?;
+        if !cursor.eat(">") {
+            loop {
+                push(cursor, dtype, &mut elements)?;
+                if cursor.eat(">") {
+                    break;
+                }
+                cursor.expect(",", "or '>' in an array")?;
+            }
+        }
+    }
+    Ok(packed(dtype, &elements))
+}
+
+fn push(cursor: &mut Cursor<'_>, dtype: DType, elements: &mut Vec<u128>) -> Parsed<()> {
+    cursor.skip_space();
+    let start = cursor.at;
+    if elements.len() >= MAX_ELEMENTS {
+        return Err(cursor.error(start..start + 1, "the array is too long"));
+    }
+    let bits = literal(cursor)?.bits(dtype);
+    elements.push(bits.map_err(|message| cursor.error(start..cursor.at, message))?);
+    Ok(())
+}
+
+fn packed(dtype: DType, elements: &[u128]) -> Attribute {
+    let mut bytes = vec![0; dtype.bytes_for(elements.len()).unwrap_or(0)];
+    for (index, bits) in elements.iter().enumerate() {
+        scalar_codec::store(&mut bytes, dtype, index, *bits);
+    }
+    Attribute::Array(dtype, elements.len(), bytes)
+}
+
+/// The rest of `dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>`, or of a splat `dense<0> : …`.
+fn dense(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
+    let start = cursor.at;
+    // The element type comes last, so the literals are read once it is known.
+    let mut open = 0_usize;
+    let inside = cursor.take_while(|c| c != '>');
+    if cursor.peek().is_none() {
+        return Err(cursor.unexpected("'>' after the elements"));
+    }
+    cursor.expect(">", "after the elements")?;
+    cursor.expect(":", "and a tensor type after dense<…>")?;
+    cursor.expect("tensor<", "after dense<…> :")?;
+    let mut total = 1_usize;
+    cursor.skip_space();
+    while cursor.peek().is_some_and(|c| c.is_ascii_digit()) {
+        let at = cursor.at;
+        let digits = cursor.take_while(|c| c.is_ascii_digit());
+        let dim = digits.parse::<usize>().ok();
+        total = dim
+            .and_then(|dim| total.checked_mul(dim))
+            .filter(|total| *total <= MAX_ELEMENTS)
+            .ok_or_else(|| cursor.error(at..cursor.at, "the tensor is too large"))?;
+        cursor.expect("x", "after a dimension")?;
+    }
+    let dtype = dtype(cursor)?;
+    cursor.expect(">", "after the tensor's type")?;
+
+    let mut body = Cursor {
+        text: &cursor.text[..start + inside.len()],
+        at: start,
+    };
+    let mut elements = vec![];
+    let mut splat = true;
+    body.skip_space();
+    while body.peek().is_some() {
+        if body.eat("[") {
+            splat = false;
+            open += 1;
+        } else if body.eat("]") {
+            open = open
+                .checked_sub(1)
+                .ok_or_else(|| body.unexpected("no ']' here"))?;
+            body.eat(",");
+        } else {
+            push(&mut body, dtype, &mut elements)?;
+            body.eat(",");
+        }
+        body.skip_space();
+    }
+    if open != 0 {
+        return Err(body.unexpected("']'"));
+    }
+    if splat && elements.len() == 1 {
+        elements = vec![elements[0]; total];
+    }
+    if elements.len() != total {
+        let message = format!(
+            "the tensor has {total} elements, {} are given",
+            elements.len()
+        );
+        return Err(cursor.error(start..start + inside.len(), message));
+    }
+    Ok(packed(dtype, &elements))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Attributes {
+        Attributes::parse(text).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn refuse(text: &str) -> ParseError {
+        Attributes::parse(text).expect_err(text)
+    }
+
+    #[test]
+    fn every_kind_of_value() {
+        let text = r#"{eps = 1.0e-5 : f32, n = 3 : i64, names = "x", v = array<i32: 1, 2>,
+            d = {a = true, "odd name" = -1 : i8}, u = 0xFF : ui8, plain = 7, real = 2.5,
+            z = (1.0, -2.0) : complex<f32>, t = dense<[[1, 2], [3, 4]]> : tensor<2x2xi16>,
+            s = dense<1.5> : tensor<3xf32>, e = array<f64>, nan = 0x7FC00000 : f32}"#;
+        let attributes = parse(text);
+        assert_eq!(attributes.get("eps"), Some(&1.0e-5_f32.into()));
+        assert_eq!(attributes.get("n"), Some(&3_i64.into()));
+        assert_eq!(attributes.get("names"), Some(&"x".into()));
+        assert_eq!(attributes.get("v"), Some(&Attribute::array(&[1_i32, 2])));
+        let nested = Attributes::new().with("a", true).with("odd name", -1_i8);
+        assert_eq!(attributes.get("d"), Some(&nested.into()));
+        assert_eq!(attributes.get("u"), Some(&255_u8.into()));
+        assert_eq!(attributes.get("plain"), Some(&7_i64.into()));
+        assert_eq!(attributes.get("real"), Some(&2.5_f64.into()));
+        assert_eq!(
+            attributes.get("t"),
+            Some(&Attribute::array(&[1_i16, 2, 3, 4]))
+        );
+        assert_eq!(attributes.get("s"), Some(&Attribute::array(&[1.5_f32; 3])));
+        assert_eq!(attributes.get("e"), Some(&Attribute::array::<f64>(&[])));
+        assert_eq!(attributes.get("nan"), Some(&f32::NAN.into()));
+        assert_eq!(parse(&attributes.to_string()), attributes, "{attributes}");
+    }
+
+    #[test]
+    fn nothing_nests_without_end() {
+        for piece in ["(", "{a = ", "dense<", "dense<[", "array<", "complex<", "["] {
+            refuse(&format!("{{a = {}", piece.repeat(100_000)));
+            refuse(&format!("{{a = 1 : {}", piece.repeat(100_000)));
+            refuse(&format!("{{a = dense<1> : {}", piece.repeat(100_000)));
+        }
+    }
+
+    #[test]
+    fn names_are_sorted_bytewise_and_braces_optional() {
+        let names = |text| {
+            parse(text)
+                .iter()
+                .map(|(name, _)| name.to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names("{b = 1, a = 2, B = 3, _ = 4}"), ["B", "_", "a", "b"]);
+        assert_eq!(names("b = 1, a = 2"), ["a", "b"]);
+        assert!(names("").is_empty());
+        assert!(names("{}").is_empty());
+    }
+
+    #[test]
+    fn escapes() {
+        let attributes = parse(r#"{s = "a\n\t\"\\\00\ffü"}"#);
+        let bytes = b"a\n\t\"\\\x00\xff\xc3\xbc".to_vec();
+        assert_eq!(attributes.get("s"), Some(&Attribute::Str(bytes)));
+        assert_eq!(parse(&attributes.to_string()), attributes);
+    }
+
+    #[test]
+    fn refusals_point_at_the_place() {
+        assert_eq!(refuse("{a = }").span().start, 5);
+        assert!(refuse("{a = [1, 2]}").message().contains("array<"));
+        assert!(refuse("{a}").message().contains("unit"));
+        assert!(refuse("{a = 1, a = 2}").message().contains("twice"));
+        assert!(refuse("{a = 300 : i8}").message().contains("out of range"));
+        assert!(refuse("{a = 1.5 : i32}").message().contains("point"));
+        assert!(refuse("{a = true : f32}").message().contains("boolean"));
+        assert!(refuse("{a = 1 : q7}").message().contains("q7"));
+        for text in [
+            "{",
+            "{a",
+            "{a =",
+            "{a = \"x",
+            "{a = \"\\q\"}",
+            "{a = array<",
+            "{a = array<i32: 1",
+            "{a = array<i32: 1,>}",
+            "{a = dense<[1, 2> : tensor<2xi32>}",
+            "{a = dense<1",
+            "{a = dense<[1]> : tensor<2xi32>}",
+            "{1 = 2}",
+            "{a = 1} x",
+            "{a = 1 : token}",
+            "{a = dense<0> : tensor<99999999999x9999999999xi8>}",
+            "{a = 0x}",
+            "{a = 1e}",
+            "{,}",
+            "{a = (1.0) : complex<f32>}",
+            "{a = 1 : complex<i32>}",
+            "{\"\\ff\" = 1}",
+        ] {
+            let error = refuse(text);
+            assert!(!error.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_not_a_stack_overflow() {
+        let text = "{a = ".repeat(100_000);
+        assert!(refuse(&text).message().contains("deeper"));
+    }
+}

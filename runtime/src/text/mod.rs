@@ -1,0 +1,7 @@
+//! Values as text and as files.
+
+mod display;
+mod mlir;
+pub mod npy;
+pub(crate) mod parse;
+pub mod spec;

@@ -1,0 +1,448 @@
+//! NumPy's files: reading one array, writing several into an `.npz`.
+
+use crate::value::dtype::Class;
+use crate::value::scalar_codec::{self, Number};
+use crate::{Code, DType, Error, Result, Shape, Tensor};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+/// Headers are a line of text; a longer one is no array's.
+const MAX_HEADER: usize = 1 << 16;
+
+/// Reads the array of a `.npy` file, which has to have this shape.
+///
+/// # Errors
+/// What is wrong with the file, and how to write it so that it fits.
+pub fn read(path: &Path, shape: Shape) -> Result<Tensor> {
+    let open = |error: std::io::Error| {
+        let code = match error.kind() {
+            std::io::ErrorKind::NotFound => Code::NotFound,
+            std::io::ErrorKind::PermissionDenied => Code::PermissionDenied,
+            _ => Code::Unavailable,
+        };
+        Error::new(code, error.to_string()).with_source(error)
+    };
+    File::open(path)
+        .map_err(open)
+        .and_then(|file| decode(file, shape))
+        .map_err(|error| error.within(path.display()))
+}
+
+/// Reads an array from the bytes of a `.npy` file.
+///
+/// # Errors
+/// As [`read`].
+pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
+    let mut take = |length: usize, what: &str| -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        file.by_ref()
+            .take(length as u64)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Error::new(Code::Unavailable, error.to_string()).with_source(error))?;
+        if bytes.len() < length {
+            return Err(Error::new(
+                Code::DataLoss,
+                format!(
+                    "the file is truncated: {length} bytes of {what} expected, {} came",
+                    bytes.len()
+                ),
+            ));
+        }
+        Ok(bytes)
+    };
+    let head = take(8, "the head").and_then(|head| {
+        if head.starts_with(MAGIC) {
+            Ok(head)
+        } else {
+            Err(Error::invalid("it is not a .npy file"))
+        }
+    })?;
+    let length = match head[6] {
+        1 => u16::from_le_bytes(array(&take(2, "the head")?)).into(),
+        2 | 3 => u32::from_le_bytes(array(&take(4, "the head")?)) as usize,
+        other => {
+            return Err(Error::invalid(format!(
+                "its format version {other} is not known"
+            )));
+        }
+    };
+    if length > MAX_HEADER {
+        return Err(Error::invalid(format!("its header is {length} bytes long")));
+    }
+    let header = take(length, "the header")?;
+    let header = Header::parse(&String::from_utf8_lossy(&header))?;
+    let width = header.check(&shape)?;
+    let data = take(shape.elements() * width, "data")?;
+    if take(1, "what follows").is_ok() {
+        return Err(Error::invalid(format!(
+            "it has more bytes than {shape} takes"
+        )));
+    }
+    let dtype = shape.dtype();
+    if !dtype.is_packed() {
+        return Tensor::from_bytes(shape, &data);
+    }
+    // One byte an element in the file, packed in memory.
+    let mut wrong = None;
+    let tensor = Tensor::from_fn(shape, |index| {
+        let byte = data[index];
+        let value = match header.kind {
+            'i' => Number::Signed((byte as i8).into()),
+            'u' => Number::Unsigned(byte.into()),
+            _ => scalar_codec::decode(dtype, byte.into()).unwrap_or(Number::Unsigned(0)),
+        };
+        match scalar_codec::encode(dtype, value) {
+            Ok(_) => value,
+            Err(error) => {
+                wrong.get_or_insert_with(|| error.within(format_args!("element {index}")));
+                Number::Unsigned(0)
+            }
+        }
+    })?;
+    match wrong {
+        Some(error) => Err(error),
+        None => Ok(tensor),
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[..N]);
+    array
+}
+
+/// What the header of a `.npy` file says.
+#[derive(Debug, PartialEq)]
+struct Header {
+    big_endian: bool,
+    kind: char,
+    width: usize,
+    descr: String,
+    fortran: bool,
+    dims: Vec<i64>,
+}
+
+impl Header {
+    /// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
+    fn parse(text: &str) -> Result<Self> {
+        let broken = |what: &str| Error::invalid(format!("its header has no proper {what}"));
+        let after = |key: &str| {
+            let at = text.find(&format!("'{key}'"))?;
+            text[at + key.len() + 2..]
+                .trim_start()
+                .strip_prefix(':')
+                .map(str::trim_start)
+        };
+        let descr = after("descr").ok_or_else(|| broken("'descr'"))?;
+        if descr.starts_with('[') {
+            return Err(Error::invalid("it holds records, not numbers"));
+        }
+        let descr = descr
+            .strip_prefix('\'')
+            .and_then(|rest| rest.split_once('\''))
+            .map(|(descr, _)| descr.to_owned())
+            .ok_or_else(|| broken("'descr'"))?;
+        let (order, code) = match descr.chars().next() {
+            Some(order @ ('<' | '>' | '|' | '=')) => (order, &descr[1..]),
+            _ => ('=', descr.as_str()),
+        };
+        let kind = code.chars().next().ok_or_else(|| broken("'descr'"))?;
+        if kind == 'O' {
+            return Err(Error::invalid("it holds Python objects, not numbers"));
+        }
+        let width = code[kind.len_utf8()..]
+            .parse()
+            .map_err(|_| broken("'descr'"))?;
+        let fortran = match after("fortran_order") {
+            Some(rest) if rest.starts_with("True") => true,
+            Some(rest) if rest.starts_with("False") => false,
+            _ => return Err(broken("'fortran_order'")),
+        };
+        let dims = after("shape")
+            .and_then(|rest| rest.strip_prefix('('))
+            .and_then(|rest| rest.split_once(')'))
+            .and_then(|(inside, _)| {
+                let parts = inside
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|part| !part.is_empty());
+                parts
+                    .map(|part| part.trim_end_matches('L').parse().ok())
+                    .collect()
+            })
+            .ok_or_else(|| broken("'shape'"))?;
+        Ok(Self {
+            big_endian: order == '>',
+            kind,
+            width,
+            descr,
+            fortran,
+            dims,
+        })
+    }
+
+    /// Checks the header against the expected shape; gives the bytes of an element.
+    fn check(&self, shape: &Shape) -> Result<usize> {
+        let dtype = shape.dtype();
+        if self.big_endian && self.width > 1 {
+            return Err(Error::invalid(format!(
+                "its numbers are big-endian ('{}'); write them with .astype('<{}{}')",
+                self.descr, self.kind, self.width
+            )));
+        }
+        let (kinds, width) = expected(dtype);
+        if !kinds.contains(self.kind) || self.width != width {
+            return Err(Error::invalid(format!(
+                "its elements are '{}', {dtype} is expected: write them with .astype('{}')",
+                self.descr,
+                descr(dtype)
+            )));
+        }
+        if self.fortran && self.dims.len() > 1 {
+            return Err(Error::invalid(
+                "it is in Fortran order; write it with numpy.ascontiguousarray",
+            ));
+        }
+        if self.dims != shape.dims() {
+            return Err(Error::invalid(format!(
+                "its shape is {:?}, {:?} is expected",
+                self.dims,
+                shape.dims()
+            )));
+        }
+        Ok(width)
+    }
+}
+
+/// The kinds of `descr` that may hold a type, and their width. What NumPy has no type for comes as
+/// raw bytes (`V`, as ml_dtypes writes them) or as the bits in an unsigned integer.
+fn expected(dtype: DType) -> (&'static str, usize) {
+    let width = dtype.bits().div_ceil(8);
+    match (dtype.class(), dtype) {
+        (Class::Bool, _) => ("b", 1),
+        (Class::Signed, _) if dtype.is_packed() => ("iV", 1),
+        (Class::Unsigned, _) if dtype.is_packed() => ("uV", 1),
+        (Class::Signed, _) => ("i", width),
+        (Class::Unsigned, _) => ("u", width),
+        (Class::Float, DType::F16 | DType::F32 | DType::F64) => ("f", width),
+        (Class::Complex, _) => ("c", width),
+        _ => ("Vu", width),
+    }
+}
+
+fn descr(dtype: DType) -> String {
+    let (kinds, width) = expected(dtype);
+    let kind = kinds.chars().next().unwrap_or('V');
+    let order = if width == 1 { '|' } else { '<' };
+    format!("{order}{kind}{width}")
+}
+
+/// The bytes of a `.npy` file with this array. Packed types are written one byte an element.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for a token.
+pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
+    let shape = tensor.shape();
+    let dtype = shape.dtype();
+    if dtype == DType::Token {
+        return Err(Error::invalid("a token has no elements to write"));
+    }
+    let dims: String = shape.dims().iter().map(|dim| format!("{dim},")).collect();
+    let dims = if shape.dims().len() > 1 {
+        dims.trim_end_matches(',')
+    } else {
+        &dims
+    };
+    let mut header = format!(
+        "{{'descr': '{}', 'fortran_order': False, 'shape': ({dims}), }}",
+        descr(dtype)
+    );
+    // The data begins at a multiple of 64, behind a newline.
+    while !(header.len() + 11).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let length = u16::try_from(header.len())
+        .map_err(|_| Error::invalid(format!("{shape} has too many dimensions for a file")))?;
+    let mut bytes = Vec::with_capacity(10 + header.len() + tensor.bytes().len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&[1, 0]);
+    bytes.extend_from_slice(&length.to_le_bytes());
+    bytes.extend_from_slice(header.as_bytes());
+    if dtype.is_packed() {
+        for index in 0..shape.elements() {
+            bytes.push(match tensor.get(index) {
+                Some(Number::Signed(value)) => value as u8,
+                Some(Number::Unsigned(value)) => value as u8,
+                _ => scalar_codec::load(tensor.bytes(), dtype, index) as u8,
+            });
+        }
+    } else {
+        bytes.extend_from_slice(tensor.bytes());
+    }
+    Ok(bytes)
+}
+
+/// Writes arrays into an `.npz` file, a zip archive of `.npy` files that are not compressed. The
+/// file appears whole or not at all. Tokens are left out.
+///
+/// # Errors
+/// What the file system says; arrays of 4 GiB and more, which need a newer kind of archive.
+pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
+    let mut archive = Vec::new();
+    let mut directory = Vec::new();
+    let mut count = 0_u16;
+    let too_large = |_| Error::invalid("an .npz file holds less than 4 GiB");
+    for (name, tensor) in arrays {
+        if tensor.shape().dtype() == DType::Token {
+            continue;
+        }
+        let data = encode(tensor)?;
+        let name = format!("{name}.npy");
+        let offset = u32::try_from(archive.len()).map_err(too_large)?;
+        let size = u32::try_from(data.len()).map_err(too_large)?;
+        let mut common = Vec::new();
+        // Version 2.0, UTF-8 names, stored, 1980-01-01.
+        for field in [20_u16, 0x0800, 0, 0, 0x0021] {
+            common.extend_from_slice(&field.to_le_bytes());
+        }
+        for field in [crc32(&data), size, size] {
+            common.extend_from_slice(&field.to_le_bytes());
+        }
+        common.extend_from_slice(&(name.len() as u16).to_le_bytes());
+        common.extend_from_slice(&0_u16.to_le_bytes());
+        archive.extend_from_slice(b"PK\x03\x04");
+        archive.extend_from_slice(&common);
+        archive.extend_from_slice(name.as_bytes());
+        archive.extend_from_slice(&data);
+        directory.extend_from_slice(b"PK\x01\x02");
+        directory.extend_from_slice(&20_u16.to_le_bytes());
+        directory.extend_from_slice(&common);
+        directory.extend_from_slice(&[0; 10]);
+        directory.extend_from_slice(&offset.to_le_bytes());
+        directory.extend_from_slice(name.as_bytes());
+        count += 1;
+    }
+    let start = u32::try_from(archive.len()).map_err(too_large)?;
+    let size = u32::try_from(directory.len()).map_err(too_large)?;
+    archive.extend_from_slice(&directory);
+    archive.extend_from_slice(b"PK\x05\x06\0\0\0\0");
+    archive.extend_from_slice(&count.to_le_bytes());
+    archive.extend_from_slice(&count.to_le_bytes());
+    archive.extend_from_slice(&size.to_le_bytes());
+    archive.extend_from_slice(&start.to_le_bytes());
+    archive.extend_from_slice(&[0, 0]);
+    write_file(path, &archive).map_err(|error| {
+        Error::new(Code::Unavailable, format!("{}: {error}", path.display())).with_source(error)
+    })
+}
+
+/// Writes a file whole or not at all, through links; what is no file (a device, a pipe) is written
+/// to as it is.
+fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if std::fs::metadata(&path).is_ok_and(|known| !known.is_file()) {
+        return File::options().write(true).open(&path)?.write_all(bytes);
+    }
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    let beside = Path::new(&beside);
+    let written = File::create(beside)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|()| std::fs::rename(beside, &path));
+    if written.is_err() {
+        drop(std::fs::remove_file(beside));
+    }
+    written
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut index = 0;
+        while index < 256 {
+            let mut crc = index as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                crc = if crc & 1 == 1 {
+                    crc >> 1 ^ 0xEDB8_8320
+                } else {
+                    crc >> 1
+                };
+                bit += 1;
+            }
+            table[index] = crc;
+            index += 1;
+        }
+        table
+    };
+    !bytes.iter().fold(!0, |crc, byte| {
+        TABLE[(crc as u8 ^ byte) as usize] ^ crc >> 8
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(descr: &str, fortran: &str, dims: &str, data: &[u8]) -> Vec<u8> {
+        let header =
+            format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': ({dims}), }}\n");
+        let mut bytes = b"\x93NUMPY\x01\0".to_vec();
+        bytes.extend_from_slice(&(header.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(header.as_bytes());
+        bytes.extend_from_slice(data);
+        bytes
+    }
+
+    fn f32s(dims: &[i64]) -> Shape {
+        Shape::new(DType::F32, dims).unwrap()
+    }
+
+    #[test]
+    fn every_type_round_trips() {
+        for dtype in DType::all().filter(|dtype| *dtype != DType::Token) {
+            for dims in [vec![], vec![3], vec![2, 5], vec![0, 4]] {
+                let shape = Shape::new(dtype, dims).unwrap();
+                let spec = crate::text::spec::Spec::parse(&format!("{shape}=random")).unwrap();
+                let tensor = spec.tensor().unwrap();
+                let bytes = encode(&tensor).unwrap();
+                let back = decode(&bytes[..], shape).unwrap();
+                assert_eq!(back.bytes(), tensor.bytes(), "{}", back.shape());
+            }
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_remedy() {
+        let refuse = |bytes: &[u8], shape: Shape| decode(bytes, shape).unwrap_err().to_string();
+        let data = [0; 24];
+        let good = file("<f4", "False", "2, 3", &data);
+        assert!(decode(&good[..], f32s(&[2, 3])).is_ok());
+        for cut in 0..good.len() {
+            assert!(decode(&good[..cut], f32s(&[2, 3])).is_err(), "cut at {cut}");
+        }
+        assert!(refuse(&good[..good.len() - 1], f32s(&[2, 3])).contains("truncated"));
+        assert!(refuse(&good, f32s(&[3, 2])).contains("shape"));
+        let big = file(">f4", "False", "2, 3", &data);
+        assert!(refuse(&big, f32s(&[2, 3])).contains("big-endian"));
+        let fortran = file("<f4", "True", "2, 3", &data);
+        assert!(refuse(&fortran, f32s(&[2, 3])).contains("Fortran"));
+        let objects = file("|O", "False", "2, 3", &data);
+        assert!(refuse(&objects, f32s(&[2, 3])).contains("objects"));
+        let wide = file("<f8", "False", "2, 3", &[0; 48]);
+        assert!(refuse(&wide, f32s(&[2, 3])).contains("astype('<f4')"));
+        let longer = file("<f4", "False", "2, 3", &[0; 25]);
+        assert!(refuse(&longer, f32s(&[2, 3])).contains("more"));
+        assert!(refuse(b"hello, this is text", f32s(&[1])).contains("not a .npy"));
+        let s4 = Shape::new(DType::S4, [1]).unwrap();
+        assert!(refuse(&file("|i1", "False", "1,", &[9]), s4).contains("element 0"));
+    }
+
+    #[test]
+    fn the_checksum_is_zips() {
+        assert_eq!(crc32(b"123456789"), 0xCBF4_3926);
+    }
+}

@@ -1,0 +1,460 @@
+//! Operands as they are written on a command line: `f32[2,3]=1,2,3,4,5,6`, `f32[1024]=iota`,
+//! `f32[2,3]=@x.npy`, `token`; a result has no value: `f32[2,3]`.
+
+use crate::text::parse::{Cursor, ParseError};
+use crate::value::dtype::Class;
+use crate::value::scalar_codec::{Number, decode, encode};
+use crate::value::tensor::physical_memory;
+use crate::{DType, Result, Shape, Tensor, npy};
+use std::path::PathBuf;
+
+/// What an argument is filled with.
+#[derive(Clone, Debug, PartialEq)]
+enum Fill {
+    /// One number for each element.
+    Values(Vec<Number>),
+    /// 0, 1, 2 and so on; integer types start over past their range.
+    Iota,
+    Zeros,
+    Ones,
+    /// The same numbers in every run: uniform in [0, 1), whole numbers over all of their range.
+    Random,
+    File(PathBuf),
+}
+
+/// A parsed argument.
+///
+/// ```
+/// use xla_ffi_runtime::spec::{Spec, parse_result};
+///
+/// let x = Spec::parse("f32[2,2]=1,2,3,4")?.tensor()?;
+/// assert_eq!(x.to_vec(), Some(vec![1.0_f32, 2.0, 3.0, 4.0]));
+/// assert_eq!(parse_result("s32[3]")?.bytes(), 12);
+/// assert!(Spec::parse("f32[2]=1,2,3").is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    shape: Shape,
+    fill: Fill,
+}
+
+impl Spec {
+    /// Parses an argument.
+    ///
+    /// # Errors
+    /// Where the text does not parse; unknown element types; negative dimensions and sizes that
+    /// overflow or exceed the machine's memory; values that are too few, too many, or out of range.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let mut cursor = Cursor::new(text);
+        let shape = shape(&mut cursor)?;
+        if shape.dtype() == DType::Token {
+            end(&mut cursor)?;
+            return Ok(Self {
+                shape,
+                fill: Fill::Zeros,
+            });
+        }
+        if !cursor.eat("=") {
+            let message = "and a value: numbers, iota, zeros, ones, random or @FILE.npy";
+            return Err(cursor.unexpected(&format!("'=' {message}")));
+        }
+        cursor.skip_space();
+        let at = cursor.at;
+        let fill = match cursor.rest().trim_end() {
+            "iota" => Fill::Iota,
+            "zeros" => Fill::Zeros,
+            "ones" => Fill::Ones,
+            "random" => Fill::Random,
+            "@" => return Err(cursor.error(at..at + 1, "'@' names no file")),
+            path if path.starts_with('@') => Fill::File(PathBuf::from(&path[1..])),
+            _ => Fill::Values(values(&mut cursor, &shape)?),
+        };
+        Ok(Self { shape, fill })
+    }
+
+    /// The shape.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The array.
+    ///
+    /// # Errors
+    /// Files that are missing or do not hold such an array, and memory that cannot be allocated.
+    pub fn tensor(&self) -> Result<Tensor> {
+        let dtype = self.shape.dtype();
+        let shape = self.shape.clone();
+        match &self.fill {
+            Fill::Zeros => Tensor::zeros(shape),
+            Fill::Ones => Tensor::from_fn(shape, |_| number(dtype, 1)),
+            Fill::Iota => Tensor::from_fn(shape, |index| number(dtype, index as u64)),
+            Fill::Random => {
+                let mut state = 0x9E37_79B9_7F4A_7C15;
+                Tensor::from_fn(shape, |_| random(dtype, &mut state))
+            }
+            Fill::Values(values) => Tensor::from_fn(shape, |index| values[index]),
+            Fill::File(path) => npy::read(path, shape),
+        }
+    }
+}
+
+/// Parses a result: a shape, no value.
+///
+/// # Errors
+/// As [`Spec::parse`].
+pub fn parse_result(text: &str) -> Result<Shape, ParseError> {
+    let mut cursor = Cursor::new(text);
+    let shape = shape(&mut cursor)?;
+    cursor.skip_space();
+    if cursor.peek() == Some('=') {
+        return Err(cursor.unexpected("the end: a result has no value"));
+    }
+    end(&mut cursor)?;
+    Ok(shape)
+}
+
+fn end(cursor: &mut Cursor<'_>) -> Result<(), ParseError> {
+    cursor.skip_space();
+    match cursor.peek() {
+        None => Ok(()),
+        Some(_) => Err(cursor.unexpected("the end")),
+    }
+}
+
+fn shape(cursor: &mut Cursor<'_>) -> Result<Shape, ParseError> {
+    cursor.skip_space();
+    let start = cursor.at;
+    let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
+    let Some(dtype) = DType::from_name(name) else {
+        if name.is_empty() {
+            return Err(cursor.unexpected("an element type, f32 for instance"));
+        }
+        let known: Vec<_> = DType::all().map(DType::name).collect();
+        let message = format!(
+            "'{name}' is not an element type; there are {}",
+            known.join(", ")
+        );
+        return Err(cursor.error(start..cursor.at, message));
+    };
+    let mut dims = vec![];
+    if cursor.eat("[") && !cursor.eat("]") {
+        loop {
+            cursor.skip_space();
+            let at = cursor.at;
+            let word = cursor.take_while(|c| c.is_ascii_alphanumeric() || c == '-' || c == '+');
+            let dim: i64 = match word.parse() {
+                Ok(dim) => dim,
+                Err(_) if word.is_empty() => return Err(cursor.unexpected("a dimension")),
+                Err(_) if word.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    return Err(
+                        cursor.error(at..cursor.at, format!("dimension {word} is too large"))
+                    );
+                }
+                Err(_) => {
+                    return Err(cursor.error(at..cursor.at, format!("'{word}' is not a dimension")));
+                }
+            };
+            dims.push(dim);
+            if cursor.eat("]") {
+                break;
+            }
+            cursor.expect(",", "or ']' after a dimension")?;
+        }
+    }
+    let span = start..cursor.at;
+    let shape = Shape::new(dtype, dims)
+        .map_err(|error| cursor.error(span.clone(), error.message().to_owned()))?;
+    if let Some(limit) = physical_memory()
+        && shape.bytes() > limit
+    {
+        let message = format!(
+            "{shape} is too large: {} bytes, this machine has {limit}",
+            shape.bytes()
+        );
+        return Err(cursor.error(span, message));
+    }
+    Ok(shape)
+}
+
+fn values(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Vec<Number>, ParseError> {
+    let mut values = vec![];
+    let start = cursor.at;
+    cursor.skip_space();
+    while cursor.peek().is_some() {
+        if !values.is_empty() {
+            cursor.expect(",", "between values")?;
+        }
+        cursor.skip_space();
+        let at = cursor.at;
+        let word = cursor.take_while(|c| c != ',').trim_end();
+        let value = parse_number(shape.dtype(), word).ok_or_else(|| {
+            let message = format!("'{word}' is not a value of {}", shape.dtype());
+            cursor.error(at..at + word.len().max(1), message)
+        })?;
+        let bits = encode(shape.dtype(), value)
+            .map_err(|error| cursor.error(at..at + word.len(), error.message().to_owned()))?;
+        if overflows(shape.dtype(), word, value, bits) {
+            let message = format!("{word} is out of the range of {}", shape.dtype());
+            return Err(cursor.error(at..at + word.len(), message));
+        }
+        values.push(value);
+        cursor.skip_space();
+    }
+    if values.len() != shape.elements() {
+        let message = format!(
+            "{shape} has {} elements, {} are given",
+            shape.elements(),
+            values.len()
+        );
+        return Err(cursor.error(start..cursor.at, message));
+    }
+    Ok(values)
+}
+
+/// Whether a finite number became infinity, not-a-number, or the largest number of a type that has
+/// neither.
+fn overflows(dtype: DType, word: &str, value: Number, bits: u128) -> bool {
+    let parts = |number| match number {
+        Number::Float(value) => [value, 0.0],
+        Number::Complex(re, im) => [re, im],
+        // Whole numbers are refused by `encode`; as floats they are what they say.
+        Number::Signed(value) => [value as f64, 0.0],
+        Number::Unsigned(value) => [value as f64, 0.0],
+        Number::Bool(_) => [0.0, 0.0],
+    };
+    let Some(stored) = decode(dtype, bits) else {
+        return false;
+    };
+    let says_so = word.to_ascii_lowercase().contains("inf");
+    // Rounding moves a number that is not tiny by a quarter at most, in the coarsest of the types.
+    let lost = |(given, stored): (f64, f64)| {
+        (given.is_infinite() && !says_so)
+            || given.is_finite()
+                && (!stored.is_finite()
+                    || (stored.abs() >= 6.0 && given.abs() > 1.5 * stored.abs()))
+    };
+    parts(value).into_iter().zip(parts(stored)).any(lost)
+}
+
+fn parse_number(dtype: DType, word: &str) -> Option<Number> {
+    let integer = |word: &str| {
+        let (negative, digits) = match word.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, word.strip_prefix('+').unwrap_or(word)),
+        };
+        if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        let value = match digits.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok()?,
+            None => digits.parse().ok()?,
+        };
+        if !negative {
+            return Some(Number::Unsigned(value));
+        }
+        i64::try_from(-i128::from(value)).ok().map(Number::Signed)
+    };
+    match dtype.class() {
+        Class::Bool => match word {
+            "true" | "1" => Some(Number::Bool(true)),
+            "false" | "0" => Some(Number::Bool(false)),
+            _ => None,
+        },
+        Class::Signed | Class::Unsigned => integer(word),
+        Class::Float => word.parse().ok().map(Number::Float),
+        Class::Complex => parse_complex(word),
+        Class::Token => None,
+    }
+}
+
+/// `1`, `2i`, `1+2i`, `1e-3-2.5e4j`.
+fn parse_complex(word: &str) -> Option<Number> {
+    let Some(body) = word.strip_suffix(['i', 'j']) else {
+        return word.parse().ok().map(|re| Number::Complex(re, 0.0));
+    };
+    let bytes = body.as_bytes();
+    let split = (1..bytes.len())
+        .rev()
+        .find(|&at| matches!(bytes[at], b'+' | b'-') && !matches!(bytes[at - 1], b'e' | b'E'));
+    match split {
+        Some(at) => Some(Number::Complex(
+            body[..at].parse().ok()?,
+            body[at..].parse().ok()?,
+        )),
+        None => Some(Number::Complex(0.0, body.parse().ok()?)),
+    }
+}
+
+/// A whole number in any type; what is past the type's range starts over.
+fn number(dtype: DType, value: u64) -> Number {
+    match dtype.class() {
+        Class::Bool => Number::Bool(!value.is_multiple_of(2)),
+        Class::Signed => {
+            let unused = 64 - dtype.bits() as u32;
+            Number::Signed((value as i64) << unused >> unused)
+        }
+        Class::Unsigned => Number::Unsigned(value << (64 - dtype.bits()) >> (64 - dtype.bits())),
+        Class::Complex => Number::Complex(value as f64, 0.0),
+        Class::Float | Class::Token => Number::Float(value as f64),
+    }
+}
+
+fn random(dtype: DType, state: &mut u64) -> Number {
+    // splitmix64
+    let mut next = || {
+        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = *state;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ mixed >> 31
+    };
+    let unit = |bits: u64| (bits >> 11) as f64 / (1_u64 << 53) as f64;
+    match dtype.class() {
+        Class::Float | Class::Token => Number::Float(unit(next())),
+        Class::Complex => Number::Complex(unit(next()), unit(next())),
+        _ => number(dtype, next() >> 3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor(text: &str) -> Tensor {
+        Spec::parse(text)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .tensor()
+            .unwrap()
+    }
+
+    fn refuse(text: &str) -> String {
+        Spec::parse(text).expect_err(text).to_string()
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused() {
+        for text in [
+            "f32[1]=1e39",
+            "f32[]=-1e39",
+            "f16[]=70000",
+            "bf16[]=1e39",
+            "c64[]=1e39+1i",
+            "f8e4m3fn[]=1000",
+            "f8e5m2[]=1e6",
+            "f4e2m1fn[]=100",
+            "f8e8m0fnu[]=1e40",
+            "f64[]=1e400",
+        ] {
+            let error = Spec::parse(text).unwrap_err().to_string();
+            assert!(
+                error.contains("range") || error.contains("no value"),
+                "{text}: {error}"
+            );
+        }
+        for text in [
+            "f32[4]=inf,-inf,nan,3.4028235e38",
+            "f16[2]=65504,1e-9",
+            "f4e2m1fn[3]=6,5,0.1",
+            "f8e8m0fnu[1]=1e38",
+            "f8e4m3fn[2]=448,nan",
+            "f32[1]=1e-50",
+        ] {
+            assert!(Spec::parse(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_and_fills() {
+        let t = tensor("f32[2,3]=1,2,3,4,5,6");
+        assert_eq!(t.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert_eq!(
+            tensor("s32[3]= -1, 0x10 , 7").to_vec::<i32>().unwrap(),
+            [-1, 16, 7]
+        );
+        assert_eq!(tensor("u8[4]=iota").to_vec::<u8>().unwrap(), [0, 1, 2, 3]);
+        assert_eq!(
+            tensor("u8[300]=iota").to_vec::<u8>().unwrap()[256..],
+            (0..44).collect::<Vec<_>>()
+        );
+        assert_eq!(tensor("f64[2]=ones").to_vec::<f64>().unwrap(), [1.0, 1.0]);
+        assert_eq!(tensor("f32=3.5").to_vec::<f32>().unwrap(), [3.5]);
+        assert_eq!(
+            tensor("f32[]=inf").to_vec::<f32>().unwrap(),
+            [f32::INFINITY]
+        );
+        assert_eq!(tensor("f32[0,4]=").shape().elements(), 0);
+        assert_eq!(
+            tensor("c64[2]=1+2i,-3e-1j").get(0),
+            Some(Number::Complex(1.0, 2.0))
+        );
+        assert_eq!(
+            tensor("c128[1]=1e-3-2.5e4j").get(0),
+            Some(Number::Complex(1e-3, -2.5e4))
+        );
+        assert_eq!(tensor("pred[2]=true,0").bytes(), [1, 0]);
+        assert_eq!(tensor("s4[3]=-8,7,1").bytes(), [0x78, 0x01]);
+        assert_eq!(tensor("token").shape(), &Shape::token());
+        assert_eq!(tensor("bf16[1]=1").bytes(), [0x80, 0x3F]);
+        assert_eq!(
+            tensor("i64[1]=-9223372036854775808")
+                .to_vec::<i64>()
+                .unwrap(),
+            [i64::MIN]
+        );
+        let random = tensor("f32[100]=random").to_vec::<f32>().unwrap();
+        assert!(random.iter().all(|x| (0.0..1.0).contains(x)) && random[0] != random[1]);
+        assert_eq!(tensor("f32[100]=random").to_vec::<f32>().unwrap(), random);
+    }
+
+    #[test]
+    fn every_type_has_every_fill() {
+        for dtype in DType::all().filter(|dtype| *dtype != DType::Token) {
+            for fill in ["zeros", "ones", "iota", "random"] {
+                let text = format!("{dtype}[9]={fill}");
+                assert_eq!(
+                    tensor(&text).bytes().len(),
+                    dtype.bytes_for(9).unwrap(),
+                    "{text}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn refusals() {
+        assert!(refuse("f33[2]=1,2").contains("f33"));
+        assert!(refuse("f32[2]=1,2,3").contains("2 elements, 3"));
+        assert!(refuse("f32[-2]=ones").contains("negative"));
+        assert!(refuse("f32[99999999999999999999]=ones").contains("too large"));
+        assert!(refuse("f32[4611686018427387904,4]=ones").contains("overflow"));
+        assert!(refuse("f32[1099511627776,64]=zeros").contains("too large"));
+        assert!(refuse("s8[1]=200").contains("200"));
+        assert!(refuse("s32[1]=1.5").contains("1.5"));
+        assert!(refuse("u2[1]=4").contains('4'));
+        assert!(refuse("f4e2m1fn[1]=nan").contains("nan"));
+        assert!(refuse("f32[2]").contains("value"));
+        for text in [
+            "",
+            "[2]=1",
+            "f32[2=1",
+            "f32[a]=1",
+            "f32[1]=",
+            "f32[1]=x",
+            "f32[2]=1,,2",
+            "f32[1]=@",
+            "token=1",
+            "f32[1,]=1",
+            "pred[1]=2",
+            "c64[1]=1+i2",
+            "f32[+-1]=1",
+            "é",
+        ] {
+            assert!(!refuse(text).is_empty());
+        }
+        assert!(parse_result("f32[2]=1").is_err());
+        assert_eq!(parse_result("f32[2,3]").unwrap().dims(), [2, 3]);
+        assert_eq!(parse_result(" token ").unwrap(), Shape::token());
+    }
+}

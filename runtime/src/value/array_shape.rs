@@ -1,0 +1,218 @@
+//! Arrays as programs see them: element type, dimensions, and the order of the dimensions in memory.
+
+use crate::text::parse::{Cursor, ParseError};
+use crate::{DType, Error, Result, Shape};
+use std::fmt;
+
+/// Element type, dimensions and layout of an array, or a token.
+///
+/// The layout lists the dimensions from the one whose neighbours are neighbours in memory to the one
+/// whose are farthest apart (*minor to major*): `{1,0}` is a row-major matrix, `{0,1}` a column-major
+/// one. It says how bytes lie, never what the dimensions are.
+///
+/// ```
+/// use xla_ffi_runtime::ArrayShape;
+/// use xla_ffi_runtime::{DType, Shape};
+///
+/// let columns = ArrayShape::with_layout(Shape::new(DType::F32, [2, 3])?, [0, 1])?;
+/// assert_eq!(columns.to_string(), "f32[2,3]{0,1}");
+/// assert!(!columns.is_row_major());
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ArrayShape {
+    shape: Shape,
+    minor_to_major: Vec<usize>,
+}
+
+impl ArrayShape {
+    /// An array in row-major order.
+    #[must_use]
+    pub fn new(shape: Shape) -> Self {
+        let minor_to_major = (0..shape.dims().len()).rev().collect();
+        Self {
+            shape,
+            minor_to_major,
+        }
+    }
+
+    /// An array whose dimensions lie in memory in this order, minor to major.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when the order does not name each dimension once.
+    pub fn with_layout(shape: Shape, minor_to_major: impl Into<Vec<usize>>) -> Result<Self> {
+        let minor_to_major = minor_to_major.into();
+        let mut seen = minor_to_major.clone();
+        seen.sort_unstable();
+        if !seen.iter().copied().eq(0..shape.dims().len()) {
+            return Err(Error::invalid(format!(
+                "layout {} does not name each of the {} dimensions of {shape} once",
+                Indices(&minor_to_major),
+                shape.dims().len()
+            )));
+        }
+        Ok(Self {
+            shape,
+            minor_to_major,
+        })
+    }
+
+    /// Element type and dimensions.
+    #[must_use]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The element type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.shape.dtype()
+    }
+
+    /// The dimensions.
+    #[must_use]
+    pub fn dims(&self) -> &[i64] {
+        self.shape.dims()
+    }
+
+    /// The layout, minor to major.
+    #[must_use]
+    pub fn minor_to_major(&self) -> &[usize] {
+        &self.minor_to_major
+    }
+
+    /// Whether the last dimension is the minor one, the one before it next, and so on.
+    #[must_use]
+    pub fn is_row_major(&self) -> bool {
+        self.minor_to_major
+            .iter()
+            .copied()
+            .eq((0..self.minor_to_major.len()).rev())
+    }
+
+    /// Whether this is a token.
+    #[must_use]
+    pub fn is_token(&self) -> bool {
+        self.dtype() == DType::Token
+    }
+
+    /// Whether this is an array without elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shape.elements() == 0
+    }
+
+    /// Element type and dimensions as HLO prints them where it leaves the layout away.
+    pub(crate) fn without_layout(&self) -> impl fmt::Display + '_ {
+        struct Bare<'a>(&'a Shape);
+        impl fmt::Display for Bare<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)?;
+                if self.0.dtype() == DType::Token {
+                    f.write_str("[]")?;
+                }
+                Ok(())
+            }
+        }
+        Bare(&self.shape)
+    }
+
+    /// `f32[2,3]{1,0}`; without a layout the array is row-major.
+    pub(crate) fn read(cursor: &mut Cursor<'_>) -> std::result::Result<Self, ParseError> {
+        let start = cursor.at;
+        let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
+        let Some(dtype) = DType::from_name(name).filter(|dtype| dtype.name() == name) else {
+            cursor.at = start;
+            return Err(match name {
+                "" => cursor.unexpected("a shape, f32[2,3] or (f32[2], s32[]) for instance"),
+                _ => cursor.error(
+                    start..start + name.len(),
+                    format!("'{name}' is not an element type"),
+                ),
+            });
+        };
+        let dims = if cursor.rest().starts_with('[') {
+            list(cursor, "[", "]", "a dimension")?
+        } else if dtype == DType::Token {
+            vec![]
+        } else {
+            return Err(cursor.unexpected("'[' after an element type"));
+        };
+        let named = start..cursor.at;
+        let shape = Shape::new(dtype, dims)
+            .map_err(|error| cursor.error(named, error.message().to_owned()))?;
+        if !cursor.rest().starts_with('{') {
+            return Ok(Self::new(shape));
+        }
+        let at = cursor.at;
+        let order = list(cursor, "{", "}", "a dimension's number")?;
+        let order: Vec<_> = order.into_iter().map(|n| n as usize).collect();
+        Self::with_layout(shape, order)
+            .map_err(|error| cursor.error(at..cursor.at, error.message().to_owned()))
+    }
+}
+
+/// Natural numbers in brackets.
+fn list(
+    cursor: &mut Cursor<'_>,
+    open: &str,
+    close: &str,
+    what: &str,
+) -> std::result::Result<Vec<i64>, ParseError> {
+    cursor.expect(open, "before a list")?;
+    let mut numbers = vec![];
+    if cursor.eat(close) {
+        return Ok(numbers);
+    }
+    loop {
+        cursor.skip_space();
+        let start = cursor.at;
+        let digits = cursor.take_while(|c| c.is_ascii_digit());
+        let number = digits.parse().map_err(|_| match digits {
+            "" => cursor.unexpected(&format!("{what}, which is no bound")),
+            _ => cursor.error(start..cursor.at, format!("{digits} is too large")),
+        })?;
+        numbers.push(number);
+        if cursor.eat(close) {
+            return Ok(numbers);
+        }
+        if cursor.peek() == Some(':') {
+            let what = "tiles, element sizes and memory spaces are not understood";
+            return Err(cursor.error(cursor.at..cursor.at + 1, what));
+        }
+        cursor.expect(",", &format!("or '{close}' after {what}"))?;
+    }
+}
+
+/// Indices as HLO prints layouts and paths through tuples: `{}`, `{1,0}`.
+pub struct Indices<'a>(pub &'a [usize]);
+
+impl fmt::Display for Indices<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (index, dim) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{dim}")?;
+        }
+        f.write_str("}")
+    }
+}
+
+impl fmt::Display for ArrayShape {
+    /// As HLO prints it: `f32[2,3]{1,0}`, `pred[]`, `token[]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.without_layout().fmt(f)?;
+        if self.minor_to_major.is_empty() {
+            return Ok(());
+        }
+        Indices(&self.minor_to_major).fmt(f)
+    }
+}
+
+impl From<Shape> for ArrayShape {
+    fn from(shape: Shape) -> Self {
+        Self::new(shape)
+    }
+}

@@ -1,0 +1,288 @@
+//! Attributes as typed values, before they are laid out for a handler.
+
+use crate::value::scalar_codec::{self, Number};
+use crate::{DType, Element, Error, Result};
+use std::fmt;
+
+/// The value of one attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Attribute {
+    /// One value: element type and bits.
+    Scalar(DType, u128),
+    /// A dense array: element type, number of elements, their bytes.
+    Array(DType, usize, Vec<u8>),
+    /// A string; any bytes.
+    Str(Vec<u8>),
+    /// A dictionary.
+    Dict(Attributes),
+}
+
+impl Attribute {
+    /// An array of numbers.
+    #[must_use]
+    pub fn array<T: Element>(elements: &[T]) -> Self {
+        let mut bytes = Vec::with_capacity(size_of_val(elements));
+        // SAFETY: `Element` types are plain numbers without padding.
+        let raw = unsafe {
+            std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
+        };
+        bytes.extend_from_slice(raw);
+        Self::Array(T::DTYPE, elements.len(), bytes)
+    }
+
+    /// A pointer, handed over as the 64-bit integer that it is.
+    #[must_use]
+    pub fn pointer<T>(pointer: *const T) -> Self {
+        Self::from(pointer as i64)
+    }
+}
+
+macro_rules! scalars {
+    ($($ty:ty => $dtype:ident, $bits:expr);* $(;)?) => {$(
+        impl From<$ty> for Attribute {
+            fn from(value: $ty) -> Self {
+                let bits: fn($ty) -> u128 = $bits;
+                Self::Scalar(DType::$dtype, bits(value))
+            }
+        }
+    )*};
+}
+
+scalars! {
+    bool => Pred, |value| value.into();
+    i8 => S8, |value| (value as u8).into();
+    i16 => S16, |value| (value as u16).into();
+    i32 => S32, |value| (value as u32).into();
+    i64 => S64, |value| (value as u64).into();
+    u8 => U8, |value| value.into();
+    u16 => U16, |value| value.into();
+    u32 => U32, |value| value.into();
+    u64 => U64, |value| value.into();
+    f32 => F32, |value| value.to_bits().into();
+    f64 => F64, |value| value.to_bits().into();
+}
+
+impl From<&str> for Attribute {
+    fn from(text: &str) -> Self {
+        Self::Str(text.as_bytes().to_vec())
+    }
+}
+
+impl From<Attributes> for Attribute {
+    fn from(attributes: Attributes) -> Self {
+        Self::Dict(attributes)
+    }
+}
+
+/// A dictionary of attributes, kept sorted by the bytes of the names.
+///
+/// ```
+/// use xla_ffi_runtime::{Attribute, Attributes};
+///
+/// let mut attributes = Attributes::parse("{eps = 1.0e-5 : f32, name = \"x\"}")?;
+/// attributes.insert("axes", Attribute::array(&[0_i64, 1]))?;
+/// let same = Attributes::new()
+///     .with("name", "x")
+///     .with("axes", Attribute::array(&[0_i64, 1]))
+///     .with("eps", 1e-5_f32);
+/// assert_eq!(attributes, same);
+/// assert_eq!(attributes.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["axes", "eps", "name"]);
+/// assert!(attributes.insert("eps", 1.0_f64).is_err());
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attributes {
+    entries: Vec<(String, Attribute)>,
+}
+
+impl Attributes {
+    /// No attributes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same attributes and one more; it replaces one of the same name.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Self {
+        let (name, value) = (name.into(), value.into());
+        match self.position(&name) {
+            Ok(index) => self.entries[index].1 = value,
+            Err(index) => self.entries.insert(index, (name, value)),
+        }
+        self
+    }
+
+    /// Adds an attribute.
+    ///
+    /// # Errors
+    /// `ALREADY_EXISTS` when there is one of this name.
+    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Result<()> {
+        let name = name.into();
+        match self.position(&name) {
+            Ok(_) => Err(Error::new(
+                crate::Code::AlreadyExists,
+                format!("attribute '{name}' is given twice"),
+            )),
+            Err(index) => {
+                self.entries.insert(index, (name, value.into()));
+                Ok(())
+            }
+        }
+    }
+
+    fn position(&self, name: &str) -> std::result::Result<usize, usize> {
+        self.entries
+            .binary_search_by(|entry| entry.0.as_bytes().cmp(name.as_bytes()))
+    }
+
+    /// The attribute called `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Attribute> {
+        self.position(name).ok().map(|index| &self.entries[index].1)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Names and values, sorted by the bytes of the names.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Attribute)> {
+        self.entries
+            .iter()
+            .map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Scalar(DType::Pred, bits) => write!(f, "{}", *bits != 0),
+            Self::Scalar(dtype, bits) => {
+                write_number(f, *dtype, *bits)?;
+                write!(f, " : {}", mlir_name(*dtype))
+            }
+            Self::Array(dtype, size, bytes) => {
+                write!(f, "array<{}", mlir_name(*dtype))?;
+                for index in 0..*size {
+                    f.write_str(if index == 0 { ": " } else { ", " })?;
+                    let bits = scalar_codec::load(bytes, *dtype, index);
+                    if *dtype == DType::Pred {
+                        write!(f, "{}", bits != 0)?;
+                    } else {
+                        write_number(f, *dtype, bits)?;
+                    }
+                }
+                f.write_str(">")
+            }
+            Self::Str(bytes) => write_string(f, bytes),
+            Self::Dict(attributes) => attributes.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Attributes {
+    /// As the MLIR dictionary from which [`Attributes::parse`] makes the same attributes again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (index, (name, value)) in self.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            if is_bare(name) {
+                f.write_str(name)?;
+            } else {
+                write_string(f, name.as_bytes())?;
+            }
+            write!(f, " = {value}")?;
+        }
+        f.write_str("}")
+    }
+}
+
+/// Whether MLIR takes `name` as a key without quotes.
+pub fn is_bare(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"_$.".contains(&byte))
+        && !matches!(name, "true" | "false" | "array" | "unit" | "dense")
+}
+
+/// MLIR's name of an element type: signless integers are the signed ones here.
+pub(crate) fn mlir_name(dtype: DType) -> String {
+    match dtype.c_name() {
+        "PRED" => "i1".into(),
+        // i1 is the boolean; the one-bit integer has to say that it is signed.
+        "S1" => "si1".into(),
+        "C64" => "complex<f32>".into(),
+        "C128" => "complex<f64>".into(),
+        name => match name.strip_prefix('S') {
+            Some(bits) => format!("i{bits}"),
+            None => match name.strip_prefix('U') {
+                Some(bits) => format!("ui{bits}"),
+                None => dtype.name().into(),
+            },
+        },
+    }
+}
+
+fn write_number(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u128) -> fmt::Result {
+    match scalar_codec::decode(dtype, bits) {
+        Some(Number::Float(value)) if value.is_finite() => write_float(f, dtype, value),
+        Some(Number::Float(_)) => {
+            write!(f, "0x{bits:0width$X}", width = dtype.bits().div_ceil(4))
+        }
+        Some(Number::Complex(re, im)) => {
+            let part = if dtype == DType::C64 {
+                DType::F32
+            } else {
+                DType::F64
+            };
+            f.write_str("(")?;
+            write_float(f, part, re)?;
+            f.write_str(", ")?;
+            write_float(f, part, im)?;
+            f.write_str(")")
+        }
+        Some(value) => write!(f, "{value}"),
+        None => f.write_str("token"),
+    }
+}
+
+/// The shortest decimal that reads back as the same number, with the point that MLIR asks for.
+fn write_float(f: &mut fmt::Formatter<'_>, dtype: DType, value: f64) -> fmt::Result {
+    let text = if dtype == DType::F32 {
+        format!("{:e}", value as f32)
+    } else {
+        format!("{value:e}")
+    };
+    match text.split_once('e') {
+        Some((mantissa, power)) if !mantissa.contains('.') => write!(f, "{mantissa}.0e{power}"),
+        _ => f.write_str(&text),
+    }
+}
+
+fn write_string(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    f.write_str("\"")?;
+    for &byte in bytes {
+        match byte {
+            b'"' => f.write_str("\\\"")?,
+            b'\\' => f.write_str("\\\\")?,
+            b'\n' => f.write_str("\\n")?,
+            b'\t' => f.write_str("\\t")?,
+            0x20..=0x7E => write!(f, "{}", char::from(byte))?,
+            other => write!(f, "\\{other:02X}")?,
+        }
+    }
+    f.write_str("\"")
+}

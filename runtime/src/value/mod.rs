@@ -1,0 +1,10 @@
+//! What calls are made of: element types, shapes, tensors, attributes.
+
+pub(crate) mod array_shape;
+pub(crate) mod attribute;
+pub mod dtype;
+pub mod scalar_codec;
+pub(crate) mod shape;
+pub(crate) mod tensor;
+pub(crate) mod tree;
+pub(crate) mod value_shape;

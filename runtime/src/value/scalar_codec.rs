@@ -1,0 +1,492 @@
+//! Single elements: between numbers and the bits of every element type.
+
+use crate::value::dtype::Class;
+use crate::{DType, Error, Result, Shape, Tensor};
+use half::{bf16, f16};
+
+/// One element, in the widest type of its class.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Of PRED.
+    Bool(bool),
+    /// Of a signed integer type.
+    Signed(i64),
+    /// Of an unsigned integer type.
+    Unsigned(u64),
+    /// Of a floating-point type.
+    Float(f64),
+    /// Of a complex type: real, imaginary.
+    Complex(f64, f64),
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bool(value) => write!(f, "{}", u8::from(*value)),
+            Self::Signed(value) => value.fmt(f),
+            Self::Unsigned(value) => value.fmt(f),
+            Self::Float(value) => value.fmt(f),
+            Self::Complex(re, im) if im.is_sign_negative() => write!(f, "{re}-{}i", -im),
+            Self::Complex(re, im) => write!(f, "{re}+{im}i"),
+        }
+    }
+}
+
+/// A small float: exponent bits, mantissa bits, bias, what its special patterns mean.
+struct Small {
+    exponent: u32,
+    mantissa: u32,
+    bias: i32,
+    special: Special,
+}
+
+#[derive(PartialEq)]
+enum Special {
+    /// As IEEE 754: the largest exponent is infinity or not a number.
+    Ieee,
+    /// All ones is not a number; no infinity.
+    OnesNan,
+    /// Minus zero is not a number; no infinity.
+    NegativeZeroNan,
+    /// Every pattern is a finite number.
+    Finite,
+}
+
+fn small(dtype: DType) -> Option<Small> {
+    let (exponent, mantissa, bias, special) = match dtype {
+        DType::F8E5M2 => (5, 2, 15, Special::Ieee),
+        DType::F8E4M3 => (4, 3, 7, Special::Ieee),
+        DType::F8E3M4 => (3, 4, 3, Special::Ieee),
+        DType::F8E4M3FN => (4, 3, 7, Special::OnesNan),
+        DType::F8E4M3B11FNUZ => (4, 3, 11, Special::NegativeZeroNan),
+        DType::F8E5M2FNUZ => (5, 2, 16, Special::NegativeZeroNan),
+        DType::F8E4M3FNUZ => (4, 3, 8, Special::NegativeZeroNan),
+        DType::F4E2M1FN => (2, 1, 1, Special::Finite),
+        _ => return None,
+    };
+    Some(Small {
+        exponent,
+        mantissa,
+        bias,
+        special,
+    })
+}
+
+fn decode_small(format: &Small, bits: u8) -> f64 {
+    let width = 1 + format.exponent + format.mantissa;
+    let sign = bits >> (width - 1) & 1;
+    let exponent = u32::from(bits >> format.mantissa) & ((1 << format.exponent) - 1);
+    let mantissa = u32::from(bits) & ((1 << format.mantissa) - 1);
+    let largest = (1 << format.exponent) - 1;
+    let sign_factor = if sign == 1 { -1.0 } else { 1.0 };
+    match format.special {
+        Special::Ieee if exponent == largest && mantissa == 0 => {
+            return sign_factor * f64::INFINITY;
+        }
+        Special::Ieee if exponent == largest => return f64::NAN,
+        Special::OnesNan if exponent == largest && mantissa == (1 << format.mantissa) - 1 => {
+            return f64::NAN;
+        }
+        Special::NegativeZeroNan if sign == 1 && exponent == 0 && mantissa == 0 => {
+            return f64::NAN;
+        }
+        _ => {}
+    }
+    let fraction = f64::from(mantissa) / f64::from(1_u32 << format.mantissa);
+    let (value, power) = if exponent == 0 {
+        (fraction, 1 - format.bias)
+    } else {
+        (1.0 + fraction, exponent as i32 - format.bias)
+    };
+    sign_factor * value * 2.0_f64.powi(power)
+}
+
+/// The nearest pattern, ties to the even one; past the range infinity, not-a-number, or the largest
+/// number, whichever the format has.
+fn encode_small(format: &Small, value: f64) -> u8 {
+    let width = 1 + format.exponent + format.mantissa;
+    let patterns = 0..=((1_u16 << width) - 1) as u8;
+    if value.is_nan() {
+        return patterns
+            .clone()
+            .find(|&bits| decode_small(format, bits).is_nan())
+            .unwrap_or(0);
+    }
+    let sign = u8::from(value.is_sign_negative()) << (width - 1);
+    let magnitude = value.abs();
+    let half = 1_u8 << (width - 1);
+    let largest = (0..half)
+        .filter(|&bits| decode_small(format, bits).is_finite())
+        .map(|bits| (bits, decode_small(format, bits)))
+        .fold(
+            (0, 0.0),
+            |best, next| if next.1 >= best.1 { next } else { best },
+        );
+    let below = decode_small(format, largest.0 - 1);
+    if magnitude >= largest.1 + (largest.1 - below) / 2.0 {
+        let beyond = match format.special {
+            Special::Ieee => patterns
+                .clone()
+                .find(|&b| decode_small(format, b).is_infinite()),
+            Special::Finite => Some(largest.0),
+            _ => patterns.clone().find(|&b| decode_small(format, b).is_nan()),
+        };
+        let beyond = beyond.unwrap_or(largest.0);
+        return if format.special == Special::NegativeZeroNan {
+            beyond
+        } else {
+            beyond | sign
+        };
+    }
+    let mut best = (0_u8, f64::INFINITY);
+    for bits in 0..half {
+        let distance = (decode_small(format, bits) - magnitude).abs();
+        if distance < best.1 || (distance == best.1 && bits % 2 == 0) {
+            best = (bits, distance);
+        }
+    }
+    if best.0 == 0 && format.special == Special::NegativeZeroNan {
+        0
+    } else {
+        best.0 | sign
+    }
+}
+
+fn decode_exponent(bits: u8) -> f64 {
+    if bits == 0xFF {
+        f64::NAN
+    } else {
+        2.0_f64.powi(i32::from(bits) - 127)
+    }
+}
+
+fn encode_exponent(value: f64) -> u8 {
+    if value.is_nan() || value < 0.0 {
+        return 0xFF;
+    }
+    (0..0xFF_u8)
+        .min_by(|&a, &b| {
+            let distance = |bits| (decode_exponent(bits) - value).abs();
+            distance(a).total_cmp(&distance(b))
+        })
+        .unwrap_or(0)
+}
+
+/// The bits of `value` in `dtype`, in the low bytes.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` when the number is of another class or past an integer's range.
+pub fn encode(dtype: DType, value: Number) -> Result<u128> {
+    let refuse = || Error::invalid(format!("{value} is not a value of {dtype}"));
+    let bits = dtype.bits() as u32;
+    Ok(match (dtype.class(), value) {
+        (Class::Bool, Number::Bool(value)) => u128::from(value),
+        (Class::Bool, Number::Unsigned(value @ 0..=1)) => u128::from(value),
+        (Class::Bool, Number::Signed(value @ 0..=1)) => value as u128,
+        (Class::Signed, Number::Bool(value)) => return encode(dtype, Number::Signed(value.into())),
+        (Class::Unsigned, Number::Bool(value)) => u128::from(value),
+        (Class::Signed, Number::Unsigned(value)) => {
+            let value = i64::try_from(value).map_err(|_| refuse())?;
+            return encode(dtype, Number::Signed(value));
+        }
+        (Class::Signed, Number::Signed(value)) => {
+            let lowest = i64::MIN >> (64 - bits);
+            let highest = i64::MAX >> (64 - bits);
+            if !(lowest..=highest).contains(&value) {
+                return Err(refuse());
+            }
+            value as u64 as u128 & ((1_u128 << bits) - 1)
+        }
+        (Class::Unsigned, Number::Signed(value)) => {
+            let value = u64::try_from(value).map_err(|_| refuse())?;
+            return encode(dtype, Number::Unsigned(value));
+        }
+        (Class::Unsigned, Number::Unsigned(value)) => {
+            if value > u64::MAX >> (64 - bits) {
+                return Err(refuse());
+            }
+            u128::from(value)
+        }
+        (Class::Float, Number::Signed(value)) => {
+            return encode(dtype, Number::Float(value as f64));
+        }
+        (Class::Float, Number::Unsigned(value)) => {
+            return encode(dtype, Number::Float(value as f64));
+        }
+        (Class::Float, Number::Float(value)) => match dtype {
+            // It has neither infinity nor a NaN.
+            DType::F4E2M1FN if value.is_nan() => return Err(refuse()),
+            DType::F16 => f16::from_f64(value).to_bits().into(),
+            DType::BF16 => bf16::from_f64(value).to_bits().into(),
+            DType::F32 => (value as f32).to_bits().into(),
+            DType::F64 => value.to_bits().into(),
+            DType::F8E8M0FNU => encode_exponent(value).into(),
+            other => encode_small(&small(other).ok_or_else(refuse)?, value).into(),
+        },
+        (Class::Complex, Number::Complex(re, im)) => match dtype {
+            DType::C64 => {
+                u128::from((re as f32).to_bits()) | u128::from((im as f32).to_bits()) << 32
+            }
+            _ => u128::from(re.to_bits()) | u128::from(im.to_bits()) << 64,
+        },
+        (Class::Complex, Number::Float(re)) => return encode(dtype, Number::Complex(re, 0.0)),
+        (Class::Complex, Number::Signed(re)) => {
+            return encode(dtype, Number::Complex(re as f64, 0.0));
+        }
+        (Class::Complex, Number::Unsigned(re)) => {
+            return encode(dtype, Number::Complex(re as f64, 0.0));
+        }
+        _ => return Err(refuse()),
+    })
+}
+
+/// The number that `bits` are in `dtype`; `None` for a token.
+#[must_use]
+pub fn decode(dtype: DType, bits: u128) -> Option<Number> {
+    let width = dtype.bits() as u32;
+    Some(match dtype.class() {
+        Class::Bool => Number::Bool(bits & 0xFF != 0),
+        Class::Signed => Number::Signed((bits as u64 as i64) << (64 - width) >> (64 - width)),
+        Class::Unsigned => Number::Unsigned((bits as u64) << (64 - width) >> (64 - width)),
+        Class::Float => Number::Float(match dtype {
+            DType::F16 => f16::from_bits(bits as u16).to_f64(),
+            DType::BF16 => bf16::from_bits(bits as u16).to_f64(),
+            DType::F32 => f32::from_bits(bits as u32).into(),
+            DType::F64 => f64::from_bits(bits as u64),
+            DType::F8E8M0FNU => decode_exponent(bits as u8),
+            other => decode_small(&small(other)?, bits as u8),
+        }),
+        Class::Complex if dtype == DType::C64 => Number::Complex(
+            f32::from_bits(bits as u32).into(),
+            f32::from_bits((bits >> 32) as u32).into(),
+        ),
+        Class::Complex => Number::Complex(
+            f64::from_bits(bits as u64),
+            f64::from_bits((bits >> 64) as u64),
+        ),
+        Class::Token => return None,
+    })
+}
+
+/// The shortest decimal text that reads back as these bits of `dtype`.
+#[must_use]
+pub fn shortest(dtype: DType, bits: u128) -> String {
+    let float = |dtype: DType, value: f64, bits: u128| {
+        if !value.is_finite() || value == 0.0 {
+            return value.to_string();
+        }
+        let same = |text: &str| {
+            let read = text
+                .parse()
+                .ok()
+                .and_then(|read| encode(dtype, Number::Float(read)).ok());
+            read == Some(bits)
+        };
+        let digits = (0..17)
+            .find(|digits| same(&format!("{value:.digits$e}")))
+            .unwrap_or(17);
+        let text = format!("{value:.digits$e}");
+        // Exponents are for numbers that would be long without.
+        match text.parse::<f64>() {
+            Ok(short) if (1e-4..1e15).contains(&short.abs()) => short.to_string(),
+            _ => text,
+        }
+    };
+    match decode(dtype, bits) {
+        None => "token".into(),
+        Some(Number::Float(value)) => float(dtype, value, bits),
+        Some(Number::Complex(re, im)) => {
+            let (part, mask, shift) = if dtype == DType::C64 {
+                (DType::F32, u128::from(u32::MAX), 32)
+            } else {
+                (DType::F64, u128::from(u64::MAX), 64)
+            };
+            let im = float(part, im, bits >> shift);
+            let sign = if im.starts_with('-') { "" } else { "+" };
+            format!("{}{sign}{im}i", float(part, re, bits & mask))
+        }
+        Some(value) => value.to_string(),
+    }
+}
+
+/// Writes the element `index` of a packed or plain array of `dtype`.
+#[doc(hidden)]
+pub fn store(bytes: &mut [u8], dtype: DType, index: usize, bits: u128) {
+    let width = dtype.bits();
+    if dtype.is_packed() {
+        let per_byte = 8 / width;
+        let shift = index % per_byte * width;
+        let mask = ((1_u16 << width) - 1) as u8;
+        let byte = &mut bytes[index / per_byte];
+        *byte = *byte & !(mask << shift) | (bits as u8 & mask) << shift;
+    } else {
+        let size = width / 8;
+        bytes[index * size..][..size].copy_from_slice(&bits.to_le_bytes()[..size]);
+    }
+}
+
+/// Reads the element `index` of a packed or plain array of `dtype`.
+#[doc(hidden)]
+pub fn load(bytes: &[u8], dtype: DType, index: usize) -> u128 {
+    let width = dtype.bits();
+    if dtype.is_packed() {
+        let per_byte = 8 / width;
+        let byte = bytes[index / per_byte] >> (index % per_byte * width);
+        return u128::from(byte & ((1_u16 << width) - 1) as u8);
+    }
+    let size = width / 8;
+    let mut wide = [0; 16];
+    wide[..size].copy_from_slice(&bytes[index * size..][..size]);
+    u128::from_le_bytes(wide)
+}
+
+impl Tensor {
+    /// The same elements in the other order within each byte: hosts before r5 put the first element
+    /// of a byte into its high bits. Arrays that are not packed are the same in both.
+    pub(crate) fn with_flipped_packing(&self) -> Result<Self> {
+        let dtype = self.shape().dtype();
+        if !dtype.is_packed() {
+            return Ok(self.clone());
+        }
+        let width = dtype.bits();
+        let per_byte = 8 / width;
+        let mask = ((1_u16 << width) - 1) as u8;
+        let flip = |byte: &u8| {
+            (0..per_byte).fold(0, |flipped, at| {
+                flipped | (byte >> (at * width) & mask) << ((per_byte - 1 - at) * width)
+            })
+        };
+        let bytes: Vec<u8> = self.bytes().iter().map(flip).collect();
+        Self::from_bytes(self.shape().clone(), &bytes)
+    }
+
+    /// An array whose elements `value` gives, by their row-major number.
+    ///
+    /// # Errors
+    /// Whatever [`encode`] refuses, and memory that cannot be allocated.
+    pub fn from_fn(shape: Shape, mut value: impl FnMut(usize) -> Number) -> Result<Self> {
+        let dtype = shape.dtype();
+        let elements = shape.elements();
+        let mut tensor = Self::zeros(shape)?;
+        if let Some(bytes) = tensor.bytes_mut() {
+            for index in 0..elements {
+                store(bytes, dtype, index, encode(dtype, value(index))?);
+            }
+        }
+        Ok(tensor)
+    }
+
+    /// The text of the element with the row-major number `index`; `None` past the end.
+    #[must_use]
+    pub fn text(&self, index: usize) -> Option<String> {
+        self.get(index)?;
+        let dtype = self.shape().dtype();
+        Some(shortest(dtype, load(self.bytes(), dtype, index)))
+    }
+
+    /// The element with the row-major number `index`; `None` past the end and for a token.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<Number> {
+        if index >= self.shape().elements() {
+            return None;
+        }
+        let dtype = self.shape().dtype();
+        if dtype == DType::Token {
+            return None;
+        }
+        decode(dtype, load(self.bytes(), dtype, index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_small_pattern_round_trips() {
+        for dtype in DType::all() {
+            let Some(format) = small(dtype) else { continue };
+            for bits in 0..(1_u16 << dtype.bits()) {
+                let value = decode_small(&format, bits as u8);
+                if value.is_nan() {
+                    assert!(decode_small(&format, encode_small(&format, value)).is_nan());
+                } else {
+                    assert_eq!(encode_small(&format, value), bits as u8, "{dtype} {value}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn known_values() {
+        let bits = |dtype, value| encode(dtype, Number::Float(value)).unwrap();
+        assert_eq!(bits(DType::F8E4M3FN, 448.0), 0x7E);
+        assert_eq!(bits(DType::F8E4M3FN, 1e9), 0x7F);
+        assert_eq!(bits(DType::F8E5M2, 1e9), 0x7C);
+        assert_eq!(bits(DType::F8E5M2, -1e9), 0xFC);
+        assert_eq!(bits(DType::F8E4M3FNUZ, -0.0), 0);
+        assert_eq!(bits(DType::F8E4M3FNUZ, 1.0), 0x40);
+        assert_eq!(bits(DType::F4E2M1FN, 6.0), 7);
+        assert_eq!(bits(DType::F4E2M1FN, 100.0), 7);
+        assert_eq!(bits(DType::F8E8M0FNU, 1.0), 127);
+        assert_eq!(bits(DType::BF16, 1.0), 0x3F80);
+        assert_eq!(bits(DType::F16, 1.0), 0x3C00);
+    }
+
+    #[test]
+    fn shortest_texts() {
+        let text = |dtype, value| shortest(dtype, encode(dtype, Number::Float(value)).unwrap());
+        assert_eq!(text(DType::F32, 0.1), "0.1");
+        assert_eq!(text(DType::F64, 0.1), "0.1");
+        assert_eq!(text(DType::BF16, 0.1), "0.1");
+        assert_eq!(text(DType::F32, 1e-5), "1e-5");
+        assert_eq!(text(DType::F32, 16_777_216.0), "16777216");
+        assert_eq!(text(DType::F32, f64::NAN), "NaN");
+        let complex = encode(DType::C64, Number::Complex(0.1, -2.0)).unwrap();
+        assert_eq!(shortest(DType::C64, complex), "0.1-2i");
+        assert_eq!(shortest(DType::Pred, 1), "1");
+    }
+
+    #[test]
+    fn integers_have_ranges() {
+        assert_eq!(encode(DType::S4, Number::Signed(-8)).unwrap(), 8);
+        assert!(encode(DType::S4, Number::Signed(8)).is_err());
+        assert!(encode(DType::U2, Number::Unsigned(4)).is_err());
+        assert!(encode(DType::U8, Number::Signed(-1)).is_err());
+        assert!(encode(DType::S32, Number::Float(1.0)).is_err());
+        assert!(encode(DType::Pred, Number::Signed(2)).is_err());
+        assert_eq!(
+            encode(DType::U64, Number::Unsigned(u64::MAX)).unwrap(),
+            u64::MAX.into()
+        );
+    }
+
+    #[test]
+    fn flipped_packing_is_its_own_inverse() {
+        for dtype in [DType::S4, DType::U2, DType::S1] {
+            let shape = Shape::new(dtype, [11]).unwrap();
+            let tensor = Tensor::from_fn(shape, |i| match dtype {
+                DType::U2 => Number::Unsigned(i as u64 % 4),
+                DType::S1 => Number::Signed(-(i as i64 % 2)),
+                _ => Number::Signed(i as i64 - 5),
+            })
+            .unwrap();
+            let flipped = tensor.with_flipped_packing().unwrap();
+            assert_ne!(flipped.bytes(), tensor.bytes());
+            assert_eq!(
+                flipped.with_flipped_packing().unwrap().bytes(),
+                tensor.bytes()
+            );
+        }
+    }
+
+    #[test]
+    fn packing_puts_the_first_element_low() {
+        let shape = Shape::new(DType::S4, [3]).unwrap();
+        let tensor = Tensor::from_fn(shape, |index| Number::Signed(index as i64 - 1)).unwrap();
+        assert_eq!(tensor.bytes(), [0x0F, 0x01]);
+        assert_eq!(tensor.get(0), Some(Number::Signed(-1)));
+        assert_eq!(tensor.get(2), Some(Number::Signed(1)));
+        assert_eq!(tensor.get(3), None);
+    }
+}

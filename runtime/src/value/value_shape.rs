@@ -1,0 +1,231 @@
+//! Shapes of values: arrays, tokens, and tuples of shapes to any depth.
+
+use crate::text::parse::{Cursor, ParseError};
+use crate::value::array_shape::ArrayShape;
+use crate::{DType, Result, Shape, Tree};
+
+/// The shape of a value of a program: an array, a token, or a tuple of shapes.
+///
+/// ```
+/// use xla_ffi_runtime::{DType, Tree, ValueShape};
+///
+/// let shape = Tree::tuple([
+///     ValueShape::array(DType::F32, [2, 3])?,
+///     Tree::tuple([ValueShape::array(DType::S32, [])?, ValueShape::token()]),
+/// ]);
+/// assert_eq!(shape.to_string(), "(f32[2,3]{1,0}, (s32[], token[]))");
+/// assert_eq!(ValueShape::parse("(f32[2,3], (s32[], token[]))")?, shape);
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
+pub type ValueShape = Tree<ArrayShape>;
+
+/// How deep tuples may nest: no program that means it comes near, and texts stay readable by
+/// parsers that recurse.
+pub const MAX_DEPTH: usize = 256;
+
+/// How many nodes a shape may have: tuples of tuples double quickly.
+pub const MAX_NODES: usize = 1 << 16;
+
+impl Tree<ArrayShape> {
+    /// A row-major array.
+    ///
+    /// # Errors
+    /// As [`Shape::new`].
+    pub fn array(dtype: DType, dims: impl Into<Vec<i64>>) -> Result<Self> {
+        Ok(Self::Leaf(ArrayShape::new(Shape::new(dtype, dims)?)))
+    }
+
+    /// An array whose dimensions lie in this order, minor to major.
+    ///
+    /// # Errors
+    /// As [`Shape::new`] and [`ArrayShape::with_layout`].
+    pub fn array_with_layout(
+        dtype: DType,
+        dims: impl Into<Vec<i64>>,
+        minor_to_major: impl Into<Vec<usize>>,
+    ) -> Result<Self> {
+        let shape = Shape::new(dtype, dims)?;
+        ArrayShape::with_layout(shape, minor_to_major).map(Self::Leaf)
+    }
+
+    /// The shape of a token.
+    #[must_use]
+    pub fn token() -> Self {
+        Self::Leaf(ArrayShape::new(Shape::token()))
+    }
+
+    /// A shape from HLO's text: `f32[2,3]{1,0}`, `(f32[2], (s32[], token[]))`. Arrays without a layout
+    /// are row-major; comments `/*…*/` are skipped.
+    ///
+    /// # Errors
+    /// Where the text does not parse, element types that there are not, layouts that are no order of
+    /// the dimensions, sizes that overflow, tuples deeper than [`MAX_DEPTH`].
+    pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
+        let mut cursor = Cursor::new(text);
+        let shape = read(&mut cursor, 0)?;
+        blank(&mut cursor)?;
+        match cursor.peek() {
+            None => Ok(shape),
+            Some(_) => Err(cursor.unexpected("the end of the shape")),
+        }
+    }
+
+    /// Whether both are the same but for layouts.
+    #[must_use]
+    pub fn is_compatible(&self, other: &Self) -> bool {
+        self.same_structure(other)
+            && self
+                .leaves()
+                .zip(other.leaves())
+                .all(|(a, b)| a.shape() == b.shape())
+    }
+
+    /// Whether every array is row-major.
+    #[must_use]
+    pub fn is_row_major(&self) -> bool {
+        self.leaves().all(ArrayShape::is_row_major)
+    }
+
+    /// Bytes of all arrays together, as they lie densely packed; `None` when that overflows.
+    #[must_use]
+    pub fn bytes(&self) -> Option<usize> {
+        self.leaves()
+            .try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.shape().bytes()))
+    }
+
+    /// How deep tuples nest; 0 for an array.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        let mut deepest = 0;
+        let mut left = vec![(self, 0)];
+        while let Some((tree, depth)) = left.pop() {
+            deepest = deepest.max(depth);
+            if let Self::Tuple(elements) = tree {
+                deepest = deepest.max(depth + 1);
+                left.extend(elements.iter().map(|element| (element, depth + 1)));
+            }
+        }
+        deepest
+    }
+
+    /// The same shape with every array row-major.
+    #[must_use]
+    pub fn row_major(&self) -> Self {
+        self.map(|leaf| ArrayShape::new(leaf.shape().clone()))
+    }
+
+    /// The text without layouts.
+    #[must_use]
+    pub fn without_layouts(&self) -> String {
+        self.map(|leaf| leaf.without_layout().to_string())
+            .to_string()
+    }
+}
+
+fn read(cursor: &mut Cursor<'_>, depth: usize) -> std::result::Result<ValueShape, ParseError> {
+    blank(cursor)?;
+    if !cursor.rest().starts_with('(') {
+        return ArrayShape::read(cursor).map(Tree::Leaf);
+    }
+    if depth == MAX_DEPTH {
+        let message = format!("tuples nest deeper than {MAX_DEPTH}");
+        return Err(cursor.error(cursor.at..cursor.at + 1, message));
+    }
+    cursor.expect("(", "before a tuple's elements")?;
+    let mut elements = vec![];
+    blank(cursor)?;
+    if cursor.eat(")") {
+        return Ok(Tree::Tuple(elements));
+    }
+    loop {
+        elements.push(read(cursor, depth + 1)?);
+        blank(cursor)?;
+        if cursor.eat(")") {
+            return Ok(Tree::Tuple(elements));
+        }
+        cursor.expect(",", "or ')' after an element of a tuple")?;
+    }
+}
+
+/// Skips white space and comments.
+fn blank(cursor: &mut Cursor<'_>) -> std::result::Result<(), ParseError> {
+    cursor.skip_space();
+    while cursor.rest().starts_with("/*") {
+        let Some(length) = cursor.rest().find("*/") else {
+            return Err(cursor.error(cursor.at..cursor.at + 2, "the comment has no end"));
+        };
+        cursor.at += length + 2;
+        cursor.skip_space();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_round_trip() {
+        for text in [
+            "f32[2,3]{1,0}",
+            "f32[2,3]{0,1}",
+            "pred[]",
+            "token[]",
+            "()",
+            "(f32[2]{0}, (s32[], token[]))",
+            "((()), s4[3]{0}, c128[0,2,1]{1,2,0})",
+        ] {
+            let shape = ValueShape::parse(text).unwrap();
+            assert_eq!(shape.to_string(), text);
+        }
+        for (text, same) in [
+            (" ( f32[2] , /*index=1*/ token )", "(f32[2]{0}, token[])"),
+            ("f32[2,3]", "f32[2,3]{1,0}"),
+            ("bf16[1]{0}/**/", "bf16[1]{0}"),
+        ] {
+            assert_eq!(ValueShape::parse(text).unwrap().to_string(), same);
+        }
+    }
+
+    #[test]
+    fn texts_are_refused() {
+        let deep = "(".repeat(1_000_000);
+        for (text, why) in [
+            ("", "a shape"),
+            ("f33[2]", "'f33' is not an element type"),
+            ("F32[2]", "'F32' is not an element type"),
+            ("f32", "'['"),
+            ("f32[2", "','"),
+            ("f32[2,]", "a dimension"),
+            ("f32[-1]", "a dimension"),
+            ("f32[<=2]", "bound"),
+            ("f32[99999999999999999999]", "too large"),
+            ("f32[4611686018427387904,4]", "overflow"),
+            ("f32[2,3]{1}", "each of the 2 dimensions"),
+            ("f32[2,3]{1,1}", "each of the 2 dimensions"),
+            ("f32[2,3]{2,0}", "each of the 2 dimensions"),
+            ("f32[2]{0:T(8)}", "tiles"),
+            ("token[1]", "no dimensions"),
+            ("(f32[2]", "')'"),
+            ("f32[2])", "the end"),
+            ("(f32[2]; f32[2])", "')'"),
+            ("/*", "no end"),
+            (deep.as_str(), "deeper than 256"),
+        ] {
+            let error = ValueShape::parse(text).expect_err(text);
+            assert!(error.message().contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn compatibility_and_depth() {
+        let row = ValueShape::parse("(f32[2,3], ())").unwrap();
+        let column = ValueShape::parse("(f32[2,3]{0,1}, ())").unwrap();
+        assert!(row.is_compatible(&column) && row != column);
+        assert_eq!(column.row_major(), row);
+        assert!(!row.is_compatible(&Tree::tuple([])));
+        assert_eq!(row.depth(), 2);
+        assert_eq!(row.bytes(), Some(24));
+        assert_eq!(row.without_layouts(), "(f32[2,3], ())");
+    }
+}
