@@ -73,26 +73,28 @@ pub const EDITIONS: [Edition; 18] = [
     Edition {
         header: Header::Record,
         revision: Revision::R9,
+        // The first wheel of r9 had no headers of extensions.
         first_jaxlib: "0.11.2",
-        last_jaxlib: Some("0.11.2"),
+        last_jaxlib: Revision::R9.last_jaxlib(),
     },
     Edition {
         header: Header::Record,
         revision: Revision::R10,
-        first_jaxlib: "0.12.0",
-        last_jaxlib: None,
+        first_jaxlib: Revision::R10.first_jaxlib(),
+        last_jaxlib: Revision::R10.last_jaxlib(),
     },
     Edition {
         header: Header::Collectives,
         revision: Revision::R9,
+        // The first wheel of r9 had no headers of extensions.
         first_jaxlib: "0.11.2",
-        last_jaxlib: Some("0.11.2"),
+        last_jaxlib: Revision::R9.last_jaxlib(),
     },
     Edition {
         header: Header::Collectives,
         revision: Revision::R10,
-        first_jaxlib: "0.12.0",
-        last_jaxlib: None,
+        first_jaxlib: Revision::R10.first_jaxlib(),
+        last_jaxlib: Revision::R10.last_jaxlib(),
     },
 ];
 

@@ -4,7 +4,7 @@
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
 
 /// What every manifest starts with.
 pub const MAGIC: &[u8; 8] = b"XLAFFIMF";
@@ -151,15 +151,16 @@ pub struct Stages {
 impl Stages {
     /// Name and symbol of each stage that there is, in the order in which hosts run them.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        use XLA_FFI_ExecutionStage as Stage;
         [
-            ("instantiate", self.instantiate.as_deref()),
-            ("prepare", self.prepare.as_deref()),
-            ("initialize", self.initialize.as_deref()),
-            ("execute", Some(self.execute.as_str())),
-            ("record", self.record.as_deref()),
+            (Stage::INSTANTIATE, self.instantiate.as_deref()),
+            (Stage::PREPARE, self.prepare.as_deref()),
+            (Stage::INITIALIZE, self.initialize.as_deref()),
+            (Stage::EXECUTE, Some(self.execute.as_str())),
+            (Stage::RECORD, self.record.as_deref()),
         ]
         .into_iter()
-        .filter_map(|(name, symbol)| Some((name, symbol?)))
+        .filter_map(|(stage, symbol)| Some((stage.lower_name()?, symbol?)))
     }
 }
 
@@ -460,6 +461,17 @@ mod tests {
             handler.stages.iter().collect::<Vec<_>>(),
             [("execute", "l__h")]
         );
+    }
+
+    #[test]
+    fn the_stages_are_those_of_the_abi() {
+        let known = XLA_FFI_ExecutionStage::ENUM.values.iter();
+        let known = known.filter_map(|stage| XLA_FFI_ExecutionStage(stage.value).lower_name());
+        let named: serde_json::Map<String, serde_json::Value> =
+            known.map(|name| (name.to_owned(), name.into())).collect();
+        let stages: Stages = serde_json::from_value(named.clone().into()).unwrap();
+        assert!(stages.iter().all(|(name, symbol)| name == symbol));
+        assert_eq!(stages.iter().count(), named.len());
     }
 
     #[test]

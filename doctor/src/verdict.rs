@@ -5,7 +5,7 @@ use crate::finding::{Finding, Level, Problem, Subject, Weight};
 use serde::Serialize;
 use xla_ffi_abi::declared::{Edition, parse_version};
 use xla_ffi_abi::model::Header;
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Revision, Slot};
 
 /// The revision of a jaxlib, and how sure that is.
 #[must_use]
@@ -295,11 +295,7 @@ fn future_hazard(
     compiled_with: &[Revision],
     risks: &mut Vec<Finding>,
 ) {
-    let slot = |revision: Revision| match revision {
-        Revision::R0 | Revision::R1 => None,
-        Revision::R2 => Some(12),
-        _ => Some(13),
-    };
+    let slot = |revision: Revision| Slot::FutureCreate.index(revision);
     // Headers of version 0.1 are those of r1 to r6; r0 and r1 know no futures.
     let headers: Vec<Revision> = compiled_with
         .iter()

@@ -35,8 +35,10 @@ pub const fn feature(feature: Feature) -> &'static str {
 
 /// What stands between a feature and the first jaxlib that has it.
 pub const FIRST_JAXLIB: &str = ": the first jaxlib that has it is ";
-/// What stands between that jaxlib and the version and revision of the host.
-pub const THIS_HOST: &str = "; this host speaks XLA FFI ";
+/// What stands between that jaxlib and the host.
+pub const THIS_HOST: &str = "; this host speaks ";
+/// What stands before the host's version, behind which comes its revision in brackets.
+pub const VERSION: &str = "XLA FFI ";
 /// What stands between a feature and the minor version of the extension that the host has.
 pub const THIS_EXTENSION: &str = ": this host has version 0.";
 /// What stands between the extension's name and the first jaxlib that has the feature.

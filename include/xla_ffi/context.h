@@ -66,7 +66,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* ta
 XFFI_INLINE XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* count) {
   XLA_FFI_ThreadPool_NumThreads_Args args;
   *count = 0;
-  if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE)) { /* on r2 the slot is another function */
+  if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE)) { /* on r2 another function */
     return xffi_lacks(call->api, XFFI_FEATURE_(THREAD_POOL_SIZE));
   }
   memset(&args, 0, sizeof(args));

@@ -145,11 +145,12 @@
 #define XLA_FFI_SDK_SINCE_KERNEL_POINTERS 10
 #define XLA_FFI_SDK_NAME_KERNEL_POINTERS "kernels by function pointer"
 
-/* FEATURE FIRST_JAXLIB jaxlib THIS_HOST version: what is said of a feature that the host lacks;
- * and of one that its version of an extension lacks, FEATURE THIS_EXTENSION minor " of the "
- * extension NEWER_EXTENSION jaxlib. */
+/* FEATURE FIRST_JAXLIB jaxlib THIS_HOST VERSION host: what is said of a feature that the host
+ * lacks; and of one that its version of an extension lacks, FEATURE THIS_EXTENSION minor " of
+ * the " extension NEWER_EXTENSION jaxlib. */
 #define XLA_FFI_SDK_TEXT_FIRST_JAXLIB ": the first jaxlib that has it is "
-#define XLA_FFI_SDK_TEXT_THIS_HOST "; this host speaks XLA FFI "
+#define XLA_FFI_SDK_TEXT_THIS_HOST "; this host speaks "
+#define XLA_FFI_SDK_TEXT_VERSION "XLA FFI "
 #define XLA_FFI_SDK_TEXT_THIS_EXTENSION ": this host has version 0."
 #define XLA_FFI_SDK_TEXT_NEWER_EXTENSION " extension; the first jaxlib that has 0.2 is "
 

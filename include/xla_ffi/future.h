@@ -26,7 +26,7 @@ typedef struct xffi_promise {
 XFFI_INLINE size_t xffi_future_slot(const XLA_FFI_Api* api) {
   const xffi_revision host = xffi_host_revision(api);
   const size_t head = offsetof(XLA_FFI_Api, XLA_FFI_Error_Create);
-  const size_t newest = (offsetof(XLA_FFI_Api, XLA_FFI_Future_Create) - head) / sizeof(void (*)(void));
+  const size_t newest = (offsetof(XLA_FFI_Api, XLA_FFI_Future_Create) - head) / 8;
   return host >= XFFI_R3 ? newest : host == XFFI_R2 ? newest - 1 : 0;
 }
 

@@ -251,7 +251,7 @@ XFFI_COLD XLA_FFI_Error* xffi_lacks(const XLA_FFI_Api* api, const char* feature,
                                     xffi_revision since) {
   return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
                            "%s" XLA_FFI_SDK_TEXT_FIRST_JAXLIB "%s" XLA_FFI_SDK_TEXT_THIS_HOST
-                           "%d.%d (%s)",
+                           XLA_FFI_SDK_TEXT_VERSION "%d.%d (%s)",
                            feature, xffi_first_jaxlib(since), api->api_version.major_version,
                            api->api_version.minor_version, xffi_releases(xffi_host_revision(api)));
 }

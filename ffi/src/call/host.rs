@@ -85,9 +85,9 @@ impl Host {
         (major, minor)
     }
 
-    /// Whether the host's version is at least 0.`minor`.
-    fn at_least(self, minor: i32) -> bool {
-        self.version() >= (0, minor)
+    /// Whether the host's version is at least that of `revision`. r1 to r6 have the same one.
+    fn at_least(self, revision: Revision) -> bool {
+        self.version() >= (0, revision.minor_version())
     }
 
     /// Number of functions in the table.
@@ -112,7 +112,7 @@ impl Host {
             .find(|revision| revision.api_size() == distance);
         match known {
             Some(revision) => revision.slot_count(),
-            None if self.at_least(1) => Revision::R1.slot_count(),
+            None if self.at_least(Revision::R1) => Revision::R1.slot_count(),
             None => Revision::R0.slot_count(),
         }
     }
@@ -121,18 +121,19 @@ impl Host {
     /// counts as the newest known; r5 stands for r6 too.
     #[must_use]
     pub fn revision(self) -> Revision {
-        match (self.version(), self.slots()) {
-            ((0, 0), _) => Revision::R0,
-            ((0, 1), 15) => Revision::R2,
-            ((0, 1), 16) => Revision::R3,
-            ((0, 1), 17) => Revision::R4,
-            ((0, 1), 18..) => Revision::R5,
-            ((0, 1), _) => Revision::R1,
-            ((0, 2), _) => Revision::R7,
-            ((0, 3), _) => Revision::R8,
-            ((0, 4), _) => Revision::R9,
-            _ => Revision::R10,
-        }
+        let version = self.version();
+        // Of the revisions that say 0.1, the table's length tells which.
+        let slots = self.slots().min(Revision::R5.slot_count());
+        let fits = |revision: &Revision| {
+            (0, revision.minor_version()) == version
+                && (version != (0, 1) || revision.slot_count() == slots)
+        };
+        let unknown = if version == (0, 1) {
+            Revision::R1
+        } else {
+            Revision::NEWEST
+        };
+        Revision::ALL.into_iter().find(fits).unwrap_or(unknown)
     }
 
     /// The address of a function's slot; `None` where the table has none.
@@ -201,27 +202,17 @@ impl Host {
     /// The error for a feature that the host does not have.
     #[cold]
     pub(crate) fn lacks(self, feature: Feature) -> Error {
-        let (major, minor) = self.version();
-        Error::unimplemented(format!(
-            "{}{}{}{}{major}.{minor} ({})",
-            wording::feature(feature),
-            wording::FIRST_JAXLIB,
-            feature.since().first_jaxlib(),
-            wording::THIS_HOST,
-            wording::Releases(self.revision())
-        ))
+        let (wanted, first) = (wording::feature(feature), feature.since().first_jaxlib());
+        let text = [wanted, wording::FIRST_JAXLIB, first, wording::THIS_HOST].concat();
+        Error::unimplemented(format!("{text}{self}"))
     }
 }
 
 impl std::fmt::Display for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (major, minor) = self.version();
-        let revision = self.revision();
-        write!(
-            f,
-            "XLA FFI {major}.{minor} ({})",
-            wording::Releases(revision)
-        )
+        let releases = wording::Releases(self.revision());
+        write!(f, "{}{major}.{minor} ({releases})", wording::VERSION)
     }
 }
 

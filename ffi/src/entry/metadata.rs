@@ -57,7 +57,7 @@ pub(crate) unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &Handler
     }
     // Only hosts from version 0.2 have room for the type of the state (ABI: r7).
     if !api.is_null()
-        && host.version() >= (0, 2)
+        && host.version() >= (0, Revision::R7.minor_version())
         && let Some(state) = info.state
     {
         match (state.host_type)().id(host) {

@@ -141,9 +141,9 @@ XLA_FFI_SDK_SLOW inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
   XLA_FFI_Error_Create_Args args{};
   args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
   const auto number = static_cast<unsigned>(code);
-  args.errc = number == 0                                       ? XLA_FFI_Error_Code_INTERNAL
+  args.errc = number == 0                            ? XLA_FFI_Error_Code_INTERNAL
               : number > XLA_FFI_SDK_LAST_ERROR_CODE ? XLA_FFI_Error_Code_UNKNOWN
-                                                            : code;
+                                                     : code;
   args.message = message;
   XLA_FFI_Error_Create* const create = api->XLA_FFI_Error_Create;
   return XLA_FFI_PREDICT_TRUE(IsPlain(message, size)) ? create(&args)
@@ -163,7 +163,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
 XLA_FFI_SDK_COLD inline Text& PutLack(Text& text, const XLA_FFI_Api* api, std::string_view feature,
                                       Revision since) {
   return text << feature << XLA_FFI_SDK_TEXT_FIRST_JAXLIB << FirstJaxlib(since)
-              << XLA_FFI_SDK_TEXT_THIS_HOST << api->api_version.major_version << "."
+              << XLA_FFI_SDK_TEXT_THIS_HOST XLA_FFI_SDK_TEXT_VERSION << api->api_version.major_version << "."
               << api->api_version.minor_version << " (" << Releases(HostRevision(api)) << ")";
 }
 

@@ -90,13 +90,14 @@ pub(super) fn c() -> String {
     }
     comment(
         &mut out,
-        "FEATURE FIRST_JAXLIB jaxlib THIS_HOST version: what is said of a feature that the host lacks; and \
+        "FEATURE FIRST_JAXLIB jaxlib THIS_HOST VERSION host: what is said of a feature that the host lacks; and \
          of one that its version of an extension lacks, FEATURE THIS_EXTENSION minor \" of the \" extension \
          NEWER_EXTENSION jaxlib.",
     );
     for (name, words) in [
         ("FIRST_JAXLIB", wording::FIRST_JAXLIB),
         ("THIS_HOST", wording::THIS_HOST),
+        ("VERSION", wording::VERSION),
         ("THIS_EXTENSION", wording::THIS_EXTENSION),
         ("NEWER_EXTENSION", wording::NEWER_EXTENSION),
     ] {

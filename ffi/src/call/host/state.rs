@@ -9,7 +9,7 @@ use xla_ffi_sys::*;
 impl Host {
     /// Fails where there is no state: r0 has the functions, but they crash.
     pub(crate) fn needs_state(self) -> Result<()> {
-        if self.at_least(1) {
+        if self.at_least(Feature::State.since()) {
             Ok(())
         } else {
             Err(self.lacks(Feature::State))
@@ -18,7 +18,7 @@ impl Host {
 
     /// Fails where only the instantiate stage can leave state.
     pub(crate) fn has_stage_state(self) -> Result<()> {
-        if self.at_least(3) {
+        if self.at_least(Feature::StageState.since()) {
             Ok(())
         } else {
             Err(self.lacks(Feature::StageState))
@@ -39,7 +39,7 @@ impl Host {
         deleter: unsafe extern "C" fn(*mut c_void),
     ) -> Result<()> {
         let mut id = XLA_FFI_TypeId { type_id };
-        if self.at_least(3) {
+        if self.at_least(Feature::StageState.since()) {
             let mut args = XLA_FFI_State_Set_Args {
                 struct_size: XLA_FFI_State_Set_Args::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
@@ -54,7 +54,7 @@ impl Host {
         if stage != XLA_FFI_ExecutionStage::INSTANTIATE.0 {
             self.has_stage_state()?;
         }
-        if self.at_least(2) {
+        if self.at_least(Feature::TypeDeleters.since()) {
             let mut args = XLA_FFI_State_Set_Args_R7 {
                 struct_size: XLA_FFI_State_Set_Args_R7::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
@@ -89,7 +89,7 @@ impl Host {
         type_id: i64,
     ) -> Result<*mut c_void> {
         let mut id = XLA_FFI_TypeId { type_id };
-        if self.at_least(3) {
+        if self.at_least(Feature::StageState.since()) {
             let mut args = XLA_FFI_State_Get_Args {
                 struct_size: XLA_FFI_State_Get_Args::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),

@@ -19,7 +19,7 @@ impl Host {
             ptr: text.as_ptr().cast(),
             len: text.len(),
         };
-        if bundle.record.is_some() && self.at_least(4) {
+        if bundle.record.is_some() && self.at_least(Feature::RecordStage.since()) {
             let mut args = XLA_FFI_Handler_Register_Args {
                 struct_size: XLA_FFI_Handler_Register_Args::STRUCT_SIZE,
                 extension_start: std::ptr::null_mut(),
@@ -103,7 +103,8 @@ impl Host {
     /// Whether the error of a look-up says that there is nothing to be found. Hosts before r9 tell no
     /// code but INTERNAL, so `words` of the message have to do.
     pub(crate) fn says_absent(self, error: &Error, words: &str) -> bool {
-        error.code() == ErrorCode::NotFound || !self.at_least(4) && error.message().contains(words)
+        error.code() == ErrorCode::NotFound
+            || !self.at_least(Feature::ErrorCodes.since()) && error.message().contains(words)
     }
 }
 
