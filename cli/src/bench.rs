@@ -30,8 +30,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "bench");
-    if args.call.supervised {
-        return Ok(supervise::report(here(args)));
+    if let Some(supervisor) = &args.call.supervised {
+        return Ok(supervise::child(supervisor, || here(args)));
     }
     if !args.in_this_process {
         return supervise::again(Duration::from_secs(args.call.time_limit));

@@ -84,7 +84,7 @@ pub(crate) struct CallArgs {
     pub(crate) time_limit: u64,
     /// This is the child process of the same command, which tells it how it ended.
     #[arg(long, hide = true)]
-    pub(crate) supervised: bool,
+    pub(crate) supervised: Option<supervise::Supervisor>,
 }
 
 /// Which stages run.
@@ -150,8 +150,8 @@ fn mangled(symbol: &str) -> String {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::refuse_what_it_cannot_do(&args.call);
-    if args.call.supervised {
-        return Ok(supervise::report(here(args)));
+    if let Some(supervisor) = &args.call.supervised {
+        return Ok(supervise::child(supervisor, || here(args)));
     }
     if !args.in_this_process {
         return supervise::again(Duration::from_secs(args.call.time_limit));
@@ -173,6 +173,7 @@ fn here(args: &Args) -> Result<()> {
         }
         Engine::Pjrt(plugin) => engine::run_on(plugin, &args.call)?,
     };
+    supervise::enters(format_args!("the handler has returned; xla-ffi itself"));
     let mut text: String = names
         .iter()
         .zip(&rets)
@@ -302,12 +303,14 @@ impl Prepared {
             Some(threads @ 1..) => Runtime::with_threads(revision, threads.into()),
             _ => Runtime::new(revision),
         };
+        supervise::enters(format_args!("the library, while it was loaded,"));
         let library: Library = runtime.open(&args.lib)?;
         for user_type in &args.types {
             library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
         }
         let handler = chosen.load(&library)?;
         let (rets, ret_names) = args.results(chosen.manifest, &arguments)?;
+        supervise::enters(format_args!("the handler"));
         let attributes = args.attrs.clone().unwrap_or_default();
         let executable = handler.instantiate(&attributes)?;
         Ok(Self {

@@ -1,8 +1,15 @@
 //! Runs a command again in a child process, so that a handler that crashes or hangs becomes an error.
+//!
+//! The child says through a pipe whose code it enters next, so that the right one is blamed; and it
+//! dies with this process, however this process ends.
 
 use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The option that a supervised child is started with; it stands behind the subcommand.
@@ -15,10 +22,55 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Longer limits are no limits; clocks cannot count every number of seconds.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Tells how a supervised child came to its end, so that a handler that ends the process with a
-/// status of its own is not taken for that.
-pub(crate) fn report(outcome: Result<()>) -> ExitCode {
-    match outcome {
+/// Where a child says whose code it enters.
+static PIPE: OnceLock<File> = OnceLock::new();
+
+/// What a child is told by its parent: the pipe's descriptor and the parent's number.
+#[derive(Clone, Debug)]
+pub(crate) struct Supervisor {
+    pipe: i32,
+    parent: u32,
+}
+
+impl std::str::FromStr for Supervisor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once(',').and_then(|(pipe, parent)| {
+            Some(Self {
+                pipe: pipe.parse().ok()?,
+                parent: parent.parse().ok()?,
+            })
+        });
+        numbers.ok_or_else(|| "this option is the program's own".into())
+    }
+}
+
+/// Says whose code runs from here on: what the error begins with if it goes wrong.
+pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
+    if let Some(mut pipe) = PIPE.get() {
+        // A parent that is gone has no use for it.
+        drop(writeln!(pipe, "{}", who.to_string().replace('\n', " ")));
+    }
+}
+
+/// Does the work of a supervised child, and tells how it came to its end, so that a handler that ends
+/// the process with a status of its own is not taken for that.
+pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) -> ExitCode {
+    #[cfg(any(target_os = "linux", target_os = "freebsd"))]
+    // Where the kernel refuses, the time limit ends the child.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    if std::os::unix::process::parent_id() != supervisor.parent {
+        // The parent died before the line above.
+        return ExitCode::from(FAILED);
+    }
+    if let Ok(pipe) = File::options()
+        .write(true)
+        .open(format!("/dev/fd/{}", supervisor.pipe))
+    {
+        PIPE.get_or_init(|| pipe);
+    }
+    match work() {
         Ok(()) => ExitCode::from(DONE),
         Err(error) => {
             eprintln!("error: {}", crate::error_text(&error));
@@ -27,15 +79,32 @@ pub(crate) fn report(outcome: Result<()>) -> ExitCode {
     }
 }
 
+/// Whose code the child said that it enters, last.
+fn entered(pipe: OwnedFd) -> String {
+    let mut said = Vec::new();
+    // What the handler started may hold the pipe open: what is there now is all that is waited for.
+    if rustix::io::ioctl_fionbio(&pipe, true).is_ok() {
+        drop(File::from(pipe).read_to_end(&mut said));
+    }
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().last();
+    last.map_or_else(|| "xla-ffi itself".into(), str::to_owned)
+}
+
 /// Runs this program again with the same command line and [`CHILD`], and gives its exit code.
 pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
+    let (read, write) = rustix::pipe::pipe().context("a pipe to a child process")?;
+    rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::CLOEXEC)
+        .context("a pipe to a child process")?;
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    arguments.insert(1.min(arguments.len()), CHILD.into());
+    let child = format!("{CHILD}={},{}", write.as_raw_fd(), std::process::id());
+    arguments.insert(1.min(arguments.len()), child.into());
     let program = std::env::current_exe().context("this program's own file")?;
     let mut child = Command::new(program)
         .args(arguments)
         .spawn()
         .context("a child process")?;
+    drop(write);
     let end = Instant::now() + limit.saturating_add(GRACE).min(DAY);
     let mut pause = Duration::from_millis(1);
     loop {
@@ -49,19 +118,23 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
                     4 => " (SIGILL)",
                     _ => "",
                 };
-                bail!("the handler crashed its process with signal {signal}{name}");
+                bail!(
+                    "{} crashed its process with signal {signal}{name}",
+                    entered(read)
+                );
             }
             return match status.code().and_then(|code| u8::try_from(code).ok()) {
                 Some(DONE) => Ok(ExitCode::SUCCESS),
                 Some(FAILED) => Ok(ExitCode::FAILURE),
-                _ => bail!("the handler ended its process, with {status}"),
+                _ => bail!("{} ended its process, with {status}", entered(read)),
             };
         }
         if Instant::now() >= end {
             child.kill().context("the child process")?;
             child.wait().context("the child process")?;
             bail!(
-                "the handler did not return within {limit:?} and was stopped; --time-limit sets how long it may take"
+                "{} did not return within {limit:?} and was stopped; --time-limit sets how long it may take",
+                entered(read)
             );
         }
         std::thread::sleep(pause);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
+use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::plugin::plugin;
 use xla_ffi_testing::skip;
 
@@ -274,6 +275,56 @@ fn what_is_no_plugin() {
         "is not a shared library",
     );
     refused(lib.to_str().unwrap(), "exports no GetPjrtApi");
+}
+
+/// A plugin that dies or hangs in its own code is not the handler's fault.
+#[test]
+fn plugins_that_misbehave_are_named() {
+    let test = "pjrt.plugins_that_misbehave_are_named";
+    let Some(lib) = example(test, "02_rms_norm") else {
+        return;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (name, body, wanted) in [
+        (
+            "crashing",
+            "*(volatile int*)8 = 1;",
+            "while it was loaded, crashed its process with signal 11",
+        ),
+        (
+            "leaving",
+            "_exit(0);",
+            "while it was loaded, ended its process, with exit status: 0",
+        ),
+        (
+            "hanging",
+            "for (;;) sleep(1);",
+            "while it was loaded, did not return within 0ns",
+        ),
+    ] {
+        let source = folder.join(format!("{name}.c"));
+        let code = format!(
+            "#include <unistd.h>\n\
+             void* GetPjrtApi(void) {{ {body} return 0; }}\n"
+        );
+        std::fs::write(&source, code).unwrap();
+        let Some(plugin) = shared_library(folder, test, &source, name, &[]) else {
+            return;
+        };
+        let rest = [
+            "--handler",
+            "rms_norm",
+            "--arg",
+            "f32[2]=3,4",
+            "--time-limit",
+            "0",
+        ];
+        let done = run(&lib, &rest, &format!("pjrt:{}", plugin.display()));
+        let said = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{said}");
+        let named = format!("error: the plugin {}, {wanted}", plugin.display());
+        assert!(said.contains(&named), "{said}");
+    }
 }
 
 #[test]

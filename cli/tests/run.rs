@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::skip;
 
@@ -368,8 +369,82 @@ fn pipes_and_crowds_are_refused_at_once() {
         assert_eq!(out.status.code(), Some(1), "{command}");
         assert!(String::from_utf8_lossy(&out.stderr).contains("not a regular file"));
     }
+    // Nor is an argument waited for.
+    let Some(lib) = library("pipes_and_crowds_are_refused_at_once") else {
+        return;
+    };
+    let argument = format!("f32[1]=@{}", fifo.display());
+    let errors = fails(1, &lib, &["--handler", "add_one", "--arg", &argument]);
+    assert!(
+        errors.contains("--arg 0") && errors.contains("not a regular file"),
+        "{errors}"
+    );
     let errors = fails(2, &fifo, &["--threads", "1000000000"]);
     assert!(errors.contains("1024"), "{errors}");
+}
+
+/// An array of thousands of dimensions is a mistake of the command line, not of the handler.
+#[test]
+fn dimensions_without_end_are_refused_at_once() {
+    let Some(lib) = library("dimensions_without_end_are_refused_at_once") else {
+        return;
+    };
+    let ones = vec!["1"; 60_000].join(",");
+    let begin = Instant::now();
+    for spec in [format!("f32[{ones}]=1"), format!("f32[{ones}]=iota")] {
+        let errors = fails(2, &lib, &["--handler", "add_one", "--arg", &spec]);
+        assert!(errors.contains("60000 dimensions; an array has 1024 at most"));
+    }
+    let ret = format!("f32[{ones}]");
+    let errors = fails(2, &lib, &["--handler", "add_one", "--ret", &ret]);
+    assert!(errors.contains("60000 dimensions"));
+    assert!(begin.elapsed() < Duration::from_secs(3));
+    // As many as there may be.
+    let spec = format!("f32[{}]=1", vec!["1"; 1024].join(","));
+    let ret = spec.strip_suffix("=1").unwrap();
+    succeeds(
+        &lib,
+        &["--handler", "add_one", "--arg", &spec, "--ret", ret],
+    );
+}
+
+/// Whoever kills `run` kills the handler's process with it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_killed_run_leaves_no_process_behind() {
+    let Some(lib) = library("a_killed_run_leaves_no_process_behind") else {
+        return;
+    };
+    let mut parent = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg("run")
+        .arg(&lib)
+        .args(["--handler", "hang"])
+        .spawn()
+        .unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", parent.id());
+    let begin = Instant::now();
+    let end = begin + Duration::from_secs(20);
+    let child = loop {
+        let listed = std::fs::read_to_string(&children).unwrap();
+        if let Some(child) = listed.split_whitespace().next() {
+            // In the handler it sleeps. Kernels that tell nobody where have had the time to get there.
+            let wait = std::fs::read_to_string(format!("/proc/{child}/wchan")).unwrap();
+            if wait.contains("nanosleep") || begin.elapsed() > Duration::from_secs(3) {
+                break child.to_owned();
+            }
+        }
+        assert!(Instant::now() < end, "no child that hangs");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    // What is dead and not yet collected has no memory map left.
+    let alive = || std::fs::read(format!("/proc/{child}/maps")).is_ok_and(|maps| !maps.is_empty());
+    let end = Instant::now() + Duration::from_secs(5);
+    while alive() {
+        assert!(Instant::now() < end, "process {child} goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]

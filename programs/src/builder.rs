@@ -132,7 +132,7 @@ impl Builder {
             .map(|&index| self.instructions.get(index)?.shape.clone())
             .collect::<Option<Vec<_>>>()
             .filter(|shapes| shapes.len() == elements.len())
-            .map(Tree::Tuple);
+            .map(Tree::tuple);
         self.push(None, shape, Kind::Tuple(indices))
     }
 
@@ -148,8 +148,8 @@ impl Builder {
                 self.report(Rule::NotATuple, message);
                 None
             }
-            Some(Tree::Tuple(mut elements)) if element < elements.len() => {
-                Some(elements.swap_remove(element))
+            Some(Tree::Tuple(elements)) if element < elements.len() => {
+                Some(elements.into_vec().swap_remove(element))
             }
             Some(Tree::Tuple(elements)) => {
                 let message = format!(
@@ -279,7 +279,7 @@ impl Builder {
             .zip(names)
             .map(|(draft, name)| Instruction {
                 name,
-                shape: draft.shape.unwrap_or(Tree::Tuple(vec![])),
+                shape: draft.shape.unwrap_or(Tree::tuple([])),
                 kind: draft.kind,
             })
             .collect();

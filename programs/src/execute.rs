@@ -130,15 +130,14 @@ impl Compiled {
                 Kind::Parameter(number) => arguments.get_mut(*number).and_then(Option::take),
                 Kind::Constant(tensor) => Some(Tree::Leaf(tensor.clone())),
                 Kind::Token => Some(Tree::Leaf(Tensor::zeros(Shape::token())?)),
-                Kind::Tuple(operands) => Some(Tree::Tuple(
+                Kind::Tuple(operands) => Some(Tree::tuple(
                     operands
                         .iter()
-                        .map(|&operand| read(&mut values, &mut uses, operand))
-                        .collect(),
+                        .map(|&operand| read(&mut values, &mut uses, operand)),
                 )),
                 Kind::GetTupleElement { operand, element } => {
                     match read(&mut values, &mut uses, *operand) {
-                        Tree::Tuple(mut elements) => Some(elements.swap_remove(*element)),
+                        Tree::Tuple(elements) => Some(elements.into_vec().swap_remove(*element)),
                         leaf => Some(leaf),
                     }
                 }
@@ -340,7 +339,7 @@ fn read(values: &mut [Option<Tree<Tensor>>], uses: &mut [usize], index: usize) -
     } else {
         values[index].clone()
     };
-    value.unwrap_or(Tree::Tuple(vec![]))
+    value.unwrap_or(Tree::tuple([]))
 }
 
 /// What stands for the result of a call that does not run: its empty arrays may be read, and for the

@@ -86,6 +86,6 @@ pub use value::dtype::{self, DType};
 pub use value::scalar_codec;
 pub use value::shape::Shape;
 pub use value::tensor::{ALIGNMENT, Element, Tensor};
-pub use value::tree::{Nodes, Tree};
+pub use value::tree::{Elements, Nodes, Tree};
 pub use value::value_shape::{MAX_DEPTH, MAX_NODES, ValueShape};
 pub use xla_ffi_sys::Revision;

@@ -117,7 +117,7 @@ impl Call {
         let single = shapes.len() == 1;
         let shape = match shapes.pop() {
             Some(shape) if single => shape,
-            last => Tree::Tuple(shapes.into_iter().chain(last).collect()),
+            last => Tree::tuple(shapes.into_iter().chain(last)),
         };
         let mut call = CustomCall::ffi(self.target.as_str(), operands, shape)
             .attributes(self.attributes.clone())

@@ -56,7 +56,7 @@ pub(crate) fn plans(dtypes: Vec<DType>) -> impl Strategy<Value = Plan> {
     let tree = leaf
         .clone()
         .prop_map(Tree::Leaf)
-        .prop_recursive(3, 8, 3, |inner| vec(inner, 0..4).prop_map(Tree::Tuple));
+        .prop_recursive(3, 8, 3, |inner| vec(inner, 0..4).prop_map(Tree::tuple));
     let tree = tree.boxed();
     let call = (
         vec(any::<usize>(), 0..4),
@@ -219,14 +219,14 @@ fn call(
         }
         many => {
             let mut elements = match turned_shape(&result) {
-                Tree::Tuple(elements) => elements,
+                Tree::Tuple(elements) => elements.into_vec(),
                 leaf @ Tree::Leaf(_) => vec![leaf],
             };
             for place in many {
                 outputs.push(vec![elements.len()]);
                 elements.push(Tree::Leaf(places[*place].2.clone()));
             }
-            Tree::Tuple(elements)
+            Tree::tuple(elements)
         }
     };
     let mut call = CustomCall::ffi(TARGET, operands.iter().copied(), shape);

@@ -47,7 +47,7 @@ fn programs_tell_it_of_typed_and_legacy_targets() {
         let root = if typed {
             b.custom_call(CustomCall::ffi("first", [x], u64s.clone()))
         } else {
-            let pair = Tree::Tuple(vec![u64s.clone(), u64s.clone()]);
+            let pair = Tree::tuple([u64s.clone(), u64s.clone()]);
             b.custom_call(CustomCall::legacy(ApiVersion::Original, "half", [x], pair))
         };
         let options = Options::new().check_unwritten(check);

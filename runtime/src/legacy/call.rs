@@ -229,7 +229,8 @@ impl<'a> Invocation<'a> {
     /// # Errors
     /// What the target put into its status, word by word (bytes that are no UTF-8 as `\xNN`), as
     /// `INTERNAL` and [`Error::is_from_handler`]; `INVALID_ARGUMENT` for a form that the target's
-    /// signature does not have and for a device target without a stream; the hazard
+    /// signature does not have, for tuples that nest deeper than [`MAX_DEPTH`](crate::MAX_DEPTH) and
+    /// for a device target without a stream; the hazard
     /// [`Hazard::Unwound`]. The stream has been waited for then.
     pub unsafe fn launch(self) -> Result<Launched> {
         let signature = self.target.signature();
@@ -309,6 +310,14 @@ impl<'a> Invocation<'a> {
             return refuse(format!(
                 "{signature} does not take tuples in the form {:?}",
                 self.form
+            ));
+        }
+        let mut trees = self.operands.iter().chain([self.result]);
+        if let Some(tree) = trees.find(|tree| tree.depth() > crate::MAX_DEPTH) {
+            return refuse(format!(
+                "its tuples nest {} deep, {} is the limit",
+                tree.depth(),
+                crate::MAX_DEPTH
             ));
         }
         if self.stream.is_none() && self.target.platform() != "cpu" {

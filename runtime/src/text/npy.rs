@@ -24,9 +24,14 @@ pub fn read(path: &Path, shape: Shape) -> Result<Tensor> {
         };
         Error::new(code, error.to_string()).with_source(error)
     };
-    File::open(path)
-        .map_err(open)
-        .and_then(|file| decode(file, shape))
+    // Asked before it is opened: a pipe that nobody writes to is waited for in `open` itself.
+    let file = std::fs::metadata(path).map_err(open).and_then(|known| {
+        if !known.is_file() {
+            return Err(Error::invalid("it is not a regular file"));
+        }
+        File::open(path).map_err(open)
+    });
+    file.and_then(|file| decode(file, shape))
         .map_err(|error| error.within(path.display()))
 }
 

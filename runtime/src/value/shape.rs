@@ -25,13 +25,24 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// As many dimensions as an array may have here. Numpy's arrays have 64 at most; shapes of
+    /// thousands come from mistakes alone, and every later step would take long over them.
+    pub const MAX_RANK: usize = 1024;
+
     /// A shape.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a negative dimension, a token with dimensions, and a size that does
-    /// not fit into memory addresses.
+    /// `INVALID_ARGUMENT` for a negative dimension, more than [`Shape::MAX_RANK`] of them, a token
+    /// with dimensions, and a size that does not fit into memory addresses.
     pub fn new(dtype: DType, dims: impl Into<Vec<i64>>) -> Result<Self> {
         let dims = dims.into();
+        if dims.len() > Self::MAX_RANK {
+            return Err(Error::invalid(format!(
+                "{} dimensions; an array has {} at most",
+                dims.len(),
+                Self::MAX_RANK
+            )));
+        }
         if dtype == DType::Token && !dims.is_empty() {
             return Err(Error::invalid("a token has no dimensions"));
         }

@@ -1,6 +1,10 @@
 //! Trees: a leaf or a tuple of trees, nested to any depth, as the shapes of a program are.
+//!
+//! Nothing here recurses: a tree that somebody nests a million deep is copied, compared, printed
+//! and dropped on a stack of any size.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// A leaf or a tuple.
 ///
@@ -12,18 +16,58 @@ use std::fmt;
 /// assert_eq!(tree.nodes().count(), 5);
 /// assert_eq!(tree.map(|n| n * 10).to_string(), "(10, (20, 30))");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Tree<T> {
     /// What is not a tuple.
     Leaf(T),
     /// A tuple of trees; it may be empty.
-    Tuple(Vec<Self>),
+    Tuple(Elements<T>),
+}
+
+/// The elements of a tuple: a slice of trees.
+///
+/// ```
+/// use xla_ffi_runtime::Tree;
+///
+/// let Tree::Tuple(elements) = Tree::tuple([Tree::Leaf(1), Tree::Leaf(2)]) else { unreachable!() };
+/// assert_eq!(elements.len(), 2);
+/// assert_eq!(elements.into_vec()[1], Tree::Leaf(2));
+/// ```
+pub struct Elements<T>(Vec<Tree<T>>);
+
+impl<T> Elements<T> {
+    /// The elements by value.
+    #[must_use]
+    pub fn into_vec(mut self) -> Vec<Tree<T>> {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl<T> std::ops::Deref for Elements<T> {
+    type Target = [Tree<T>];
+
+    fn deref(&self) -> &[Tree<T>] {
+        &self.0
+    }
+}
+
+impl<T> Drop for Elements<T> {
+    fn drop(&mut self) {
+        if self.0.iter().all(|element| !element.is_tuple()) {
+            return;
+        }
+        let mut left = std::mem::take(&mut self.0);
+        while let Some(tree) = left.pop() {
+            if let Tree::Tuple(mut elements) = tree {
+                left.append(&mut elements.0);
+            }
+        }
+    }
 }
 
 impl<T> Tree<T> {
     /// A tuple.
     pub fn tuple(elements: impl IntoIterator<Item = Self>) -> Self {
-        Self::Tuple(elements.into_iter().collect())
+        Self::Tuple(Elements(elements.into_iter().collect()))
     }
 
     /// The value of a leaf; `None` for a tuple.
@@ -75,24 +119,32 @@ impl<T> Tree<T> {
         while let Some(tree) = left.pop() {
             match tree {
                 Self::Leaf(leaf) => leaves.push(leaf),
-                Self::Tuple(elements) => left.extend(elements.into_iter().rev()),
+                Self::Tuple(elements) => left.extend(elements.into_vec().into_iter().rev()),
             }
         }
         leaves
     }
 
-    /// A tree of the same structure whose leaves `f` made of this one's, in pre-order.
-    pub fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> Tree<U> {
-        self.map_with(&mut f)
-    }
-
-    fn map_with<U>(&self, f: &mut impl FnMut(&T) -> U) -> Tree<U> {
-        match self {
-            Self::Leaf(leaf) => Tree::Leaf(f(leaf)),
-            Self::Tuple(elements) => {
-                Tree::Tuple(elements.iter().map(|tree| tree.map_with(f)).collect())
+    /// How deep tuples nest; 0 for a leaf.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        let mut deepest = 0;
+        let mut left = vec![(self, 0)];
+        while let Some((tree, depth)) = left.pop() {
+            deepest = deepest.max(depth);
+            if let Self::Tuple(elements) = tree {
+                deepest = deepest.max(depth + 1);
+                left.extend(elements.iter().map(|element| (element, depth + 1)));
             }
         }
+        deepest
+    }
+
+    /// A tree of the same structure whose leaves `f` made of this one's, in pre-order.
+    pub fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> Tree<U> {
+        let mapped = self.try_map(|leaf| Ok::<U, std::convert::Infallible>(f(leaf)));
+        let Ok(tree) = mapped;
+        tree
     }
 
     /// As [`Tree::map`] with a function that may fail.
@@ -100,19 +152,71 @@ impl<T> Tree<T> {
     /// # Errors
     /// The first of `f`.
     pub fn try_map<U, E>(&self, mut f: impl FnMut(&T) -> Result<U, E>) -> Result<Tree<U>, E> {
-        self.try_map_with(&mut f)
+        // The tuples around the current node: the elements to come, and those that are made.
+        let mut open: Vec<(std::slice::Iter<'_, Self>, Vec<Tree<U>>)> = vec![];
+        let mut node = self;
+        loop {
+            let mut made = match node {
+                Self::Leaf(leaf) => Tree::Leaf(f(leaf)?),
+                Self::Tuple(elements) => {
+                    let mut rest = elements.iter();
+                    if let Some(first) = rest.next() {
+                        open.push((rest, Vec::with_capacity(elements.len())));
+                        node = first;
+                        continue;
+                    }
+                    Tree::tuple([])
+                }
+            };
+            loop {
+                let Some((mut rest, mut elements)) = open.pop() else {
+                    return Ok(made);
+                };
+                elements.push(made);
+                if let Some(next) = rest.next() {
+                    open.push((rest, elements));
+                    node = next;
+                    break;
+                }
+                made = Tree::Tuple(Elements(elements));
+            }
+        }
     }
 
-    fn try_map_with<U, E>(&self, f: &mut impl FnMut(&T) -> Result<U, E>) -> Result<Tree<U>, E> {
-        Ok(match self {
-            Self::Leaf(leaf) => Tree::Leaf(f(leaf)?),
-            Self::Tuple(elements) => Tree::Tuple(
-                elements
-                    .iter()
-                    .map(|tree| tree.try_map_with(f))
-                    .collect::<Result<_, E>>()?,
-            ),
-        })
+    /// Writes the tree as Python writes tuples, each leaf by `leaf`.
+    fn write(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        leaf: impl Fn(&T, &mut fmt::Formatter<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut open: Vec<std::slice::Iter<'_, Self>> = vec![];
+        let mut node = self;
+        loop {
+            match node {
+                Self::Leaf(value) => leaf(value, f)?,
+                Self::Tuple(elements) => {
+                    f.write_str("(")?;
+                    let mut rest = elements.iter();
+                    if let Some(first) = rest.next() {
+                        open.push(rest);
+                        node = first;
+                        continue;
+                    }
+                    f.write_str(")")?;
+                }
+            }
+            node = loop {
+                let Some(rest) = open.last_mut() else {
+                    return Ok(());
+                };
+                if let Some(next) = rest.next() {
+                    f.write_str(", ")?;
+                    break next;
+                }
+                f.write_str(")")?;
+                open.pop();
+            };
+        }
     }
 
     /// Whether the two have the same structure, whatever their leaves.
@@ -143,21 +247,46 @@ impl<T> From<T> for Tree<T> {
     }
 }
 
-impl<T: fmt::Display> fmt::Display for Tree<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Leaf(leaf) => leaf.fmt(f),
-            Self::Tuple(elements) => {
-                f.write_str("(")?;
-                for (index, element) in elements.iter().enumerate() {
-                    if index > 0 {
-                        f.write_str(", ")?;
-                    }
-                    element.fmt(f)?;
-                }
-                f.write_str(")")
+impl<T: Clone> Clone for Tree<T> {
+    fn clone(&self) -> Self {
+        self.map(T::clone)
+    }
+}
+
+impl<T: PartialEq> PartialEq for Tree<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.same_structure(other) && self.leaves().eq(other.leaves())
+    }
+}
+
+impl<T: Eq> Eq for Tree<T> {}
+
+impl<T: Hash> Hash for Tree<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for node in self.nodes() {
+            match node {
+                Self::Leaf(leaf) => (usize::MAX, leaf).hash(state),
+                Self::Tuple(elements) => elements.len().hash(state),
             }
         }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Tree<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, T::fmt)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Tree<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, T::fmt)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Elements<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 
@@ -212,5 +341,25 @@ mod tests {
         assert_eq!(tree.filled(4..), Some(tree.map(|n| i32::from(*n) + 3)));
         assert_eq!(tree.filled([1, 2]), None);
         assert_eq!(tree.try_map(|n| (*n < 3).then_some(*n).ok_or(*n)), Err(3));
+    }
+
+    #[test]
+    fn depth_takes_no_stack() {
+        let deep = |bottom| (0..200_000).fold(Tree::Leaf(bottom), |tree, _| Tree::tuple([tree]));
+        let (one, two) = (deep(1), deep(2));
+        assert_eq!(one.clone(), one);
+        assert_ne!(one, two);
+        assert!(one.same_structure(&two));
+        let text = one.to_string();
+        assert_eq!(text.len(), 400_001);
+        assert_eq!(text, format!("{one:?}"));
+        let hash = |tree: &Tree<u8>| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            tree.hash(&mut hasher);
+            hasher.finish()
+        };
+        assert_eq!(hash(&one), hash(&one.map(|n| *n)));
+        assert_ne!(hash(&one), hash(&two));
+        assert_eq!(two.into_leaves(), [2]);
     }
 }

@@ -93,21 +93,6 @@ impl Tree<ArrayShape> {
             .try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.shape().bytes()))
     }
 
-    /// How deep tuples nest; 0 for an array.
-    #[must_use]
-    pub fn depth(&self) -> usize {
-        let mut deepest = 0;
-        let mut left = vec![(self, 0)];
-        while let Some((tree, depth)) = left.pop() {
-            deepest = deepest.max(depth);
-            if let Self::Tuple(elements) = tree {
-                deepest = deepest.max(depth + 1);
-                left.extend(elements.iter().map(|element| (element, depth + 1)));
-            }
-        }
-        deepest
-    }
-
     /// The same shape with every array row-major.
     #[must_use]
     pub fn row_major(&self) -> Self {
@@ -135,13 +120,13 @@ fn read(cursor: &mut Cursor<'_>, depth: usize) -> std::result::Result<ValueShape
     let mut elements = vec![];
     blank(cursor)?;
     if cursor.eat(")") {
-        return Ok(Tree::Tuple(elements));
+        return Ok(Tree::tuple(elements));
     }
     loop {
         elements.push(read(cursor, depth + 1)?);
         blank(cursor)?;
         if cursor.eat(")") {
-            return Ok(Tree::Tuple(elements));
+            return Ok(Tree::tuple(elements));
         }
         cursor.expect(",", "or ')' after an element of a tuple")?;
     }
