@@ -18,85 +18,82 @@ use xla_ffi_sys::XLA_FFI_Error_Code;
 /// ```
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
-/// The canonical absl status codes, success excepted.
-///
-/// The hosts of r0 and r1 (jaxlib 0.4.31 and 0.4.33) report every code as `Internal`.
-///
-/// ```
-/// use xla_ffi::{ErrorCode, RawErrorCode};
-///
-/// assert_eq!(ErrorCode::NotFound.to_raw(), RawErrorCode(5));
-/// assert_eq!(ErrorCode::from_raw(RawErrorCode(5)), Some(ErrorCode::NotFound));
-/// assert_eq!(ErrorCode::from_raw(RawErrorCode(0)), None); // success
-/// assert_eq!(ErrorCode::from_raw(RawErrorCode(77)), Some(ErrorCode::Unknown));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorCode {
-    /// The operation was cancelled.
-    Cancelled,
-    /// The cause is not known.
-    Unknown,
-    /// An argument is wrong whatever the state of the system.
-    InvalidArgument,
-    /// Time ran out.
-    DeadlineExceeded,
-    /// Something that was asked for does not exist.
-    NotFound,
-    /// Something that was to be made exists.
-    AlreadyExists,
-    /// The caller may not do this.
-    PermissionDenied,
-    /// Memory, quota or another resource is used up.
-    ResourceExhausted,
-    /// The system is not in the state that the operation needs.
-    FailedPrecondition,
-    /// The operation was given up.
-    Aborted,
-    /// Past a valid range.
-    OutOfRange,
-    /// Not implemented or not supported here.
-    Unimplemented,
-    /// An invariant is broken.
-    Internal,
-    /// The service is down for the moment.
-    Unavailable,
-    /// Data is lost or corrupt.
-    DataLoss,
-    /// Credentials are missing or wrong.
-    Unauthenticated,
+macro_rules! codes {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $code:ident = $raw:ident,)* }) => {
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$doc])* $code = XLA_FFI_Error_Code::$raw.0 as isize,)*
+        }
+
+        impl $name {
+            /// The code in the C header.
+            #[must_use]
+            pub const fn to_raw(self) -> XLA_FFI_Error_Code {
+                XLA_FFI_Error_Code(self as u32)
+            }
+
+            /// The code for a number of the C header; `None` for 0 (success). Numbers that are not known
+            /// become [`ErrorCode::Unknown`].
+            #[must_use]
+            pub const fn from_raw(raw: XLA_FFI_Error_Code) -> Option<Self> {
+                Some(match raw {
+                    XLA_FFI_Error_Code::OK => return None,
+                    $(XLA_FFI_Error_Code::$raw => Self::$code,)*
+                    _ => Self::Unknown,
+                })
+            }
+        }
+    };
 }
 
-impl ErrorCode {
-    /// The code in the C header.
-    #[must_use]
-    pub const fn to_raw(self) -> XLA_FFI_Error_Code {
-        XLA_FFI_Error_Code(self as u32 + 1)
-    }
-
-    /// The code for a number of the C header; `None` for 0 (success). Numbers that are not known
-    /// become [`ErrorCode::Unknown`].
-    #[must_use]
-    pub const fn from_raw(raw: XLA_FFI_Error_Code) -> Option<Self> {
-        Some(match raw.0 {
-            0 => return None,
-            1 => Self::Cancelled,
-            3 => Self::InvalidArgument,
-            4 => Self::DeadlineExceeded,
-            5 => Self::NotFound,
-            6 => Self::AlreadyExists,
-            7 => Self::PermissionDenied,
-            8 => Self::ResourceExhausted,
-            9 => Self::FailedPrecondition,
-            10 => Self::Aborted,
-            11 => Self::OutOfRange,
-            12 => Self::Unimplemented,
-            13 => Self::Internal,
-            14 => Self::Unavailable,
-            15 => Self::DataLoss,
-            16 => Self::Unauthenticated,
-            _ => Self::Unknown,
-        })
+codes! {
+    /// The canonical absl status codes, success excepted.
+    ///
+    /// The hosts of r0 and r1 (jaxlib 0.4.31 and 0.4.33) report every code as `Internal`.
+    ///
+    /// ```
+    /// use xla_ffi::{ErrorCode, RawErrorCode};
+    ///
+    /// assert_eq!(ErrorCode::NotFound.to_raw(), RawErrorCode(5));
+    /// assert_eq!(ErrorCode::from_raw(RawErrorCode(5)), Some(ErrorCode::NotFound));
+    /// assert_eq!(ErrorCode::from_raw(RawErrorCode(0)), None); // success
+    /// assert_eq!(ErrorCode::from_raw(RawErrorCode(77)), Some(ErrorCode::Unknown));
+    /// ```
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    ErrorCode {
+        /// The operation was cancelled.
+        Cancelled = CANCELLED,
+        /// The cause is not known.
+        Unknown = UNKNOWN,
+        /// An argument is wrong whatever the state of the system.
+        InvalidArgument = INVALID_ARGUMENT,
+        /// Time ran out.
+        DeadlineExceeded = DEADLINE_EXCEEDED,
+        /// Something that was asked for does not exist.
+        NotFound = NOT_FOUND,
+        /// Something that was to be made exists.
+        AlreadyExists = ALREADY_EXISTS,
+        /// The caller may not do this.
+        PermissionDenied = PERMISSION_DENIED,
+        /// Memory, quota or another resource is used up.
+        ResourceExhausted = RESOURCE_EXHAUSTED,
+        /// The system is not in the state that the operation needs.
+        FailedPrecondition = FAILED_PRECONDITION,
+        /// The operation was given up.
+        Aborted = ABORTED,
+        /// Past a valid range.
+        OutOfRange = OUT_OF_RANGE,
+        /// Not implemented or not supported here.
+        Unimplemented = UNIMPLEMENTED,
+        /// An invariant is broken.
+        Internal = INTERNAL,
+        /// The service is down for the moment.
+        Unavailable = UNAVAILABLE,
+        /// Data is lost or corrupt.
+        DataLoss = DATA_LOSS,
+        /// Credentials are missing or wrong.
+        Unauthenticated = UNAUTHENTICATED,
     }
 }
 

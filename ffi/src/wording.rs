@@ -44,6 +44,10 @@ pub const THIS_EXTENSION: &str = ": this host has version 0.";
 /// What stands between the extension's name and the first jaxlib that has the feature.
 pub const NEWER_EXTENSION: &str = " extension; the first jaxlib that has 0.2 is ";
 
+/// What C and C++, which decode an operand without asking its host, say behind an element type of less
+/// than a byte that came without its number.
+pub const WITHOUT_NUMBER: &str = " arrives without its type in this XLA and packed the other way \
+    round; the first jaxlib that has it is ";
 /// Behind the element type of an attribute that is F64, which nobody asks of a Python float.
 pub const PYTHON_FLOAT: &str = " (a Python float is F64: pass numpy.float32(value) or the like)";
 /// The same for S64.

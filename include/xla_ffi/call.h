@@ -133,8 +133,7 @@ XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long 
       (got->rank > 0 && got->dims == NULL)) {
     xffi_problem(call, "%s '%s' (%lld): not a buffer that this handler can read", kind, name, index);
   } else if (xffi_unnumbered(call->api, dtype, got->dtype)) {
-    xffi_problem(call, "%s '%s' (%lld): %s arrives without its type in this XLA and packed the "
-                 "other way round; the first jaxlib that has it is %s", kind, name, index,
+    xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_WITHOUT_NUMBER "%s", kind, name, index,
                  xffi_dtype_name(dtype), xffi_first_jaxlib(XFFI_SINCE_(PACKED_ELEMENT_TYPES)));
     call->code = XLA_FFI_Error_Code_UNIMPLEMENTED;
   } else if (dtype != XFFI_ANY_DTYPE && got->dtype != dtype) {

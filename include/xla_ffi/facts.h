@@ -154,8 +154,13 @@
 #define XLA_FFI_SDK_TEXT_THIS_EXTENSION ": this host has version 0."
 #define XLA_FFI_SDK_TEXT_NEWER_EXTENSION " extension; the first jaxlib that has 0.2 is "
 
+/* Behind an element type of less than a byte without its number. */
+#define XLA_FFI_SDK_TEXT_WITHOUT_NUMBER \
+  " arrives without its type in this XLA and packed the other way round; the first jaxlib that has it is "
+
 /* Behind the element type of an attribute that Python gave. */
-#define XLA_FFI_SDK_TEXT_PYTHON_FLOAT " (a Python float is F64: pass numpy.float32(value) or the like)"
+#define XLA_FFI_SDK_TEXT_PYTHON_FLOAT \
+  " (a Python float is F64: pass numpy.float32(value) or the like)"
 #define XLA_FFI_SDK_TEXT_PYTHON_INT " (a Python int is S64: pass numpy.int32(value) or the like)"
 
 #endif  /* XLA_FFI_FACTS_H_ */

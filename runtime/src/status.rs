@@ -3,70 +3,62 @@
 use std::fmt;
 use xla_ffi_sys::XLA_FFI_Error_Code;
 
-/// One of the canonical absl status codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u32)]
-pub enum Code {
+macro_rules! codes {
+    ($($(#[$doc:meta])* $code:ident = $raw:ident,)*) => {
+        /// One of the canonical absl status codes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum Code {
+            $($(#[$doc])* $code = XLA_FFI_Error_Code::$raw.0,)*
+        }
+
+        impl Code {
+            /// All codes, in numerical order.
+            pub const ALL: [Self; 16] = [$(Self::$code),*];
+        }
+    };
+}
+
+codes! {
     /// The operation was cancelled.
-    Cancelled = 1,
+    Cancelled = CANCELLED,
     /// The cause is not known.
-    Unknown = 2,
+    Unknown = UNKNOWN,
     /// An argument is wrong whatever the state of the system.
-    InvalidArgument = 3,
+    InvalidArgument = INVALID_ARGUMENT,
     /// Time ran out.
-    DeadlineExceeded = 4,
+    DeadlineExceeded = DEADLINE_EXCEEDED,
     /// Something does not exist.
-    NotFound = 5,
+    NotFound = NOT_FOUND,
     /// Something that was to be made exists.
-    AlreadyExists = 6,
+    AlreadyExists = ALREADY_EXISTS,
     /// The caller may not do this.
-    PermissionDenied = 7,
+    PermissionDenied = PERMISSION_DENIED,
     /// A resource is used up.
-    ResourceExhausted = 8,
+    ResourceExhausted = RESOURCE_EXHAUSTED,
     /// The system is not in the state that the operation needs.
-    FailedPrecondition = 9,
+    FailedPrecondition = FAILED_PRECONDITION,
     /// The operation was given up.
-    Aborted = 10,
+    Aborted = ABORTED,
     /// Past a valid range.
-    OutOfRange = 11,
+    OutOfRange = OUT_OF_RANGE,
     /// Not implemented or not supported here.
-    Unimplemented = 12,
+    Unimplemented = UNIMPLEMENTED,
     /// An invariant is broken.
-    Internal = 13,
+    Internal = INTERNAL,
     /// Down for the moment.
-    Unavailable = 14,
+    Unavailable = UNAVAILABLE,
     /// Data is lost or corrupt.
-    DataLoss = 15,
+    DataLoss = DATA_LOSS,
     /// Credentials are missing or wrong.
-    Unauthenticated = 16,
+    Unauthenticated = UNAUTHENTICATED,
 }
 
 impl Code {
-    /// All codes, in numerical order.
-    pub const ALL: [Self; 16] = [
-        Self::Cancelled,
-        Self::Unknown,
-        Self::InvalidArgument,
-        Self::DeadlineExceeded,
-        Self::NotFound,
-        Self::AlreadyExists,
-        Self::PermissionDenied,
-        Self::ResourceExhausted,
-        Self::FailedPrecondition,
-        Self::Aborted,
-        Self::OutOfRange,
-        Self::Unimplemented,
-        Self::Internal,
-        Self::Unavailable,
-        Self::DataLoss,
-        Self::Unauthenticated,
-    ];
-
     /// The code with this number; `None` for 0 (OK) and for numbers that absl does not have.
     #[must_use]
     pub fn from_raw(raw: XLA_FFI_Error_Code) -> Option<Self> {
-        let index = usize::try_from(raw.0).ok()?.checked_sub(1)?;
-        Self::ALL.get(index).copied()
+        Self::ALL.into_iter().find(|code| code.raw() == raw)
     }
 
     /// The number as the ABI has it.
@@ -78,24 +70,7 @@ impl Code {
     /// The upper-case name, `"INVALID_ARGUMENT"` for instance.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Cancelled => "CANCELLED",
-            Self::Unknown => "UNKNOWN",
-            Self::InvalidArgument => "INVALID_ARGUMENT",
-            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
-            Self::NotFound => "NOT_FOUND",
-            Self::AlreadyExists => "ALREADY_EXISTS",
-            Self::PermissionDenied => "PERMISSION_DENIED",
-            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
-            Self::FailedPrecondition => "FAILED_PRECONDITION",
-            Self::Aborted => "ABORTED",
-            Self::OutOfRange => "OUT_OF_RANGE",
-            Self::Unimplemented => "UNIMPLEMENTED",
-            Self::Internal => "INTERNAL",
-            Self::Unavailable => "UNAVAILABLE",
-            Self::DataLoss => "DATA_LOSS",
-            Self::Unauthenticated => "UNAUTHENTICATED",
-        }
+        self.raw().name().unwrap_or_default()
     }
 }
 

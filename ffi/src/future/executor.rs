@@ -208,30 +208,12 @@ fn pin() {
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 fn pin_now() {
-    use std::ffi::{c_char, c_int, c_void};
+    use libc::{RTLD_LAZY, RTLD_NODELETE, RTLD_NOLOAD};
 
-    #[repr(C)]
-    struct Info {
-        file: *const c_char,
-        base: *mut c_void,
-        symbol: *const c_char,
-        address: *mut c_void,
-    }
-    unsafe extern "C" {
-        fn dladdr(address: *const c_void, info: *mut Info) -> c_int;
-        fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
-    }
-    const LAZY: c_int = 1;
-    const NOLOAD: c_int = if cfg!(target_os = "macos") { 0x10 } else { 4 };
-    const NODELETE: c_int = if cfg!(target_os = "macos") {
-        0x80
-    } else {
-        0x1000
-    };
-    let mut info = std::mem::MaybeUninit::<Info>::uninit();
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
     let here = (pin_now as fn() as *const ()).cast();
     // SAFETY: dladdr writes `info` where it knows the address.
-    if unsafe { dladdr(here, info.as_mut_ptr()) } == 0 {
+    if unsafe { libc::dladdr(here, info.as_mut_ptr()) } == 0 {
         return;
     }
     // SAFETY: written by dladdr.
@@ -239,7 +221,7 @@ fn pin_now() {
     // What is in memory already is not loaded again; where this is the program itself there may be
     // nothing of that name, and nothing to pin.
     // SAFETY: a C string of the loader's.
-    unsafe { dlopen(info.file, LAZY | NOLOAD | NODELETE) };
+    unsafe { libc::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) };
 }
 
 /// Elsewhere the threads' own counts on the library have to do.

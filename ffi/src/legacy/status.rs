@@ -139,32 +139,23 @@ pub(super) fn text(bytes: &[u8]) -> String {
 
 #[cfg(unix)]
 mod host {
-    use super::{c_char, c_int, c_void};
-
-    unsafe extern "C" {
-        fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void;
-        fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
-        fn msync(address: *mut c_void, size: usize, flags: c_int) -> c_int;
-    }
-
-    const RTLD_LAZY: c_int = 1;
-    const MS_ASYNC: c_int = 1;
+    use super::c_void;
 
     /// Whether there is memory at a page's beginning.
     pub(super) fn is_mapped(page: *mut c_void, size: usize) -> bool {
         // SAFETY: the kernel looks at the address; with this flag nothing is written.
-        unsafe { msync(page, size, MS_ASYNC) == 0 }
+        unsafe { libc::msync(page, size, libc::MS_ASYNC) == 0 }
     }
 
     /// A function that the program itself exports; null where there is none.
     pub(super) fn function(name: &std::ffi::CStr) -> *mut c_void {
         // SAFETY: names the program itself.
-        let program = unsafe { dlopen(std::ptr::null(), RTLD_LAZY) };
+        let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
         if program.is_null() {
             return program;
         }
         // SAFETY: an open library and a C string.
-        unsafe { dlsym(program, name.as_ptr()) }
+        unsafe { libc::dlsym(program, name.as_ptr()) }
     }
 }
 

@@ -43,9 +43,7 @@ XLA_FFI_SDK_SLOW inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer*
     // Hosts before r5 send such elements without a number and pack the first into the high bits.
     Text& text = DiagnosticAccess::Add(diagnostic, XLA_FFI_Error_Code_UNIMPLEMENTED);
     PutDType(text, static_cast<unsigned>(dtype))
-        << " arrives without its type in this XLA and packed the other way round; the first "
-           "jaxlib that has it is "
-        << FirstJaxlib(XLA_FFI_SDK_SINCE(PACKED_ELEMENT_TYPES));
+        << XLA_FFI_SDK_TEXT_WITHOUT_NUMBER << FirstJaxlib(XLA_FFI_SDK_SINCE(PACKED_ELEMENT_TYPES));
   } else if (got != static_cast<unsigned>(dtype)) {
     DiagnoseDType(diagnostic, "dtype ", static_cast<unsigned>(dtype), got, false);
   } else {

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use xla_ffi_runtime::{Bundle, Code, Error, Result, Stage, Tensor};
 use xla_ffi_sys::{
-    Revision, XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_DataType,
-    XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args, XLA_FFI_Error_Destroy_Args,
-    XLA_FFI_Error_GetDetails_Args, XLA_FFI_Handler_Bundle, XLA_FFI_Handler_Bundle_R0,
-    XLA_FFI_Handler_Register_Args, XLA_FFI_Handler_Register_Args_R0,
+    Feature, Revision, XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_ByteSpan, XLA_FFI_CallFrame,
+    XLA_FFI_DataType, XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args,
+    XLA_FFI_Error_Destroy_Args, XLA_FFI_Error_GetDetails_Args, XLA_FFI_Handler_Bundle,
+    XLA_FFI_Handler_Bundle_R0, XLA_FFI_Handler_Register_Args, XLA_FFI_Handler_Register_Args_R0,
     XLA_FFI_InternalExtension_Type, XLA_FFI_Metadata_Extension,
 };
 
@@ -115,7 +115,7 @@ impl Table {
             ));
         };
         let record = bundle.get(Stage::Record);
-        let first = Revision::R9.minor_version();
+        let first = Feature::RecordStage.since().minor_version();
         if record.is_some() && self.minor() < first {
             return Err(Error::new(
                 Code::Unimplemented,

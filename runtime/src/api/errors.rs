@@ -99,7 +99,7 @@ mod tests {
         let object = create(Error::new(Code::NotFound, "a\0b"));
         assert!(was_ours(object as usize));
         let mut args = XLA_FFI_Error_GetDetails_Args {
-            struct_size: 36,
+            struct_size: XLA_FFI_Error_GetDetails_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             error: object,
             message: std::ptr::null(),

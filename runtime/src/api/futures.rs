@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn unknown_futures_are_told() {
         let mut args = XLA_FFI_Future_SetAvailable_Args {
-            struct_size: 24,
+            struct_size: XLA_FFI_Future_SetAvailable_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
             future: 0x20 as *mut XLA_FFI_Future,
         };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{
-    Layout, Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_Collectives_Extension,
+    Feature, Layout, Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_Collectives_Extension,
     XLA_FFI_Communicator_Get_Args, XLA_FFI_Communicator_Request_Args, XLA_FFI_Error,
     XLA_FFI_Extension, XLA_FFI_Extension_Collectives, XLA_FFI_ExtensionId, XLA_FFI_ReplicaGroup,
     XLA_FFI_Window_Get_Args, XLA_FFI_Window_Request_Args,
@@ -63,20 +63,24 @@ impl Collectives {
         revision: Revision,
         make: impl Fn(&CommunicatorKey) -> *mut c_void + Send + Sync + 'static,
     ) -> Result<Arc<Self>> {
-        if revision < Revision::R9 {
+        let since = Feature::Extensions.since();
+        if revision < since {
             return Err(Error::new(
                 Code::Unimplemented,
-                format!("collectives require r9 (jaxlib 0.11.1) or later, this is {revision}"),
+                format!(
+                    "collectives require {since} (jaxlib {}) or later, this is {revision}",
+                    since.first_jaxlib()
+                ),
             ));
         }
-        let windows = revision >= Revision::R10;
+        let windows = revision >= Feature::CollectiveWindows.since();
         Ok(Arc::new_cyclic(|this: &std::sync::Weak<Self>| {
             let extension = XLA_FFI_Collectives_Extension {
                 extension_base: XLA_FFI_Extension {
                     struct_size: if windows {
-                        XLA_FFI_Collectives_Extension::LAYOUT.size
+                        XLA_FFI_Collectives_Extension::STRUCT_SIZE
                     } else {
-                        xla_ffi_sys::XLA_FFI_Collectives_Extension_R9::LAYOUT.size
+                        xla_ffi_sys::XLA_FFI_Collectives_Extension_R9::STRUCT_SIZE
                     },
                     id: XLA_FFI_ExtensionId {
                         extension_type: XLA_FFI_Extension_Collectives,

@@ -5,7 +5,7 @@ use crate::{Code, Error, Result};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{
-    Revision, XLA_FFI_Command, XLA_FFI_Error, XLA_FFI_Extension, XLA_FFI_Extension_Record,
+    Feature, Revision, XLA_FFI_Command, XLA_FFI_Error, XLA_FFI_Extension, XLA_FFI_Extension_Record,
     XLA_FFI_ExtensionId, XLA_FFI_KernelArgs, XLA_FFI_LaunchDims, XLA_FFI_Record_Extension,
     XLA_FFI_RecordAction, XLA_FFI_RecordApi, XLA_FFI_RecordContext, XLA_FFI_RecordFrame,
     XLA_FFI_SourceFormat,
@@ -97,11 +97,13 @@ impl Recorder {
     /// # Errors
     /// `UNIMPLEMENTED` before r9.
     pub fn new(revision: Revision, limit: usize) -> Result<Self> {
-        if revision < Revision::R9 {
+        let since = Feature::RecordStage.since();
+        if revision < since {
             return Err(Error::new(
                 Code::Unimplemented,
                 format!(
-                    "the record stage requires r9 (jaxlib 0.11.1) or later, this is {revision}"
+                    "the record stage requires {since} (jaxlib {}) or later, this is {revision}",
+                    since.first_jaxlib()
                 ),
             ));
         }
@@ -150,14 +152,14 @@ impl Recorder {
             num_commands: &raw mut count,
             max_commands: self.limit as i64,
         };
-        let minor_version = if self.core.revision == Revision::R9 {
+        let minor_version = if self.core.revision < Feature::KernelPointers.since() {
             1
         } else {
             2
         };
         let extension = XLA_FFI_Record_Extension {
             extension_base: XLA_FFI_Extension {
-                struct_size: size_of::<XLA_FFI_Record_Extension>(),
+                struct_size: XLA_FFI_Record_Extension::STRUCT_SIZE,
                 id: XLA_FFI_ExtensionId {
                     extension_type: XLA_FFI_Extension_Record,
                     major_version: 0,
@@ -316,10 +318,15 @@ unsafe extern "C" fn create_launch(
             return Err(Error::invalid("the kernel is a null pointer"));
         }
         let source = match format {
-            XLA_FFI_SourceFormat::FUNCTION_PTR if core.revision < Revision::R10 => {
+            XLA_FFI_SourceFormat::FUNCTION_PTR
+                if core.revision < Feature::KernelPointers.since() =>
+            {
                 return Err(Error::new(
                     Code::Unimplemented,
-                    "kernels by function pointer need version 0.2 of the extension (jaxlib 0.12.0)",
+                    format!(
+                        "kernels by function pointer need version 0.2 of the extension (jaxlib {})",
+                        Feature::KernelPointers.since().first_jaxlib()
+                    ),
                 ));
             }
             XLA_FFI_SourceFormat::FUNCTION_PTR => (kernel_data as usize).to_ne_bytes().to_vec(),

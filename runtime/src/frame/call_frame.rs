@@ -48,7 +48,7 @@ impl Side {
             let first = dims.as_mut_ptr().wrapping_add(dims.len());
             dims.extend_from_slice(shape.dims());
             buffers.push(XLA_FFI_Buffer {
-                struct_size: size_of::<XLA_FFI_Buffer>(),
+                struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 dtype: dtype.raw_on(revision),
                 data: *data,
@@ -235,20 +235,20 @@ impl CallFrame {
         // SAFETY: the attributes are alive and immutable.
         let attrs = unsafe { self.attributes.raw().read() };
         let frame = XLA_FFI_CallFrame {
-            struct_size: 168,
+            struct_size: XLA_FFI_CallFrame::STRUCT_SIZE,
             extension_start: ptr::null_mut(),
             api,
             ctx,
             stage: stage.raw(),
             args: XLA_FFI_Args {
-                struct_size: size_of::<XLA_FFI_Args>(),
+                struct_size: XLA_FFI_Args::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 size: self.args.buffers.len() as i64,
                 types: list(&mut self.args.types),
                 args: list(&mut self.args.pointers),
             },
             rets: XLA_FFI_Rets {
-                struct_size: size_of::<XLA_FFI_Rets>(),
+                struct_size: XLA_FFI_Rets::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 size: self.rets.buffers.len() as i64,
                 types: list(&mut self.rets.types).cast::<XLA_FFI_RetType>(),

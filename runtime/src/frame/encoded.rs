@@ -142,7 +142,7 @@ impl Encoded {
         name_pointers.extend((0..count).map(|index| first.wrapping_add(index)));
         Arc::new(Self {
             raw: XLA_FFI_Attrs {
-                struct_size: 48,
+                struct_size: XLA_FFI_Attrs::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 size: count as i64,
                 types: list(&mut types),

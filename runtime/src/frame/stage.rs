@@ -8,15 +8,15 @@ use xla_ffi_sys::XLA_FFI_ExecutionStage;
 #[repr(u8)]
 pub enum Stage {
     /// Once when the executable is made: all attributes, no operands.
-    Instantiate = 0,
+    Instantiate = XLA_FFI_ExecutionStage::INSTANTIATE.0 as u8,
     /// Before an execution, to request resources.
-    Prepare = 1,
+    Prepare = XLA_FFI_ExecutionStage::PREPARE.0 as u8,
     /// Before an execution, when the resources are there.
-    Initialize = 2,
+    Initialize = XLA_FFI_ExecutionStage::INITIALIZE.0 as u8,
     /// The call itself.
-    Execute = 3,
+    Execute = XLA_FFI_ExecutionStage::EXECUTE.0 as u8,
     /// Recording into a command buffer; from r9.
-    Record = 4,
+    Record = XLA_FFI_ExecutionStage::RECORD.0 as u8,
 }
 
 impl Stage {
@@ -32,7 +32,7 @@ impl Stage {
     /// The stage with this number.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
-        Self::ALL.get(raw as usize).copied()
+        Self::ALL.into_iter().find(|stage| stage.raw().0 == raw)
     }
 
     /// The number as the ABI has it.
@@ -44,13 +44,7 @@ impl Stage {
     /// The lower-case name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Instantiate => "instantiate",
-            Self::Prepare => "prepare",
-            Self::Initialize => "initialize",
-            Self::Execute => "execute",
-            Self::Record => "record",
-        }
+        self.raw().lower_name().unwrap_or_default()
     }
 
     /// The stage called `name`.

@@ -9,8 +9,8 @@ use crate::process::guard;
 use crate::{Bundle, Code, Error, Hazard, Metadata, Result, Stage};
 use std::ptr;
 use xla_ffi_sys::{
-    Revision, XLA_FFI_Api_Version, XLA_FFI_Args, XLA_FFI_Attrs, XLA_FFI_CallFrame, XLA_FFI_Handler,
-    XLA_FFI_InternalExtension, XLA_FFI_InternalExtension_Type, XLA_FFI_Metadata,
+    Feature, Revision, XLA_FFI_Api_Version, XLA_FFI_Args, XLA_FFI_Attrs, XLA_FFI_CallFrame,
+    XLA_FFI_Handler, XLA_FFI_InternalExtension, XLA_FFI_InternalExtension_Type, XLA_FFI_Metadata,
     XLA_FFI_Metadata_Extension, XLA_FFI_Rets, XLA_FFI_TypeId,
 };
 
@@ -25,12 +25,14 @@ pub(crate) fn negotiate(shared: &Shared, name: &str, bundle: &Bundle) -> Result<
             "handler '{name}' has no execute stage; every handler needs one"
         ))
     })?;
-    if bundle.get(Stage::Record).is_some() && shared.revision < Revision::R9 {
+    let since = Feature::RecordStage.since();
+    if bundle.get(Stage::Record).is_some() && shared.revision < since {
         return Err(Error::new(
             Code::Unimplemented,
             format!(
-                "handler '{name}' has a record stage, which requires r9 (jaxlib 0.11.1) or \
+                "handler '{name}' has a record stage, which requires {since} (jaxlib {}) or \
                  later: this is {}",
+                since.first_jaxlib(),
                 shared.revision
             ),
         ));
@@ -71,9 +73,9 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
     let with_state = shared.revision >= Revision::R6;
     let mut answer = Answer {
         metadata: XLA_FFI_Metadata {
-            struct_size: 36,
+            struct_size: XLA_FFI_Metadata::STRUCT_SIZE,
             api_version: XLA_FFI_Api_Version {
-                struct_size: 24,
+                struct_size: XLA_FFI_Api_Version::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 major_version: SILENT,
                 minor_version: SILENT,
@@ -88,7 +90,7 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
     let start: *mut Answer = &raw mut answer;
     let mut extension = XLA_FFI_Metadata_Extension {
         extension_base: XLA_FFI_InternalExtension {
-            struct_size: size_of::<XLA_FFI_Metadata_Extension>(),
+            struct_size: XLA_FFI_Metadata_Extension::STRUCT_SIZE,
             r#type: XLA_FFI_InternalExtension_Type::Metadata,
             next: ptr::null_mut(),
         },
@@ -102,27 +104,27 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
     let mut frame = RawFrame::new(
         shared.revision,
         XLA_FFI_CallFrame {
-            struct_size: 168,
+            struct_size: XLA_FFI_CallFrame::STRUCT_SIZE,
             extension_start: (&raw mut extension).cast(),
             api,
             ctx: ptr::null_mut(),
             stage: Stage::Execute.raw(),
             args: XLA_FFI_Args {
-                struct_size: size_of::<XLA_FFI_Args>(),
+                struct_size: XLA_FFI_Args::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 size: 0,
                 types: ptr::null_mut(),
                 args: ptr::null_mut(),
             },
             rets: XLA_FFI_Rets {
-                struct_size: size_of::<XLA_FFI_Rets>(),
+                struct_size: XLA_FFI_Rets::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 size: 0,
                 types: ptr::null_mut(),
                 rets: ptr::null_mut(),
             },
             attrs: XLA_FFI_Attrs {
-                struct_size: size_of::<XLA_FFI_Attrs>(),
+                struct_size: XLA_FFI_Attrs::STRUCT_SIZE,
                 extension_start: ptr::null_mut(),
                 size: 0,
                 types: ptr::null_mut(),

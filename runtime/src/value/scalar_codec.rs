@@ -32,6 +32,10 @@ impl std::fmt::Display for Number {
     }
 }
 
+// Not by the crate microfloat: 0.1.3 decodes every pattern alike, but rounds an f64 to an f32 first, so that of
+// the numbers beside a tie every seventh gets another pattern, and makes NaN of f8e8m0fnu's zero. What is
+// written as text is rounded once here.
+
 /// A small float: exponent bits, mantissa bits, bias, what its special patterns mean.
 struct Small {
     exponent: u32,

@@ -101,14 +101,19 @@ pub(super) fn c() -> String {
         ("THIS_EXTENSION", wording::THIS_EXTENSION),
         ("NEWER_EXTENSION", wording::NEWER_EXTENSION),
     ] {
-        define(&mut out, &format!("TEXT_{name}"), quoted(words));
+        text(&mut out, name, words);
     }
+    comment(
+        &mut out,
+        "Behind an element type of less than a byte without its number.",
+    );
+    text(&mut out, "WITHOUT_NUMBER", wording::WITHOUT_NUMBER);
     comment(
         &mut out,
         "Behind the element type of an attribute that Python gave.",
     );
-    define(&mut out, "TEXT_PYTHON_FLOAT", quoted(wording::PYTHON_FLOAT));
-    define(&mut out, "TEXT_PYTHON_INT", quoted(wording::PYTHON_INT));
+    text(&mut out, "PYTHON_FLOAT", wording::PYTHON_FLOAT);
+    text(&mut out, "PYTHON_INT", wording::PYTHON_INT);
     out + "\n#endif  /* XLA_FFI_FACTS_H_ */\n"
 }
 
@@ -175,6 +180,12 @@ fn list(out: &mut String, about: &str, name: &str, entries: impl Iterator<Item =
 
 fn define(out: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = writeln!(out, "#define XLA_FFI_SDK_{name} {value}");
+}
+
+/// Words, on a line of their own where they are many.
+fn text(out: &mut String, name: &str, words: &str) {
+    let gap = if words.len() > 60 { "\\\n  " } else { "" };
+    define(out, &format!("TEXT_{name}"), format!("{gap}{words:?}"));
 }
 
 /// A comment after an empty line, broken at 100 columns.
