@@ -17,15 +17,25 @@ fn out(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// The examples with this extension.
+/// The examples with this extension, and what is written as they are.
 fn examples(extension: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("c_examples");
-    let files = std::fs::read_dir(folder).expect("c_examples");
-    let found: Vec<PathBuf> = files
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|is| is == extension))
-        .collect();
-    assert!(!found.is_empty(), "no .{extension} in c_examples");
+    in_folders(&["c_examples", "testing/fixtures"], extension)
+}
+
+/// The files of some folders that have this extension.
+fn in_folders(folders: &[&str], extension: &str) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for folder in folders {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let files = std::fs::read_dir(path).expect("the folder");
+        let before = found.len();
+        found.extend(
+            files
+                .map(|entry| entry.expect("an entry").path())
+                .filter(|path| path.extension().is_some_and(|is| is == extension)),
+        );
+        assert!(found.len() > before, "no .{extension} in {folder}");
+    }
     found
 }
 
@@ -96,13 +106,7 @@ fn sources_compile_without_a_warning() {
 /// Optimizers see more: values that may not be set, attributes that are dropped.
 #[test]
 fn optimized_sources_compile_without_a_warning() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut sources = vec![];
-    for folder in ["c_examples", "benches/c"] {
-        let entries = std::fs::read_dir(root.join(folder)).expect("the folder");
-        let paths = entries.map(|entry| entry.expect("an entry").path());
-        sources.extend(paths.filter(|path| path.extension().is_some_and(|is| is == "cc")));
-    }
+    let mut sources = in_folders(&["c_examples", "testing/fixtures", "benches/c"], "cc");
     sources.push(folder().join("attributes.cc"));
     sources.push(folder().join("operands.cc"));
     assert!(sources.len() > 6);
