@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder of the Rust examples, built in release mode by the cargo that runs the tests, unless
+/// The folder of the Rust examples and fixtures, built in release mode by the cargo that runs the tests, unless
 /// `XLA_FFI_RUST_EXAMPLES` names it.
 ///
 /// # Panics
@@ -26,6 +26,8 @@ pub fn rust_examples() -> &'static Path {
                 "--release",
                 "--package",
                 "xla-ffi-examples",
+                "--package",
+                "xla-ffi-fixtures",
                 "--examples",
             ])
             .status()

@@ -1,12 +1,14 @@
-//! Every example in every language, on the embedded runtime at every revision: the calls of
-//! `examples/examples.json`, which drives JAX (`tests/jax/examples.py`) and `cargo xtask demo` too.
+//! Every example in every language: the calls of `examples/examples.json`, which drives JAX
+//! (`tests/jax/examples.py`) and `cargo xtask demo` too. Here they run on the embedded runtime at every
+//! revision, and on real XLA behind a PJRT plugin, where results and errors are the same.
+
+mod embedded;
+mod pjrt;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use xla_ffi_runtime::spec::{Spec, parse_result};
-use xla_ffi_runtime::{
-    Attributes, DType, Error, Executable, Revision, Runtime, Shape, Stage, Stages, Tensor,
-};
+use xla_ffi_runtime::{Attributes, Bundle, Library, Result, Shape, Stage, Tensor};
 use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::skip;
 
@@ -14,7 +16,7 @@ const LANGUAGES: [&str; 3] = ["Rust", "C++", "C"];
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 fn table() -> Vec<Value> {
-    let text = include_str!("../examples/examples.json");
+    let text = include_str!("../../examples/examples.json");
     serde_json::from_str(text).expect("a list of examples")
 }
 
@@ -32,13 +34,8 @@ fn speaks(value: &Value, language: &str) -> bool {
     value["languages"].is_null() || texts(value, "languages").contains(&language)
 }
 
-fn since(example: &Value, call: &Value) -> Revision {
-    let name = text(call, "since").or(text(example, "since"));
-    Revision::from_name(name.unwrap_or("r0")).expect("a revision")
-}
-
 /// The library of an example, or why there is none.
-fn library(name: &str, language: &str) -> Result<PathBuf, String> {
+fn library(name: &str, language: &str) -> std::result::Result<PathBuf, String> {
     let built = |compiler: Option<&str>, file: String| match compiler {
         Some(_) => Ok(Path::new(env!("C_EXAMPLES_DIR")).join(file)),
         None => Err(format!("no {language} compiler when the tests were built")),
@@ -67,149 +64,51 @@ fn results(call: &Value) -> Vec<Shape> {
         .collect()
 }
 
-fn executable(runtime: &Runtime, path: &Path, call: &Value) -> Result<Executable, Error> {
-    let library = runtime.open(path)?;
-    let name = text(call, "handler").expect("a handler");
+fn arguments(call: &Value) -> Vec<Tensor> {
+    texts(call, "args").into_iter().map(tensor).collect()
+}
+
+/// Which argument a result lies in.
+fn alias(call: &Value, result: usize) -> Option<usize> {
+    let mut pairs = call["aliases"].as_array()?.iter();
+    let pair = pairs.find(|pair| pair[1] == result)?;
+    usize::try_from(pair[0].as_u64()?).ok()
+}
+
+fn attributes(call: &Value) -> Attributes {
+    Attributes::parse(text(call, "attrs").unwrap_or("{}")).expect("attributes")
+}
+
+fn handler(call: &Value) -> &str {
+    text(call, "handler").expect("a handler")
+}
+
+/// A handler's functions in its library.
+fn bundle(library: &Library, call: &Value) -> Result<Bundle> {
+    let name = handler(call);
     let more = texts(call, "stages");
     let symbols: Vec<_> = more.iter().map(|stage| format!("{name}_{stage}")).collect();
     let mut stages = vec![(Stage::Execute, name)];
     for (stage, symbol) in more.iter().zip(&symbols) {
         stages.push((Stage::from_name(stage).expect("a stage"), symbol));
     }
-    let attributes = Attributes::parse(text(call, "attrs").unwrap_or("{}")).expect("attributes");
-    library.handler(name, &stages)?.instantiate(&attributes)
+    library.bundle(&stages)
 }
 
-fn execute(executable: &Executable, call: &Value) -> Result<Vec<Tensor>, Error> {
-    let mut run = executable.call().stages(Stages::Cpu).check_unwritten(true);
-    run = run.args(texts(call, "args").into_iter().map(tensor));
-    let aliases = call["aliases"].as_array();
-    for (index, shape) in results(call).into_iter().enumerate() {
-        let pair = aliases.and_then(|pairs| pairs.iter().find(|pair| pair[1] == index));
-        run = match pair {
-            Some(pair) => run.ret_alias(usize::try_from(pair[0].as_u64().unwrap()).unwrap()),
-            None => run.ret(shape),
-        };
-    }
-    Ok(run.run()?.rets)
-}
-
-fn numbers(tensor: &Tensor) -> Vec<f64> {
-    match tensor.shape().dtype() {
-        DType::F32 => tensor
-            .to_vec::<f32>()
-            .expect("f32")
-            .iter()
-            .map(|x| f64::from(*x))
-            .collect(),
-        DType::F64 => tensor.to_vec::<f64>().expect("f64"),
-        DType::S32 => tensor
-            .to_vec::<i32>()
-            .expect("s32")
-            .iter()
-            .map(|x| f64::from(*x))
-            .collect(),
-        other => panic!("the examples have no results of {other}"),
-    }
-}
-
-/// What differs, if anything does.
-fn difference(got: &[Tensor], expected: &[&str]) -> Option<String> {
-    for (got, text) in got.iter().zip(expected) {
-        let want = tensor(text);
-        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 * b.abs().max(1.0);
-        if got.shape() != want.shape() || !numbers(got).iter().zip(&numbers(&want)).all(close) {
-            return Some(format!("expected {text}, got {got}"));
-        }
-    }
-    (got.len() != expected.len()).then(|| format!("{} results", got.len()))
-}
-
-/// One call at one revision.
-fn check(runtime: &Runtime, path: &Path, example: &Value, call: &Value) -> Result<(), String> {
-    let revision = runtime.revision();
-    let parts = texts(call, "error");
-    let may_lack = revision < since(example, call);
-    let answer = |outcome: Result<Vec<Tensor>, Error>, expected: &[&str]| match outcome {
-        Ok(_) if !parts.is_empty() => Err("no error".to_owned()),
-        Ok(rets) => difference(&rets, expected).map_or(Ok(()), Err),
-        Err(error) if may_lack && error.message().contains("jaxlib") => Ok(()),
-        Err(error) if parts.is_empty() => Err(error.to_string()),
-        Err(error) => {
-            // r0 and r1 report every handler's error as INTERNAL.
-            let code = if revision < Revision::R2 {
-                "INTERNAL"
-            } else {
-                parts[0]
-            };
-            let told = error.code().name() == code;
-            let named = parts[1..].iter().all(|part| error.message().contains(part));
-            (told && named)
-                .then_some(())
-                .ok_or(format!("{} is not {parts:?}", error))
-        }
-    };
-    let executable = match executable(runtime, path, call) {
-        Ok(executable) => executable,
-        Err(error) => return answer(Err(error), &[]),
-    };
-    answer(execute(&executable, call), &texts(call, "expect"))?;
-    if may_lack {
-        return Ok(());
-    }
-    for later in call["then"].as_array().into_iter().flatten() {
-        let expected: Vec<&str> = later
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(Value::as_str)
-            .collect();
-        answer(execute(&executable, call), &expected)?;
-    }
-    Ok(())
-}
-
-fn every_call(language: &str) {
-    let mut wrong = vec![];
+/// The examples of a language: name, library, calls; what has no compiler is told as a skip.
+fn every_example(test: &str, language: &str, mut work: impl FnMut(&Value, &str, &Path, &[Value])) {
     for example in table().iter().filter(|example| speaks(example, language)) {
         let name = text(example, "example").expect("a name");
-        let path = match library(name, language) {
-            Ok(path) => path,
-            Err(why) => {
-                skip(&format!("{name} in {language}"), &why);
-                continue;
-            }
-        };
-        for revision in Revision::ALL {
-            let runtime = Runtime::new(revision);
-            for call in example["calls"].as_array().expect("calls") {
-                if !speaks(call, language) {
-                    continue;
-                }
-                if let Err(why) = check(&runtime, &path, example, call) {
-                    wrong.push(format!("{name} in {language} on {revision}, {call}: {why}"));
-                }
-            }
-            // Libraries know a copy of XLA by the address of its table: keep it.
-            std::mem::forget(runtime);
+        let calls = example["calls"].as_array().expect("calls").iter();
+        let calls: Vec<_> = calls
+            .filter(|call| speaks(call, language))
+            .cloned()
+            .collect();
+        match library(name, language) {
+            Ok(path) => work(example, name, &path, &calls),
+            Err(why) => skip(&format!("{test}: {name} in {language}"), &why),
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-#[test]
-fn rust() {
-    every_call("Rust");
-}
-
-#[test]
-fn cpp() {
-    every_call("C++");
-}
-
-#[test]
-fn c() {
-    every_call("C");
 }
 
 /// The files of a folder that begin with a number and have this extension, without it.

@@ -6,30 +6,38 @@ use crate::cache::Cache;
 use crate::cargo::cargo;
 use crate::counts::{Counts, Format};
 use crate::tally::{self, Log, Tally};
+use crate::ui;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// Programs that take long: they start first, since what is left at the end runs alone, and `--quick`
 /// leaves them out.
-const LONG: [&str; 14] = [
+const LONG: [&str; 20] = [
+    "xla-ffi-programs pjrt",
+    "xla-ffi-runtime-c open",
     "xla-ffi ui",
     "xla-ffi-cli new",
     "xla-ffi-tests cpp_build",
     "xla-ffi-tests cpp_defects",
     "xla-ffi-tests cpp_headers",
     "xla-ffi-tests cpp_coverage",
+    "xla-ffi-tests cpp_install",
+    "xla-ffi-runtime upstream",
+    "xla-ffi-abi hostile",
     "xla-ffi-tests pjrt",
-    "xla-ffi-tests panic_abort",
+    "xla-ffi-tests refused_builds",
     "xla-ffi-cli run",
     "xla-ffi-abi mutations",
     "xla-ffi-runtime-c embed",
     "xla-ffi-runtime differential",
     "xla-ffi-programs programs",
     "xla-ffi-runtime-c programs",
+    "xla-ffi-runtime-c unwritten",
 ];
 
 /// One test program.
@@ -144,8 +152,10 @@ pub(super) fn run_all(
             command.env("XLA_FFI_SKIPS", &skips);
             command.envs(environment.iter().copied());
             let mut log = Log::default();
-            log.line(format_args!("-- {}", binary.name));
+            let start = Instant::now();
             let counts = tally::run(Format::Serial, &binary.name, &mut command, &mut log);
+            let took = ui::seconds(start.elapsed());
+            log.line(format_args!("-- {}: {took}", binary.name));
             log.show();
             let mut total = total.lock().expect("no worker panics");
             match (&mut *total, counts) {

@@ -15,6 +15,8 @@ pub(super) struct Material {
     headers: Option<PathBuf>,
     libclang: Option<PathBuf>,
     pjrt_plugin: Option<PathBuf>,
+    /// Its folder, where the machine has none.
+    cmake: Option<PathBuf>,
     pub(super) venv: Option<Venv>,
 }
 
@@ -39,6 +41,7 @@ impl Material {
             headers: Some(wheel::headers_root(&cache)),
             libclang: Some(wheel::libclang()?),
             pjrt_plugin: pjrt_plugin(log)?,
+            cmake: cmake(log),
             venv: Some(venv),
         })
     }
@@ -56,6 +59,28 @@ impl Material {
         }
         if let Some(venv) = &self.venv {
             command.env("XLA_FFI_PYTHON", &venv.python);
+        }
+        if let Some(cmake) = &self.cmake {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let folders = std::env::split_paths(&path).chain([cmake.clone()]);
+            if let Ok(path) = std::env::join_paths(folders) {
+                command.env("PATH", path);
+            }
+        }
+    }
+}
+
+/// CMake from the index, where the machine has none; without either its tests are skipped, and say so.
+fn cmake(log: &mut Log) -> Option<PathBuf> {
+    let here = Command::new("cmake").arg("--version").output();
+    if here.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    match wheel::cmake() {
+        Ok(folder) => Some(folder),
+        Err(error) => {
+            log.line(format_args!("no cmake: {error:#}"));
+            None
         }
     }
 }
