@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use xla_ffi::{Future, Later, prelude::*};
 
-#[path = "shared/sleep.rs"]
 mod sleep;
 
 fn delay(ms: i64) -> Result<Duration> {

@@ -7,7 +7,7 @@ use cpp_support::{Headers, folder, sources};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_testing::examples::rust_examples;
-use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, headers};
+use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, headers, once};
 
 const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-pedantic", "-Werror"];
 
@@ -17,15 +17,25 @@ fn out(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// The examples with this extension.
+/// The examples with this extension, and what is written as they are.
 fn examples(extension: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("c_examples");
-    let files = std::fs::read_dir(folder).expect("c_examples");
-    let found: Vec<PathBuf> = files
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|is| is == extension))
-        .collect();
-    assert!(!found.is_empty(), "no .{extension} in c_examples");
+    in_folders(&["c_examples", "testing/fixtures"], extension)
+}
+
+/// The files of some folders that have this extension.
+fn in_folders(folders: &[&str], extension: &str) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for folder in folders {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let files = std::fs::read_dir(path).expect("the folder");
+        let before = found.len();
+        found.extend(
+            files
+                .map(|entry| entry.expect("an entry").path())
+                .filter(|path| path.extension().is_some_and(|is| is == extension)),
+        );
+        assert!(found.len() > before, "no .{extension} in {folder}");
+    }
     found
 }
 
@@ -43,6 +53,34 @@ fn run(command: &mut Command) -> Result<String, String> {
     }
 }
 
+/// What every source begins with, parsed once for a compiler and its flags.
+const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\n";
+
+/// Compiles a source whose flags say how; what is well once is well until a file changes.
+fn strictly(compiler: &str, flags: &[&str], source: &Path, object: Option<&Path>) {
+    let flags: Vec<String> = flags
+        .iter()
+        .chain(&STRICT)
+        .map(|flag| (*flag).to_owned())
+        .chain(Headers::Ours.flags())
+        .collect();
+    let include = Path::new(env!("SDK_INCLUDE_DIR"));
+    let head = once::precompiled(compiler, &flags, HEAD, &[include]);
+    let head = head.unwrap_or_else(|error| panic!("{error}"));
+    let mut command = Command::new(compiler);
+    // A precompiled header that does not fit would be passed over in silence.
+    command.args(&flags).arg("-Winvalid-pch").args(head);
+    match object {
+        Some(_) => command.arg("-c"),
+        None => command.arg("-fsyntax-only"),
+    };
+    // Sources include each other's material.
+    let beside = source.parent().expect("a folder");
+    let inputs = [source, beside, include];
+    let done = once::compile(command.arg(source), &inputs, object);
+    done.unwrap_or_else(|error| panic!("{error}"));
+}
+
 #[test]
 fn sources_compile_without_a_warning() {
     let compilers = cpp_compilers("sources_compile_without_a_warning");
@@ -55,10 +93,7 @@ fn sources_compile_without_a_warning() {
                 vec![]
             };
             for source in sources().into_iter().chain(examples) {
-                let mut command = Command::new(compiler);
-                command.args([standard, "-fsyntax-only"]).args(STRICT);
-                let done = run(command.args(Headers::Ours.flags()).arg(&source));
-                done.unwrap_or_else(|e| panic!("{e}"));
+                strictly(compiler, &[standard], &source, None);
             }
         }
     };
@@ -71,29 +106,25 @@ fn sources_compile_without_a_warning() {
 /// Optimizers see more: values that may not be set, attributes that are dropped.
 #[test]
 fn optimized_sources_compile_without_a_warning() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut sources = vec![];
-    for folder in ["c_examples", "benches/c"] {
-        let entries = std::fs::read_dir(root.join(folder)).expect("the folder");
-        let paths = entries.map(|entry| entry.expect("an entry").path());
-        sources.extend(paths.filter(|path| path.extension().is_some_and(|is| is == "cc")));
-    }
+    let mut sources = in_folders(&["c_examples", "testing/fixtures", "benches/c"], "cc");
     sources.push(folder().join("attributes.cc"));
     sources.push(folder().join("operands.cc"));
     assert!(sources.len() > 6);
     for compiler in cpp_compilers("optimized_sources_compile_without_a_warning") {
-        let object = out(&format!("optimized-{compiler}.o"));
         for source in &sources {
-            let mut command = Command::new(compiler);
             // Clang's warnings come from its front end, which sees the same at any level.
             if compiler == "g++" {
-                command.args(["-O2", "-fPIC", "-c", "-o"]).arg(&object);
+                let stem = source.file_stem().expect("a file").to_string_lossy();
+                let object = out(&format!("optimized-{stem}.o"));
+                strictly(
+                    compiler,
+                    &["-std=c++17", "-O2", "-fPIC"],
+                    source,
+                    Some(&object),
+                );
             } else {
-                command.arg("-fsyntax-only");
+                strictly(compiler, &["-std=c++17"], source, None);
             }
-            command.arg("-std=c++17").args(STRICT);
-            let done = run(command.args(Headers::Ours.flags()).arg(source));
-            done.unwrap_or_else(|e| panic!("{e}"));
         }
     }
 }
@@ -116,7 +147,9 @@ fn c_sources_compile_without_a_warning() {
                 let mut command = Command::new(compiler);
                 command.args([standard, "-fsyntax-only", "-Wstrict-prototypes"]);
                 command.arg("-Wmissing-prototypes").args(STRICT);
-                let done = run(command.args(Headers::Ours.flags()).arg(source));
+                command.args(Headers::Ours.flags()).arg(source);
+                let inputs = [source.as_path(), Path::new(env!("SDK_INCLUDE_DIR"))];
+                let done = once::compile(&mut command, &inputs, None);
                 done.unwrap_or_else(|e| panic!("{e}"));
             }
         }

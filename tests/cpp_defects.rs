@@ -7,7 +7,7 @@ mod cpp_support;
 use cpp_support::{Headers, build, folder};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, headers, skip};
+use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, headers, once, skip};
 
 fn out(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_defects");
@@ -15,12 +15,14 @@ fn out(name: &str) -> PathBuf {
     folder.join(name)
 }
 
+const FLAGS: [&str; 3] = ["-std=c++17", "-w", "-pthread"];
+
 /// Compiles a text, and links it where `flags` do not say otherwise.
 fn compile(compiler: &str, headers: &Headers, name: &str, text: &str, flags: &[&str]) -> Output {
     let source = out(&format!("{name}.cc"));
     std::fs::write(&source, text).expect("the target folder");
     Command::new(compiler)
-        .args(["-std=c++17", "-w", "-pthread"])
+        .args(FLAGS)
         .args(flags)
         .args(headers.flags())
         .arg(&source)
@@ -127,21 +129,24 @@ fn what_upstream_does_not_compile() {
         return;
     };
     let upstream = Headers::Upstream(upstream);
-    let try_one = |headers: &Headers, kind: &str, text: &str| {
-        compile(compiler, headers, kind, text, &["-fsyntax-only"])
+    // The head alone is no obstacle; it is read once for all snippets.
+    let head = |headers: &Headers| {
+        let mut flags: Vec<String> = FLAGS.map(str::to_owned).into();
+        flags.extend(headers.flags());
+        let head = once::precompiled(compiler, &flags, HEAD, &[headers.folder()]);
+        head.unwrap_or_else(|error| panic!("{headers:?}: {error}"))
     };
-    // The head alone is no obstacle.
-    for (kind, headers) in [("ours", &Headers::Ours), ("theirs", &upstream)] {
-        let output = try_one(headers, kind, HEAD);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{kind}: {error}");
-    }
+    let heads = [head(&Headers::Ours), head(&upstream)];
+    let try_one = |headers: &Headers, head: &[String], name: &str, text: &str| {
+        let mut flags = vec!["-fsyntax-only"];
+        flags.extend(head.iter().map(String::as_str));
+        compile(compiler, headers, name, text, &flags)
+    };
     for (index, (name, snippet)) in REFUSED.iter().enumerate() {
-        let text = format!("{HEAD}{snippet}\n");
-        let ours = try_one(&Headers::Ours, &format!("ours_{index}"), &text);
+        let ours = try_one(&Headers::Ours, &heads[0], &format!("ours_{index}"), snippet);
         let error = String::from_utf8_lossy(&ours.stderr);
         assert!(ours.status.success(), "{name}: {error}");
-        let theirs = try_one(&upstream, &format!("theirs_{index}"), &text);
+        let theirs = try_one(&upstream, &heads[1], &format!("theirs_{index}"), snippet);
         assert!(!theirs.status.success(), "{name}: upstream compiles it now");
     }
 }

@@ -384,7 +384,7 @@ fn the_table_names_tests_that_exist() {
     }
     let sources = [
         "tests/legacy.rs",
-        "tests/legacy_device.rs",
+        "ffi/tests/legacy_device.rs",
         "tests/legacy_c_device.rs",
         "tests/pjrt/conformance.rs",
         "runtime/tests/legacy.rs",
@@ -407,6 +407,7 @@ fn the_table_names_tests_that_exist() {
                 format!("tests/{}.rs", file.replace('.', "/")),
                 format!("tests/jax/{file}"),
                 format!("runtime/tests/{file}.rs"),
+                format!("ffi/tests/{file}.rs"),
                 file.to_owned(),
                 format!("tests/{file}"),
             ];

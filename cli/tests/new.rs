@@ -22,6 +22,17 @@ fn new(folder: &Path, rest: &[&str]) -> Output {
         .unwrap()
 }
 
+/// `cargo test` in a new project, in the folder and with the profile of these tests: what both depend
+/// on is compiled already.
+fn cargo_test() -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["test", "--offline"])
+        .env("CARGO_TARGET_DIR", xla_ffi_testing::target_folder())
+        .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+    command
+}
+
 fn succeeds(command: &mut Command) -> String {
     let out = command.output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -67,12 +78,7 @@ fn c_and_cxx_projects_build_and_run_on_every_revision() {
 fn a_rust_project_passes_its_own_tests() {
     let folder = folder("rust");
     assert!(new(&folder, &["my-rust"]).status.success());
-    let text = succeeds(
-        Command::new(env!("CARGO"))
-            .args(["test", "--offline"])
-            .env_remove("CARGO_TARGET_DIR")
-            .current_dir(folder.join("my-rust")),
-    );
+    let text = succeeds(cargo_test().current_dir(folder.join("my-rust")));
     assert!(text.contains("scales ... ok"), "{text}");
 }
 
@@ -83,12 +89,7 @@ fn a_rust_project_for_gpus_passes_its_tests_without_one() {
     // The lock of this workspace names versions that are at hand.
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
     std::fs::copy(lock, folder.join("my-gpu/Cargo.lock")).unwrap();
-    let text = succeeds(
-        Command::new(env!("CARGO"))
-            .args(["test", "--offline"])
-            .env_remove("CARGO_TARGET_DIR")
-            .current_dir(folder.join("my-gpu")),
-    );
+    let text = succeeds(cargo_test().current_dir(folder.join("my-gpu")));
     assert!(
         text.contains("wrong_operands_are_told_by_name ... ok"),
         "{text}"

@@ -8,7 +8,7 @@ use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::plugin::plugin;
 use xla_ffi_testing::skip;
 
-/// A C example as a library, or `None`, told, where there is no C compiler.
+/// A C example or fixture as a library, or `None`, told, where there is no C compiler.
 fn example(test: &str, name: &str) -> Option<PathBuf> {
     // Once: another test may be running what a second compilation would write over.
     static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
@@ -18,10 +18,13 @@ fn example(test: &str, name: &str) -> Option<PathBuf> {
     if built.contains(name) {
         return Some(out);
     }
+    let places = ["c_examples", "testing/fixtures"].map(|folder| root.join(folder));
+    let mut sources = places.iter().map(|folder| folder.join(format!("{name}.c")));
+    let source = sources.find(|source| source.is_file()).expect(name);
     let done = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()))
         .args(["-std=c99", "-O1", "-shared", "-fPIC", "-w", "-I"])
         .arg(root.join("include"))
-        .arg(root.join("c_examples").join(format!("{name}.c")))
+        .arg(source)
         .arg("-o")
         .arg(&out)
         .args(["-pthread", "-lm"])

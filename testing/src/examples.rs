@@ -1,11 +1,12 @@
 //! The example libraries that tests load.
 
-use crate::root;
+use crate::{root, target_folder};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The folder of the Rust examples, built in release mode by the cargo that runs the tests.
+/// The folder of the Rust examples and fixtures, built in release mode by the cargo that runs the tests, unless
+/// `XLA_FFI_RUST_EXAMPLES` names it.
 ///
 /// # Panics
 /// Where they do not build, and outside `cargo test`.
@@ -13,6 +14,9 @@ use std::sync::OnceLock;
 pub fn rust_examples() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
+        if let Some(folder) = std::env::var_os("XLA_FFI_RUST_EXAMPLES") {
+            return folder.into();
+        }
         let cargo = std::env::var_os("CARGO").expect("cargo runs the tests");
         let status = Command::new(cargo)
             .current_dir(root())
@@ -22,14 +26,13 @@ pub fn rust_examples() -> &'static Path {
                 "--release",
                 "--package",
                 "xla-ffi-examples",
+                "--package",
+                "xla-ffi-fixtures",
                 "--examples",
             ])
             .status()
             .expect("cargo runs");
         assert!(status.success(), "the examples do not build");
-        // The test lies in TARGET/PROFILE/deps.
-        let this = std::env::current_exe().expect("a path of its own");
-        let target = this.ancestors().nth(3).expect("the target folder");
-        target.join("release/examples")
+        target_folder().join("release/examples")
     })
 }

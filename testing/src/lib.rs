@@ -6,9 +6,10 @@ pub mod damage;
 pub mod examples;
 pub mod frames;
 pub mod headers;
+pub mod once;
 pub mod plugin;
 pub mod repository;
 mod skip;
 
-pub use repository::root;
+pub use repository::{root, target_folder};
 pub use skip::skip;

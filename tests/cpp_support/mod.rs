@@ -8,6 +8,7 @@ use xla_ffi_runtime::{
     Attributes, DType, Error, HostAllocator, Library, Result, Revision, Stage, Stages, Stream,
     Tensor, UserData, spec,
 };
+use xla_ffi_testing::once;
 
 /// The folder of the handler sources.
 pub(crate) fn folder() -> PathBuf {
@@ -36,6 +37,14 @@ pub(crate) enum Headers {
 }
 
 impl Headers {
+    /// The folder for `-I`.
+    pub(crate) fn folder(&self) -> &Path {
+        match self {
+            Self::Ours => Path::new(env!("SDK_INCLUDE_DIR")),
+            Self::Upstream(path) => path,
+        }
+    }
+
     /// The compiler flags that select them.
     pub(crate) fn flags(&self) -> Vec<String> {
         match self {
@@ -59,8 +68,9 @@ pub(crate) fn build(compiler: &str, source: &Path, headers: &Headers, flags: &[&
         .join("cpp")
         .join(format!("{compiler}-{}", headers.name()));
     std::fs::create_dir_all(&out).expect("the target folder");
-    let library = out.join(format!("lib{stem}.so"));
-    let output = Command::new(compiler)
+    let library = out.join(format!("lib{stem}{}.so", flags.concat()));
+    let mut command = Command::new(compiler);
+    command
         .args([
             "-std=c++17",
             "-O0",
@@ -72,17 +82,9 @@ pub(crate) fn build(compiler: &str, source: &Path, headers: &Headers, flags: &[&
         ])
         .args(flags)
         .args(headers.flags())
-        .arg(source)
-        .arg("-o")
-        .arg(&library)
-        .output()
-        .expect("the compiler runs");
-    assert!(
-        output.status.success(),
-        "{} with {headers:?}:\n{}",
-        source.display(),
-        String::from_utf8_lossy(&output.stderr)
-    );
+        .arg(source);
+    let inputs = [source, &folder(), headers.folder()];
+    once::compile(&mut command, &inputs, Some(&library)).unwrap_or_else(|error| panic!("{error}"));
     library
 }
 

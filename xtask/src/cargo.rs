@@ -27,6 +27,8 @@ pub(crate) fn build_examples(root: &Path) -> Command {
         "--release",
         "--package",
         "xla-ffi-examples",
+        "--package",
+        "xla-ffi-fixtures",
         "--examples",
     ]);
     command

@@ -5,8 +5,8 @@
 
 mod module;
 
+use crate::counts::Counts;
 use crate::jaxlibs;
-use crate::tally::Counts;
 use anyhow::{Context, Result};
 use module::Modules;
 use std::collections::{BTreeMap, BTreeSet};

@@ -113,7 +113,7 @@ fn embedded(root: &Path, built: &Built, cli: &Path) -> Result<Vec<String>> {
 
 /// A handler built from upstream's own headers runs there too; the headers come from a wheel.
 fn upstream(root: &Path, cli: &Path) -> Result<Option<String>> {
-    let library = match libraries::upstream(root, "tests/upstream/conformance.cc") {
+    let library = match libraries::upstream(root, "testing/fixtures/upstream/conformance.cc") {
         Ok(library) => library,
         Err(error) => {
             return Ok(Some(format!(

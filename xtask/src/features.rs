@@ -1,7 +1,8 @@
 //! Each feature of each package alone: users turn on one, the workspace's own builds all of them.
 
 use crate::cargo::cargo;
-use crate::tally::{self, Counts, Format};
+use crate::counts::{Counts, Format};
+use crate::tally::{self, Log};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ impl Package {
 
 /// Clippy on the library of each package that has features, with none and with each alone. Nothing is
 /// built, and tests stay out: their own dependencies would turn features on.
-pub(crate) fn check(root: &Path) -> Result<Counts> {
+pub(crate) fn check(root: &Path, log: &mut Log) -> Result<Counts> {
     let output = cargo(root)
         .args(["metadata", "--no-deps", "--format-version", "1"])
         .output()
@@ -49,16 +50,16 @@ pub(crate) fn check(root: &Path) -> Result<Counts> {
         command.args(["clippy", "--quiet", "--lib", "--package", package]);
         command.args(["--no-default-features", "--features", feature]);
         command.args(["--", "-D", "warnings"]);
-        let passed = tally::run(Format::Whole, &mut command)?.failed == 0;
         let with = if feature.is_empty() {
             "no feature"
         } else {
             feature
         };
-        let verdict = if passed { "ok" } else { "FAILED" };
-        println!("{package} with {with}: {verdict}");
-        counts.passed += usize::from(passed);
-        counts.failed += usize::from(!passed);
+        let of = format!("{package} with {with}");
+        let one = tally::run(Format::Whole, &of, &mut command, log)?;
+        let verdict = if one.failed == 0 { "ok" } else { "FAILED" };
+        log.line(format_args!("{of}: {verdict}"));
+        counts.add(one);
     }
     if counts == Counts::default() {
         bail!("no package has a feature: what cargo metadata says is not understood");

@@ -7,6 +7,7 @@ mod cache;
 mod cargo;
 mod circles;
 mod compile_cost;
+mod counts;
 mod cuda;
 mod demo;
 mod examples;

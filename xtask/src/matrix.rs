@@ -126,7 +126,7 @@ impl Subjects {
                 ("cpp", example(Language::Cpp)?),
                 (
                     "upstream",
-                    libraries::upstream(root, "tests/upstream/conformance.cc")?,
+                    libraries::upstream(root, "testing/fixtures/upstream/conformance.cc")?,
                 ),
             ],
             legacy: vec![
@@ -135,7 +135,7 @@ impl Subjects {
                 ("cpp", named("11_legacy", Language::Cpp)?),
             ],
             twin: libraries::rust(root, "conformance_twin")?,
-            bootstrap: libraries::c(root, "tests/upstream/bootstrap.c")?,
+            bootstrap: libraries::c(root, "testing/fixtures/upstream/bootstrap.c")?,
         })
     }
 }

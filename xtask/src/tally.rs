@@ -1,85 +1,127 @@
-//! Counting what passed, failed and was skipped, over steps that are other programs.
+//! Steps side by side: what they say is kept until they end, what they find is counted.
 
+use crate::counts::{Counts, Format, Reader};
 use crate::ui;
 use anyhow::{Context, Result};
-use std::io::{BufRead, BufReader, Write};
+use std::fmt::Display;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Counts of one step, or of all of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) passed: usize,
-    pub(crate) failed: usize,
-    /// One reason a skipped test.
-    pub(crate) skips: Vec<String>,
-}
+/// How many of the slowest tests are told.
+const SLOWEST: usize = 10;
 
-impl Counts {
-    /// A step that is one check: it passed or failed as a whole.
-    pub(crate) fn one(passed: bool) -> Self {
-        Self {
-            passed: usize::from(passed),
-            failed: usize::from(!passed),
-            skips: Vec::new(),
-        }
-    }
+/// What CI may skip: parts of reasons. Anything else that CI lacks is a failure there.
+const CI_MAY_SKIP: &[&str] = &["no GPU", "NVIDIA's driver"];
 
-    fn add(&mut self, other: &Self) {
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.skips.extend(other.skips.iter().cloned());
-    }
-}
-
-/// How a step's output is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// The exit status is the only result.
-    Whole,
-    /// libtest's `test … ok` and `test result:` lines.
-    Libtest,
-    /// Lines `ok NAME`, `FAIL NAME: …`, `skipped NAME: …` of our own drivers.
-    Driver,
-}
-
-/// The steps so far.
-#[derive(Debug, Default)]
+/// The steps so far, and how many may run at a time.
+#[derive(Debug)]
 pub(crate) struct Tally {
-    steps: Vec<(String, Counts, Duration)>,
+    steps: Mutex<Vec<(String, Counts, Duration)>>,
+    free: Mutex<usize>,
+    freed: Condvar,
+    start: Instant,
+}
+
+/// The right to keep one processor busy.
+#[derive(Debug)]
+pub(crate) struct Slot<'a>(&'a Tally);
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.free) += 1;
+        self.0.freed.notify_one();
+    }
+}
+
+/// What a step says. It is shown when the step ends, so that steps side by side stay readable.
+#[derive(Debug, Default)]
+pub(crate) struct Log(Vec<u8>);
+
+impl Log {
+    pub(crate) fn line(&mut self, line: impl Display) {
+        let _ = writeln!(self.0, "{line}");
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Shows it, undisturbed by others.
+    pub(crate) fn show(&self) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(&self.0);
+        let _ = out.flush();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tally {
-    /// Runs a command as a step, shows its output, counts it, and says how long it took.
-    pub(crate) fn step(&mut self, name: &str, format: Format, command: &mut Command) {
-        self.work(name, || run(format, command));
+    /// As many steps at a time as there are processors.
+    pub(crate) fn new() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            steps: Mutex::default(),
+            free: Mutex::new(cores),
+            freed: Condvar::new(),
+            start: Instant::now(),
+        }
     }
 
-    /// Runs any work as a step. An error is one failure.
-    pub(crate) fn work(&mut self, name: &str, work: impl FnOnce() -> Result<Counts>) {
-        println!("== {name}");
+    /// Waits until a processor is free.
+    pub(crate) fn slot(&self) -> Slot<'_> {
+        let free = lock(&self.free);
+        let busy = self.freed.wait_while(free, |free| *free == 0);
+        *busy.unwrap_or_else(PoisonError::into_inner) -= 1;
+        Slot(self)
+    }
+
+    /// Runs a command as a step, counts it, and says how long it took.
+    pub(crate) fn step(&self, name: &str, format: Format, command: &mut Command) {
+        self.work(name, |log| run(format, name, command, log));
+    }
+
+    /// Runs any work as a step, when a processor is free for it. An error is one failure.
+    pub(crate) fn work(&self, name: &str, work: impl FnOnce(&mut Log) -> Result<Counts>) {
+        let _slot = self.slot();
+        self.wide(name, work);
+    }
+
+    /// As [`Tally::work`], for work that waits for others or asks for processors itself.
+    pub(crate) fn wide(&self, name: &str, work: impl FnOnce(&mut Log) -> Result<Counts>) {
+        ui::note(format_args!("{name}: started"));
         let start = Instant::now();
-        let counts = work().unwrap_or_else(|error| {
-            eprintln!("error: {error:#}");
+        let mut log = Log::default();
+        log.line(format_args!("== {name}"));
+        let mut counts = work(&mut log).unwrap_or_else(|error| {
+            log.line(format_args!("error: {error:#}"));
             Counts::one(false)
         });
         let took = start.elapsed();
+        if counts.failed > 0 && counts.failures.is_empty() {
+            counts.failures.push(format!("the step {name}"));
+        }
         let verdict = if counts.failed == 0 { "ok" } else { "FAILED" };
-        println!("== {name}: {verdict}, {}\n", ui::seconds(took));
-        self.steps.push((name.to_owned(), counts, took));
+        log.line(format_args!(
+            "== {name}: {verdict}, {}\n",
+            ui::seconds(took)
+        ));
+        log.show();
+        lock(&self.steps).push((name.to_owned(), counts, took));
     }
 
-    /// Prints the steps, every skip, and the last line; tells whether all passed.
-    pub(crate) fn finish(&self) -> bool {
+    /// Prints the steps, every skip, the slowest tests, what failed, and the last line; tells whether
+    /// all is as it must be.
+    pub(crate) fn finish(self, in_ci: bool) -> bool {
+        let steps = lock(&self.steps);
         let mut total = Counts::default();
-        let width = self
-            .steps
-            .iter()
-            .map(|(name, ..)| name.len())
-            .max()
-            .unwrap_or(0);
+        let width = steps.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
         println!("{:width$}  {:>10}  passed  failed  skipped", "step", "time");
-        for (name, counts, took) in &self.steps {
+        for (name, counts, took) in &*steps {
             println!(
                 "{name:width$}  {:>10}  {:6}  {:6}  {:7}",
                 ui::seconds(*took),
@@ -87,13 +129,30 @@ impl Tally {
                 counts.failed,
                 counts.skips.len()
             );
-            total.add(counts);
+            total.add(counts.clone());
+        }
+        println!("by the clock: {}", ui::seconds(self.start.elapsed()));
+        if let Some(time) = processor_time() {
+            println!("processor time: {}", ui::seconds(time));
+        }
+        total
+            .times
+            .sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+        println!("the slowest tests:");
+        for (time, name) in total.times.iter().take(SLOWEST) {
+            println!("  {:>10}  {name}", ui::seconds(*time));
         }
         for skip in &total.skips {
             println!("skipped: {skip}");
         }
-        let all: Duration = self.steps.iter().map(|(.., took)| *took).sum();
-        println!("all steps: {}", ui::seconds(all));
+        if in_ci {
+            let lacking = lacking_in_ci(&total.skips);
+            total.failed += lacking.len();
+            total.failures.extend(lacking);
+        }
+        for failure in &total.failures {
+            println!("FAILED: {failure}");
+        }
         println!(
             "{} passed, {} failed, {} skipped",
             total.passed,
@@ -104,168 +163,144 @@ impl Tally {
     }
 }
 
-/// Runs a command, passes its standard output on line by line, and counts it.
-pub(crate) fn run(format: Format, command: &mut Command) -> Result<Counts> {
+/// The skips that CI must not have: there everything can be had, and a check that nobody runs is none.
+fn lacking_in_ci(skips: &[String]) -> Vec<String> {
+    let may = |skip: &String| CI_MAY_SKIP.iter().any(|reason| skip.contains(reason));
+    let lacking = skips.iter().filter(|skip| !may(skip));
+    lacking
+        .map(|skip| format!("skipped, which CI must not: {skip}"))
+        .collect()
+}
+
+/// The processor time of everything that ran and ended, where the system tells it.
+fn processor_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may hold anything, the third field is the first.
+    let (_, fields) = text.rsplit_once(')')?;
+    let ticks = fields.split_whitespace().skip(11).take(4);
+    let ticks = ticks.map_while(|field| field.parse::<u64>().ok());
+    // Linux shows hundredths of seconds to programs, whatever it counts itself.
+    Some(Duration::from_millis(10 * ticks.sum::<u64>()))
+}
+
+/// Runs a command, keeps what it prints, and counts it as the tests of `of`.
+pub(crate) fn run(
+    format: Format,
+    of: &str,
+    command: &mut Command,
+    log: &mut Log,
+) -> Result<Counts> {
     let program = command.get_program().to_string_lossy().into_owned();
+    // One pipe for both, so that lines keep their order.
+    let (mut reader, writer) = std::io::pipe().context("making a pipe")?;
     let mut child = command
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(writer.try_clone().context("making a pipe")?)
+        .stderr(writer)
         .spawn()
         .with_context(|| format!("starting {program}"))?;
-    let mut counts = Counts::default();
-    if let Some(stdout) = child.stdout.take() {
-        let mut out = std::io::stdout().lock();
-        for line in BufReader::new(stdout).split(b'\n') {
-            let line = line.with_context(|| format!("reading what {program} prints"))?;
-            let line = String::from_utf8_lossy(&line);
-            writeln!(out, "{line}")?;
-            count_line(format, &line, &mut counts);
+    // The command holds the pipe's other end as well, which would never close.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut tests = Reader::new(format, of);
+    let mut line = vec![];
+    let mut since = Instant::now();
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        let read = reader.read(&mut chunk);
+        let read = read.with_context(|| format!("reading what {program} prints"))?;
+        let now = Instant::now();
+        log.bytes(&chunk[..read]);
+        for byte in &chunk[..read] {
+            if line.is_empty() {
+                since = now;
+            }
+            match byte {
+                b'\n' => tests.line(&String::from_utf8_lossy(&std::mem::take(&mut line)), since),
+                byte => line.push(*byte),
+            }
         }
-        out.flush()?;
+        if read == 0 {
+            break;
+        }
+    }
+    if !line.is_empty() {
+        tests.line(&String::from_utf8_lossy(&line), since);
     }
     let status = child
         .wait()
         .with_context(|| format!("waiting for {program}"))?;
+    let mut counts = tests.finish(status.success());
     // A step that fails without a failed test did not come so far: that is a failure too.
     if !status.success() && counts.failed == 0 {
-        eprintln!("{program} ended with {status}");
+        log.line(format_args!("{program} ended with {status}"));
         counts.failed += 1;
+        counts.failures.push(format!("{of} ended with {status}"));
     } else if format == Format::Whole {
         counts.passed += 1;
-    } else if status.success() && counts == Counts::default() {
-        eprintln!("{program} reported no test at all");
-        counts.failed += 1;
     }
     Ok(counts)
 }
 
-fn count_line(format: Format, line: &str, counts: &mut Counts) {
-    match format {
-        Format::Whole => {}
-        Format::Libtest => {
-            let Some(test) = line.strip_prefix("test ") else {
-                return;
-            };
-            if let Some(result) = test.strip_prefix("result: ") {
-                let number = |what: &str| {
-                    result
-                        .split([';', '.'])
-                        .filter_map(|part| part.trim().strip_suffix(what))
-                        .find_map(|number| number.trim().parse::<usize>().ok())
-                        .unwrap_or(0)
-                };
-                counts.passed += number(" passed");
-                counts.failed += number(" failed");
-            } else if let Some((name, verdict)) = test.split_once(" ... ignored") {
-                let reason = verdict.trim_start_matches([',', ' ']);
-                let reason = if reason.is_empty() {
-                    "ignored without a reason"
-                } else {
-                    reason
-                };
-                counts.skips.push(format!("{name}: {reason}"));
-            }
-        }
-        Format::Driver => {
-            if line.starts_with("ok ") {
-                counts.passed += 1;
-            } else if line.starts_with("FAIL ") {
-                counts.failed += 1;
-            } else if let Some(skip) = line.strip_prefix("skipped ") {
-                counts.skips.push(skip.to_owned());
-            }
-        }
+/// As [`run`]; a program that tells of no test at all failed.
+pub(crate) fn run_some(
+    format: Format,
+    of: &str,
+    command: &mut Command,
+    log: &mut Log,
+) -> Result<Counts> {
+    let mut counts = run(format, of, command, log)?;
+    if counts.passed + counts.failed + counts.skips.len() == 0 {
+        log.line(format_args!("{of} reported no test at all"));
+        counts.failed += 1;
+        counts
+            .failures
+            .push(format!("{of} reported no test at all"));
     }
-}
-
-/// Moves tests that skipped themselves from passed to skipped. Each wrote a line `NAME: REASON` into the file that
-/// `XLA_FFI_SKIPS` names; libtest cannot know.
-pub(crate) fn own_skips(counts: &mut Counts, text: &str) {
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        counts.passed = counts.passed.saturating_sub(1);
-        counts.skips.push(line.trim().to_owned());
-    }
+    Ok(counts)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn counted(format: Format, text: &str) -> Counts {
-        let mut counts = Counts::default();
-        text.lines()
-            .for_each(|line| count_line(format, line, &mut counts));
-        counts
-    }
-
-    #[test]
-    fn libtest_lines_are_summed() {
-        let counts = counted(
-            Format::Libtest,
-            "running 3 tests\ntest a ... ok\ntest b ... ignored, no GPU here\ntest c ... FAILED\n\
-             test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.0s\n\
-             test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.0s",
-        );
-        assert_eq!(
-            counts,
-            Counts {
-                passed: 13,
-                failed: 1,
-                skips: vec!["b: no GPU here".into()]
-            }
-        );
-    }
-
-    #[test]
-    fn driver_lines_are_summed() {
-        let counts = counted(
-            Format::Driver,
-            "ok a\nnoise\nFAIL b: why\nskipped c: too old\nok d",
-        );
-        assert_eq!(
-            counts,
-            Counts {
-                passed: 2,
-                failed: 1,
-                skips: vec!["c: too old".into()]
-            }
-        );
-    }
-
-    #[test]
-    fn a_test_that_skips_itself_did_not_pass() {
-        let mut counts = Counts {
-            passed: 3,
-            failed: 0,
-            skips: Vec::new(),
-        };
-        own_skips(&mut counts, "one: no clang\n\ntwo: no valgrind\n");
-        assert_eq!(counts.passed, 1);
-        assert_eq!(counts.skips, ["one: no clang", "two: no valgrind"]);
-    }
-
     #[test]
     fn a_failing_or_silent_step_is_a_failure() {
-        let sh = |script: &str| {
+        let sh = |format, script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
-            command
+            run_some(format, "sh", &mut command, &mut Log::default()).unwrap()
         };
-        assert_eq!(run(Format::Libtest, &mut sh("exit 101")).unwrap().failed, 1);
-        assert_eq!(run(Format::Libtest, &mut sh("true")).unwrap().failed, 1);
-        assert_eq!(
-            run(Format::Whole, &mut sh("exit 1")).unwrap(),
-            Counts::one(false)
-        );
-        assert_eq!(
-            run(Format::Whole, &mut sh("true")).unwrap(),
-            Counts::one(true)
-        );
-        assert_eq!(
-            run(Format::Driver, &mut sh("echo ok a; exit 1"))
-                .unwrap()
-                .failed,
-            1
-        );
+        assert_eq!(sh(Format::Libtest, "exit 101").failed, 1);
+        assert_eq!(sh(Format::Libtest, "true").failed, 1);
+        assert_eq!(sh(Format::Whole, "exit 1").failed, 1);
+        assert_eq!(sh(Format::Whole, "true"), Counts::one(true));
+        assert_eq!(sh(Format::Driver, "echo ok a; exit 1").failed, 1);
+        let died = sh(Format::Serial, "printf 'test a ... '; kill -9 $$");
+        assert_eq!(died.failures, ["sh a (did not end)"]);
+    }
+
+    #[test]
+    fn what_a_command_says_is_kept_in_order() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo one; echo two >&2; printf three"]);
+        let mut log = Log::default();
+        run(Format::Whole, "sh", &mut command, &mut log).unwrap();
+        assert_eq!(log.0, b"one\ntwo\nthree");
+    }
+
+    #[test]
+    fn ci_has_what_tests_need() {
+        let skips = ["a: no valgrind", "b: this machine has no GPU"].map(str::to_owned);
+        let lacking = lacking_in_ci(&skips);
+        assert_eq!(lacking, ["skipped, which CI must not: a: no valgrind"]);
+    }
+
+    #[test]
+    fn no_more_steps_than_processors() {
+        let tally = Tally::new();
+        let slots: Vec<_> = (0..*lock(&tally.free)).map(|_| tally.slot()).collect();
+        assert_eq!(*lock(&tally.free), 0);
+        drop(slots);
+        drop(tally.slot());
     }
 }

@@ -1,17 +1,19 @@
-//! `cargo xtask test`: every check of the project, in the order in which failures are cheap.
+//! `cargo xtask test`: every check of the project. What does not need another runs beside it; the
+//! folders of cargo's profiles are locked by who builds in them, so each has a lane of its own.
 
-use crate::cache::Cache;
+mod binaries;
+mod material;
+
 use crate::cargo::{build_examples, cargo, python_driver};
+use crate::counts::{Counts, Format};
 use crate::examples::Built;
-use crate::jaxlibs;
-use crate::tally::{self, Counts, Format, Tally};
-use crate::venv::{self, Venv};
-use crate::wheel;
-use crate::{circles, cuda, features, gpu, matrix};
+use crate::tally::{self, Log, Tally};
+use crate::{circles, cuda, features, gpu, jaxlibs, libraries, matrix, venv};
 use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
+use material::Material;
+use std::path::Path;
 use std::process::Command;
-use xla_ffi_sys::JAXLIBS;
+use std::sync::OnceLock;
 
 /// Command line of `test`.
 #[derive(clap::Args)]
@@ -19,9 +21,12 @@ pub(crate) struct Args {
     /// Use the newest jaxlib of the package index, listed or not.
     #[arg(long)]
     latest: bool,
+    /// The inner loop: what a minute or two can check. It says what it leaves out.
+    #[arg(long, conflicts_with = "latest")]
+    quick: bool,
 }
 
-/// The JAX drivers under `tests/jax`, in this order.
+/// The JAX drivers under `tests/jax`.
 const DRIVERS: [&str; 5] = [
     "loader.py",
     "values.py",
@@ -33,90 +38,198 @@ const DRIVERS: [&str; 5] = [
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
 const OLDEST_DRIVERS: [&str; 2] = ["values.py", "reload.py"];
 
+/// What `--quick` leaves out besides the test programs that take long.
+const NOT_QUICK: &str = "the features one by one, rustdoc, the tests in documentation, the properties \
+    optimised, loom, JAX, GPU dry runs";
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
-    let mut tally = Tally::default();
-    tally.step(
-        "format",
-        Format::Whole,
-        cargo(&root).args(["fmt", "--all", "--check"]),
-    );
-    tally.step(
-        "clippy",
-        Format::Whole,
-        cargo(&root).args([
-            "clippy",
-            "--quiet",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ]),
-    );
-    tally.work("features", || features::check(&root));
-    tally.work("circles", || circles::check(&root));
-    tally.step(
-        "rustdoc",
-        Format::Whole,
-        cargo(&root)
-            .args(["doc", "--quiet", "--workspace", "--no-deps"])
-            .env("RUSTDOCFLAGS", "-D warnings"),
-    );
-    tally.step(
-        "headers",
-        Format::Whole,
-        &mut xtask(&root, &["headers", "--check"])?,
-    );
-
-    let mut material = Material::default();
-    tally.work("downloads", || {
-        material = Material::fetch(args.latest)?;
-        Ok(Counts::one(true))
-    });
-    tally.step("build", Format::Whole, &mut build_examples(&root));
-    tally.work("cargo test", || {
-        let mut command = cargo(&root);
-        command.args(["test", "--workspace", "--no-fail-fast"]);
-        cargo_tests(command, &material)
-    });
-    tally.work("properties", || {
-        cargo_tests(properties(&root, matrix::in_ci()), &material)
-    });
-    tally.step("loom", Format::Libtest, &mut loom(&root));
-    match &material.venv {
-        None => tally.work("JAX", || {
-            bail!("no environment with jax: see the step downloads")
-        }),
-        Some(venv) => {
-            for driver in DRIVERS {
-                tally.work(&format!("JAX {driver}"), || {
-                    let mut command = python_driver(&root, venv, driver);
-                    command.args(Built::new(&root)?.arguments()?);
-                    tally::run(Format::Driver, &mut command)
-                });
-            }
-            for driver in OLDEST_DRIVERS {
-                tally.work(&format!("JAX {driver}, oldest jaxlib"), || {
-                    let listed = jaxlibs::listed();
-                    let oldest = listed.first().context("no jaxlib is listed")?;
-                    let mut command = python_driver(&root, &venv::exactly(oldest)?, driver);
-                    tally::run(Format::Driver, &mut command)
-                });
-            }
-        }
+    let tally = Tally::new();
+    if args.quick {
+        let left_out = quick(&root, &tally);
+        println!("left out: {NOT_QUICK}; the test programs {left_out}");
+    } else {
+        let shared = Shared::default();
+        let (root, tally, shared) = (&root, &tally, &shared);
+        std::thread::scope(|scope| {
+            scope.spawn(|| shared.fetch(args.latest, tally));
+            scope.spawn(|| debug_lane(root, shared, tally));
+            scope.spawn(|| release_lane(root, shared, tally));
+            scope.spawn(|| loom(root, tally));
+            jax_lane(root, shared, tally);
+        });
     }
-    gpu_dry_runs(&root, &mut tally);
-    if !tally.finish() {
+    if !tally.finish(matrix::in_ci()) {
         bail!("not all checks passed");
     }
     Ok(())
 }
 
+/// What one lane makes and others wait for. A part that failed is there too, empty.
+#[derive(Debug, Default)]
+struct Shared {
+    material: OnceLock<Material>,
+    /// The Rust examples are built.
+    rust: OnceLock<()>,
+    /// The libraries of the examples, as the drivers take them.
+    examples: OnceLock<Vec<String>>,
+}
+
+impl Shared {
+    fn fetch(&self, latest: bool, tally: &Tally) {
+        let mut fetched = Material::default();
+        tally.wide("downloads", |log| {
+            fetched = Material::fetch(latest, log)?;
+            Ok(Counts::one(true))
+        });
+        let _ = self.material.set(fetched);
+    }
+}
+
+/// What cargo's folder for debug builds is needed for, one after the other.
+fn debug_lane(root: &Path, shared: &Shared, tally: &Tally) {
+    format(root, tally);
+    clippy(root, tally);
+    tally.work("circles", |_| circles::check(root));
+    tally.work("headers", |log| headers(root, log));
+    tally.work("features", |log| features::check(root, log));
+    tally.step(
+        "rustdoc",
+        Format::Whole,
+        cargo(root)
+            .args(["doc", "--quiet", "--workspace", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    );
+    // One compiler for the GPU's kernels in all builds from here on.
+    let material = shared.material.wait();
+    let mut built = vec![];
+    tally.work("build of the tests", |log| {
+        let mut command = cargo(root);
+        command.args(["test", "--workspace"]);
+        built = binaries::build(command, log)?;
+        Ok(Counts::one(true))
+    });
+    let mut examples = vec![];
+    tally.work("examples in C and C++", |_| {
+        shared.rust.wait();
+        examples = Built::new(root)?.arguments()?;
+        Ok(Counts::one(true))
+    });
+    let _ = shared.examples.set(examples);
+    tally.wide("tests", |_| {
+        let folder = libraries::rust_folder(root).display().to_string();
+        let environment = [("XLA_FFI_RUST_EXAMPLES", folder.as_str())];
+        binaries::run_all(root, &built, material, &environment, tally)
+    });
+    tally.work("tests in documentation", |log| {
+        let mut command = cargo(root);
+        command.args(["test", "--workspace", "--doc", "--no-fail-fast"]);
+        material.name_in(&mut command);
+        tally::run_some(Format::Libtest, "documentation", &mut command, log)
+    });
+}
+
+/// What cargo's folder for release builds is needed for.
+fn release_lane(root: &Path, shared: &Shared, tally: &Tally) {
+    tally.step("Rust examples", Format::Whole, &mut build_examples(root));
+    let _ = shared.rust.set(());
+    let mut built = vec![];
+    tally.work("build of the properties", |log| {
+        built = binaries::build(properties(root), log)?;
+        Ok(Counts::one(true))
+    });
+    let material = shared.material.wait();
+    let cases = if matrix::in_ci() { "1000000" } else { "20000" };
+    tally.wide(&format!("properties, {cases} cases"), |_| {
+        binaries::run_all(root, &built, material, &[("XLA_FFI_CASES", cases)], tally)
+    });
+    gpu_dry_runs(root, tally);
+}
+
+/// The JAX drivers, each beside the others.
+fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
+    let Some(venv) = &shared.material.wait().venv else {
+        tally.work("JAX", |_| {
+            bail!("no environment with jax: see the step downloads")
+        });
+        return;
+    };
+    shared.rust.wait();
+    let examples = shared.examples.wait();
+    std::thread::scope(|scope| {
+        for driver in DRIVERS {
+            scope.spawn(move || {
+                let name = format!("JAX {driver}");
+                tally.work(&name, |log| {
+                    let mut command = python_driver(root, venv, driver);
+                    command.args(examples);
+                    tally::run_some(Format::Driver, &name, &mut command, log)
+                });
+            });
+        }
+        for driver in OLDEST_DRIVERS {
+            scope.spawn(move || {
+                let name = format!("JAX {driver}, oldest jaxlib");
+                tally.work(&name, |log| {
+                    let listed = jaxlibs::listed();
+                    let oldest = listed.first().context("no jaxlib is listed")?;
+                    let mut command = python_driver(root, &venv::exactly(oldest)?, driver);
+                    tally::run_some(Format::Driver, &name, &mut command, log)
+                });
+            });
+        }
+    });
+}
+
+/// What a warm checkout answers in a minute or two; the test programs that are left out.
+fn quick(root: &Path, tally: &Tally) -> String {
+    format(root, tally);
+    tally.work("circles", |_| circles::check(root));
+    tally.work("headers", |log| headers(root, log));
+    clippy(root, tally);
+    let mut material = Material::default();
+    tally.wide("downloads", |log| {
+        material = Material::fetch(false, log)?;
+        Ok(Counts::one(true))
+    });
+    let (mut built, mut left_out) = (vec![], vec![]);
+    tally.work("build of the tests", |log| {
+        let mut command = cargo(root);
+        command.args(["test", "--workspace"]);
+        built = binaries::build(command, log)?;
+        let (long, short): (Vec<_>, Vec<_>) = built.drain(..).partition(binaries::is_long);
+        built = short;
+        left_out.extend(long.iter().map(|binary| binary.name().to_owned()));
+        Ok(Counts::one(true))
+    });
+    tally.wide("tests", |_| {
+        binaries::run_all(root, &built, &material, &[], tally)
+    });
+    left_out.join(", ")
+}
+
+fn format(root: &Path, tally: &Tally) {
+    tally.step(
+        "format",
+        Format::Whole,
+        cargo(root).args(["fmt", "--all", "--check"]),
+    );
+}
+
+fn clippy(root: &Path, tally: &Tally) {
+    tally.step(
+        "clippy",
+        Format::Whole,
+        cargo(root)
+            .args(["clippy", "--quiet", "--workspace", "--all-targets"])
+            .args(["--", "-D", "warnings"]),
+    );
+}
+
 /// What a GPU machine would run, on this one; a counted skip where there is no nvcc.
-fn gpu_dry_runs(root: &Path, tally: &mut Tally) {
+fn gpu_dry_runs(root: &Path, tally: &Tally) {
     if cuda::at_hand().is_none() {
-        tally.work("GPU dry run", || {
+        tally.work("GPU dry run", |_| {
             Ok(Counts {
                 skips: vec!["GPU dry run: no nvcc, neither here nor from the package index".into()],
                 ..Counts::default()
@@ -125,7 +238,7 @@ fn gpu_dry_runs(root: &Path, tally: &mut Tally) {
         return;
     }
     let mut runs = Vec::new();
-    tally.work("GPU examples", || {
+    tally.work("GPU examples", |_| {
         runs = gpu::dry_runs(root)?;
         Ok(Counts::one(true))
     });
@@ -138,92 +251,21 @@ fn gpu_dry_runs(root: &Path, tally: &mut Tally) {
     }
 }
 
-/// What the tests read that is not in the checkout.
-#[derive(Debug, Default)]
-struct Material {
-    headers: Option<PathBuf>,
-    libclang: Option<PathBuf>,
-    pjrt_plugin: Option<PathBuf>,
-    venv: Option<Venv>,
-}
-
-impl Material {
-    fn fetch(latest: bool) -> Result<Self> {
-        let cache = Cache::open()?;
-        let venv = if latest {
-            venv::latest()?
-        } else {
-            venv::newest()?
-        };
-        println!("JAX tests use {venv}");
-        // Without it the kernels' tests are skipped, and say so.
-        if let Err(error) = cuda::nvcc() {
-            eprintln!("no nvcc: {error:#}");
-        }
-        for version in xla_ffi_abi::declared::witnesses(&JAXLIBS) {
-            wheel::headers(version)?;
-        }
-        Ok(Self {
-            headers: Some(wheel::headers_root(&cache)),
-            libclang: Some(wheel::libclang()?),
-            pjrt_plugin: pjrt_plugin()?,
-            venv: Some(venv),
-        })
-    }
-
-    fn name_in(&self, command: &mut Command) {
-        if let Some(headers) = &self.headers {
-            command.env("XLA_FFI_JAXLIB_HEADERS", headers);
-        }
-        if let Some(libclang) = &self.libclang {
-            command.env("LIBCLANG_PATH", libclang);
-        }
-        if let Some(plugin) = &self.pjrt_plugin {
-            command.env("XLA_FFI_PJRT_PLUGIN", plugin);
-        }
-        if let Some(venv) = &self.venv {
-            command.env("XLA_FFI_PYTHON", &venv.python);
-        }
-    }
-}
-
-/// The PJRT plugin; none where the index has none for this machine, which tests count as skips.
-fn pjrt_plugin() -> Result<Option<PathBuf>> {
-    match wheel::pjrt_plugin() {
-        Ok(plugin) => Ok(Some(plugin)),
-        Err(error) if error.is::<wheel::NoWheel>() => {
-            crate::ui::note(format_args!("{error}"));
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// The property tests again, optimised, and in CI with a million cases; and what holds of optimised
-/// builds alone.
-fn properties(root: &Path, in_ci: bool) -> Command {
-    let cases = if in_ci { "1000000" } else { "20000" };
-    println!("{cases} cases for each property");
+/// The property tests again, optimised, and what holds of optimised builds alone.
+fn properties(root: &Path) -> Command {
     let mut command = cargo(root);
     command
-        .args(["test", "--release", "--no-fail-fast"])
+        .args(["test", "--release"])
         .args(["-p", "xla-ffi-benches", "--test", "allocations"])
         .args(["-p", "xla-ffi-runtime", "--test", "properties"])
         .args(["-p", "xla-ffi", "--test", "frames"])
-        .args([
-            "-p",
-            "xla-ffi-abi",
-            "-p",
-            "xla-ffi-doctor",
-            "--test",
-            "hostile",
-        ])
-        .env("XLA_FFI_CASES", cases);
+        .args(["-p", "xla-ffi-abi", "-p", "xla-ffi-doctor"])
+        .args(["--test", "hostile"]);
     command
 }
 
 /// Every order of the runtime's own locks, in a folder of its own: the flag would rebuild everything.
-fn loom(root: &Path) -> Command {
+fn loom(root: &Path, tally: &Tally) {
     let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
     flags.push(" --cfg loom");
     let mut command = cargo(root);
@@ -233,26 +275,14 @@ fn loom(root: &Path) -> Command {
         .arg(root.join("target/loom"))
         .arg("loom")
         .env("RUSTFLAGS", flags);
-    command
+    tally.work("loom", |log| {
+        tally::run_some(Format::Libtest, "loom", &mut command, log)
+    });
 }
 
-/// Runs tests with what they read, and counts those that skip themselves.
-fn cargo_tests(mut command: Command, material: &Material) -> Result<Counts> {
-    let cache = Cache::open()?;
-    let scratch = cache.scratch()?;
-    let skips = scratch.path().join("skips");
-    command.env("XLA_FFI_SKIPS", &skips);
-    material.name_in(&mut command);
-    let mut counts = tally::run(Format::Libtest, &mut command)?;
-    if let Ok(text) = std::fs::read_to_string(&skips) {
-        tally::own_skips(&mut counts, &text);
-    }
-    Ok(counts)
-}
-
-/// Another task of this program.
-fn xtask(root: &Path, arguments: &[&str]) -> Result<Command> {
+/// The committed headers are what the generator writes.
+fn headers(root: &Path, log: &mut Log) -> Result<Counts> {
     let mut command = Command::new(std::env::current_exe().context("finding this program")?);
-    command.current_dir(root).args(arguments);
-    Ok(command)
+    command.current_dir(root).args(["headers", "--check"]);
+    tally::run(Format::Whole, "headers", &mut command, log)
 }

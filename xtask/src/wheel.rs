@@ -22,6 +22,9 @@ const LIBCLANG: &str = "libclang==18.1.1";
 /// The PJRT plugin that tests run: XLA's CPU backend in a library that needs no Python.
 const PJRT_PLUGIN: &str = "xla-cpu-pjrt==0.0.1";
 
+/// CMake, for the test of a CMake project on machines without one.
+const CMAKE: &str = "cmake==3.31.6";
+
 /// The index has no wheel of this requirement for this Python.
 #[derive(Debug)]
 pub(crate) struct NoWheel {
@@ -100,6 +103,17 @@ pub(crate) fn libclang() -> Result<PathBuf> {
 /// The PJRT plugin, for `XLA_FFI_PJRT_PLUGIN`; beside it `include/pjrt_c_api.h`.
 pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
     inside(PJRT_PLUGIN, "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so")
+}
+
+/// The folder of the program `cmake`, which finds the rest of CMake beside it.
+pub(crate) fn cmake() -> Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let program = inside(CMAKE, "cmake/data/bin/cmake")?;
+    // Wheels do not say which files are programs.
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+        .with_context(|| program.display().to_string())?;
+    let folder = program.parent().context("a program lies in a folder")?;
+    Ok(folder.to_owned())
 }
 
 /// What lies at `path` in the wheel of `requirement`, `name==version`, which any Python may have.

@@ -28,7 +28,7 @@ pub use target::{Shapes, register};
 
 /// Makes a function of the original conventions a handler of XLA FFI.
 ///
-/// ```
+/// ```standalone_crate
 /// use std::ffi::c_void;
 /// use xla_ffi::legacy::{Descriptor, Operands, set_failure};
 /// use xla_ffi::prelude::*;

@@ -45,4 +45,9 @@ mod inner {
 
 xla_ffi::library! { name = "lib"; written, elided, names, names_too, inner::deep, inner::deeper::Thing }
 
-fn main() {}
+#[test]
+fn lifetimes_are_written_or_left_out() {
+    let written: fn(Buffer<'static, f32>, Out<'static, f32>, &'static str) -> Result<()> = written;
+    let elided: fn(Buffer<'static, f32>, i64, i64) -> Result<()> = elided;
+    assert_ne!(written as usize, elided as usize);
+}

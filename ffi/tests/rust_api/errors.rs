@@ -134,7 +134,7 @@ fn panics_become_errors() {
         assert_eq!(code, Code::Internal);
         text
     };
-    let at = ", at tests/rust/errors.rs:";
+    let at = ", at ffi/tests/rust_api/errors.rs:";
     assert!(run("text").starts_with(&format!("panics panicked: text 1{at}")));
     assert!(run("plain").starts_with(&format!("panics panicked: plain{at}")));
     assert!(run("value").starts_with(&format!("panics panicked: a value that is not text{at}")));

@@ -112,4 +112,7 @@ impl Counter {
 
 xla_ffi::library! { everything, later, asynchronous, Counter }
 
-fn main() {}
+#[test]
+fn a_crate_without_unsafe_code_has_every_macro() {
+    assert_eq!(Mode::Once as i32 + Mode::Twice as i32, 3);
+}

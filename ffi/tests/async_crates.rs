@@ -463,7 +463,8 @@ fn a_body_that_nobody_can_wake_fails_its_call() {
             assert!(start.elapsed() < LIMIT / 2);
             // Its destructor's panic is the error, and ends nothing.
             let text = run::<lost>(revision, &format!("{when} bomb")).unwrap_err();
-            let expected = "lost panicked: a destructor of the body's, at tests/async_crates.rs:";
+            let expected =
+                "lost panicked: a destructor of the body's, at ffi/tests/async_crates.rs:";
             assert!(text.starts_with(expected), "{revision} {when}: {text}");
         }
     }
@@ -487,7 +488,8 @@ fn a_panic_of_a_body_is_an_error_whatever_it_throws() {
             let error = number(&executable).run().map(drop).unwrap_err();
             assert_eq!(error.code(), Code::Internal);
             let text = error.message();
-            let expected = "throws panicked: a value that is not text, at tests/async_crates.rs:";
+            let expected =
+                "throws panicked: a value that is not text, at ffi/tests/async_crates.rs:";
             assert!(text.starts_with(expected), "{text}");
         }
     }

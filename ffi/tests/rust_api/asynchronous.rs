@@ -93,7 +93,8 @@ fn promises_are_broken_with_an_error() {
         }
         let (code, text) = run("panic");
         assert_eq!(code, Code::Internal);
-        let expected = "the handler panicked: in the promise, at tests/rust/asynchronous.rs:";
+        let expected =
+            "the handler panicked: in the promise, at ffi/tests/rust_api/asynchronous.rs:";
         assert!(text.starts_with(expected), "{text}");
         assert!(on::<fail_later>(revision, "{how = \"\"}").run().is_ok());
     }
@@ -715,7 +716,7 @@ fn async_functions_end_before_their_call_does() {
         assert_eq!(run("error"), Err("async".to_owned()));
         let text = run("panic").unwrap_err();
         assert!(
-            text.starts_with("ends panicked: in an async fn, at tests/"),
+            text.starts_with("ends panicked: in an async fn, at ffi/tests/"),
             "{text}"
         );
         let text = run("destructor").unwrap_err();

@@ -1,0 +1,158 @@
+//! Every example in every language: the calls of `examples/examples.json`, which drives JAX
+//! (`tests/jax/examples.py`) and `cargo xtask demo` too. Here they run on the embedded runtime at every
+//! revision, and on real XLA behind a PJRT plugin, where results and errors are the same.
+
+mod embedded;
+mod pjrt;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use xla_ffi_runtime::spec::{Spec, parse_result};
+use xla_ffi_runtime::{Attributes, Bundle, Library, Result, Shape, Stage, Tensor};
+use xla_ffi_testing::examples::rust_examples;
+use xla_ffi_testing::skip;
+
+const LANGUAGES: [&str; 3] = ["Rust", "C++", "C"];
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn table() -> Vec<Value> {
+    let text = include_str!("../../examples/examples.json");
+    serde_json::from_str(text).expect("a list of examples")
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value[key].as_str()
+}
+
+fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
+    let list = value[key].as_array().into_iter().flatten();
+    list.map(|text| text.as_str().expect("a text")).collect()
+}
+
+/// Whether an example or a call is there in a language.
+fn speaks(value: &Value, language: &str) -> bool {
+    value["languages"].is_null() || texts(value, "languages").contains(&language)
+}
+
+/// The library of an example, or why there is none.
+fn library(name: &str, language: &str) -> std::result::Result<PathBuf, String> {
+    let built = |compiler: Option<&str>, file: String| match compiler {
+        Some(_) => Ok(Path::new(env!("C_EXAMPLES_DIR")).join(file)),
+        None => Err(format!("no {language} compiler when the tests were built")),
+    };
+    match language {
+        "Rust" => Ok(rust_examples().join(format!("lib{}.so", &name[3..]))),
+        "C++" => built(option_env!("CPP_COMPILER"), format!("lib{name}_cpp.so")),
+        _ => built(option_env!("C_COMPILER"), format!("lib{name}.so")),
+    }
+}
+
+fn tensor(text: &str) -> Tensor {
+    let spec = Spec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    spec.tensor().expect("memory")
+}
+
+/// The results' types: those of the expected values, or the ones given.
+fn results(call: &Value) -> Vec<Shape> {
+    let given = texts(call, "rets");
+    let given = given.iter().map(|text| parse_result(text).expect("a type"));
+    let expected = texts(call, "expect");
+    expected
+        .iter()
+        .map(|text| tensor(text).shape().clone())
+        .chain(given)
+        .collect()
+}
+
+fn arguments(call: &Value) -> Vec<Tensor> {
+    texts(call, "args").into_iter().map(tensor).collect()
+}
+
+/// Which argument a result lies in.
+fn alias(call: &Value, result: usize) -> Option<usize> {
+    let mut pairs = call["aliases"].as_array()?.iter();
+    let pair = pairs.find(|pair| pair[1] == result)?;
+    usize::try_from(pair[0].as_u64()?).ok()
+}
+
+fn attributes(call: &Value) -> Attributes {
+    Attributes::parse(text(call, "attrs").unwrap_or("{}")).expect("attributes")
+}
+
+fn handler(call: &Value) -> &str {
+    text(call, "handler").expect("a handler")
+}
+
+/// A handler's functions in its library.
+fn bundle(library: &Library, call: &Value) -> Result<Bundle> {
+    let name = handler(call);
+    let more = texts(call, "stages");
+    let symbols: Vec<_> = more.iter().map(|stage| format!("{name}_{stage}")).collect();
+    let mut stages = vec![(Stage::Execute, name)];
+    for (stage, symbol) in more.iter().zip(&symbols) {
+        stages.push((Stage::from_name(stage).expect("a stage"), symbol));
+    }
+    library.bundle(&stages)
+}
+
+/// The examples of a language: name, library, calls; what has no compiler is told as a skip.
+fn every_example(test: &str, language: &str, mut work: impl FnMut(&Value, &str, &Path, &[Value])) {
+    for example in table().iter().filter(|example| speaks(example, language)) {
+        let name = text(example, "example").expect("a name");
+        let calls = example["calls"].as_array().expect("calls").iter();
+        let calls: Vec<_> = calls
+            .filter(|call| speaks(call, language))
+            .cloned()
+            .collect();
+        match library(name, language) {
+            Ok(path) => work(example, name, &path, &calls),
+            Err(why) => skip(&format!("{test}: {name} in {language}"), &why),
+        }
+    }
+}
+
+/// The files of a folder that begin with a number and have this extension, without it.
+fn numbered(folder: &str, extension: &str) -> Vec<String> {
+    let files = std::fs::read_dir(Path::new(ROOT).join(folder)).expect("a folder");
+    let mut found: Vec<String> = files
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))
+        .filter_map(|name| Some(name.strip_suffix(extension)?.to_owned()))
+        .collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn the_table_has_every_file_and_the_book_every_example() {
+    let table = table();
+    for (language, folder, extension) in [
+        ("Rust", "examples", ".rs"),
+        ("C++", "c_examples", ".cc"),
+        ("C", "c_examples", ".c"),
+    ] {
+        let listed: Vec<&str> = table
+            .iter()
+            .filter(|example| speaks(example, language))
+            .map(|example| text(example, "example").expect("a name"))
+            .collect();
+        assert_eq!(listed, numbered(folder, extension), "{language}");
+    }
+    let book = std::fs::read_to_string(Path::new(ROOT).join("docs/examples.md")).expect("a page");
+    for example in &table {
+        let name = text(example, "example").expect("a name");
+        let shows = text(example, "shows").expect("what it shows");
+        let here = LANGUAGES
+            .iter()
+            .filter(|language| speaks(example, language));
+        let sources: Vec<String> = here
+            .map(|language| match *language {
+                "Rust" => format!("[Rust](../examples/{name}.rs)"),
+                "C++" => format!("[C++](../c_examples/{name}.cc)"),
+                _ => format!("[C](../c_examples/{name}.c)"),
+            })
+            .collect();
+        let row = format!("| `{name}` | {shows} | {} |", sources.join(", "));
+        assert!(book.contains(&row), "docs/examples.md lacks the row\n{row}");
+    }
+}

@@ -1,0 +1,98 @@
+//! What the tests read that is not in the checkout.
+
+use crate::cache::Cache;
+use crate::tally::Log;
+use crate::venv::{self, Venv};
+use crate::{cuda, wheel};
+use anyhow::Result;
+use std::path::PathBuf;
+use std::process::Command;
+use xla_ffi_sys::JAXLIBS;
+
+/// What the tests read that is not in the checkout.
+#[derive(Debug, Default)]
+pub(super) struct Material {
+    headers: Option<PathBuf>,
+    libclang: Option<PathBuf>,
+    pjrt_plugin: Option<PathBuf>,
+    /// Its folder, where the machine has none.
+    cmake: Option<PathBuf>,
+    pub(super) venv: Option<Venv>,
+}
+
+impl Material {
+    /// Fetches all of it; what is in the cache needs no network.
+    pub(super) fn fetch(latest: bool, log: &mut Log) -> Result<Self> {
+        let cache = Cache::open()?;
+        let venv = if latest {
+            venv::latest()?
+        } else {
+            venv::newest()?
+        };
+        log.line(format_args!("JAX tests use {venv}"));
+        // Without it the kernels' tests are skipped, and say so.
+        if let Err(error) = cuda::nvcc() {
+            log.line(format_args!("no nvcc: {error:#}"));
+        }
+        for version in xla_ffi_abi::declared::witnesses(&JAXLIBS) {
+            wheel::headers(version)?;
+        }
+        Ok(Self {
+            headers: Some(wheel::headers_root(&cache)),
+            libclang: Some(wheel::libclang()?),
+            pjrt_plugin: pjrt_plugin(log)?,
+            cmake: cmake(log),
+            venv: Some(venv),
+        })
+    }
+
+    /// Names it in a command's environment.
+    pub(super) fn name_in(&self, command: &mut Command) {
+        if let Some(headers) = &self.headers {
+            command.env("XLA_FFI_JAXLIB_HEADERS", headers);
+        }
+        if let Some(libclang) = &self.libclang {
+            command.env("LIBCLANG_PATH", libclang);
+        }
+        if let Some(plugin) = &self.pjrt_plugin {
+            command.env("XLA_FFI_PJRT_PLUGIN", plugin);
+        }
+        if let Some(venv) = &self.venv {
+            command.env("XLA_FFI_PYTHON", &venv.python);
+        }
+        if let Some(cmake) = &self.cmake {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let folders = std::env::split_paths(&path).chain([cmake.clone()]);
+            if let Ok(path) = std::env::join_paths(folders) {
+                command.env("PATH", path);
+            }
+        }
+    }
+}
+
+/// CMake from the index, where the machine has none; without either its tests are skipped, and say so.
+fn cmake(log: &mut Log) -> Option<PathBuf> {
+    let here = Command::new("cmake").arg("--version").output();
+    if here.is_ok_and(|output| output.status.success()) {
+        return None;
+    }
+    match wheel::cmake() {
+        Ok(folder) => Some(folder),
+        Err(error) => {
+            log.line(format_args!("no cmake: {error:#}"));
+            None
+        }
+    }
+}
+
+/// The PJRT plugin; none where the index has none for this machine, which tests count as skips.
+fn pjrt_plugin(log: &mut Log) -> Result<Option<PathBuf>> {
+    match wheel::pjrt_plugin() {
+        Ok(plugin) => Ok(Some(plugin)),
+        Err(error) if error.is::<wheel::NoWheel>() => {
+            log.line(format_args!("{error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
