@@ -19,6 +19,9 @@ use crate::future::ledger::Results;
 use xla_ffi_sys::XLA_FFI_Future;
 
 /// A number that no other living thread has.
+///
+/// In a shared library a `thread_local!` is a call of the loader's: asked twice a call, as here, it
+/// took 3.8 ns where the register takes 2.4, and the exchange that all this avoids takes 8.
 #[inline(always)]
 fn thread() -> usize {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
