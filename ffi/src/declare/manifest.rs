@@ -377,7 +377,7 @@ mod tests {
         name: "say \"hi\"",
         platforms: &["cpu"],
         stages: &[StageInfo {
-            stage: 3,
+            stage: XLA_FFI_ExecutionStage::EXECUTE.0,
             params: &[
                 Param::operand(Kind::Arg, DataTypes::only(XLA_FFI_DataType::F32), Some(12))
                     .named("x"),

@@ -12,6 +12,9 @@ use crate::entry::handler::Stage;
 use crate::error::{Error, Result};
 use xla_ffi_sys::*;
 
+/// The stage that the original conventions have.
+const EXECUTE: u32 = XLA_FFI_ExecutionStage::EXECUTE.0;
+
 /// Element type and dimensions of an operand.
 pub(crate) type OperandShape = (XLA_FFI_DataType, &'static [i64]);
 
@@ -160,7 +163,7 @@ struct Frame<'a> {
 /// # Safety
 /// The lists have a pointer for each operand of `layout`, to as many elements as it says; `opaque`
 /// names that many bytes; `status` is null or the call's.
-pub unsafe fn call_cpu<H: Stage<3>>(
+pub unsafe fn call_cpu<H: Stage<EXECUTE>>(
     layout: Layout,
     attribute: &'static str,
     out: *mut c_void,
@@ -198,7 +201,7 @@ unsafe fn bytes<'a>(data: *const c_char, len: usize) -> &'a [u8] {
 ///
 /// # Safety
 /// The leaves name as many elements as the layout says.
-unsafe fn run<H: Stage<3>>(
+unsafe fn run<H: Stage<EXECUTE>>(
     layout: Layout,
     attribute: &'static str,
     opaque: &[u8],
@@ -244,7 +247,7 @@ unsafe fn run<H: Stage<3>>(
 ///
 /// # Safety
 /// As [`call_cpu`], of one list.
-pub unsafe fn call_device<H: Stage<3>>(
+pub unsafe fn call_device<H: Stage<EXECUTE>>(
     layout: Layout,
     attribute: &'static str,
     stream: *mut c_void,
@@ -274,7 +277,7 @@ fn shape_at(
 }
 
 /// Tells the status, or whoever reads standard error, how a call went.
-fn tell_outcome<H: Stage<3>>(
+fn tell_outcome<H: Stage<EXECUTE>>(
     status: *mut XlaCustomCallStatus,
     outcome: std::result::Result<(), String>,
 ) {
@@ -296,7 +299,7 @@ impl Frame<'_> {
     ///
     /// # Safety
     /// The leaves name as many elements as the shapes say.
-    unsafe fn call<H: Stage<3>>(
+    unsafe fn call<H: Stage<EXECUTE>>(
         &self,
         attribute: &'static str,
         opaque: &[u8],
@@ -319,7 +322,7 @@ impl Frame<'_> {
 
     /// # Safety
     /// As [`Frame::call`]; the slices have room for all operands.
-    unsafe fn enter<H: Stage<3>>(
+    unsafe fn enter<H: Stage<EXECUTE>>(
         &self,
         buffers: &mut [XLA_FFI_Buffer],
         pointers: &mut [*mut c_void],
@@ -393,7 +396,7 @@ impl Frame<'_> {
             future: std::ptr::null_mut(),
         };
         // SAFETY: a whole call frame, whose parts live until the handler returns.
-        let error = unsafe { entry::<H, 3>(&raw mut frame) };
+        let error = unsafe { entry::<H, EXECUTE>(&raw mut frame) };
         // SAFETY: errors of this frame come from the table's own function.
         match unsafe { Failure::from_raw(error) } {
             None => Ok(()),
@@ -419,7 +422,7 @@ enum Value {
 }
 
 impl Value {
-    fn decode<H: Stage<3>>(name: &str, bytes: &[u8]) -> std::result::Result<Self, String> {
+    fn decode<H: Stage<EXECUTE>>(name: &str, bytes: &[u8]) -> std::result::Result<Self, String> {
         let declared = H::INFO.attrs().find(|param| param.name == name);
         let declared = declared.map_or(AttrType::String, |param| param.attr);
         let data = bytes.as_ptr().cast_mut().cast();

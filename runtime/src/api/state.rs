@@ -18,13 +18,20 @@ use crate::host::state_object::StateObject;
 use crate::{Code, Error, Hazard, Result, Stage};
 use std::ffi::c_void;
 use xla_ffi_sys::{
-    Revision, XLA_FFI_Error, XLA_FFI_InvokeContext, XLA_FFI_State_Get_Args,
+    Revision, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_InvokeContext, XLA_FFI_State_Get_Args,
     XLA_FFI_State_Get_Args_R0, XLA_FFI_State_Set_Args, XLA_FFI_State_Set_Args_R0,
     XLA_FFI_State_Set_Args_R7, XLA_FFI_TypeId,
 };
 
 /// The largest number that a stage has; a pointer's low half is larger.
-const LAST_STAGE: u32 = 4;
+const LAST_STAGE: u32 = XLA_FFI_ExecutionStage::RECORD.0;
+/// Bytes of the arguments without a stage and without a deleter, and with either.
+const SHORT: usize = XLA_FFI_State_Set_Args_R7::STRUCT_SIZE;
+const LONG: usize = XLA_FFI_State_Set_Args::STRUCT_SIZE;
+const _: () = assert!(SHORT == XLA_FFI_State_Get_Args_R0::STRUCT_SIZE);
+const _: () = assert!(
+    LONG == XLA_FFI_State_Get_Args::STRUCT_SIZE && LONG == XLA_FFI_State_Set_Args_R0::STRUCT_SIZE
+);
 /// Words before the one that tells the layouts apart: size, extension chain, context.
 const TELLING_WORD: usize = 3;
 
@@ -47,18 +54,18 @@ unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
     let staged = revision >= Revision::R8;
     let expected = match (set, staged) {
         // From 0.10.2 on a host takes the 40 bytes of r7 as such; 0.9.1 still refuses them.
-        _ if revision >= Revision::R9 => 40,
-        (true, _) if revision == Revision::R7 => 40,
-        (true, _) | (false, true) => 48,
-        (false, false) => 40,
+        _ if revision >= Revision::R9 => SHORT,
+        (true, _) if revision == Revision::R7 => SHORT,
+        (true, _) | (false, true) => LONG,
+        (false, false) => SHORT,
     };
     // SAFETY: as promised by the caller.
     let size = unsafe { check_size(args, expected) }?;
-    if size < 48 {
+    if size < LONG {
         // Between the two layouts there is none.
-        return if expected == 40 && size > 40 && revision >= Revision::R9 {
+        return if expected == SHORT && size > SHORT && revision >= Revision::R9 {
             Err(Error::invalid(format!(
-                "struct_size is {size}, this host expects 40 or 48"
+                "struct_size is {size}, this host expects {SHORT} or {LONG}"
             )))
         } else {
             Ok(Form::Plain)
