@@ -2,6 +2,10 @@
 //!
 //! The child says through a pipe whose code it enters next, so that the right one is blamed; and it
 //! dies with this process, however this process ends.
+//!
+//! A process of its own, not a fork as [`xla_ffi_runtime::isolated`] makes: the handler is to have a
+//! whole process, with threads, the terminal and exit handlers, and nothing lies in this one's memory
+//! that it would need.
 
 use anyhow::{Context, Result, bail};
 use std::fs::File;
@@ -11,6 +15,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+use xla_ffi_runtime::signal_name;
 
 /// The option that a supervised child is started with; it stands behind the subcommand.
 const CHILD: &str = "--supervised";
@@ -110,16 +115,9 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
     loop {
         if let Some(status) = child.try_wait().context("the child process")? {
             if let Some(signal) = status.signal() {
-                let name = match signal {
-                    6 => " (SIGABRT: it aborted, see above)",
-                    11 => " (SIGSEGV: a wild memory access)",
-                    7 => " (SIGBUS)",
-                    8 => " (SIGFPE: a division by zero)",
-                    4 => " (SIGILL)",
-                    _ => "",
-                };
+                let name = signal_name(signal);
                 bail!(
-                    "{} crashed its process with signal {signal}{name}",
+                    "{} crashed its process with signal {signal} ({name})",
                     entered(read)
                 );
             }

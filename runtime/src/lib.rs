@@ -74,7 +74,7 @@ pub use host::platform::canonical_platform;
 pub use host::types::TypeInfo;
 pub use library::Library;
 pub use process::guard::CONTAINS_CXX_EXCEPTIONS;
-pub use process::isolate::isolated;
+pub use process::isolate::{isolated, signal_name};
 pub use process::load::PROBE_LIMIT;
 pub use runtime::{Runtime, living_objects};
 pub use status::{Code, Error, Finding, Hazard, Result};

@@ -141,7 +141,9 @@ pub(super) fn text(bytes: &[u8]) -> String {
 mod host {
     use super::c_void;
 
-    /// Whether there is memory at a page's beginning.
+    /// Whether there is memory at a page's beginning. Without a descriptor, unlike the embedded
+    /// runtime's probe: this runs inside of a host's calls. Only one address in 65536 is asked
+    /// about, at which a host's own status as good as never lies.
     pub(super) fn is_mapped(page: *mut c_void, size: usize) -> bool {
         // SAFETY: the kernel looks at the address; with this flag nothing is written.
         unsafe { libc::msync(page, size, libc::MS_ASYNC) == 0 }

@@ -161,7 +161,7 @@ mod loom_tests {
                 loom::thread::spawn(move || completion.complete(outcome()).is_ok())
             };
             let one = complete(|| Ok(()));
-            let two = complete(|| Err(Error::new(Code::Aborted, "two")));
+            let two = complete(|| Err(Error::new(crate::Code::Aborted, "two")));
             let outcome = completion.wait(None).expect("no limit");
             let (one, two) = (one.join().unwrap(), two.join().unwrap());
             assert!(one != two, "one of them counts");

@@ -4,6 +4,11 @@
 //! The child is a fork: it has the caller's memory and only the calling thread. glibc takes its own
 //! locks (allocator, loader, streams) across a fork, and this crate takes its tables; work must not
 //! count on other threads. The child never returns, runs no exit handlers, and dies with its parent.
+//!
+//! The program `xla-ffi` isolates its `run` and `bench` otherwise, by running itself again: their
+//! handlers want threads of a pool and of streams, the terminal, and exit handlers, which a fork of a
+//! process with threads cannot have. A fork is for what a new process does not have: functions
+//! and operands that lie in the caller's memory.
 
 use crate::host::{errors, futures};
 use crate::{Error, Hazard, Result};
@@ -122,6 +127,24 @@ fn interrupted() -> bool {
     std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
 }
 
+/// What the signal that ended a process says of its end: `"SIGSEGV, a wild memory access"` for instance.
+///
+/// ```
+/// assert!(xla_ffi_runtime::signal_name(6).starts_with("SIGABRT"));
+/// ```
+#[must_use]
+pub fn signal_name(number: i32) -> &'static str {
+    match number {
+        libc::SIGSEGV => "SIGSEGV, a wild memory access",
+        libc::SIGABRT => "SIGABRT, it aborted",
+        libc::SIGBUS => "SIGBUS, memory that is not there",
+        libc::SIGFPE => "SIGFPE, a division by zero",
+        libc::SIGILL => "SIGILL, an illegal instruction",
+        libc::SIGKILL => "SIGKILL, out of memory perhaps",
+        _ => "a signal",
+    }
+}
+
 /// How a child ended without an answer.
 enum Ending {
     TimedOut,
@@ -134,15 +157,7 @@ impl Ending {
         match self {
             Self::TimedOut => format!("it did not answer within {limit:?} and was stopped"),
             Self::Signal(number) => {
-                let name = match *number {
-                    libc::SIGSEGV => "SIGSEGV, a wild memory access",
-                    libc::SIGABRT => "SIGABRT, it aborted",
-                    libc::SIGBUS => "SIGBUS",
-                    libc::SIGFPE => "SIGFPE, a division by zero",
-                    libc::SIGILL => "SIGILL",
-                    libc::SIGKILL => "SIGKILL, out of memory perhaps",
-                    _ => "a signal",
-                };
+                let name = signal_name(*number);
                 format!("it crashed in its child process (signal {number}: {name})")
             }
             Self::Status(PANICKED) => "it panicked in its child process".into(),
