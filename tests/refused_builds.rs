@@ -36,9 +36,10 @@ fn panic_abort_is_refused_when_the_library_is_compiled() {
 #[test]
 fn a_shape_of_any_rank_is_refused_when_the_library_is_built() {
     let fixture = ["-p", "xla-ffi-fixtures", "--example", "any_rank"];
+    // Optimised code has lost the line.
     let refused = cargo(
         "build",
-        &[&fixture[..], &["--features", "refused", "--release"]].concat(),
+        &[&fixture[..], &["--features", "refused"]].concat(),
     );
     let told = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success());

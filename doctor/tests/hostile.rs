@@ -51,7 +51,7 @@ fn damaged_libraries_are_survived() {
     assert!(!dwarf::read_library(&whole).unwrap().is_empty());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("damaged.so");
-    runner(cases(600, 20))
+    runner(cases(600, 100))
         .run(&prop::collection::vec(damage(), 1..5), |damages| {
             let mut bytes = whole.clone();
             for damage in &damages {

@@ -87,7 +87,7 @@ fn survives(frame: Mutated, entries: &[Entry]) {
 
 // Two properties, for two cores.
 proptest! {
-    #![proptest_config(config(1_000, 2))]
+    #![proptest_config(config(5_000, 10))]
 
     #[test]
     fn typed_operands(frame in frames(NAMES, Lists::There)) {

@@ -123,6 +123,7 @@ xla_ffi::legacy! {
     gpu = gpu(tiled_add): f32[128], f32[2048] -> f32[2048];
     gpu_status = gpu_status(tiled_add), platforms = ["CUDA", "ROCM"], opaque = "more":
         f32[128], f32[2048] -> f32[2048];
+    // SAFETY: the opaque bytes say how long C and A are.
     gpu_sized = gpu_status(sized), shapes = unsafe sizes;
     gpu_nodes = unsafe gpu_status(nodes);
 }

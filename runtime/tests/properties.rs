@@ -2,7 +2,7 @@
 //! table functions, call frames.
 //!
 //! `XLA_FFI_CASES` sets the number of cases for each property (3000 unless set); those that take long
-//! run a half or a quarter of them.
+//! run a tenth of them.
 
 mod support;
 
@@ -166,7 +166,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(1_000, 2))]
+    #![proptest_config(config(5_000, 10))]
 
     #[test]
     fn frames_are_described_whatever_they_are(frame in frames(&["a", "b", "é", "\0", ""], Lists::Null)) {
@@ -217,7 +217,7 @@ unsafe extern "C" fn mutate(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error
 }
 
 proptest! {
-    #![proptest_config(config(3_000, 4))]
+    #![proptest_config(config(7_500, 10))]
 
     #[test]
     fn table_functions_survive_mutated_arguments(
