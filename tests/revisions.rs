@@ -258,6 +258,13 @@ const FEATURES: &[Feature] = &[
         expect(error.message().contains("start"), true)
     }),
     ("the same state type in two libraries", |s| {
+        let stats = |library| {
+            let executable = Subject::executable_of(library, "counter_stats", "{}")?;
+            let out = run(&executable, vec![], &[(DType::S64, &[2])])?;
+            Ok::<_, Error>(values::<i64>(&out, 0))
+        };
+        let both = || Ok::<_, Error>([stats(&s.library)?, stats(&s.twin)?]);
+        let before = both()?;
         let first = s.executable("counter", "{start = 10 : i64}")?;
         let second = Subject::executable_of(&s.twin, "counter", "{start = 20 : i64}")?;
         for step in 0..3 {
@@ -266,7 +273,10 @@ const FEATURES: &[Feature] = &[
             let out = run(&second, vec![scalar()], &[(DType::S64, &[])])?;
             expect(values::<i64>(&out, 0), vec![20 + step])?;
         }
-        Ok(())
+        drop((first, second));
+        // Each library builds and drops its own.
+        let wanted = before.map(|counts| counts.iter().map(|count| count + 1).collect());
+        expect(both()?, wanted)
     }),
     ("sub-byte: int4 where the type is declared", |s| {
         packed(s, "unpack_s4", "s4[5]=-8,7,-1,0,3", &[-8, 7, -1, 0, 3])
@@ -466,7 +476,7 @@ fn the_c_library_on_every_revision() {
     check(
         "c",
         &Path::new(env!("C_EXAMPLES_DIR")).join("libconformance.so"),
-        &rust_examples().join("libconformance_twin.so"),
+        &Path::new(env!("C_EXAMPLES_DIR")).join("libconformance_twin.so"),
     );
 }
 
@@ -482,6 +492,6 @@ fn the_cpp_library_on_every_revision() {
     check(
         "cpp",
         &Path::new(env!("C_EXAMPLES_DIR")).join("libconformance_cpp.so"),
-        &rust_examples().join("libconformance_twin.so"),
+        &Path::new(env!("C_EXAMPLES_DIR")).join("libconformance_twin_cpp.so"),
     );
 }

@@ -318,7 +318,7 @@ def wrong_calls(world):
     stateless(world)
 
 
-def register_upstream_type(library):
+def register_upstream_type(library, name="upstream_counter"):
     """Upstream's state types are registered from Python, if the jaxlib has a function for it."""
     if library.has_manifest or not hasattr(library.image, "counter_type_id"):
         return
@@ -327,16 +327,16 @@ def register_upstream_type(library):
     # A type has to be known before a handler that uses it; before the backend exists jaxlib queues both
     # and takes the handlers first.
     jax.devices()
-    for name in ("counter_type_id", "counter_type_info"):
-        getattr(library.image, name).restype = ctypes.c_void_p
+    for symbol in ("counter_type_id", "counter_type_info"):
+        getattr(library.image, symbol).restype = ctypes.c_void_p
     if hasattr(_jax._ffi, "register_ffi_type"):
         parts = {
             "type_id": _jax.capsule(library.image.counter_type_id()),
             "type_info": _jax.capsule(library.image.counter_type_info()),
         }
-        _jax._ffi.register_ffi_type("upstream_counter", parts, platform="cpu")
+        _jax._ffi.register_ffi_type(name, parts, platform="cpu")
     elif hasattr(_jax._ffi, "register_ffi_type_id"):
-        _jax._ffi.register_ffi_type_id("upstream_counter", _jax.capsule(library.image.counter_type_id()), platform="cpu")
+        _jax._ffi.register_ffi_type_id(name, _jax.capsule(library.image.counter_type_id()), platform="cpu")
 
 
 def counted(library, start):
@@ -382,6 +382,8 @@ def state_error(world):
 def state_twins(world):
     """the same state type in two libraries"""
     register_upstream_type(world.library)
+    # A name is one type's: whoever registers it has to find another for the twin's.
+    register_upstream_type(world.twin, "upstream_counter_twin")
     first, second = counted(world.library, 10), counted(world.twin, 20)
     for step in range(3):
         expect(first(X), np.int64(10 + step))

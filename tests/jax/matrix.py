@@ -1,6 +1,6 @@
 """Runs features of one library on this process's jaxlib, each in a child of its own.
 
-usage: matrix.py KIND=LIBRARY… --twin LIBRARY --bootstrap LIBRARY [--feature NAME]…
+usage: matrix.py KIND=LIBRARY… --twin KIND=LIBRARY… --bootstrap LIBRARY [--feature NAME]…
 
 Prints one line of JSON a cell: {"library", "feature", "cell", "message", "seconds"}. jax is imported
 once; each child is forked before any backend exists, so a crash, a hang or a spoilt registry is one
@@ -98,16 +98,16 @@ def read_all(pipe, deadline):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("libraries", nargs="+", metavar="KIND=LIBRARY")
-    parser.add_argument("--twin", required=True)
+    parser.add_argument("--twin", action="append", required=True, metavar="KIND=LIBRARY")
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--legacy", action="append", default=[], metavar="KIND=LIBRARY")
     parser.add_argument("--feature", action="append", choices=list(features.FEATURES))
     options = parser.parse_args()
-    originals = dict(argument.split("=", 1) for argument in options.legacy)
+    originals, twins = (dict(argument.split("=", 1) for argument in given) for given in (options.legacy, options.twin))
     for library in options.libraries:
         kind, _, path = library.partition("=")
         for feature in options.feature or features.FEATURES:
-            print(json.dumps(run(kind, path, options.twin, options.bootstrap, originals.get(kind), feature)), flush=True)
+            print(json.dumps(run(kind, path, twins[kind], options.bootstrap, originals.get(kind), feature)), flush=True)
     return 0
 
 

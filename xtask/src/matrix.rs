@@ -106,7 +106,8 @@ struct Subjects {
     libraries: Vec<(&'static str, PathBuf)>,
     /// Those with the original custom calls.
     legacy: Vec<(&'static str, PathBuf)>,
-    twin: PathBuf,
+    /// Second libraries with the same names and types, one for each of `libraries`.
+    twins: Vec<(&'static str, PathBuf)>,
     bootstrap: PathBuf,
 }
 
@@ -134,7 +135,15 @@ impl Subjects {
                 ("c", named("11_legacy", Language::C)?),
                 ("cpp", named("11_legacy", Language::Cpp)?),
             ],
-            twin: libraries::rust(root, "conformance_twin")?,
+            twins: vec![
+                ("rust", libraries::rust(root, "conformance_twin")?),
+                ("c", named("conformance_twin", Language::C)?),
+                ("cpp", named("conformance_twin", Language::Cpp)?),
+                (
+                    "upstream",
+                    libraries::upstream(root, "testing/fixtures/upstream/conformance_twin.cc")?,
+                ),
+            ],
             bootstrap: libraries::c(root, "testing/fixtures/upstream/bootstrap.c")?,
         })
     }
@@ -219,9 +228,12 @@ fn drive(root: &Path, venv: &Venv, subjects: &Subjects) -> Result<Column> {
             .arg("--legacy")
             .arg(format!("{kind}={}", path.display()));
     }
+    for (kind, path) in &subjects.twins {
+        command
+            .arg("--twin")
+            .arg(format!("{kind}={}", path.display()));
+    }
     command
-        .arg("--twin")
-        .arg(&subjects.twin)
         .arg("--bootstrap")
         .arg(&subjects.bootstrap);
     let output = command
