@@ -292,6 +292,7 @@ impl Target {
             // The block is the user's own, so that `forbid(unsafe_code)` forbids it.
             Some(Layout::FromOpaque(unsafety, function)) => {
                 let span = unsafety.span;
+                // SAFETY: the author's promise.
                 Some(quote_spanned!(span=> unsafe {
                     ::xla_ffi::__private::legacy::Layout::from_opaque(#function)
                 }))

@@ -107,10 +107,12 @@ pub(crate) fn derive(item: TokenStream, kind: Kind) -> syn::Result<TokenStream> 
         },
         // The block is the user's own, so that `forbid(unsafe_code)` forbids it.
         (Some(span), Some(name), None) => {
+            // SAFETY: the author's promise.
             quote_spanned!(span=> unsafe { ::xla_ffi::HostType::user_data(#name) })
         }
         (Some(span), name, Some(id)) => {
             let name = name.as_ref().map_or(path, |name| quote!(#name));
+            // SAFETY: the author's promise.
             quote_spanned!(span=> unsafe { ::xla_ffi::HostType::user_data_with_id(#name, #id) })
         }
         (Some(span), None, None) => return Err(syn::Error::new(span, EXPECTED)),

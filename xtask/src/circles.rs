@@ -91,7 +91,7 @@ fn crates(root: &Path) -> Result<BTreeMap<String, Arrows>> {
 }
 
 /// The members that the root manifest lists.
-fn members(manifest: &str) -> Vec<&str> {
+pub(crate) fn members(manifest: &str) -> Vec<&str> {
     let list = manifest
         .split_once("members = [")
         .and_then(|(_, rest)| rest.split_once(']'))

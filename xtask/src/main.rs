@@ -24,6 +24,7 @@ mod python;
 mod tally;
 mod test;
 mod ui;
+mod unsafe_code;
 mod venv;
 mod wheel;
 
@@ -59,6 +60,8 @@ enum Task {
     Install(install::Args),
     /// Show which files of each crate import each other in a circle.
     Circles(circles::Args),
+    /// Write docs/unsafe.md, the list of unsafe code, or check that it is fresh.
+    Unsafe(unsafe_code::Args),
     /// Fill the cache: headers, libclang, the PJRT plugin, virtual environments.
     Fetch(fetch::Args),
 }
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Task::GpuBench(args) => gpu::bench(&args),
         Task::Install(args) => install::run(&args),
         Task::Circles(args) => circles::run(&args),
+        Task::Unsafe(args) => unsafe_code::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {

@@ -91,6 +91,7 @@ fn debug_lane(root: &Path, shared: &Shared, tally: &Tally) {
     format(root, tally);
     clippy(root, tally);
     tally.work("circles", |_| circles::check(root));
+    tally.work("unsafe code", |_| crate::unsafe_code::check(root));
     tally.work("headers", |log| headers(root, log));
     tally.work("features", |log| features::check(root, log));
     tally.step(
