@@ -298,7 +298,8 @@ mod tests {
     #[test]
     fn no_more_steps_than_processors() {
         let tally = Tally::new();
-        let slots: Vec<_> = (0..*lock(&tally.free)).map(|_| tally.slot()).collect();
+        let cores = *lock(&tally.free);
+        let slots: Vec<_> = (0..cores).map(|_| tally.slot()).collect();
         assert_eq!(*lock(&tally.free), 0);
         drop(slots);
         drop(tally.slot());

@@ -721,7 +721,7 @@ fn async_functions_end_before_their_call_does() {
         );
         let text = run("destructor").unwrap_err();
         assert!(
-            text.starts_with("ends panicked: a destructor, at tests/"),
+            text.starts_with("ends panicked: a destructor, at ffi/tests/"),
             "{text}"
         );
         assert_eq!(
