@@ -233,9 +233,7 @@ fn drive(root: &Path, venv: &Venv, subjects: &Subjects) -> Result<Column> {
             .arg("--twin")
             .arg(format!("{kind}={}", path.display()));
     }
-    command
-        .arg("--bootstrap")
-        .arg(&subjects.bootstrap);
+    command.arg("--bootstrap").arg(&subjects.bootstrap);
     let output = command
         .stderr(Stdio::piped())
         .output()
