@@ -151,7 +151,6 @@ fn unknown(future: *mut XLA_FFI_Future) -> Error {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::Code;
 
     #[test]
     fn loom_one_completion_counts_and_wakes() {
