@@ -19,7 +19,7 @@ pub enum Kind {
     InOut,
     /// The attribute with the parameter's name.
     Attr,
-    /// Several attributes, the [`Param::members`].
+    /// Several attributes, the [`Param::members`](crate::Param::members).
     Attrs,
     /// A part of the context.
     Context,
