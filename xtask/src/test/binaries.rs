@@ -154,6 +154,9 @@ pub(super) fn run_all(
             let mut log = Log::default();
             let start = Instant::now();
             let counts = tally::run(Format::Serial, &binary.name, &mut command, &mut log);
+            if counts.as_ref().is_ok_and(|counts| counts.failed == 0) {
+                log.keep_verdicts();
+            }
             let took = ui::seconds(start.elapsed());
             log.line(format_args!("-- {}: {took}", binary.name));
             log.show();
