@@ -193,7 +193,7 @@ unsafe fn call(frame: *mut XLA_FFI_CallFrame, stage: usize) -> *mut XLA_FFI_Erro
     let error = unsafe { target(at) };
     if let Some(future) = copied.frame.get(21) {
         // SAFETY: from r2 on the future is the frame's last field.
-        unsafe { frame.cast::<u64>().add(21).write(*future) };
+        unsafe { frame.cast::<u64>().wrapping_add(21).write(*future) };
     }
     // The frame ends with the call, its elements with what the call began.
     let elements = std::mem::take(&mut copied.elements);
@@ -215,7 +215,9 @@ impl Table {
         let from = runtime.api().cast::<u64>();
         let count = revision.api_size() / 8;
         // SAFETY: the revision's table has so many bytes.
-        let mut words: Vec<u64> = (0..count).map(|i| unsafe { from.add(i).read() }).collect();
+        let mut words: Vec<u64> = (0..count)
+            .map(|i| unsafe { from.wrapping_add(i).read() })
+            .collect();
         words.shrink_to_fit();
         // What lies behind the table tells the older revisions apart: the distance stays.
         let distance = words[5].wrapping_sub(from.expose_provenance() as u64);

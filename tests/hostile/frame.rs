@@ -51,7 +51,9 @@ struct Attrs {
 unsafe fn words(at: u64, count: usize) -> Vec<u64> {
     let at = std::ptr::with_exposed_provenance::<u64>(at as usize);
     // SAFETY: the caller's promise; every struct of the ABI is of words.
-    (0..count).map(|i| unsafe { at.add(i).read() }).collect()
+    (0..count)
+        .map(|i| unsafe { at.wrapping_add(i).read() })
+        .collect()
 }
 
 /// Reads numbers of kinds.
@@ -61,7 +63,9 @@ unsafe fn words(at: u64, count: usize) -> Vec<u64> {
 unsafe fn kinds(at: u64, count: usize) -> Vec<u32> {
     let at = std::ptr::with_exposed_provenance::<u32>(at as usize);
     // SAFETY: the caller's promise.
-    (0..count).map(|i| unsafe { at.add(i).read() }).collect()
+    (0..count)
+        .map(|i| unsafe { at.wrapping_add(i).read() })
+        .collect()
 }
 
 /// A vector's address, for a field.
@@ -138,7 +142,7 @@ impl Attrs {
             let at = std::ptr::with_exposed_provenance::<u8>(span[0] as usize);
             // SAFETY: the span's bytes.
             (0..span[1] as usize)
-                .map(|i| unsafe { at.add(i).read() })
+                .map(|i| unsafe { at.wrapping_add(i).read() })
                 .collect()
         });
         // SAFETY: as above.

@@ -24,7 +24,7 @@ impl Rng {
     pub(crate) fn other(&mut self, than: u32, end: u32) -> u32 {
         loop {
             let any = self.next() as u32;
-            let number = if any % 4 == 0 {
+            let number = if any.is_multiple_of(4) {
                 any
             } else {
                 self.next() as u32 % end
