@@ -73,7 +73,14 @@ XFFI_COLD void xffi_attr_problem(xffi_call* call, const xffi_dict* dict, const c
                  xffi_attr_type_name(dict->attrs->types[index]));
     return;
   }
-  if (typed) { /* scalars and arrays both start with their element type */
+  if (dict->attrs->attrs[index] == NULL ||
+      (typed && (dtype == XFFI_ANY_DTYPE ||
+                 ((const XLA_FFI_Scalar*)dict->attrs->attrs[index])->dtype == dtype)) ||
+      !typed) {
+    xffi_problem(call, "attribute '%s%s%s': a null pointer", dict->path, dot, name);
+    return;
+  }
+  { /* scalars and arrays both start with their element type */
     const XLA_FFI_DataType got = ((const XLA_FFI_Scalar*)dict->attrs->attrs[index])->dtype;
     const char* hint = "";
     if ((got == XLA_FFI_DataType_F64 || got == XLA_FFI_DataType_S64) && dtype != got) {
@@ -86,12 +93,29 @@ XFFI_COLD void xffi_attr_problem(xffi_call* call, const xffi_dict* dict, const c
   }
 }
 
+/* Whether the value of an attribute, or what it points to, is not there. */
+XFFI_HOT int xffi_attr_is_null(XLA_FFI_AttrType type, const void* value) {
+  switch ((int)type) {
+    case XLA_FFI_AttrType_SCALAR:
+      return value == NULL || ((const XLA_FFI_Scalar*)value)->value == NULL;
+    case XLA_FFI_AttrType_ARRAY:
+      return value == NULL || (((const XLA_FFI_Array*)value)->data == NULL &&
+                               ((const XLA_FFI_Array*)value)->size != 0);
+    case XLA_FFI_AttrType_STRING:
+      return value == NULL || (((const XLA_FFI_ByteSpan*)value)->ptr == NULL &&
+                               ((const XLA_FFI_ByteSpan*)value)->len != 0);
+    default:
+      return value == NULL;
+  }
+}
+
 /* The value behind an attribute of that kind and element type; null after noting a problem. */
 XFFI_HOT const void* xffi_attr_value(xffi_call* call, xffi_dict* dict, const char* name,
                                         int64_t index, XLA_FFI_AttrType type,
                                         XLA_FFI_DataType dtype) {
   if (XFFI_UNLIKELY(
           index < 0 || dict->attrs->types[index] != type ||
+          xffi_attr_is_null(type, dict->attrs->attrs[index]) ||
           ((type == XLA_FFI_AttrType_SCALAR || type == XLA_FFI_AttrType_ARRAY) &&
            dtype != XFFI_ANY_DTYPE &&
            ((const XLA_FFI_Scalar*)dict->attrs->attrs[index])->dtype != dtype))) {

@@ -192,14 +192,14 @@ XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t i
   return to;
 }
 
-/* Operands that were not fetched yet. */
+/* Operands that were not fetched yet. A size may be any number: nothing overflows. */
 XFFI_HOT int64_t xffi_args_left(const xffi_call* call) {
-  return call->frame->args.size - call->next_arg;
+  return (int64_t)((uint64_t)call->frame->args.size - (uint64_t)call->next_arg);
 }
 
 /* Results that were not fetched yet. */
 XFFI_HOT int64_t xffi_rets_left(const xffi_call* call) {
-  return call->frame->rets.size - call->next_ret;
+  return (int64_t)((uint64_t)call->frame->rets.size - (uint64_t)call->next_ret);
 }
 
 /* The next operand, of that dtype and rank. `name` is for messages. */

@@ -16,7 +16,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_stream(const xffi_call* call, void** stream) {
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_Stream_Get_Args_STRUCT_SIZE;
   args.ctx = call->ctx;
-  error = call->api->XLA_FFI_Stream_Get(&args);
+  error = XFFI_ASK_(call->api, XLA_FFI_Stream_Get, &args);
   *stream = args.stream;
   return error;
 }
@@ -32,7 +32,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size
   args.ctx = call->ctx;
   args.size = size;
   args.alignment = alignment;
-  error = call->api->XLA_FFI_DeviceMemory_Allocate(&args);
+  error = XFFI_ASK_(call->api, XLA_FFI_DeviceMemory_Allocate, &args);
   *data = error == NULL ? args.data : NULL;
   return error;
 }
@@ -45,7 +45,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, 
   args.ctx = call->ctx;
   args.size = size;
   args.data = data;
-  return call->api->XLA_FFI_DeviceMemory_Free(&args);
+  return XFFI_ASK_(call->api, XLA_FFI_DeviceMemory_Free, &args);
 }
 
 /* Runs `task(data)` on the host's thread pool, never on this thread. From r1. */
@@ -59,21 +59,22 @@ XFFI_INLINE XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* ta
   args.ctx = call->ctx;
   args.task = task;
   args.data = data;
-  return call->api->XLA_FFI_ThreadPool_Schedule(&args);
+  return XFFI_ASK_(call->api, XLA_FFI_ThreadPool_Schedule, &args);
 }
 
 /* The number of threads in the pool. From r3. */
 XFFI_INLINE XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* count) {
   XLA_FFI_ThreadPool_NumThreads_Args args;
   *count = 0;
-  if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE)) { /* on r2 another function */
+  if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE) ||
+      !XFFI_HOST_HAS(call->api, XLA_FFI_ThreadPool_NumThreads)) { /* on r2 another function */
     return xffi_lacks(call->api, XFFI_FEATURE_(THREAD_POOL_SIZE));
   }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE;
   args.ctx = call->ctx;
   args.num_threads = count;
-  return call->api->XLA_FFI_ThreadPool_NumThreads(&args);
+  return XFFI_ASK_(call->api, XLA_FFI_ThreadPool_NumThreads, &args);
 }
 
 /* The id of this execution, one for all its devices. From r4. */
@@ -87,7 +88,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_run_id(const xffi_call* call, int64_t* id) {
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_RunId_Get_Args_STRUCT_SIZE;
   args.ctx = call->ctx;
-  error = call->api->XLA_FFI_RunId_Get(&args);
+  error = XFFI_ASK_(call->api, XLA_FFI_RunId_Get, &args);
   *id = args.run_id;
   return error;
 }
@@ -103,7 +104,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* o
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_DeviceOrdinal_Get_Args_STRUCT_SIZE;
   args.ctx = call->ctx;
-  error = call->api->XLA_FFI_DeviceOrdinal_Get(&args);
+  error = XFFI_ASK_(call->api, XLA_FFI_DeviceOrdinal_Get, &args);
   *ordinal = args.device_ordinal;
   return error;
 }
@@ -117,7 +118,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId 
   args.struct_size = XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE;
   args.ctx = call->ctx;
   args.type_id = &id;
-  error = call->api->XLA_FFI_InvokeContext_Get(&args);
+  error = XFFI_ASK_(call->api, XLA_FFI_InvokeContext_Get, &args);
   *data = error == NULL ? args.data : NULL;
   return error;
 }
@@ -134,7 +135,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict*
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE;
   args.ctx = call->ctx;
-  error = call->api->XLA_FFI_CustomOptions_Get(&args);
+  error = XFFI_ASK_(call->api, XLA_FFI_CustomOptions_Get, &args);
   options->attrs = error == NULL ? args.attrs : NULL;
   return error;
 }
@@ -152,7 +153,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_extension(const xffi_call* call, int64_t type,
   args.struct_size = XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE;
   args.ctx = call->ctx;
   args.extension_type = type;
-  error = call->api->XLA_FFI_InvokeContext_FindExtension(&args);
+  error = XFFI_ASK_(call->api, XLA_FFI_InvokeContext_FindExtension, &args);
   *extension = error == NULL ? args.extension : NULL;
   return error;
 }

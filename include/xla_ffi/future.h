@@ -21,18 +21,26 @@ typedef struct xffi_promise {
   long state;
 } xffi_promise;
 
-/* Index of the first of the three future functions in the table; 0 where there are none. They
+/* The function at an index of the table, which reaches that far. */
+XFFI_INLINE void xffi_slot(const XLA_FFI_Api* api, size_t index, void* function) {
+  memcpy(function, (const char*)api + offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) + 8 * index, 8);
+}
+
+/* Index of the first of the three future functions in the table; 0 where one of them is missing. They
  * moved by one between r2 and r3, which both call themselves 0.1. */
 XFFI_INLINE size_t xffi_future_slot(const XLA_FFI_Api* api) {
   const xffi_revision host = xffi_host_revision(api);
   const size_t head = offsetof(XLA_FFI_Api, XLA_FFI_Error_Create);
   const size_t newest = (offsetof(XLA_FFI_Api, XLA_FFI_Future_Create) - head) / 8;
-  return host >= XFFI_R3 ? newest : host == XFFI_R2 ? newest - 1 : 0;
-}
-
-/* The function at an index of the table, which the caller has found to be there. */
-XFFI_INLINE void xffi_slot(const XLA_FFI_Api* api, size_t index, void* function) {
-  memcpy(function, (const char*)api + offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) + 8 * index, 8);
+  const size_t first = host >= XFFI_R3 ? newest : newest - 1;
+  void (*functions[3])(void);
+  size_t i;
+  if (host < XFFI_R2 || head + 8 * (first + 3) > xffi_host_size(api)) return 0;
+  for (i = 0; i < 3; ++i) {
+    xffi_slot(api, first + i, &functions[i]);
+    if (functions[i] == NULL) return 0;
+  }
+  return first;
 }
 
 /* A new promise, or null where there is no memory. */

@@ -140,6 +140,13 @@ XFFI_INLINE const XLA_FFI_Metadata_Extension* xffi_find_metadata(const XLA_FFI_C
 
 XFFI_COLD XLA_FFI_Error* xffi_wrong_call(const XLA_FFI_CallFrame* frame,
                                          const xffi_handler* handler) {
+  if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx)) return NULL; /* nobody to tell */
+  if (frame->api == NULL) return NULL;
+  if (frame->api->XLA_FFI_Error_Create == NULL) {
+    fprintf(stderr, "xla-ffi: %s: not called, for its host gave no means to report an error\n",
+            handler->name);
+    return NULL;
+  }
   if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE) {
     return xffi_error_format(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                              "%s: a call frame of %zu bytes, expected at least %zu", handler->name,
@@ -158,8 +165,8 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
     const XLA_FFI_Metadata_Extension* extension = xffi_find_metadata(frame);
     if (extension != NULL) return xffi_metadata(frame, handler, extension);
   }
-  if (XFFI_UNLIKELY(frame->api == NULL)) return NULL; /* nobody to tell */
-  if (XFFI_UNLIKELY(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||
+  if (XFFI_UNLIKELY(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || frame->api == NULL ||
+                    frame->api->XLA_FFI_Error_Create == NULL ||
                     frame->stage != handler->stage)) {
     return xffi_wrong_call(frame, handler);
   }
@@ -224,7 +231,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const c
     args.platform = platform_span;
     args.bundle = *bundle;
     args.traits = traits;
-    return api->XLA_FFI_Handler_Register(&args);
+    return XFFI_ASK_(api, XLA_FFI_Handler_Register, &args);
   } else {
     xffi_register_r0 args;
     memset(&args, 0, sizeof(args));
@@ -236,7 +243,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const c
     args.stages[2] = bundle->initialize;
     args.stages[3] = bundle->execute;
     args.traits = traits;
-    return api->XLA_FFI_Handler_Register((XLA_FFI_Handler_Register_Args*)(void*)&args);
+    return XFFI_ASK_(api, XLA_FFI_Handler_Register, (XLA_FFI_Handler_Register_Args*)(void*)&args);
   }
 }
 

@@ -198,7 +198,12 @@ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_
               : (int)code < 0 || code > XLA_FFI_SDK_LAST_ERROR_CODE
                   ? XLA_FFI_Error_Code_UNKNOWN
                   : code;
-  error = api->XLA_FFI_Error_Create(&args);
+  if (XFFI_UNLIKELY(api->XLA_FFI_Error_Create == NULL)) { /* the last way to be heard */
+    fprintf(stderr, "xla-ffi: the host gave no means to report an error: %s\n", text);
+    error = NULL;
+  } else {
+    error = api->XLA_FFI_Error_Create(&args);
+  }
   if (text != local) free(text);
   return error;
 }
@@ -256,13 +261,24 @@ XFFI_COLD XLA_FFI_Error* xffi_lacks(const XLA_FFI_Api* api, const char* feature,
                            api->api_version.minor_version, xffi_releases(xffi_host_revision(api)));
 }
 
+/* The error for a function that every host of this revision has, and this one's table does not. */
+XFFI_COLD XLA_FFI_Error* xffi_no_function(const XLA_FFI_Api* api, const char* function) {
+  return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
+                           "the host's function table has no %s", function);
+}
+
+/* Calls a function of the host that returns an error. */
+#define XFFI_ASK_(api, function, args)                                        \
+  (XFFI_UNLIKELY((api)->function == NULL) ? xffi_no_function((api), #function) \
+                                          : (api)->function(args))
+
 /* Destroys an error that a host function returned. */
 XFFI_COLD void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   XLA_FFI_Error_Destroy_Args args;
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
   args.error = error;
-  if (error != NULL) api->XLA_FFI_Error_Destroy(&args);
+  if (error != NULL && api->XLA_FFI_Error_Destroy != NULL) api->XLA_FFI_Error_Destroy(&args);
 }
 
 /* The code and message of an error; the message lives as long as the error. Hosts before r9 do not
@@ -274,7 +290,7 @@ XFFI_COLD const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error* 
   args.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
   args.error = error;
   args.errc = XLA_FFI_Error_Code_INTERNAL;
-  api->XLA_FFI_Error_GetDetails(&args);
+  if (api->XLA_FFI_Error_GetDetails != NULL) api->XLA_FFI_Error_GetDetails(&args);
   if (code != NULL) *code = args.errc;
   return args.message != NULL ? args.message : "";
 }

@@ -69,7 +69,7 @@ XFFI_COLD XLA_FFI_Error* xffi_type_ask(const XLA_FFI_Api* api, const xffi_type* 
   args.name.len = strlen(name);
   args.type_id = id;
   args.type_info = &info;
-  return api->XLA_FFI_Type_Register(&args);
+  return XFFI_ASK_(api, XLA_FFI_Type_Register, &args);
 }
 
 /* The number in a host's refusal of a type whose name is taken, or 0. The words changed with r5. */
@@ -238,13 +238,13 @@ XFFI_INLINE XLA_FFI_Error* xffi_set_state(const xffi_call* call, xffi_type* type
       args.stage = stage;
       args.type_id = &id;
       args.state = state;
-      error = api->XLA_FFI_State_Set(&args);
+      error = XFFI_ASK_(api, XLA_FFI_State_Set, &args);
     } else if (minor == 2) {
       xffi_state_set_r7 args = {sizeof(args), NULL, call->ctx, &id, state};
-      error = api->XLA_FFI_State_Set((XLA_FFI_State_Set_Args*)(void*)&args);
+      error = XFFI_ASK_(api, XLA_FFI_State_Set, (XLA_FFI_State_Set_Args*)(void*)&args);
     } else {
       xffi_state_set_r0 args = {sizeof(args), NULL, call->ctx, &id, state, type->deleter};
-      error = api->XLA_FFI_State_Set((XLA_FFI_State_Set_Args*)(void*)&args);
+      error = XFFI_ASK_(api, XLA_FFI_State_Set, (XLA_FFI_State_Set_Args*)(void*)&args);
     }
   }
   if (error != NULL && type->deleter != NULL) type->deleter(state);
@@ -271,11 +271,11 @@ XFFI_INLINE XLA_FFI_Error* xffi_get_state(const xffi_call* call, xffi_type* type
     args.ctx = call->ctx;
     args.stage = stage;
     args.type_id = &id;
-    error = api->XLA_FFI_State_Get(&args);
+    error = XFFI_ASK_(api, XLA_FFI_State_Get, &args);
     *state = error == NULL ? args.state : NULL;
   } else {
     xffi_state_set_r7 args = {sizeof(args), NULL, call->ctx, &id, NULL};
-    error = api->XLA_FFI_State_Get((XLA_FFI_State_Get_Args*)(void*)&args);
+    error = XFFI_ASK_(api, XLA_FFI_State_Get, (XLA_FFI_State_Get_Args*)(void*)&args);
     *state = error == NULL ? args.state : NULL;
   }
   return error;

@@ -21,6 +21,7 @@ mod jaxlibs;
 mod libraries;
 mod matrix;
 mod python;
+mod soak;
 mod tally;
 mod test;
 mod ui;
@@ -62,6 +63,8 @@ enum Task {
     Circles(circles::Args),
     /// Write docs/unsafe.md, the list of unsafe code, or check that it is fresh.
     Unsafe(unsafe_code::Args),
+    /// Attack the handlers for as long as there is time, from where the last run ended.
+    Soak(soak::Args),
     /// Fill the cache: headers, libclang, the PJRT plugin, virtual environments.
     Fetch(fetch::Args),
 }
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Task::Install(args) => install::run(&args),
         Task::Circles(args) => circles::run(&args),
         Task::Unsafe(args) => unsafe_code::run(&args),
+        Task::Soak(args) => soak::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {

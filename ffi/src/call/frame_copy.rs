@@ -54,7 +54,13 @@ impl Keeper {
                 let Some(buffer) = buffer else {
                     return std::ptr::null_mut();
                 };
-                let dims = self.keep(buffer.raw_dims().to_vec());
+                // Dimensions that the host left out stay out: an empty list's address is not null.
+                let dims = buffer.raw_dims();
+                let dims = if dims.len() as i64 == buffer.rank() {
+                    self.keep(dims.to_vec())
+                } else {
+                    std::ptr::null_mut()
+                };
                 self.one(XLA_FFI_Buffer {
                     struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
                     extension_start: std::ptr::null_mut(),

@@ -184,6 +184,10 @@ impl<'f> RawAttr<'f> {
         }
         // SAFETY: invariant 2: the tag says that it is a byte span.
         let span = unsafe { &*self.value.cast::<XLA_FFI_ByteSpan>() };
+        // A text that lies nowhere is not an empty one.
+        if span.ptr.is_null() && span.len != 0 {
+            return None;
+        }
         // SAFETY: invariant 3.
         Some(unsafe { bytes(span) })
     }

@@ -50,6 +50,7 @@ constexpr XLA_FFI_DataType NativeTypeToCApiDataType() {
 // Adds "array of F32" and the like.
 XLA_FFI_SDK_COLD inline Text& PutAttr(Text& text, XLA_FFI_AttrType type, void* attr) {
   const unsigned number = NumberOf(type);
+  if (attr == nullptr) return text << "a null pointer";
   PutName(text, AttrTypeName(number), number);
   if (number == XLA_FFI_AttrType_SCALAR || number == XLA_FFI_AttrType_ARRAY) {
     // both start with their element type
@@ -72,7 +73,11 @@ XLA_FFI_SDK_COLD inline void DiagnoseElements(XLA_FFI_AttrType bound, const char
                                               XLA_FFI_AttrType type, void* attr,
                                               XLA_FFI_DataType dtype,
                                               DiagnosticEngine& diagnostic) {
-  if (NumberOf(type) == NumberOf(bound)) {
+  const auto same = [&] { return static_cast<const XLA_FFI_Scalar*>(attr)->dtype == dtype; };
+  if (NumberOf(type) == NumberOf(bound) && (attr == nullptr || same())) {
+    PutDType(DiagnosticAccess::Add(diagnostic) << "expected " << of, NumberOf(dtype))
+        << ", got a null pointer";
+  } else if (NumberOf(type) == NumberOf(bound)) {
     DiagnoseDType(diagnostic, of, NumberOf(dtype),
                   NumberOf(static_cast<const XLA_FFI_Scalar*>(attr)->dtype),
                   NumberOf(bound) == XLA_FFI_AttrType_SCALAR);
@@ -86,8 +91,9 @@ template <typename T>
 struct XLA_FFI_SDK_TYPE ScalarDecoding {
   using Type = T;
   XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
-    return type == XLA_FFI_AttrType_SCALAR &&
-           static_cast<const XLA_FFI_Scalar*>(attr)->dtype == DTypeOf<T>();
+    const auto* scalar = static_cast<const XLA_FFI_Scalar*>(attr);
+    return type == XLA_FFI_AttrType_SCALAR && attr != nullptr && scalar->dtype == DTypeOf<T>() &&
+           scalar->value != nullptr;
   }
   XLA_FFI_SDK_HOT static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
                                                  DiagnosticEngine& diagnostic) {
@@ -228,7 +234,7 @@ class StructDecoder {
 
   XLA_FFI_SDK_HOT bool Fits(XLA_FFI_AttrType type, void* attr) const {
     const auto* attrs = static_cast<const XLA_FFI_Attrs*>(attr);
-    return type == XLA_FFI_AttrType_DICTIONARY &&
+    return type == XLA_FFI_AttrType_DICTIONARY && attrs != nullptr &&
            attrs->size == static_cast<int64_t>(sizeof...(Ts)) &&
            FitAll(attrs, std::index_sequence_for<Ts...>{});
   }
@@ -238,7 +244,7 @@ class StructDecoder {
 
   XLA_FFI_SDK_FN XLA_FFI_ATTRIBUTE_NEVER_INLINE std::optional<T> Decode(
       XLA_FFI_AttrType type, void* attr, DiagnosticEngine& diagnostic) const {
-    if (XLA_FFI_PREDICT_FALSE(type != XLA_FFI_AttrType_DICTIONARY)) {
+    if (XLA_FFI_PREDICT_FALSE(type != XLA_FFI_AttrType_DICTIONARY || attr == nullptr)) {
       return DiagnoseAttrKind("a dictionary", type, attr, diagnostic);
     }
     return Members(static_cast<const XLA_FFI_Attrs*>(attr), diagnostic,

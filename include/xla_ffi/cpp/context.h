@@ -105,7 +105,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
         ctx_, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE);
     args.size = size;
     args.alignment = alignment;
-    XLA_FFI_Error* error = api_->XLA_FFI_DeviceMemory_Allocate(&args);
+    XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_DeviceMemory_Allocate, &args);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
       internal::DestroyError(api_, error);
       return std::nullopt;
@@ -131,7 +131,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
           ctx_, XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE);
       args.size = first_->size;
       args.data = first_->data;
-      XLA_FFI_Error* error = api_->XLA_FFI_DeviceMemory_Free(&args);
+      XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_DeviceMemory_Free, &args);
       if (error != nullptr) internal::DestroyError(api_, error);  // nobody to tell
       delete std::exchange(first_, first_->next);
     }
@@ -184,7 +184,7 @@ class XLA_FFI_SDK_TYPE ThreadPool {
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
         ctx_, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
     args.num_threads = &count;
-    XLA_FFI_Error* error = api_->XLA_FFI_ThreadPool_NumThreads(&args);
+    XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_ThreadPool_NumThreads, &args);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
       internal::DestroyError(api_, error);
       return 0;
@@ -207,7 +207,8 @@ struct CtxDecoding<ThreadPool> {
   XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
                                                     XLA_FFI_InvokeContext* ctx,
                                                     DiagnosticEngine& diagnostic) {
-    if (XLA_FFI_PREDICT_FALSE(internal::HostMinor(api) < 1)) {
+    if (XLA_FFI_PREDICT_FALSE(internal::HostMinor(api) < 1 ||
+                              api->XLA_FFI_ThreadPool_Schedule == nullptr)) {
       return internal::DiagnoseLack(diagnostic, api, XLA_FFI_SDK_FEATURE(THREAD_POOL));
     }
     return ThreadPool(api, ctx);

@@ -13,8 +13,9 @@ struct AttrDecoding<Span<const T>> {
   using Type = Span<const T>;
 
   XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
-    return type == XLA_FFI_AttrType_ARRAY &&
-           static_cast<const XLA_FFI_Array*>(attr)->dtype == internal::DTypeOf<T>();
+    const auto* array = static_cast<const XLA_FFI_Array*>(attr);
+    return type == XLA_FFI_AttrType_ARRAY && attr != nullptr &&
+           array->dtype == internal::DTypeOf<T>() && (array->data != nullptr || array->size == 0);
   }
   XLA_FFI_SDK_HOT static Type Take(void* attr) {
     const auto* array = static_cast<const XLA_FFI_Array*>(attr);
@@ -36,8 +37,10 @@ template <>
 struct AttrDecoding<std::string_view> {
   using Type = std::string_view;
 
-  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void*) {
-    return type == XLA_FFI_AttrType_STRING;
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
+    const auto* span = static_cast<const XLA_FFI_ByteSpan*>(attr);
+    return type == XLA_FFI_AttrType_STRING && attr != nullptr &&
+           (span->ptr != nullptr || span->len == 0);
   }
   XLA_FFI_SDK_HOT static Type Take(void* attr) {
     const auto* span = static_cast<const XLA_FFI_ByteSpan*>(attr);
@@ -57,8 +60,8 @@ template <>
 struct AttrDecoding<std::string> {
   using Type = std::string;
 
-  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void*) {
-    return type == XLA_FFI_AttrType_STRING;
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
+    return AttrDecoding<std::string_view>::Isa(type, attr);
   }
   XLA_FFI_SDK_FN static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
                                                    DiagnosticEngine& diagnostic) {
@@ -217,8 +220,8 @@ template <>
 struct AttrDecoding<Dictionary> {
   using Type = Dictionary;
 
-  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void*) {
-    return type == XLA_FFI_AttrType_DICTIONARY;
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
+    return type == XLA_FFI_AttrType_DICTIONARY && attr != nullptr;
   }
   XLA_FFI_SDK_HOT static Dictionary Take(void* attr) {
     return Dictionary(static_cast<const XLA_FFI_Attrs*>(attr));

@@ -94,9 +94,9 @@ class HandlerCore {
   }
 
   XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
-    if (XLA_FFI_PREDICT_FALSE(frame->extension_start != nullptr ||
-                              frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||
-                              frame->api == nullptr ||
+    if (XLA_FFI_PREDICT_FALSE(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||
+                              frame->extension_start != nullptr || frame->api == nullptr ||
+                              frame->api->XLA_FFI_Error_Create == nullptr ||
                               frame->stage != static_cast<XLA_FFI_ExecutionStage>(stage))) {
       XLA_FFI_Error* error = nullptr;
       if (Unusual(frame, &error)) return error;

@@ -121,7 +121,9 @@ struct FutureFunctions {
     set_available = HostFunction<XLA_FFI_Future_SetAvailable>(api, at + sizeof(void*));
     set_error = HostFunction<XLA_FFI_Future_SetError>(api, at + 2 * sizeof(void*));
   }
-  explicit operator bool() const { return create != nullptr; }
+  explicit operator bool() const {
+    return create != nullptr && set_available != nullptr && set_error != nullptr;
+  }
 };
 
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewEscaped(XLA_FFI_Error_Create* create,
@@ -146,6 +148,10 @@ XLA_FFI_SDK_SLOW inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
                                                      : code;
   args.message = message;
   XLA_FFI_Error_Create* const create = api->XLA_FFI_Error_Create;
+  if (XLA_FFI_PREDICT_FALSE(create == nullptr)) {  // the last way to be heard
+    std::fprintf(stderr, "xla-ffi: the host gave no means to report an error: %s\n", message);
+    return nullptr;
+  }
   return XLA_FFI_PREDICT_TRUE(IsPlain(message, size)) ? create(&args)
                                                       : NewEscaped(create, &args, size);
 }
@@ -174,11 +180,23 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* Lacks(const XLA_FFI_Api* api, std::string
   return NewError(api, XLA_FFI_Error_Code_UNIMPLEMENTED, PutLack(text, api, feature, since));
 }
 
+// The error for a function that every host of this revision has, and this one's table does not.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* NoFunction(const XLA_FFI_Api* api, const char* function) {
+  Text text;
+  text << "the host's function table has no " << function;
+  return NewError(api, XLA_FFI_Error_Code_UNIMPLEMENTED, text);
+}
+
+// Calls a function of the host that returns an error.
+#define XLA_FFI_SDK_ASK(api, name, args)                                  \
+  (XLA_FFI_PREDICT_TRUE((api)->name != nullptr) ? (api)->name(args)       \
+                                                : ::xla::ffi::internal::NoFunction((api), #name))
+
 XLA_FFI_SDK_COLD inline void DestroyError(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   XLA_FFI_Error_Destroy_Args args{};
   args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
   args.error = error;
-  api->XLA_FFI_Error_Destroy(&args);
+  if (api->XLA_FFI_Error_Destroy != nullptr) api->XLA_FFI_Error_Destroy(&args);
 }
 
 // Code and message of an error; the message lives as long as the error.
@@ -193,7 +211,7 @@ XLA_FFI_SDK_COLD inline ErrorDetails GetErrorDetails(const XLA_FFI_Api* api, XLA
   args.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
   args.error = error;
   args.errc = XLA_FFI_Error_Code_INTERNAL;
-  api->XLA_FFI_Error_GetDetails(&args);
+  if (api->XLA_FFI_Error_GetDetails != nullptr) api->XLA_FFI_Error_GetDetails(&args);
   return {args.errc, args.message != nullptr ? args.message : ""};
 }
 

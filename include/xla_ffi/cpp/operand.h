@@ -26,16 +26,26 @@ struct RetBinding<Result<Buffer<dtype, rank>>> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Whether a buffer has that element type and rank.
+// Whether there is a buffer at all, as large as every revision's.
+XLA_FFI_SDK_HOT inline bool IsThere(const void* buf) {
+  return buf != nullptr &&
+         static_cast<const XLA_FFI_Buffer*>(buf)->struct_size >= XLA_FFI_Buffer_STRUCT_SIZE;
+}
+
+// Whether a buffer is there and has that element type and rank.
 template <DataType dtype, size_t rank>
 XLA_FFI_SDK_HOT inline bool IsaBuffer(const XLA_FFI_Buffer* buf) {
-  return static_cast<unsigned>(buf->dtype) == static_cast<unsigned>(dtype) &&
+  return IsThere(buf) && static_cast<unsigned>(buf->dtype) == static_cast<unsigned>(dtype) &&
          (rank == kDynamicRank || buf->rank == static_cast<int64_t>(rank));
 }
 
 XLA_FFI_SDK_SLOW inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer* buf,
                                             DataType dtype, size_t rank,
                                             DiagnosticEngine& diagnostic) {
+  if (kind == 1 && !IsThere(buf)) {
+    DiagnosticAccess::Add(diagnostic) << "not a buffer that this handler can read";
+    return;
+  }
   const unsigned got = kind == 1 ? NumberOf(buf->dtype) : 0;
   if (kind != 1) {
     PutName(DiagnoseKind(diagnostic, "a buffer"), nullptr, kind);
@@ -55,15 +65,15 @@ XLA_FFI_SDK_INTERNAL_END
 
 template <>
 struct ArgDecoding<AnyBuffer> {
-  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_ArgType type, void*) {
-    return type == XLA_FFI_ArgType_BUFFER;
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_ArgType type, void* arg) {
+    return type == XLA_FFI_ArgType_BUFFER && internal::IsThere(arg);
   }
   XLA_FFI_SDK_HOT static AnyBuffer Take(void* arg) {
     return AnyBuffer(static_cast<const XLA_FFI_Buffer*>(arg));
   }
   XLA_FFI_SDK_HOT static std::optional<AnyBuffer> Decode(XLA_FFI_ArgType type, void* arg,
                                                          DiagnosticEngine& diagnostic) {
-    if (XLA_FFI_PREDICT_FALSE(type != XLA_FFI_ArgType_BUFFER)) {
+    if (XLA_FFI_PREDICT_FALSE(!Isa(type, arg))) {
       internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, DataType::INVALID, 0, diagnostic);
       return std::nullopt;
     }
@@ -93,15 +103,15 @@ struct ArgDecoding<Buffer<dtype, rank>> {
 
 template <>
 struct RetDecoding<AnyBuffer> {
-  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_RetType type, void*) {
-    return type == XLA_FFI_RetType_BUFFER;
+  XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_RetType type, void* ret) {
+    return type == XLA_FFI_RetType_BUFFER && internal::IsThere(ret);
   }
   XLA_FFI_SDK_HOT static Result<AnyBuffer> Take(void* ret) {
     return Result<AnyBuffer>(AnyBuffer(static_cast<const XLA_FFI_Buffer*>(ret)));
   }
   XLA_FFI_SDK_HOT static std::optional<Result<AnyBuffer>> Decode(XLA_FFI_RetType type, void* ret,
                                                                  DiagnosticEngine& diagnostic) {
-    if (XLA_FFI_PREDICT_FALSE(type != XLA_FFI_RetType_BUFFER)) {
+    if (XLA_FFI_PREDICT_FALSE(!Isa(type, ret))) {
       internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, DataType::INVALID, 0, diagnostic);
       return std::nullopt;
     }

@@ -117,11 +117,14 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
                                          XLA_FFI_Error** error) {
   Text text;
   if (!name.empty()) text << name << ": ";
-  if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE) {
+  if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) || frame->api == nullptr) {
+    return true;  // nobody to tell
+  }
+  if (frame->api->XLA_FFI_Error_Create == nullptr) {
+    text << "not called";  // the error's own words follow on stderr
+  } else if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE) {
     text << "a call frame of " << frame->struct_size << " bytes, expected at least "
          << size_t{XLA_FFI_CallFrame_STRUCT_SIZE};
-  } else if (frame->api == nullptr) {
-    return true;  // nobody to tell
   } else if (frame->stage != stage) {
     const unsigned want = NumberOf(stage), got = NumberOf(frame->stage);
     PutName(text << "registered for the ", StageName(want), want) << " stage, called in the ";

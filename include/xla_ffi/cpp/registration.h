@@ -105,7 +105,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* CallTypeRegister(const XLA_FFI_Api* api,
   args.name = XLA_FFI_ByteSpan{name.data(), name.size()};
   args.type_id = id;
   args.type_info = info != nullptr ? info : &none;
-  return api->XLA_FFI_Type_Register(&args);
+  return XLA_FFI_SDK_ASK(api, XLA_FFI_Type_Register, &args);
 }
 
 // The number in a host's refusal of a type whose name is taken, or 0. The words changed with r5.
@@ -206,7 +206,7 @@ XLA_FFI_Error* Ffi::RegisterStaticHandler(const XLA_FFI_Api* api, std::string_vi
     args.platform = platform_span;
     args.bundle = bundle;
     args.traits = traits;
-    return api->XLA_FFI_Handler_Register(&args);
+    return XLA_FFI_SDK_ASK(api, XLA_FFI_Handler_Register, &args);
   }
   internal::RegisterArgsR0 args{};
   args.struct_size = offsetof(internal::RegisterArgsR0, traits) + sizeof(traits);
@@ -217,7 +217,7 @@ XLA_FFI_Error* Ffi::RegisterStaticHandler(const XLA_FFI_Api* api, std::string_vi
   args.stages[2] = bundle.initialize;
   args.stages[3] = bundle.execute;
   args.traits = traits;
-  return api->XLA_FFI_Handler_Register(reinterpret_cast<XLA_FFI_Handler_Register_Args*>(&args));
+  return XLA_FFI_SDK_ASK(api, XLA_FFI_Handler_Register, reinterpret_cast<XLA_FFI_Handler_Register_Args*>(&args));
 }
 
 XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name,

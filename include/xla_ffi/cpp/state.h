@@ -116,14 +116,14 @@ XLA_FFI_SDK_FN inline XLA_FFI_Error* SetState(const XLA_FFI_Api* api, XLA_FFI_In
     args.stage = static_cast<XLA_FFI_ExecutionStage>(stage);
     args.type_id = &id;
     args.state = state;
-    return api->XLA_FFI_State_Set(&args);
+    return XLA_FFI_SDK_ASK(api, XLA_FFI_State_Set, &args);
   }
   if (minor == 2) {
     StateArgsR7 args{sizeof(args), nullptr, ctx, &id, state};
-    return api->XLA_FFI_State_Set(reinterpret_cast<XLA_FFI_State_Set_Args*>(&args));
+    return XLA_FFI_SDK_ASK(api, XLA_FFI_State_Set, reinterpret_cast<XLA_FFI_State_Set_Args*>(&args));
   }
   StateArgsR0 args{sizeof(args), nullptr, ctx, &id, state, deleter};
-  return api->XLA_FFI_State_Set(reinterpret_cast<XLA_FFI_State_Set_Args*>(&args));
+  return XLA_FFI_SDK_ASK(api, XLA_FFI_State_Set, reinterpret_cast<XLA_FFI_State_Set_Args*>(&args));
 }
 
 XLA_FFI_SDK_HOT inline XLA_FFI_Error* GetState(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
@@ -134,11 +134,11 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* GetState(const XLA_FFI_Api* api, XLA_FFI_I
     auto args = ContextArgs<XLA_FFI_State_Get_Args>(ctx, XLA_FFI_State_Get_Args_STRUCT_SIZE);
     args.stage = static_cast<XLA_FFI_ExecutionStage>(stage);
     args.type_id = &id;
-    error = api->XLA_FFI_State_Get(&args);
+    error = XLA_FFI_SDK_ASK(api, XLA_FFI_State_Get, &args);
     *state = args.state;
   } else {
     StateArgsR7 args{sizeof(args), nullptr, ctx, &id, nullptr};
-    error = api->XLA_FFI_State_Get(reinterpret_cast<XLA_FFI_State_Get_Args*>(&args));
+    error = XLA_FFI_SDK_ASK(api, XLA_FFI_State_Get, reinterpret_cast<XLA_FFI_State_Get_Args*>(&args));
     *state = args.state;
   }
   return error;
@@ -206,7 +206,7 @@ struct CtxDecoding<UserData<T>> {
     auto args = internal::ContextArgs<XLA_FFI_InvokeContext_Get_Args>(
         ctx, XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE);
     args.type_id = &id;
-    XLA_FFI_Error* error = api->XLA_FFI_InvokeContext_Get(&args);
+    XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api, XLA_FFI_InvokeContext_Get, &args);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr)) return Tell(api, error, diagnostic);
     object = static_cast<Type>(args.data);
     return internal::Found::kYes;
