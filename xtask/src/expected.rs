@@ -22,6 +22,8 @@ pub(crate) enum Cell {
     Ok,
     /// The runtime lacks it, and a clear error said so.
     Absent,
+    /// The library cannot be asked: its language or its headers have no such thing.
+    Moot,
     /// The runtime does not register the handler.
     Refused,
     /// A wrong result or a wrong error.
@@ -38,6 +40,7 @@ impl Cell {
         match self {
             Self::Ok => "ok",
             Self::Absent => "absent",
+            Self::Moot => "moot",
             Self::Refused => "refused",
             Self::Wrong => "wrong",
             Self::Crash => "crash",
@@ -54,6 +57,7 @@ impl Cell {
         [
             Self::Ok,
             Self::Absent,
+            Self::Moot,
             Self::Refused,
             Self::Wrong,
             Self::Crash,

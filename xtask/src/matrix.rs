@@ -247,6 +247,7 @@ fn drive(root: &Path, venv: &Venv, subjects: &Subjects) -> Result<Column> {
         let cell = match text("cell").as_str() {
             "ok" => Cell::Ok,
             "absent" => Cell::Absent,
+            "moot" => Cell::Moot,
             "refused" => Cell::Refused,
             _ if text("message").starts_with("crash")
                 || text("message").starts_with("no result") =>
@@ -447,9 +448,10 @@ impl Table {
             self.columns.iter().filter(|column| wanted(column)).count()
         };
         format!(
-            "{} ok, {} absent, {} refused, {} wrong, {} crash, {} FAIL; {} of {} jaxlibs ran, {} without a wheel",
+            "{} ok, {} absent, {} moot, {} refused, {} wrong, {} crash, {} FAIL; {} of {} jaxlibs ran, {} without a wheel",
             count("ok"),
             count("absent"),
+            count("moot"),
             count("refused"),
             count("wrong"),
             count("crash"),
