@@ -82,7 +82,7 @@ fn is_unparsed(error: &Error) -> bool {
     let text = error.message();
     !error.is_from_handler()
         && error.code() == Code::InvalidArgument
-        && text.starts_with("Unsupported a")
+        && text.starts_with("Unsupported attribute type for attribute: ")
         && text.contains("the first jaxlib whose attributes may be ")
 }
 

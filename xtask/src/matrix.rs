@@ -333,8 +333,17 @@ impl Table {
         };
         let wanted = self.expected.cell(&row.0, &row.1, runtime);
         match (cells.get(row), wanted) {
-            (Some(got), Some(wanted)) if got.cell.is_expected(wanted) => (got.cell.name(), None),
-            (Some(got), Some(wanted)) => (
+            (Some(got), Some((wanted, words))) if got.cell.is_expected(wanted) => {
+                let said = got.message.contains(words);
+                let complaint =
+                    || format!("absent for another reason than {words:?}: {}", got.message);
+                if said {
+                    (got.cell.name(), None)
+                } else {
+                    ("FAIL", Some(complaint()))
+                }
+            }
+            (Some(got), Some((wanted, _))) => (
                 "FAIL",
                 Some(format!(
                     "expected {}, got {}: {}",

@@ -15,7 +15,7 @@ pub(crate) fn accept(attributes: &Attributes, revision: Revision) -> Result<()> 
             }
             Attribute::Dict(nested) => accept(nested, revision)?,
             Attribute::Array(dtype, ..) if is_unsigned(*dtype) && revision < Revision::R3 => {
-                let what = format!("Unsupported array element type for attribute: {name}");
+                let what = format!("Unsupported attribute type for attribute: {name}");
                 return Err(refused(&what, "unsigned arrays", "0.4.35", revision));
             }
             _ => {}
