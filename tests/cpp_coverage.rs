@@ -7,6 +7,7 @@ use cpp_support::{Headers, folder, sources};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType, XLA_FFI_Error_Code};
 use xla_ffi_testing::{compiler::cpp_compilers, headers};
 
 /// What upstream tests by name in its external API.
@@ -41,6 +42,58 @@ fn handlers() -> BTreeSet<String> {
         .collect()
 }
 
+/// What the static assertions of a name have to say: every value, with its number or size.
+fn facts(name: &str) -> Vec<String> {
+    let types = || {
+        let known = ELEMENT_TYPES.iter().map(|is| (is.dtype, is.bits));
+        std::iter::once((XLA_FFI_DataType::INVALID, 0)).chain(known)
+    };
+    let spelled = |dtype: XLA_FFI_DataType| match dtype.name() {
+        Some("INVALID") => "ffi::DataType::INVALID".to_owned(),
+        name => format!("ffi::{}", name.expect("a name")),
+    };
+    // INVALID_ARGUMENT is kInvalidArgument.
+    let camel = |name: &str| -> String {
+        let words = name.split('_');
+        words
+            .map(|word| format!("{}{}", &word[..1], word[1..].to_lowercase()))
+            .collect()
+    };
+    match name {
+        "DataTypeEnumValue" => types()
+            .map(|(dtype, _)| format!("static_cast<int>({}) == {}", spelled(dtype), dtype.0))
+            .collect(),
+        "DataTypeByteWidth" => types()
+            .map(|(dtype, bits)| {
+                format!("ffi::ByteWidth({}) == {}", spelled(dtype), bits.div_ceil(8))
+            })
+            .collect(),
+        "ErrorEnumValue" => (0..=16)
+            .map(|code| (code, XLA_FFI_Error_Code(code).name().expect("a name")))
+            .map(|(code, name)| {
+                format!(
+                    "static_cast<int>(ffi::ErrorCode::k{}) == {code}",
+                    camel(name)
+                )
+            })
+            .collect(),
+        other => panic!("nobody says what {other} has to assert"),
+    }
+}
+
+/// What the static assertions under the comment `// NAME` leave out of [`facts`]; every file is compiled with both
+/// kinds of headers, so what they say is so.
+fn not_asserted(code: &str, name: &str) -> Vec<String> {
+    let heading = format!("// {name}");
+    let lines = code.lines().skip_while(|line| *line != heading).skip(1);
+    let asserted: Vec<&str> = lines
+        .take_while(|line| line.starts_with("static_assert("))
+        .collect();
+    let mut facts = facts(name);
+    facts.retain(|fact| !asserted.contains(&format!("static_assert({fact});").as_str()));
+    facts
+}
+
 #[test]
 fn every_name_has_a_case() {
     let table = read(folder().join("README.md"));
@@ -71,7 +124,13 @@ fn every_name_has_a_case() {
                 "jax:" => features.contains(&format!("\"\"\"{case}\"\"\"")),
                 "test:" => tests.contains(&format!("fn {case}(")),
                 "static:" => {
-                    code.contains(&format!("// {case}")) || code.contains(&format!(", {case}"))
+                    let left_out = not_asserted(&code, case);
+                    wrong.extend(
+                        left_out
+                            .iter()
+                            .map(|fact| format!("{name}: nothing asserts {fact}")),
+                    );
+                    true
                 }
                 other => panic!("{name}: no such kind: {other}"),
             };

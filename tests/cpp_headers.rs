@@ -5,7 +5,7 @@ mod cpp_support;
 
 use cpp_support::{For, Headers, build, cases, check, sources, traits};
 use std::path::Path;
-use xla_ffi_runtime::{Revision, Runtime, Stage};
+use xla_ffi_runtime::{Code, Error, Revision, Runtime, Stage};
 use xla_ffi_testing::{compiler::cpp_compilers, headers};
 
 /// Runs the cases of a library on one revision; what is wrong comes back, one case a line.
@@ -23,7 +23,15 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
         std::mem::forget(runtime);
         // r0 and r1 report every handler's error as INTERNAL.
         let codes = revision >= Revision::R2;
-        let verdict = if revision < case.from() {
+        let parsed = case.parsed_from();
+        let verdict = if revision < parsed {
+            match outcome {
+                Err(error) if is_unparsed(&error) => Ok(()),
+                other => Err(format!(
+                    "the parser takes it from {parsed} on, got {other:?}"
+                )),
+            }
+        } else if revision < case.from() {
             match outcome {
                 Ok(got) => Err(format!("expected a lack, got {got:?}")),
                 Err(error) if error.is_from_handler() => {
@@ -36,7 +44,9 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
                         Err(format!("expected a clear lack, got {error}"))
                     }
                 }
-                Err(_) => Ok(()), // the host refused the version
+                Err(error) if refuses_version(&error, revision, case.from()) => Ok(()),
+                Err(error) if refuses_operand(&error, revision) => Ok(()),
+                Err(error) => Err(format!("neither a lack nor a refusal: {error}")),
             }
         } else {
             check(&case, outcome, codes, !upstream || case.of == For::Upstream)
@@ -47,6 +57,33 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
         }
     }
     wrong
+}
+
+/// Whether the host did not register the handler since it answers the version of a newer revision.
+fn refuses_version(error: &Error, host: Revision, floor: Revision) -> bool {
+    let answered = format!("it answers version 0.{}, {host} ", floor.minor_version());
+    // r0 does not ask.
+    host != Revision::R0
+        && floor.minor_version() > host.minor_version()
+        && error.code() == Code::InvalidArgument
+        && error.message().contains(&answered)
+}
+
+/// Whether the host knows no such operands yet, and says since when there are some.
+fn refuses_operand(error: &Error, host: Revision) -> bool {
+    let text = error.message();
+    error.code() == Code::Unimplemented
+        && text.starts_with("argument ")
+        && text.contains(&format!(" or later, this is {host} "))
+}
+
+/// Whether the host's attribute parser knows no such attributes.
+fn is_unparsed(error: &Error) -> bool {
+    let text = error.message();
+    !error.is_from_handler()
+        && error.code() == Code::InvalidArgument
+        && text.starts_with("Unsupported attribute type for attribute: ")
+        && text.contains("the first jaxlib whose attributes may be ")
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xla_ffi_testing::compiler::shared_library;
+use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::skip;
 
 /// A handler library in plain C without any header of ours: one handler that adds 1 to floats, and
@@ -635,4 +636,35 @@ fn terminals_obey_no_library() {
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(json["handlers"][0]["name"], "h\u{1b}]0;x\u{7}");
     }
+}
+
+/// The commands of the README, on the library that they name.
+#[test]
+fn the_commands_of_the_readme() {
+    let readme = std::fs::read_to_string(xla_ffi_testing::root().join("README.md")).unwrap();
+    let examples = rust_examples().display().to_string();
+    let text = readme
+        .replace("\\\n", " ")
+        .replace("target/release/examples", &examples);
+    let tool = Path::new(env!("CARGO_BIN_EXE_xla-ffi")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{}:{path}", tool.display());
+    let commands = text.lines().filter(|line| line.starts_with("xla-ffi "));
+    let told: Vec<String> = commands
+        .map(|command| {
+            let mut shell = Command::new("sh");
+            let out = shell.args(["-c", command]).env("PATH", &path).output();
+            let out = out.unwrap();
+            let errors = String::from_utf8_lossy(&out.stderr);
+            assert!(out.status.success(), "{command}: {errors}");
+            String::from_utf8(out.stdout).unwrap()
+        })
+        .collect();
+    let [run, inspect] = &told[..] else {
+        panic!("not two commands: {told:?}");
+    };
+    // x / sqrt(mean(x²) + 1e-6) of both rows.
+    let wanted = "y: f32[2,3] [[0.46291, 0.92582, 1.38873], [0.78954196, 0.98692745, 1.1843129]]\n";
+    assert_eq!(run, wanted);
+    assert!(inspect.contains("rms_norm"), "{inspect}");
 }

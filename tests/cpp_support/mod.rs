@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use xla_ffi_runtime::{
-    Attributes, DType, Error, HostAllocator, Library, Result, Revision, Stage, Stages, Stream,
-    Tensor, UserData, spec,
+    Attribute, Attributes, DType, Error, HostAllocator, Library, Result, Revision, Stage, Stages,
+    Stream, Tensor, UserData, spec,
 };
 use xla_ffi_testing::once;
 
@@ -227,6 +227,23 @@ impl Case {
         self.option("from").map_or(Revision::R0, |name| {
             Revision::from_name(name).expect("a revision")
         })
+    }
+
+    /// The oldest revision whose hosts take such attributes.
+    pub(crate) fn parsed_from(&self) -> Revision {
+        let attributes = Attributes::parse(&self.attributes).expect("attributes");
+        let kinds: Vec<&Attribute> = attributes.iter().map(|(_, value)| value).collect();
+        let unsigned = |kind: &&Attribute| match kind {
+            Attribute::Array(dtype, ..) => dtype.name().starts_with('u'),
+            _ => false,
+        };
+        if kinds.iter().any(unsigned) {
+            Revision::R3
+        } else if kinds.iter().any(|kind| matches!(kind, Attribute::Dict(_))) {
+            Revision::R2
+        } else {
+            Revision::R0
+        }
     }
 
     /// The oldest revision on which the case makes sense.

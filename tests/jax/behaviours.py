@@ -61,7 +61,7 @@ def norm_of(x, eps=1e-5):
 
 
 def close(got, wanted):
-    np.testing.assert_allclose(np.asarray(got), wanted, rtol=2e-6)
+    np.testing.assert_allclose(np.asarray(got), wanted, rtol=1e-6)
 
 
 # ---- attributes --------------------------------------------------------------------------------

@@ -13,6 +13,10 @@ class Absent(Exception):
     """The runtime or jax lacks the feature; the text is the clear error that said so."""
 
 
+class Moot(Exception):
+    """The library cannot be asked: its language or its headers have no such thing. No lack of the runtime."""
+
+
 class Refused(Exception):
     """The runtime does not take the handler."""
 
@@ -138,6 +142,8 @@ def verdict(error):
     text = " ".join(str(error).split())
     if isinstance(error, Absent):
         return "absent", text
+    if isinstance(error, Moot):
+        return "moot", text
     if isinstance(error, Refused):
         return "refused", text
     if any(sign in text for sign in REFUSALS):
@@ -167,7 +173,7 @@ def expect_error(work, *texts, refusal=False):
     """
     try:
         jax.block_until_ready(work())
-    except (AssertionError, Absent, Refused):
+    except (AssertionError, Absent, Moot, Refused):
         raise
     except Exception as error:
         text = str(error)

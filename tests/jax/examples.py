@@ -27,7 +27,12 @@ from jax.interpreters import mlir  # noqa: E402
 from jaxlib.mlir import ir  # noqa: E402
 from xla_ffi import _dtypes  # noqa: E402
 
-TOLERANCE = 5e-6  # sums of 64 products in f32
+TOLERANCE = 1e-6
+# What f32 cannot do so closely, and why.
+LOOSER = {
+    # Its gradient takes a sum of 64 products from another, both of the size of what is left.
+    "02_rms_norm": 2e-6,
+}
 TABLE = os.path.join(os.path.dirname(__file__), "../../examples/examples.json")
 
 
@@ -282,7 +287,7 @@ def variadic(library):
     for count in range(1, 13):
         xs, weights = numbers(count, 3, 4), np.arange(1, count + 1, dtype=np.float32)
         call = jax.jit(lambda *xs: library("weighted_sum", like(xs[0]), *xs, weights=weights, vmap_method="sequential"))
-        wanted = np.tensordot(weights, np.asarray(xs), 1)
+        wanted = np.tensordot(weights.astype(np.float64), np.asarray(xs), 1).astype(np.float32)
         worst = max(worst, difference(call(*xs), wanted), difference(jax.vmap(call)(*xs), wanted))
     return worst
 
@@ -304,9 +309,11 @@ def matmul(library):
     worst = 0.0
     for dtype in (np.float32, np.float64):
         x, y = numbers(3, 4, 5, dtype=dtype), numbers(3, 5, 6, dtype=dtype)
-        worst = max(worst, difference(jax.jit(product)(x, y), x @ y))
-        slopes, wanted = (jax.grad(loss(function), (0, 1))(x, y) for function in (product, jnp.matmul))
-        worst = max([worst, *(difference(a, b) for a, b in zip(slopes, wanted))])
+        # The references in f64: differences are then the handlers' own.
+        wide = x.astype(np.float64), y.astype(np.float64)
+        worst = max(worst, difference(jax.jit(product)(x, y), jnp.matmul(*wide).astype(dtype)))
+        slopes, wanted = jax.grad(loss(product), (0, 1))(x, y), jax.grad(loss(jnp.matmul), (0, 1))(*wide)
+        worst = max([worst, *(difference(a, b.astype(dtype)) for a, b in zip(slopes, wanted))])
     return worst
 
 
@@ -354,9 +361,9 @@ USES = {
 # ---- the driver --------------------------------------------------------------------------------
 
 
-def within(value):
-    if not value <= TOLERANCE:
-        raise AssertionError(f"differs by {value}, more than {TOLERANCE}")
+def within(value, tolerance=TOLERANCE):
+    if not value <= tolerance:
+        raise AssertionError(f"differs by {value}, more than {tolerance}")
     return value
 
 
@@ -367,7 +374,7 @@ def used(library, example, calls):
             within(listed_call(library, call))
         except Exception as error:
             raise AssertionError(f"{json.dumps(call)}: {error}") from error
-    return within(USES[example](library)) if example in USES else 0.0
+    return within(USES[example](library), LOOSER.get(example, TOLERANCE)) if example in USES else 0.0
 
 
 def main():

@@ -56,6 +56,9 @@ pub(crate) struct Call {
     /// The stages besides execute; their symbols are `HANDLER_STAGE`.
     #[serde(default)]
     pub(crate) stages: Vec<String>,
+    /// The oldest revision that takes the call, where it is not the example's; for the tests.
+    #[serde(rename = "since")]
+    _since: Option<String>,
     /// What is computed, where the demo shows the call.
     pub(crate) says: Option<String>,
     /// Arguments as on the command line.

@@ -3,12 +3,12 @@
 //! ```text
 //! [rust, c]
 //! stateless = ok
-//! run id = absent before r4
-//! nested = absent before r2; absent jaxlib 0.4.35..0.4.36
+//! run id = absent before r4 "0.5.1"
+//! nested = absent before r2 "Unsupported"; absent jaxlib 0.4.35..0.4.36 "passes no"
 //! ```
 //! A rule is a cell and where it holds: `before rN`, `from rN`, `rA..rB` (both included), the same with
 //! `jaxlib X.Y.Z` in place of a revision, or nothing for everywhere. The first rule that holds decides; where
-//! none does, the cell is `ok`.
+//! none does, the cell is `ok`. What is absent says so in these words: another lack is another cell.
 
 use crate::jaxlibs;
 use anyhow::{Context, Result, bail};
@@ -22,6 +22,8 @@ pub(crate) enum Cell {
     Ok,
     /// The runtime lacks it, and a clear error said so.
     Absent,
+    /// The library cannot be asked: its language or its headers have no such thing.
+    Moot,
     /// The runtime does not register the handler.
     Refused,
     /// A wrong result or a wrong error.
@@ -38,6 +40,7 @@ impl Cell {
         match self {
             Self::Ok => "ok",
             Self::Absent => "absent",
+            Self::Moot => "moot",
             Self::Refused => "refused",
             Self::Wrong => "wrong",
             Self::Crash => "crash",
@@ -54,6 +57,7 @@ impl Cell {
         [
             Self::Ok,
             Self::Absent,
+            Self::Moot,
             Self::Refused,
             Self::Wrong,
             Self::Crash,
@@ -124,6 +128,8 @@ impl Bound {
 #[derive(Clone, Debug)]
 struct Rule {
     cell: Cell,
+    /// What the message has to contain.
+    words: Option<String>,
     from: Option<Bound>,
     to: Option<Bound>,
     before: Option<Bound>,
@@ -131,11 +137,22 @@ struct Rule {
 
 impl Rule {
     fn parse(text: &str) -> Result<Self> {
+        let (text, said) = match text.split_once('"') {
+            Some((text, said)) => {
+                let said = said.strip_suffix('"').context("words end with a quote")?;
+                (text, Some(said.to_owned()))
+            }
+            None => (text, None),
+        };
         let mut words = text.split_whitespace().peekable();
         let word = words.next().context("a rule is empty")?;
         let cell = Cell::parse(word).with_context(|| format!("{word:?} is no cell"))?;
+        if (cell == Cell::Absent) != said.is_some() {
+            bail!("{text:?}: what is absent, and that alone, says so in some words");
+        }
         let mut rule = Self {
             cell,
+            words: said,
             from: None,
             to: None,
             before: None,
@@ -233,15 +250,18 @@ impl Expected {
         Ok(expected)
     }
 
-    /// The cell of a feature, `None` where the file does not list it.
-    pub(crate) fn cell(&self, library: &str, feature: &str, runtime: &Runtime) -> Option<Cell> {
+    /// The cell of a feature and the words that have to be in its message, `None` where the file does not list it.
+    pub(crate) fn cell(
+        &self,
+        library: &str,
+        feature: &str,
+        runtime: &Runtime,
+    ) -> Option<(Cell, &str)> {
         let rules = self.rules.get(&(library.to_owned(), feature.to_owned()))?;
-        Some(
-            rules
-                .iter()
-                .find(|rule| rule.holds(runtime))
-                .map_or(Cell::Ok, |rule| rule.cell),
-        )
+        let rule = rules.iter().find(|rule| rule.holds(runtime));
+        Some(rule.map_or((Cell::Ok, ""), |rule| {
+            (rule.cell, rule.words.as_deref().unwrap_or_default())
+        }))
     }
 
     /// Every feature listed for a library.
@@ -259,10 +279,15 @@ mod tests {
 
     #[test]
     fn rules_follow_from_revision_and_version() {
-        let text = "# comment\n[a, b]\nrun id = absent before r4\n\
-                    odd = wrong r1..r2; absent from jaxlib 0.8.0; absent jaxlib 0.4.31\n[b]\nall = crash\n";
+        let text = "# comment\n[a, b]\nrun id = absent before r4 \"of no 0.5.1\"\n\
+                    odd = wrong r1..r2; absent from jaxlib 0.8.0 \"b\"; absent jaxlib 0.4.31 \"c\"\n[b]\nall = crash\n";
         let expected = Expected::parse(text).unwrap();
-        let cell = |feature, version| expected.cell("b", feature, &Runtime::of(version).unwrap());
+        let both = |feature, version| expected.cell("b", feature, &Runtime::of(version).unwrap());
+        let cell = |feature, version| both(feature, version).map(|(cell, _)| cell);
+        assert_eq!(
+            both("run id", "0.4.38"),
+            Some((Cell::Absent, "of no 0.5.1"))
+        );
         assert_eq!(cell("run id", "0.4.38"), Some(Cell::Absent));
         assert_eq!(cell("run id", "0.5.1"), Some(Cell::Ok));
         assert_eq!(cell("odd", "0.4.31"), Some(Cell::Absent));
@@ -285,6 +310,10 @@ mod tests {
             "[a]\nx = maybe",
             "[a]\nx = ok before",
             "[a]\nx = ok r99",
+            "[a]\nx = absent",
+            "[a]\nx = absent r1",
+            "[a]\nx = absent r1 \"why",
+            "[a]\nx = ok \"why\"",
             "[a]\nx = ok\nx = ok",
         ] {
             assert!(Expected::parse(bad).is_err(), "{bad:?}");

@@ -247,6 +247,7 @@ fn drive(root: &Path, venv: &Venv, subjects: &Subjects) -> Result<Column> {
         let cell = match text("cell").as_str() {
             "ok" => Cell::Ok,
             "absent" => Cell::Absent,
+            "moot" => Cell::Moot,
             "refused" => Cell::Refused,
             _ if text("message").starts_with("crash")
                 || text("message").starts_with("no result") =>
@@ -332,8 +333,17 @@ impl Table {
         };
         let wanted = self.expected.cell(&row.0, &row.1, runtime);
         match (cells.get(row), wanted) {
-            (Some(got), Some(wanted)) if got.cell.is_expected(wanted) => (got.cell.name(), None),
-            (Some(got), Some(wanted)) => (
+            (Some(got), Some((wanted, words))) if got.cell.is_expected(wanted) => {
+                let said = got.message.contains(words);
+                let complaint =
+                    || format!("absent for another reason than {words:?}: {}", got.message);
+                if said {
+                    (got.cell.name(), None)
+                } else {
+                    ("FAIL", Some(complaint()))
+                }
+            }
+            (Some(got), Some((wanted, _))) => (
                 "FAIL",
                 Some(format!(
                     "expected {}, got {}: {}",
@@ -447,9 +457,10 @@ impl Table {
             self.columns.iter().filter(|column| wanted(column)).count()
         };
         format!(
-            "{} ok, {} absent, {} refused, {} wrong, {} crash, {} FAIL; {} of {} jaxlibs ran, {} without a wheel",
+            "{} ok, {} absent, {} moot, {} refused, {} wrong, {} crash, {} FAIL; {} of {} jaxlibs ran, {} without a wheel",
             count("ok"),
             count("absent"),
+            count("moot"),
             count("refused"),
             count("wrong"),
             count("crash"),

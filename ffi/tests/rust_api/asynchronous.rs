@@ -588,7 +588,7 @@ async fn scaled(
     x: Buffer<f32, 2>,
     mut y: Out<f32, 2>,
     factor: f32,
-    options: Options<'_>,
+    options: Option<Options<'_>>,
     times: i64,
     #[attr(default = "-")] note: &str,
     run: Option<RunId>,
@@ -600,11 +600,15 @@ async fn scaled(
     elsewhere.await;
     let [n, m] = x.shape();
     assert_eq!((n, m, y.dims()), (1, 2, &[1, 2][..]));
-    assert_eq!(
-        (options.name, options.list, note),
-        ("näme", &[1, 2, 3][..], "-")
-    );
-    assert_eq!(options.inner.get::<f64>("deep")?, 0.5);
+    if let Some(options) = options {
+        assert_eq!(
+            (options.name, options.list, note),
+            ("näme", &[1, 2, 3][..], "-")
+        );
+        assert_eq!(options.inner.get::<f64>("deep")?, 0.5);
+    } else {
+        assert_eq!(note, "a host without dictionaries");
+    }
     assert!(run.is_none_or(|run| run.get() == 4));
     Elsewhere {
         times: 1,
@@ -616,10 +620,12 @@ async fn scaled(
 }
 
 fn scaled_on(revision: Revision, times: i64) -> Call {
-    let attrs = format!(
-        "{{factor = 2.0 : f32, times = {times} : i64, options = {{name = \"näme\", list = array<i64: 1, 2, \
-         3>, inner = {{deep = 0.5}}}}}}"
-    );
+    let options = if revision < Revision::R2 {
+        "note = \"a host without dictionaries\""
+    } else {
+        "options = {name = \"näme\", list = array<i64: 1, 2, 3>, inner = {deep = 0.5}}"
+    };
+    let attrs = format!("{{factor = 2.0 : f32, times = {times} : i64, {options}}}");
     on::<scaled>(revision, &attrs)
         .run_id(4)
         .arg(array(&[1, 2], &[1.0_f32, 2.0]))

@@ -5,9 +5,9 @@ use crate::generate::{TARGET, alone, arguments, dtypes, mix, plans, register, ta
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use xla_ffi_programs::Program;
 use xla_ffi_programs::pjrt::{Client, Plugin};
-use xla_ffi_programs::{ArrayShape, Program, ValueShape};
-use xla_ffi_runtime::{Bundle, Result, Runtime, Tensor, Tree};
+use xla_ffi_runtime::{Bundle, DType, Result, Runtime, Tensor, Tree};
 use xla_ffi_testing::plugin::plugin;
 use xla_ffi_testing::skip;
 
@@ -23,7 +23,8 @@ enum Outcome {
     /// there, and throws an exception or crashes: such programs are not run.
     Packed,
     /// It turns dimensions in one call, and has another that cannot say in StableHLO that it does not,
-    /// for it has tuples: XLA chooses the layouts there, the embedded runtime takes row-major ones.
+    /// for it has tuples: XLA chooses the layouts there, the embedded runtime takes row-major ones. It runs, and the
+    /// results differ.
     Free,
 }
 
@@ -48,26 +49,59 @@ fn calls(text: &str) -> impl Iterator<Item = (i64, bool)> {
     })
 }
 
-/// Whether some array of a kind has its dimensions turned, as a result or as an operand.
-fn turns(program: &Program, text: &str, of: impl Fn(&ArrayShape) -> bool) -> bool {
-    let is = |shape: &ValueShape| shape.leaves().any(&of);
-    let turned = |shape: &ValueShape| !shape.is_row_major() && is(shape);
-    let row_major = ["", "0", "1, 0", "2, 1, 0"];
-    let turning = text.split("dense<[").skip(1).any(|rest| {
-        let (order, rest) = rest.split_once(']').unwrap_or_default();
-        rest.split('\n')
-            .next()
-            .is_some_and(|rest| rest.starts_with("> : tensor<") && rest.contains("xindex>"))
-            && !row_major.contains(&order)
+/// The types of arrays whose dimensions a program turns: as a result, or as a call's operand.
+fn turned(program: &Program, text: &str) -> Vec<String> {
+    let results = program.instructions().flat_map(|(_, _, shape)| {
+        let leaves = shape.leaves().filter(|leaf| !leaf.is_row_major());
+        leaves.map(|leaf| leaf.dtype().name().to_owned())
     });
-    program.instructions().any(|(_, _, shape)| turned(shape))
-        || (turning && program.instructions().any(|(_, _, shape)| is(shape)))
+    let operands = text.lines().filter_map(turned_operands).flatten();
+    results.chain(operands).collect()
+}
+
+/// The element types of operands that a line's call has with turned dimensions; `None` where it says no layouts.
+fn turned_operands(line: &str) -> Option<Vec<String>> {
+    let (_, rest) = line.split_once("operand_layouts = [")?;
+    let (layouts, rest) = rest.split_once("], result_layouts")?;
+    // Of three dimensions: `dense<[2, 1, 0]> : tensor<3xindex>`; of fewer than two there is nothing to turn.
+    let orders = layouts.split("dense<").skip(1).map(|layout| {
+        let order = layout.split('>').next().unwrap_or_default();
+        let dims = order.trim_matches(['[', ']']).split(", ");
+        dims.filter_map(|dim| dim.parse::<i64>().ok())
+            .collect::<Vec<_>>()
+    });
+    let orders: Vec<_> = orders.collect();
+    let (types, _) = rest.rsplit_once(" : (")?.1.split_once(") -> ")?;
+    // Calls with layouts have no operands that are tuples, so commas part types alone.
+    let types: Vec<_> = types.split(", ").filter(|is| !is.is_empty()).collect();
+    assert_eq!(
+        orders.len(),
+        types.len(),
+        "a layout for each operand: {line}"
+    );
+    let turned = |order: &[i64]| !order.iter().copied().eq((0..order.len() as i64).rev());
+    let pairs = orders.iter().zip(types).filter(|(order, _)| turned(order));
+    Some(pairs.map(|(_, is)| element(is).to_owned()).collect())
+}
+
+/// The element type of `tensor<2x3xui4>`.
+fn element(tensor: &str) -> &str {
+    let inner = tensor.trim_start_matches("tensor<").trim_end_matches('>');
+    inner.rsplit('x').next().unwrap_or_default()
+}
+
+/// Whether this is the name of an element type of less than a byte, ours or that of MLIR.
+fn is_packed(name: &str) -> bool {
+    let ours = DType::all().filter(|dtype| dtype.is_packed());
+    ours.map(DType::name).any(|packed| packed == name)
+        || ["i2", "i4", "ui2", "ui4", "si2", "si4"].contains(&name)
+        || name.starts_with("f4")
 }
 
 /// Whether the program has what [`Outcome::Free`] names.
 fn leaves_layouts_free(program: &Program, text: &str) -> bool {
     let mut calls = text.lines().filter(|line| line.contains("custom_call @"));
-    calls.any(|line| !line.contains("operand_layouts")) && turns(program, text, |_| true)
+    calls.any(|line| !line.contains("operand_layouts")) && !turned(program, text).is_empty()
 }
 
 /// Runs a program on both and says how they differ, if they may.
@@ -78,7 +112,7 @@ fn compare(
 ) -> std::result::Result<Outcome, String> {
     let arguments = arguments(program);
     let text = program.to_stablehlo().unwrap();
-    if turns(program, &text, |leaf| leaf.dtype().is_packed()) {
+    if turned(program, &text).iter().any(|name| is_packed(name)) {
         return Ok(Outcome::Packed);
     }
     take_called();
@@ -101,9 +135,6 @@ fn compare(
             return Err(format!("the call {seed} was left out\n{text}"));
         }
     }
-    if leaves_layouts_free(program, &text) {
-        return Ok(Outcome::Free);
-    }
     let wanted: Vec<_> = wanted.leaves().collect();
     let same = got.len() == wanted.len()
         && got
@@ -112,6 +143,8 @@ fn compare(
             .all(|(got, wanted)| got.shape() == wanted.shape() && got.bytes() == wanted.bytes());
     if same {
         Ok(Outcome::Same)
+    } else if leaves_layouts_free(program, &text) {
+        Ok(Outcome::Free)
     } else {
         Err(format!("other results\n{text}"))
     }
@@ -138,7 +171,7 @@ fn generated_programs_compute_the_same_on_pjrt() {
         let _alone = alone();
         let program = plan.program();
         let outcome = compare(&client, &runtime, &program).map_err(TestCaseError::fail)?;
-        *outcomes.borrow_mut().entry(outcome).or_insert(0) += 1;
+        *outcomes.borrow_mut().entry(outcome).or_insert(0_u32) += 1;
         if outcome == Outcome::Same {
             let text = program.to_stablehlo().unwrap();
             for word in [
@@ -166,6 +199,16 @@ fn generated_programs_compute_the_same_on_pjrt() {
         );
         skip(test, &what);
     }
-    assert!(outcomes[&Outcome::Same] >= 200, "{outcomes:?}");
+    // Whatever is neither is a failure above. About 6 and 2 of 300 are usual: many more are of another kind, which
+    // the conditions let in.
+    assert_eq!(
+        count(Outcome::Same) + packed + free,
+        PROGRAMS,
+        "{outcomes:?}"
+    );
+    assert!(
+        packed <= PROGRAMS / 15 && free <= PROGRAMS / 25,
+        "{outcomes:?}"
+    );
     assert!(words.values().all(|count| *count >= 30), "{words:?}");
 }

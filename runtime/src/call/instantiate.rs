@@ -2,6 +2,7 @@
 
 use super::invoke::{invoke, stage_error};
 use crate::context::{Context, Parts};
+use crate::frame::attribute_parser;
 use crate::frame::encoded::Encoded;
 use crate::handler::{Executable, Handler};
 use crate::{Attributes, CallFrame, Error, Result, Stage};
@@ -13,8 +14,10 @@ impl Handler {
     /// one (r0 has no stage but execute). Its state lives as long as the executable.
     ///
     /// # Errors
-    /// What the handler answers.
+    /// What the handler answers; `INVALID_ARGUMENT` where the attribute parser of the revision's hosts does not know
+    /// a kind: dictionaries before r2, unsigned arrays before r3.
     pub fn instantiate(&self, attributes: &Attributes) -> Result<Executable> {
+        attribute_parser::accept(attributes, self.shared.revision)?;
         let executable = Executable {
             handler: self.clone(),
             attributes: Encoded::new(attributes, self.shared.revision),
