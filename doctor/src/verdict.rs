@@ -5,12 +5,15 @@ use crate::finding::{Finding, Level, Problem, Subject, Weight};
 use serde::Serialize;
 use xla_ffi_abi::declared::{Edition, parse_version};
 use xla_ffi_abi::model::Header;
-use xla_ffi_sys::{Revision, Slot};
+use xla_ffi_sys::{Revision, Slot, YANKED_JAXLIBS};
 
 /// The revision of a jaxlib, and how sure that is.
 #[must_use]
 pub fn jaxlib(version: &str) -> Option<(Revision, Level)> {
     let wanted = parse_version(version)?;
+    if let Some((_, revision)) = YANKED_JAXLIBS.iter().find(|(known, _)| *known == version) {
+        return Some((*revision, Level::Proved));
+    }
     if let Some(edition) = Edition::of_jaxlib(Header::Main, version) {
         // The newest edition is open to the top: later releases may bring what is not known yet.
         let level = if edition.last_jaxlib.is_some() || version == edition.first_jaxlib {
@@ -417,6 +420,7 @@ mod tests {
         assert_eq!(jaxlib("0.12.0"), Some((Revision::R10, Level::Proved)));
         assert_eq!(jaxlib("0.14.0"), Some((Revision::R10, Level::Possible)));
         assert_eq!(jaxlib("0.4.37"), Some((Revision::R2, Level::Possible)));
+        assert_eq!(jaxlib("0.4.32"), Some((Revision::R1, Level::Proved)));
         assert_eq!(jaxlib("0.4.30"), None);
     }
 

@@ -10,6 +10,10 @@ pub const JAXLIBS: [&str; 12] = [
     "0.11.1", "0.12.0",
 ];
 
+/// Releases that were withdrawn from the package index soon after, and what they speak: read from their
+/// headers. Nobody is told to install one; whoever has it is served.
+pub const YANKED_JAXLIBS: [(&str, Revision); 1] = [("0.4.32", Revision::R1)];
+
 /// One layout of the ABI, from the first that a jaxlib shipped (`R0`) to the newest known (`R10`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]

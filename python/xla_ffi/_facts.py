@@ -15,6 +15,11 @@ REVISIONS = (
     ("0.12.0", 5),
 )
 
+# Releases that were withdrawn, and the revision of each.
+YANKED = {
+    "0.4.32": 1,
+}
+
 # The stages in order.
 STAGES = ("instantiate", "prepare", "initialize", "execute", "record")
 

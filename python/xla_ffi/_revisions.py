@@ -2,7 +2,7 @@
 
 import re
 
-from ._facts import REVISIONS
+from ._facts import REVISIONS, YANKED
 
 # jaxlib tells Python nothing of the revision that it was built with: the version number is all there is. (Its
 # function table would tell a handler, but a handler has to be registered before it is called.)
@@ -14,6 +14,8 @@ def _numbers(version):
 
 def of(version):
     """The revision of jaxlib ``version``; -1 for one older than the first."""
+    if version in YANKED:
+        return YANKED[version]
     return sum(_numbers(first) <= _numbers(version) for first, _minor in REVISIONS) - 1
 
 

@@ -284,7 +284,8 @@ def manifests():
 
 def floors():
     """A handler that needs a newer runtime is refused in words, and only it."""
-    if _revisions.of("0.4.30") != -1 or _revisions.of("0.9.0.1") != 7 or _revisions.of("0.99.1") != 10:
+    versions = {"0.4.30": -1, "0.4.31": 0, "0.4.32": 1, "0.4.33": 1, "0.9.0.1": 7, "0.99.1": 10}
+    if any(_revisions.of(version) != revision for version, revision in versions.items()):
         raise AssertionError("revisions")
     if [_revisions.version(revision) for revision in range(11)] != [0, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5]:
         raise AssertionError("versions")

@@ -13,7 +13,7 @@
 use crate::jaxlibs;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Revision, YANKED_JAXLIBS};
 
 /// What a cell says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +87,9 @@ impl Runtime {
             if jaxlibs::parts(candidate.first_jaxlib())? <= numbers {
                 revision = Some(candidate);
             }
+        }
+        if let Some((_, known)) = YANKED_JAXLIBS.iter().find(|(known, _)| *known == version) {
+            revision = Some(*known);
         }
         let oldest = Revision::ALL[0].first_jaxlib();
         let revision = revision.with_context(|| {
@@ -330,6 +333,7 @@ mod tests {
         assert_eq!(name("0.9.0.1"), "r7");
         assert_eq!(name("0.9.1"), "r8");
         assert_eq!(name("0.99.0"), "r10");
+        assert_eq!(name("0.4.32"), "r1");
         assert!(Runtime::of("0.4.30").is_err());
     }
 

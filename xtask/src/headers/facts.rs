@@ -5,7 +5,7 @@ use std::fmt::Write;
 use xla_ffi::__private::wording;
 use xla_ffi_sys::{
     ELEMENT_TYPES, ElementClass, Feature, Revision, XLA_FFI_AttrType, XLA_FFI_Error_Code,
-    XLA_FFI_ExecutionStage,
+    XLA_FFI_ExecutionStage, YANKED_JAXLIBS,
 };
 
 /// `include/xla_ffi/facts.h`.
@@ -127,12 +127,17 @@ pub(super) fn python() -> String {
         let (first, minor) = (revision.first_jaxlib(), revision.minor_version());
         let _ = writeln!(out, "    ({first:?}, {minor}),");
     }
+    out += ")\n\n# Releases that were withdrawn, and the revision of each.\nYANKED = {\n";
+    for (version, revision) in YANKED_JAXLIBS {
+        let _ = writeln!(out, "    {version:?}: {},", revision as u8);
+    }
+    out += "}\n";
     let stages = XLA_FFI_ExecutionStage::ENUM.values.iter();
     let stages = stages.filter_map(|stage| XLA_FFI_ExecutionStage(stage.value).lower_name());
     let stages: Vec<_> = stages.map(quoted).collect();
     let _ = writeln!(
         out,
-        ")\n\n# The stages in order.\nSTAGES = ({})",
+        "\n# The stages in order.\nSTAGES = ({})",
         stages.join(", ")
     );
     out += "\n# What kind of number each element type is, and how many bits one takes.\nELEMENT_TYPES = {\n";
