@@ -380,8 +380,9 @@ pub(crate) fn run(library: &Path, first: u64, count: u64, seed_file: &Path) {
             subjects.push(subject);
         }
         let taken = subjects.iter().filter(|subject| subject.takes).count();
+        // The oldest revisions take no dictionaries, which two of the cases have.
         assert!(
-            taken >= 15,
+            taken >= 13,
             "{}: {taken} of the calls succeed",
             runtime.revision()
         );
