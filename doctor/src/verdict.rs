@@ -10,25 +10,17 @@ use xla_ffi_sys::{Revision, Slot, YANKED_JAXLIBS};
 /// The revision of a jaxlib, and how sure that is.
 #[must_use]
 pub fn jaxlib(version: &str) -> Option<(Revision, Level)> {
-    let wanted = parse_version(version)?;
-    if let Some((_, revision)) = YANKED_JAXLIBS.iter().find(|(known, _)| *known == version) {
-        return Some((*revision, Level::Proved));
-    }
-    if let Some(edition) = Edition::of_jaxlib(Header::Main, version) {
-        // The newest edition is open to the top: later releases may bring what is not known yet.
-        let level = if edition.last_jaxlib.is_some() || version == edition.first_jaxlib {
-            Level::Proved
-        } else {
-            Level::Possible
-        };
-        return Some((edition.revision, level));
-    }
-    // A release between two that are known: it has the revision of one of them.
-    let before = Revision::ALL
-        .into_iter()
-        .rev()
-        .find(|revision| parse_version(revision.first_jaxlib()).is_some_and(|v| v <= wanted))?;
-    Some((before, Level::Possible))
+    let revision = Revision::of_jaxlib(version)?;
+    // The newest edition is open to the top: later releases may bring what is not known yet. A release
+    // between two that are known has the revision of one of them.
+    let seen = Edition::of_jaxlib(Header::Main, version)
+        .is_some_and(|edition| edition.last_jaxlib.is_some() || version == edition.first_jaxlib);
+    let withdrawn = YANKED_JAXLIBS.iter().any(|(known, _)| *known == version);
+    let level = match seen || withdrawn {
+        true => Level::Proved,
+        false => Level::Possible,
+    };
+    Some((revision, level))
 }
 
 /// Whether a jaxlib takes a handler.

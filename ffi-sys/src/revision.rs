@@ -145,6 +145,23 @@ impl Revision {
         }
     }
 
+    /// The revision that jaxlib `version` speaks, `"0.9.0.1"` for instance; `None` for one older than the
+    /// first, and for what is no version. Releases newer than all that are known count as the newest.
+    #[must_use]
+    pub fn of_jaxlib(version: &str) -> Option<Self> {
+        let is_number = |part: &str| part.parse::<u32>().is_ok();
+        if !version.contains('.') || !version.split('.').all(is_number) {
+            return None;
+        }
+        if let Some((_, revision)) = YANKED_JAXLIBS.iter().find(|(known, _)| *known == version) {
+            return Some(*revision);
+        }
+        Self::ALL
+            .into_iter()
+            .rev()
+            .find(|revision| numbers(revision.first_jaxlib()).le(numbers(version)))
+    }
+
     /// The lower-case name, `"r0"` to `"r10"`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -176,4 +193,8 @@ impl core::fmt::Display for Revision {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.name())
     }
+}
+
+fn numbers(version: &str) -> impl Iterator<Item = u32> {
+    version.split('.').flat_map(str::parse)
 }

@@ -18,6 +18,17 @@ fn failed(mode: i32) -> Result<()> {
     Ok(())
 }
 
+/// What `mode` asks for.
+fn write_or_leave(mode: i32, mut z: Out<f32>) {
+    match mode {
+        WRITE => {
+            z.fill(1.0);
+        }
+        LEAVE => z.leave_unwritten(),
+        _ => {}
+    }
+}
+
 macro_rules! handlers {
     ($($name:ident [$($mut:tt)?] $z:ident: $ty:ty => $write:expr;)*) => {$(
         #[xla_ffi::handler]
@@ -41,63 +52,33 @@ handlers! {
     any [mut] z: AnyOut => { z.fill_bytes(1); };
     any_typed [] z: AnyOut => { z.typed::<f32, 1>()?.fill(1.0); };
     one_of [] z: OneOfOut<(f32, f64)> => { z.typed::<f32>()?.fill(1.0); };
+    packed [mut] z: PackedOut<U4> => { z.write_with(|_| 1); };
     remaining [mut] z: RemainingRets => { z.take::<f32, 1>(0)?.fill(1.0); };
-}
-
-#[xla_ffi::handler]
-fn packed(mode: i32, mut y: Out<f32>, mut z: PackedOut<U4>) -> Result<()> {
-    y.fill(1.0);
-    match mode {
-        WRITE => {
-            z.write_with(|_| 1);
-        }
-        LEAVE => z.leave_unwritten(),
-        _ => {}
-    }
-    failed(mode)
 }
 
 #[xla_ffi::handler]
 fn optional(mode: i32, mut y: Out<f32>, z: Option<Out<f32>>) -> Result<()> {
     y.fill(1.0);
-    if let Some(mut z) = z {
-        match mode {
-            WRITE => {
-                z.fill(1.0);
-            }
-            LEAVE => z.leave_unwritten(),
-            _ => {}
-        }
+    if let Some(z) = z {
+        write_or_leave(mode, z);
     }
     failed(mode)
 }
 
 #[xla_ffi::handler]
-async fn asynchronous(mode: i32, mut y: Out<f32>, mut z: Out<f32>) -> Result<()> {
+async fn asynchronous(mode: i32, mut y: Out<f32>, z: Out<f32>) -> Result<()> {
     std::future::ready(()).await;
     y.fill(1.0);
-    match mode {
-        WRITE => {
-            z.fill(1.0);
-        }
-        LEAVE => z.leave_unwritten(),
-        _ => {}
-    }
+    write_or_leave(mode, z);
     failed(mode)
 }
 
 type Job = Promise<(KeptOut<f32, ANY_RANK>, KeptOut<f32, ANY_RANK>)>;
 
 fn work(mode: i32, job: Job) {
-    job.complete_with(|(mut y, mut z)| {
+    job.complete_with(|(mut y, z)| {
         y.fill(1.0);
-        match mode {
-            WRITE => {
-                z.fill(1.0);
-            }
-            LEAVE => z.leave_unwritten(),
-            _ => {}
-        }
+        write_or_leave(mode, z);
         failed(mode)
     });
 }
@@ -123,7 +104,7 @@ fn at_once(mode: i32, y: Out<f32>, z: Out<f32>, later: Later) -> Result<Future> 
 
 /// One result is the promise's, the other the handler's own.
 #[xla_ffi::handler]
-fn both(mode: i32, y: Out<f32>, mut z: Out<f32>, later: Later) -> Result<Future> {
+fn both(mode: i32, y: Out<f32>, z: Out<f32>, later: Later) -> Result<Future> {
     let (job, future) = later.promise(y);
     let thread = std::thread::spawn(move || {
         job.complete_with(|mut y| {
@@ -133,27 +114,15 @@ fn both(mode: i32, y: Out<f32>, mut z: Out<f32>, later: Later) -> Result<Future>
     });
     // The call is complete, but not over.
     thread.join().map_err(|_| Error::internal("a panic"))?;
-    match mode {
-        WRITE => {
-            z.fill(1.0);
-        }
-        LEAVE => z.leave_unwritten(),
-        _ => {}
-    }
+    write_or_leave(mode, z);
     Ok(future)
 }
 
 /// Takes `Later` and makes no promise.
 #[xla_ffi::handler]
-fn never_later(mode: i32, mut y: Out<f32>, mut z: Out<f32>, _later: Later) -> Result<()> {
+fn never_later(mode: i32, mut y: Out<f32>, z: Out<f32>, _later: Later) -> Result<()> {
     y.fill(1.0);
-    match mode {
-        WRITE => {
-            z.fill(1.0);
-        }
-        LEAVE => z.leave_unwritten(),
-        _ => {}
-    }
+    write_or_leave(mode, z);
     failed(mode)
 }
 
@@ -165,15 +134,9 @@ impl Stateful {
         Self
     }
 
-    fn execute(&self, mode: i32, mut y: Out<f32>, mut z: Out<f32>) -> Result<()> {
+    fn execute(&self, mode: i32, mut y: Out<f32>, z: Out<f32>) -> Result<()> {
         y.fill(1.0);
-        match mode {
-            WRITE => {
-                z.fill(1.0);
-            }
-            LEAVE => z.leave_unwritten(),
-            _ => {}
-        }
+        write_or_leave(mode, z);
         failed(mode)
     }
 }

@@ -5,13 +5,13 @@ mod support;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use support::handlers::{Function, error, metadata, ret, slot};
+use support::handlers::{Function, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, Code, DType, Error, Hazard, Revision, Runtime, Shape, Stage, Tensor,
 };
 use xla_ffi_sys::{
-    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
-    XLA_FFI_Handler, XLA_FFI_Metadata_Extension, XLA_FFI_ThreadPool_Schedule_Args,
+    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
+    XLA_FFI_Metadata_Extension, XLA_FFI_ThreadPool_Schedule_Args,
 };
 
 fn call_on(runtime: &Runtime, handler: XLA_FFI_Handler) -> Call {
@@ -31,23 +31,6 @@ fn run_on(revision: Revision, handler: XLA_FFI_Handler) -> Result<(), Error> {
 
 fn hazard_on(revision: Revision, handler: XLA_FFI_Handler) -> Hazard {
     run_on(revision, handler).unwrap_err().findings()[0].hazard
-}
-
-/// A future of the host.
-///
-/// # Safety
-/// The frame is a host's of r3 or later.
-unsafe fn future(frame: *mut XLA_FFI_CallFrame) -> *mut xla_ffi_sys::XLA_FFI_Future {
-    // SAFETY: slot 13 makes futures.
-    let create: Function<XLA_FFI_Future_Create_Args> = unsafe { slot(frame, 13) };
-    let mut args = XLA_FFI_Future_Create_Args {
-        struct_size: 16,
-        extension_start: std::ptr::null_mut(),
-        future: std::ptr::null_mut(),
-    };
-    // SAFETY: the arguments are whole.
-    assert!(unsafe { create(&raw mut args) }.is_null());
-    args.future
 }
 
 /// Completes a future.

@@ -6,14 +6,13 @@ use std::ffi::c_void;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use support::handlers::{Function, metadata, ret, slot};
+use support::handlers::{Function, future, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, CallFrame, Code, DType, Hazard, PreparedCall, Revision, Runtime, Shape,
     UserData,
 };
 use xla_ffi_sys::{
-    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
-    XLA_FFI_Handler,
+    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
 };
 
 /// Lets the handler's thread go on, one at a time.
@@ -33,22 +32,15 @@ fn gate() -> (MutexGuard<'static, ()>, Sender<()>) {
 /// # Safety
 /// The frame is a host's of r10, with that result.
 unsafe fn begin(frame: *mut XLA_FFI_CallFrame) {
-    // SAFETY: slot 13 makes futures.
-    let create: Function<XLA_FFI_Future_Create_Args> = unsafe { slot(frame, 13) };
     // SAFETY: slot 14 completes futures.
     let complete: Function<XLA_FFI_Future_SetAvailable_Args> = unsafe { slot(frame, 14) };
-    let mut args = XLA_FFI_Future_Create_Args {
-        struct_size: 16,
-        extension_start: std::ptr::null_mut(),
-        future: std::ptr::null_mut(),
-    };
-    // SAFETY: the arguments are whole.
-    assert!(unsafe { create(&raw mut args) }.is_null());
+    // SAFETY: the frame is a host's of r10.
+    let future = unsafe { future(frame) };
     // SAFETY: the frame of r10 has the field.
-    unsafe { (*frame).future = args.future };
+    unsafe { (*frame).future = future };
     // SAFETY: the frame has a result.
     let y = unsafe { ret(frame, 0) } as usize;
-    let future = args.future as usize;
+    let future = future as usize;
     let gate = GATE.lock().unwrap().take().expect("a gate");
     std::thread::spawn(move || {
         gate.recv().expect("to be let");

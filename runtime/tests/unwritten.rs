@@ -4,13 +4,11 @@ mod support;
 
 use std::ffi::c_void;
 use std::time::Duration;
-use support::handlers::{Function, arg, error, metadata, ret, slot};
+use support::handlers::{Function, arg, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, DType, Error, Hazard, Revision, Runtime, Shape, Tensor,
 };
-use xla_ffi_sys::{
-    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_Create_Args, XLA_FFI_Future_SetAvailable_Args,
-};
+use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args};
 
 /// What a handler does, by its first argument: writes ones to so many bytes of each result, then …
 const SUCCEEDS: u8 = 0;
@@ -64,23 +62,16 @@ unsafe extern "C" fn partial(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Erro
     // SAFETY: of two bytes.
     let [bytes, end] = unsafe { x.cast::<[u8; 2]>().read() };
     if end == COMPLETES_LATER {
-        // SAFETY: slot 13 makes futures.
-        let create: Function<XLA_FFI_Future_Create_Args> = unsafe { slot(frame, 13) };
-        let mut args = XLA_FFI_Future_Create_Args {
-            struct_size: 16,
-            extension_start: std::ptr::null_mut(),
-            future: std::ptr::null_mut(),
-        };
-        // SAFETY: the arguments are whole.
-        assert!(unsafe { create(&raw mut args) }.is_null());
+        // SAFETY: the frame is a host's of r10.
+        let future = unsafe { future(frame) };
         // SAFETY: the frame of r10 has the field.
-        unsafe { (*frame).future = args.future };
+        unsafe { (*frame).future = future };
         let job = Job {
             rets,
             bytes,
             // SAFETY: slot 14 completes futures.
             complete: unsafe { slot(frame, 14) },
-            future: args.future as usize,
+            future: future as usize,
         };
         std::thread::spawn(move || job.run());
         return std::ptr::null_mut();

@@ -13,7 +13,7 @@
 use crate::jaxlibs;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
-use xla_ffi_sys::{Revision, YANKED_JAXLIBS};
+use xla_ffi_sys::Revision;
 
 /// What a cell says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,17 +82,8 @@ impl Runtime {
     /// The runtime of a jaxlib version.
     pub(crate) fn of(version: &str) -> Result<Self> {
         let numbers = jaxlibs::parts(version)?;
-        let mut revision = None;
-        for candidate in Revision::ALL {
-            if jaxlibs::parts(candidate.first_jaxlib())? <= numbers {
-                revision = Some(candidate);
-            }
-        }
-        if let Some((_, known)) = YANKED_JAXLIBS.iter().find(|(known, _)| *known == version) {
-            revision = Some(*known);
-        }
-        let oldest = Revision::ALL[0].first_jaxlib();
-        let revision = revision.with_context(|| {
+        let revision = Revision::of_jaxlib(version).with_context(|| {
+            let oldest = Revision::ALL[0].first_jaxlib();
             format!("jaxlib {version} is older than {oldest}, the first with this ABI")
         })?;
         Ok(Self {

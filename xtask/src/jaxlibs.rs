@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
+use xla_ffi_abi::declared::parse_version;
 use xla_ffi_sys::JAXLIBS;
 
 /// The checkout.
@@ -17,12 +18,8 @@ pub(crate) fn listed() -> Vec<String> {
 
 /// A version as numbers, for comparing: `0.9.0.1` is `[0, 9, 0, 1]`.
 pub(crate) fn parts(version: &str) -> Result<Vec<u32>> {
-    version
-        .split('.')
-        .map(str::parse)
-        .collect::<Result<Vec<u32>, _>>()
-        .ok()
-        .filter(|numbers| (2..=4).contains(&numbers.len()))
+    parse_version(version)
+        .filter(|numbers| numbers.len() <= 4)
         .with_context(|| {
             format!("{version:?} is no jaxlib version: expected something like 0.12.0")
         })

@@ -7,6 +7,7 @@ use crate::jaxlibs;
 use crate::tally::{self, Log};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Command line of `soak`.
@@ -59,17 +60,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// The test program of the hostile hosts.
+fn hostile(root: &Path) -> Command {
+    let mut command = cargo(root);
+    command.args([
+        "test",
+        "--quiet",
+        "-p",
+        "xla-ffi-tests",
+        "--test",
+        "hostile",
+    ]);
+    command
+}
+
 /// Builds the test program once; what follows only runs it.
 fn build(root: &Path) -> Result<()> {
-    let status = cargo(root)
-        .args([
-            "test",
-            "--quiet",
-            "-p",
-            "xla-ffi-tests",
-            "--test",
-            "hostile",
-        ])
+    let status = hostile(root)
         .arg("--no-run")
         .status()
         .context("starting cargo")?;
@@ -105,16 +112,8 @@ impl Attack {
 
     /// The next frames. A failure leaves the seed where it is: it is tried again first.
     fn go_on(&mut self, root: &Path) -> Result<()> {
-        let mut command = cargo(root);
+        let mut command = hostile(root);
         command
-            .args([
-                "test",
-                "--quiet",
-                "-p",
-                "xla-ffi-tests",
-                "--test",
-                "hostile",
-            ])
             .args(["--", "--exact", self.test, "--test-threads=1"])
             .env("XLA_FFI_SEED", self.next.to_string())
             .env("XLA_FFI_FRAMES", FRAMES.to_string());

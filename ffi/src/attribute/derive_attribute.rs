@@ -78,9 +78,7 @@ impl<'f, A: Attribute<'f>> Member<'f> for A {
 }
 
 impl<'f, A: Attribute<'f>> Member<'f> for Option<A> {
-    const PARAM: Param = Param::attribute(A::TYPE)
-        .with_members(A::MEMBERS)
-        .optional();
+    const PARAM: Param = <A as Member>::PARAM.optional();
 
     #[inline(always)]
     fn from_value(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self> {
@@ -240,11 +238,7 @@ pub fn has_attr(frame: &Frame<'_>, at: &At) -> bool {
 pub const fn operands(params: &[Param], args: bool) -> usize {
     let (mut count, mut i) = (0, 0);
     while i < params.len() {
-        if if args {
-            params[i].takes_arg()
-        } else {
-            params[i].takes_ret()
-        } {
+        if params[i].takes(args) {
             count += 1;
         }
         i += 1;

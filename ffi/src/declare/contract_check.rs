@@ -25,12 +25,7 @@ impl Written {
         let (mut seen, mut i) = (0, 0);
         while i < params.len() {
             let param = &params[i];
-            let takes = if args {
-                param.takes_arg()
-            } else {
-                param.takes_ret()
-            };
-            if takes {
+            if param.takes(args) {
                 if seen == index {
                     return self.fits_param(param);
                 }

@@ -12,11 +12,7 @@ pub(crate) const fn counts_matter(stage: u32, params: &[Param], args: bool) -> b
     }
     let mut i = 0;
     while i < params.len() {
-        if if args {
-            params[i].takes_arg()
-        } else {
-            params[i].takes_ret()
-        } {
+        if params[i].takes(args) {
             return true;
         }
         i += 1;
@@ -53,11 +49,7 @@ impl Counts {
         while i < params.len() {
             let param = &params[i];
             i += 1;
-            if !(if args {
-                param.takes_arg()
-            } else {
-                param.takes_ret()
-            }) {
+            if !param.takes(args) {
                 continue;
             }
             match param.presence {

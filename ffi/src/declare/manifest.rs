@@ -250,11 +250,7 @@ impl<const N: usize> Json<N> {
         let mut i = 0;
         while i < params.len() {
             let param = &params[i];
-            if if args {
-                param.takes_arg()
-            } else {
-                param.takes_ret()
-            } {
+            if param.takes(args) {
                 self = self.comma(first).operand(param);
                 first = false;
             }

@@ -187,6 +187,15 @@ impl Param {
         self
     }
 
+    /// Whether it takes an argument, or a result.
+    pub(crate) const fn takes(&self, arg: bool) -> bool {
+        if arg {
+            self.takes_arg()
+        } else {
+            self.takes_ret()
+        }
+    }
+
     pub(crate) const fn takes_arg(&self) -> bool {
         matches!(self.kind, Kind::Arg | Kind::InOut)
     }

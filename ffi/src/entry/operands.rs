@@ -79,12 +79,7 @@ pub const fn fixed(params: &[Param], args: bool) -> usize {
     let (mut count, mut i) = (0, 0);
     while i < params.len() {
         let param = &params[i];
-        let takes = if args {
-            param.takes_arg()
-        } else {
-            param.takes_ret()
-        };
-        if takes && !matches!(param.presence, Presence::Variadic) {
+        if param.takes(args) && !matches!(param.presence, Presence::Variadic) {
             count += 1;
         }
         i += 1;

@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 use xla_ffi_sys::{
     XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Error_Code,
-    XLA_FFI_Error_Create_Args, XLA_FFI_Metadata_Extension,
+    XLA_FFI_Error_Create_Args, XLA_FFI_Future, XLA_FFI_Future_Create_Args,
+    XLA_FFI_Metadata_Extension,
 };
 
 /// Answers the metadata call with version 0.`minor` and these traits; whether it was one.
@@ -90,4 +91,21 @@ unsafe fn data(list: *mut *mut c_void, index: usize) -> *mut c_void {
     let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
     // SAFETY: operands are buffers.
     unsafe { (*buffer).data }
+}
+
+/// A future of the host.
+///
+/// # Safety
+/// The frame is a host's of r3 or later.
+pub(crate) unsafe fn future(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Future {
+    // SAFETY: slot 13 makes futures.
+    let create: Function<XLA_FFI_Future_Create_Args> = unsafe { slot(frame, 13) };
+    let mut args = XLA_FFI_Future_Create_Args {
+        struct_size: 16,
+        extension_start: std::ptr::null_mut(),
+        future: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    assert!(unsafe { create(&raw mut args) }.is_null());
+    args.future
 }
