@@ -33,7 +33,9 @@ pub(crate) struct RawAttrs<'f> {
 #[derive(Clone, Copy)]
 pub(crate) struct RawAttr<'f> {
     tag: XLA_FFI_AttrType,
-    value: *const std::ffi::c_void,
+    // Where its pointer lies, which is read once the tag is known: two loads that are judged by two
+    // branches cost less than two that are merged into one test.
+    place: *const *mut c_void,
     _frame: PhantomData<&'f ()>,
 }
 
@@ -109,10 +111,10 @@ impl<'f> RawAttrs<'f> {
         // SAFETY: invariant 2, `index` is in range.
         let tag = unsafe { element(types, index) };
         // SAFETY: invariant 2, `index` is in range.
-        let value = unsafe { element(attrs, index) };
+        let place = unsafe { attrs.add(index) };
         RawAttr {
             tag,
-            value,
+            place,
             _frame: PhantomData,
         }
     }
@@ -157,33 +159,39 @@ unsafe fn bytes<'f>(span: &XLA_FFI_ByteSpan) -> &'f [u8] {
 }
 
 impl<'f> RawAttr<'f> {
+    /// The value of kind `tag`; `None` when it is of another kind, or lies nowhere.
+    ///
+    /// # Safety
+    /// Values of kind `tag` are of type `T`.
     #[inline(always)]
-    pub(crate) fn scalar(self) -> Option<RawScalar<'f>> {
-        if self.tag != XLA_FFI_AttrType::SCALAR || self.value.is_null() {
+    unsafe fn value<T>(self, tag: XLA_FFI_AttrType) -> Option<&'f T> {
+        if self.tag != tag {
             return None;
         }
-        // SAFETY: invariant 2: the tag says that it is a scalar.
-        let scalar = unsafe { &*self.value.cast::<XLA_FFI_Scalar>() };
+        // SAFETY: invariant 2: as many values as tags.
+        let value = unsafe { self.place.read() };
+        // SAFETY: invariant 2: a value is of the type that its tag says, or null; the caller's promise.
+        unsafe { value.cast::<T>().as_ref() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn scalar(self) -> Option<RawScalar<'f>> {
+        // SAFETY: of the type that the ABI gives a scalar.
+        let scalar: &XLA_FFI_Scalar = unsafe { self.value(XLA_FFI_AttrType::SCALAR) }?;
         (!scalar.value.is_null()).then_some(RawScalar { scalar })
     }
 
     #[inline(always)]
     pub(crate) fn array(self) -> Option<RawArray<'f>> {
-        if self.tag != XLA_FFI_AttrType::ARRAY || self.value.is_null() {
-            return None;
-        }
-        // SAFETY: invariant 2: the tag says that it is an array.
-        let array = unsafe { &*self.value.cast::<XLA_FFI_Array>() };
+        // SAFETY: of the type that the ABI gives an array.
+        let array: &XLA_FFI_Array = unsafe { self.value(XLA_FFI_AttrType::ARRAY) }?;
         Some(RawArray { array })
     }
 
     #[inline(always)]
     pub(crate) fn string(self) -> Option<&'f [u8]> {
-        if self.tag != XLA_FFI_AttrType::STRING || self.value.is_null() {
-            return None;
-        }
-        // SAFETY: invariant 2: the tag says that it is a byte span.
-        let span = unsafe { &*self.value.cast::<XLA_FFI_ByteSpan>() };
+        // SAFETY: of the type that the ABI gives a string, a byte span.
+        let span: &XLA_FFI_ByteSpan = unsafe { self.value(XLA_FFI_AttrType::STRING) }?;
         // A text that lies nowhere is not an empty one.
         if span.ptr.is_null() && span.len != 0 {
             return None;
@@ -194,11 +202,10 @@ impl<'f> RawAttr<'f> {
 
     #[inline(always)]
     pub(crate) fn dictionary(self) -> Option<RawAttrs<'f>> {
-        if self.tag != XLA_FFI_AttrType::DICTIONARY {
-            return None;
-        }
-        // SAFETY: invariant 2: the tag says that it is a dictionary.
-        unsafe { RawAttrs::from_host(self.value.cast()) }
+        // SAFETY: of the type that the ABI gives a dictionary.
+        let dictionary: &XLA_FFI_Attrs = unsafe { self.value(XLA_FFI_AttrType::DICTIONARY) }?;
+        // SAFETY: it lives as long as the frame.
+        unsafe { RawAttrs::from_host(dictionary) }
     }
 }
 
