@@ -1,6 +1,7 @@
 """What a library says about itself; ``docs/manifest.md`` describes the format."""
 
 import dataclasses
+import functools
 import json
 import re
 import struct
@@ -13,6 +14,8 @@ from ._legacy import LEGACY_LIST, LegacySpec
 
 _MAGIC = b"XLAFFIMF"
 _SECTION = ".xla_ffi_manifest"
+_FORMATS = (1, 2)
+_TRANSFORMS = ("vjp", "forward", "jvp", "transpose")
 _ATTRIBUTE = re.compile(r"\[?(bool|[iu](8|16|32|64)|f32|f64|c64|c128)\]?|str|dict|any")
 
 
@@ -27,6 +30,8 @@ class Operand:
     optional: bool
     variadic: bool
     inout: bool
+    layout: Any = "row"  # "row", "column", or the dimensions from the slowest to the fastest
+    doc: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +43,19 @@ class Attribute:
     optional: bool
     default: Any
     inside: Optional[str]  # the dictionary that it belongs to
+    doc: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Gradient:
+    """Which handlers of the library compute derivatives; ``docs/manifest.md`` says what they take and give."""
+
+    vjp: Optional[str]
+    forward: Optional[str]
+    jvp: Optional[str]
+    transpose: Optional[str]
+    linear: bool
+    residuals: Optional[tuple]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +72,11 @@ class HandlerSpec:
     open_attrs: bool
     shape: Optional[str]
     floor: int
+    traits: tuple = ()
+    gradient: Optional[Gradient] = None
+    batch: Any = None  # "leading", "sequential", "none", a tuple with a word for each argument, {"handler": name}
+    described: bool = True
+    doc: str = ""
 
 
 def read(path):
@@ -78,12 +101,24 @@ def read_all(path, data=None):
             f"{path} has no manifest: it was not made with this SDK's `library!`; "
             "register its symbols with jax.ffi.register_ffi_target"
         )
-    libraries = {}
-    for payload in payloads:
-        name, handlers = _library(payload, path)
-        if name in libraries:
-            raise ManifestError(f"{path}: two manifests describe the library {name!r}")
-        libraries[name] = handlers
+    return _joined([_record(version, payload, path) for version, payload in payloads], path)
+
+
+def _joined(records, path):
+    """The records of a file, by library."""
+    names = list(dict.fromkeys(record.library for record in records if record.library is not None))
+    libraries = {name: ({}, []) for name in names}
+    for record in records:
+        if record.library is None and len(names) != 1:
+            several = f"the file has {', '.join(map(repr, names))}" if names else "no other record of the file names one"
+            raise ManifestError(f"{path}: a record of the manifest names no library, and {several}")
+        library = names[0] if record.library is None else record.library
+        handlers, legacy = libraries[library]
+        for spec in record.handlers:
+            if spec.name in handlers:
+                raise ManifestError(f"{path}: handler {spec.name!r} of the library {library!r} is described twice")
+            handlers[spec.name] = dataclasses.replace(spec, library=library)
+        legacy.extend(record.legacy)
     return libraries
 
 
@@ -97,31 +132,35 @@ def _payloads(data, path):
         if len(head) < 16 or head[:8] != _MAGIC:
             raise ManifestError(f"{path}: byte {at} of the manifest section is no manifest: {bytes(head[:8])!r}")
         version, length = struct.unpack_from("<II", head, 8)
-        if version != 1:
-            raise ManifestError(f"{path}: manifest format {version}; this xla_ffi reads format 1: update it")
+        if version not in _FORMATS:
+            known = " and ".join(map(str, _FORMATS))
+            raise ManifestError(f"{path}: manifest format {version}; this xla_ffi reads the formats {known}: update it")
         if at + 16 + length > len(data):
             raise ManifestError(f"{path}: the manifest claims {length} bytes, {len(data) - at - 16} are there")
-        payloads.append(data[at + 16 : at + 16 + length])
+        payloads.append((version, data[at + 16 : at + 16 + length]))
         at = (at + 16 + length + 15) // 16 * 16
     return payloads
 
 
-def _library(payload, path):
+@dataclasses.dataclass(frozen=True)
+class _Record:
+    library: Optional[str]
+    handlers: list
+    legacy: list
+
+
+def _record(version, payload, path):
     try:
         root = json.loads(payload.decode("utf-8"))
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ManifestError(f"{path}: the manifest is no JSON: {error}") from error
     reader = _Reader(path)
     root = reader.typed(root, dict, "the manifest")
-    library = reader.get(root, "library", str, "the manifest")
-    handlers = {}
-    for handler in reader.get(root, "handlers", list, "the manifest"):
-        spec = _handler(reader, library, handler)
-        if spec.name in handlers:
-            raise reader.error(f"handler {spec.name!r} is described twice")
-        handlers[spec.name] = spec
-    legacy = [_legacy_target(reader, data) for data in reader.get(root, "legacy", list, "the manifest", [])]
-    return library, (handlers, legacy)
+    where = "the manifest"
+    library = reader.get(root, "library", str, where, None) if version > 1 else reader.get(root, "library", str, where)
+    handlers = [_handler(reader, library, handler) for handler in reader.get(root, "handlers", list, where)]
+    legacy = [_legacy_target(reader, data) for data in reader.get(root, "legacy", list, where, [])]
+    return _Record(library, handlers, legacy)
 
 
 def _legacy_target(reader, data):
@@ -163,18 +202,68 @@ def _handler(reader, library, data):
     if not re.fullmatch(r"r\d{1,3}", floor):
         raise reader.error(f"{where}: floor {floor!r} is no revision")
     platforms = reader.get(data, "platforms", list, where)
+    described = reader.get(data, "described", bool, where, True)
+    operands = functools.partial(reader.get, data, kind=list, where=where, **({} if described else {"default": []}))
+    args = tuple(_operand(reader, where, arg) for arg in operands("args"))
     return HandlerSpec(
         library=library,
         name=name,
         platforms=tuple(reader.typed(platform, str, f"{where}, a platform") for platform in platforms),
         stages=dict(stages),
-        args=tuple(_operand(reader, where, arg) for arg in reader.get(data, "args", list, where)),
-        rets=tuple(_operand(reader, where, ret) for ret in reader.get(data, "rets", list, where)),
-        attrs=tuple(_attribute(reader, where, attr) for attr in reader.get(data, "attrs", list, where)),
+        args=args,
+        rets=tuple(_operand(reader, where, ret) for ret in operands("rets")),
+        attrs=tuple(_attribute(reader, where, attr) for attr in operands("attrs")),
         open_attrs=reader.get(data, "open_attrs", bool, where, False),
         shape=reader.get(data, "shape", str, where, None),
         floor=int(floor[1:]),
+        traits=tuple(reader.get(data, "traits", list, where, [])),
+        gradient=_gradient(reader, where, data),
+        batch=_batch(reader, where, data, args),
+        described=described,
+        doc=reader.get(data, "doc", str, where, ""),
     )
+
+
+def _gradient(reader, handler, data):
+    gradient = reader.get(data, "gradient", dict, handler, None)
+    if gradient is None:
+        return None
+    where = f"{handler}, its gradient"
+    names = {key: reader.get(gradient, key, str, where, None) for key in _TRANSFORMS}
+    linear = reader.get(gradient, "linear", bool, where, False)
+    residuals = reader.get(gradient, "residuals", list, where, None)
+    for name in residuals or ():
+        reader.typed(name, str, f"{where}, a residual")
+    if sum([names["vjp"] is not None, names["jvp"] is not None, linear]) != 1:
+        raise reader.error(f"{where} has to have one of 'vjp', 'jvp' and 'linear'")
+    if names["vjp"] is not None and names["transpose"] is not None:
+        raise reader.error(f"{where}: a 'transpose' belongs to 'jvp' or 'linear', not to 'vjp'")
+    if names["forward"] is not None and names["vjp"] is None:
+        raise reader.error(f"{where}: a 'forward' belongs to 'vjp'")
+    return Gradient(**names, linear=linear, residuals=None if residuals is None else tuple(residuals))
+
+
+def _batch(reader, handler, data, args):
+    batch = data.get("batch")
+    if isinstance(batch, dict):
+        return {"handler": reader.get(batch, "handler", str, f"{handler}, its batching")}
+    if isinstance(batch, list):
+        if len(batch) != len(args) or not all(word in ("leading", "shared") for word in batch):
+            raise reader.error(f"{handler}: its batching {batch!r} has no 'leading' or 'shared' for each of {len(args)} arguments")
+        return tuple(batch)
+    if batch not in (None, "leading", "sequential", "none"):
+        raise reader.error(f"{handler} has the unknown batching {batch!r}")
+    return batch
+
+
+def _layout(reader, where, data, rank):
+    layout = data.get("layout", "row")
+    if isinstance(layout, list) and all(type(axis) is int for axis in layout):
+        if sorted(layout) == list(range(len(layout) if rank is None else rank)):
+            return tuple(layout)
+    elif layout in ("row", "column"):
+        return layout
+    raise reader.error(f"{where} has the layout {layout!r}")
 
 
 def _operand(reader, handler, data):
@@ -199,6 +288,8 @@ def _operand(reader, handler, data):
         optional=reader.get(data, "optional", bool, where, False),
         variadic=reader.get(data, "variadic", bool, where, False),
         inout=reader.get(data, "inout", bool, where, False),
+        layout=_layout(reader, where, data, rank),
+        doc=reader.get(data, "doc", str, where, ""),
     )
 
 
@@ -215,6 +306,7 @@ def _attribute(reader, handler, data):
         optional=reader.get(data, "optional", bool, where, False),
         default=data.get("default"),
         inside=reader.get(data, "from", str, where, None),
+        doc=reader.get(data, "doc", str, where, ""),
     )
 
 
