@@ -255,15 +255,16 @@ GOOD = {
 
 
 def manifests():
-    def payloads(*objects):
+    def payloads(*objects, version=1):
         data = b""
         for entry in objects:
             text = entry if isinstance(entry, bytes) else json.dumps(entry).encode()
-            data += b"XLAFFIMF" + struct.pack("<II", 1, len(text)) + text
+            data += b"XLAFFIMF" + struct.pack("<II", version, len(text)) + text
             data += b"\0" * (-len(data) % 16)
-        return [_manifest._library(payload, "f.so") for payload in _manifest._payloads(data, "f.so")]
+        records = [_manifest._record(version, payload, "f.so") for version, payload in _manifest._payloads(data, "f.so")]
+        return _manifest._joined(records, "f.so")
 
-    if [name for name, _ in payloads(GOOD, {**GOOD, "library": "k"})] != ["l", "k"]:
+    if list(payloads(GOOD, {**GOOD, "library": "k"})) != ["l", "k"]:
         raise AssertionError("two manifests in one section")
     handler = GOOD["handlers"][0]
     bad_handlers = [
