@@ -135,8 +135,6 @@ struct Plan {
     attack: Option<(usize, Rng)>,
     mutations: usize,
     kind: Option<Kind>,
-    /// The language checks shapes and addresses of operands.
-    shapes: bool,
     /// The table that handlers see instead of the host's own.
     table: u64,
     has_future: bool,
@@ -176,8 +174,7 @@ unsafe fn call(frame: *mut XLA_FFI_CallFrame, stage: usize) -> *mut XLA_FFI_Erro
             let (_, mut rng) = plan.attack.take().expect("there, as seen");
             let kind = plan.kind.expect("the call has a kind");
             for _ in 0..plan.mutations {
-                let wanted =
-                    copied.mutate(&mut rng, kind == Variadic, kind == Lenient, plan.shapes);
+                let wanted = copied.mutate(&mut rng, kind == Variadic, kind == Lenient);
                 plan.wanted = Some(wanted);
             }
         }
@@ -331,8 +328,6 @@ impl Subject<'_> {
 
 /// Every handler on every revision with each function of the table missing in turn; then so many frames.
 pub(crate) fn run(library: &Path, first: u64, count: u64, seed_file: &Path) {
-    // C++ takes dimensions and addresses of operands as they are.
-    let shapes = !library.to_string_lossy().contains("cpp");
     // SAFETY: a library of the tests.
     let library = unsafe { libloading::Library::new(library) }.expect("the library loads");
     let note = File::create(seed_file).expect("the target folder");
@@ -429,7 +424,6 @@ pub(crate) fn run(library: &Path, first: u64, count: u64, seed_file: &Path) {
         let stage = usize::from(subject.targets[1].is_some() && rng.below(2) == 0);
         PLAN.with_borrow_mut(|plan| {
             plan.mutations = mutations;
-            plan.shapes = shapes;
             plan.attack = Some((stage, rng));
         });
         let succeeded = subject.call();
