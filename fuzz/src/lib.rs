@@ -6,6 +6,7 @@
 mod attributes;
 mod debug_information;
 mod header;
+mod legacy;
 mod library;
 mod manifest;
 mod meter;
@@ -61,6 +62,11 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "header",
         attack: header::attack,
+        memory: 64,
+    },
+    Target {
+        name: "legacy",
+        attack: legacy::attack,
         memory: 64,
     },
 ];
