@@ -101,3 +101,30 @@ impl Target {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GREEDY: Target = Target {
+        name: "greedy",
+        attack: |input| drop(std::hint::black_box(vec![1_u8; 1000 * input.len()])),
+        memory: 900,
+    };
+
+    #[test]
+    fn an_input_may_cost_as_much_as_its_target_says() {
+        GREEDY.run(&[0; 10]);
+        Target {
+            memory: 1000,
+            ..GREEDY
+        }
+        .run(&[0; 20_000]);
+    }
+
+    #[test]
+    #[should_panic(expected = "20000 bytes of input took 20000000 bytes of memory")]
+    fn more_is_a_finding() {
+        GREEDY.run(&[0; 20_000]);
+    }
+}

@@ -183,7 +183,8 @@ XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t i
     xffi_buffer_problem(call, kind, (long long)index, name, from, dtype, rank);
     return to;
   }
-  to.data = from->data;
+  /* An empty one may lie nowhere; but memcpy and its like take no null pointer, whatever the size. */
+  to.data = from->data != NULL || count != 0 ? from->data : (void*)(uintptr_t)from;
   to.dims = from->dims;
   to.rank = from->rank;
   to.count = count;
