@@ -71,6 +71,8 @@ impl Drop for Guarded {
 struct Room([u8; LARGEST]);
 /// Bytes of an operand.
 const LARGEST: usize = 1024;
+/// More elements than there are addresses for, were they of one bit each.
+const UNADDRESSABLE: i128 = 1 << 70;
 /// Operands of a call.
 const MOST: usize = 24;
 
@@ -229,10 +231,11 @@ fn shapes(opaque: &[u8]) -> Result<Shapes> {
             }
             dims.push(i64::from_le_bytes(word));
         }
+        // What nobody can address, and less than nothing, is for the SDK to refuse.
         let count = dims
             .iter()
-            .try_fold(1_i64, |all, dim| all.checked_mul(*dim));
-        if count.is_some_and(|count| count > (LARGEST / 16) as i64) {
+            .fold(1_i128, |all, dim| all.saturating_mul((*dim).into()));
+        if (LARGEST as i128 / 16 + 1..UNADDRESSABLE).contains(&count) {
             return Err(Error::invalid_argument("the room is smaller"));
         }
         let list = if head & 1 == 0 {
