@@ -168,9 +168,19 @@ xla_ffi::legacy! {
     truth_target = cpu_unified(one_truth), opaque = "opaque": f32[1] -> u64[1];
     numbers_target = cpu_unified(numbers), opaque = "opaque": f32[1] -> u64[1];
     copied_target = cpu_unified(copied_numbers), opaque = "opaque": f32[1] -> u64[1];
-    sized_target = cpu_unified(everything),
+}
+
+mod sized {
+    #![expect(
+        clippy::undocumented_unsafe_blocks,
+        reason = "it does not see the comment through the macro"
+    )]
+    use super::{everything, shapes};
+
+    xla_ffi::legacy! {
         // SAFETY: it refuses what is larger than the operands' room.
-        shapes = unsafe shapes;
+        pub(super) sized_target = cpu_unified(everything), shapes = unsafe shapes;
+    }
 }
 
 fn opaque_text(opaque: &[u8]) {
@@ -254,7 +264,7 @@ fn shapes(opaque: &[u8]) -> Result<Shapes> {
 fn shapes_of_opaque(opaque: &[u8]) {
     let said = shapes(opaque);
     let rets = said.as_ref().map_or(0, |shapes| shapes.rets.len());
-    let (_, failure) = call::<sized_target>(opaque, rets);
+    let (_, failure) = call::<sized::sized_target>(opaque, rets);
     if let Err(error) = said {
         assert_eq!(failure, Some(error.to_string().into_bytes()));
     } else if let Ok(shapes) = said {
