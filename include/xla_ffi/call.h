@@ -211,7 +211,8 @@ XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t i
     return to;
   }
   if (index < XFFI_REGIONS_) regions[index] = region;
-  to.data = from->data;
+  /* An empty one may lie nowhere; but memcpy and its like take no null pointer, whatever the size. */
+  to.data = from->data != NULL || region.count != 0 ? from->data : (void*)(uintptr_t)from;
   to.dims = from->dims;
   to.rank = from->rank;
   to.count = region.count;

@@ -58,7 +58,7 @@ const NESTED: &str = "{options = {n = 3 : i64, inner = {x = 0.5 : f64}, list = a
 const SCALED: &str = "{factor = 3.0 : f32, delay_ms = 0 : i64}";
 const TOLD: &str = "{code = 9 : i32, message = \"told\"}";
 
-const CASES: [Case; 23] = [
+const CASES: [Case; 24] = [
     case(
         "scale",
         "{factor = 1.5 : f32}",
@@ -76,6 +76,7 @@ const CASES: [Case; 23] = [
         Strict,
     ),
     case("echo_string", "{text = \"abc\"}", &[], &["u8[3]"], Strict),
+    case("echo_string", "{text = \"\"}", &[], &["u8[0]"], Strict),
     case("echo_arrays", ARRAYS, &[], &["f64[7]"], Strict),
     case("echo_dict", DICT, &[], &["f64[4]"], Strict),
     case("echo_nested", NESTED, &[], &["f64[3]"], Strict),

@@ -264,8 +264,12 @@ impl Attrs {
                 false
             }
             7 => {
+                // An empty one, which may lie nowhere.
                 if let (1 | 4, Some(value)) = (kind, &mut self.values[i]) {
                     value[1] = 0;
+                    if rng.below(2) == 0 {
+                        value[if kind == 1 { 2 } else { 0 }] = 0;
+                    }
                 }
                 false
             }
