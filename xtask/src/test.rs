@@ -265,13 +265,14 @@ fn properties(root: &Path) -> Command {
     command
 }
 
-/// Every order of the runtime's own locks, in a folder of its own: the flag would rebuild everything.
+/// Every order in which threads can meet at locks and atomics of ours, in a folder of its own: the flag
+/// would rebuild everything.
 fn loom(root: &Path, tally: &Tally) {
     let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
     flags.push(" --cfg loom");
     let mut command = cargo(root);
     command
-        .args(["test", "-p", "xla-ffi-runtime", "--lib"])
+        .args(["test", "-p", "xla-ffi", "-p", "xla-ffi-runtime", "--lib"])
         .arg("--target-dir")
         .arg(root.join("target/loom"))
         .arg("loom")
