@@ -1,7 +1,8 @@
 /* A host of pthreads and nothing else, so that tools that watch threads see every lock: it loads a
  * library of the conformance handlers (tests/jax/README.md) and has many threads call all of them at
  * once, the first calls of the process among them. Two function tables stand for two copies of XLA in
- * one process; the second one has no futures.
+ * one process; the second one has no futures. At the end a forked child, which has none of the threads,
+ * calls again.
  *
  *   host LIBRARY THREADS ROUNDS
  */
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "xla/ffi/api/c_api.h"
 
@@ -173,6 +176,23 @@ static void* pool_thread(void* unused) {
     own->run(own->data);
     free(own);
   }
+}
+
+static pthread_t pool[POOL];
+
+static void start_pool(void) {
+  int i;
+  pool_over = 0;
+  for (i = 0; i < POOL; ++i) check(pthread_create(&pool[i], NULL, pool_thread, NULL) == 0, "thread");
+}
+
+static void end_pool(void) {
+  int i;
+  pthread_mutex_lock(&pool_lock);
+  pool_over = 1;
+  pthread_cond_broadcast(&pool_changed);
+  pthread_mutex_unlock(&pool_lock);
+  for (i = 0; i < POOL; ++i) pthread_join(pool[i], NULL);
 }
 
 static XLA_FFI_Error* schedule(XLA_FFI_ThreadPool_Schedule_Args* args) {
@@ -509,8 +529,32 @@ static void* caller(void* data) {
   return NULL;
 }
 
+/* A child process calls what its parent has called, with state of its own. */
+static void in_a_child(void) {
+  int status = -1;
+  const pid_t child = fork();
+  check(child >= 0, "fork");
+  if (child == 0) {
+    int i;
+    alarm(60); /* a child that hangs is ended by a signal */
+    start_pool();
+    for (i = 0; i < 2; ++i) {
+      XLA_FFI_InvokeContext own = {&copies[i], 0, NULL};
+      metadata(&own, "counter");
+      instantiate(&own);
+      check(count_up(&own) == 5, "the state of a child");
+      drop_state(&own);
+      own.state = NULL;
+      all_handlers(&own, 11 + i);
+    }
+    end_pool();
+    _exit(0);
+  }
+  check(waitpid(child, &status, 0) == child && status == 0, "a forked child calls");
+}
+
 int main(int count, char** arguments) {
-  pthread_t threads[256], pool[POOL];
+  pthread_t threads[256];
   int64_t stats[2];
   const operand ret = {S64, stats, 1, 2};
   int i;
@@ -523,16 +567,13 @@ int main(int count, char** arguments) {
   check(thread_count >= 2 && thread_count <= 256, "2 to 256 threads");
   make_tables();
   pthread_barrier_init(&begin, NULL, (unsigned)thread_count);
-  for (i = 0; i < POOL; ++i) check(pthread_create(&pool[i], NULL, pool_thread, NULL) == 0, "thread");
+  start_pool();
   for (i = 0; i < thread_count; ++i) {
     check(pthread_create(&threads[i], NULL, caller, (void*)(intptr_t)i) == 0, "thread");
   }
   for (i = 0; i < thread_count; ++i) pthread_join(threads[i], NULL);
-  pthread_mutex_lock(&pool_lock);
-  pool_over = 1;
-  pthread_cond_broadcast(&pool_changed);
-  pthread_mutex_unlock(&pool_lock);
-  for (i = 0; i < POOL; ++i) pthread_join(pool[i], NULL);
+  end_pool();
+  in_a_child();
   for (i = 0; i < 2; ++i) {
     check(count_up(&shared[i]) == 5 + shared_calls[i], "each call of the shared state counted once");
     drop_state(&shared[i]);

@@ -81,7 +81,7 @@ fn sanitized(test: &str, source: &str) {
     );
     for rounds in [1, 1, 1, 1, 10] {
         let mut command = Command::new(&host);
-        command.env("TSAN_OPTIONS", "halt_on_error=1:second_deadlock_stack=1");
+        command.env("TSAN_OPTIONS", "halt_on_error=1:die_after_fork=0");
         run(command, &library, 64, rounds);
     }
 }

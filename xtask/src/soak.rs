@@ -1,6 +1,8 @@
 //! `cargo xtask soak`: attacks that go on for as long as one has time. What was tried is kept under
 //! `target/soak`, so that the next run goes on where this one ended.
 
+mod leaks;
+
 use crate::cargo::cargo;
 use crate::counts::Format;
 use crate::jaxlibs;
@@ -19,6 +21,9 @@ pub(crate) struct Args {
     /// Begin at the first seed again.
     #[arg(long)]
     anew: bool,
+    /// Call every example 100,000 times and look at the memory, instead of attacking.
+    #[arg(long)]
+    leaks: bool,
 }
 
 /// The libraries under attack, by the test of each in `tests/hostile`.
@@ -32,6 +37,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let folder = root.join("target/soak");
     std::fs::create_dir_all(&folder).context("making target/soak")?;
     let end = Instant::now() + Duration::from_secs(60 * args.minutes);
+    if args.leaks {
+        return leaks::run(&root, &folder, end, args.anew);
+    }
     let mut attacks: Vec<_> = LIBRARIES
         .iter()
         .map(|test| Attack::new(&folder, test, args.anew))
