@@ -275,8 +275,9 @@ impl Attrs {
             }
             // A truth value that is neither.
             _ => {
+                // The other half of the word is padding.
                 if let (3, Some(value)) = (kind, &mut self.values[i])
-                    && value[0] == 1
+                    && value[0] as u32 == 1
                 {
                     self.elements.push(vec![2 + rng.next() % 254]);
                     value[1] = address(&self.elements[self.elements.len() - 1]);
@@ -435,7 +436,7 @@ impl Copied {
                 if dims.is_empty() {
                     return false;
                 }
-                let wide = !any && !matches!(buffer[2], 1 | 2 | 6);
+                let wide = !any && !matches!(buffer[2] as u32, 1 | 2 | 6);
                 let k = rng.below(dims.len());
                 dims[k] = rng.pick(&[
                     -1,

@@ -3,6 +3,7 @@
 
 mod frames;
 mod fuzz;
+mod leaks;
 
 use crate::jaxlibs;
 use anyhow::{Context, Result, bail};
@@ -23,6 +24,9 @@ pub(crate) struct Args {
     /// Forget what earlier runs tried.
     #[arg(long)]
     anew: bool,
+    /// Call every example 100,000 times and look at the memory, instead of attacking.
+    #[arg(long)]
+    leaks: bool,
 }
 
 /// How long an attack goes on before the next has its turn.
@@ -46,6 +50,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
     let folder = root.join("target/soak");
     std::fs::create_dir_all(&folder).context("making target/soak")?;
+    if args.leaks {
+        let end = Instant::now() + Duration::from_secs(60 * args.minutes);
+        return leaks::run(&root, &folder, end, args.anew);
+    }
     let mut attacks = chosen(&root, &folder, args)?;
     for attack in &attacks {
         attack.build(&root)?;

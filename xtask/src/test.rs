@@ -38,6 +38,10 @@ const DRIVERS: [&str; 5] = [
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
 const OLDEST_DRIVERS: [&str; 2] = ["values.py", "reload.py"];
 
+/// First calls of many threads hang on the copy of XLA: these run on the oldest, a middle and the newest
+/// listed jaxlib.
+const RACES: &str = "races.py";
+
 /// What `--quick` leaves out besides the test programs that take long.
 const NOT_QUICK: &str = "the features one by one, rustdoc, the tests in documentation, the properties \
     optimised, loom, JAX, GPU dry runs";
@@ -157,6 +161,7 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
     };
     shared.rust.wait();
     let examples = shared.examples.wait();
+    let listed = &jaxlibs::listed();
     std::thread::scope(|scope| {
         for driver in DRIVERS {
             scope.spawn(move || {
@@ -168,11 +173,27 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
                 });
             });
         }
+        for version in [listed.first(), listed.get(listed.len() / 2), listed.last()] {
+            scope.spawn(move || {
+                let name = format!(
+                    "JAX {RACES}, jaxlib {}",
+                    version.map_or("none", |name| name)
+                );
+                tally.work(&name, |log| {
+                    let venv = venv::exactly(version.context("no jaxlib is listed")?)?;
+                    let mut command = python_driver(root, &venv, RACES);
+                    if version == listed.last() {
+                        command.arg("--ends");
+                    }
+                    command.args(examples);
+                    tally::run_some(Format::Driver, &name, &mut command, log)
+                });
+            });
+        }
         for driver in OLDEST_DRIVERS {
             scope.spawn(move || {
                 let name = format!("JAX {driver}, oldest jaxlib");
                 tally.work(&name, |log| {
-                    let listed = jaxlibs::listed();
                     let oldest = listed.first().context("no jaxlib is listed")?;
                     let mut command = python_driver(root, &venv::exactly(oldest)?, driver);
                     tally::run_some(Format::Driver, &name, &mut command, log)
@@ -265,13 +286,14 @@ fn properties(root: &Path) -> Command {
     command
 }
 
-/// Every order of the runtime's own locks, in a folder of its own: the flag would rebuild everything.
+/// Every order in which threads can meet at locks and atomics of ours, in a folder of its own: the flag
+/// would rebuild everything.
 fn loom(root: &Path, tally: &Tally) {
     let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
     flags.push(" --cfg loom");
     let mut command = cargo(root);
     command
-        .args(["test", "-p", "xla-ffi-runtime", "--lib"])
+        .args(["test", "-p", "xla-ffi", "-p", "xla-ffi-runtime", "--lib"])
         .arg("--target-dir")
         .arg(root.join("target/loom"))
         .arg("loom")

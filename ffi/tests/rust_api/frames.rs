@@ -194,6 +194,18 @@ fn whole_frames_run() {
     assert_eq!(y, [1.0, 2.0, 0.0, 0.0]);
 }
 
+/// What lies behind the size that a frame states is not the frame's. No host can be told.
+#[test]
+fn nothing_behind_a_short_frame_is_read() {
+    for size in [0, 8, 15, 23] {
+        let mut frame = [size, 1, 1, 1_usize];
+        let entry = copy::ENTRIES[3].unwrap();
+        // SAFETY: a frame of that many bytes.
+        let error = unsafe { entry(frame.as_mut_ptr().cast()) };
+        assert!(error.is_null());
+    }
+}
+
 #[test]
 fn short_structs_are_refused() {
     let spoil: [(Spoil, &str); 4] = [
