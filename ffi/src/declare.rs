@@ -4,6 +4,7 @@ pub(crate) mod at;
 pub(crate) mod attr_type;
 pub(crate) mod contract_check;
 pub(crate) mod counts;
+pub(crate) mod given;
 pub(crate) mod handler_info;
 pub(crate) mod kind;
 pub(crate) mod manifest;

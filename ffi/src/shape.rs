@@ -44,6 +44,7 @@
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::counts::Counts;
+use crate::declare::given::{Given, NotGiven};
 use crate::declare::param::Param;
 use crate::entry::diagnose::show;
 use crate::entry::problems::{Problems, number, put};
@@ -60,6 +61,41 @@ pub enum Dim {
     Any,
     /// Any number of dimensions, the same in all entries.
     Ellipsis,
+    /// A size that follows from a named one.
+    Computed(Computed),
+}
+
+/// A size of a result: `times * name / over + plus`.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Computed {
+    /// As it is written.
+    pub text: &'static str,
+    /// The number of its name in [`Contract::names`].
+    pub name: usize,
+    /// Factor.
+    pub times: i64,
+    /// Divisor.
+    pub over: i64,
+    /// Summand.
+    pub plus: i64,
+}
+
+impl Computed {
+    /// The size, where the name stands for `size`; else why there is none. The same as `Computed::of`
+    /// of the grammar's crate, which a test below compares.
+    #[inline(always)]
+    fn of(self, size: i64) -> Result<i64, &'static str> {
+        let product = size.checked_mul(self.times).ok_or("is too large")?;
+        if product % self.over != 0 {
+            return Err("leaves a remainder");
+        }
+        match (product / self.over).checked_add(self.plus) {
+            None => Err("is too large"),
+            Some(sum) if sum < 0 => Err("is negative"),
+            Some(sum) => Ok(sum),
+        }
+    }
 }
 
 /// One operand of a contract.
@@ -84,6 +120,8 @@ pub struct Contract {
     pub text: &'static str,
     /// The names of sizes.
     pub names: &'static [&'static str],
+    /// For each of them the attribute that gives it, if there is one.
+    pub given: &'static [Option<Given>],
     /// The arguments.
     pub args: &'static [Entry],
     /// The results.
@@ -119,6 +157,11 @@ impl<'f> Sizes<'f> {
                     *known = size;
                 }
                 *known == size
+            }
+            // What is not known is told elsewhere.
+            Dim::Computed(computed) => {
+                let known = self.named[computed.name];
+                known == UNKNOWN || computed.of(known) == Ok(size)
             }
             Dim::Ellipsis => false,
         }
@@ -196,19 +239,42 @@ pub fn same_dims<'f>(known: &mut Option<&'f [i64]>, dims: &'f [i64]) -> bool {
     *known.get_or_insert(dims) == dims
 }
 
+/// For the macros: whether `size` is what follows from a named one.
+#[doc(hidden)]
+#[inline(always)]
+#[must_use]
+pub fn computes(computed: Computed, known: Option<i64>, size: i64) -> bool {
+    known.is_some_and(|known| computed.of(known) == Ok(size))
+}
+
 impl Contract {
     /// Says which operands break the contract and how. Those of a wrong rank, and calls with a wrong
     /// number of operands, have been told already.
     #[cold]
-    pub fn explain<'f>(&self, frame: &Frame<'f>, params: &[Param], problems: &mut Problems<'_>) {
+    pub fn explain<'f>(
+        &self,
+        frame: &Frame<'f>,
+        params: &'static [Param],
+        problems: &mut Problems<'_>,
+    ) {
         if !Counts::args(params).contains(frame.arg_count())
             || !Counts::rets(params).contains(frame.ret_count())
         {
             return;
         }
         let mut sizes = Sizes::new();
-        // The operand that first gave a name its size.
+        // What first gave a name its size.
         let mut origins = [None; MAX_NAMES];
+        for (index, given) in self.given.iter().enumerate() {
+            let Some(given) = given else { continue };
+            match given.size(frame) {
+                Ok(size) => {
+                    sizes.named[index] = size;
+                    origins[index] = Some(("attribute", given.name));
+                }
+                Err(why) => self.explain_attribute(given, why, params, problems),
+            }
+        }
         let args = sides(self.args, frame.arg_count(), "argument");
         let rets = sides(self.rets, frame.ret_count(), "result");
         for place in args.chain(rets) {
@@ -254,16 +320,34 @@ impl Contract {
             self.spell(text, entry);
             text.push(']');
             let mut joint = " with ";
+            let mut told = 0_u32;
             for dim in entry.dims {
-                if let Dim::Name(index) = dim
-                    && known.named[*index] != UNKNOWN
-                {
-                    put(text, &[joint, self.names[*index], " = "]);
-                    number(text, known.named[*index]);
-                    if let Some((side, name)) = origins[*index] {
+                let index = match dim {
+                    Dim::Name(index) => *index,
+                    Dim::Computed(computed) => computed.name,
+                    _ => continue,
+                };
+                let size = known.named[index];
+                if size == UNKNOWN {
+                    continue;
+                }
+                if told & 1 << index == 0 {
+                    told |= 1 << index;
+                    put(text, &[joint, self.names[index], " = "]);
+                    number(text, size);
+                    if let Some((side, name)) = origins[index] {
                         put(text, &[" from ", side, " `", name, "`"]);
                     }
                     joint = ", ";
+                }
+                if let Dim::Computed(computed) = dim {
+                    match computed.of(size) {
+                        Ok(size) => {
+                            put(text, &[joint, computed.text, " = "]);
+                            number(text, size);
+                        }
+                        Err(why) => put(text, &[joint, computed.text, ", which ", why]),
+                    }
                 }
             }
             if let Some(dims) = known.ellipsis
@@ -282,6 +366,35 @@ impl Contract {
         }
     }
 
+    /// Says why an attribute gives no size, unless its parameter says so.
+    fn explain_attribute(
+        &self,
+        given: &Given,
+        why: NotGiven,
+        params: &'static [Param],
+        problems: &mut Problems<'_>,
+    ) {
+        let taken = (params.iter())
+            .flat_map(|param| (0..).map_while(|index| param.attribute_at(index)))
+            .any(|attr| attr.name == given.name);
+        if taken && matches!(why, NotGiven::Missing | NotGiven::NoInteger) {
+            return;
+        }
+        let text = problems.line();
+        put(text, &["attribute `", given.name, "`"]);
+        match why {
+            NotGiven::Missing => text.push_str(" is missing"),
+            NotGiven::NoInteger => text.push_str(": expected an integer"),
+            NotGiven::TooLarge => text.push_str(": too large for a size"),
+            NotGiven::Negative(value) => {
+                text.push_str(": ");
+                number(text, value);
+                text.push_str(" is no size");
+            }
+        }
+        put(text, &["; the contract is `", self.text, "`"]);
+    }
+
     fn spell(&self, text: &mut String, entry: &Entry) {
         for (index, dim) in entry.dims.iter().enumerate() {
             text.push_str(if index > 0 { ", " } else { "" });
@@ -290,6 +403,7 @@ impl Contract {
                 Dim::Size(size) => number(text, *size as i64),
                 Dim::Any => text.push('_'),
                 Dim::Ellipsis => text.push_str("..."),
+                Dim::Computed(computed) => text.push_str(computed.text),
             }
         }
     }
