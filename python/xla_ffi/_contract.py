@@ -38,12 +38,13 @@ class Computed:
     def of(self, size):
         """The size where the name stands for ``size``; a ValueError says why there is none."""
         product = self.times * size
-        if product > _MAX_SIZE:
+        # jax.export's symbolic sizes are none of Python's integers, and have no limit.
+        if isinstance(product, int) and product > _MAX_SIZE:
             raise ValueError("is too large")
         if product % self.over:
             raise ValueError("leaves a remainder")
         result = product // self.over + self.plus
-        if result > _MAX_SIZE:
+        if isinstance(result, int) and result > _MAX_SIZE:
             raise ValueError("is too large")
         if result < 0:
             raise ValueError("is negative")
