@@ -146,7 +146,7 @@ class Handler:
             if shape is None:
                 self._undecided(f"it declares no shape for {ret.name}")
             types.append(_jax.result_type(shape, self._dtype(ret, source, args, bound), args))
-        return types, len(types) == 1
+        return types, len(self.spec.rets) == len(types) == 1 and not self.spec.rets[0].variadic
 
     def _shapes(self, args, bound, count, cast):
         if self._contract is None:
