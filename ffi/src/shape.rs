@@ -13,6 +13,13 @@
 //! | `token` | a token |
 //! | `n?` at the end of an entry, as in `n m?` | the operand may be absent |
 //! | `*` at the end of an entry, as in `n m*` | any number of operands, each of this shape |
+//! | `n+1`, `n-1`, `2*n`, `n/2` | in results: what follows from `n`; also several in this order, `3*n/2-1` |
+//!
+//! A name may be that of an integer attribute of the handler, of any stage, and stands for the
+//! attribute's value then, in arguments too. The attribute is required or has a literal default. An
+//! attribute that is negative, a division that leaves a remainder, and a computed size that is negative
+//! or more than an `i64` holds are errors. A size of a result that nothing tells is `_`; a name that
+//! neither an argument nor an attribute has does not compile.
 //!
 //! The macros parse it when the handler is compiled and turn it into comparisons. It is checked after
 //! the operands have been decoded, and the manifest keeps it, so that callers can infer result
@@ -37,6 +44,33 @@
 //!     .unwrap_err();
 //! assert!(error.message().contains(
 //!     "argument `b`: expected shape [k, m] with k = 2 from argument `a`, got F32[3,1]"
+//! ));
+//! # Ok::<(), internal::Error>(())
+//! ```
+//!
+//! Sizes from an attribute, and computed:
+//!
+//! ```
+//! use xla_ffi::prelude::*;
+//!
+//! #[xla_ffi::handler(shape = "n -> n/2 width")]
+//! fn pairs(x: Buffer<f32, 1>, mut y: Out<f32, 2>, width: i32) -> Result<()> {
+//!     y.write_with(|i| x[2 * (i / width as usize)]);
+//!     Ok(())
+//! }
+//!
+//! # use xla_ffi::internal::{self, DType, Shape, Tensor};
+//! let call = |dims: [i64; 2]| {
+//!     internal::call::<pairs>("{width = 3 : i32}")?
+//!         .arg(Tensor::from_slice([4], &[1.0_f32, 2.0, 3.0, 4.0])?)
+//!         .ret(Shape::new(DType::F32, dims)?)
+//!         .run()
+//! };
+//! let rows = call([2, 3])?.rets[0].to_vec();
+//! assert_eq!(rows, Some(vec![1.0_f32, 1.0, 1.0, 3.0, 3.0, 3.0]));
+//! assert!(call([4, 3]).unwrap_err().message().contains(
+//!     "result `y`: expected shape [n/2, width] with n = 4 from argument `x`, n/2 = 2, width = 3 from \
+//!      attribute `width`, got F32[4,3]"
 //! ));
 //! # Ok::<(), internal::Error>(())
 //! ```
