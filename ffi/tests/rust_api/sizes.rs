@@ -49,9 +49,8 @@ type Width = i64;
 struct Window {
     #[attr(name = "width", default = 2)]
     _wide: Width,
-    #[attr(narrow)]
-    #[expect(dead_code)]
-    stride: u8,
+    #[attr(name = "stride", narrow)]
+    _stride: u8,
 }
 
 /// Attributes of a struct, one renamed and with a default, one narrowed; and one of both sides.
