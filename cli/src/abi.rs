@@ -6,7 +6,8 @@ mod revisions;
 mod show;
 
 use clap::{Args as ClapArgs, Subcommand};
-use xla_ffi_abi::declared::Edition;
+use xla_ffi_abi::declared::{Edition, is_not_known_yet};
+use xla_ffi_abi::xla_ffi_sys::JAXLIBS;
 
 /// Command line of `abi`.
 #[derive(ClapArgs)]
@@ -38,6 +39,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// A revision on the command line.
 fn edition(name: &str) -> Result<Edition, String> {
+    if is_not_known_yet(name) {
+        let newest = JAXLIBS.last().unwrap_or(&"");
+        return Err(format!(
+            "jaxlib {name} is not known yet: the newest that this program knows is {newest}"
+        ));
+    }
     Edition::find(name).ok_or_else(|| {
         "no such revision; expected r0 to r10, an edition such as r2-0.4.34 or record-0.1, or a \
          jaxlib version (`xla-ffi abi revisions` lists them)"

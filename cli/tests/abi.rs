@@ -171,6 +171,62 @@ fn neighbours_differ_by_what_the_table_says() {
 }
 
 #[test]
+fn what_grows_in_another_struct_is_judged_there() {
+    // Handler_Bundle lies by value in Handler_Register_Args, before `traits`.
+    let value = json(&["diff", "r8", "r9", "--json"]);
+    let changes = value["changes"].as_array().unwrap();
+    let change = changes
+        .iter()
+        .find(|change| change["owner"] == "XLA_FFI_Handler_Bundle" && change["member"] == "record")
+        .unwrap();
+    let effect = &change["effect"];
+    assert_eq!(effect["new_on_old"]["harm"], "breaks", "{change:#}");
+    assert_eq!(effect["old_on_new"]["harm"], "lacks", "{change:#}");
+    let why = effect["new_on_old"]["why"].as_str().unwrap();
+    assert!(
+        why.contains("XLA_FFI_Handler_Register_Args, before `traits`"),
+        "{why}"
+    );
+}
+
+#[test]
+fn what_was_renamed_back_is_not_removed_too() {
+    let value = json(&["diff", "r9", "r8", "--json"]);
+    let own = value["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|change| {
+            change["follows"] == false && change["owner"] == "XLA_FFI_ExecutionContext"
+        });
+    let classes: Vec<_> = own.map(|change| &change["class"]).collect();
+    assert_eq!(classes, ["renamed"], "{value:#}");
+}
+
+#[test]
+fn a_release_that_nobody_has_seen_is_not_known_yet() {
+    for arguments in [
+        &[
+            "check",
+            "--header",
+            "include/xla/ffi/api/c_api.h",
+            "--revision",
+            "99.1.2",
+        ][..],
+        &["show", "0.13.0"],
+    ] {
+        let output = abi(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            err(&output).contains("is not known yet"),
+            "{}",
+            err(&output)
+        );
+    }
+    assert!(abi(&["show", "0.12.0.1", "Buffer"]).status.success());
+}
+
+#[test]
 fn snapshots_are_true() {
     let output = abi(&["check", "--snapshots"]);
     assert!(output.status.success(), "{}", err(&output));
