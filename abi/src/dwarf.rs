@@ -1,13 +1,13 @@
 //! The third witness: debug information, of a compiled translation unit or of a built library.
 //! It needs no libclang and finds fields that nobody told it of.
 
-use crate::header::{Error, PROBE, SUBJECT};
+use crate::header::{Declared, Error, PROBE, SUBJECT};
 use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
 use gimli::{
     AttributeValue, DebuggingInformationEntry, EndianSlice, RunTimeEndian, Unit, UnitOffset,
 };
 use object::{CompressionFormat, Object, ObjectSection};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
@@ -22,15 +22,18 @@ impl From<gimli::Error> for Error {
 }
 
 /// What the header under test declares, from the library that was compiled of it.
-pub(crate) fn read_subject(library: &[u8]) -> Result<Abi, Error> {
-    let mut abi = Abi::default();
+pub(crate) fn read_subject(library: &[u8]) -> Result<Declared, Error> {
+    let mut found = Declared::default();
     for_each_unit(library, |dwarf, unit| {
-        let mut reader = UnitReader::new(dwarf, unit, true)?;
+        let mut reader = UnitReader::new(dwarf, unit)?;
         reader.read()?;
-        abi = std::mem::take(&mut reader.abi);
+        found = Declared {
+            abi: reader.abi,
+            own: reader.own,
+        };
         Ok(())
     })?;
-    Ok(abi)
+    Ok(found)
 }
 
 /// What the units of a built library know of XLA's FFI, each distinct answer once: parts that
@@ -41,7 +44,7 @@ pub(crate) fn read_subject(library: &[u8]) -> Result<Abi, Error> {
 pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
     let mut found: Vec<Abi> = Vec::new();
     for_each_unit(library, |dwarf, unit| {
-        let mut reader = UnitReader::new(dwarf, unit, false)?;
+        let mut reader = UnitReader::new(dwarf, unit)?;
         reader.read()?;
         let mut abi = reader.abi;
         abi.settle();
@@ -91,24 +94,21 @@ fn for_each_unit<'a>(
 struct UnitReader<'a, 'b> {
     dwarf: &'b Dwarf<'a>,
     unit: &'b Unit<Slice<'a>>,
-    subject_only: bool,
     /// Names that a typedef gives to a struct or enumeration without one.
     given: BTreeMap<UnitOffset, String>,
     abi: Abi,
+    /// Names that the header under test declares itself.
+    own: BTreeSet<String>,
 }
 
 impl<'a, 'b> UnitReader<'a, 'b> {
-    fn new(
-        dwarf: &'b Dwarf<'a>,
-        unit: &'b Unit<Slice<'a>>,
-        subject_only: bool,
-    ) -> Result<Self, Error> {
+    fn new(dwarf: &'b Dwarf<'a>, unit: &'b Unit<Slice<'a>>) -> Result<Self, Error> {
         let mut reader = Self {
             dwarf,
             unit,
-            subject_only,
             given: BTreeMap::new(),
             abi: Abi::default(),
+            own: BTreeSet::new(),
         };
         reader.each(|reader, entry| {
             if entry.tag() == gimli::DW_TAG_typedef
@@ -148,10 +148,15 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         Ok(())
     }
 
-    fn is_in_subject(&self, entry: &Entry<'a, 'b>) -> Result<bool, Error> {
-        if !self.subject_only {
-            return Ok(true);
+    /// Notes a name that the header under test declares itself, and not what it includes.
+    fn note(&mut self, name: &str, entry: &Entry<'a, 'b>) -> Result<(), Error> {
+        if self.is_in_subject(entry)? {
+            self.own.insert(name.to_owned());
         }
+        Ok(())
+    }
+
+    fn is_in_subject(&self, entry: &Entry<'a, 'b>) -> Result<bool, Error> {
         let file = match entry.attr_value(gimli::DW_AT_decl_file)? {
             Some(AttributeValue::FileIndex(index)) => index,
             Some(value) => match value.udata_value() {
@@ -207,9 +212,10 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             return Ok(());
         };
         let is_complete = entry.attr_value(gimli::DW_AT_declaration)?.is_none();
-        if !is_complete || !self.is_in_subject(entry)? {
+        if !is_complete {
             return Ok(());
         }
+        self.note(&name, entry)?;
         let mut layout = Struct {
             size: self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0),
             align: self.align(entry.offset(), 0)?,
@@ -271,7 +277,8 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
         match name {
             Some(name) => {
-                if name.starts_with(PREFIX) && in_subject {
+                if name.starts_with(PREFIX) {
+                    self.note(&name, entry)?;
                     let size = self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0);
                     self.abi.enums.insert(name, Enum { size, values });
                 }
@@ -280,7 +287,10 @@ impl<'a, 'b> UnitReader<'a, 'b> {
                 for (name, value) in values {
                     if let Some(name) = name.strip_prefix(PROBE) {
                         self.abi.constants.insert(name.to_owned(), value);
-                    } else if name.starts_with(PREFIX) && in_subject {
+                    } else if name.starts_with(PREFIX) {
+                        if in_subject {
+                            self.own.insert(name.clone());
+                        }
                         self.abi.constants.insert(name, value);
                     }
                 }
@@ -293,9 +303,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         let Some(name) = self.name(entry)?.filter(|name| name.starts_with(PREFIX)) else {
             return Ok(());
         };
-        if !self.is_in_subject(entry)? {
-            return Ok(());
-        }
+        self.note(&name, entry)?;
         let Some(at) = self.target(entry)? else {
             return Ok(());
         };

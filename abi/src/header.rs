@@ -1,6 +1,8 @@
 //! A header file that is to be read.
 
-use std::collections::BTreeSet;
+use crate::model::{Abi, Header};
+use crate::snapshot;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -76,6 +78,63 @@ pub enum Error {
     /// A scratch file could not be written.
     #[error("cannot write a scratch file: {0}")]
     Scratch(#[from] std::io::Error),
+}
+
+/// What a reader found: everything that the header and what it includes declare, and which names of it
+/// stand in the header itself.
+#[derive(Debug, Default)]
+pub(crate) struct Declared {
+    pub(crate) abi: Abi,
+    pub(crate) own: BTreeSet<String>,
+}
+
+impl Declared {
+    /// What belongs to the header. A copy may keep a part of its types in a file that it includes; the
+    /// extensions' headers include the main one, whose types are not theirs.
+    pub(crate) fn subject(mut self) -> Abi {
+        let own = self.part(|name| self.own.contains(name));
+        let header = own.header();
+        let mut abi = if own.is_empty() || header == Header::Main {
+            std::mem::take(&mut self.abi)
+        } else {
+            let known: BTreeSet<&String> = snapshot::all()
+                .into_iter()
+                .flatten()
+                .filter(|snapshot| snapshot.edition.header == header)
+                .flat_map(|snapshot| snapshot.abi.names())
+                .collect();
+            self.part(|name| self.own.contains(name) || known.contains(&name.to_owned()))
+        };
+        abi.settle();
+        abi
+    }
+
+    /// What of the whole has a name that is wanted.
+    fn part(&self, wanted: impl Fn(&str) -> bool) -> Abi {
+        fn kept<V: Clone>(
+            all: &BTreeMap<String, V>,
+            wanted: &impl Fn(&str) -> bool,
+        ) -> BTreeMap<String, V> {
+            let pairs = all.iter().filter(|(name, _)| wanted(name));
+            pairs
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        }
+        let abi = &self.abi;
+        Abi {
+            structs: kept(&abi.structs, &wanted),
+            opaque: abi
+                .opaque
+                .iter()
+                .filter(|name| wanted(name))
+                .cloned()
+                .collect(),
+            enums: kept(&abi.enums, &wanted),
+            functions: kept(&abi.functions, &wanted),
+            aliases: kept(&abi.aliases, &wanted),
+            constants: kept(&abi.constants, &wanted),
+        }
+    }
 }
 
 /// A header file.
@@ -190,7 +249,13 @@ impl Source {
     /// A translation unit that includes the header and makes enumerators of its macros.
     fn unit(&self) -> String {
         let mut unit = format!("#include \"{SUBJECT}\"\n");
-        for name in self.number_macros() {
+        // A file that is included may hold the macros that every header has.
+        let mut names: BTreeSet<&str> = self.number_macros();
+        let snapshots = snapshot::all().into_iter().flatten();
+        names.extend(
+            snapshots.flat_map(|snapshot| snapshot.abi.constants.keys().map(String::as_str)),
+        );
+        for name in names {
             unit.push_str(&format!(
                 "#ifdef {name}\nenum {{ {PROBE}{name} = ({name}) }};\n#endif\n"
             ));
@@ -199,7 +264,7 @@ impl Source {
     }
 
     /// Names of macros that stand for a number.
-    fn number_macros(&self) -> BTreeSet<&str> {
+    pub(crate) fn number_macros(&self) -> BTreeSet<&str> {
         self.text
             .lines()
             .filter_map(|line| {

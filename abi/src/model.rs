@@ -162,6 +162,17 @@ impl Abi {
         self.structs.is_empty() && self.enums.is_empty() && self.functions.is_empty()
     }
 
+    /// Every name that it has.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        let types = self
+            .structs
+            .keys()
+            .chain(&self.opaque)
+            .chain(self.enums.keys());
+        let others = self.functions.keys().chain(self.aliases.keys());
+        types.chain(others).chain(self.constants.keys())
+    }
+
     /// Which header this is, told by the structs that only it has.
     #[must_use]
     pub fn header(&self) -> Header {

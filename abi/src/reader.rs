@@ -1,7 +1,7 @@
 //! The two opinions about a header: libclang's, and that of the debug information which a compiler
 //! writes. Either serves where the other is missing.
 
-use crate::header::{Error, Source};
+use crate::header::{Declared, Error, Source};
 use crate::model::Abi;
 use crate::{clang, compile, diff, dwarf};
 use std::fmt;
@@ -46,14 +46,17 @@ impl Source {
     /// [`Error`] when the reader is missing or refuses the header.
     pub fn read(&self, reader: Reader) -> Result<Abi, Error> {
         let folder = self.scratch()?;
-        let mut abi = match reader {
+        let mut found = match reader {
             Reader::Clang => self.clang(folder.path())?,
             Reader::Dwarf => {
                 let library = compile::debug_library(self, folder.path(), self.time_limit())?;
                 dwarf::read_subject(&library)?
             }
         };
-        abi.settle();
+        found
+            .own
+            .extend(self.number_macros().into_iter().map(str::to_owned));
+        let abi = found.subject();
         if abi.is_empty() {
             return Err(Error::Foreign {
                 path: self.path().to_owned(),
@@ -64,7 +67,7 @@ impl Source {
 
     /// libclang works in this process, so a header that it does not come to an end with costs a
     /// thread, which is left behind.
-    fn clang(&self, folder: &Path) -> Result<Abi, Error> {
+    fn clang(&self, folder: &Path) -> Result<Declared, Error> {
         let (sender, receiver) = mpsc::channel();
         let (source, folder) = (self.clone(), folder.to_owned());
         std::thread::spawn(move || {

@@ -288,6 +288,34 @@ fn an_edited_header_is_explained() {
 }
 
 #[test]
+fn types_in_an_included_file_are_not_removed() {
+    if !can_read("types_in_an_included_file_are_not_removed") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();
+    let start = text.find("struct XLA_FFI_Buffer {").unwrap();
+    let end = start + text[start..].find("};").unwrap() + 2;
+    let split = format!("{}\n#include \"buffer.inc\"\n{}", &text[..start], &text[end..]);
+    let header = folder.path().join("c_api.h");
+    std::fs::write(&header, split).unwrap();
+    let part = folder.path().join("buffer.inc");
+    std::fs::write(&part, &text[start..end]).unwrap();
+    let check = || abi(&["check", "--header", header.to_str().unwrap()]);
+    assert!(out(&check()).contains("revision r10"), "{}", err(&check()));
+    // A mistake there is found there.
+    std::fs::write(&part, text[start..end].replace("int64_t rank", "int32_t rank")).unwrap();
+    let told = err(&check());
+    assert!(told.contains("resized: rank"), "{told}");
+    // A file of our own that gathers all that there is.
+    let gathered = folder.path().join("mine.h");
+    std::fs::write(&part, &text[start..end]).unwrap();
+    std::fs::write(&gathered, "#include \"c_api.h\"\n").unwrap();
+    let output = abi(&["check", "--header", gathered.to_str().unwrap()]);
+    assert!(out(&output).contains("revision r10"), "{}", err(&output));
+}
+
+#[test]
 fn what_is_no_header_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, bytes: &[u8]| {

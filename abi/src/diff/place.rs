@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn a_field_in_padding_moves_nothing() {
         // The runtime fills it: only a newer handler misses it.
-        let (old, new, words) = in_first_hole("XLA_FFI_Args");
+        let (old, new, words) = in_first_hole("XLA_FFI_Buffer");
         assert_eq!((old, new), (Harm::None, Harm::Breaks), "{words}");
         // The handler fills it: only a newer runtime misses it.
         let (old, new, words) = in_first_hole("XLA_FFI_Error_Create_Args");
