@@ -296,7 +296,11 @@ fn types_in_an_included_file_are_not_removed() {
     let text = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();
     let start = text.find("struct XLA_FFI_Buffer {").unwrap();
     let end = start + text[start..].find("};").unwrap() + 2;
-    let split = format!("{}\n#include \"buffer.inc\"\n{}", &text[..start], &text[end..]);
+    let split = format!(
+        "{}\n#include \"buffer.inc\"\n{}",
+        &text[..start],
+        &text[end..]
+    );
     let header = folder.path().join("c_api.h");
     std::fs::write(&header, split).unwrap();
     let part = folder.path().join("buffer.inc");
@@ -304,7 +308,11 @@ fn types_in_an_included_file_are_not_removed() {
     let check = || abi(&["check", "--header", header.to_str().unwrap()]);
     assert!(out(&check()).contains("revision r10"), "{}", err(&check()));
     // A mistake there is found there.
-    std::fs::write(&part, text[start..end].replace("int64_t rank", "int32_t rank")).unwrap();
+    std::fs::write(
+        &part,
+        text[start..end].replace("int64_t rank", "int32_t rank"),
+    )
+    .unwrap();
     let told = err(&check());
     assert!(told.contains("resized: rank"), "{told}");
     // A file of our own that gathers all that there is.

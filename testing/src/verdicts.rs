@@ -45,7 +45,9 @@ impl Kind {
 
     fn symbols(self) -> &'static str {
         match self {
-            Self::Stateful => "stateful; stateful_instantiate; factor_type_id; factor_type_info",
+            Self::Stateful => {
+                "stateful; stateful_instantiate; factor_type_id; factor_type_info; factor_delete"
+            }
             Self::Stateless | Self::Async => self.handler(),
         }
     }
@@ -169,6 +171,8 @@ pub struct Row {
 pub struct Table {
     /// The jaxlibs, oldest first.
     pub jaxlibs: Vec<String>,
+    /// The glibc that the wheel of each says it needs.
+    pub glibc: Vec<String>,
     /// The rows.
     pub rows: Vec<Row>,
 }
@@ -203,6 +207,13 @@ impl Table {
             }
             if let Some(list) = line.strip_prefix("jaxlibs ") {
                 table.jaxlibs = list.split_whitespace().map(str::to_owned).collect();
+                table.glibc = vec![String::new(); table.jaxlibs.len()];
+                continue;
+            }
+            if let Some(told) = line.strip_prefix("glibc: ") {
+                table
+                    .glibc(told)
+                    .ok_or_else(|| format!("not understood: {line}"))?;
                 continue;
             }
             table
@@ -212,17 +223,32 @@ impl Table {
         Ok(table)
     }
 
+    /// `WORD FIRST..LAST, …` as words and places.
+    fn runs<'a>(&self, told: &'a str) -> Option<Vec<(&'a str, std::ops::RangeInclusive<usize>)>> {
+        let at = |version: &str| self.jaxlibs.iter().position(|known| known == version);
+        told.split(", ")
+            .map(|part| {
+                let (word, range) = part.split_once(' ')?;
+                let (first, last) = range.split_once("..").unwrap_or((range, range));
+                let places = at(first)?..=at(last)?;
+                (!places.is_empty()).then_some((word, places))
+            })
+            .collect()
+    }
+
+    fn glibc(&mut self, told: &str) -> Option<()> {
+        for (glibc, places) in self.runs(told)? {
+            self.glibc[places].fill(glibc.to_owned());
+        }
+        Some(())
+    }
+
     fn row(&mut self, line: &str) -> Option<()> {
         let (what, told) = line.split_once(": ")?;
         let (headers, case) = what.split_once(' ')?;
         let mut ends = vec![None; self.jaxlibs.len()];
-        for part in told.split(", ") {
-            let (end, range) = part.split_once(' ')?;
-            let (first, last) = range.split_once("..").unwrap_or((range, range));
-            let at = |version: &str| self.jaxlibs.iter().position(|known| known == version);
-            for cell in ends.get_mut(at(first)?..=at(last)?)? {
-                *cell = Some(End::from_name(end)?);
-            }
+        for (end, places) in self.runs(told)? {
+            ends[places].fill(Some(End::from_name(end)?));
         }
         self.rows.push(Row {
             headers: headers.to_owned(),
@@ -240,28 +266,37 @@ impl Table {
              # `cargo xtask verdicts`, which writes this file. docs/abi.md says how to read it.\n",
         );
         let _ = writeln!(text, "jaxlibs {}", self.jaxlibs.join(" "));
+        let told = |cell: &String| (!cell.is_empty()).then(|| cell.clone());
+        self.write_runs(&mut text, "glibc", &self.glibc, told);
         for row in &self.rows {
-            let _ = write!(text, "{} {}:", row.headers, row.case);
-            let mut start = 0;
-            let mut separator = "";
-            while start < row.ends.len() {
-                let length = row.ends[start..]
-                    .iter()
-                    .take_while(|end| **end == row.ends[start])
-                    .count();
-                if let Some(end) = row.ends[start] {
-                    let (first, last) = (&self.jaxlibs[start], &self.jaxlibs[start + length - 1]);
-                    let _ = write!(text, "{separator} {} {first}", end.name());
-                    if length > 1 {
-                        let _ = write!(text, "..{last}");
-                    }
-                    separator = ",";
-                }
-                start += length;
-            }
-            text.push('\n');
+            let name = format!("{} {}", row.headers, row.case);
+            let told = |end: &Option<End>| end.map(|end| end.name().to_owned());
+            self.write_runs(&mut text, &name, &row.ends, told);
         }
         text
+    }
+
+    /// One line: runs of equal cells together.
+    fn write_runs<T: PartialEq>(
+        &self,
+        text: &mut String,
+        name: &str,
+        cells: &[T],
+        told: impl Fn(&T) -> Option<String>,
+    ) {
+        let mut runs = Vec::new();
+        let mut start = 0;
+        for run in cells.chunk_by(|one, next| one == next) {
+            let (first, last) = (&self.jaxlibs[start], &self.jaxlibs[start + run.len() - 1]);
+            if let Some(word) = told(&run[0]) {
+                runs.push(match run.len() {
+                    1 => format!("{word} {first}"),
+                    _ => format!("{word} {first}..{last}"),
+                });
+            }
+            start += run.len();
+        }
+        let _ = writeln!(text, "{name}: {}", runs.join(", "));
     }
 }
 
@@ -271,8 +306,7 @@ mod tests {
 
     #[test]
     fn tables_are_read_as_they_are_written() {
-        let text =
-            "jaxlibs 0.4.31 0.4.33 0.5.0\n0.4.33 stateful: refused 0.4.31, crash 0.4.33..0.5.0\n";
+        let text = "jaxlibs 0.4.31 0.4.33 0.5.0\nglibc: 2.17 0.4.31..0.4.33, 2.27 0.5.0\n0.4.33 stateful: refused 0.4.31, crash 0.4.33..0.5.0\n";
         let table = Table::parse(text).unwrap();
         assert_eq!(
             table.rows[0].ends,

@@ -26,6 +26,8 @@ from forked import forked
 from jaxlib import xla_client
 from xla_ffi import _jax
 
+# What the runtime keeps a pointer to.
+KEPT = []
 FACTORS = {"stateless": 2, "stateful": 3, "async": 4}
 AGAIN = 2
 
@@ -34,21 +36,22 @@ class Refused(Exception):
     """The runtime does not take the handler or its type."""
 
 
+class TypeInfo(ctypes.Structure):
+    """XLA_FFI_TypeInfo from r7 on."""
+
+    _fields_ = [("struct_size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
 def register_type(image):
-    """Registers the state's type as jax.ffi does on this jaxlib."""
-    pointer = lambda symbol: _jax.capsule(function(image, symbol)())
-    number, info = pointer("factor_type_id"), None
-    if hasattr(image, "factor_type_info"):
-        info = pointer("factor_type_info")
-    registration = {"type_id": number} if info is None else {"type_id": number, "type_info": info}
+    """Registers the state's type as this jaxlib wants it: from r7 on with its deleter, which the headers of
+    older revisions leave to others."""
+    deleter = ctypes.cast(image.factor_delete, ctypes.c_void_p).value
+    info = TypeInfo(ctypes.sizeof(TypeInfo), None, deleter)
+    KEPT.append(info)
+    number = _jax.capsule(function(image, "factor_type_id")())
+    registration = {"type_id": number, "type_info": _jax.capsule(ctypes.addressof(info))}
     register = getattr(xla_client, "register_custom_type", None) or xla_client.register_custom_type_id
-    try:
-        register("factor", registration)
-        return
-    except (TypeError, RuntimeError, ValueError):
-        # Older releases take the number alone.
-        pass
-    register("factor", number)
+    register("factor", registration if _jax.REVISION >= 7 else number)
 
 
 def function(image, symbol):

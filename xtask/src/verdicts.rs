@@ -23,8 +23,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
     let libraries = libraries(&root)?;
     let mut table = if args.jaxlib.is_empty() {
+        let jaxlibs = venv::published()?;
         Table {
-            jaxlibs: venv::published()?,
+            glibc: vec![String::new(); jaxlibs.len()],
+            jaxlibs,
             rows: Vec::new(),
         }
     } else {
@@ -42,8 +44,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             cells.len(),
             ui::seconds(start.elapsed())
         ));
+        let at = place(&table, version)?;
+        table.glibc[at] = glibc(&venv::wheel_name(version)?)?;
         for (headers, case, end) in cells {
-            enter(&mut table, version, headers, case, end)?;
+            enter(&mut table, at, headers, case, end);
         }
         // What was measured is kept whatever becomes of the rest.
         std::fs::write(verdicts::path(), table.render())
@@ -118,27 +122,51 @@ fn measure(
     Ok(cells)
 }
 
-fn enter(table: &mut Table, version: &str, headers: String, case: String, end: End) -> Result<()> {
-    let at = table
-        .jaxlibs
-        .iter()
+fn place(table: &Table, version: &str) -> Result<usize> {
+    let mut known = table.jaxlibs.iter();
+    known
         .position(|known| known == version)
-        .with_context(|| format!("the table has no jaxlib {version}: measure all"))?;
-    let known = table
-        .rows
-        .iter_mut()
-        .find(|row| row.headers == headers && row.case == case);
-    match known {
-        Some(row) => row.ends[at] = Some(end),
-        None => {
-            let mut ends = vec![None; table.jaxlibs.len()];
-            ends[at] = Some(end);
-            table.rows.push(Row {
-                headers,
-                case,
-                ends,
-            });
-        }
+        .with_context(|| format!("the table has no jaxlib {version}: measure all"))
+}
+
+/// The glibc that a wheel's tag names: `2.27` for `manylinux_2_27`, `2.17` for `manylinux2014`.
+fn glibc(wheel: &str) -> Result<String> {
+    if wheel.contains("manylinux2014_") {
+        return Ok("2.17".to_owned());
     }
-    Ok(())
+    let tag = wheel.split("-manylinux_").nth(1);
+    let numbers = tag.and_then(|tag| tag.split_once('_'));
+    numbers
+        .and_then(|(major, rest)| Some(format!("{major}.{}", rest.split_once('_')?.0)))
+        .with_context(|| format!("{wheel} names no glibc"))
+}
+
+fn enter(table: &mut Table, at: usize, headers: String, case: String, end: End) {
+    let rows = &mut table.rows;
+    let known = rows
+        .iter()
+        .position(|row| row.headers == headers && row.case == case);
+    let row = known.unwrap_or_else(|| {
+        rows.push(Row {
+            headers,
+            case,
+            ends: vec![None; table.jaxlibs.len()],
+        });
+        rows.len() - 1
+    });
+    rows[row].ends[at] = Some(end);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn wheels_name_their_glibc() {
+        for (wheel, expected) in [
+            ("jaxlib-0.7.0-cp312-cp312-manylinux2014_x86_64.whl", "2.17"),
+            ("jaxlib-0.7.1-cp312-cp312-manylinux_2_27_x86_64.whl", "2.27"),
+        ] {
+            assert_eq!(super::glibc(wheel).unwrap(), expected);
+        }
+        assert!(super::glibc("jaxlib-0.7.1-cp312-none-any.whl").is_err());
+    }
 }
