@@ -202,6 +202,15 @@ mod tests {
                 entry.id
             );
         }
+        // The book has the same words.
+        let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/findings.md");
+        let book = std::fs::read_to_string(book).unwrap();
+        let mut lines = book.lines().filter(|line| line.starts_with("| XF"));
+        for entry in CATALOGUE {
+            let line = format!("| {} | {} | {} |", entry.id, entry.meaning, entry.remedy);
+            assert_eq!(lines.next(), Some(line.as_str()));
+        }
+        assert_eq!(lines.next(), None);
         // The last of them: a new one that has no entry makes these two differ.
         assert_eq!(Problem::MetadataOverrun as usize + 1, CATALOGUE.len());
     }
