@@ -6,7 +6,7 @@
 //! be parsed again. Both load the same library at run time, so nothing is lost in reach.
 
 use crate::compile;
-use crate::header::{Declared, Error, PROBE, SUBJECT, Source};
+use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source};
 use crate::model::{Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
 use clang::diagnostic::Severity;
 use clang::{Clang, Entity, EntityKind, Index, Type, TypeKind};
@@ -66,9 +66,13 @@ pub(crate) fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     {
         arguments.extend(["-isystem".to_owned(), folder]);
     }
+    for define in source.defines() {
+        arguments.push(format!("-D{define}"));
+    }
     for include in source.includes() {
         arguments.push(format!("-I{}", include.display()));
     }
+    arguments.push(format!("-I{}", folder.join(FLAT).display()));
     let unit = index
         .parser(folder.join("unit.cc"))
         .arguments(&arguments)
@@ -113,7 +117,9 @@ fn declarations(parent: Entity<'_>, found: &mut Declared) {
     for entity in parent.get_children() {
         match entity.get_kind() {
             // `extern "C" { … }`, under the name that the version of libclang gives it.
-            EntityKind::LinkageSpec | EntityKind::UnexposedDecl => declarations(entity, found),
+            EntityKind::LinkageSpec | EntityKind::UnexposedDecl | EntityKind::Namespace => {
+                declarations(entity, found);
+            }
             EntityKind::EnumDecl => enumeration(entity, found),
             EntityKind::StructDecl | EntityKind::ClassDecl | EntityKind::UnionDecl => {
                 record(entity, found);
@@ -147,7 +153,9 @@ fn tag(ty: Type<'_>) -> Option<String> {
         .fold(name.as_str(), |name, word| {
             name.strip_prefix(word).unwrap_or(name)
         });
-    (!name.contains(['(', ' '])).then(|| name.to_owned())
+    // A copy may stand in a namespace.
+    let plain = name.rsplit("::").next().unwrap_or(name);
+    (!name.contains(['(', ' '])).then(|| plain.to_owned())
 }
 
 fn record(entity: Entity<'_>, found: &mut Declared) {

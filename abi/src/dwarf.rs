@@ -25,7 +25,7 @@ impl From<gimli::Error> for Error {
 pub(crate) fn read_subject(library: &[u8]) -> Result<Declared, Error> {
     let mut found = Declared::default();
     for_each_unit(library, |dwarf, unit| {
-        let mut reader = UnitReader::new(dwarf, unit)?;
+        let mut reader = UnitReader::new(dwarf, unit, true)?;
         reader.read()?;
         found = Declared {
             abi: reader.abi,
@@ -44,7 +44,7 @@ pub(crate) fn read_subject(library: &[u8]) -> Result<Declared, Error> {
 pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
     let mut found: Vec<Abi> = Vec::new();
     for_each_unit(library, |dwarf, unit| {
-        let mut reader = UnitReader::new(dwarf, unit)?;
+        let mut reader = UnitReader::new(dwarf, unit, false)?;
         reader.read()?;
         let mut abi = reader.abi;
         abi.settle();
@@ -94,6 +94,8 @@ fn for_each_unit<'a>(
 struct UnitReader<'a, 'b> {
     dwarf: &'b Dwarf<'a>,
     unit: &'b Unit<Slice<'a>>,
+    /// Whether declarations in namespaces count: a library has too many of them.
+    in_namespaces: bool,
     /// Names that a typedef gives to a struct or enumeration without one.
     given: BTreeMap<UnitOffset, String>,
     abi: Abi,
@@ -102,10 +104,15 @@ struct UnitReader<'a, 'b> {
 }
 
 impl<'a, 'b> UnitReader<'a, 'b> {
-    fn new(dwarf: &'b Dwarf<'a>, unit: &'b Unit<Slice<'a>>) -> Result<Self, Error> {
+    fn new(
+        dwarf: &'b Dwarf<'a>,
+        unit: &'b Unit<Slice<'a>>,
+        in_namespaces: bool,
+    ) -> Result<Self, Error> {
         let mut reader = Self {
             dwarf,
             unit,
+            in_namespaces,
             given: BTreeMap::new(),
             abi: Abi::default(),
             own: BTreeSet::new(),
@@ -135,15 +142,22 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         })
     }
 
-    /// Visits the declarations at file scope.
+    /// Visits the declarations at file scope, and those of namespaces.
     fn each(
         &mut self,
         mut visit: impl FnMut(&mut Self, &Entry<'a, 'b>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut tree = self.unit.entries_tree(None)?;
-        let mut children = tree.root()?.children();
-        while let Some(child) = children.next()? {
-            visit(self, child.entry())?;
+        let mut scopes: Vec<Option<UnitOffset>> = vec![None];
+        while let Some(scope) = scopes.pop() {
+            let mut tree = self.unit.entries_tree(scope)?;
+            let mut children = tree.root()?.children();
+            while let Some(child) = children.next()? {
+                let entry = child.entry();
+                if entry.tag() == gimli::DW_TAG_namespace && self.in_namespaces {
+                    scopes.push(Some(entry.offset()));
+                }
+                visit(self, entry)?;
+            }
         }
         Ok(())
     }

@@ -173,6 +173,24 @@ impl Abi {
         types.chain(others).chain(self.constants.keys())
     }
 
+    /// Every name that it has, those of enumerators, slots and sizes too.
+    pub(crate) fn every_name(&self) -> impl Iterator<Item = String> {
+        let enumerators = self.enums.values().flat_map(|layout| layout.values.keys());
+        let fields = self.structs.values().flat_map(|layout| &layout.fields);
+        let slots = fields
+            .map(|field| &field.name)
+            .filter(|name| name.starts_with(PREFIX));
+        let sizes = self
+            .structs
+            .keys()
+            .map(|name| format!("{name}{STRUCT_SIZE}"));
+        self.names()
+            .chain(enumerators)
+            .chain(slots)
+            .cloned()
+            .chain(sizes)
+    }
+
     /// Which header this is, told by the structs that only it has.
     #[must_use]
     pub fn header(&self) -> Header {

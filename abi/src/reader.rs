@@ -53,9 +53,8 @@ impl Source {
                 dwarf::read_subject(&library)?
             }
         };
-        found
-            .own
-            .extend(self.number_macros().into_iter().map(str::to_owned));
+        let macros = self.number_macros();
+        found.own.extend(macros.into_iter().map(|(name, _)| name));
         let abi = found.subject();
         if abi.is_empty() {
             return Err(Error::Foreign {
@@ -114,6 +113,9 @@ impl Source {
             }),
             (Ok(abi), Ok(mut other)) => {
                 adopt_alignment(&abi, &mut other);
+                if self.is_in_namespace() {
+                    adopt_typedefs(&abi, &mut other);
+                }
                 Ok(Opinions {
                     disagreement: diff::differences(&abi, &other),
                     abi,
@@ -142,5 +144,22 @@ fn adopt_alignment(clang: &Abi, dwarf: &mut Abi) {
         {
             layout.align = other.align;
         }
+    }
+}
+
+/// Compilers leave typedefs of a namespace that nothing uses out of the debug information, whatever they are
+/// told: libclang's word holds there.
+fn adopt_typedefs(clang: &Abi, dwarf: &mut Abi) {
+    for (name, ty) in &clang.functions {
+        dwarf
+            .functions
+            .entry(name.clone())
+            .or_insert_with(|| ty.clone());
+    }
+    for (name, ty) in &clang.aliases {
+        dwarf
+            .aliases
+            .entry(name.clone())
+            .or_insert_with(|| ty.clone());
     }
 }

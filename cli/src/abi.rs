@@ -2,11 +2,15 @@
 
 mod check;
 mod diff;
+mod input;
 mod revisions;
 mod show;
 
 use clap::{Args as ClapArgs, Subcommand};
+use std::process::ExitCode;
 use xla_ffi_abi::declared::{Edition, is_not_known_yet};
+use xla_ffi_abi::diff::Change;
+use xla_ffi_abi::meaning::Harm;
 use xla_ffi_abi::xla_ffi_sys::JAXLIBS;
 
 /// Command line of `abi`.
@@ -20,20 +24,45 @@ pub(crate) struct Args {
 enum Command {
     /// List the revisions and the headers that shipped with them.
     Revisions(revisions::Args),
-    /// Draw the structs of a revision: bytes, holes, and what moved.
+    /// Draw the structs of a revision, a header or a snapshot: bytes, holes, and what moved.
     Show(show::Args),
-    /// Classify what changed between two revisions and say what it means.
+    /// Classify what changed between two revisions, headers or snapshots, and say what it means.
     Diff(diff::Args),
-    /// Tell which revision a header is, or whether the committed snapshots are true.
+    /// Tell which revision headers are, or whether the committed snapshots are true.
     Check(check::Args),
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
     match &args.command {
-        Command::Revisions(args) => revisions::run(args),
-        Command::Show(args) => show::run(args),
+        Command::Revisions(args) => done(revisions::run(args)),
+        Command::Show(args) => done(show::run(args)),
         Command::Diff(args) => diff::run(args),
         Command::Check(args) => check::run(args),
+    }
+}
+
+/// From which harm on a change fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Threshold {
+    /// Wrong bytes, or the wrong function.
+    Breaks,
+    /// What does not use the new thing works: that too.
+    Lacks,
+    /// Every difference.
+    Any,
+}
+
+impl Threshold {
+    /// Whether any change that follows from no other one reaches it.
+    fn is_reached(self, changes: &[Change]) -> bool {
+        let least = match self {
+            Self::Breaks => Harm::Breaks,
+            Self::Lacks => Harm::Lacks,
+            Self::Any => Harm::None,
+        };
+        let mut own = changes.iter().filter(|change| !change.follows);
+        own.any(|change| change.effect.harm() >= least)
     }
 }
 

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => done(inspect::run(&args)),
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),
-        Command::Abi(args) => done(abi::run(&args)),
+        Command::Abi(args) => abi::run(&args),
         Command::New(args) => done(new::run(&args)),
     };
     match outcome {
