@@ -2,6 +2,7 @@
 //! It needs no libclang and finds fields that nobody told it of.
 
 use crate::header::{Declared, Error, PROBE, SUBJECT};
+use crate::mirror::{Layout, StatedEnum, StatedField, StatedStruct};
 use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
 use gimli::{
     AttributeValue, DebuggingInformationEntry, EndianSlice, RunTimeEndian, Unit, UnitOffset,
@@ -25,7 +26,7 @@ impl From<gimli::Error> for Error {
 pub(crate) fn read_subject(library: &[u8]) -> Result<Declared, Error> {
     let mut found = Declared::default();
     for_each_unit(library, |dwarf, unit| {
-        let mut reader = UnitReader::new(dwarf, unit, true)?;
+        let mut reader = UnitReader::new(dwarf, unit, true, None)?;
         reader.read()?;
         found = Declared {
             abi: reader.abi,
@@ -44,7 +45,7 @@ pub(crate) fn read_subject(library: &[u8]) -> Result<Declared, Error> {
 pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
     let mut found: Vec<Abi> = Vec::new();
     for_each_unit(library, |dwarf, unit| {
-        let mut reader = UnitReader::new(dwarf, unit, false)?;
+        let mut reader = UnitReader::new(dwarf, unit, false, None)?;
         reader.read()?;
         let mut abi = reader.abi;
         abi.settle();
@@ -54,6 +55,77 @@ pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
         Ok(())
     })?;
     Ok(found)
+}
+
+/// What the units of a built library say of a mirror's types, which the revision has under the names of
+/// `expected`: each distinct answer once. Types that nothing uses are not in a library's debug information.
+///
+/// # Errors
+/// [`Error::Dwarf`] when there is no debug information, or it does not parse.
+pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Error> {
+    let wanted: BTreeSet<String> = expected
+        .structs
+        .keys()
+        .chain(expected.enums.keys())
+        .cloned()
+        .collect();
+    let mut found: Vec<Layout> = Vec::new();
+    let mut units = 0;
+    let mut split = false;
+    for_each_unit(library, |dwarf, unit| {
+        units += 1;
+        split |= unit.dwo_id.is_some();
+        let mut reader = UnitReader::new(dwarf, unit, true, Some(&wanted))?;
+        reader.read()?;
+        let layout = stated(&reader.abi, expected);
+        if layout != Layout::default() && !found.contains(&layout) {
+            found.push(layout);
+        }
+        Ok(())
+    })?;
+    if found.is_empty() {
+        return Err(Error::Dwarf(
+            match (units, split) {
+                (0, _) => "there is none: it was stripped, or built without -g",
+                (_, true) => {
+                    "it is split: the types lie in .dwo files; build with -gno-split-dwarf"
+                }
+                (_, false) => {
+                    "it has none of the mirror's types; a naming map says what they are called"
+                }
+            }
+            .to_owned(),
+        ));
+    }
+    Ok(found)
+}
+
+/// Layouts as a mirror states them. A number in a struct of its own (a Rust newtype) is no enumeration.
+fn stated(abi: &Abi, expected: &Layout) -> Layout {
+    let mut layout = Layout::default();
+    for (name, found) in &abi.structs {
+        if !expected.structs.contains_key(name) {
+            continue;
+        }
+        let fields = found.fields.iter().map(|field| {
+            let (offset, size) = (field.offset, Some(field.size));
+            (field.name.clone(), StatedField { offset, size })
+        });
+        let stated = StatedStruct {
+            size: found.size,
+            align: None,
+            fields: fields.collect(),
+        };
+        layout.structs.insert(name.clone(), stated);
+    }
+    for (name, found) in &abi.enums {
+        let stated = StatedEnum {
+            size: Some(found.size),
+            values: found.values.clone(),
+        };
+        layout.enums.insert(name.clone(), stated);
+    }
+    layout
 }
 
 fn for_each_unit<'a>(
@@ -96,6 +168,8 @@ struct UnitReader<'a, 'b> {
     unit: &'b Unit<Slice<'a>>,
     /// Whether declarations in namespaces count: a library has too many of them.
     in_namespaces: bool,
+    /// The names that count, where they are not upstream's.
+    wanted: Option<&'b BTreeSet<String>>,
     /// Names that a typedef gives to a struct or enumeration without one.
     given: BTreeMap<UnitOffset, String>,
     abi: Abi,
@@ -108,11 +182,13 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         dwarf: &'b Dwarf<'a>,
         unit: &'b Unit<Slice<'a>>,
         in_namespaces: bool,
+        wanted: Option<&'b BTreeSet<String>>,
     ) -> Result<Self, Error> {
         let mut reader = Self {
             dwarf,
             unit,
             in_namespaces,
+            wanted,
             given: BTreeMap::new(),
             abi: Abi::default(),
             own: BTreeSet::new(),
@@ -140,6 +216,13 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             gimli::DW_TAG_typedef => reader.typedef(entry),
             _ => Ok(()),
         })
+    }
+
+    fn is_wanted(&self, name: &str) -> bool {
+        match self.wanted {
+            Some(wanted) => wanted.contains(name),
+            None => name.starts_with(PREFIX),
+        }
     }
 
     /// Visits the declarations at file scope, and those of namespaces.
@@ -219,10 +302,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
     }
 
     fn record(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
-        let Some(name) = self
-            .tag_name(entry)?
-            .filter(|name| name.starts_with(PREFIX))
-        else {
+        let Some(name) = self.tag_name(entry)?.filter(|name| self.is_wanted(name)) else {
             return Ok(());
         };
         let is_complete = entry.attr_value(gimli::DW_AT_declaration)?.is_none();
@@ -291,7 +371,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
         match name {
             Some(name) => {
-                if name.starts_with(PREFIX) {
+                if self.is_wanted(&name) {
                     self.note(&name, entry)?;
                     let size = self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0);
                     self.abi.enums.insert(name, Enum { size, values });

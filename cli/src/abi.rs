@@ -3,6 +3,7 @@
 mod check;
 mod diff;
 mod input;
+mod mirror;
 mod revisions;
 mod show;
 
@@ -30,6 +31,8 @@ enum Command {
     Diff(diff::Args),
     /// Tell which revision headers are, or whether the committed snapshots are true.
     Check(check::Args),
+    /// Write a test of a mirror in another language: sizes, offsets, values.
+    Emit(mirror::Args),
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -39,6 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Command::Show(args) => done(show::run(args)),
         Command::Diff(args) => diff::run(args),
         Command::Check(args) => check::run(args),
+        Command::Emit(args) => done(mirror::emit(args)),
     }
 }
 

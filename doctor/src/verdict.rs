@@ -260,7 +260,7 @@ fn hazards(
     risks: &mut Vec<Finding>,
 ) {
     // Within r8 the newer releases tell the form of 0.2 by its size, as r9 does.
-    let told_by_size = minor == 2 && parse_version(version) >= parse_version("0.10.2");
+    let told_by_size = minor == 2 && parse_version(version) >= parse_version("0.10.0");
     let reading = match StateReading::of(revision, minor) {
         StateReading::Refused if told_by_size => StateReading::Right,
         reading => reading,
@@ -270,7 +270,9 @@ fn hazards(
         StateReading::Right => state_type(version, revision, minor, candidate, risks),
         StateReading::Refused | StateReading::Misread => {
             let what = match reading {
-                StateReading::Refused => "the runtime refuses its State_Set for its size",
+                StateReading::Refused => {
+                    "the runtime finds its State_Set too small: an error or a crash"
+                }
                 _ => {
                     "the runtime misreads its State_Set and State_Get: an error at best, a crash at worst"
                 }
@@ -503,10 +505,10 @@ mod tests {
         assert_eq!(state("0.8.0", &old), []);
         let unsure = candidate(false, |r| fixed(1, r));
         assert_eq!(state("0.12.0", &unsure), [(Level::Possible, Weight::Risk)]);
-        // Version 0.2: told by size from 0.10.2 on, not on 0.9.1.
+        // Version 0.2: told by size from 0.10.0 on, not on 0.9.2.
         let second = candidate(true, |r| fixed(2, r));
         assert_eq!(state("0.9.1", &second).len(), 1);
-        assert_eq!(state("0.10.2", &second), []);
+        assert_eq!(state("0.10.0", &second), []);
         assert_eq!(state("0.12.0", &candidate(true, |r| fixed(3, r))), []);
     }
 

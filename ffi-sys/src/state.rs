@@ -12,7 +12,7 @@ use core::ffi::c_void;
 pub enum StateReading {
     /// It finds what the handler meant.
     Right,
-    /// It refuses the call for its size.
+    /// It refuses the call for its size; handlers made with upstream's headers may crash then.
     Refused,
     /// It takes other bytes for the type and the state: an error at best, a crash at worst.
     Misread,
@@ -23,7 +23,7 @@ impl StateReading {
     /// 0.`minor` and is accepted there, whatever it does.
     ///
     /// Version 0.1 has the deleter behind the state, 0.2 ends there, 0.3 puts the stage before the type: the
-    /// first two begin alike, and runtimes from r9 on, with jaxlib 0.10.2 and 0.11.0, tell the second from
+    /// first two begin alike, and runtimes from r9 on, with jaxlib 0.10.0 to 0.11.0, tell the second from
     /// the third by its size.
     #[must_use]
     pub const fn of(revision: Revision, minor: i32) -> Self {

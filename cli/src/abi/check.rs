@@ -2,6 +2,7 @@
 
 use super::Threshold;
 use super::input::{Reading, Variant};
+use super::mirror::{self, Source};
 use crate::output;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use xla_ffi_abi::declared::{EDITIONS, Edition};
 use xla_ffi_abi::diff::{self, Change};
 use xla_ffi_abi::reader::{Opinions, Reader};
 use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
+use xla_ffi_abi::xla_ffi_sys::Revision;
 
 /// Command line of `abi check`.
 #[derive(clap::Args)]
@@ -19,10 +21,19 @@ pub(crate) struct Args {
     /// A c_api.h, record_c_api.h or collectives_c_api.h to identify; may be given several times.
     #[arg(long, value_name = "FILE", group = "what")]
     header: Vec<PathBuf>,
+    /// A layout that a program printed as JSON: see docs/abi.md, Mirrors in any language.
+    #[arg(long, value_name = "FILE", group = "what", conflicts_with = "variant")]
+    layout: Option<PathBuf>,
+    /// A library whose debug information has a mirror's types.
+    #[arg(long, value_name = "LIB", group = "what", conflicts_with = "variant")]
+    dwarf: Option<PathBuf>,
+    /// A naming map: what the mirror calls things.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["header", "snapshots"])]
+    names: Option<PathBuf>,
     /// Compare our own definitions with the committed snapshots.
     #[arg(long, group = "what")]
     snapshots: bool,
-    /// The revision that the headers have to be.
+    /// The revision that it has to be; for a mirror the newest where none is given.
     #[arg(long, value_name = "REV", conflicts_with = "snapshots", value_parser = super::edition)]
     revision: Option<Edition>,
     /// A build of the headers with definitions of its own; each is read.
@@ -41,6 +52,17 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.snapshots {
         return snapshots(args.json).map(|()| ExitCode::SUCCESS);
+    }
+    let mirror = match (&args.layout, &args.dwarf) {
+        (Some(path), _) => Some(Source::Layout(path)),
+        (_, Some(path)) => Some(Source::Library(path)),
+        _ => None,
+    };
+    if let Some(source) = mirror {
+        let edition = args
+            .revision
+            .unwrap_or_else(|| Edition::of_revision(Revision::NEWEST));
+        return mirror::check(&source, edition, args.names.as_deref(), args.json);
     }
     let variants: Vec<Option<&Variant>> = match args.variant.as_slice() {
         [] => vec![None],

@@ -53,7 +53,7 @@ unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
     let revision = revision::<R>();
     let staged = revision >= Revision::R8;
     let expected = match (set, staged) {
-        // From 0.10.2 on a host takes the 40 bytes of r7 as such; 0.9.1 still refuses them.
+        // From jaxlib 0.10.0 on a host takes the 40 bytes of r7 as such; 0.9.1 and 0.9.2 refuse them.
         _ if revision >= Revision::R9 => SHORT,
         (true, _) if revision == Revision::R7 => SHORT,
         (true, _) | (false, true) => LONG,
