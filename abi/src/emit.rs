@@ -18,7 +18,7 @@ pub enum Language {
     Python,
     /// Comptime assertions about `mirror.zig`.
     Zig,
-    /// A test in the mirror's package, which `PACKAGE` names.
+    /// Constants in the mirror's package, whose name goes where `PACKAGE` stands.
     Go,
 }
 
@@ -38,8 +38,8 @@ impl Language {
                 "include!(\"FILE\"); behind the mirror; it does not compile where something differs"
             }
             Self::Python => "python FILE, beside mirror.py",
-            Self::Zig => "zig test FILE, beside mirror.zig",
-            Self::Go => "go test, in the mirror's folder, as FILE_test.go with its package's name",
+            Self::Zig => "zig build-obj -fno-emit-bin FILE, beside mirror.zig",
+            Self::Go => "go build, beside the mirror, with its package's name for PACKAGE",
         }
     }
 }
@@ -67,11 +67,20 @@ pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String 
              expect(f\"{owner}.{name} offset\", found.offset, offset)\n    expect(f\"{owner}.{name} size\", found.size, size)\n\n\n"
         }
         Language::Zig => {
-            "const std = @import(\"std\");\nconst mirror = @import(\"mirror.zig\");\n\ntest \"layouts of the XLA FFI\" {\n"
+            "const std = @import(\"std\");
+const mirror = @import(\"mirror.zig\");
+
+\
+             fn expect(comptime what: []const u8, comptime got: comptime_int, comptime wanted: comptime_int) void {
+    \
+             if (got != wanted) @compileError(std.fmt.comptimePrint(\"{s} is {d}, expected {d}\", .{ what, got, wanted }));
+}
+
+\
+             comptime {
+"
         }
-        Language::Go => {
-            "package PACKAGE\n\nimport (\n\t\"testing\"\n\t\"unsafe\"\n)\n\nfunc TestLayouts(t *testing.T) {\n\texpect := func(what string, got, wanted uintptr) {\n\t\tif got != wanted {\n\t\t\tt.Errorf(\"%s is %d, expected %d\", what, got, wanted)\n\t\t}\n\t}\n"
-        }
+        Language::Go => "package PACKAGE\n\nimport \"unsafe\"\n\n// Arrays of two lengths do not compile: the message has what differs, and both numbers.\n",
     };
     text.push_str(head);
     for (owner, stated) in &layout.structs {
@@ -86,11 +95,11 @@ pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String 
         value(&mut text, language, name, *number);
     }
     text.push_str(match language {
-        Language::C | Language::Cpp | Language::Rust => "",
+        Language::C | Language::Cpp | Language::Rust | Language::Go => "",
         Language::Python => {
             "print(\"\\n\".join(wrong) or \"every layout is right\")\nsys.exit(bool(wrong))\n"
         }
-        Language::Zig | Language::Go => "}\n",
+        Language::Zig => "}\n",
     });
     text
 }
@@ -115,11 +124,11 @@ fn size(text: &mut String, language: Language, owner: &str, size: u64) {
         ),
         Language::Zig => writeln!(
             text,
-            "    try std.testing.expectEqual(@as(usize, {size}), @sizeOf(mirror.{owner})); // {owner}"
+            "    expect(\"size of {owner}\", @sizeOf(mirror.{owner}), {size});"
         ),
         Language::Go => writeln!(
             text,
-            "\texpect(\"{owner}\", unsafe.Sizeof({owner}{{}}), {size})"
+            "var _ [{size}]struct{{}} = [unsafe.Sizeof({owner}{{}})]struct{{}}{{}}"
         ),
     };
 }
@@ -144,11 +153,13 @@ fn member(text: &mut String, language: Language, owner: &str, field: &str, offse
         Language::Python => writeln!(text, "field(\"{owner}\", \"{field}\", {offset}, {size})"),
         Language::Zig => writeln!(
             text,
-            "    try std.testing.expectEqual(@as(usize, {offset}), @offsetOf(mirror.{owner}, \"{field}\")); // {owner}.{field}"
+            "    expect(\"offset of {owner}.{field}\", @offsetOf(mirror.{owner}, \"{field}\"), {offset});\n    \
+             expect(\"size of {owner}.{field}\", @sizeOf(std.meta.fieldInfo(mirror.{owner}, .{field}).type), {size});"
         ),
         Language::Go => writeln!(
             text,
-            "\texpect(\"{owner}.{field}\", unsafe.Offsetof({owner}{{}}.{field}), {offset})"
+            "var _ [{offset}]struct{{}} = [unsafe.Offsetof({owner}{{}}.{field})]struct{{}}{{}}\n\
+             var _ [{size}]struct{{}} = [unsafe.Sizeof({owner}{{}}.{field})]struct{{}}{{}}"
         ),
     };
 }
@@ -171,13 +182,7 @@ fn value(text: &mut String, language: Language, name: &str, number: i64) {
             text,
             "expect(\"{name}\", getattr(mirror, \"{name}\", None), {number})"
         ),
-        Language::Zig => writeln!(
-            text,
-            "    try std.testing.expectEqual(@as(i64, {number}), @as(i64, mirror.{name})); // {name}"
-        ),
-        Language::Go => writeln!(
-            text,
-            "\tif int64({name}) != {number} {{\n\t\tt.Errorf(\"{name} is %d, expected {number}\", {name})\n\t}}"
-        ),
+        Language::Zig => writeln!(text, "    expect(\"{name}\", mirror.{name}, {number});"),
+        Language::Go => writeln!(text, "var _ [{number}]struct{{}} = [{name}]struct{{}}{{}}"),
     };
 }
