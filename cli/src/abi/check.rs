@@ -18,8 +18,8 @@ use xla_ffi_abi::xla_ffi_sys::Revision;
 #[derive(clap::Args)]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct Args {
-    /// A c_api.h, record_c_api.h or collectives_c_api.h to identify; may be given several times.
-    #[arg(long, value_name = "FILE", group = "what")]
+    /// A c_api.h, record_c_api.h or collectives_c_api.h to identify; one or several.
+    #[arg(long, value_name = "FILE", group = "what", num_args = 1..)]
     header: Vec<PathBuf>,
     /// A layout that a program printed as JSON: see docs/abi.md, Mirrors in any language.
     #[arg(long, value_name = "FILE", group = "what", conflicts_with = "variant")]
