@@ -112,7 +112,7 @@ pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
 /// The folder of the program `cmake`, which finds the rest of CMake beside it.
 pub(crate) fn cmake() -> Result<PathBuf> {
     let program = inside(CMAKE, "cmake/data/bin/cmake")?;
-    make_programs(&[program.clone()])?;
+    make_programs(std::slice::from_ref(&program))?;
     let folder = program.parent().context("a program lies in a folder")?;
     Ok(folder.to_owned())
 }
@@ -120,7 +120,7 @@ pub(crate) fn cmake() -> Result<PathBuf> {
 /// The program `zig`.
 pub(crate) fn zig() -> Result<PathBuf> {
     let program = inside(ZIG, "ziglang/zig")?;
-    make_programs(&[program.clone()])?;
+    make_programs(std::slice::from_ref(&program))?;
     Ok(program)
 }
 
