@@ -1,5 +1,5 @@
 //! `cargo xtask verdicts`: what libraries built with upstream's headers do on real jaxlibs, for the table
-//! with which the doctor is compared. It takes a quarter of an hour and is run by hand.
+//! with which the doctor is compared. It takes half an hour and is run by hand.
 
 use crate::cargo::python_driver;
 use crate::{jaxlibs, ui, venv, wheel};
