@@ -6,8 +6,8 @@
 //! be parsed again. Both load the same library at run time, so nothing is lost in reach.
 
 use crate::compile;
-use crate::header::{Error, PROBE, SUBJECT, Source};
-use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
+use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source};
+use crate::model::{Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
 use clang::diagnostic::Severity;
 use clang::{Clang, Entity, EntityKind, Index, Type, TypeKind};
 use std::path::Path;
@@ -38,7 +38,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 ";
 
 /// Reads the header whose translation unit lies in `folder`.
-pub(crate) fn read(source: &Source, folder: &Path) -> Result<Abi, Error> {
+pub(crate) fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     let standard = folder.join("standard");
     std::fs::create_dir(&standard)?;
     std::fs::write(standard.join("stddef.h"), STDDEF)?;
@@ -66,9 +66,13 @@ pub(crate) fn read(source: &Source, folder: &Path) -> Result<Abi, Error> {
     {
         arguments.extend(["-isystem".to_owned(), folder]);
     }
+    for define in source.defines() {
+        arguments.push(format!("-D{define}"));
+    }
     for include in source.includes() {
         arguments.push(format!("-I{}", include.display()));
     }
+    arguments.push(format!("-I{}", folder.join(FLAT).display()));
     let unit = index
         .parser(folder.join("unit.cc"))
         .arguments(&arguments)
@@ -104,22 +108,23 @@ pub(crate) fn read(source: &Source, folder: &Path) -> Result<Abi, Error> {
             messages: messages.join("\n"),
         });
     }
-    let mut abi = Abi::default();
-    declarations(unit.get_entity(), &mut abi);
-    Ok(abi)
+    let mut found = Declared::default();
+    declarations(unit.get_entity(), &mut found);
+    Ok(found)
 }
 
-fn declarations(parent: Entity<'_>, abi: &mut Abi) {
+fn declarations(parent: Entity<'_>, found: &mut Declared) {
     for entity in parent.get_children() {
         match entity.get_kind() {
             // `extern "C" { … }`, under the name that the version of libclang gives it.
-            EntityKind::LinkageSpec | EntityKind::UnexposedDecl => declarations(entity, abi),
-            EntityKind::EnumDecl => enumeration(entity, abi),
-            _ if !is_in_subject(entity) => {}
-            EntityKind::StructDecl | EntityKind::ClassDecl | EntityKind::UnionDecl => {
-                record(entity, abi);
+            EntityKind::LinkageSpec | EntityKind::UnexposedDecl | EntityKind::Namespace => {
+                declarations(entity, found);
             }
-            EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, abi),
+            EntityKind::EnumDecl => enumeration(entity, found),
+            EntityKind::StructDecl | EntityKind::ClassDecl | EntityKind::UnionDecl => {
+                record(entity, found);
+            }
+            EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, found),
             _ => {}
         }
     }
@@ -133,6 +138,13 @@ fn is_in_subject(entity: Entity<'_>) -> bool {
         .is_some_and(|file| file.get_path().ends_with(SUBJECT))
 }
 
+/// Notes a name that the header declares itself, and not what it includes.
+fn note(name: &str, entity: Entity<'_>, found: &mut Declared) {
+    if is_in_subject(entity) {
+        found.own.insert(name.to_owned());
+    }
+}
+
 /// The name of a record or enumeration; `None` for those that have none.
 fn tag(ty: Type<'_>) -> Option<String> {
     let name = ty.get_display_name();
@@ -141,10 +153,12 @@ fn tag(ty: Type<'_>) -> Option<String> {
         .fold(name.as_str(), |name, word| {
             name.strip_prefix(word).unwrap_or(name)
         });
-    (!name.contains(['(', ' '])).then(|| name.to_owned())
+    // A copy may stand in a namespace.
+    let plain = name.rsplit("::").next().unwrap_or(name);
+    (!name.contains(['(', ' '])).then(|| plain.to_owned())
 }
 
-fn record(entity: Entity<'_>, abi: &mut Abi) {
+fn record(entity: Entity<'_>, found: &mut Declared) {
     let Some((ty, name)) = entity
         .get_type()
         .and_then(|ty| Some((ty, tag(ty)?)))
@@ -179,14 +193,15 @@ fn record(entity: Entity<'_>, abi: &mut Abi) {
             size: size_of(field_type),
         });
     }
-    abi.structs.insert(name, layout);
+    note(&name, entity, found);
+    found.abi.structs.insert(name, layout);
 }
 
 fn size_of(ty: Type<'_>) -> u64 {
     ty.get_sizeof().unwrap_or(0) as u64
 }
 
-fn enumeration(entity: Entity<'_>, abi: &mut Abi) {
+fn enumeration(entity: Entity<'_>, found: &mut Declared) {
     let Some(ty) = entity.get_type() else { return };
     let in_subject = is_in_subject(entity);
     let values = entity.get_children().into_iter().filter_map(|child| {
@@ -194,25 +209,29 @@ fn enumeration(entity: Entity<'_>, abi: &mut Abi) {
         Some((child.get_name()?, signed))
     });
     match tag(ty) {
-        Some(name) if name.starts_with(PREFIX) && in_subject && entity.is_definition() => {
+        Some(name) if name.starts_with(PREFIX) && entity.is_definition() => {
             let values = values.collect();
             let size = size_of(ty);
-            abi.enums.insert(name, Enum { size, values });
+            note(&name, entity, found);
+            found.abi.enums.insert(name, Enum { size, values });
         }
         Some(_) => {}
         None => {
             for (name, value) in values {
                 if let Some(name) = name.strip_prefix(PROBE) {
-                    abi.constants.insert(name.to_owned(), value);
-                } else if name.starts_with(PREFIX) && in_subject {
-                    abi.constants.insert(name, value);
+                    found.abi.constants.insert(name.to_owned(), value);
+                } else if name.starts_with(PREFIX) {
+                    if in_subject {
+                        found.own.insert(name.clone());
+                    }
+                    found.abi.constants.insert(name, value);
                 }
             }
         }
     }
 }
 
-fn typedef(entity: Entity<'_>, abi: &mut Abi) {
+fn typedef(entity: Entity<'_>, found: &mut Declared) {
     let (Some(name), Some(ty)) = (entity.get_name(), entity.get_typedef_underlying_type()) else {
         return;
     };
@@ -220,6 +239,8 @@ fn typedef(entity: Entity<'_>, abi: &mut Abi) {
     if !name.starts_with(PREFIX) {
         return;
     }
+    note(&name, entity, found);
+    let abi = &mut found.abi;
     if target == name {
         // Behind a name that is only declared stands no size.
         if ty.get_canonical_type().get_sizeof().is_err() {

@@ -1,6 +1,6 @@
 //! Runs a C++ compiler over a header's translation unit.
 
-use crate::header::{Error, SUBJECT, Source};
+use crate::header::{Error, FLAT, SUBJECT, Source};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -38,9 +38,13 @@ pub(crate) fn debug_library(
         .arg("-o")
         .arg(&library)
         .arg(folder.join("unit.cc"));
+    for define in source.defines() {
+        command.arg(format!("-D{define}"));
+    }
     for include in source.includes() {
         command.arg("-I").arg(include);
     }
+    command.arg("-I").arg(folder.join(FLAT));
     let (succeeded, messages) = run(command, limit)?;
     if !succeeded {
         let subject = folder.join(SUBJECT).display().to_string();

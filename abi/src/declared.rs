@@ -132,14 +132,15 @@ impl Edition {
     }
 
     /// The edition that somebody calls `name`: a revision (`r2`, its newest header), an edition
-    /// (`r2-0.4.34`, `record-0.1`) or a jaxlib version (`0.4.34`, its main header).
+    /// (`r2-0.4.34`, `record-0.1`) or a jaxlib version (`0.4.34`, its main header). A version that is
+    /// [not known yet](is_not_known_yet) is no edition.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         EDITIONS
             .into_iter()
             .find(|edition| edition.name() == name)
             .or_else(|| Revision::from_name(name).map(Self::of_revision))
-            .or_else(|| Self::of_jaxlib(Header::Main, name))
+            .or_else(|| Self::of_jaxlib(Header::Main, name).filter(|_| !is_not_known_yet(name)))
     }
 
     /// `jaxlib 0.4.35 to 0.4.36`.
@@ -467,6 +468,19 @@ pub fn parse_version(version: &str) -> Option<Vec<u32>> {
     parts.filter(|parts| parts.len() >= 2)
 }
 
+/// Whether a jaxlib is newer than the newest listed one, so that nobody has looked at its headers yet. A
+/// fourth number repairs a release, and changes no header.
+#[must_use]
+pub fn is_not_known_yet(version: &str) -> bool {
+    let release = |version: &str| {
+        let mut numbers = parse_version(version)?;
+        numbers.resize(3, 0);
+        Some(numbers)
+    };
+    let newest = sys::JAXLIBS.iter().filter_map(|known| release(known)).max();
+    release(version).is_some_and(|wanted| newest.is_some_and(|newest| wanted > newest))
+}
+
 /// The releases whose headers prove every snapshot: those listed, and the first of each edition
 /// that none of them covers.
 #[must_use]
@@ -498,6 +512,18 @@ mod tests {
         assert_eq!(of("0.13.0").as_deref(), Some("r10"));
         assert_eq!(of("0.4.30"), None);
         assert_eq!(Edition::of_jaxlib(Header::Record, "0.11.1"), None);
+    }
+
+    #[test]
+    fn releases_that_nobody_has_seen_are_no_editions() {
+        for version in ["99.1.2", "0.12.1", "0.13.0", "1.0"] {
+            assert!(is_not_known_yet(version), "{version}");
+            assert_eq!(Edition::find(version), None, "{version}");
+        }
+        for version in ["0.12.0", "0.12.0.1", "0.9.2"] {
+            assert!(!is_not_known_yet(version), "{version}");
+            assert!(Edition::find(version).is_some(), "{version}");
+        }
     }
 
     #[test]

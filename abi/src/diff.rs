@@ -2,6 +2,7 @@
 
 mod layout;
 mod names;
+mod place;
 mod rename;
 
 use crate::meaning::{self, Effect};
@@ -228,6 +229,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     for change in &mut changes {
         change.effect = meaning::effect_of(change);
     }
+    place::judge(&renamed, new, &mut changes);
     changes.sort_by_key(|change| change.follows);
     changes
 }

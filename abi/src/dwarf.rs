@@ -1,13 +1,14 @@
 //! The third witness: debug information, of a compiled translation unit or of a built library.
 //! It needs no libclang and finds fields that nobody told it of.
 
-use crate::header::{Error, PROBE, SUBJECT};
+use crate::header::{Declared, Error, PROBE, SUBJECT};
+use crate::mirror::{Layout, StatedEnum, StatedField, StatedStruct};
 use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
 use gimli::{
     AttributeValue, DebuggingInformationEntry, EndianSlice, RunTimeEndian, Unit, UnitOffset,
 };
 use object::{CompressionFormat, Object, ObjectSection};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
@@ -25,15 +26,18 @@ impl From<gimli::Error> for Error {
 ///
 /// # Errors
 /// [`Error::Dwarf`] when the debug information does not parse.
-pub fn read_subject(library: &[u8]) -> Result<Abi, Error> {
-    let mut abi = Abi::default();
+pub fn read_subject(library: &[u8]) -> Result<Declared, Error> {
+    let mut found = Declared::default();
     for_each_unit(library, |dwarf, unit| {
-        let mut reader = UnitReader::new(dwarf, unit, true)?;
+        let mut reader = UnitReader::new(dwarf, unit, true, None)?;
         reader.read()?;
-        abi = std::mem::take(&mut reader.abi);
+        found = Declared {
+            abi: reader.abi,
+            own: reader.own,
+        };
         Ok(())
     })?;
-    Ok(abi)
+    Ok(found)
 }
 
 /// What the units of a built library know of XLA's FFI, each distinct answer once: parts that
@@ -44,7 +48,7 @@ pub fn read_subject(library: &[u8]) -> Result<Abi, Error> {
 pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
     let mut found: Vec<Abi> = Vec::new();
     for_each_unit(library, |dwarf, unit| {
-        let mut reader = UnitReader::new(dwarf, unit, false)?;
+        let mut reader = UnitReader::new(dwarf, unit, false, None)?;
         reader.read()?;
         let mut abi = reader.abi;
         abi.settle();
@@ -54,6 +58,77 @@ pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
         Ok(())
     })?;
     Ok(found)
+}
+
+/// What the units of a built library say of a mirror's types, which the revision has under the names of
+/// `expected`: each distinct answer once. Types that nothing uses are not in a library's debug information.
+///
+/// # Errors
+/// [`Error::Dwarf`] when there is no debug information, or it does not parse.
+pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Error> {
+    let wanted: BTreeSet<String> = expected
+        .structs
+        .keys()
+        .chain(expected.enums.keys())
+        .cloned()
+        .collect();
+    let mut found: Vec<Layout> = Vec::new();
+    let mut units = 0;
+    let mut split = false;
+    for_each_unit(library, |dwarf, unit| {
+        units += 1;
+        split |= unit.dwo_id.is_some();
+        let mut reader = UnitReader::new(dwarf, unit, true, Some(&wanted))?;
+        reader.read()?;
+        let layout = stated(&reader.abi, expected);
+        if layout != Layout::default() && !found.contains(&layout) {
+            found.push(layout);
+        }
+        Ok(())
+    })?;
+    if found.is_empty() {
+        return Err(Error::Dwarf(
+            match (units, split) {
+                (0, _) => "there is none: it was stripped, or built without -g",
+                (_, true) => {
+                    "it is split: the types lie in .dwo files; build with -gno-split-dwarf"
+                }
+                (_, false) => {
+                    "it has none of the mirror's types; a naming map says what they are called"
+                }
+            }
+            .to_owned(),
+        ));
+    }
+    Ok(found)
+}
+
+/// Layouts as a mirror states them. A number in a struct of its own (a Rust newtype) is no enumeration.
+fn stated(abi: &Abi, expected: &Layout) -> Layout {
+    let mut layout = Layout::default();
+    for (name, found) in &abi.structs {
+        if !expected.structs.contains_key(name) {
+            continue;
+        }
+        let fields = found.fields.iter().map(|field| {
+            let (offset, size) = (field.offset, Some(field.size));
+            (field.name.clone(), StatedField { offset, size })
+        });
+        let stated = StatedStruct {
+            size: found.size,
+            align: None,
+            fields: fields.collect(),
+        };
+        layout.structs.insert(name.clone(), stated);
+    }
+    for (name, found) in &abi.enums {
+        let stated = StatedEnum {
+            size: Some(found.size),
+            values: found.values.clone(),
+        };
+        layout.enums.insert(name.clone(), stated);
+    }
+    layout
 }
 
 fn for_each_unit<'a>(
@@ -94,24 +169,32 @@ fn for_each_unit<'a>(
 struct UnitReader<'a, 'b> {
     dwarf: &'b Dwarf<'a>,
     unit: &'b Unit<Slice<'a>>,
-    subject_only: bool,
+    /// Whether declarations in namespaces count: a library has too many of them.
+    in_namespaces: bool,
+    /// The names that count, where they are not upstream's.
+    wanted: Option<&'b BTreeSet<String>>,
     /// Names that a typedef gives to a struct or enumeration without one.
     given: BTreeMap<UnitOffset, String>,
     abi: Abi,
+    /// Names that the header under test declares itself.
+    own: BTreeSet<String>,
 }
 
 impl<'a, 'b> UnitReader<'a, 'b> {
     fn new(
         dwarf: &'b Dwarf<'a>,
         unit: &'b Unit<Slice<'a>>,
-        subject_only: bool,
+        in_namespaces: bool,
+        wanted: Option<&'b BTreeSet<String>>,
     ) -> Result<Self, Error> {
         let mut reader = Self {
             dwarf,
             unit,
-            subject_only,
+            in_namespaces,
+            wanted,
             given: BTreeMap::new(),
             abi: Abi::default(),
+            own: BTreeSet::new(),
         };
         reader.each(|reader, entry| {
             if entry.tag() == gimli::DW_TAG_typedef
@@ -138,23 +221,42 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         })
     }
 
-    /// Visits the declarations at file scope.
+    fn is_wanted(&self, name: &str) -> bool {
+        match self.wanted {
+            Some(wanted) => wanted.contains(name),
+            None => name.starts_with(PREFIX),
+        }
+    }
+
+    /// Visits the declarations at file scope, and those of namespaces.
     fn each(
         &mut self,
         mut visit: impl FnMut(&mut Self, &Entry<'a, 'b>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut tree = self.unit.entries_tree(None)?;
-        let mut children = tree.root()?.children();
-        while let Some(child) = children.next()? {
-            visit(self, child.entry())?;
+        let mut scopes: Vec<Option<UnitOffset>> = vec![None];
+        while let Some(scope) = scopes.pop() {
+            let mut tree = self.unit.entries_tree(scope)?;
+            let mut children = tree.root()?.children();
+            while let Some(child) = children.next()? {
+                let entry = child.entry();
+                if entry.tag() == gimli::DW_TAG_namespace && self.in_namespaces {
+                    scopes.push(Some(entry.offset()));
+                }
+                visit(self, entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a name that the header under test declares itself, and not what it includes.
+    fn note(&mut self, name: &str, entry: &Entry<'a, 'b>) -> Result<(), Error> {
+        if self.is_in_subject(entry)? {
+            self.own.insert(name.to_owned());
         }
         Ok(())
     }
 
     fn is_in_subject(&self, entry: &Entry<'a, 'b>) -> Result<bool, Error> {
-        if !self.subject_only {
-            return Ok(true);
-        }
         let file = match entry.attr_value(gimli::DW_AT_decl_file)? {
             Some(AttributeValue::FileIndex(index)) => index,
             Some(value) => match value.udata_value() {
@@ -203,16 +305,14 @@ impl<'a, 'b> UnitReader<'a, 'b> {
     }
 
     fn record(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
-        let Some(name) = self
-            .tag_name(entry)?
-            .filter(|name| name.starts_with(PREFIX))
-        else {
+        let Some(name) = self.tag_name(entry)?.filter(|name| self.is_wanted(name)) else {
             return Ok(());
         };
         let is_complete = entry.attr_value(gimli::DW_AT_declaration)?.is_none();
-        if !is_complete || !self.is_in_subject(entry)? {
+        if !is_complete {
             return Ok(());
         }
+        self.note(&name, entry)?;
         let mut layout = Struct {
             size: self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0),
             align: self.align(entry.offset(), 0)?,
@@ -274,7 +374,8 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
         match name {
             Some(name) => {
-                if name.starts_with(PREFIX) && in_subject {
+                if self.is_wanted(&name) {
+                    self.note(&name, entry)?;
                     let size = self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0);
                     self.abi.enums.insert(name, Enum { size, values });
                 }
@@ -283,7 +384,10 @@ impl<'a, 'b> UnitReader<'a, 'b> {
                 for (name, value) in values {
                     if let Some(name) = name.strip_prefix(PROBE) {
                         self.abi.constants.insert(name.to_owned(), value);
-                    } else if name.starts_with(PREFIX) && in_subject {
+                    } else if name.starts_with(PREFIX) {
+                        if in_subject {
+                            self.own.insert(name.clone());
+                        }
                         self.abi.constants.insert(name, value);
                     }
                 }
@@ -296,9 +400,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         let Some(name) = self.name(entry)?.filter(|name| name.starts_with(PREFIX)) else {
             return Ok(());
         };
-        if !self.is_in_subject(entry)? {
-            return Ok(());
-        }
+        self.note(&name, entry)?;
         let Some(at) = self.target(entry)? else {
             return Ok(());
         };

@@ -1,6 +1,8 @@
 //! A header file that is to be read.
 
-use std::collections::BTreeSet;
+use crate::model::{Abi, Header, PREFIX};
+use crate::snapshot;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,6 +10,10 @@ use std::time::Duration;
 const LIMIT: u64 = 4 << 20;
 /// The name under which a header is compiled: readers keep what is declared in it.
 pub(crate) const SUBJECT: &str = "xla_ffi_abi_subject.h";
+/// The macros that map names, beside it.
+const NAMES: &str = "xla_ffi_abi_names.h";
+/// A folder in which `xla/ffi/api` is the header's own folder.
+pub(crate) const FLAT: &str = "flat";
 /// Enumerators that carry the value of a macro.
 pub(crate) const PROBE: &str = "XLA_FFI_ABI_PROBE_";
 
@@ -78,12 +84,74 @@ pub enum Error {
     Scratch(#[from] std::io::Error),
 }
 
+/// What a reader found: everything that the header and what it includes declare, and which names of it
+/// stand in the header itself.
+#[derive(Debug, Default)]
+pub struct Declared {
+    pub(crate) abi: Abi,
+    pub(crate) own: BTreeSet<String>,
+}
+
+impl Declared {
+    /// What belongs to the header. A copy may keep a part of its types in a file that it includes; the
+    /// extensions' headers include the main one, whose types are not theirs.
+    pub(crate) fn subject(mut self) -> Abi {
+        let own = self.part(|name| self.own.contains(name));
+        let header = own.header();
+        let mut abi = if own.is_empty() || header == Header::Main {
+            std::mem::take(&mut self.abi)
+        } else {
+            let known: BTreeSet<&String> = snapshot::all()
+                .into_iter()
+                .flatten()
+                .filter(|snapshot| snapshot.edition.header == header)
+                .flat_map(|snapshot| snapshot.abi.names())
+                .collect();
+            self.part(|name| self.own.contains(name) || known.contains(&name.to_owned()))
+        };
+        abi.settle();
+        abi
+    }
+
+    /// What of the whole has a name that is wanted.
+    fn part(&self, wanted: impl Fn(&str) -> bool) -> Abi {
+        fn kept<V: Clone>(
+            all: &BTreeMap<String, V>,
+            wanted: &impl Fn(&str) -> bool,
+        ) -> BTreeMap<String, V> {
+            let pairs = all.iter().filter(|(name, _)| wanted(name));
+            pairs
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        }
+        let abi = &self.abi;
+        Abi {
+            structs: kept(&abi.structs, &wanted),
+            opaque: abi
+                .opaque
+                .iter()
+                .filter(|name| wanted(name))
+                .cloned()
+                .collect(),
+            enums: kept(&abi.enums, &wanted),
+            functions: kept(&abi.functions, &wanted),
+            aliases: kept(&abi.aliases, &wanted),
+            constants: kept(&abi.constants, &wanted),
+        }
+    }
+}
+
 /// A header file.
 #[derive(Clone, Debug)]
 pub struct Source {
     path: PathBuf,
     text: String,
     includes: Vec<PathBuf>,
+    /// The folder in which the file lies.
+    home: Option<PathBuf>,
+    defines: Vec<String>,
+    prefixes: Vec<String>,
+    namespaces: Vec<String>,
     limit: Duration,
 }
 
@@ -125,7 +193,8 @@ impl Source {
             {
                 source.includes.push(root.to_owned());
             }
-            source.includes.push(folder);
+            source.includes.push(folder.clone());
+            source.home = Some(folder);
         }
         Ok(source)
     }
@@ -137,6 +206,10 @@ impl Source {
             path: path.to_owned(),
             text,
             includes: Vec::new(),
+            home: None,
+            defines: Vec::new(),
+            prefixes: Vec::new(),
+            namespaces: Vec::new(),
             limit: Duration::from_secs(20),
         }
     }
@@ -153,6 +226,35 @@ impl Source {
     pub fn include(mut self, folder: &Path) -> Self {
         self.includes.push(folder.to_owned());
         self
+    }
+
+    /// Defines a macro first, as `-D` of a compiler: `NAME` or `NAME=VALUE`.
+    #[must_use]
+    pub fn define(mut self, definition: &str) -> Self {
+        self.defines.push(definition.to_owned());
+        self
+    }
+
+    /// Says what a copy's names begin with in place of `XLA_FFI_`: `MY_FFI_`.
+    #[must_use]
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        self.prefixes.push(prefix.to_owned());
+        self
+    }
+
+    /// Says in which C++ namespace a copy has the names without `XLA_FFI_`.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespaces.push(namespace.to_owned());
+        self
+    }
+
+    pub(crate) fn is_in_namespace(&self) -> bool {
+        !self.namespaces.is_empty()
+    }
+
+    pub(crate) fn defines(&self) -> &[String] {
+        &self.defines
     }
 
     /// Whether the header includes more than what libclang is given.
@@ -183,24 +285,91 @@ impl Source {
     pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, Error> {
         let folder = tempfile::Builder::new().prefix("xla-ffi-abi-").tempdir()?;
         std::fs::write(folder.path().join(SUBJECT), &self.text)?;
+        std::fs::write(folder.path().join(NAMES), self.names())?;
         std::fs::write(folder.path().join("unit.cc"), self.unit())?;
+        // Copies that lie flat in a folder include each other as upstream's tree has them.
+        if let Some(own) = &self.home {
+            let api = folder.path().join(FLAT).join("xla/ffi");
+            std::fs::create_dir_all(&api)?;
+            std::os::unix::fs::symlink(own, api.join("api"))?;
+        }
         Ok(folder)
+    }
+
+    /// Macros that give the names of a copy back to upstream: libclang and compilers then see upstream's, in
+    /// every file that is included.
+    fn names(&self) -> String {
+        let mut text = String::from("#include <stddef.h>\n#include <stdint.h>\n");
+        if self.prefixes.is_empty() && self.namespaces.is_empty() {
+            return text;
+        }
+        let defined = self.defined();
+        let mut known: BTreeSet<String> = snapshot::all()
+            .into_iter()
+            .flatten()
+            .flat_map(|snapshot| snapshot.abi.every_name())
+            .filter_map(|name| Some(name.strip_prefix(PREFIX)?.to_owned()))
+            .collect();
+        for prefix in &self.prefixes {
+            // What no jaxlib has had is a name of the copy too.
+            known.extend(
+                self.words()
+                    .filter_map(|word| Some(word.strip_prefix(prefix.as_str())?.to_owned())),
+            );
+        }
+        let froms = self.prefixes.iter().map(String::as_str);
+        for from in froms.chain((!self.namespaces.is_empty()).then_some("")) {
+            for name in &known {
+                let theirs = format!("{from}{name}");
+                let is_name = theirs.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+                if is_name && !defined.contains(theirs.as_str()) {
+                    text.push_str(&format!("#define {theirs} {PREFIX}{name}\n"));
+                }
+            }
+        }
+        text
+    }
+
+    /// The identifiers of the header's text.
+    fn words(&self) -> impl Iterator<Item = &str> {
+        let words = self
+            .text
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.filter(|word| !word.is_empty())
+    }
+
+    /// Names that the header's text defines as macros.
+    fn defined(&self) -> BTreeSet<&str> {
+        self.text
+            .lines()
+            .filter_map(|line| {
+                let rest = line.trim_start().strip_prefix('#')?.trim_start();
+                let rest = rest.strip_prefix("define")?.trim_start();
+                rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                    .next()
+            })
+            .collect()
     }
 
     /// The translation unit that readers see: it includes the header and makes enumerators of its macros.
     #[must_use]
     pub fn unit(&self) -> String {
-        let mut unit = format!("#include \"{SUBJECT}\"\n");
-        for name in self.number_macros() {
+        let mut unit = format!("#include \"{NAMES}\"\n#include \"{SUBJECT}\"\n");
+        // A file that is included may hold the macros that every header has.
+        let mut names = self.number_macros();
+        let snapshots = snapshot::all().into_iter().flatten();
+        let known = snapshots.flat_map(|snapshot| snapshot.abi.constants.keys());
+        names.extend(known.map(|name| (name.clone(), name.clone())));
+        for (name, theirs) in names {
             unit.push_str(&format!(
-                "#ifdef {name}\nenum {{ {PROBE}{name} = ({name}) }};\n#endif\n"
+                "#ifdef {theirs}\nenum {{ {PROBE}{name} = ({theirs}) }};\n#endif\n"
             ));
         }
         unit
     }
 
-    /// Names of macros that stand for a number.
-    fn number_macros(&self) -> BTreeSet<&str> {
+    /// Macros that stand for a number: upstream's name, and that in the text.
+    pub(crate) fn number_macros(&self) -> BTreeSet<(String, String)> {
         self.text
             .lines()
             .filter_map(|line| {
@@ -211,11 +380,33 @@ impl Source {
                 let value = value.trim_start_matches(['(', '-']).trim_end_matches(')');
                 let is_number = value.starts_with(|c: char| c.is_ascii_digit())
                     && value.bytes().all(|b| b.is_ascii_alphanumeric());
-                let is_name = name.starts_with(crate::model::PREFIX)
-                    && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-                (is_number && is_name).then_some(name)
+                let is_name = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+                let upstream = self.upstream(name).filter(|_| is_number && is_name)?;
+                Some((upstream, name.to_owned()))
             })
             .collect()
+    }
+
+    /// Upstream's name of something that the text calls `name`; `None` for what is not of the FFI.
+    fn upstream(&self, name: &str) -> Option<String> {
+        if name.starts_with(PREFIX) {
+            return Some(name.to_owned());
+        }
+        let rest = self
+            .prefixes
+            .iter()
+            .find_map(|prefix| name.strip_prefix(prefix.as_str()));
+        if let Some(rest) = rest {
+            return Some(format!("{PREFIX}{rest}"));
+        }
+        // Macros know no namespace: only those that headers have are taken for theirs.
+        let upstream = format!("{PREFIX}{name}");
+        let known = !self.namespaces.is_empty()
+            && snapshot::all()
+                .into_iter()
+                .flatten()
+                .any(|snapshot| snapshot.abi.constants.contains_key(&upstream));
+        known.then_some(upstream)
     }
 }
 
@@ -229,7 +420,11 @@ mod tests {
                     #define XLA_FFI_D(x) 1\n#define XLA_FFI_E XLA_FFI_TypeId{0}\n#define OTHER 3\n";
         let source = Source::from_text(Path::new("x.h"), text.to_owned());
         assert_eq!(
-            source.number_macros().into_iter().collect::<Vec<_>>(),
+            source
+                .number_macros()
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect::<Vec<_>>(),
             ["XLA_FFI_A", "XLA_FFI_B"]
         );
     }

@@ -67,6 +67,75 @@ impl Effect {
     }
 }
 
+impl Effect {
+    /// The worse of the two directions.
+    #[must_use]
+    pub fn harm(&self) -> Harm {
+        self.old_on_new.harm.max(self.new_on_old.harm)
+    }
+}
+
+/// A field in bytes that were padding before: nothing else moves.
+pub(crate) fn in_padding(owner: &str) -> Effect {
+    use Harm::{Breaks, Lacks, None};
+    const LEAVES: &str = "it does not touch bytes that it takes for padding";
+    match role(owner) {
+        Role::Table | Role::Frame | Role::Part => Effect::new(
+            (None, LEAVES),
+            (
+                Breaks,
+                "it reads padding: nothing else moved, but the older runtime never filled these bytes",
+            ),
+        ),
+        Role::Request => Effect::new(
+            (
+                Breaks,
+                "the newer runtime reads padding: nothing else moved, but the handler never filled \
+                 these bytes",
+            ),
+            (None, "the older runtime does not read padding"),
+        ),
+        Role::Answer => Effect::new(
+            (Lacks, "the runtime reads an answer that was never given"),
+            (None, "it writes padding, which nobody reads"),
+        ),
+    }
+}
+
+/// A struct grew that `holder` has by value, before the field `next`.
+pub(crate) fn pushed(holder: &str, next: &str) -> Effect {
+    use Harm::{Breaks, Lacks};
+    let place = format!("it lies by value in {holder}, before `{next}`");
+    match role(holder) {
+        Role::Request => Effect::new(
+            (
+                Lacks,
+                &format!(
+                    "{place}: the newer runtime refuses the smaller struct_size, or has to tell the \
+                     forms apart by it; one that does not reads other bytes as `{next}`"
+                ),
+            ),
+            (
+                Breaks,
+                &format!("{place}: the older runtime reads the new bytes as `{next}`"),
+            ),
+        ),
+        _ => Effect::both(
+            Breaks,
+            &format!("{place}: the two sides look for `{next}` at different bytes"),
+        ),
+    }
+}
+
+/// A struct grew that stands last in `holder`, which grows with it.
+pub(crate) fn grown(holder: &str) -> Effect {
+    let mut effect = added_at_end(role(holder));
+    for meaning in [&mut effect.old_on_new, &mut effect.new_on_old] {
+        meaning.why = format!("it stands last in {holder}: {}", meaning.why);
+    }
+    effect
+}
+
 /// Who fills a struct, and who reads it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {

@@ -162,6 +162,35 @@ impl Abi {
         self.structs.is_empty() && self.enums.is_empty() && self.functions.is_empty()
     }
 
+    /// Every name that it has.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        let types = self
+            .structs
+            .keys()
+            .chain(&self.opaque)
+            .chain(self.enums.keys());
+        let others = self.functions.keys().chain(self.aliases.keys());
+        types.chain(others).chain(self.constants.keys())
+    }
+
+    /// Every name that it has, those of enumerators, slots and sizes too.
+    pub(crate) fn every_name(&self) -> impl Iterator<Item = String> {
+        let enumerators = self.enums.values().flat_map(|layout| layout.values.keys());
+        let fields = self.structs.values().flat_map(|layout| &layout.fields);
+        let slots = fields
+            .map(|field| &field.name)
+            .filter(|name| name.starts_with(PREFIX));
+        let sizes = self
+            .structs
+            .keys()
+            .map(|name| format!("{name}{STRUCT_SIZE}"));
+        self.names()
+            .chain(enumerators)
+            .chain(slots)
+            .cloned()
+            .chain(sizes)
+    }
+
     /// Which header this is, told by the structs that only it has.
     #[must_use]
     pub fn header(&self) -> Header {

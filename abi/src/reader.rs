@@ -1,7 +1,7 @@
 //! The two opinions about a header: libclang's, and that of the debug information which a compiler
 //! writes. Either serves where the other is missing.
 
-use crate::header::{Error, Source};
+use crate::header::{Declared, Error, Source};
 use crate::model::Abi;
 use crate::{clang, compile, diff, dwarf};
 use std::fmt;
@@ -46,14 +46,16 @@ impl Source {
     /// [`Error`] when the reader is missing or refuses the header.
     pub fn read(&self, reader: Reader) -> Result<Abi, Error> {
         let folder = self.scratch()?;
-        let mut abi = match reader {
+        let mut found = match reader {
             Reader::Clang => self.clang(folder.path())?,
             Reader::Dwarf => {
                 let library = compile::debug_library(self, folder.path(), self.time_limit())?;
                 dwarf::read_subject(&library)?
             }
         };
-        abi.settle();
+        let macros = self.number_macros();
+        found.own.extend(macros.into_iter().map(|(name, _)| name));
+        let abi = found.subject();
         if abi.is_empty() {
             return Err(Error::Foreign {
                 path: self.path().to_owned(),
@@ -64,7 +66,7 @@ impl Source {
 
     /// libclang works in this process, so a header that it does not come to an end with costs a
     /// thread, which is left behind.
-    fn clang(&self, folder: &Path) -> Result<Abi, Error> {
+    fn clang(&self, folder: &Path) -> Result<Declared, Error> {
         let (sender, receiver) = mpsc::channel();
         let (source, folder) = (self.clone(), folder.to_owned());
         std::thread::spawn(move || {
@@ -111,6 +113,9 @@ impl Source {
             }),
             (Ok(abi), Ok(mut other)) => {
                 adopt_alignment(&abi, &mut other);
+                if self.is_in_namespace() {
+                    adopt_typedefs(&abi, &mut other);
+                }
                 Ok(Opinions {
                     disagreement: diff::differences(&abi, &other),
                     abi,
@@ -139,5 +144,22 @@ fn adopt_alignment(clang: &Abi, dwarf: &mut Abi) {
         {
             layout.align = other.align;
         }
+    }
+}
+
+/// Compilers leave typedefs of a namespace that nothing uses out of the debug information, whatever they are
+/// told: libclang's word holds there.
+fn adopt_typedefs(clang: &Abi, dwarf: &mut Abi) {
+    for (name, ty) in &clang.functions {
+        dwarf
+            .functions
+            .entry(name.clone())
+            .or_insert_with(|| ty.clone());
+    }
+    for (name, ty) in &clang.aliases {
+        dwarf
+            .aliases
+            .entry(name.clone())
+            .or_insert_with(|| ty.clone());
     }
 }

@@ -107,6 +107,18 @@ fn load(edition: Edition) -> Result<Snapshot, Broken> {
     })
 }
 
+/// The layouts of a snapshot file: one of ours, or one that `abi import` has proposed.
+///
+/// # Errors
+/// [`Broken`] when it does not parse.
+pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
+    let document: Document = serde_json::from_str(text).map_err(|error| Broken {
+        name: name.to_owned(),
+        what: error.to_string(),
+    })?;
+    Ok(document.abi)
+}
+
 /// The text of a snapshot file.
 #[must_use]
 pub fn render(

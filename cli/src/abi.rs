@@ -2,11 +2,17 @@
 
 mod check;
 mod diff;
+mod input;
+mod mirror;
 mod revisions;
 mod show;
 
 use clap::{Args as ClapArgs, Subcommand};
-use xla_ffi_abi::declared::Edition;
+use std::process::ExitCode;
+use xla_ffi_abi::declared::{Edition, is_not_known_yet};
+use xla_ffi_abi::diff::Change;
+use xla_ffi_abi::meaning::Harm;
+use xla_ffi_abi::xla_ffi_sys::JAXLIBS;
 
 /// Command line of `abi`.
 #[derive(ClapArgs)]
@@ -19,25 +25,59 @@ pub(crate) struct Args {
 enum Command {
     /// List the revisions and the headers that shipped with them.
     Revisions(revisions::Args),
-    /// Draw the structs of a revision: bytes, holes, and what moved.
+    /// Draw the structs of a revision, a header or a snapshot: bytes, holes, and what moved.
     Show(show::Args),
-    /// Classify what changed between two revisions and say what it means.
+    /// Classify what changed between two revisions, headers or snapshots, and say what it means.
     Diff(diff::Args),
-    /// Tell which revision a header is, or whether the committed snapshots are true.
+    /// Tell which revision headers are, or whether the committed snapshots are true.
     Check(check::Args),
+    /// Write a test of a mirror in another language: sizes, offsets, values.
+    Emit(mirror::Args),
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
     match &args.command {
-        Command::Revisions(args) => revisions::run(args),
-        Command::Show(args) => show::run(args),
+        Command::Revisions(args) => done(revisions::run(args)),
+        Command::Show(args) => done(show::run(args)),
         Command::Diff(args) => diff::run(args),
         Command::Check(args) => check::run(args),
+        Command::Emit(args) => done(mirror::emit(args)),
+    }
+}
+
+/// From which harm on a change fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Threshold {
+    /// Wrong bytes, or the wrong function.
+    Breaks,
+    /// What does not use the new thing works: that too.
+    Lacks,
+    /// Every difference.
+    Any,
+}
+
+impl Threshold {
+    /// Whether any change that follows from no other one reaches it.
+    fn is_reached(self, changes: &[Change]) -> bool {
+        let least = match self {
+            Self::Breaks => Harm::Breaks,
+            Self::Lacks => Harm::Lacks,
+            Self::Any => Harm::None,
+        };
+        let mut own = changes.iter().filter(|change| !change.follows);
+        own.any(|change| change.effect.harm() >= least)
     }
 }
 
 /// A revision on the command line.
 fn edition(name: &str) -> Result<Edition, String> {
+    if is_not_known_yet(name) {
+        let newest = JAXLIBS.last().unwrap_or(&"");
+        return Err(format!(
+            "jaxlib {name} is not known yet: the newest that this program knows is {newest}"
+        ));
+    }
     Edition::find(name).ok_or_else(|| {
         "no such revision; expected r0 to r10, an edition such as r2-0.4.34 or record-0.1, or a \
          jaxlib version (`xla-ffi abi revisions` lists them)"

@@ -1,71 +1,171 @@
 //! Asks handlers for their metadata as runtimes of each revision do, in child processes: a library
 //! that kills its process or hangs is a finding.
 
+use crate::run::UserType;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use xla_ffi_doctor::{Answer, Candidate, Finding, Level, Outcome, Problem, Subject, Weight};
-use xla_ffi_runtime::{Hazard, Revision, Runtime, Stage, isolated};
+use xla_ffi_runtime::{Attributes, Handler, Hazard, Revision, Runtime, Stage, isolated};
 
-/// Loads the library, then asks every handler; what goes wrong becomes findings.
-pub(crate) fn all(
-    path: &Path,
-    limit: Duration,
-    first: Option<Revision>,
-    candidates: &mut [Candidate],
-    findings: &mut Vec<Finding>,
-) {
-    let loaded = isolated(limit, || match Runtime::new(Revision::NEWEST).open(path) {
-        Ok(_library) => Vec::new(),
-        Err(error) => error.to_string().into_bytes(),
-    });
-    let trouble = match loaded {
-        Ok(said) if said.is_empty() => None,
-        Ok(said) => Some(String::from_utf8_lossy(&said).into_owned()),
-        Err(error) => Some(error.to_string()),
-    };
-    if let Some(why) = trouble {
-        findings.push(
-            Finding::new(
-                Level::Proved,
-                Weight::Fails,
-                Problem::DoesNotLoad,
-                "it does not load here",
-                why,
-            )
-            .about(Subject::Machine),
-        );
-        for candidate in candidates {
-            candidate.answers = skipped(&Revision::ALL[1..], "the library does not load here");
-        }
-        return;
-    }
-    for candidate in candidates {
-        one(path, limit, first, candidate);
-        let mut broke: Vec<(&str, Vec<&str>)> = Vec::new();
-        for answer in &candidate.answers {
-            if let Outcome::Broke { how, .. } = &answer.outcome {
-                // The same thing on another revision names that one.
-                let same = |known: &str, on: &[&str]| {
-                    known.replace(on[0], "rN") == how.replace(answer.revision, "rN")
-                };
-                match broke.iter_mut().find(|(known, on)| same(known, on)) {
-                    Some((_, revisions)) => revisions.push(answer.revision),
-                    None => broke.push((how, vec![answer.revision])),
-                }
-            }
-        }
-        for (how, revisions) in broke {
+/// A library that is to be asked.
+pub(crate) struct Asking<'a> {
+    /// The file.
+    pub(crate) path: &'a Path,
+    /// What loading, and each answer, may take.
+    pub(crate) limit: Duration,
+    /// The revisions that somebody wants to know of; what breaks on others is not told.
+    pub(crate) wanted: &'a [Revision],
+    /// Types that are registered first.
+    pub(crate) types: &'a [&'a UserType],
+}
+
+impl Asking<'_> {
+    /// Loads the library, then asks every handler; what goes wrong becomes findings.
+    pub(crate) fn all(&self, candidates: &mut [Candidate], findings: &mut Vec<Finding>) {
+        let Self { path, limit, .. } = *self;
+        let loaded = isolated(limit, || match Runtime::new(Revision::NEWEST).open(path) {
+            Ok(_library) => Vec::new(),
+            Err(error) => error.to_string().into_bytes(),
+        });
+        let trouble = match loaded {
+            Ok(said) if said.is_empty() => None,
+            Ok(said) => Some(String::from_utf8_lossy(&said).into_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = trouble {
             findings.push(
                 Finding::new(
                     Level::Proved,
                     Weight::Fails,
-                    Problem::Breaks,
-                    "it breaks when it is asked for its metadata",
-                    format!("asked as {} asks: {how}", revisions.join(", ")),
+                    Problem::DoesNotLoad,
+                    "it does not load here",
+                    why,
                 )
-                .about_handler(&candidate.name),
+                .about(Subject::Machine),
             );
+            for candidate in candidates {
+                candidate.answers = skipped(&Revision::ALL[1..], "the library does not load here");
+            }
+            return;
+        }
+        for candidate in candidates {
+            self.one(candidate);
+            let mut broke: Vec<(&str, Vec<&str>)> = Vec::new();
+            for answer in &candidate.answers {
+                let wanted = self
+                    .wanted
+                    .iter()
+                    .any(|wanted| wanted.name() == answer.revision);
+                if let Outcome::Broke { how, .. } = &answer.outcome
+                    && wanted
+                {
+                    // The same thing on another revision names that one.
+                    let same = |known: &str, on: &[&str]| {
+                        known.replace(on[0], "rN") == how.replace(answer.revision, "rN")
+                    };
+                    match broke.iter_mut().find(|(known, on)| same(known, on)) {
+                        Some((_, revisions)) => revisions.push(answer.revision),
+                        None => broke.push((how, vec![answer.revision])),
+                    }
+                }
+            }
+            for (how, revisions) in broke {
+                findings.push(
+                    Finding::new(
+                        Level::Proved,
+                        Weight::Fails,
+                        Problem::Breaks,
+                        "it breaks when it is asked for its metadata",
+                        format!("asked as {} asks: {how}", revisions.join(", ")),
+                    )
+                    .about_handler(&candidate.name),
+                );
+            }
+        }
+    }
+
+    /// Asks one handler as r1 to r10 ask, `first` before the others. One that did not answer in time
+    /// is not asked on: every other answer could cost as much.
+    pub(crate) fn one(&self, candidate: &mut Candidate) {
+        let Self {
+            path, limit, types, ..
+        } = *self;
+        let first = self.wanted.first().copied();
+        let stages: Vec<(Stage, &str)> = candidate
+            .stages
+            .iter()
+            .filter_map(|(stage, symbol)| Some((Stage::from_name(stage)?, symbol.as_str())))
+            .collect();
+        // r0 asks nothing.
+        let mut revisions = Revision::ALL[1..].to_vec();
+        revisions.sort_by_key(|revision| Some(*revision) != first);
+        let mut answers = Vec::new();
+        for (at, revision) in revisions.iter().enumerate() {
+            let start = Instant::now();
+            let outcome = match isolated(limit, || {
+                ask(path, *revision, &candidate.name, &stages, types)
+                    .to_string()
+                    .into_bytes()
+            }) {
+                Ok(said) => {
+                    let outcome = outcome(&said);
+                    self.with_state(outcome, *revision, candidate, &stages)
+                }
+                Err(error) => Outcome::Broke {
+                    overran: false,
+                    how: error.to_string(),
+                },
+            };
+            let hung = matches!(outcome, Outcome::Broke { .. }) && start.elapsed() >= limit;
+            answers.push(Answer {
+                revision: revision.name(),
+                outcome,
+            });
+            if hung {
+                let why = format!("it did not answer when it was asked as {revision} asks");
+                answers.extend(skipped(&revisions[at + 1..], &why));
+                break;
+            }
+        }
+        candidate.has_types |= !types.is_empty();
+        answers.sort_by_key(|answer| Revision::from_name(answer.revision));
+        candidate.answers = answers;
+    }
+
+    /// Adds what the instantiate stage shows of the state's layout. It is called without attributes, so what
+    /// else goes wrong tells nothing.
+    fn with_state(
+        &self,
+        outcome: Outcome,
+        revision: Revision,
+        candidate: &Candidate,
+        stages: &[(Stage, &str)],
+    ) -> Outcome {
+        let Outcome::Accepted {
+            version,
+            traits,
+            has_state_type,
+            ..
+        } = outcome
+        else {
+            return outcome;
+        };
+        let makes_state = stages.iter().any(|(stage, _)| *stage == Stage::Instantiate);
+        let misread = (makes_state && candidate.floor.is_none())
+            .then(|| {
+                let said = isolated(self.limit, || {
+                    misread(self.path, revision, &candidate.name, stages, self.types).into_bytes()
+                });
+                said.ok().and_then(|said| String::from_utf8(said).ok())
+            })
+            .flatten()
+            .filter(|said| !said.is_empty());
+        Outcome::Accepted {
+            version,
+            traits,
+            has_state_type,
+            misread,
         }
     }
 }
@@ -82,57 +182,51 @@ fn skipped(revisions: &[Revision], why: &str) -> Vec<Answer> {
         .collect()
 }
 
-/// Asks one handler as r1 to r10 ask, `first` before the others. One that did not answer in time
-/// is not asked on: every other answer could cost as much.
-pub(crate) fn one(
+/// Opens the library and registers types, in the child.
+fn open(
     path: &Path,
-    limit: Duration,
-    first: Option<Revision>,
-    candidate: &mut Candidate,
-) {
-    let stages: Vec<(Stage, &str)> = candidate
-        .stages
-        .iter()
-        .filter_map(|(stage, symbol)| Some((Stage::from_name(stage)?, symbol.as_str())))
-        .collect();
-    // r0 asks nothing.
-    let mut revisions = Revision::ALL[1..].to_vec();
-    revisions.sort_by_key(|revision| Some(*revision) != first);
-    let mut answers = Vec::new();
-    for (at, revision) in revisions.iter().enumerate() {
-        let start = Instant::now();
-        let outcome = match isolated(limit, || {
-            ask(path, *revision, &candidate.name, &stages)
-                .to_string()
-                .into_bytes()
-        }) {
-            Ok(said) => outcome(&said),
-            Err(error) => Outcome::Broke {
-                overran: false,
-                how: error.to_string(),
-            },
-        };
-        let hung = matches!(outcome, Outcome::Broke { .. }) && start.elapsed() >= limit;
-        answers.push(Answer {
-            revision: revision.name(),
-            outcome,
-        });
-        if hung {
-            let why = format!("it did not answer when it was asked as {revision} asks");
-            answers.extend(skipped(&revisions[at + 1..], &why));
-            break;
-        }
+    revision: Revision,
+    name: &str,
+    stages: &[(Stage, &str)],
+    types: &[&UserType],
+) -> xla_ffi_runtime::Result<Handler> {
+    let library = Runtime::new(revision).open(path)?;
+    for user_type in types {
+        // Up to r6 a type is registered by its number alone: the deleter comes with each state.
+        let info = user_type
+            .info
+            .as_deref()
+            .filter(|_| revision > Revision::R6);
+        library.register_type(&user_type.name, &user_type.id, info)?;
     }
-    answers.sort_by_key(|answer| Revision::from_name(answer.revision));
-    candidate.answers = answers;
+    library.handler(name, stages)
+}
+
+/// Runs in the child: how the runtime misreads the state that instantiate sets, or nothing.
+fn misread(
+    path: &Path,
+    revision: Revision,
+    name: &str,
+    stages: &[(Stage, &str)],
+    types: &[&UserType],
+) -> String {
+    let made = open(path, revision, name, stages, types)
+        .and_then(|handler| handler.instantiate(&Attributes::default()));
+    match made {
+        Err(error) if error.has(Hazard::StateLayout) => error.to_string(),
+        _ => String::new(),
+    }
 }
 
 /// Runs in the child.
-fn ask(path: &Path, revision: Revision, name: &str, stages: &[(Stage, &str)]) -> Value {
-    let answered = Runtime::new(revision)
-        .open(path)
-        .and_then(|library| library.handler(name, stages));
-    match answered {
+fn ask(
+    path: &Path,
+    revision: Revision,
+    name: &str,
+    stages: &[(Stage, &str)],
+    types: &[&UserType],
+) -> Value {
+    match open(path, revision, name, stages, types) {
         Ok(handler) => match handler.metadata() {
             Some(metadata) => json!({
                 "major": metadata.version.0,
@@ -189,6 +283,7 @@ fn outcome(said: &[u8]) -> Outcome {
                 .and_then(|bits| u32::try_from(bits).ok())
                 .unwrap_or(0),
             has_state_type: value["state"].as_bool().unwrap_or(false),
+            misread: None,
         }
     } else {
         nonsense()

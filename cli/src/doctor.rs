@@ -1,65 +1,252 @@
-//! `xla-ffi doctor`: what would go wrong with a library, and where.
+//! `xla-ffi doctor`: what would go wrong with libraries, and where; and whether that stops a release.
 
+mod forms;
+mod gate;
+mod range;
+mod report;
+
+use crate::run::{UserType, parse_type};
 use crate::target::HandlerName;
 use crate::{ask, output};
-use anyhow::bail;
-use serde_json::json;
-use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::path::PathBuf;
+use gate::{Decision, Item, Known, Threshold};
+use range::Range;
+use report::{grouped, list, nameless, same_words};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
-use xla_ffi_abi::declared::parse_version;
-use xla_ffi_abi::xla_ffi_sys::JAXLIBS;
+use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 use xla_ffi_doctor::{
-    Behaviour, Candidate, Examination, Finding, Level, Loads, Outcome, Problem, Subject, Use,
-    Verdict, Weight, jaxlib, verdict,
+    Behaviour, Candidate, Examination, Finding, Level, Problem, RELEASES, Verdict, Weight, jaxlib,
+    verdict,
 };
 use xla_ffi_runtime::Stage;
+
+/// The form of `--json`, `docs/schema/doctor.json`: another number says that something in it changed its
+/// meaning or went.
+const SCHEMA: &str = "xla-ffi-doctor-1";
 
 /// Command line of `doctor`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The library.
-    #[arg(value_name = "LIB")]
-    library: PathBuf,
-    /// Judge for this jaxlib alone.
-    #[arg(long, value_name = "X.Y.Z", value_parser = version)]
-    jaxlib: Option<String>,
+    /// The libraries.
+    #[arg(value_name = "LIB", required = true)]
+    libraries: Vec<PathBuf>,
+    /// Judge for this jaxlib, or for the published ones of a range: 0.5.0.., ..0.9.2, 0.5.0..0.9.2. May be
+    /// given several times.
+    #[arg(long, value_name = "RANGE")]
+    jaxlib: Vec<Range>,
     /// Ask this exported symbol, or execute=SYMBOL,instantiate=SYMBOL,…, for its metadata, too (a
-    /// library without manifest tells no handlers).
-    #[arg(long, value_name = "NAME")]
-    handler: Vec<HandlerName>,
+    /// library without manifest tells no handlers). FILE: before it says which library has it.
+    #[arg(long, value_name = "[FILE:]NAME")]
+    handler: Vec<Of<HandlerName>>,
+    /// Register a user type first, by the symbols of its id and its `TypeInfo`, as `run` does.
+    #[arg(long = "type", value_name = "[FILE:]NAME=ID[,INFO]")]
+    types: Vec<Of<UserType>>,
     /// Run nothing: read the file alone.
     #[arg(long)]
     no_run: bool,
     /// Seconds that loading, and each answer, may take.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// Write JSON.
+    /// What was not judged, or not proved to load, fails.
     #[arg(long)]
+    strict: bool,
+    /// From which weight on a finding fails.
+    #[arg(long, value_enum, value_name = "WEIGHT", default_value_t = Threshold::Fails)]
+    fail_on: Threshold,
+    /// A file of findings that are allowed, each with its reason: `XF107 libmine.so/library: why`.
+    #[arg(long, value_name = "FILE")]
+    allow: Option<PathBuf>,
+    /// A file of findings that were there before: what is not in it fails.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Write what fails now to this file, for --baseline, and succeed.
+    #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
+    write_baseline: Option<PathBuf>,
+    /// How to write it: SARIF 2.1.0 and GitHub's annotations are for CI.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// The same as `--format json`.
+    #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
-fn version(text: &str) -> Result<String, String> {
-    match parse_version(text) {
-        Some(_) => Ok(text.to_owned()),
-        None => Err("expected a jaxlib version such as 0.12.0".to_owned()),
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Sarif,
+    Github,
+}
+
+/// Something that one library has, or whichever it is found in.
+#[derive(Clone)]
+struct Of<T> {
+    file: Option<String>,
+    value: T,
+}
+
+impl<T: FromStr<Err = String>> FromStr for Of<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (file, rest) = match text.split_once(':') {
+            Some((file, rest)) if !rest.starts_with(':') && !file.contains('=') => {
+                (Some(file.to_owned()), rest)
+            }
+            _ => (None, text),
+        };
+        Ok(Self {
+            file,
+            value: rest.parse()?,
+        })
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let mut versions: Vec<&str> = JAXLIBS.to_vec();
-    if let Some(wanted) = &args.jaxlib {
-        if jaxlib(wanted).is_none() {
-            bail!(
-                "jaxlib {wanted} has no FFI that is known: 0.4.31 is the first with these headers"
-            );
-        }
-        versions = vec![wanted];
+impl FromStr for UserType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_type(text)
     }
-    let mut examination = Examination::of(&args.library)?;
-    let named = named(&args.handler, &mut examination);
+}
+
+impl<T> Of<T> {
+    fn is_for(&self, path: &Path) -> bool {
+        self.file
+            .as_ref()
+            .is_none_or(|file| path.file_name().is_some_and(|name| name == file.as_str()))
+    }
+}
+
+/// One library, judged.
+struct Judged {
+    path: PathBuf,
+    examination: Examination,
+    candidates: Vec<Candidate>,
+    verdicts: Vec<Verdict>,
+}
+
+impl Judged {
+    /// Its file name.
+    fn name(&self) -> String {
+        let name = self.path.file_name();
+        name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let judged = judge(args);
+    if let (Err(error), true) = (&judged, args.json || args.format == Format::Json) {
+        output::json(&json!({
+            "schema": SCHEMA,
+            "exit": { "code": 1, "kind": "bad-input" },
+            "error": crate::error_text(error),
+        }))?;
+    }
+    judged
+}
+
+fn judge(args: &Args) -> anyhow::Result<ExitCode> {
+    let format = if args.json { Format::Json } else { args.format };
+    let asked = range::releases(&args.jaxlib)?;
+    let versions: Vec<&str> = match asked.as_slice() {
+        [] => JAXLIBS.to_vec(),
+        some => some.iter().map(String::as_str).collect(),
+    };
+    for given in args
+        .handler
+        .iter()
+        .filter_map(|handler| handler.file.as_ref())
+    {
+        let is_given = |path: &PathBuf| path.file_name().is_some_and(|name| name == given.as_str());
+        if !args.libraries.iter().any(is_given) {
+            anyhow::bail!("--handler {given}:…: no library of this name was given");
+        }
+    }
+    let mut allowed = known(args.allow.as_deref(), true)?;
+    let mut baseline = known(args.baseline.as_deref(), false)?;
+    let mut judged = Vec::new();
+    for path in &args.libraries {
+        judged.push(one(args, path, &versions, asked.is_empty())?);
+    }
+    let items: Vec<Item> = judged
+        .iter()
+        .flat_map(|judged| gate::items(judged, !asked.is_empty()))
+        .collect();
+    let decision = Decision::of(
+        &items,
+        args.fail_on,
+        args.strict,
+        &mut allowed,
+        &mut baseline,
+    );
+    if let Some(path) = &args.write_baseline {
+        std::fs::write(path, gate::baseline(&decision))?;
+    }
+    let fails = !decision.failing.is_empty() && args.write_baseline.is_none();
+    let code = u8::from(fails);
+    match format {
+        Format::Text => {
+            let texts: Vec<String> = judged.iter().map(report::report).collect();
+            output::text(&texts.join("\n"))?;
+        }
+        Format::Json => output::json(&to_json(&judged, &decision, code))?,
+        Format::Sarif => output::json(&forms::sarif(&items, &decision))?,
+        Format::Github => output::text(&forms::github(&items, &decision))?,
+    }
+    for (item, reason) in &decision.known {
+        eprintln!("note: known: {}: {reason}", item.key());
+    }
+    for key in allowed.unused().into_iter().chain(baseline.unused()) {
+        eprintln!("note: nothing needs this line any more: {key}");
+    }
+    if !decision.open.is_empty() {
+        let keys: BTreeSet<String> = decision.open.iter().map(Item::key).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        eprintln!(
+            "note: {} not judged, which --strict does not let pass: {}",
+            keys.len(),
+            list(&keys)
+        );
+    }
+    if fails {
+        eprintln!("error: {}", output::printable(&conclusion(&decision)));
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn known(path: Option<&Path>, reasons: bool) -> anyhow::Result<Known> {
+    path.map_or_else(|| Ok(Known::default()), |path| Known::read(path, reasons))
+}
+
+/// Examines one library, asks its handlers, and judges them.
+fn one(args: &Args, path: &Path, versions: &[&str], all: bool) -> anyhow::Result<Judged> {
+    let mut examination = Examination::of(path)?;
+    examination.judge_glibc(if all { &RELEASES } else { versions });
+    let several = args.libraries.len() > 1;
+    let named = named(&args.handler, several, &mut examination);
     let mut candidates = examination.candidates(&named);
+    let types: Vec<&UserType> = args
+        .types
+        .iter()
+        .filter(|user_type| user_type.is_for(path))
+        .map(|user_type| &user_type.value)
+        .filter(|user_type| {
+            let here = examination.facts.exports.contains(&user_type.id);
+            if !here && !several {
+                missing_type(user_type, &mut examination.findings);
+            }
+            here
+        })
+        .collect();
+    let wanted: Vec<Revision> = versions
+        .iter()
+        .filter_map(|version| Some(jaxlib(version)?.0))
+        .collect();
     if args.no_run {
         examination.findings.push(Finding::new(
             Level::Unknown,
@@ -70,14 +257,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         ));
     } else {
         let limit = Duration::from_secs(args.timeout);
-        let first = args.jaxlib.as_deref().and_then(jaxlib).map(|(r, _)| r);
-        ask::all(
-            &args.library,
+        let asking = ask::Asking {
+            path,
             limit,
-            first,
-            &mut candidates,
-            &mut examination.findings,
-        );
+            wanted: &wanted,
+            types: &types,
+        };
+        asking.all(&mut candidates, &mut examination.findings);
     }
     for subject in &mut candidates {
         behaviour(subject, &mut examination.findings);
@@ -98,41 +284,88 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 .map(move |subject| verdict(version, revision, subject, broken, compiled))
         })
         .collect();
-    if args.json {
-        output::json(&json!({
-            "library": args.library.display().to_string(),
-            "soname": examination.facts.soname,
-            "needs": examination.facts.needs,
-            "glibc": examination.facts.floor("GLIBC_"),
-            "libstdcxx": examination.facts.floor("GLIBCXX_"),
-            "manifests": examination.manifests.iter().map(|manifest| {
-                json!({ "library": manifest.library, "sdk": manifest.sdk })
+    Ok(Judged {
+        path: path.to_owned(),
+        examination,
+        candidates,
+        verdicts,
+    })
+}
+
+fn missing_type(user_type: &UserType, findings: &mut Vec<Finding>) {
+    findings.push(Finding::new(
+        Level::Proved,
+        Weight::Fails,
+        Problem::NotExported,
+        format!("the library exports no symbol '{}'", user_type.id),
+        format!("--type {} names it", user_type.name),
+    ));
+}
+
+/// The answer for programs; docs/schema/doctor.json describes it.
+fn to_json(judged: &[Judged], decision: &Decision, code: u8) -> Value {
+    let libraries: Vec<Value> = judged
+        .iter()
+        .map(|Judged { path, examination, candidates, verdicts }| {
+            json!({
+                "library": path.display().to_string(),
+                "soname": examination.facts.soname,
+                "needs": examination.facts.needs,
+                "glibc": examination.facts.floor("GLIBC_"),
+                "libstdcxx": examination.facts.floor("GLIBCXX_"),
+                "manifests": examination.manifests.iter().map(|manifest| {
+                    json!({ "library": manifest.library, "sdk": manifest.sdk })
+                }).collect::<Vec<_>>(),
+                "compiled_with": examination.compiled_with.iter().map(|r| r.name()).collect::<Vec<_>>(),
+                "findings": examination.findings,
+                "handlers": candidates.iter().map(|subject| json!({
+                    "name": subject.name,
+                    "stages": subject.stages.iter().cloned().collect::<BTreeMap<_, _>>(),
+                    "floor": subject.floor.map(|floor| floor.name()),
+                    "answers": subject.answers,
+                })).collect::<Vec<_>>(),
+                "jaxlibs": verdicts,
+            })
+        })
+        .collect();
+    let keys = |items: &[Item]| -> Vec<Value> {
+        let of = |item: &Item| {
+            json!({
+                "key": item.key(),
+                "what": item.finding.what,
+                "why": item.finding.why,
+                "jaxlibs": item.jaxlibs,
+            })
+        };
+        items.iter().map(of).collect()
+    };
+    json!({
+        "schema": SCHEMA,
+        "exit": { "code": code, "kind": decision.kind() },
+        "gate": {
+            "failing": keys(&decision.failing),
+            "not_judged": keys(&decision.open),
+            "known": decision.known.iter().map(|(item, reason)| {
+                json!({ "key": item.key(), "reason": reason })
             }).collect::<Vec<_>>(),
-            "compiled_with": examination.compiled_with.iter().map(|r| r.name()).collect::<Vec<_>>(),
-            "findings": examination.findings,
-            "handlers": candidates.iter().map(|subject| json!({
-                "name": subject.name,
-                "stages": subject.stages.iter().cloned().collect::<BTreeMap<_, _>>(),
-                "floor": subject.floor.map(|floor| floor.name()),
-                "answers": subject.answers,
-            })).collect::<Vec<_>>(),
-            "jaxlibs": verdicts,
-        }))?;
-    } else {
-        output::text(&report(args, &examination, &candidates, &verdicts))?;
-    }
-    conclude(args.jaxlib.is_some(), &examination.findings, &verdicts)
+        },
+        "libraries": libraries,
+    })
 }
 
 /// The handlers of the command line with the symbols of their stages; one that is not there is a
 /// finding.
 fn named(
-    handlers: &[HandlerName],
+    handlers: &[Of<HandlerName>],
+    several: bool,
     examination: &mut Examination,
 ) -> Vec<(String, Vec<(String, String)>)> {
     let mut named = vec![];
-    for handler in handlers {
-        let (name, stages) = match handler {
+    for handler in handlers
+        .iter()
+        .filter(|handler| handler.is_for(&examination.path))
+    {
+        let (name, stages) = match &handler.value {
             HandlerName::Name(name) => (name, vec![("execute".to_owned(), name.clone())]),
             HandlerName::Stages(stages) => {
                 let execute = stages.iter().find(|(stage, _)| *stage == Stage::Execute);
@@ -148,6 +381,10 @@ fn named(
         let missing = stages.iter().find(|(_, symbol)| !exports.contains(symbol));
         match missing {
             Some((_, symbol)) if !declared.any(|handler| handler.name == *name) => {
+                // Without a file it is meant for whichever library has it.
+                if several && handler.file.is_none() && !exports.contains(name) {
+                    continue;
+                }
                 let exports: Vec<_> = exports.iter().map(String::as_str).collect();
                 examination.findings.push(
                     Finding::new(
@@ -168,18 +405,7 @@ fn named(
 
 /// How a handler answers, and what that means for all runtimes.
 fn behaviour(subject: &mut Candidate, findings: &mut Vec<Finding>) {
-    let names_state = subject.answers.iter().any(|answer| {
-        matches!(
-            answer.outcome,
-            Outcome::Accepted {
-                has_state_type: true,
-                ..
-            }
-        )
-    });
-    if names_state && !matches!(subject.state, Use::Yes(_)) {
-        subject.state = Use::Yes("its metadata names the type of a state".to_owned());
-    }
+    subject.learn_state();
     let (weight, what, fix) = match subject.behaviour() {
         Behaviour::Negotiates => (
             Weight::Note,
@@ -200,203 +426,58 @@ fn behaviour(subject: &mut Candidate, findings: &mut Vec<Finding>) {
     findings.push(finding);
 }
 
-fn report(
-    args: &Args,
-    examination: &Examination,
-    candidates: &[Candidate],
-    verdicts: &[Verdict],
-) -> String {
-    let mut text = format!("{}\n", args.library.display());
-    for manifest in &examination.manifests {
-        let _ = writeln!(
-            text,
-            "  library {} made with xla-ffi {}, {} handlers",
-            manifest.library,
-            manifest.sdk,
-            manifest.handlers.len()
-        );
-    }
-    text.push_str("\nfindings\n");
-    let mut findings = examination.findings.clone();
-    findings.sort_by_key(|finding| (finding.weight, finding.level));
-    // What is the same for several handlers is said once.
-    for same in grouped(&findings, are_alike) {
-        let subjects: Vec<&Subject> = same.iter().map(|finding| &finding.subject).collect();
-        write_finding(&mut text, same[0], &subjects);
-    }
-    if candidates.is_empty() {
-        text.push_str("\nno handler to judge\n");
-        return text;
-    }
-    text.push_str("\njaxlib     revision  handler: verdict\n");
-    let lines = grouped(verdicts, |one, other| {
-        one.jaxlib == other.jaxlib
-            && one.loads == other.loads
-            && one.level == other.level
-            && same_words(&one.why, &one.handler, &other.why, &other.handler)
-            && one.risks.is_empty() == other.risks.is_empty()
-    });
-    for line in &lines {
-        let verdict = line[0];
-        let loads = match verdict.loads {
-            Loads::Yes if verdict.risks.is_empty() => "loads",
-            Loads::Yes => "loads, at a risk",
-            Loads::No => "does not work",
-            Loads::Unknown => "not known",
-        };
-        let handlers: Vec<&str> = line.iter().map(|v| v.handler.as_str()).collect();
-        let handlers = match handlers.as_slice() {
-            all if all.len() == candidates.len() && all.len() > 2 => {
-                format!("all {} handlers", all.len())
-            }
-            some => list(some),
-        };
-        let _ = writeln!(
-            text,
-            "{:<10} {:<9} {handlers}: {loads} ({}: {})",
-            verdict.jaxlib,
-            verdict.revision,
-            verdict.level,
-            nameless(&verdict.why, &verdict.handler)
-        );
-    }
-    let told = verdicts.iter().flat_map(|verdict| {
-        let risks = verdict.risks.iter();
-        risks.map(|risk| (risk, verdict.jaxlib.as_str()))
-    });
-    let told: Vec<(&Finding, &str)> = told.collect();
-    // Each risk with its jaxlibs; then what several handlers risk on the same ones.
-    let risks: Vec<(&Finding, Vec<&str>)> = grouped(&told, |one, other| one.0 == other.0)
-        .into_iter()
-        .map(|same| (same[0].0, same.iter().map(|(_, jaxlib)| *jaxlib).collect()))
-        .collect();
-    if !risks.is_empty() {
-        text.push_str("\nrisks\n");
-    }
-    for same in grouped(&risks, |one, other| {
-        one.1 == other.1 && are_alike(one.0, other.0)
+/// What fails, the same reason once.
+fn conclusion(decision: &Decision) -> String {
+    let mut lines = Vec::new();
+    for same in grouped(&decision.failing, |one, other| {
+        one.library == other.library
+            && one.jaxlibs == other.jaxlibs
+            && one.finding.problem == other.finding.problem
+            && same_words(
+                &one.finding.why,
+                &one.finding.subject.to_string(),
+                &other.finding.why,
+                &other.finding.subject.to_string(),
+            )
+            && same_words(
+                &one.finding.what,
+                &one.finding.subject.to_string(),
+                &other.finding.what,
+                &other.finding.subject.to_string(),
+            )
     }) {
-        let subjects: Vec<&Subject> = same.iter().map(|(risk, _)| &risk.subject).collect();
-        write_finding(&mut text, same[0].0, &subjects);
-        let _ = writeln!(text, "      on jaxlib {}", same[0].1.join(", "));
+        let first = same[0];
+        let subjects: Vec<String> = same
+            .iter()
+            .map(|item| item.finding.subject.to_string())
+            .collect();
+        let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
+        let place = match first.jaxlibs.as_slice() {
+            [] => String::new(),
+            jaxlibs => format!(" on jaxlib {}", jaxlibs.join(", ")),
+        };
+        let finding = &first.finding;
+        let words = match finding.problem {
+            Problem::Refused | Problem::NotKnown => &finding.why,
+            _ => &finding.what,
+        };
+        lines.push(format!(
+            "{} {}, {}{place}: {}",
+            finding.problem.id(),
+            first.library,
+            list(&subjects),
+            nameless(words, &finding.subject.to_string())
+        ));
     }
-    text
-}
-
-/// Puts what is the same together, in the order in which each first came.
-fn grouped<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&T>> {
-    let mut groups: Vec<Vec<&T>> = vec![];
-    for one in all {
-        match groups.iter_mut().find(|group| same(group[0], one)) {
-            Some(group) => group.push(one),
-            None => groups.push(vec![one]),
-        }
-    }
-    groups
-}
-
-/// Whether two findings differ in nothing but the handler that they are about.
-fn are_alike(one: &Finding, other: &Finding) -> bool {
-    let name = |finding: &Finding| match &finding.subject {
-        Subject::Handler(name) => Some(name.clone()),
-        _ => None,
-    };
-    let (Some(name), Some(others)) = (name(one), name(other)) else {
-        return one == other;
-    };
-    (one.level, one.weight, one.problem, &one.fix)
-        == (other.level, other.weight, other.problem, &other.fix)
-        && same_words(&one.what, &name, &other.what, &others)
-        && same_words(&one.why, &name, &other.why, &others)
-}
-
-/// Whether two texts say the same of two handlers, each of which they name.
-fn same_words(one: &str, name: &str, other: &str, others: &str) -> bool {
-    nameless(one, name) == nameless(other, others)
-}
-
-/// A text about a handler that does not name it.
-fn nameless(text: &str, handler: &str) -> String {
-    let quoted = format!("'{handler}'");
-    text.replace(&format!("handler {quoted}"), "the handler")
-        .replace(&quoted, "the handler")
-}
-
-/// The first few names, and how many there are.
-fn list(names: &[&str]) -> String {
-    if names.len() > 6 {
-        format!("{}, … ({} in all)", names[..4].join(", "), names.len())
-    } else {
-        names.join(", ")
-    }
-}
-
-fn write_finding(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
-    let about: Vec<String> = subjects.iter().map(ToString::to_string).collect();
-    let about: Vec<&str> = about.iter().map(String::as_str).collect();
-    let words = |words: &str| match &finding.subject {
-        Subject::Handler(name) => nameless(words, name),
-        _ => words.to_owned(),
-    };
-    let _ = writeln!(
-        text,
-        "  {} {}: {}: {}\n      why: {}",
-        finding.level,
-        finding.weight,
-        list(&about),
-        words(&finding.what),
-        words(&finding.why)
-    );
-    if let Some(fix) = &finding.fix {
-        let _ = writeln!(text, "      fix: {fix}");
-    }
-}
-
-/// What would stop whoever ships the library: on the jaxlib that was asked about, or on any where the
-/// library does not declare it.
-fn conclude(one: bool, findings: &[Finding], verdicts: &[Verdict]) -> anyhow::Result<()> {
-    let mut wrong: Vec<String> = findings
+    let proved = decision
+        .failing
         .iter()
-        .filter(|finding| finding.is_proved_failure() && finding.problem != Problem::Breaks)
-        .map(|finding| format!("{}: {}", finding.subject, finding.what))
-        .collect();
-    // What is wrong with the library as a whole has been said once.
-    let whole = wrong.is_empty();
-    let mut reasons: Vec<(&Verdict, &str)> = vec![];
-    for verdict in verdicts {
-        if whole && verdict.loads == Loads::No && (one || !verdict.declared) {
-            reasons.push((verdict, &verdict.why));
-        }
-        let risks = verdict.risks.iter().filter(|risk| risk.is_proved_failure());
-        reasons.extend(risks.map(|risk| (verdict, risk.what.as_str())));
-    }
-    let count = wrong.len() + reasons.len();
-    // Each reason with the handlers that it concerns on one jaxlib, then with the jaxlibs on which it
-    // concerns the same ones.
-    let by_text = grouped(&reasons, |one, other| {
-        same_words(one.1, &one.0.handler, other.1, &other.0.handler)
-    });
-    for reason in by_text {
-        let places: Vec<(&str, Vec<&str>)> =
-            grouped(&reason, |one, other| one.0.jaxlib == other.0.jaxlib)
-                .into_iter()
-                .map(|place| {
-                    let handlers = place.iter().map(|(verdict, _)| verdict.handler.as_str());
-                    (place[0].0.jaxlib.as_str(), handlers.collect())
-                })
-                .collect();
-        for same in grouped(&places, |one, other| one.1 == other.1) {
-            let jaxlibs: Vec<&str> = same.iter().map(|(jaxlib, _)| *jaxlib).collect();
-            let text = nameless(reason[0].1, &reason[0].0.handler);
-            let handlers = list(&same[0].1);
-            wrong.push(format!(
-                "{handlers} on jaxlib {}: {text}",
-                jaxlibs.join(", ")
-            ));
-        }
-    }
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    bail!("{count} proved to fail:\n  {}", wrong.join("\n  "))
+        .filter(|item| item.finding.is_proved_failure())
+        .count();
+    let head = if proved == decision.failing.len() {
+        format!("{proved} proved to fail")
+    } else {
+        format!("{} findings do not pass", decision.failing.len())
+    };
+    format!("{head}:\n  {}", lines.join("\n  "))
 }

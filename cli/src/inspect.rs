@@ -36,7 +36,14 @@ impl Reception {
         let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
         let named = (handler.name.clone(), stages.collect::<Vec<_>>());
         let mut candidate = examination.candidate(&named.0, &named.1);
-        ask::one(&examination.path, PROBE_LIMIT, None, &mut candidate);
+        let asking = ask::Asking {
+            path: &examination.path,
+            limit: PROBE_LIMIT,
+            wanted: &Revision::ALL[1..],
+            types: &[],
+        };
+        asking.one(&mut candidate);
+        candidate.learn_state();
         let verdicts = Revision::ALL.into_iter().map(|revision| {
             let on = (revision, Level::Proved);
             let compiled_with = &examination.compiled_with;

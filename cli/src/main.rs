@@ -48,9 +48,9 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
         Command::Inspect(args) => done(inspect::run(&args)),
-        Command::Doctor(args) => done(doctor::run(&args)),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),
-        Command::Abi(args) => done(abi::run(&args)),
+        Command::Abi(args) => abi::run(&args),
         Command::New(args) => done(new::run(&args)),
     };
     match outcome {

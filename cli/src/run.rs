@@ -118,7 +118,7 @@ pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
     Revision::from_name(text).ok_or_else(|| "there are r0 to r10".into())
 }
 
-fn parse_type(text: &str) -> Result<UserType, String> {
+pub(crate) fn parse_type(text: &str) -> Result<UserType, String> {
     let (name, symbols) = text
         .split_once('=')
         .ok_or("it is not of the form NAME=ID_SYMBOL[,INFO_SYMBOL]")?;

@@ -171,6 +171,62 @@ fn neighbours_differ_by_what_the_table_says() {
 }
 
 #[test]
+fn what_grows_in_another_struct_is_judged_there() {
+    // Handler_Bundle lies by value in Handler_Register_Args, before `traits`.
+    let value = json(&["diff", "r8", "r9", "--json"]);
+    let changes = value["changes"].as_array().unwrap();
+    let change = changes
+        .iter()
+        .find(|change| change["owner"] == "XLA_FFI_Handler_Bundle" && change["member"] == "record")
+        .unwrap();
+    let effect = &change["effect"];
+    assert_eq!(effect["new_on_old"]["harm"], "breaks", "{change:#}");
+    assert_eq!(effect["old_on_new"]["harm"], "lacks", "{change:#}");
+    let why = effect["new_on_old"]["why"].as_str().unwrap();
+    assert!(
+        why.contains("XLA_FFI_Handler_Register_Args, before `traits`"),
+        "{why}"
+    );
+}
+
+#[test]
+fn what_was_renamed_back_is_not_removed_too() {
+    let value = json(&["diff", "r9", "r8", "--json"]);
+    let own = value["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|change| {
+            change["follows"] == false && change["owner"] == "XLA_FFI_ExecutionContext"
+        });
+    let classes: Vec<_> = own.map(|change| &change["class"]).collect();
+    assert_eq!(classes, ["renamed"], "{value:#}");
+}
+
+#[test]
+fn a_release_that_nobody_has_seen_is_not_known_yet() {
+    for arguments in [
+        &[
+            "check",
+            "--header",
+            "include/xla/ffi/api/c_api.h",
+            "--revision",
+            "99.1.2",
+        ][..],
+        &["show", "0.13.0"],
+    ] {
+        let output = abi(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            err(&output).contains("is not known yet"),
+            "{}",
+            err(&output)
+        );
+    }
+    assert!(abi(&["show", "0.12.0.1", "Buffer"]).status.success());
+}
+
+#[test]
 fn snapshots_are_true() {
     let output = abi(&["check", "--snapshots"]);
     assert!(output.status.success(), "{}", err(&output));
@@ -226,9 +282,238 @@ fn an_edited_header_is_explained() {
     let output = abi(&["check", "--header", header, "--json"]);
     assert_eq!(output.status.code(), Some(1));
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(value["edition"], Value::Null);
-    assert_eq!(value["nearest"]["edition"], "r10");
+    assert_eq!(
+        (&value["exit"]["code"], &value["exit"]["kind"]),
+        (&1.into(), &"findings".into())
+    );
+    let header = &value["headers"][0];
+    assert_eq!(header["edition"], Value::Null);
+    assert_eq!(header["nearest"]["edition"], "r10");
+    assert_eq!(header["changes"][0]["class"], "retyped");
+}
+
+#[test]
+fn types_in_an_included_file_are_not_removed() {
+    if !can_read("types_in_an_included_file_are_not_removed") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();
+    let start = text.find("struct XLA_FFI_Buffer {").unwrap();
+    let end = start + text[start..].find("};").unwrap() + 2;
+    let split = format!(
+        "{}\n#include \"buffer.inc\"\n{}",
+        &text[..start],
+        &text[end..]
+    );
+    let header = folder.path().join("c_api.h");
+    std::fs::write(&header, split).unwrap();
+    let part = folder.path().join("buffer.inc");
+    std::fs::write(&part, &text[start..end]).unwrap();
+    let check = || abi(&["check", "--header", header.to_str().unwrap()]);
+    assert!(out(&check()).contains("revision r10"), "{}", err(&check()));
+    // A mistake there is found there.
+    std::fs::write(
+        &part,
+        text[start..end].replace("int64_t rank", "int32_t rank"),
+    )
+    .unwrap();
+    let told = err(&check());
+    assert!(told.contains("resized: rank"), "{told}");
+    // A file of our own that gathers all that there is.
+    let gathered = folder.path().join("mine.h");
+    std::fs::write(&part, &text[start..end]).unwrap();
+    std::fs::write(&gathered, "#include \"c_api.h\"\n").unwrap();
+    let output = abi(&["check", "--header", gathered.to_str().unwrap()]);
+    assert!(out(&output).contains("revision r10"), "{}", err(&output));
+}
+
+/// Our header, changed, in a file of its own.
+fn copy(folder: &Path, name: &str, change: impl Fn(&str) -> String) -> String {
+    let text = std::fs::read_to_string(root().join("include/xla/ffi/api").join(
+        if name.contains("record") {
+            "record_c_api.h"
+        } else {
+            "c_api.h"
+        },
+    ));
+    let path = folder.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, change(&text.unwrap())).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn copies_with_names_of_their_own_are_read() {
+    if !can_read("copies_with_names_of_their_own_are_read") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mine = copy(folder.path(), "mine.h", |text| {
+        text.replace("XLA_FFI_", "MY_FFI_")
+    });
+    let check = |arguments: &[&str]| abi(&[&["check", "--header"], arguments].concat());
+    let plain = check(&[&mine]);
+    assert!(err(&plain).contains("nothing of XLA"), "{}", err(&plain));
+    let mapped = check(&[&mine, "--prefix", "MY_FFI_"]);
+    assert!(out(&mapped).contains("revision r10"), "{}", err(&mapped));
+    // What is added under the copy's prefix is told by upstream's name.
+    let more = copy(folder.path(), "more.h", |text| {
+        let text = text.replace("XLA_FFI_", "MY_FFI_");
+        text.replacen(
+            "struct MY_FFI_Buffer {",
+            "struct MY_FFI_Extra { int x; };\nstruct MY_FFI_Buffer {",
+            1,
+        )
+    });
+    let told = err(&check(&[&more, "--prefix", "MY_FFI_"]));
+    assert!(told.contains("added: XLA_FFI_Extra"), "{told}");
+    let spaced = copy(folder.path(), "spaced.h", |text| {
+        let guarded = text.replace("XLA_FFI_", "");
+        let text = guarded.replace(
+            "#ifdef __cplusplus\nextern \"C\" {\n#endif",
+            "namespace mine {",
+        );
+        assert_ne!(text, guarded, "the header opens extern \"C\"");
+        text
+    });
+    let mapped = check(&[&spaced, "--namespace", "mine"]);
+    assert!(out(&mapped).contains("revision r10"), "{}", err(&mapped));
+}
+
+#[test]
+fn variants_and_several_headers_are_told_apart() {
+    if !can_read("variants_and_several_headers_are_told_apart") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let two = copy(folder.path(), "two.h", |text| {
+        text.replacen(
+            "  int64_t rank;",
+            "#ifdef NARROW\n  int32_t rank;\n#else\n  int64_t rank;\n#endif",
+            1,
+        )
+    });
+    let output = abi(&[
+        "check",
+        "--header",
+        &two,
+        "--variant",
+        "plain",
+        "--variant",
+        "narrow:NARROW,LEVEL=2",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        out(&output).contains("two.h (plain): c_api.h of revision r10"),
+        "{}",
+        out(&output)
+    );
+    assert!(
+        err(&output).contains("two.h (narrow) is not"),
+        "{}",
+        err(&output)
+    );
+    assert!(abi(&["check", "--header", &two]).status.success());
+    assert_eq!(
+        abi(&["check", "--header", &two, "-D", "NARROW"])
+            .status
+            .code(),
+        Some(1)
+    );
+    // A flat copy of an extension's header finds the main one beside it.
+    let record = copy(folder.path(), "flat/record_c_api.h", str::to_owned);
+    copy(folder.path(), "flat/c_api.h", str::to_owned);
+    let value = json(&[
+        "check",
+        "--header",
+        &record,
+        "--header",
+        "include/xla/ffi/api/c_api.h",
+        "--json",
+    ]);
+    let editions: Vec<_> = value["headers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|h| &h["edition"])
+        .collect();
+    assert_eq!(editions, ["record-0.2", "r10"]);
+    // What it includes lies elsewhere, and nowhere.
+    let apart = copy(folder.path(), "apart/c_api.h", |text| {
+        format!("#include \"parts.h\"\n{text}")
+    });
+    let output = abi(&["check", "--header", &apart, "--json"]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["exit"]["kind"], "bad-input");
+    assert!(
+        value["headers"][0]["error"]
+            .as_str()
+            .unwrap()
+            .contains("parts.h"),
+        "{value}"
+    );
+    let parts = folder.path().join("parts");
+    std::fs::create_dir(&parts).unwrap();
+    std::fs::write(parts.join("parts.h"), "").unwrap();
+    assert!(
+        abi(&["check", "--header", &apart, "-I", parts.to_str().unwrap()])
+            .status
+            .success()
+    );
+    let harmless = copy(folder.path(), "harmless.h", |text| {
+        text.replacen("  int64_t rank;", "  int64_t order;", 1)
+    });
+    assert_eq!(
+        abi(&["check", "--header", &harmless]).status.code(),
+        Some(1)
+    );
+    assert!(
+        abi(&["check", "--header", &harmless, "--fail-on", "lacks"])
+            .status
+            .success()
+    );
+}
+
+#[test]
+fn diff_and_show_take_files_and_revisions_alike() {
+    let snapshot = "abi/snapshots/r9.json";
+    let value = json(&["diff", snapshot, "r10", "--json"]);
+    let known = json(&["diff", "r9", "r10", "--json"]);
+    assert_eq!(value["changes"], known["changes"]);
+    let text = out(&abi(&["show", snapshot, "Buffer"]));
+    assert!(text.contains("XLA_FFI_Buffer"), "{text}");
+    let strict = ["--fail-on", "breaks"];
+    assert_eq!(
+        abi(&[&["diff", "r9", "r10"], &strict[..]].concat())
+            .status
+            .code(),
+        Some(1)
+    );
+    assert_eq!(
+        abi(&[&["diff", "r7-0.8.1", "r7-0.8.2"], &strict[..]].concat())
+            .status
+            .code(),
+        Some(0)
+    );
+    assert_eq!(abi(&["diff", "nowhere.json", "r10"]).status.code(), Some(1));
+    if !can_read("diff_and_show_take_files_and_revisions_alike") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let edited = copy(folder.path(), "c_api.h", |text| {
+        text.replacen("  int64_t rank;", "  uint64_t rank;", 1)
+    });
+    let value = json(&["diff", "include/xla/ffi/api/c_api.h", &edited, "--json"]);
+    assert_eq!(value["changes"].as_array().unwrap().len(), 1, "{value:#}");
     assert_eq!(value["changes"][0]["class"], "retyped");
+    let value = json(&["show", &edited, "Buffer", "--json"]);
+    let rank = value["struct"]["fields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|f| f["name"] == "rank");
+    assert_eq!(rank.unwrap()["type"], "u64");
 }
 
 #[test]

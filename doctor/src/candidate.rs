@@ -26,6 +26,10 @@ pub enum Outcome {
         traits: u32,
         /// Whether it named a type of state.
         has_state_type: bool,
+        /// How a runtime of this revision misread the state that its instantiate stage gave, where that
+        /// was tried.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        misread: Option<String>,
     },
     /// A runtime of this revision refuses it.
     Refused {
@@ -60,6 +64,11 @@ pub enum Use {
     Unknown,
 }
 
+/// Whether a refusal asks for the type of a state. The words are upstream's.
+pub(crate) fn asks_for_type(why: &str) -> bool {
+    why.contains("must be registered before the handler registration")
+}
+
 /// A handler to judge: from the manifest, or named by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -73,6 +82,8 @@ pub struct Candidate {
     pub state: Use,
     /// Whether it completes after it returns.
     pub future: Use,
+    /// Whether the types of its state were registered before it was asked.
+    pub has_types: bool,
     /// What it answered.
     pub answers: Vec<Answer>,
 }
@@ -84,6 +95,37 @@ impl Candidate {
         let refused = |answer: &Answer| matches!(answer.outcome, Outcome::Refused { .. });
         let taken = |answer: &Answer| matches!(answer.outcome, Outcome::Accepted { .. });
         self.answers.iter().any(refused) && !self.answers.iter().any(taken)
+    }
+
+    /// Takes what the answers show of its state.
+    pub fn learn_state(&mut self) {
+        let accepted = |answer: &Answer| match &answer.outcome {
+            Outcome::Accepted {
+                misread,
+                has_state_type,
+                ..
+            } => (misread.clone(), *has_state_type),
+            _ => (None, false),
+        };
+        let told: Vec<_> = self.answers.iter().map(accepted).collect();
+        if matches!(self.state, Use::Yes(_)) {
+            return;
+        }
+        if let Some(how) = told.iter().find_map(|(misread, _)| misread.clone()) {
+            self.state = Use::Yes(format!("its instantiate stage sets one: {how}"));
+        } else if told.iter().any(|(_, named)| *named) {
+            self.state = Use::Yes("its metadata names the type of a state".to_owned());
+        } else if self.wants_type() {
+            self.state = Use::Yes("it refuses to work before a type is registered".to_owned());
+        }
+    }
+
+    /// Whether it refused because no type of a state was registered: what upstream's headers of version 0.2
+    /// and later say then.
+    #[must_use]
+    pub fn wants_type(&self) -> bool {
+        let wants = |answer: &Answer| matches!(&answer.outcome, Outcome::Refused { why } if asks_for_type(why));
+        !self.has_types && self.answers.iter().any(wants)
     }
 
     /// How it answers. One that states its floor and answers that floor's version negotiates: its

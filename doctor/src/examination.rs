@@ -6,6 +6,8 @@ use crate::finding::{Finding, Level, Problem, Weight};
 use crate::library::{self, Facts, Surroundings};
 use crate::link;
 use crate::manifest::{self, Manifest};
+use crate::release;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::model::{Abi, Header};
 use xla_ffi_abi::{dwarf, snapshot};
@@ -64,6 +66,13 @@ impl Examination {
         })
     }
 
+    /// Adds what its glibc means for the releases that it is to run with.
+    pub fn judge_glibc(&mut self, versions: &[&str]) {
+        let floor = self.facts.floor("GLIBC_");
+        let finding = floor.and_then(|floor| release::about_glibc(&floor, versions));
+        self.findings.extend(finding);
+    }
+
     /// The handlers that the manifest names, and those that the user names: each with the symbols
     /// of its stages.
     #[must_use]
@@ -92,6 +101,7 @@ impl Examination {
                 floor: None,
                 state: self.usage("5StateI"),
                 future: self.usage("6Future"),
+                has_types: false,
                 answers: Vec::new(),
             },
         }
@@ -104,15 +114,17 @@ impl Examination {
     }
 
     /// Whether handlers made with the C++ headers use a type, told by the types of their
-    /// `xla::ffi::Handler<…>`, whose constructors stay visible in a stripped library.
+    /// `xla::ffi::Handler<…>`, whose functions stay visible in a stripped library.
     fn usage(&self, mangled: &str) -> Use {
-        let handlers: Vec<&String> = self
+        // Constructors and destructors of one type count once; other stages have no such context.
+        let handlers: BTreeSet<&str> = self
             .facts
             .names
             .iter()
-            .filter(|name| name.starts_with("_ZN3xla3ffi7HandlerI") && name.contains("C1E"))
+            .filter(|name| name.starts_with("_ZN3xla3ffi7HandlerILNS0_14ExecutionStageE3E"))
+            .filter_map(|name| Some(&name[..name.rfind("C1E").or_else(|| name.rfind("D0Ev"))?]))
             .collect();
-        let using: Vec<&&String> = handlers
+        let using: Vec<&&str> = handlers
             .iter()
             .filter(|name| name.contains(mangled))
             .collect();
@@ -156,6 +168,8 @@ fn declared(handler: &manifest::Handler) -> Candidate {
         } else {
             Use::No
         },
+        // Its own registration is part of what it answers.
+        has_types: true,
         answers: Vec::new(),
     }
 }

@@ -78,6 +78,10 @@ impl Serialize for Subject {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Problem {
+    /// It was not found out whether a handler works on a jaxlib.
+    NotKnown,
+    /// A jaxlib does not take a handler.
+    Refused,
     /// The manifest cannot be read.
     Manifest,
     /// The manifest names a symbol that is not exported, or the command line does.
@@ -114,10 +118,18 @@ pub enum Problem {
     OldestRuntime,
     /// State arguments laid out for another version.
     StateLayout,
+    /// The type of a state has to be registered first.
+    StateType,
     /// Future slots that stand elsewhere.
     FutureSlots,
     /// The runtime's memory is overwritten by the metadata.
     MetadataOverrun,
+}
+
+impl Serialize for Problem {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.id())
+    }
 }
 
 /// One finding.
@@ -130,8 +142,8 @@ pub struct Finding {
     /// What it is about.
     #[serde(rename = "about")]
     pub subject: Subject,
-    /// What has been found.
-    #[serde(skip)]
+    /// What has been found: its number.
+    #[serde(rename = "id")]
     pub problem: Problem,
     /// What, in words.
     pub what: String,

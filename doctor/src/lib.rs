@@ -3,14 +3,18 @@
 //! proved, possible or unknown, and why.
 
 mod candidate;
+mod catalogue;
 mod examination;
 mod finding;
 pub mod library;
 mod link;
 pub mod manifest;
+mod release;
 mod verdict;
 
 pub use candidate::{Answer, Candidate, Outcome, Use};
+pub use catalogue::{CATALOGUE, Entry};
 pub use examination::Examination;
 pub use finding::{Finding, Level, Problem, Subject, Weight};
+pub use release::{RELEASES, glibc};
 pub use verdict::{Behaviour, Loads, Verdict, jaxlib, verdict};

@@ -2,20 +2,8 @@
 
 use crate::finding::{Finding, Level, Problem, Subject, Weight};
 use crate::library::{Facts, Needed, Surroundings};
+use crate::release::dotted;
 use std::path::Path;
-
-/// The oldest glibc on which the newest jaxlib wheels run (manylinux_2_27).
-const JAXLIB_GLIBC: [u32; 2] = [2, 27];
-
-/// First systems with a glibc, for people.
-const SYSTEMS: &[([u32; 2], &str)] = &[
-    ([2, 28], "Debian 10, RHEL 8"),
-    ([2, 31], "Ubuntu 20.04, Debian 11"),
-    ([2, 34], "RHEL 9"),
-    ([2, 35], "Ubuntu 22.04"),
-    ([2, 36], "Debian 12"),
-    ([2, 39], "Ubuntu 24.04, RHEL 10"),
-];
 
 /// The GCC whose libstdc++ first had a version `GLIBCXX_3.4.N`.
 const GCCS: &[(u32, &str)] = &[
@@ -55,7 +43,6 @@ pub(crate) fn findings(
         );
     }
     imports(facts, surroundings, findings);
-    glibc(facts, findings);
     libstdcxx(facts, findings);
     search(facts, findings);
     soname(path, facts, findings);
@@ -192,49 +179,6 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             ));
         }
     }
-}
-
-fn dotted(version: &[u32]) -> String {
-    version
-        .iter()
-        .map(u32::to_string)
-        .collect::<Vec<_>>()
-        .join(".")
-}
-
-fn glibc(facts: &Facts, findings: &mut Vec<Finding>) {
-    let Some(floor) = facts.floor("GLIBC_") else {
-        return;
-    };
-    let shown = dotted(&floor);
-    if floor.as_slice() <= JAXLIB_GLIBC.as_slice() {
-        findings.push(Finding::new(
-            Level::Proved,
-            Weight::Note,
-            Problem::Glibc,
-            format!("it runs wherever jaxlib 0.8.0 or later does: glibc {shown} or later"),
-            "the versions that its symbols ask for",
-        ));
-        return;
-    }
-    let systems = SYSTEMS
-        .iter()
-        .find(|(version, _)| version.as_slice() >= floor.as_slice())
-        .map_or("newer systems only", |(_, systems)| *systems);
-    findings.push(
-        Finding::new(
-            Level::Possible,
-            Weight::Risk,
-            Problem::Glibc,
-            format!(
-                "it does not load on systems with a glibc older than {shown}, though jaxlib does \
-                 (from {})",
-                dotted(&JAXLIB_GLIBC)
-            ),
-            format!("its symbols ask for GLIBC_{shown}; first systems with it: {systems}"),
-        )
-        .fix("build it on an older system, in a manylinux image for instance"),
-    );
 }
 
 fn libstdcxx(facts: &Facts, findings: &mut Vec<Finding>) {

@@ -1,22 +1,19 @@
 //! What becomes of a handler on one jaxlib.
 
-use crate::candidate::{Answer, Candidate, Outcome, Use};
+use crate::candidate::{Answer, Candidate, Outcome, Use, asks_for_type};
 use crate::finding::{Finding, Level, Problem, Subject, Weight};
+use crate::release::RELEASES;
 use serde::Serialize;
-use xla_ffi_abi::declared::{Edition, parse_version};
-use xla_ffi_abi::model::Header;
-use xla_ffi_sys::{Revision, Slot, YANKED_JAXLIBS};
+use xla_ffi_abi::declared::parse_version;
+use xla_ffi_sys::{Revision, Slot, StateReading};
 
 /// The revision of a jaxlib, and how sure that is.
 #[must_use]
 pub fn jaxlib(version: &str) -> Option<(Revision, Level)> {
     let revision = Revision::of_jaxlib(version)?;
-    // The newest edition is open to the top: later releases may bring what is not known yet. A release
-    // between two that are known has the revision of one of them.
-    let seen = Edition::of_jaxlib(Header::Main, version)
-        .is_some_and(|edition| edition.last_jaxlib.is_some() || version == edition.first_jaxlib);
-    let withdrawn = YANKED_JAXLIBS.iter().any(|(known, _)| *known == version);
-    let level = match seen || withdrawn {
+    // A release that is not published yet may bring what is not known; one that never was between two that
+    // are known has the revision of one of them.
+    let level = match RELEASES.contains(&version) {
         true => Level::Proved,
         false => Level::Possible,
     };
@@ -107,11 +104,6 @@ impl Behaviour {
     }
 }
 
-/// The layout of the state arguments that a version uses.
-fn state_layout(minor: i32) -> i32 {
-    minor.clamp(1, 3)
-}
-
 /// What becomes of `candidate` on jaxlib `version`; `broken` says why the library as a whole does
 /// not load, `compiled_with` the revisions that its debug information shows.
 #[must_use]
@@ -199,6 +191,14 @@ pub fn verdict(
                 );
             }
         }
+        Some(Outcome::Refused { why }) if !candidate.has_types && asks_for_type(why) => {
+            verdict.loads = Loads::Unknown;
+            verdict.level = Level::Possible;
+            verdict.why =
+                "the type of its state has to be registered before it; --type NAME=ID,INFO \
+                           registers it here, as jax.ffi.register_ffi_type does there"
+                    .to_owned();
+        }
         Some(Outcome::Refused { why }) => {
             verdict.loads = Loads::No;
             verdict.why.clone_from(why);
@@ -211,9 +211,10 @@ pub fn verdict(
             verdict.why =
                 "it overwrites 8 bytes of the runtime's stack: what lies there decides".to_owned();
             verdict.risks.push(
+                // Proved is the write, not that it does harm.
                 Finding::new(
                     Level::Proved,
-                    Weight::Fails,
+                    Weight::Risk,
                     Problem::MetadataOverrun,
                     "it overwrites the runtime's memory when it is asked for its metadata",
                     how.clone(),
@@ -258,29 +259,90 @@ fn hazards(
     compiled_with: &[Revision],
     risks: &mut Vec<Finding>,
 ) {
-    let own = revision.minor_version();
-    // Runtimes from 0.10.2 tell the 40-byte form of r7 by its size.
-    let told_by_size = minor == 2 && parse_version(version) >= parse_version("0.10.2");
-    if state_layout(minor) != state_layout(own) && !told_by_size && candidate.state != Use::No {
-        let (level, weight, known) =
-            weigh(&candidate.state, "nothing tells whether it keeps state");
-        risks.push(
-            Finding::new(
-                level,
-                weight,
-                Problem::StateLayout, "the runtime misreads its State_Set and State_Get: an error at best, a crash at worst",
-                format!(
-                    "{known}; its state arguments are laid out for version 0.{minor}, and 0.1, 0.2 and \
-                     0.3 each have their own layout"
-                ),
-            )
-            .about_handler(&candidate.name)
-            .fix("build it with this SDK, which lays the arguments out as the runtime wants them"),
-        );
+    // Within r8 the newer releases tell the form of 0.2 by its size, as r9 does.
+    let told_by_size = minor == 2 && parse_version(version) >= parse_version("0.10.0");
+    let reading = match StateReading::of(revision, minor) {
+        StateReading::Refused if told_by_size => StateReading::Right,
+        reading => reading,
+    };
+    match reading {
+        _ if candidate.state == Use::No => {}
+        StateReading::Right => state_type(version, revision, minor, candidate, risks),
+        StateReading::Refused | StateReading::Misread => {
+            let what = match reading {
+                StateReading::Refused => {
+                    "the runtime finds its State_Set too small: an error or a crash"
+                }
+                _ => {
+                    "the runtime misreads its State_Set and State_Get: an error at best, a crash at worst"
+                }
+            };
+            let (level, weight, known) =
+                weigh(&candidate.state, "nothing tells whether it keeps state");
+            risks.push(
+                Finding::new(
+                    level,
+                    weight,
+                    Problem::StateLayout,
+                    what,
+                    format!(
+                        "{known}; its state arguments are laid out for version 0.{minor}, and 0.1, 0.2 and \
+                         0.3 each have their own layout"
+                    ),
+                )
+                .about_handler(&candidate.name)
+                .fix("build it with this SDK, which lays the arguments out as the runtime wants them"),
+            );
+        }
     }
     if minor == 1 {
         future_hazard(revision, candidate, compiled_with, risks);
     }
+}
+
+/// The first release on which Python can register a type; before it the library has to do so itself.
+const FIRST_WITH_TYPES: &str = "0.4.38";
+
+/// What the type of a state that the runtime reads rightly still needs.
+fn state_type(
+    version: &str,
+    revision: Revision,
+    minor: i32,
+    candidate: &Candidate,
+    risks: &mut Vec<Finding>,
+) {
+    let (Use::Yes(known) | Use::Perhaps(known)) = &candidate.state else {
+        return;
+    };
+    let (what, why, fix) = if parse_version(version) < parse_version(FIRST_WITH_TYPES) {
+        (
+            "nobody can register the type of its state from Python",
+            format!("{known}; jaxlib {FIRST_WITH_TYPES} is the first that registers types"),
+            "register the type from the library, with the table of the call frame",
+        )
+    } else if minor == 1 && revision >= Revision::R7 {
+        // Headers of 0.1 hand the deleter over with each state, which these runtimes do not read.
+        (
+            "it works only if the type of its state is registered with its deleter",
+            format!(
+                "{known}; headers of version 0.1 have no TypeInfo, and this runtime takes the deleter from there"
+            ),
+            "register the type with a TypeInfo whose deleter frees the state, or build it with this SDK",
+        )
+    } else if !candidate.has_types {
+        (
+            "it works only if the type of its state is registered before it",
+            format!("{known}; headers of upstream leave that to Python"),
+            "call jax.ffi.register_ffi_type (register_ffi_type_id before jax 0.8.1) first, and give the doctor --type",
+        )
+    } else {
+        return;
+    };
+    risks.push(
+        Finding::new(Level::Possible, Weight::Risk, Problem::StateType, what, why)
+            .about_handler(&candidate.name)
+            .fix(fix),
+    );
 }
 
 /// Among the revisions of version 0.1 the future slots moved and were not always there.
@@ -368,6 +430,7 @@ mod tests {
                 Use::Unknown
             },
             future: Use::Unknown,
+            has_types: true,
             answers: Revision::ALL[1..]
                 .iter()
                 .map(|revision| Answer {
@@ -386,6 +449,7 @@ mod tests {
                 version: (0, minor),
                 traits: 0,
                 has_state_type: false,
+                misread: None,
             }
         } else {
             Outcome::Refused {
@@ -399,6 +463,7 @@ mod tests {
             version: (0, revision.minor_version()),
             traits: 0,
             has_state_type: false,
+            misread: None,
         }
     }
 
@@ -440,10 +505,10 @@ mod tests {
         assert_eq!(state("0.8.0", &old), []);
         let unsure = candidate(false, |r| fixed(1, r));
         assert_eq!(state("0.12.0", &unsure), [(Level::Possible, Weight::Risk)]);
-        // Version 0.2: told by size from 0.10.2 on, not on 0.9.1.
+        // Version 0.2: told by size from 0.10.0 on, not on 0.9.2.
         let second = candidate(true, |r| fixed(2, r));
         assert_eq!(state("0.9.1", &second).len(), 1);
-        assert_eq!(state("0.10.2", &second), []);
+        assert_eq!(state("0.10.0", &second), []);
         assert_eq!(state("0.12.0", &candidate(true, |r| fixed(3, r))), []);
     }
 

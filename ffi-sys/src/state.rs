@@ -2,9 +2,43 @@
 //! arguments; hosts tell them apart by version, or by size, or not at all.
 
 use crate::{
-    XLA_FFI_ExecutionStage, XLA_FFI_InternalExtension, XLA_FFI_InvokeContext, XLA_FFI_TypeId,
+    Revision, XLA_FFI_ExecutionStage, XLA_FFI_InternalExtension, XLA_FFI_InvokeContext,
+    XLA_FFI_TypeId,
 };
 use core::ffi::c_void;
+
+/// What a runtime does with state arguments that a handler laid out for a version of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateReading {
+    /// It finds what the handler meant.
+    Right,
+    /// It refuses the call for its size; handlers made with upstream's headers may crash then.
+    Refused,
+    /// It takes other bytes for the type and the state: an error at best, a crash at worst.
+    Misread,
+}
+
+impl StateReading {
+    /// How a runtime of `revision` reads the `State_Set` arguments of a handler that was compiled for version
+    /// 0.`minor` and is accepted there, whatever it does.
+    ///
+    /// Version 0.1 has the deleter behind the state, 0.2 ends there, 0.3 puts the stage before the type: the
+    /// first two begin alike, and runtimes from r9 on, with jaxlib 0.10.0 to 0.11.0, tell the second from
+    /// the third by its size.
+    #[must_use]
+    pub const fn of(revision: Revision, minor: i32) -> Self {
+        match (minor, revision as u8) {
+            // Older runtimes wait for the deleter, and refuse the shorter form.
+            (2, ..=6) => Self::Refused,
+            (..=2, ..=7) => Self::Right,
+            (2, 8) => Self::Refused,
+            (2, _) => Self::Right,
+            (..=1, _) => Self::Misread,
+            (_, ..=7) => Self::Misread,
+            (_, _) => Self::Right,
+        }
+    }
+}
 
 /// Arguments of `State_Set` (slot 7) from r8.
 #[repr(C)]

@@ -10,6 +10,7 @@ pub mod once;
 pub mod plugin;
 pub mod repository;
 mod skip;
+pub mod verdicts;
 
 pub use repository::{root, target_folder};
 pub use skip::skip;

@@ -27,6 +27,7 @@ mod test;
 mod ui;
 mod unsafe_code;
 mod venv;
+mod verdicts;
 mod wheel;
 
 use clap::{Parser, Subcommand};
@@ -65,6 +66,8 @@ enum Task {
     Unsafe(unsafe_code::Args),
     /// Attack the handlers for as long as there is time, from where the last run ended.
     Soak(soak::Args),
+    /// Measure what libraries built with upstream's headers do on every jaxlib: tests/jax/verdicts.txt.
+    Verdicts(verdicts::Args),
     /// Fill the cache: headers, libclang, the PJRT plugin, virtual environments.
     Fetch(fetch::Args),
 }
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Task::Circles(args) => circles::run(&args),
         Task::Unsafe(args) => unsafe_code::run(&args),
         Task::Soak(args) => soak::run(&args),
+        Task::Verdicts(args) => verdicts::run(&args),
         Task::Fetch(args) => fetch::run(&args),
     };
     match outcome {

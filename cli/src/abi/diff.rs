@@ -1,71 +1,90 @@
 //! `xla-ffi abi diff`.
 
+use super::Threshold;
+use super::input::{Input, Reading};
 use crate::output;
 use anyhow::bail;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use xla_ffi_abi::declared::Edition;
+use std::process::ExitCode;
 use xla_ffi_abi::diff::{self, Change};
 use xla_ffi_abi::meaning::{self, Harm};
-use xla_ffi_abi::snapshot;
 
 /// Command line of `abi diff`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to compare with: a revision, an edition or a jaxlib version.
-    #[arg(value_name = "REV", value_parser = super::edition)]
-    old: Edition,
+    /// What to compare with: a revision, an edition, a jaxlib version, a header or a snapshot file.
+    #[arg(value_name = "OLD")]
+    old: Input,
     /// What to compare.
-    #[arg(value_name = "REV", value_parser = super::edition)]
-    new: Edition,
+    #[arg(value_name = "NEW")]
+    new: Input,
+    #[command(flatten)]
+    reading: Reading,
+    /// Fail where a change does this harm; without it every difference is only told.
+    #[arg(long, value_enum, value_name = "HARM")]
+    fail_on: Option<Threshold>,
     /// Write JSON.
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    if args.old.header != args.new.header {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (old, new) = (
+        args.old.layouts(&args.reading)?,
+        args.new.layouts(&args.reading)?,
+    );
+    let (old_name, new_name) = (args.old.name(), args.new.name());
+    if old.header() != new.header() {
         bail!(
-            "{} is {}, {} is {}: two versions of one header can be compared",
-            args.old.name(),
-            args.old.header,
-            args.new.name(),
-            args.new.header
+            "{old_name} is {}, {new_name} is {}: two versions of one header can be compared",
+            old.header(),
+            new.header()
         );
     }
-    let (old, new) = (
-        snapshot::of_edition(args.old)?,
-        snapshot::of_edition(args.new)?,
-    );
-    let changes = diff::changes(&old.abi, &new.abi);
-    let facts = meaning::facts(args.old.revision, args.new.revision);
+    let changes = diff::changes(&old, &new);
+    // What was measured is known of revisions alone.
+    let facts = match (&args.old, &args.new) {
+        (Input::Edition(old), Input::Edition(new)) => meaning::facts(old.revision, new.revision),
+        _ => Vec::new(),
+    };
+    let facts: Vec<_> = facts
+        .into_iter()
+        .filter(|(owner, ..)| changes.iter().any(|change| change.owner == *owner))
+        .collect();
+    let fails = args.fail_on.is_some_and(|least| least.is_reached(&changes));
+    let code = u8::from(fails);
     if args.json {
         let facts: Vec<_> = facts
             .iter()
-            .filter(|(owner, ..)| changes.iter().any(|change| change.owner == *owner))
             .map(|(owner, revision, fact)| {
                 json!({ "struct": owner, "revision": revision.name(), "fact": fact })
             })
             .collect();
-        return output::json(&json!({
-            "old": args.old.name(),
-            "new": args.new.name(),
+        output::json(&json!({
+            "schema": "xla-ffi-abi-diff-1",
+            "exit": { "code": code, "kind": if fails { "findings" } else { "ok" } },
+            "old": old_name,
+            "new": new_name,
             "changes": changes,
             "facts": facts,
-        }));
-    }
-    let (old, new) = (args.old.name(), args.new.name());
-    if changes.is_empty() {
-        return output::text(&format!("{old} and {new} have the same layouts\n"));
-    }
-    let mut text = report(&changes, &old, &new);
-    for (owner, revision, fact) in facts {
-        if changes.iter().any(|change| change.owner == owner) {
+        }))?;
+    } else if changes.is_empty() {
+        output::text(&format!(
+            "{old_name} and {new_name} have the same layouts\n"
+        ))?;
+    } else {
+        let mut text = report(&changes, &old_name, &new_name);
+        for (owner, revision, fact) in facts {
             let _ = writeln!(text, "measured, {owner} from {revision}: {fact}");
         }
+        output::text(&text)?;
     }
-    output::text(&text)
+    if fails {
+        eprintln!("error: {old_name} and {new_name} differ by more than --fail-on allows");
+    }
+    Ok(ExitCode::from(code))
 }
 
 /// Changes in words, grouped by what they are about.

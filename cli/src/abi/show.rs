@@ -1,21 +1,24 @@
 //! `xla-ffi abi show`.
 
+use super::input::{Input, Reading};
 use crate::output;
 use anyhow::bail;
 use serde_json::json;
-use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::draw;
-use xla_ffi_abi::snapshot::{self, Snapshot};
+use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
 
 /// Command line of `abi show`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A revision (r0 to r10), an edition (r2-0.4.34, record-0.1) or a jaxlib version.
-    #[arg(value_name = "REV", value_parser = super::edition)]
-    edition: Edition,
+    /// A revision (r0 to r10), an edition (r2-0.4.34, record-0.1), a jaxlib version, a header or a
+    /// snapshot file.
+    #[arg(value_name = "REV")]
+    input: Input,
     /// One struct, with or without `XLA_FFI_`.
     #[arg(value_name = "STRUCT")]
     name: Option<String>,
+    #[command(flatten)]
+    reading: Reading,
     /// How to write it; `html` is one page that needs nothing else.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -32,8 +35,25 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let snapshot = snapshot::of_edition(args.edition)?;
-    let name = args.edition.name();
+    let name = args.input.name();
+    let snapshot = match &args.input {
+        Input::Edition(edition) => snapshot::of_edition(*edition)?.clone(),
+        Input::File(_) => {
+            let abi = args.input.layouts(&args.reading)?;
+            let nearest = match snapshot::identify(&abi)? {
+                Verdict::Known(known) => known,
+                Verdict::Unknown { nearest, .. } => nearest,
+            };
+            Snapshot {
+                edition: nearest.edition,
+                abi,
+            }
+        }
+    };
+    let edition = match &args.input {
+        Input::Edition(edition) => Some(*edition),
+        Input::File(_) => None,
+    };
     let only = match &args.name {
         Some(wanted) => match draw::find_struct(&snapshot.abi, wanted) {
             Some(found) => Some(found),
@@ -53,27 +73,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.json || args.format == Format::Json {
         return match only {
             Some(only) => output::json(&json!({
-                "revision": args.edition.revision.name(),
+                "revision": edition.map(|edition| edition.revision.name()),
                 "edition": name,
                 "name": only,
                 "struct": snapshot.abi.structs[only],
             })),
             None => output::json(&json!({
-                "revision": args.edition.revision.name(),
+                "revision": edition.map(|edition| edition.revision.name()),
                 "edition": name,
-                "first_jaxlib": args.edition.first_jaxlib,
-                "last_jaxlib": args.edition.last_jaxlib,
+                "first_jaxlib": edition.map(|edition| edition.first_jaxlib),
+                "last_jaxlib": edition.and_then(|edition| edition.last_jaxlib),
                 "abi": snapshot.abi,
             })),
         };
     }
-    let older = older(snapshot)?;
-    let pictures = draw::pictures(snapshot, &older, only);
-    let title = format!(
-        "{} of {name} ({})",
-        args.edition.header,
-        args.edition.jaxlibs()
-    );
+    let older = older(&snapshot, edition.is_none())?;
+    let pictures = draw::pictures(&snapshot, &older, only);
+    let title = match edition {
+        Some(edition) => format!("{} of {name} ({})", edition.header, edition.jaxlibs()),
+        None => format!("{} in {name}", snapshot.edition.header),
+    };
     if args.format == Format::Html {
         return output::text(&draw::html(&title, &pictures));
     }
@@ -96,11 +115,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     output::text(&text)
 }
 
-/// The snapshots of the same header that are older than `snapshot`, oldest first.
-fn older(snapshot: &Snapshot) -> anyhow::Result<Vec<&'static Snapshot>> {
+/// The snapshots of the same header that are older than `snapshot`, oldest first; all for a file.
+fn older(snapshot: &Snapshot, is_file: bool) -> anyhow::Result<Vec<&'static Snapshot>> {
     Ok(snapshot::all()?
         .iter()
         .filter(|other| other.edition.header == snapshot.edition.header)
-        .take_while(|other| other.edition != snapshot.edition)
+        .take_while(|other| is_file || other.edition != snapshot.edition)
         .collect())
 }

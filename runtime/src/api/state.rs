@@ -53,7 +53,7 @@ unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
     let revision = revision::<R>();
     let staged = revision >= Revision::R8;
     let expected = match (set, staged) {
-        // From 0.10.2 on a host takes the 40 bytes of r7 as such; 0.9.1 still refuses them.
+        // From jaxlib 0.10.0 on a host takes the 40 bytes of r7 as such; 0.9.1 and 0.9.2 refuse them.
         _ if revision >= Revision::R9 => SHORT,
         (true, _) if revision == Revision::R7 => SHORT,
         (true, _) | (false, true) => LONG,
@@ -208,6 +208,7 @@ pub(super) unsafe extern "C" fn state_get<const R: u8>(args: *mut c_void) -> *mu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use xla_ffi_sys::StateReading;
 
     /// Arguments of `size` bytes with `word` behind the context.
     fn form_of<const R: u8>(
@@ -219,6 +220,39 @@ mod tests {
         // SAFETY: six words are the longest layout.
         unsafe { form::<R>(args.as_ptr().cast(), set) }
             .map_err(|error| error.has(Hazard::StateLayout))
+    }
+
+    /// What `StateReading` says of every version on every revision is what this host does.
+    #[test]
+    fn readings_are_those_that_are_known() {
+        fn host<const R: u8>(minor: i32) -> StateReading {
+            let (size, word) = match minor {
+                1 => (48, 0x7f12_3456_7890),
+                2 => (40, 0x7f12_3456_7890),
+                _ => (48, 0),
+            };
+            match form_of::<R>(size, word, true) {
+                Ok(_) => StateReading::Right,
+                Err(false) => StateReading::Refused,
+                Err(true) => StateReading::Misread,
+            }
+        }
+        fn compare<const R: u8>() {
+            for minor in 1..=5 {
+                let known = StateReading::of(revision::<R>(), minor);
+                assert_eq!(host::<R>(minor), known, "0.{minor} on r{R}");
+            }
+        }
+        compare::<1>();
+        compare::<2>();
+        compare::<3>();
+        compare::<4>();
+        compare::<5>();
+        compare::<6>();
+        compare::<7>();
+        compare::<8>();
+        compare::<9>();
+        compare::<10>();
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) struct Material {
     pjrt_plugin: Option<PathBuf>,
     /// Its folder, where the machine has none.
     cmake: Option<PathBuf>,
+    zig: Option<PathBuf>,
+    go: Option<PathBuf>,
     pub(super) venv: Option<Venv>,
 }
 
@@ -42,6 +44,8 @@ impl Material {
             libclang: Some(wheel::libclang()?),
             pjrt_plugin: pjrt_plugin(log)?,
             cmake: cmake(log),
+            zig: optional("zig", wheel::zig(), log),
+            go: optional("go", wheel::go(), log),
             venv: Some(venv),
         })
     }
@@ -60,6 +64,12 @@ impl Material {
         if let Some(venv) = &self.venv {
             command.env("XLA_FFI_PYTHON", &venv.python);
         }
+        if let Some(zig) = &self.zig {
+            command.env("XLA_FFI_ZIG", zig);
+        }
+        if let Some(go) = &self.go {
+            command.env("XLA_FFI_GO", go);
+        }
         if let Some(cmake) = &self.cmake {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let folders = std::env::split_paths(&path).chain([cmake.clone()]);
@@ -70,19 +80,20 @@ impl Material {
     }
 }
 
-/// CMake from the index, where the machine has none; without either its tests are skipped, and say so.
+/// CMake from the index, where the machine has none.
 fn cmake(log: &mut Log) -> Option<PathBuf> {
     let here = Command::new("cmake").arg("--version").output();
     if here.is_ok_and(|output| output.status.success()) {
         return None;
     }
-    match wheel::cmake() {
-        Ok(folder) => Some(folder),
-        Err(error) => {
-            log.line(format_args!("no cmake: {error:#}"));
-            None
-        }
-    }
+    optional("cmake", wheel::cmake(), log)
+}
+
+/// A tool from the index; without it its tests are skipped, and say so.
+fn optional(name: &str, found: Result<PathBuf>, log: &mut Log) -> Option<PathBuf> {
+    found
+        .map_err(|error| log.line(format_args!("no {name}: {error:#}")))
+        .ok()
 }
 
 /// The PJRT plugin; none where the index has none for this machine, which tests count as skips.

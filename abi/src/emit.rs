@@ -1,0 +1,188 @@
+//! Tests of mirrors: sizes, offsets (a slot of the table is a field of it) and values as a file in the mirror's own
+//! language, which a project puts beside it.
+
+use crate::mirror::{Layout, Names};
+use crate::model::Abi;
+use std::fmt::Write;
+
+/// The language of a mirror.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Language {
+    /// C11: static assertions.
+    C,
+    /// C++17: static assertions.
+    Cpp,
+    /// Constant assertions, to be included where the mirror's names are in scope.
+    Rust,
+    /// `ctypes`, of the module `mirror`.
+    Python,
+    /// Comptime assertions about `mirror.zig`.
+    Zig,
+    /// Constants in the mirror's package, whose name goes where `PACKAGE` stands.
+    Go,
+}
+
+impl Language {
+    fn comment(self) -> &'static str {
+        match self {
+            Self::Python => "#",
+            _ => "//",
+        }
+    }
+
+    fn how(self) -> &'static str {
+        match self {
+            Self::C => "cc -std=c11 -fsyntax-only -include MIRROR.h FILE",
+            Self::Cpp => "c++ -std=c++17 -fsyntax-only -include MIRROR.h FILE",
+            Self::Rust => {
+                "include!(\"FILE\"); behind the mirror; it does not compile where something differs"
+            }
+            Self::Python => "python FILE, beside mirror.py",
+            Self::Zig => "zig build-obj -fno-emit-bin FILE, beside mirror.zig",
+            Self::Go => "go build, beside the mirror, with its package's name for PACKAGE",
+        }
+    }
+}
+
+/// The test of a mirror of `abi`, which people know as `name`.
+#[must_use]
+pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String {
+    let layout = Layout::of(abi, names);
+    let comment = language.comment();
+    let mut text = format!(
+        "{comment} Written by `xla-ffi abi emit {name}`: the layouts of XLA's FFI.\n{comment} Run it: {}\n",
+        language.how()
+    );
+    let head = match language {
+        Language::C => "#include <stddef.h>\n",
+        Language::Cpp => "#include <cstddef>\n",
+        Language::Rust => {
+            "#[allow(dead_code)]\nconst fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {\n    core::mem::size_of::<F>()\n}\n"
+        }
+        Language::Python => {
+            "import ctypes\nimport sys\n\nimport mirror\n\nwrong = []\n\n\ndef expect(what, got, wanted):\n    \
+             if got != wanted:\n        wrong.append(f\"{what} is {got}, expected {wanted}\")\n\n\n\
+             def field(owner, name, offset, size):\n    found = getattr(getattr(mirror, owner), name, None)\n    \
+             if found is None:\n        wrong.append(f\"{owner}.{name} is missing\")\n        return\n    \
+             expect(f\"{owner}.{name} offset\", found.offset, offset)\n    expect(f\"{owner}.{name} size\", found.size, size)\n\n\n"
+        }
+        Language::Zig => {
+            "const std = @import(\"std\");
+const mirror = @import(\"mirror.zig\");
+
+\
+             fn expect(comptime what: []const u8, comptime got: comptime_int, comptime wanted: comptime_int) void {
+    \
+             if (got != wanted) @compileError(std.fmt.comptimePrint(\"{s} is {d}, expected {d}\", .{ what, got, wanted }));
+}
+
+\
+             comptime {
+"
+        }
+        Language::Go => "package PACKAGE\n\nimport \"unsafe\"\n\n// Arrays of two lengths do not compile: the message has what differs, and both numbers.\n",
+    };
+    text.push_str(head);
+    for (owner, stated) in &layout.structs {
+        size(&mut text, language, owner, stated.size);
+        for (field, place) in &stated.fields {
+            let size = place.size.unwrap_or(0);
+            member(&mut text, language, owner, field, place.offset, size);
+        }
+    }
+    let values = layout.enums.values().flat_map(|stated| &stated.values);
+    for (name, number) in values.chain(&layout.constants) {
+        value(&mut text, language, name, *number);
+    }
+    text.push_str(match language {
+        Language::C | Language::Cpp | Language::Rust | Language::Go => "",
+        Language::Python => {
+            "print(\"\\n\".join(wrong) or \"every layout is right\")\nsys.exit(bool(wrong))\n"
+        }
+        Language::Zig => "}\n",
+    });
+    text
+}
+
+fn size(text: &mut String, language: Language, owner: &str, size: u64) {
+    let _ = match language {
+        Language::C => writeln!(
+            text,
+            "_Static_assert(sizeof({owner}) == {size}, \"size of {owner}\");"
+        ),
+        Language::Cpp => writeln!(
+            text,
+            "static_assert(sizeof({owner}) == {size}, \"size of {owner}\");"
+        ),
+        Language::Rust => writeln!(
+            text,
+            "const _: () = assert!(core::mem::size_of::<{owner}>() == {size}, \"size of {owner}\");"
+        ),
+        Language::Python => writeln!(
+            text,
+            "expect(\"{owner} size\", ctypes.sizeof(mirror.{owner}), {size})"
+        ),
+        Language::Zig => writeln!(
+            text,
+            "    expect(\"size of {owner}\", @sizeOf(mirror.{owner}), {size});"
+        ),
+        Language::Go => writeln!(
+            text,
+            "var _ [{size}]struct{{}} = [unsafe.Sizeof({owner}{{}})]struct{{}}{{}}"
+        ),
+    };
+}
+
+fn member(text: &mut String, language: Language, owner: &str, field: &str, offset: u64, size: u64) {
+    let _ = match language {
+        Language::C => writeln!(
+            text,
+            "_Static_assert(offsetof({owner}, {field}) == {offset}, \"offset of {owner}.{field}\");\n\
+             _Static_assert(sizeof((({owner}*)0)->{field}) == {size}, \"size of {owner}.{field}\");"
+        ),
+        Language::Cpp => writeln!(
+            text,
+            "static_assert(offsetof({owner}, {field}) == {offset}, \"offset of {owner}.{field}\");\n\
+             static_assert(sizeof({owner}::{field}) == {size}, \"size of {owner}.{field}\");"
+        ),
+        Language::Rust => writeln!(
+            text,
+            "const _: () = assert!(core::mem::offset_of!({owner}, {field}) == {offset}, \"offset of {owner}.{field}\");\n\
+             const _: () = assert!(size_of_field(|x: &{owner}| &x.{field}) == {size}, \"size of {owner}.{field}\");"
+        ),
+        Language::Python => writeln!(text, "field(\"{owner}\", \"{field}\", {offset}, {size})"),
+        Language::Zig => writeln!(
+            text,
+            "    expect(\"offset of {owner}.{field}\", @offsetOf(mirror.{owner}, \"{field}\"), {offset});\n    \
+             expect(\"size of {owner}.{field}\", @sizeOf(std.meta.fieldInfo(mirror.{owner}, .{field}).type), {size});"
+        ),
+        Language::Go => writeln!(
+            text,
+            "var _ [{offset}]struct{{}} = [unsafe.Offsetof({owner}{{}}.{field})]struct{{}}{{}}\n\
+             var _ [{size}]struct{{}} = [unsafe.Sizeof({owner}{{}}.{field})]struct{{}}{{}}"
+        ),
+    };
+}
+
+fn value(text: &mut String, language: Language, name: &str, number: i64) {
+    let _ = match language {
+        Language::C => writeln!(
+            text,
+            "_Static_assert({name} == {number}, \"value of {name}\");"
+        ),
+        Language::Cpp => writeln!(
+            text,
+            "static_assert({name} == {number}, \"value of {name}\");"
+        ),
+        Language::Rust => writeln!(
+            text,
+            "const _: () = assert!({name} as i64 == {number}, \"value of {name}\");"
+        ),
+        Language::Python => writeln!(
+            text,
+            "expect(\"{name}\", getattr(mirror, \"{name}\", None), {number})"
+        ),
+        Language::Zig => writeln!(text, "    expect(\"{name}\", mirror.{name}, {number});"),
+        Language::Go => writeln!(text, "var _ [{number}]struct{{}} = [{name}]struct{{}}{{}}"),
+    };
+}

@@ -1,0 +1,316 @@
+//! Mirrors of the ABI in other languages: what they call things, what a program says of its own layouts, and
+//! how both compare with a revision.
+
+use crate::model::{Abi, PREFIX};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A naming map: what a mirror calls upstream's things.
+///
+/// ```
+/// use xla_ffi_abi::declared::Edition;
+/// use xla_ffi_abi::mirror::Names;
+///
+/// let abi = Edition::find("r10").unwrap().declared();
+/// let names = Names::parse(r#"{ "prefix": "Ffi", "names": { "XLA_FFI_Buffer.dtype": "kind" } }"#)?;
+/// assert!(names.unknown(&abi).is_empty());
+/// assert_eq!(names.of("XLA_FFI_Buffer").as_deref(), Some("FfiBuffer"));
+/// assert_eq!(names.field("XLA_FFI_Buffer", "dtype").as_deref(), Some("kind"));
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Names {
+    /// What stands in place of `XLA_FFI_` where `names` says nothing else.
+    prefix: Option<String>,
+    /// Whether only what is named is mirrored.
+    #[serde(default)]
+    only: bool,
+    /// `XLA_FFI_Buffer`, `XLA_FFI_Buffer.data` or `XLA_FFI_DataType_F32`, and what the mirror calls it; null for
+    /// what it leaves out.
+    #[serde(default)]
+    names: BTreeMap<String, Option<String>>,
+}
+
+impl Names {
+    /// Reads a map.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text)
+            .map_err(|error| format!("the naming map does not parse: {error}"))
+    }
+
+    /// Names of the map that a revision does not have: a slip of the pen leaves a struct unjudged.
+    #[must_use]
+    pub fn unknown(&self, abi: &Abi) -> Vec<&String> {
+        let known: BTreeSet<String> = abi.every_name().collect();
+        let field = |name: &str| {
+            let (owner, field) = name.split_once('.')?;
+            abi.structs.get(owner)?.field(field)
+        };
+        let names = self.names.keys();
+        names
+            .filter(|name| !known.contains(*name) && field(name).is_none())
+            .collect()
+    }
+
+    /// What the mirror calls a struct, an enumeration, an enumerator or a constant; `None` for what it has not.
+    #[must_use]
+    pub fn of(&self, upstream: &str) -> Option<String> {
+        match (self.names.get(upstream), &self.prefix) {
+            (Some(name), _) => name.clone(),
+            (None, _) if self.only => None,
+            (None, Some(prefix)) => Some(format!(
+                "{prefix}{}",
+                upstream.strip_prefix(PREFIX).unwrap_or(upstream)
+            )),
+            (None, None) => Some(upstream.to_owned()),
+        }
+    }
+
+    /// What the mirror calls a field; `None` for one that it leaves out.
+    #[must_use]
+    pub fn field(&self, owner: &str, field: &str) -> Option<String> {
+        match self.names.get(&format!("{owner}.{field}")) {
+            Some(name) => name.clone(),
+            None => Some(field.to_owned()),
+        }
+    }
+}
+
+/// A field as a program states it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatedField {
+    /// Bytes from the start of the struct.
+    pub offset: u64,
+    /// Bytes that it takes.
+    #[serde(default)]
+    pub size: Option<u64>,
+}
+
+/// A struct as a program states it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatedStruct {
+    /// `sizeof`.
+    pub size: u64,
+    /// Its alignment.
+    #[serde(default)]
+    pub align: Option<u64>,
+    /// Its fields.
+    #[serde(default)]
+    pub fields: BTreeMap<String, StatedField>,
+}
+
+/// An enumeration as a program states it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatedEnum {
+    /// `sizeof`.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// Its values.
+    #[serde(default)]
+    pub values: BTreeMap<String, i64>,
+}
+
+/// What a program says of its own layouts, under its own names: the file for `abi check --layout`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    /// Structs.
+    #[serde(default)]
+    pub structs: BTreeMap<String, StatedStruct>,
+    /// Enumerations.
+    #[serde(default)]
+    pub enums: BTreeMap<String, StatedEnum>,
+    /// Numbers that belong to none.
+    #[serde(default)]
+    pub constants: BTreeMap<String, i64>,
+}
+
+/// How a mirror compares with a revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Comparison {
+    /// Structs and enumerations that were compared.
+    pub judged: usize,
+    /// What is otherwise, one line each, the mirror's name first.
+    pub mistakes: Vec<String>,
+    /// Structs of the revision that the mirror does not state.
+    pub absent: Vec<String>,
+}
+
+impl Layout {
+    /// Reads the JSON that a program printed.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| format!("the layout does not parse: {error}"))
+    }
+
+    /// The layouts of a revision as a mirror with these names states them.
+    #[must_use]
+    pub fn of(abi: &Abi, names: &Names) -> Self {
+        let mut layout = Self::default();
+        for (name, known) in &abi.structs {
+            let Some(theirs) = names.of(name) else {
+                continue;
+            };
+            let fields = known.fields.iter().filter_map(|field| {
+                let (offset, size) = (field.offset, Some(field.size));
+                Some((
+                    names.field(name, &field.name)?,
+                    StatedField { offset, size },
+                ))
+            });
+            let stated = StatedStruct {
+                size: known.size,
+                align: Some(known.align),
+                fields: fields.collect(),
+            };
+            layout.structs.insert(theirs, stated);
+        }
+        for (name, known) in &abi.enums {
+            let Some(theirs) = names.of(name) else {
+                continue;
+            };
+            let values = known.values.iter();
+            let values = values.filter_map(|(value, number)| Some((names.of(value)?, *number)));
+            let stated = StatedEnum {
+                size: Some(known.size),
+                values: values.collect(),
+            };
+            layout.enums.insert(theirs, stated);
+        }
+        let constants = abi.constants.iter();
+        layout.constants = constants
+            .filter_map(|(name, number)| Some((names.of(name)?, *number)))
+            .collect();
+        layout
+    }
+
+    /// Compares what is stated with a revision. A field or a value that is not stated is a mistake, unless the map
+    /// leaves it out: a mirror that lost its last field has the right offsets everywhere else.
+    #[must_use]
+    pub fn compare(&self, abi: &Abi, names: &Names) -> Comparison {
+        let expected = Self::of(abi, names);
+        let mut told = Comparison::default();
+        for (name, known) in &expected.structs {
+            let Some(stated) = self.structs.get(name) else {
+                told.absent.push(name.clone());
+                continue;
+            };
+            told.judged += 1;
+            stated.compare(name, known, &mut told.mistakes);
+        }
+        for (name, known) in &expected.enums {
+            let Some(stated) = self.enums.get(name) else {
+                continue;
+            };
+            told.judged += 1;
+            if let (Some(size), Some(wanted)) = (stated.size, known.size)
+                && size != wanted
+            {
+                told.mistakes
+                    .push(format!("{name} is {size} bytes, expected {wanted}"));
+            }
+            compare_numbers(
+                &format!("{name}."),
+                &stated.values,
+                &known.values,
+                &mut told.mistakes,
+            );
+        }
+        let stated: BTreeMap<String, i64> = self
+            .constants
+            .iter()
+            .map(|(name, value)| (name.clone(), *value))
+            .collect();
+        let known = expected
+            .constants
+            .iter()
+            .filter(|(name, _)| stated.contains_key(*name));
+        let known = known.map(|(name, value)| (name.clone(), *value)).collect();
+        compare_numbers("", &stated, &known, &mut told.mistakes);
+        let mut others: Vec<&String> = self.structs.keys().collect();
+        others.retain(|name| !expected.structs.contains_key(*name));
+        others.extend(
+            self.enums
+                .keys()
+                .filter(|name| !expected.enums.contains_key(*name)),
+        );
+        for name in others {
+            told.mistakes.push(format!(
+                "{name} is nothing of this revision; a naming map says what it mirrors"
+            ));
+        }
+        told
+    }
+}
+
+impl StatedStruct {
+    fn compare(&self, name: &str, known: &Self, mistakes: &mut Vec<String>) {
+        if self.size != known.size {
+            mistakes.push(format!(
+                "{name} is {} bytes, expected {}",
+                self.size, known.size
+            ));
+        }
+        if let (Some(align), Some(wanted)) = (self.align, known.align)
+            && align != wanted
+        {
+            mistakes.push(format!("{name} is aligned to {align}, expected {wanted}"));
+        }
+        for (field, wanted) in &known.fields {
+            let Some(stated) = self.fields.get(field) else {
+                mistakes.push(format!(
+                    "{name}.{field} is missing, expected at byte {}",
+                    wanted.offset
+                ));
+                continue;
+            };
+            if stated.offset != wanted.offset {
+                mistakes.push(format!(
+                    "{name}.{field} is at byte {}, expected {}",
+                    stated.offset, wanted.offset
+                ));
+            }
+            if let (Some(size), Some(wanted)) = (stated.size, wanted.size)
+                && size != wanted
+            {
+                mistakes.push(format!(
+                    "{name}.{field} takes {size} bytes, expected {wanted}"
+                ));
+            }
+        }
+        for field in self
+            .fields
+            .keys()
+            .filter(|field| !known.fields.contains_key(*field))
+        {
+            mistakes.push(format!("{name}.{field} is no field of this revision"));
+        }
+    }
+}
+
+fn compare_numbers(
+    owner: &str,
+    stated: &BTreeMap<String, i64>,
+    known: &BTreeMap<String, i64>,
+    mistakes: &mut Vec<String>,
+) {
+    for (name, wanted) in known {
+        match stated.get(name) {
+            Some(value) if value == wanted => {}
+            Some(value) => mistakes.push(format!("{owner}{name} is {value}, expected {wanted}")),
+            None => mistakes.push(format!("{owner}{name} is missing, expected {wanted}")),
+        }
+    }
+    for name in stated.keys().filter(|name| !known.contains_key(*name)) {
+        mistakes.push(format!("{owner}{name} is no value of this revision"));
+    }
+}

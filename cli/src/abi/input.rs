@@ -1,0 +1,170 @@
+//! What the subcommands of `abi` read: a revision, a snapshot file, a header.
+
+use anyhow::{Context, bail};
+use std::path::{Path, PathBuf};
+use xla_ffi_abi::declared::Edition;
+use xla_ffi_abi::header::{Error, Source};
+use xla_ffi_abi::model::Abi;
+use xla_ffi_abi::reader::{Opinions, Reader};
+use xla_ffi_abi::snapshot;
+
+/// How a header is read.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Reading {
+    /// Define a macro first, as for a compiler.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]", value_parser = definition)]
+    define: Vec<String>,
+    /// A folder in which what the header includes is looked for.
+    #[arg(short = 'I', value_name = "DIR")]
+    include: Vec<PathBuf>,
+    /// What a copy's names begin with in place of XLA_FFI_; may be given several times.
+    #[arg(long, value_name = "PREFIX", value_parser = identifier)]
+    prefix: Vec<String>,
+    /// The C++ namespace in which a copy has the names without XLA_FFI_.
+    #[arg(long, value_name = "NAME", value_parser = identifier)]
+    namespace: Vec<String>,
+    /// Whom to ask; `both` asks the one that is there where the other is missing.
+    #[arg(long, value_enum, default_value_t = Ask::Both)]
+    reader: Ask,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Ask {
+    Both,
+    /// libclang.
+    Clang,
+    /// A compiler's debug information.
+    Dwarf,
+}
+
+fn identifier(text: &str) -> Result<String, String> {
+    let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    match is_name {
+        true => Ok(text.to_owned()),
+        false => Err("expected a C name".to_owned()),
+    }
+}
+
+fn definition(text: &str) -> Result<String, String> {
+    let name = text.split_once('=').map_or(text, |(name, _)| name);
+    identifier(name).map(|_| text.to_owned())
+}
+
+/// A build of the header: `NAME` or `NAME=DEFINITION,DEFINITION`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Variant {
+    pub(crate) name: String,
+    pub(crate) defines: Vec<String>,
+}
+
+impl std::str::FromStr for Variant {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, defines) = match text.split_once(':') {
+            Some((name, defines)) => (name, defines.split(',').map(definition).collect()),
+            None => (text, Ok(Vec::new())),
+        };
+        if name.is_empty() {
+            return Err("expected NAME, or NAME:DEFINITION,DEFINITION".to_owned());
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            defines: defines?,
+        })
+    }
+}
+
+impl Reading {
+    /// The header at `path`, in one variant.
+    pub(crate) fn opinions(
+        &self,
+        path: &Path,
+        variant: Option<&Variant>,
+    ) -> anyhow::Result<Opinions> {
+        let mut source = Source::open(path, &self.include)?;
+        let more = variant.map_or(&[][..], |variant| &variant.defines);
+        for define in self.define.iter().chain(more) {
+            source = source.define(define);
+        }
+        for prefix in &self.prefix {
+            source = source.prefix(prefix);
+        }
+        for namespace in &self.namespace {
+            source = source.namespace(namespace);
+        }
+        let one = |reader: Reader| -> Result<Opinions, Error> {
+            Ok(Opinions {
+                abi: source.read(reader)?,
+                by: vec![reader],
+                missing: Vec::new(),
+                disagreement: Vec::new(),
+            })
+        };
+        let opinions = match self.reader {
+            Ask::Both => source.opinions()?,
+            Ask::Clang => one(Reader::Clang)?,
+            Ask::Dwarf => one(Reader::Dwarf)?,
+        };
+        if !opinions.disagreement.is_empty() {
+            bail!(
+                "{}: libclang and the compiler read it differently:\n  {}",
+                path.display(),
+                opinions.disagreement.join("\n  ")
+            );
+        }
+        Ok(opinions)
+    }
+}
+
+/// What `diff` and `show` take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// A revision, an edition or a jaxlib version.
+    Edition(Edition),
+    /// A header, or a snapshot file.
+    File(PathBuf),
+}
+
+impl std::str::FromStr for Input {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let looks_like_file = text.contains('/') || text.ends_with(".h") || text.ends_with(".json");
+        if looks_like_file || Path::new(text).is_file() {
+            return Ok(Self::File(PathBuf::from(text)));
+        }
+        super::edition(text).map(Self::Edition)
+    }
+}
+
+impl Input {
+    /// What people call it.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Edition(edition) => edition.name(),
+            Self::File(path) => path.display().to_string(),
+        }
+    }
+
+    /// Its layouts.
+    pub(crate) fn layouts(&self, reading: &Reading) -> anyhow::Result<Abi> {
+        match self {
+            Self::Edition(edition) => Ok(snapshot::of_edition(*edition)?.abi.clone()),
+            Self::File(path) if path.extension().is_some_and(|e| e == "json") => {
+                let shown = path.display().to_string();
+                let text = std::fs::read_to_string(path)
+                    .with_context(|| format!("cannot read {shown}"))?;
+                Ok(snapshot::parse(&shown, &text)?)
+            }
+            Self::File(path) => {
+                let opinions = reading.opinions(path, None)?;
+                for (reader, why) in &opinions.missing {
+                    eprintln!("note: one opinion only: {reader} does not serve: {why}");
+                }
+                Ok(opinions.abi)
+            }
+        }
+    }
+}

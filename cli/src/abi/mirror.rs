@@ -1,0 +1,178 @@
+//! `xla-ffi abi emit`, and `abi check` of what is no header: a layout that a program printed, the debug
+//! information of a library.
+
+use crate::output;
+use anyhow::{Context, bail};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use xla_ffi_abi::declared::Edition;
+use xla_ffi_abi::dwarf;
+use xla_ffi_abi::emit::{self, Language};
+use xla_ffi_abi::mirror::{Layout, Names};
+use xla_ffi_abi::snapshot::{self, Snapshot};
+
+/// Command line of `abi emit`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// A revision, an edition or a jaxlib version.
+    #[arg(value_name = "REV", value_parser = super::edition)]
+    edition: Edition,
+    /// The language of the mirror.
+    #[arg(long, value_enum)]
+    lang: Lang,
+    /// A naming map: what the mirror calls things.
+    #[arg(long, value_name = "FILE")]
+    names: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Lang {
+    C,
+    Cpp,
+    Rust,
+    Python,
+    Zig,
+    Go,
+}
+
+impl From<Lang> for Language {
+    fn from(lang: Lang) -> Self {
+        match lang {
+            Lang::C => Self::C,
+            Lang::Cpp => Self::Cpp,
+            Lang::Rust => Self::Rust,
+            Lang::Python => Self::Python,
+            Lang::Zig => Self::Zig,
+            Lang::Go => Self::Go,
+        }
+    }
+}
+
+pub(crate) fn emit(args: &Args) -> anyhow::Result<()> {
+    let snapshot = snapshot::of_edition(args.edition)?;
+    let names = names(args.names.as_deref(), snapshot)?;
+    let text = emit::emit(
+        &snapshot.abi,
+        &args.edition.name(),
+        &names,
+        args.lang.into(),
+    );
+    output::text(&text)
+}
+
+/// The naming map; one that names what the revision does not have is refused.
+fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
+    let Some(path) = path else {
+        return Ok(Names::default());
+    };
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    let names = Names::parse(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
+    let unknown = names.unknown(&snapshot.abi);
+    if !unknown.is_empty() {
+        let unknown: Vec<&str> = unknown.into_iter().map(String::as_str).collect();
+        bail!(
+            "{shown} names what {} does not have: {}",
+            snapshot.edition.name(),
+            unknown.join(", ")
+        );
+    }
+    Ok(names)
+}
+
+/// What is compared with a revision.
+pub(super) enum Source<'a> {
+    /// JSON that a program printed.
+    Layout(&'a Path),
+    /// A library with debug information.
+    Library(&'a Path),
+}
+
+/// Compares a mirror with a revision.
+pub(super) fn check(
+    source: &Source<'_>,
+    edition: Edition,
+    names_file: Option<&Path>,
+    as_json: bool,
+) -> anyhow::Result<ExitCode> {
+    let snapshot = snapshot::of_edition(edition)?;
+    let names = names(names_file, snapshot)?;
+    let (path, layouts) = match source {
+        Source::Layout(path) => {
+            let shown = path.display();
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+            let layout =
+                Layout::parse(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
+            (path, vec![layout])
+        }
+        Source::Library(path) => {
+            let bytes = xla_ffi_doctor::library::bytes(path)?;
+            let expected = Layout::of(&snapshot.abi, &names);
+            let found = dwarf::read_mirror(&bytes, &expected)
+                .with_context(|| path.display().to_string())?;
+            (path, found)
+        }
+    };
+    let mut judged = 0;
+    let mut mistakes = Vec::new();
+    let mut absent: Option<Vec<String>> = None;
+    for layout in &layouts {
+        let told = layout.compare(&snapshot.abi, &names);
+        judged = judged.max(told.judged);
+        for mistake in told.mistakes {
+            if !mistakes.contains(&mistake) {
+                mistakes.push(mistake);
+            }
+        }
+        absent = Some(match absent {
+            Some(known) => known
+                .into_iter()
+                .filter(|name| told.absent.contains(name))
+                .collect(),
+            None => told.absent,
+        });
+    }
+    let absent = absent.unwrap_or_default();
+    let shown = path.display();
+    let name = edition.name();
+    let kind = match (mistakes.is_empty(), judged) {
+        (true, 0) => "not-judged",
+        (true, _) => "ok",
+        (false, _) => "findings",
+    };
+    let code = u8::from(kind != "ok");
+    if as_json {
+        output::json(&json!({
+            "schema": "xla-ffi-abi-mirror-1",
+            "exit": { "code": code, "kind": kind },
+            "mirror": shown.to_string(),
+            "edition": name,
+            "judged": judged,
+            "mistakes": mistakes,
+            "absent": absent,
+        }))?;
+    } else if kind == "ok" {
+        output::text(&format!(
+            "{shown}: {judged} structs and enumerations are those of {name}\n"
+        ))?;
+    }
+    if !absent.is_empty() && kind != "not-judged" {
+        eprintln!("note: not stated, so not judged: {}", absent.join(", "));
+    }
+    match kind {
+        "ok" => {}
+        "not-judged" => {
+            eprintln!("error: {shown} states nothing of {name}: was a naming map meant?")
+        }
+        _ => eprintln!(
+            "error: {}",
+            output::printable(&format!(
+                "{shown} is not {name}:\n  {}",
+                mistakes.join("\n  ")
+            ))
+        ),
+    }
+    Ok(ExitCode::from(code))
+}

@@ -1,0 +1,163 @@
+//! The doctor's report in words: what is the same for several handlers or jaxlibs is said once.
+
+use super::Judged;
+use std::fmt::Write;
+use xla_ffi_doctor::{Finding, Loads, Subject};
+
+/// One library in words.
+pub(super) fn report(judged: &Judged) -> String {
+    let Judged {
+        path,
+        examination,
+        candidates,
+        verdicts,
+        ..
+    } = judged;
+    let mut text = format!("{}\n", path.display());
+    for manifest in &examination.manifests {
+        let _ = writeln!(
+            text,
+            "  library {} made with xla-ffi {}, {} handlers",
+            manifest.library,
+            manifest.sdk,
+            manifest.handlers.len()
+        );
+    }
+    text.push_str("\nfindings\n");
+    let mut findings = examination.findings.clone();
+    findings.sort_by_key(|finding| (finding.weight, finding.level));
+    // What is the same for several handlers is said once.
+    for same in grouped(&findings, are_alike) {
+        let subjects: Vec<&Subject> = same.iter().map(|finding| &finding.subject).collect();
+        write_finding(&mut text, same[0], &subjects);
+    }
+    if candidates.is_empty() {
+        text.push_str("\nno handler to judge\n");
+        return text;
+    }
+    text.push_str("\njaxlib     revision  handler: verdict\n");
+    let lines = grouped(verdicts, |one, other| {
+        one.jaxlib == other.jaxlib
+            && one.loads == other.loads
+            && one.level == other.level
+            && same_words(&one.why, &one.handler, &other.why, &other.handler)
+            && one.risks.is_empty() == other.risks.is_empty()
+    });
+    for line in &lines {
+        let verdict = line[0];
+        let loads = match verdict.loads {
+            Loads::Yes if verdict.risks.is_empty() => "loads",
+            Loads::Yes => "loads, at a risk",
+            Loads::No => "does not work",
+            Loads::Unknown => "not known",
+        };
+        let handlers: Vec<&str> = line.iter().map(|v| v.handler.as_str()).collect();
+        let handlers = match handlers.as_slice() {
+            all if all.len() == candidates.len() && all.len() > 2 => {
+                format!("all {} handlers", all.len())
+            }
+            some => list(some),
+        };
+        let _ = writeln!(
+            text,
+            "{:<10} {:<9} {handlers}: {loads} ({}: {})",
+            verdict.jaxlib,
+            verdict.revision,
+            verdict.level,
+            nameless(&verdict.why, &verdict.handler)
+        );
+    }
+    let told = verdicts.iter().flat_map(|verdict| {
+        let risks = verdict.risks.iter();
+        risks.map(|risk| (risk, verdict.jaxlib.as_str()))
+    });
+    let told: Vec<(&Finding, &str)> = told.collect();
+    // Each risk with its jaxlibs; then what several handlers risk on the same ones.
+    let risks: Vec<(&Finding, Vec<&str>)> = grouped(&told, |one, other| one.0 == other.0)
+        .into_iter()
+        .map(|same| (same[0].0, same.iter().map(|(_, jaxlib)| *jaxlib).collect()))
+        .collect();
+    if !risks.is_empty() {
+        text.push_str("\nrisks\n");
+    }
+    for same in grouped(&risks, |one, other| {
+        one.1 == other.1 && are_alike(one.0, other.0)
+    }) {
+        let subjects: Vec<&Subject> = same.iter().map(|(risk, _)| &risk.subject).collect();
+        write_finding(&mut text, same[0].0, &subjects);
+        let _ = writeln!(text, "      on jaxlib {}", same[0].1.join(", "));
+    }
+    text
+}
+
+/// Puts what is the same together, in the order in which each first came.
+pub(super) fn grouped<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&T>> {
+    let mut groups: Vec<Vec<&T>> = vec![];
+    for one in all {
+        match groups.iter_mut().find(|group| same(group[0], one)) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups
+}
+
+/// Whether two findings differ in nothing but the handler that they are about.
+fn are_alike(one: &Finding, other: &Finding) -> bool {
+    let name = |finding: &Finding| match &finding.subject {
+        Subject::Handler(name) => Some(name.clone()),
+        _ => None,
+    };
+    let (Some(name), Some(others)) = (name(one), name(other)) else {
+        return one == other;
+    };
+    (one.level, one.weight, one.problem, &one.fix)
+        == (other.level, other.weight, other.problem, &other.fix)
+        && same_words(&one.what, &name, &other.what, &others)
+        && same_words(&one.why, &name, &other.why, &others)
+}
+
+/// Whether two texts say the same of two handlers, each of which they name.
+pub(super) fn same_words(one: &str, name: &str, other: &str, others: &str) -> bool {
+    let plain = |text: &str, name: &str| nameless(text, name).replace(&format!("'{name}'"), "''");
+    plain(one, name) == plain(other, others)
+}
+
+/// A text about a handler that does not name it as one; a symbol of the same name stays.
+pub(super) fn nameless(text: &str, handler: &str) -> String {
+    let quoted = format!("'{handler}'");
+    text.replace(&format!("the handler {quoted}"), "the handler")
+        .replace(&format!("handler {quoted}"), "the handler")
+        .replace(&format!("metadata of {quoted}"), "its metadata")
+}
+
+/// The first few names, and how many there are.
+pub(super) fn list(names: &[&str]) -> String {
+    if names.len() > 6 {
+        format!("{}, … ({} in all)", names[..4].join(", "), names.len())
+    } else {
+        names.join(", ")
+    }
+}
+
+fn write_finding(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
+    let about: Vec<String> = subjects.iter().map(ToString::to_string).collect();
+    let about: Vec<&str> = about.iter().map(String::as_str).collect();
+    let words = |words: &str| match &finding.subject {
+        Subject::Handler(name) => nameless(words, name),
+        _ => words.to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "  {} {} {}: {}: {}\n      why: {}",
+        finding.problem.id(),
+        finding.level,
+        finding.weight,
+        list(&about),
+        words(&finding.what),
+        words(&finding.why)
+    );
+    if let Some(fix) = &finding.fix {
+        let _ = writeln!(text, "      fix: {fix}");
+    }
+}

@@ -1,0 +1,151 @@
+//! What the doctor says of libraries built with upstream's headers, beside what real jaxlibs did with them
+//! (tests/jax/verdicts.txt, measured by `cargo xtask verdicts`): it may not know, but what it claims is true.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use xla_ffi_testing::headers::{Headers, folder_or_skip};
+use xla_ffi_testing::target_folder;
+use xla_ffi_testing::verdicts::{self, End, Kind, Row, Table};
+
+/// What the doctor claims of a handler on one jaxlib.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    /// It loads, and nothing is said against it.
+    Works,
+    /// It is proved not to.
+    Fails,
+    /// Anything between.
+    Open,
+}
+
+fn claim(verdict: &Value) -> Claim {
+    let risks = verdict["risks"].as_array().unwrap();
+    let proved = verdict["level"] == "proved" && verdict["loads"] == "no";
+    let proved_risk = |risk: &Value| risk["level"] == "proved" && risk["weight"] == "fails";
+    if (proved && verdict["declared"] == false) || risks.iter().any(proved_risk) {
+        Claim::Fails
+    } else if verdict["loads"] == "yes" && risks.iter().all(|risk| risk["weight"] == "note") {
+        Claim::Works
+    } else {
+        Claim::Open
+    }
+}
+
+/// The claims for every published jaxlib, in the table's order.
+fn claims(library: &Path, arguments: &[&str], table: &Table) -> Vec<Claim> {
+    let start = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg("doctor")
+        .arg(library)
+        .args(["--json", "--jaxlib", ".."])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let took = start.elapsed();
+    // Two seconds on a quiet machine, which the tests of a workspace do not leave.
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let verdicts = told["libraries"][0]["jaxlibs"].as_array().unwrap();
+    let releases: Vec<&str> = verdicts
+        .iter()
+        .map(|v| v["jaxlib"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        releases, table.jaxlibs,
+        "the doctor's releases are those of the table"
+    );
+    verdicts.iter().map(claim).collect()
+}
+
+fn row<'a>(table: &'a Table, headers: &str, case: &str) -> &'a Row {
+    let found = table
+        .rows
+        .iter()
+        .find(|row| row.headers == headers && row.case == case);
+    found.unwrap_or_else(|| panic!("tests/jax/verdicts.txt has no {headers} {case}"))
+}
+
+#[test]
+fn claims_are_what_jaxlibs_do() {
+    let test = "claims_are_what_jaxlibs_do";
+    let Some(folder) = folder_or_skip(test) else {
+        return;
+    };
+    let table = Table::committed();
+    let mut wrong = Vec::new();
+    let mut told = [0, 0, 0];
+    for version in verdicts::headers() {
+        let headers = Headers {
+            version: version.to_owned(),
+            revision: xla_ffi_abi::xla_ffi_sys::Revision::of_jaxlib(version).unwrap(),
+            include: folder.join(version),
+        };
+        for kind in Kind::ALL {
+            if !kind.is_in(headers.revision) {
+                continue;
+            }
+            let out = target_folder().join("tmp/verdicts");
+            let Some(library) = verdicts::library(&out, test, &headers, kind) else {
+                return;
+            };
+            let stages = "execute=stateful,instantiate=stateful_instantiate";
+            let types = match headers.revision as u8 {
+                7.. => "factor=factor_type_id,factor_type_info",
+                _ => "factor=factor_type_id",
+            };
+            let cases: &[(&str, &[&str])] = match kind {
+                Kind::Stateful => &[
+                    ("stateful", &["--handler", stages]),
+                    ("registered", &["--handler", stages, "--type", types]),
+                ],
+                other => &[(other.handler(), &["--handler", other.handler()])],
+            };
+            for (case, arguments) in cases {
+                let ends = &row(&table, version, case).ends;
+                for (at, claim) in claims(&library, arguments, &table).into_iter().enumerate() {
+                    told[claim as usize] += 1;
+                    let jaxlib = &table.jaxlibs[at];
+                    let Some(end) = ends[at] else {
+                        panic!("{version} {case} was not measured on {jaxlib}");
+                    };
+                    // Without --type nobody knows whether the type will be registered.
+                    let or_registered = *case == "stateful"
+                        && row(&table, version, "registered").ends[at] == Some(End::Works);
+                    let is_true = match claim {
+                        Claim::Works => end == End::Works,
+                        Claim::Fails => end != End::Works && !or_registered,
+                        Claim::Open => true,
+                    };
+                    if !is_true {
+                        wrong.push(format!(
+                            "{case} of {version} on {jaxlib}: {claim:?} is claimed, {}",
+                            end.name()
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    let [works, fails, open] = told;
+    println!("{works} claimed to work, {fails} proved to fail, {open} open");
+    assert!(
+        wrong.is_empty(),
+        "{} false claims:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    // A doctor that claims nothing is no doctor.
+    assert!(works > 250 && fails > 300, "{told:?}");
+}
+
+#[test]
+fn wheels_ask_for_the_glibc_that_the_doctor_knows() {
+    let table = Table::committed();
+    for (version, glibc) in table.jaxlibs.iter().zip(&table.glibc) {
+        let [major, minor] = xla_ffi_doctor::glibc(version);
+        assert_eq!(&format!("{major}.{minor}"), glibc, "{version}");
+    }
+    assert_eq!(table.jaxlibs, xla_ffi_doctor::RELEASES);
+}

@@ -1,0 +1,141 @@
+//! The published releases of jaxlib with this ABI, and what their wheels ask of a system.
+
+use crate::finding::{Finding, Level, Problem, Weight};
+use xla_ffi_abi::declared::parse_version;
+
+/// Every release that the package index has had, oldest first; one was withdrawn. `cargo xtask verdicts`
+/// asks the index, and a test compares.
+pub const RELEASES: [&str; 32] = [
+    "0.4.31", "0.4.32", "0.4.33", "0.4.34", "0.4.35", "0.4.36", "0.4.38", "0.5.0", "0.5.1",
+    "0.5.3", "0.6.0", "0.6.1", "0.6.2", "0.7.0", "0.7.1", "0.7.2", "0.8.0", "0.8.1", "0.8.2",
+    "0.8.3", "0.9.0", "0.9.0.1", "0.9.1", "0.9.2", "0.10.0", "0.10.1", "0.10.2", "0.11.0",
+    "0.11.1", "0.11.2", "0.12.0", "0.12.0.1",
+];
+
+/// From which release on wheels for Linux ask for which glibc, by their tags (manylinux2014 is 2.17).
+const GLIBC: [(&str, [u32; 2]); 2] = [("0.4.31", [2, 17]), ("0.7.1", [2, 27])];
+
+/// First systems with a glibc, for people.
+const SYSTEMS: &[([u32; 2], &str)] = &[
+    ([2, 28], "Debian 10, RHEL 8"),
+    ([2, 31], "Ubuntu 20.04, Debian 11"),
+    ([2, 34], "RHEL 9"),
+    ([2, 35], "Ubuntu 22.04"),
+    ([2, 36], "Debian 12"),
+    ([2, 39], "Ubuntu 24.04, RHEL 10"),
+];
+
+/// The oldest glibc on which the wheel of a release runs.
+#[must_use]
+pub fn glibc(version: &str) -> [u32; 2] {
+    let wanted = parse_version(version);
+    let from = GLIBC
+        .iter()
+        .rev()
+        .find(|(first, _)| parse_version(first) <= wanted);
+    from.unwrap_or(&GLIBC[0]).1
+}
+
+pub(crate) fn dotted(version: &[u32]) -> String {
+    let numbers: Vec<String> = version.iter().map(u32::to_string).collect();
+    numbers.join(".")
+}
+
+/// What the glibc that a library asks for means beside that of the releases it is to run with.
+pub(crate) fn about_glibc(floor: &[u32], versions: &[&str]) -> Option<Finding> {
+    let shown = dotted(floor);
+    let runs = |version: &&&str| floor <= glibc(version).as_slice();
+    let (with, without): (Vec<&&str>, Vec<&&str>) = versions.iter().partition(runs);
+    let systems = SYSTEMS
+        .iter()
+        .find(|(version, _)| version.as_slice() >= floor)
+        .map_or("newer systems only", |(_, systems)| *systems);
+    let asks = "the versions that its symbols ask for";
+    if without.is_empty() {
+        let what = match with.as_slice() {
+            [] => return None,
+            [only] => format!("it runs wherever jaxlib {only} does: glibc {shown} or later"),
+            _ => format!("it runs wherever these jaxlibs do: glibc {shown} or later"),
+        };
+        return Some(Finding::new(
+            Level::Proved,
+            Weight::Note,
+            Problem::Glibc,
+            what,
+            asks,
+        ));
+    }
+    let mut floors: Vec<String> = without
+        .iter()
+        .map(|version| dotted(&glibc(version)))
+        .collect();
+    floors.dedup();
+    let which = match (without.as_slice(), with.first()) {
+        ([only], _) => format!("jaxlib {only} does"),
+        (_, None) => "jaxlib does".to_owned(),
+        ([first, .., last], Some(_)) => format!("jaxlib {first} to {last} does"),
+        ([], _) => return None,
+    };
+    let rest = with.first().map_or_else(String::new, |first| {
+        format!("; it runs wherever jaxlib {first} or later does")
+    });
+    Some(
+        Finding::new(
+            Level::Possible,
+            Weight::Risk,
+            Problem::Glibc,
+            format!(
+                "it does not load on systems with a glibc older than {shown}, though {which} (from {}){rest}",
+                floors.join(" and ")
+            ),
+            format!("its symbols ask for GLIBC_{shown}; first systems with it: {systems}"),
+        )
+        .fix("build it on an older system, in a manylinux image for instance"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_release_has_its_own_floor() {
+        assert_eq!(glibc("0.6.1"), [2, 17]);
+        assert_eq!(glibc("0.7.1"), [2, 27]);
+        assert_eq!(glibc("0.13.0"), [2, 27]);
+        let told = |floor: [u32; 2], versions: &[&str]| {
+            let finding = about_glibc(&floor, versions).unwrap();
+            (finding.weight, finding.what)
+        };
+        // What the newest wheels ask for is more than what those of 0.6.1 do.
+        assert_eq!(told([2, 14], &["0.6.1"]).0, Weight::Note);
+        assert_eq!(told([2, 25], &["0.12.0"]).0, Weight::Note);
+        let (weight, what) = told([2, 25], &["0.6.1"]);
+        assert!(
+            weight == Weight::Risk && what.contains("jaxlib 0.6.1 does (from 2.17)"),
+            "{what}"
+        );
+        let (weight, what) = told([2, 25], &RELEASES);
+        assert_eq!(weight, Weight::Risk);
+        assert!(
+            what.contains("jaxlib 0.4.31 to 0.7.0 does (from 2.17)"),
+            "{what}"
+        );
+        assert!(
+            what.contains("wherever jaxlib 0.7.1 or later does"),
+            "{what}"
+        );
+        let (_, what) = told([2, 34], &RELEASES);
+        assert!(what.contains("jaxlib does (from 2.17 and 2.27)"), "{what}");
+    }
+
+    #[test]
+    fn releases_are_in_order() {
+        assert!(RELEASES.is_sorted_by_key(|version| parse_version(version)));
+        assert!(
+            xla_ffi_sys::JAXLIBS
+                .iter()
+                .all(|listed| RELEASES.contains(listed))
+        );
+    }
+}
