@@ -391,7 +391,6 @@ fn a_device_of_the_embedded_runtime() {
             Revision::NEWEST,
             &[(f32s(&[3000]), from.address())],
             &[(f32s(&[]), to.address())],
-            &Attributes::new(),
         )
         .unwrap();
         let call = executable

@@ -63,8 +63,8 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     let extensions = unsafe { (*raw).extension_start };
     if !extensions.is_null() {
         // SAFETY: the caller's frame, which has an extension chain.
-        if unsafe { answer_metadata(raw, &H::INFO) } {
-            return std::ptr::null_mut();
+        if let Some(answer) = unsafe { answer_metadata(raw, &H::INFO) } {
+            return answer;
         }
     }
     // SAFETY: the caller's frame, used during the call only.

@@ -382,7 +382,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mu
                 call.runtime.revision(),
                 &call.args.operands(),
                 &call.rets.operands(),
-                &Attributes::new(),
             )?;
             let parts = call.call.take().unwrap_or_else(|| call.executable.call());
             // SAFETY: the caller keeps the operands' data until the execution is over.

@@ -183,10 +183,11 @@ impl Call {
         self
     }
 
-    /// Sets the user data.
+    /// Sets the user data, which has to be of the handler's runtime: any other is refused when the call
+    /// is prepared or run.
     #[must_use]
-    pub fn user_data(mut self, user_data: Arc<UserData>) -> Self {
-        self.parts.user_data = user_data;
+    pub fn user_data(mut self, user_data: impl Into<Arc<UserData>>) -> Self {
+        self.parts.user_data = Some(user_data.into());
         self
     }
 
@@ -313,7 +314,11 @@ impl Call {
             .is_some()
             || self.parts.stream.is_some()
             || self.parts.allocator.is_some()
-            || !self.parts.user_data.is_empty()
+            || self
+                .parts
+                .user_data
+                .as_ref()
+                .is_some_and(|data| !data.is_empty())
     }
 
     /// The shapes of the results.

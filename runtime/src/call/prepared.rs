@@ -11,7 +11,7 @@ use crate::process::isolate::in_child_process;
 use crate::{CallFrame, Code, Error, Recorder, Result, Stage, Tensor};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Handler};
 
@@ -28,21 +28,26 @@ struct Body {
 }
 
 /// What handlers may still touch that were not done when their call was dropped. It is freed when they
-/// are, by the next call that is made or dropped: not on the thread of the handler, whose own state is
-/// among it.
+/// are: on a thread of its own, not on that of the handler, whose own state is among it.
 static LEFT_OPEN: Mutex<Vec<(Arc<Completion>, Body)>> = Mutex::new(Vec::new());
+
+/// Keeps what belongs to a call that was dropped open until its handler is done.
+fn leave_open(completion: Arc<Completion>, body: Body) {
+    let told = completion.clone();
+    LEFT_OPEN
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push((completion, body));
+    told.on_done(Box::new(|| {
+        let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
+        // Where there is no thread to be had, the next call that ends late frees it.
+        let _ = sweeper.spawn(sweep);
+    }));
+}
 
 /// Frees what is over by now.
 fn sweep() {
-    // Where somebody else is here, or was when this process was forked, the next one sweeps.
-    let mut left = match LEFT_OPEN.try_lock() {
-        Ok(left) => left,
-        Err(TryLockError::Poisoned(left)) => left.into_inner(),
-        Err(TryLockError::WouldBlock) => return,
-    };
-    if left.is_empty() {
-        return;
-    }
+    let mut left = LEFT_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let over: Vec<_> = left
         .extract_if(.., |(completion, _)| completion.is_done())
         .collect();
@@ -107,7 +112,6 @@ pub struct PreparedCall {
 
 impl PreparedCall {
     pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
-        sweep();
         let handler = call.executable.function(Stage::Execute)?;
         let stages: Vec<_> = [Stage::Prepare, Stage::Initialize]
             .into_iter()
@@ -116,6 +120,9 @@ impl PreparedCall {
         let both = call.stages == Stages::All;
         let executable = call.executable;
         let shared = executable.handler.shared.clone();
+        if let Some(data) = &call.parts.user_data {
+            data.check(&shared)?;
+        }
         let (mut args, mut rets) = Call::operands(call.args, call.rets)?;
         if flips(shared.revision) {
             for ret in &mut rets {
@@ -405,17 +412,13 @@ impl Drop for PreparedCall {
             Some(completion) if !completion.is_done() && in_child_process() => {
                 std::mem::forget(body);
             }
-            Some(completion) if !completion.is_done() => LEFT_OPEN
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((completion, body)),
+            Some(completion) if !completion.is_done() => leave_open(completion, body),
             Some(_) => {
                 body.forget_future();
                 body.synchronize();
             }
             None => body.synchronize(),
         }
-        sweep();
     }
 }
 

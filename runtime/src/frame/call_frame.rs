@@ -137,7 +137,9 @@ unsafe impl Send for CallFrame {}
 unsafe impl Sync for CallFrame {}
 
 impl CallFrame {
-    /// A frame for handlers on `revision`: arguments and results with their shapes and data.
+    /// A frame for handlers on `revision`: arguments and results with their shapes and data. The
+    /// attributes are those of the executable that is called on it
+    /// ([`Call::prepare_on`](crate::Call::prepare_on)).
     ///
     /// # Errors
     /// `UNIMPLEMENTED` for an element type that the revision's hosts do not have.
@@ -145,9 +147,16 @@ impl CallFrame {
         revision: Revision,
         args: &[(Shape, *mut c_void)],
         rets: &[(Shape, *mut c_void)],
-        attributes: &Attributes,
     ) -> Result<Self> {
-        Self::with_encoded(revision, args, rets, Encoded::new(attributes, revision))
+        let none = Encoded::new(&Attributes::new(), revision);
+        Self::with_encoded(revision, args, rets, none)
+    }
+
+    /// The same operands with attributes, for a handler that is given the frame by hand.
+    #[must_use]
+    pub fn attributes(self, attributes: &Attributes) -> Self {
+        let encoded = Encoded::new(attributes, self.revision);
+        self.with_attributes(encoded)
     }
 
     pub(crate) fn with_encoded(
@@ -215,7 +224,7 @@ impl CallFrame {
         &self.rets.buffers
     }
 
-    pub(crate) fn attributes(&self) -> *const xla_ffi_sys::XLA_FFI_Attrs {
+    pub(crate) fn raw_attributes(&self) -> *const xla_ffi_sys::XLA_FFI_Attrs {
         self.attributes.raw()
     }
 
@@ -335,9 +344,9 @@ mod tests {
             Revision::R10,
             &[(shape(&[2, 3]), data(16)), (shape(&[4]), data(32))],
             &[(shape(&[5, 6, 7]), data(48))],
-            &Attributes::new().with("a", 1_i32),
         )
-        .unwrap();
+        .unwrap()
+        .attributes(&Attributes::new().with("a", 1_i32));
         let mut copy = original
             .copy_with(&[data(64), data(80)], &[data(96)])
             .unwrap();
@@ -358,7 +367,7 @@ mod tests {
     #[test]
     fn the_guard_begins_at_future_on_r0_and_r1() {
         for revision in Revision::ALL {
-            let mut frame = CallFrame::new(revision, &[], &[], &Attributes::new()).unwrap();
+            let mut frame = CallFrame::new(revision, &[], &[]).unwrap();
             let mut raw = frame.raw(ptr::null(), ptr::null_mut(), Stage::Execute);
             assert!(raw.is_whole(revision) && raw.future(revision).is_null());
             raw.frame.future = 0x10 as *mut _;
@@ -372,14 +381,7 @@ mod tests {
     #[test]
     fn element_types_have_a_first_revision() {
         let s4 = Shape::new(DType::S4, [2]).unwrap();
-        let frame = |revision| {
-            CallFrame::new(
-                revision,
-                &[(s4.clone(), ptr::null_mut())],
-                &[],
-                &Attributes::new(),
-            )
-        };
+        let frame = |revision| CallFrame::new(revision, &[(s4.clone(), ptr::null_mut())], &[]);
         assert_eq!(frame(Revision::R2).unwrap_err().code(), Code::Unimplemented);
         assert_eq!(frame(Revision::R4).unwrap().args.buffers[0].dtype.0, 0);
         assert_eq!(

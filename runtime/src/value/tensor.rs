@@ -3,7 +3,7 @@
 use crate::{DType, Error, Finding, Hazard, Result, Shape};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Alignment of every buffer.
 pub const ALIGNMENT: usize = 64;
@@ -69,13 +69,16 @@ impl Drop for Memory {
 
 /// Bytes of memory that the machine has.
 pub(crate) fn physical_memory() -> Option<usize> {
-    // SAFETY: sysconf reads a number.
-    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    // SAFETY: sysconf reads a number.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(pages)
-        .ok()?
-        .checked_mul(usize::try_from(page).ok()?)
+    static BYTES: OnceLock<Option<usize>> = OnceLock::new();
+    *BYTES.get_or_init(|| {
+        // SAFETY: sysconf reads a number.
+        let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+        // SAFETY: sysconf reads a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        usize::try_from(pages)
+            .ok()?
+            .checked_mul(usize::try_from(page).ok()?)
+    })
 }
 
 /// A dense row-major array in host memory. Clones share the bytes; only a tensor with no clones can
