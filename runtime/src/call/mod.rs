@@ -91,6 +91,13 @@ pub struct Outcome {
 }
 
 impl Executable {
+    /// Whether a call runs this stage before execute.
+    fn runs(&self, stage: Stage, stages: Stages) -> bool {
+        stages == Stages::All
+            && self.handler.shared.revision != Revision::R0
+            && self.handler.bundle.get(stage).is_some()
+    }
+
     /// A call to be filled with operands.
     #[must_use]
     pub fn call(&self) -> Call {
@@ -345,12 +352,6 @@ impl Call {
         Ok(Outcome {
             rets: call.into_rets()?,
         })
-    }
-
-    pub(crate) fn wants(&self, stage: Stage) -> bool {
-        self.stages == Stages::All
-            && self.executable.handler.shared.revision != Revision::R0
-            && self.executable.handler.bundle.get(stage).is_some()
     }
 
     /// The operands' memory: arguments and results, aliases resolved.

@@ -3,7 +3,7 @@
 use super::invoke::{invoke, stage_error, translate};
 use super::unwritten::Poison;
 use super::{Call, Stages};
-use crate::context::Context;
+use crate::context::{Context, Parts};
 use crate::frame::call_frame::RawFrame;
 use crate::handler::Executable;
 use crate::host::futures::Completion;
@@ -64,6 +64,11 @@ impl Body {
         self.executable.handler.shared.revision
     }
 
+    /// Whether the operands are no arrays of the call's own.
+    fn is_on_memory_of_callers(&self) -> bool {
+        self.args.is_empty() && self.rets.is_empty()
+    }
+
     /// The future's number dies: a second completion is told from then on.
     fn forget_future(&mut self) {
         let future = self.raw.future(self.revision());
@@ -90,20 +95,37 @@ impl Body {
     }
 }
 
+#[cold]
+fn own_arrays() -> Error {
+    Error::invalid("the operands of this call are its own arrays")
+}
+
 /// Whether hosts of the revision put the first of the elements that share a byte into its high bits.
 fn flips(revision: Revision) -> bool {
     revision < Revision::R5
 }
 
+/// What a call was asked to do besides calling its handler.
+#[derive(Clone, Copy)]
+struct Rules {
+    stages: Stages,
+    limit: Option<Duration>,
+    check_unwritten: bool,
+}
+
 /// A call with its operands in place.
+///
+/// One thread runs it at a time, because its operands are one set: running takes `&mut self`. To run
+/// from several threads give each a clone of its own ([`PreparedCall::try_clone`]), which shares no lock
+/// and no memory that is written with the others; or share one behind a lock of yours. It is `Send` and
+/// `Sync`: any thread may ask whether it is open, or read its results between two runs.
 ///
 /// An execution whose time is up stays open: its operands belong to it until it is over, which
 /// [`PreparedCall::wait`], [`PreparedCall::wait_for`] and [`PreparedCall::on_end`] tell. A call may be
 /// dropped while it is open; what it owns is kept as long as the handler may use it.
 pub struct PreparedCall {
     handler: XLA_FFI_Handler,
-    limit: Option<Duration>,
-    check_unwritten: bool,
+    rules: Rules,
     /// What lies in the results of the execution under way.
     poison: Option<Poison>,
     open: Option<Arc<Completion>>,
@@ -112,12 +134,6 @@ pub struct PreparedCall {
 
 impl PreparedCall {
     pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
-        let handler = call.executable.function(Stage::Execute)?;
-        let stages: Vec<_> = [Stage::Prepare, Stage::Initialize]
-            .into_iter()
-            .filter(|s| call.wants(*s))
-            .collect();
-        let both = call.stages == Stages::All;
         let executable = call.executable;
         let shared = executable.handler.shared.clone();
         if let Some(data) = &call.parts.user_data {
@@ -139,24 +155,37 @@ impl PreparedCall {
                 }
             }
         }
-        let operands = |tensors: &[Tensor]| -> Vec<_> {
-            tensors
-                .iter()
-                .map(|tensor| (tensor.shape().clone(), tensor.data()))
-                .collect()
-        };
-        let mut frame = match frame {
+        let frame = match frame {
             Some(frame) => frame.with_attributes(executable.attributes.clone()),
-            None => CallFrame::with_encoded(
-                shared.revision,
-                &operands(&args),
-                &operands(&rets),
-                executable.attributes.clone(),
-            )?,
+            None => {
+                let attributes = executable.attributes.clone();
+                CallFrame::of_tensors(shared.revision, &args, &rets, attributes)?
+            }
         };
-        let context = Context::new(shared.clone(), call.parts, executable.state.clone(), both);
+        let rules = Rules {
+            stages: call.stages,
+            limit: call.limit,
+            check_unwritten: call.check_unwritten,
+        };
+        Self::lay_out(executable, call.parts, (frame, args, rets), rules)
+    }
+
+    /// Runs the stages before execute and makes the call ready.
+    fn lay_out(
+        executable: Executable,
+        parts: Parts,
+        (mut frame, args, rets): (CallFrame, Vec<Tensor>, Vec<Tensor>),
+        rules: Rules,
+    ) -> Result<Self> {
+        let handler = executable.function(Stage::Execute)?;
+        let shared = executable.handler.shared.clone();
+        let both = rules.stages == Stages::All;
+        let context = Context::new(shared.clone(), parts, executable.state.clone(), both);
         let context = Box::new(context);
-        for stage in stages {
+        for stage in [Stage::Prepare, Stage::Initialize] {
+            if !executable.runs(stage, rules.stages) {
+                continue;
+            }
             let handler = executable.function(stage)?;
             let mut raw = frame.raw(shared.api(), context.raw(), stage);
             let completion = invoke(&shared, &context, handler, stage, &mut raw)
@@ -179,12 +208,65 @@ impl PreparedCall {
         };
         Ok(Self {
             handler,
-            limit: call.limit,
-            check_unwritten: call.check_unwritten,
+            rules,
             poison: None,
             open: None,
             body: ManuallyDrop::new(body),
         })
+    }
+
+    /// The same call once more, for another thread: arguments are shared with this one, results are its
+    /// own and zero, and so are arguments whose memory results have. The stages before execute run
+    /// again; the state of the instantiate stage and the user data are the same objects.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, or when the operands are memory of the caller's
+    /// ([`PreparedCall::try_clone_on`]), and as [`Call::prepare`].
+    pub fn try_clone(&self) -> Result<Self> {
+        self.check_closed()?;
+        let body = &*self.body;
+        if body.is_on_memory_of_callers() {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "the operands are the caller's memory, which two calls cannot have at once: name other \
+                 memory (try_clone_on)",
+            ));
+        }
+        let mut args = body.args.clone();
+        let mut rets = Vec::with_capacity(body.rets.len());
+        for ret in &body.rets {
+            let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
+            rets.push(match shared_with {
+                Some(arg) => {
+                    *arg = Tensor::from_bytes(ret.shape().clone(), ret.bytes())?;
+                    arg.clone()
+                }
+                None => Tensor::zeros(ret.shape().clone())?,
+            });
+        }
+        let executable = body.executable.clone();
+        let attributes = executable.attributes.clone();
+        let frame = CallFrame::of_tensors(body.revision(), &args, &rets, attributes)?;
+        let parts = body.context.parts().clone();
+        Self::lay_out(executable, parts, (frame, args, rets), self.rules)
+    }
+
+    /// As [`PreparedCall::try_clone`], for a call on memory of the caller's: on other memory.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a wrong number of pointers or a call that has its own operands.
+    ///
+    /// # Safety
+    /// As [`Call::prepare_on`].
+    pub unsafe fn try_clone_on(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
+        let body = &*self.body;
+        if !body.is_on_memory_of_callers() {
+            return Err(own_arrays());
+        }
+        let frame = body.frame.copy_with(args, rets)?;
+        let executable = body.executable.clone();
+        let parts = body.context.parts().clone();
+        Self::lay_out(executable, parts, (frame, vec![], vec![]), self.rules)
     }
 
     /// Starts an execution; `true` when it is complete already.
@@ -199,7 +281,7 @@ impl PreparedCall {
                 "the last execution of this call is not over, or has not been waited for",
             ));
         }
-        if self.check_unwritten {
+        if self.rules.check_unwritten {
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the
             // call's own, or what `Call::prepare_on` was promised.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) }?);
@@ -213,7 +295,7 @@ impl PreparedCall {
             Stage::Execute,
             &mut body.raw,
         ) {
-            Ok(None) if self.check_unwritten => self.look_for_unwritten().map(|()| true),
+            Ok(None) if self.rules.check_unwritten => self.look_for_unwritten().map(|()| true),
             Ok(None) => Ok(true),
             Ok(Some(completion)) => {
                 let done = completion.is_done();
@@ -255,7 +337,7 @@ impl PreparedCall {
     /// What the handler answers, and `DEADLINE_EXCEEDED` when time is up: the execution stays open
     /// then, its operands belong to it, and it may be waited for again.
     pub fn wait(&mut self) -> Result<()> {
-        self.wait_for(self.limit)
+        self.wait_for(self.rules.limit)
     }
 
     /// As [`PreparedCall::wait`], with a time limit of its own; `None` waits for ever.
@@ -335,10 +417,8 @@ impl PreparedCall {
     /// As [`Call::prepare_on`].
     pub unsafe fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
         self.check_closed()?;
-        if !self.body.args.is_empty() || !self.body.rets.is_empty() {
-            return Err(Error::invalid(
-                "the operands of this call are its own arrays",
-            ));
+        if !self.body.is_on_memory_of_callers() {
+            return Err(own_arrays());
         }
         self.body.frame.update(args, rets)
     }
@@ -430,3 +510,10 @@ impl std::fmt::Debug for PreparedCall {
             .finish_non_exhaustive()
     }
 }
+
+// Any thread may have one, and several look at it.
+const _: () = {
+    const fn any_thread<T: Send + Sync>() {}
+    any_thread::<PreparedCall>();
+    any_thread::<Call>();
+};

@@ -1,7 +1,7 @@
 //! Call frames: operands, results and attributes, laid out for a revision.
 
 use super::encoded::{Encoded, list};
-use crate::{Attributes, Code, DType, Error, Result, Shape, Stage};
+use crate::{Attributes, Code, DType, Error, Result, Shape, Stage, Tensor};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
@@ -173,6 +173,22 @@ impl CallFrame {
         })
     }
 
+    /// A frame on these arrays, for as long as they live.
+    pub(crate) fn of_tensors(
+        revision: Revision,
+        args: &[Tensor],
+        rets: &[Tensor],
+        attributes: Arc<Encoded>,
+    ) -> Result<Self> {
+        let operands = |tensors: &[Tensor]| -> Vec<_> {
+            tensors
+                .iter()
+                .map(|tensor| (tensor.shape().clone(), tensor.data()))
+                .collect()
+        };
+        Self::with_encoded(revision, &operands(args), &operands(rets), attributes)
+    }
+
     /// Replaces the data pointers in place.
     ///
     /// # Errors
@@ -328,6 +344,8 @@ impl RawFrame {
 
 // SAFETY: the pointers are only followed by the handler that the owner runs.
 unsafe impl Send for RawFrame {}
+// SAFETY: as above; through a shared reference nothing is followed or written.
+unsafe impl Sync for RawFrame {}
 
 #[cfg(test)]
 mod tests {
