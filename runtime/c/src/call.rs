@@ -105,7 +105,14 @@ unsafe fn operand(
     let invalid = |message: String| Error::new(Code::InvalidArgument, message);
     let dtype = DType::from_raw(dtype)
         .ok_or_else(|| invalid(format!("{} is not an element type", dtype.0)))?;
-    let rank = usize::try_from(rank).map_err(|_| invalid(format!("the rank is {rank}")))?;
+    // Before the dimensions are read: no array has as many.
+    let rank = usize::try_from(rank)
+        .ok()
+        .filter(|rank| *rank <= Shape::MAX_RANK)
+        .ok_or_else(|| {
+            let most = Shape::MAX_RANK;
+            invalid(format!("the rank is {rank}, there are 0 to {most}"))
+        })?;
     let dims: &[i64] = match (rank, dims.is_null()) {
         (0, _) => &[],
         (_, true) => return Err(crate::null("dims")),
