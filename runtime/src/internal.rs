@@ -106,7 +106,7 @@ impl<'f> Invocation<'f> {
     /// The options of this execution.
     #[must_use]
     pub fn custom_options(&self) -> Attributes {
-        self.context.parts().custom_options.to_attributes()
+        self.context.custom_options().to_attributes()
     }
 
     /// The computation that the call's caller passes along, if it is a `T`.

@@ -174,10 +174,7 @@ pub(super) unsafe extern "C" fn custom_options_get<const R: u8>(
         // SAFETY: `check` proved that the struct is there.
         let ctx = unsafe { args.read() }.ctx;
         // SAFETY: handlers pass the context that they were given.
-        let options = unsafe { Context::from_raw(ctx) }?
-            .parts()
-            .custom_options
-            .raw();
+        let options = unsafe { Context::from_raw(ctx) }?.custom_options().raw();
         // SAFETY: the struct is there.
         unsafe { (*args).attrs = options };
         Ok(())

@@ -4,6 +4,7 @@ mod instantiate;
 mod invoke;
 mod isolated;
 mod prepared;
+pub(crate) mod ready;
 pub(crate) mod unwritten;
 
 pub use prepared::PreparedCall;
@@ -91,17 +92,22 @@ pub struct Outcome {
 }
 
 impl Executable {
+    /// Whether a call runs any stage before execute.
+    fn runs_more(&self, stages: Stages) -> bool {
+        self.runs(Stage::Prepare, stages) || self.runs(Stage::Initialize, stages)
+    }
+
     /// Whether a call runs this stage before execute.
     fn runs(&self, stage: Stage, stages: Stages) -> bool {
         stages == Stages::All
-            && self.handler.shared.revision != Revision::R0
-            && self.handler.bundle.get(stage).is_some()
+            && self.handler().shared.revision != Revision::R0
+            && self.handler().bundle.get(stage).is_some()
     }
 
     /// A call to be filled with operands.
     #[must_use]
     pub fn call(&self) -> Call {
-        Call::new(self.clone(), Parts::new(&self.handler.shared))
+        Call::new(self.clone(), Parts::new())
     }
 }
 
@@ -201,7 +207,10 @@ impl Call {
     /// Sets the custom options of this execution; handlers see them from r10.
     #[must_use]
     pub fn custom_options(mut self, options: &Attributes) -> Self {
-        self.parts.custom_options = Encoded::new(options, self.executable.handler.shared.revision);
+        self.parts.custom_options = Some(Encoded::new(
+            options,
+            self.executable.handler().shared.revision,
+        ));
         self
     }
 
@@ -280,7 +289,7 @@ impl Call {
     /// ([`PreparedCall::wait`], [`PreparedCall::on_end`]), and dropping the call does not end it.
     /// Where [`Call::check_unwritten`] is asked for, the results lie in host memory.
     pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
-        let revision = self.executable.handler.shared.revision;
+        let revision = self.executable.handler().shared.revision;
         if frame.revision() != revision {
             return Err(Error::invalid(format!(
                 "the frame is laid out for {}, the runtime speaks {revision}",
@@ -315,7 +324,7 @@ impl Call {
     /// Whether a handler may change or needs what a child process has only a copy of.
     fn touches_this_process(&self) -> bool {
         self.executable
-            .handler
+            .handler()
             .bundle
             .get(Stage::Instantiate)
             .is_some()
@@ -358,7 +367,7 @@ impl Call {
     #[doc(hidden)]
     pub fn operands(args: Vec<Tensor>, rets: Vec<Ret>) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let mut args = args;
-        let mut aliased = vec![false; args.len()];
+        let mut aliased = vec![];
         let mut results = Vec::with_capacity(rets.len());
         for (number, ret) in rets.into_iter().enumerate() {
             results.push(match ret {
@@ -370,6 +379,7 @@ impl Call {
                             "result {number} aliases argument {index}, but there are {count}"
                         ))
                     };
+                    aliased.resize(count, false);
                     let taken = aliased.get_mut(index).ok_or_else(missing)?;
                     if std::mem::replace(taken, true) {
                         return Err(Error::invalid(format!(
@@ -392,7 +402,7 @@ impl Call {
 impl std::fmt::Debug for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Call")
-            .field("handler", &self.executable.handler)
+            .field("handler", self.executable.handler())
             .field("args", &self.args)
             .finish_non_exhaustive()
     }

@@ -16,28 +16,28 @@ use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Handler};
 
 /// What a running handler may touch. While a future is open it is neither read nor freed.
-struct Body {
-    // Declared in the order in which they have to go: the context before the executable, whose
-    // library destroys its state.
+///
+/// It is what a call leaves for the next one of its executable, emptied of what ties it to the one: its
+/// context and its frame are laid out already where the shapes repeat.
+pub(crate) struct Body {
     context: Box<Context>,
     raw: RawFrame,
     frame: CallFrame,
     args: Vec<Tensor>,
     rets: Vec<Tensor>,
-    executable: Executable,
 }
 
 /// What handlers may still touch that were not done when their call was dropped. It is freed when they
 /// are: on a thread of its own, not on that of the handler, whose own state is among it.
-static LEFT_OPEN: Mutex<Vec<(Arc<Completion>, Body)>> = Mutex::new(Vec::new());
+static LEFT_OPEN: Mutex<Vec<(Arc<Completion>, Box<Body>, Executable)>> = Mutex::new(Vec::new());
 
 /// Keeps what belongs to a call that was dropped open until its handler is done.
-fn leave_open(completion: Arc<Completion>, body: Body) {
+fn leave_open(completion: Arc<Completion>, body: Box<Body>, executable: Executable) {
     let told = completion.clone();
     LEFT_OPEN
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
-        .push((completion, body));
+        .push((completion, body, executable));
     told.on_done(Box::new(|| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
         // Where there is no thread to be had, the next call that ends late frees it.
@@ -49,11 +49,11 @@ fn leave_open(completion: Arc<Completion>, body: Body) {
 fn sweep() {
     let mut left = LEFT_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let over: Vec<_> = left
-        .extract_if(.., |(completion, _)| completion.is_done())
+        .extract_if(.., |(completion, ..)| completion.is_done())
         .collect();
     // Libraries destroy their state here, in whatever way they do.
     drop(left);
-    for (_, mut body) in over {
+    for (_, mut body, _executable) in over {
         body.forget_future();
         body.synchronize();
     }
@@ -61,7 +61,27 @@ fn sweep() {
 
 impl Body {
     fn revision(&self) -> Revision {
-        self.executable.handler.shared.revision
+        self.context.shared().revision
+    }
+
+    /// Leaves context and frame for the next call of the executable, where nothing ties them to this one.
+    fn leave_for_the_next(mut self: Box<Self>, executable: &Executable, stages: Stages) {
+        if executable.runs_more(stages) || !self.context.is_clean() || in_child_process() {
+            return;
+        }
+        self.context.renew(Parts::new(), false);
+        self.args.clear();
+        self.rets.clear();
+        executable.spare().put(self);
+    }
+
+    /// Takes over operands that fit, and the rest of a call's context.
+    fn renew(&mut self, parts: Parts, args: Vec<Tensor>, rets: Vec<Tensor>, both: bool) {
+        self.context.renew(parts, both);
+        self.frame.point_at(&args, &rets);
+        (self.args, self.rets) = (args, rets);
+        let api = self.context.shared().api();
+        self.raw = self.frame.raw(api, self.context.raw(), Stage::Execute);
     }
 
     /// Whether the operands are no arrays of the call's own.
@@ -79,7 +99,7 @@ impl Body {
     fn check_guards(&self) -> Result<()> {
         for (what, tensors) in [("argument", &self.args), ("result", &self.rets)] {
             for (index, tensor) in tensors.iter().enumerate() {
-                if let Some(finding) = tensor.check_guard(&format!("{what} {index}")) {
+                if let Some(finding) = tensor.check_guard(format_args!("{what} {index}")) {
                     return Err(Error::hazard(finding.hazard, finding.message));
                 }
             }
@@ -129,13 +149,15 @@ pub struct PreparedCall {
     /// What lies in the results of the execution under way.
     poison: Option<Poison>,
     open: Option<Arc<Completion>>,
-    body: ManuallyDrop<Body>,
+    // Gone before the executable, whose library destroys its state.
+    body: ManuallyDrop<Box<Body>>,
+    executable: Executable,
 }
 
 impl PreparedCall {
     pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
         let executable = call.executable;
-        let shared = executable.handler.shared.clone();
+        let shared = executable.handler().shared.clone();
         if let Some(data) = &call.parts.user_data {
             data.check(&shared)?;
         }
@@ -155,17 +177,22 @@ impl PreparedCall {
                 }
             }
         }
-        let frame = match frame {
-            Some(frame) => frame.with_attributes(executable.attributes.clone()),
-            None => {
-                let attributes = executable.attributes.clone();
-                CallFrame::of_tensors(shared.revision, &args, &rets, attributes)?
-            }
-        };
         let rules = Rules {
             stages: call.stages,
             limit: call.limit,
             check_unwritten: call.check_unwritten,
+        };
+        if frame.is_none() && !executable.runs_more(rules.stages) {
+            let fits = |body: &Body| body.frame.fits(&args, &rets);
+            if let Some(mut body) = executable.spare().take_if(fits) {
+                body.renew(call.parts, args, rets, rules.stages == Stages::All);
+                return Self::ready(executable, body, rules);
+            }
+        }
+        let attributes = executable.attributes().clone();
+        let frame = match frame {
+            Some(frame) => frame.with_attributes(attributes),
+            None => CallFrame::of_tensors(shared.revision, &args, &rets, attributes)?,
         };
         Self::lay_out(executable, call.parts, (frame, args, rets), rules)
     }
@@ -177,10 +204,9 @@ impl PreparedCall {
         (mut frame, args, rets): (CallFrame, Vec<Tensor>, Vec<Tensor>),
         rules: Rules,
     ) -> Result<Self> {
-        let handler = executable.function(Stage::Execute)?;
-        let shared = executable.handler.shared.clone();
+        let shared = executable.handler().shared.clone();
         let both = rules.stages == Stages::All;
-        let context = Context::new(shared.clone(), parts, executable.state.clone(), both);
+        let context = Context::new(shared.clone(), parts, executable.state().clone(), both);
         let context = Box::new(context);
         for stage in [Stage::Prepare, Stage::Initialize] {
             if !executable.runs(stage, rules.stages) {
@@ -193,25 +219,30 @@ impl PreparedCall {
             if completion.is_some() {
                 return Err(Error::invalid(format!(
                     "handler '{}' answered the {stage} stage with a future; only execute may",
-                    executable.handler.name()
+                    executable.handler().name()
                 )));
             }
         }
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
-        let body = Body {
+        let body = Box::new(Body {
             context,
             raw,
             frame,
             args,
             rets,
-            executable,
-        };
+        });
+        Self::ready(executable, body, rules)
+    }
+
+    /// A call whose stages before execute have run.
+    fn ready(executable: Executable, body: Box<Body>, rules: Rules) -> Result<Self> {
         Ok(Self {
-            handler,
+            handler: executable.function(Stage::Execute)?,
             rules,
             poison: None,
             open: None,
             body: ManuallyDrop::new(body),
+            executable,
         })
     }
 
@@ -224,7 +255,7 @@ impl PreparedCall {
     /// ([`PreparedCall::try_clone_on`]), and as [`Call::prepare`].
     pub fn try_clone(&self) -> Result<Self> {
         self.check_closed()?;
-        let body = &*self.body;
+        let body = &**self.body;
         if body.is_on_memory_of_callers() {
             return Err(Error::new(
                 Code::FailedPrecondition,
@@ -244,8 +275,8 @@ impl PreparedCall {
                 None => Tensor::zeros(ret.shape().clone())?,
             });
         }
-        let executable = body.executable.clone();
-        let attributes = executable.attributes.clone();
+        let executable = self.executable.clone();
+        let attributes = executable.attributes().clone();
         let frame = CallFrame::of_tensors(body.revision(), &args, &rets, attributes)?;
         let parts = body.context.parts().clone();
         Self::lay_out(executable, parts, (frame, args, rets), self.rules)
@@ -259,12 +290,12 @@ impl PreparedCall {
     /// # Safety
     /// As [`Call::prepare_on`].
     pub unsafe fn try_clone_on(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
-        let body = &*self.body;
+        let body = &**self.body;
         if !body.is_on_memory_of_callers() {
             return Err(own_arrays());
         }
         let frame = body.frame.copy_with(args, rets)?;
-        let executable = body.executable.clone();
+        let executable = self.executable.clone();
         let parts = body.context.parts().clone();
         Self::lay_out(executable, parts, (frame, vec![], vec![]), self.rules)
     }
@@ -286,8 +317,8 @@ impl PreparedCall {
             // call's own, or what `Call::prepare_on` was promised.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) }?);
         }
-        let body = &mut *self.body;
-        let shared = &body.executable.handler.shared;
+        let body = &mut **self.body;
+        let shared = &self.executable.handler().shared;
         match invoke(
             shared,
             &body.context,
@@ -302,7 +333,7 @@ impl PreparedCall {
                 self.open = Some(completion);
                 Ok(done)
             }
-            Err(error) => Err(stage_error(error, &self.body.executable, Stage::Execute)),
+            Err(error) => Err(stage_error(error, &self.executable, Stage::Execute)),
         }
     }
 
@@ -312,9 +343,9 @@ impl PreparedCall {
     /// A handler without record stage, and what it answers.
     pub fn record(&mut self, recorder: &mut Recorder) -> Result<()> {
         self.check_closed()?;
-        let handler = self.body.executable.function(Stage::Record)?;
-        let body = &mut *self.body;
-        let shared = &body.executable.handler.shared;
+        let handler = self.executable.function(Stage::Record)?;
+        let body = &mut **self.body;
+        let shared = &self.executable.handler().shared;
         let mut raw = body
             .frame
             .raw(shared.api(), body.context.raw(), Stage::Record);
@@ -327,7 +358,7 @@ impl PreparedCall {
         match completion {
             Ok(None) => Ok(()),
             Ok(Some(_)) => Err(Error::invalid("the record stage answered with a future")),
-            Err(error) => Err(stage_error(error, &self.body.executable, Stage::Record)),
+            Err(error) => Err(stage_error(error, &self.executable, Stage::Record)),
         }
     }
 
@@ -354,7 +385,7 @@ impl PreparedCall {
                 format!(
                     "handler '{}' has not completed its future after {:?}: the call is open, and its \
                      operands belong to it until it is over; wait again, or ask to be told",
-                    self.body.executable.handler.name(),
+                    self.executable.handler().name(),
                     limit.unwrap_or_default()
                 ),
             ));
@@ -364,7 +395,7 @@ impl PreparedCall {
         let mut findings = self.body.context.findings();
         match outcome {
             Err(error) => {
-                let error = translate(&self.body.executable.handler.shared, error.handlers());
+                let error = translate(&self.executable.handler().shared, error.handlers());
                 Err(error.with_findings(findings))
             }
             Ok(()) if findings.is_empty() => self.look_for_unwritten(),
@@ -404,7 +435,7 @@ impl PreparedCall {
         self.body.check_guards()?;
         // SAFETY: the execution is over, and its operands are still in place.
         unsafe { poison.check() }
-            .map_err(|error| stage_error(error, &self.body.executable, Stage::Execute))
+            .map_err(|error| stage_error(error, &self.executable, Stage::Execute))
     }
 
     /// Replaces the data pointers of a call that was prepared on a frame of the caller's.
@@ -455,7 +486,7 @@ impl PreparedCall {
         self.check_closed()?;
         self.body.synchronize();
         self.body.check_guards()?;
-        let body = &mut *self.body;
+        let body = &mut **self.body;
         body.args.clear();
         let rets = std::mem::take(&mut body.rets);
         if flips(body.revision()) {
@@ -492,12 +523,17 @@ impl Drop for PreparedCall {
             Some(completion) if !completion.is_done() && in_child_process() => {
                 std::mem::forget(body);
             }
-            Some(completion) if !completion.is_done() => leave_open(completion, body),
+            Some(completion) if !completion.is_done() => {
+                leave_open(completion, body, self.executable.clone());
+            }
             Some(_) => {
                 body.forget_future();
                 body.synchronize();
             }
-            None => body.synchronize(),
+            None => {
+                body.synchronize();
+                body.leave_for_the_next(&self.executable, self.rules.stages);
+            }
         }
     }
 }
@@ -505,7 +541,7 @@ impl Drop for PreparedCall {
 impl std::fmt::Debug for PreparedCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PreparedCall")
-            .field("handler", &self.body.executable.handler)
+            .field("handler", &self.executable.handler())
             .field("open", &self.open.is_some())
             .finish_non_exhaustive()
     }

@@ -29,13 +29,13 @@ pub(crate) struct Parts {
     pub(crate) allocator: Option<Arc<dyn DeviceAllocator>>,
     pub(crate) user_data: Option<Arc<UserData>>,
     pub(crate) extensions: Extensions,
-    pub(crate) custom_options: Arc<Encoded>,
+    pub(crate) custom_options: Option<Arc<Encoded>>,
     pub(crate) called_computation: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 impl Parts {
     /// What a call on a CPU has: run id 0, device 0, a thread pool.
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             run_id: 0,
             device_ordinal: 0,
@@ -44,7 +44,7 @@ impl Parts {
             allocator: None,
             user_data: None,
             extensions: Default::default(),
-            custom_options: shared.no_options.clone(),
+            custom_options: None,
             called_computation: None,
         }
     }
@@ -132,6 +132,19 @@ impl Context {
 
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// For another call of the same executable, one that runs no stage but execute; what the last one
+    /// was given goes.
+    pub(crate) fn renew(&mut self, parts: Parts, execution: bool) {
+        self.parts = parts;
+        self.execution = execution;
+    }
+
+    /// The options of this execution.
+    pub(crate) fn custom_options(&self) -> &Encoded {
+        let options = self.parts.custom_options.as_ref();
+        options.unwrap_or(&self.shared().no_options)
     }
 
     /// Sets or takes away the record extension.

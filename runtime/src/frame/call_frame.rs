@@ -104,6 +104,23 @@ impl Side {
         copy
     }
 
+    /// Whether these have the same element types and dimensions.
+    fn fits(&self, tensors: &[Tensor]) -> bool {
+        let mut dims = self.dims.as_slice();
+        let mut same = |((buffer, dtype), tensor): ((&XLA_FFI_Buffer, &DType), &Tensor)| {
+            let (own, rest) = dims.split_at(buffer.rank as usize);
+            dims = rest;
+            *dtype == tensor.shape().dtype() && own == tensor.shape().dims()
+        };
+        self.buffers.len() == tensors.len()
+            && self
+                .buffers
+                .iter()
+                .zip(&self.dtypes)
+                .zip(tensors)
+                .all(&mut same)
+    }
+
     fn update(&mut self, what: &str, data: &[*mut c_void]) -> Result<()> {
         if data.len() != self.buffers.len() {
             return Err(Error::invalid(format!(
@@ -187,6 +204,20 @@ impl CallFrame {
                 .collect()
         };
         Self::with_encoded(revision, &operands(args), &operands(rets), attributes)
+    }
+
+    /// Whether arrays have the shapes that this frame has.
+    pub(crate) fn fits(&self, args: &[Tensor], rets: &[Tensor]) -> bool {
+        self.args.fits(args) && self.rets.fits(rets)
+    }
+
+    /// Leads to arrays that fit, for as long as they live.
+    pub(crate) fn point_at(&mut self, args: &[Tensor], rets: &[Tensor]) {
+        for (side, tensors) in [(&mut self.args, args), (&mut self.rets, rets)] {
+            for (buffer, tensor) in side.buffers.iter_mut().zip(tensors) {
+                buffer.data = tensor.data();
+            }
+        }
     }
 
     /// Replaces the data pointers in place.
