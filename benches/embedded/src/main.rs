@@ -17,9 +17,9 @@ use xla_ffi_benches_embedded::{KINDS, parts, prepared};
 /// Calls in a round.
 const CALLS: u32 = 1000;
 /// Rounds of one measurement.
-const ROUNDS: usize = 60;
+const ROUNDS: usize = 40;
 /// Measurements of threads and of processes, in turns.
-const TURNS: usize = 6;
+const TURNS: usize = 12;
 
 fn calls(call: &mut PreparedCall) {
     for _ in 0..CALLS {

@@ -19,6 +19,7 @@ use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 
 /// One result of a call that is being put together.
+#[derive(Clone, Debug)]
 pub enum Ret {
     /// Memory of its own.
     New(Shape),
@@ -64,6 +65,7 @@ pub enum Ret {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Clone)]
 pub struct Call {
     pub(crate) executable: Executable,
     pub(crate) parts: Parts,
@@ -217,7 +219,7 @@ impl Call {
     /// Adds an extension of the context; handlers find it from r9.
     ///
     /// # Safety
-    /// The extension stays as it is for as long as the call exists.
+    /// The extension stays as it is for as long as the call, what is prepared of it, or a clone exists.
     #[must_use]
     pub unsafe fn extension(mut self, extension: *const XLA_FFI_Extension) -> Self {
         self.parts.extensions.push(extension);
@@ -289,13 +291,7 @@ impl Call {
     /// ([`PreparedCall::wait`], [`PreparedCall::on_end`]), and dropping the call does not end it.
     /// Where [`Call::check_unwritten`] is asked for, the results lie in host memory.
     pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
-        let revision = self.executable.handler().shared.revision;
-        if frame.revision() != revision {
-            return Err(Error::invalid(format!(
-                "the frame is laid out for {}, the runtime speaks {revision}",
-                frame.revision()
-            )));
-        }
+        frame.check_revision(self.executable.handler().shared.revision)?;
         self.args.clear();
         self.rets.clear();
         PreparedCall::new(self, Some(frame))

@@ -2,7 +2,7 @@
 
 use super::invoke::{invoke, stage_error, translate};
 use super::unwritten::Poison;
-use super::{Call, Stages};
+use super::{Call, Ret, Stages};
 use crate::context::{Context, Parts};
 use crate::frame::call_frame::RawFrame;
 use crate::handler::Executable;
@@ -77,9 +77,14 @@ impl Body {
 
     /// Takes over operands that fit, and the rest of a call's context.
     fn renew(&mut self, parts: Parts, args: Vec<Tensor>, rets: Vec<Tensor>, both: bool) {
-        self.context.renew(parts, both);
         self.frame.point_at(&args, &rets);
         (self.args, self.rets) = (args, rets);
+        self.lay_anew(parts, both);
+    }
+
+    /// Gives the context other parts, and the handler a frame that leads to what there is now.
+    fn lay_anew(&mut self, parts: Parts, both: bool) {
+        self.context.renew(parts, both);
         let api = self.context.shared().api();
         self.raw = self.frame.raw(api, self.context.raw(), Stage::Execute);
     }
@@ -113,6 +118,31 @@ impl Body {
             stream.synchronize();
         }
     }
+}
+
+/// The operands' memory, as hosts of the revision pack it.
+fn operands(
+    args: Vec<Tensor>,
+    rets: Vec<Ret>,
+    revision: Revision,
+) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    let (mut args, mut rets) = Call::operands(args, rets)?;
+    if flips(revision) {
+        for ret in &mut rets {
+            // A result in an argument's memory stays there.
+            let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
+            *ret = ret.with_flipped_packing()?;
+            if let Some(arg) = shared_with {
+                *arg = ret.clone();
+            }
+        }
+        for arg in &mut args {
+            if !rets.iter().any(|ret| ret.shares_memory_with(arg)) {
+                *arg = arg.with_flipped_packing()?;
+            }
+        }
+    }
+    Ok((args, rets))
 }
 
 #[cold]
@@ -161,22 +191,7 @@ impl PreparedCall {
         if let Some(data) = &call.parts.user_data {
             data.check(&shared)?;
         }
-        let (mut args, mut rets) = Call::operands(call.args, call.rets)?;
-        if flips(shared.revision) {
-            for ret in &mut rets {
-                // A result in an argument's memory stays there.
-                let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
-                *ret = ret.with_flipped_packing()?;
-                if let Some(arg) = shared_with {
-                    *arg = ret.clone();
-                }
-            }
-            for arg in &mut args {
-                if !rets.iter().any(|ret| ret.shares_memory_with(arg)) {
-                    *arg = arg.with_flipped_packing()?;
-                }
-            }
-        }
+        let (args, rets) = operands(call.args, call.rets, shared.revision)?;
         let rules = Rules {
             stages: call.stages,
             limit: call.limit,
@@ -244,6 +259,122 @@ impl PreparedCall {
             body: ManuallyDrop::new(body),
             executable,
         })
+    }
+
+    /// Takes over what `call` says: run id, device, stream, allocator, user data, options, time limit, all
+    /// that the context of the next execution has. Where it has operands they replace those of this
+    /// call, also with other shapes; where it has none these stay.
+    ///
+    /// ```
+    /// # use std::ffi::c_void;
+    /// # use xla_ffi_runtime::{Attributes, Bundle, DType, Revision, Runtime, Shape, Tensor};
+    /// # use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
+    /// # /// y = 2 x, in place of what a library would export.
+    /// # unsafe extern "C" fn double(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    /// #     // SAFETY: a host gives whole frames, here always of one argument and one result.
+    /// #     let (args, rets) = unsafe { ((*frame).args.args, (*frame).rets.rets) };
+    /// #     // SAFETY: as above.
+    /// #     let (x, y) = unsafe { ((*args).cast::<XLA_FFI_Buffer>(), (*rets).cast::<XLA_FFI_Buffer>()) };
+    /// #     // SAFETY: an f32 each, as the calls below have it.
+    /// #     unsafe { *(*y).data.cast::<f32>() = 2.0 * *(*x).data.cast::<f32>() };
+    /// #     std::ptr::null_mut()
+    /// # }
+    /// # fn main() -> xla_ffi_runtime::Result<()> {
+    /// # // SAFETY: the function is a handler.
+    /// # let bundle = unsafe { Bundle::execute(double) };
+    /// # let handler = Runtime::new(Revision::R0).handler("double", bundle)?;
+    /// let executable = handler.instantiate(&Attributes::new())?;
+    /// let x = |x: f32| Tensor::from_slice([], &[x]);
+    /// let y = Shape::new(DType::F32, [])?;
+    /// let mut call = executable.call().arg(x(1.0)?).ret(y.clone()).prepare()?;
+    /// call.invoke()?;
+    /// call.renew(executable.call().run_id(2))?; // the same operands
+    /// call.invoke()?;
+    /// call.renew(executable.call().run_id(3).arg(x(21.0)?).ret(y))?;
+    /// call.invoke()?;
+    /// assert_eq!(call.ret_bytes(0)?, 42.0_f32.to_ne_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, and for other operands where a stage before
+    /// execute has seen these; `INVALID_ARGUMENT` for a call of another executable, for operands where
+    /// these are the caller's memory ([`PreparedCall::renew_on`]), and as [`Call::prepare`].
+    pub fn renew(&mut self, call: Call) -> Result<()> {
+        self.may_become(&call)?;
+        if !call.args.is_empty() || !call.rets.is_empty() {
+            if self.body.is_on_memory_of_callers() && self.body.frame.has_operands() {
+                return Err(Error::invalid(
+                    "the operands are the caller's memory: name other memory (renew_on)",
+                ));
+            }
+            self.may_have_other_operands()?;
+            let revision = self.body.revision();
+            let (args, rets) = operands(call.args, call.rets, revision)?;
+            let body = &mut **self.body;
+            if body.frame.fits(&args, &rets) {
+                body.frame.point_at(&args, &rets);
+            } else {
+                let attributes = self.executable.attributes().clone();
+                body.frame = CallFrame::of_tensors(revision, &args, &rets, attributes)?;
+            }
+            (body.args, body.rets) = (args, rets);
+        }
+        self.become_one_of(call.parts, call.limit, call.check_unwritten);
+        Ok(())
+    }
+
+    /// As [`PreparedCall::renew`], with operands in the caller's memory.
+    ///
+    /// # Errors
+    /// As there, and a frame of another revision.
+    ///
+    /// # Safety
+    /// As [`Call::prepare_on`].
+    pub unsafe fn renew_on(&mut self, call: Call, frame: CallFrame) -> Result<()> {
+        self.may_become(&call)?;
+        self.may_have_other_operands()?;
+        frame.check_revision(self.body.revision())?;
+        let body = &mut **self.body;
+        body.frame = frame.with_attributes(self.executable.attributes().clone());
+        body.args.clear();
+        body.rets.clear();
+        self.become_one_of(call.parts, call.limit, call.check_unwritten);
+        Ok(())
+    }
+
+    fn may_become(&self, call: &Call) -> Result<()> {
+        self.check_closed()?;
+        if !call.executable.is_same(&self.executable) {
+            return Err(Error::invalid(format!(
+                "the call is one of another executable, this is one of '{}'",
+                self.executable.handler().name()
+            )));
+        }
+        if let Some(data) = &call.parts.user_data {
+            data.check(self.body.context.shared())?;
+        }
+        // What the last execution left on its stream belongs to operands that may go now.
+        self.body.synchronize();
+        Ok(())
+    }
+
+    fn may_have_other_operands(&self) -> Result<()> {
+        if self.executable.runs_more(self.rules.stages) {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "the handler has a stage before execute, which has seen the operands: prepare another call",
+            ));
+        }
+        Ok(())
+    }
+
+    fn become_one_of(&mut self, parts: Parts, limit: Option<Duration>, check_unwritten: bool) {
+        self.rules.limit = limit;
+        self.rules.check_unwritten = check_unwritten;
+        let both = self.rules.stages == Stages::All;
+        self.body.lay_anew(parts, both);
     }
 
     /// The same call once more, for another thread: arguments are shared with this one, results are its

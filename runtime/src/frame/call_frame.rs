@@ -275,6 +275,22 @@ impl CallFrame {
         self.attributes.raw()
     }
 
+    /// Whether there is any argument or result.
+    pub(crate) fn has_operands(&self) -> bool {
+        !self.args.buffers.is_empty() || !self.rets.buffers.is_empty()
+    }
+
+    /// Refuses a runtime of another revision.
+    pub(crate) fn check_revision(&self, revision: Revision) -> Result<()> {
+        if self.revision == revision {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the frame is laid out for {}, the runtime speaks {revision}",
+            self.revision
+        )))
+    }
+
     /// The revision that the frame is laid out for.
     #[must_use]
     pub fn revision(&self) -> Revision {

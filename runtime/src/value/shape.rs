@@ -20,12 +20,22 @@ type Dims = SmallVec<[i64; 6]>;
 /// assert_eq!(Shape::token().dtype(), DType::Token);
 /// # Ok::<(), xla_ffi_runtime::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     dtype: DType,
     dims: Dims,
     elements: usize,
     bytes: usize,
+}
+
+impl Clone for Shape {
+    fn clone(&self) -> Self {
+        Self {
+            // A copy of the whole, where a derived one goes from number to number.
+            dims: Dims::from_slice(&self.dims),
+            ..*self
+        }
+    }
 }
 
 impl Shape {
