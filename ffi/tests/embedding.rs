@@ -188,6 +188,80 @@ fn new_pointers_for_each_call_need_one_dependency() {
     assert_eq!(z, [3, 4]);
 }
 
+#[test]
+fn a_clone_for_each_thread_has_its_own_results() {
+    for revision in [Revision::R3, Revision::NEWEST] {
+        let runtime = Runtime::new(revision);
+        runtime.register_static().expect("it registers");
+        let store = Store::of(5);
+        let dropped = store.dropped.clone();
+        let data = internal::UserData::new(&runtime).with(store);
+        let first = call(&runtime).user_data(data.expect("an object")).prepare();
+        let first = first.expect("it lays out");
+        std::thread::scope(|scope| {
+            for thread in 0..3_i64 {
+                let mut own = first.try_clone().expect("a clone");
+                scope.spawn(move || {
+                    for run in 0..100 {
+                        let x = Tensor::from_vec([2], vec![thread, run]).expect("a tensor");
+                        own.set_args([x]).expect("the same shape");
+                        own.invoke().expect("it runs");
+                    }
+                    let y = own.into_rets().expect("it is over");
+                    assert_eq!(y[0].to_vec(), Some(vec![5 * thread, 5 * 99]));
+                });
+            }
+        });
+        assert_eq!(first.ret_bytes(0).expect("a result"), [0; 16]);
+        drop(first);
+        assert_eq!(dropped.load(Ordering::SeqCst), 1, "nothing keeps it");
+    }
+}
+
+#[test]
+fn a_prepared_call_takes_another_context_and_other_shapes() {
+    let runtime = Runtime::default();
+    runtime.register_static().expect("it registers");
+    let executable = runtime
+        .find("tests.scaled", "cpu")
+        .and_then(|handler| handler.instantiate(&Attributes::new()))
+        .expect("no state");
+    let x = |numbers: &[i64]| Tensor::from_slice([numbers.len() as i64], numbers).expect("memory");
+    let mut prepared = executable
+        .call()
+        .arg(x(&[1, 2]))
+        .ret(shape(&[2]))
+        .prepare()
+        .expect("it lays out");
+    prepared.invoke().expect("it runs");
+    let data = internal::UserData::new(&runtime).with(Store::of(4));
+    let next = executable.call().user_data(data.expect("an object"));
+    prepared.renew(next.clone()).expect("the same operands");
+    prepared.invoke().expect("it runs");
+    let bytes = |numbers: &[i64]| -> Vec<u8> {
+        numbers
+            .iter()
+            .flat_map(|number| number.to_ne_bytes())
+            .collect()
+    };
+    assert_eq!(prepared.ret_bytes(0).expect("a result"), bytes(&[4, 8]));
+    let longer = next.arg(x(&[1, 2, 3])).ret(shape(&[3]));
+    prepared.renew(longer).expect("other shapes");
+    prepared.invoke().expect("it runs");
+    assert_eq!(prepared.ret_bytes(0).expect("a result"), bytes(&[4, 8, 12]));
+    assert!(prepared.set_args([x(&[1])]).is_err());
+    let other = runtime
+        .find("tests.scaled", "cpu")
+        .and_then(|handler| handler.instantiate(&Attributes::new()))
+        .expect("no state");
+    let error = prepared.renew(other.call()).expect_err("of another one");
+    assert_eq!(error.code(), Code::InvalidArgument);
+    let stranger = Runtime::default();
+    let data = internal::UserData::new(&stranger).with(Store::of(4));
+    let call = executable.call().user_data(data.expect("an object"));
+    assert!(prepared.renew(call).is_err(), "of another runtime");
+}
+
 /// The library of `tests/images/another.rs`.
 fn another_image() -> PathBuf {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));

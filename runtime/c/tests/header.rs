@@ -291,3 +291,12 @@ fn each_function_says_what_a_caller_has_to_know() {
     }
     assert!(missing.is_empty(), "{missing:#?}");
 }
+
+#[test]
+fn the_headers_version_is_the_librarys() {
+    let told = format!("#define XFFI_RT_VERSION \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(headers().contains(&told), "{told}");
+    let soname = format!("so.{}", env!("CARGO_PKG_VERSION_MAJOR"));
+    let build = std::fs::read_to_string(repository().join("runtime/c/build.rs")).unwrap();
+    assert!(build.contains(&soname), "{soname}");
+}

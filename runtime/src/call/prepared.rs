@@ -325,6 +325,38 @@ impl PreparedCall {
         Ok(())
     }
 
+    /// Other arguments of the same shapes for the executions to come: cheap. Results stay where they are.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, or where a result lies in the memory of an
+    /// argument; `INVALID_ARGUMENT` for other shapes.
+    pub fn set_args(&mut self, args: impl IntoIterator<Item = Tensor>) -> Result<()> {
+        self.check_closed()?;
+        let body = &mut **self.body;
+        let mut args: Vec<_> = args.into_iter().collect();
+        if !body.frame.fits(&args, &body.rets) {
+            return Err(Error::invalid(
+                "the arguments have other shapes than those before: renew the call",
+            ));
+        }
+        let aliases = |arg: &Tensor| body.rets.iter().any(|ret| ret.shares_memory_with(arg));
+        if body.args.iter().any(aliases) {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "a result lies in an argument's memory: renew the call",
+            ));
+        }
+        if flips(body.revision()) {
+            for arg in &mut args {
+                *arg = arg.with_flipped_packing()?;
+            }
+        }
+        body.synchronize();
+        body.frame.point_at(&args, &body.rets);
+        body.args = args;
+        Ok(())
+    }
+
     /// As [`PreparedCall::renew`], with operands in the caller's memory.
     ///
     /// # Errors
