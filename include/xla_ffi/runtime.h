@@ -107,12 +107,12 @@ const char* xffi_rt_version(void);
 /* Tells what was seen outside of any call, in tasks of the thread pool for instance, since the last
  * time.
  *   runtime  whose findings are told and forgotten.
- *   told     called for each, here and now, with a text that ends with the call.
- *   user     what it gets; may be NULL.
+ *   told     called for each, here and now, with `user` and a text that ends with the call.
+ *   user     what it gets first; may be NULL.
  *   Returns  NULL, or a status that the caller destroys.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_take_findings(const xffi_rt* runtime,
-                                      void (*told)(void* user, const char* finding), void* user);
+                                      void (*told)(void* user, const char* text), void* user);
 
 /* The runtime behind XLA_FFI_GetApi(), of the newest revision: what handlers that register
  * themselves at program start are registered with.
@@ -342,9 +342,10 @@ xffi_rt_status* xffi_rt_call_set_custom_options(xffi_rt_call* call, const char* 
 /* Sets where scratch memory comes from; there is none unless set. What a handler does not give back
  * is freed when its call is over.
  *   call      whose next run it is for, and those behind.
- *   allocate  gives `size` bytes (not 0) at a multiple of `alignment`, or NULL; must not throw.
- *   free      takes back what `allocate` gave; must not throw.
- *   user      what both get; may be NULL. It outlives the call.
+ *   allocate  gets `user`, a number of bytes (not 0) and an alignment, and gives memory of that size at
+ *             a multiple of the alignment, or NULL; must not throw.
+ *   free      gets `user`, and takes back what `allocate` gave, with its size; must not throw.
+ *   user      what both get first; may be NULL. It outlives the call.
  *   Returns   NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
  *   Threads   one at a time for a call; the functions are called on any thread. */
 xffi_rt_status* xffi_rt_call_set_allocator(xffi_rt_call* call,

@@ -89,7 +89,7 @@ fn functions(text: &str) -> Vec<Function<'_>> {
                 continue;
             }
             let parameters = parameters.strip_suffix(')').unwrap_or(parameters);
-            let named = parameters.split(',').map(|parameter| {
+            let named = parameters_of(parameters).into_iter().map(|parameter| {
                 let callback = parameter.split_once("(*").map_or(parameter, |(_, rest)| {
                     rest.split_once(')').map_or(rest, |(name, _)| name)
                 });
@@ -104,6 +104,20 @@ fn functions(text: &str) -> Vec<Function<'_>> {
         }
     }
     found
+}
+
+/// Parameters, which commas part but for those of a callback's own.
+fn parameters_of(text: &str) -> Vec<&str> {
+    let mut depth = 0_usize;
+    text.split(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+    .collect()
 }
 
 /// The structs of `text` and their fields' names.
