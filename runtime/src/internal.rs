@@ -162,10 +162,7 @@ impl<'f> Invocation<'f> {
         self.context
             .state(stage)?
             .set(object)
-            .map_err(|(refused, why)| {
-                drop(refused);
-                why
-            })
+            .map_err(|refused| *refused.why)
     }
 
     /// The state that a stage of this handler left with [`Invocation::set_state`].

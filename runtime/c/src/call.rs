@@ -472,12 +472,13 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_user_data(
     call: *mut xffi_rt_call,
     data: *const xffi_rt_user_data,
 ) -> *mut xffi_rt_status {
+    let user_data = |call: Call| {
+        // SAFETY: as promised by the caller.
+        let data = unsafe { object(data, "data") }?;
+        Ok(call.user_data(data.shared()))
+    };
     // SAFETY: as promised by the caller.
-    unsafe {
-        change(call, |call| {
-            Ok(call.user_data(object(data, "data")?.shared()))
-        })
-    }
+    unsafe { change(call, user_data) }
 }
 
 /// `xffi_rt_call_set_custom_options`.
@@ -489,13 +490,13 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_custom_options(
     call: *mut xffi_rt_call,
     options: *const c_char,
 ) -> *mut xffi_rt_status {
+    let custom_options = |call: Call| {
+        // SAFETY: as promised by the caller.
+        let options = unsafe { text(options, "options") }?;
+        Ok(call.custom_options(&Attributes::parse(options)?))
+    };
     // SAFETY: as promised by the caller.
-    unsafe {
-        change(call, |call| {
-            let options = Attributes::parse(text(options, "options")?)?;
-            Ok(call.custom_options(&options))
-        })
-    }
+    unsafe { change(call, custom_options) }
 }
 
 /// `xffi_rt_call_set_allocator`.

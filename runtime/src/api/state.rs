@@ -148,10 +148,10 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
         }
         let owner = std::sync::Arc::downgrade(context.shared());
         let object = StateObject::new(id, state, deleter, owner);
-        context.state(stage)?.set(object).map_err(|(refused, why)| {
+        context.state(stage)?.set(object).map_err(|refused| {
             // The caller keeps it.
-            refused.leave();
-            why
+            refused.object.leave();
+            *refused.why
         })
     })
 }

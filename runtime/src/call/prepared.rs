@@ -29,7 +29,14 @@ pub(crate) struct Body {
 
 /// What handlers may still touch that were not done when their call was dropped. It is freed when they
 /// are: on a thread of its own, not on that of the handler, whose own state is among it.
-static LEFT_OPEN: Mutex<Vec<(Arc<Completion>, Box<Body>, Executable)>> = Mutex::new(Vec::new());
+static LEFT_OPEN: Mutex<Vec<LeftOpen>> = Mutex::new(Vec::new());
+
+struct LeftOpen {
+    completion: Arc<Completion>,
+    // Gone before the executable, whose library destroys its state.
+    body: Box<Body>,
+    _executable: Executable,
+}
 
 /// Keeps what belongs to a call that was dropped open until its handler is done.
 fn leave_open(completion: Arc<Completion>, body: Box<Body>, executable: Executable) {
@@ -37,7 +44,11 @@ fn leave_open(completion: Arc<Completion>, body: Box<Body>, executable: Executab
     LEFT_OPEN
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
-        .push((completion, body, executable));
+        .push(LeftOpen {
+            completion,
+            body,
+            _executable: executable,
+        });
     told.on_done(Box::new(|| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
         // Where there is no thread to be had, the next call that ends late frees it.
@@ -49,13 +60,13 @@ fn leave_open(completion: Arc<Completion>, body: Box<Body>, executable: Executab
 fn sweep() {
     let mut left = LEFT_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let over: Vec<_> = left
-        .extract_if(.., |(completion, ..)| completion.is_done())
+        .extract_if(.., |left| left.completion.is_done())
         .collect();
     // Libraries destroy their state here, in whatever way they do.
     drop(left);
-    for (_, mut body, _executable) in over {
-        body.forget_future();
-        body.synchronize();
+    for mut left in over {
+        left.body.forget_future();
+        left.body.synchronize();
     }
 }
 

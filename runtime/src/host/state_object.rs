@@ -91,6 +91,12 @@ impl Drop for StateObject {
     }
 }
 
+/// An object that a slot did not take in.
+pub(crate) struct Refused {
+    pub(crate) object: StateObject,
+    pub(crate) why: Box<Error>,
+}
+
 /// Where the state of one stage lies. It is set once and read from any thread without a lock.
 #[derive(Default)]
 pub(crate) struct StateSlot {
@@ -103,14 +109,17 @@ impl StateSlot {
     /// Takes an object in; there can be one. Hosts of 0.1 take an object of type 0 for none at all:
     /// it is never found, and the next one replaces it. Later hosts do not take it in. What is refused
     /// comes back.
-    pub(crate) fn set(&self, object: StateObject) -> std::result::Result<(), (StateObject, Error)> {
+    pub(crate) fn set(&self, object: StateObject) -> std::result::Result<(), Refused> {
         let mut nameless = self.nameless.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = self.object.get() {
             let message = match known.type_id {
                 RUST_ALONE => "the state is set already, with a value of Rust".to_owned(),
                 id => format!("the state is set already, with type id {id}"),
             };
-            return Err((object, Error::new(Code::FailedPrecondition, message)));
+            return Err(Refused {
+                object,
+                why: Box::new(Error::new(Code::FailedPrecondition, message)),
+            });
         }
         let replaced = if object.type_id == 0 {
             nameless.replace(object)
@@ -171,9 +180,9 @@ mod tests {
         assert_eq!(slot.get(0).unwrap_err().code(), Code::NotFound);
         assert!(slot.set(object(7)).is_ok());
         assert_eq!(DELETED.load(Ordering::SeqCst), 1);
-        let (refused, why) = slot.set(object(8)).err().unwrap();
-        refused.leave();
-        assert_eq!(why.code(), Code::FailedPrecondition);
+        let refused = slot.set(object(8)).err().unwrap();
+        refused.object.leave();
+        assert_eq!(refused.why.code(), Code::FailedPrecondition);
         assert_eq!(slot.get(8).unwrap_err().code(), Code::InvalidArgument);
         assert!(slot.get(7).is_ok());
         drop(slot);

@@ -57,13 +57,12 @@ impl Memory {
         };
         let size = bytes.checked_add(room).ok_or_else(refuse)?;
         let layout = Layout::from_size_align(size, align).map_err(|_| refuse())?;
-        // SAFETY: the size is at least that of the guard, so not 0.
-        let allocated = unsafe {
-            if small {
-                alloc(layout)
-            } else {
-                alloc_zeroed(layout)
-            }
+        let allocated = if small {
+            // SAFETY: the size is at least that of the guard, so not 0.
+            unsafe { alloc(layout) }
+        } else {
+            // SAFETY: as above.
+            unsafe { alloc_zeroed(layout) }
         };
         let allocated = NonNull::new(allocated).ok_or_else(refuse)?;
         // SAFETY: less than the room that was asked for besides.
