@@ -8,7 +8,7 @@ use support::driver::{Driver, call};
 use support::load;
 use xla_ffi::Launch;
 use xla_ffi::cuda::{Image, Module};
-use xla_ffi_runtime::{Attributes, CallFrame, CudaDevice, DType, Revision, Shape, Tensor};
+use xla_ffi_runtime::{CallFrame, CudaDevice, DType, Revision, Shape, Tensor};
 
 /// Numbers between -2 and 2 that are nothing special.
 fn numbers(count: usize) -> Vec<f32> {
