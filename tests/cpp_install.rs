@@ -32,11 +32,24 @@ fn run(command: &mut Command) {
 }
 
 fn install(prefix: &Path) {
+    install_with(prefix, &[]);
+}
+
+fn install_with(prefix: &Path, more: &[&str]) {
     let mut command = Command::new(env!("CARGO"));
     command
         .current_dir(root())
         .args(["run", "--quiet", "--package", "xtask", "--"]);
-    run(command.args(["install", "--prefix"]).arg(prefix));
+    run(command.args(["install", "--prefix"]).arg(prefix).args(more));
+}
+
+/// Runs a program of `c_examples/embed_project`.
+fn embeds(program: &Path) {
+    let output = Command::new(program).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {told}", program.display());
+    assert!(said.ends_with("100000 calls from 4 threads\n"), "{said}");
 }
 
 /// Runs both handlers of the project's library.
@@ -137,4 +150,74 @@ fn a_pkg_config_project() {
         .current_dir(&build)
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
     try_out(&build.join("libmy_calls.so"));
+}
+
+#[test]
+fn programs_that_embed_the_runtime() {
+    let test = "programs_that_embed_the_runtime";
+    if !works("cmake") || !works("g++") || !works("pkg-config") || !works("make") {
+        skip(test, "no cmake, no g++, no pkg-config or no make");
+        return;
+    }
+    let (prefix, build) = (fresh("runtime_prefix"), fresh("runtime_build"));
+    install_with(&prefix, &["--runtime"]);
+    let project = root().join("c_examples/embed_project");
+    let mut command = Command::new("cmake");
+    command.arg("-S").arg(&project).arg("-B").arg(&build);
+    run(command.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())));
+    run(Command::new("cmake").arg("--build").arg(&build));
+    embeds(&build.join("embedding_c"));
+    embeds(&build.join("embedding_cc"));
+    // The shared library goes by its own name for loaders.
+    let links = Command::new("readelf")
+        .arg("-d")
+        .arg(build.join("embedding_c"))
+        .output();
+    if let Ok(links) = links {
+        let links = String::from_utf8_lossy(&links.stdout);
+        assert!(links.contains("[libxla_ffi_runtime.so.0]"), "{links}");
+    }
+
+    let made = fresh("runtime_made");
+    for file in ["Makefile", "embedding.c", "embedding.cc"] {
+        std::fs::copy(project.join(file), made.join(file)).expect(file);
+    }
+    let mut command = Command::new("make");
+    run(command
+        .current_dir(&made)
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+    for program in ["embedding_c", "embedding_cc", "embedding_pie"] {
+        embeds(&made.join(program));
+    }
+    if !works("valgrind") {
+        skip(test, "no valgrind");
+        return;
+    }
+    for program in ["embedding_c", "embedding_cc"] {
+        run(Command::new("valgrind")
+            .args(["--quiet", "--leak-check=full", "--error-exitcode=9"])
+            .args(["--errors-for-leak-kinds=definite", "--read-var-info=no"])
+            .arg(made.join(program)));
+    }
+}
+
+#[test]
+fn a_runtime_that_is_not_installed_is_told() {
+    if !works("cmake") {
+        skip("a_runtime_that_is_not_installed_is_told", "no cmake");
+        return;
+    }
+    let (prefix, build) = (fresh("without_prefix"), fresh("without_build"));
+    install(&prefix);
+    let output = Command::new("cmake")
+        .arg("-S")
+        .arg(root().join("c_examples/embed_project"))
+        .arg("-B")
+        .arg(&build)
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display()))
+        .output()
+        .expect("cmake starts");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{told}");
+    assert!(told.contains("install --runtime"), "{told}");
 }

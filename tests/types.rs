@@ -216,7 +216,7 @@ fn libraries_share_the_number_of_a_type() {
         // SAFETY: all that know the name mean one i64.
         let id = unsafe { runtime.get_or_register_type(name, TypeInfo::default()) }.unwrap();
         static VALUE: i64 = 7;
-        let mut objects = Objects::new();
+        let mut objects = Objects::new(&runtime);
         // SAFETY: a static, which nobody writes.
         unsafe { objects.insert_borrowed(id, (&raw const VALUE).cast_mut().cast()) }.unwrap();
         let objects = Arc::new(objects);

@@ -69,11 +69,12 @@ fn main() {
         attributes = attributes.with(format!("attribute_{index}"), f64::from(index));
     }
     let build = median(1000, || {
-        let frame = CallFrame::new(Revision::NEWEST, &operands, &operands, &attributes);
-        black_box(frame.expect("it lays out"));
+        let frame = CallFrame::new(Revision::NEWEST, &operands, &operands);
+        black_box(frame.expect("it lays out").attributes(&attributes));
     });
-    let mut frame =
-        CallFrame::new(Revision::NEWEST, &operands, &operands, &attributes).expect("it lays out");
+    let mut frame = CallFrame::new(Revision::NEWEST, &operands, &operands)
+        .expect("it lays out")
+        .attributes(&attributes);
     let pointers = vec![data; 32];
     let update = median(10_000, || {
         frame

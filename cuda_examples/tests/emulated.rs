@@ -8,7 +8,7 @@ use support::driver::{Driver, call};
 use support::load;
 use xla_ffi::Launch;
 use xla_ffi::cuda::{Image, Module};
-use xla_ffi_runtime::{Attributes, CallFrame, CudaDevice, DType, Revision, Shape, Tensor};
+use xla_ffi_runtime::{CallFrame, CudaDevice, DType, Revision, Shape, Tensor};
 
 /// Numbers between -2 and 2 that are nothing special.
 fn numbers(count: usize) -> Vec<f32> {
@@ -391,7 +391,6 @@ fn a_device_of_the_embedded_runtime() {
             Revision::NEWEST,
             &[(f32s(&[3000]), from.address())],
             &[(f32s(&[]), to.address())],
-            &Attributes::new(),
         )
         .unwrap();
         let call = executable

@@ -69,8 +69,8 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     let extensions = unsafe { (*raw).extension_start };
     if !extensions.is_null() {
         // SAFETY: the caller's frame, which has an extension chain.
-        if unsafe { answer_metadata(raw, &H::INFO) } {
-            return std::ptr::null_mut();
+        if let Some(answer) = unsafe { answer_metadata(raw, &H::INFO) } {
+            return answer;
         }
     }
     // SAFETY: the caller's frame, used during the call only.
@@ -124,9 +124,11 @@ unsafe fn enter_short(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> *mut X
     if size >= std::mem::offset_of!(XLA_FFI_CallFrame, ctx) {
         // SAFETY: within the frame's size.
         let extensions = unsafe { (*raw).extension_start };
-        // SAFETY: the caller's frame, which names its host and has an extension chain.
-        if !extensions.is_null() && unsafe { answer_metadata(raw, info) } {
-            return std::ptr::null_mut();
+        if !extensions.is_null() {
+            // SAFETY: the caller's frame, which names its host and has an extension chain.
+            if let Some(answer) = unsafe { answer_metadata(raw, info) } {
+                return answer;
+            }
         }
     }
     // SAFETY: the caller's frame.

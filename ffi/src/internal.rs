@@ -5,7 +5,8 @@
 //! pool, state, user data, options, the called computation and the operands' shapes as the runtime
 //! holds them. Called by any
 //! other host (a real XLA, a runtime in another shared library) such a handler refuses; nothing of
-//! that host is touched. A handler takes its context from one API: mixing the two does not compile.
+//! that host is touched, and a registration is refused as `FAILED_PRECONDITION` (hosts before r7 give no
+//! way to say so: they hear no answer). A handler takes its context from one API: mixing the two does not compile.
 //!
 //! A handler that returns [`Status`] hands its error through whole, with its chain of causes.
 //!
@@ -38,15 +39,24 @@ use crate::call::frame::Frame;
 use crate::declare::at::At;
 use crate::declare::param::{INTERNAL, Param};
 use crate::entry::flow::Flow;
-use crate::entry::handler::Handler;
+use crate::entry::handler::Handler as Made;
 use crate::entry::outcome::Failure;
 use crate::entry::problems::Problems;
-use xla_ffi_sys::{Revision, XLA_FFI_Error};
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Error};
 
-use xla_ffi_runtime::Stage;
+mod register;
+mod user_data;
+
+pub use register::register_handler;
+pub use user_data::UserData;
+
+#[doc(hidden)]
+pub use xla_ffi_runtime::statics as __statics;
 pub use xla_ffi_runtime::{
-    Attributes, Bundle, Call, Code, DType, DeviceAllocator, DeviceStream, Error, Runtime, Shape,
-    Stream, Tensor, UserData,
+    ALIGNMENT, Attribute, Attributes, Bundle, Call, CallFrame, Code, CpuDevice, CpuStream, DType,
+    DeviceAllocator, DeviceStream, Element, Error, Executable, Finding, Handler, Hazard,
+    HostAllocator, Library, Metadata, Outcome, PreparedCall, Ret, Revision, Runtime, Shape, Stage,
+    Stages, StaticHandler, Stream, Tensor, TypeInfo, living_objects,
 };
 
 /// The functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`].
@@ -67,7 +77,7 @@ pub use xla_ffi_runtime::{
 /// # Ok::<(), internal::Error>(())
 /// ```
 #[must_use]
-pub fn bundle<H: Handler>() -> Bundle {
+pub fn bundle<H: Made>() -> Bundle {
     let mut bundle = Bundle::default();
     for stage in Stage::ALL {
         if let Some(entry) = H::ENTRIES[stage as usize] {
@@ -104,7 +114,7 @@ pub fn bundle<H: Handler>() -> Bundle {
 /// # Errors
 /// `INVALID_ARGUMENT` when the text is no dictionary of attributes; what the runtime or the
 /// handler's instantiate stage answers.
-pub fn call<H: Handler>(attributes: &str) -> Result<Call, Error> {
+pub fn call<H: Made>(attributes: &str) -> Result<Call, Error> {
     let attributes = Attributes::parse(attributes)
         .map_err(|error| Error::new(Code::InvalidArgument, error.to_string()).with_source(error))?;
     let handler = Runtime::default().handler(H::INFO.name, bundle::<H>())?;
@@ -152,9 +162,35 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
         if let Err(error) = invocation(frame) {
+            let code = crate::ErrorCode::from_raw(error.code().raw());
+            problems.refuse(code.unwrap_or(crate::ErrorCode::Unknown));
             problems.push(format!("`{}`: {}", at.param.name, error.message()));
         }
     }
+}
+
+/// What a handler that takes an [`Invocation`] answers a host that is no runtime of this image, when
+/// it is registered: an error, or null where nothing stands against it. `None` where the host gave no
+/// table to make an error with; then the question stays unanswered, which hosts refuse, too.
+///
+/// # Safety
+/// `api` is null or names a host's table.
+pub(crate) unsafe fn refuse_registration(
+    api: *const XLA_FFI_Api,
+    name: &str,
+) -> Option<*mut XLA_FFI_Error> {
+    // SAFETY: the caller's promise.
+    let Err(error) = (unsafe { xla_ffi_runtime::internal::accept_registration(api) }) else {
+        return Some(std::ptr::null_mut());
+    };
+    if api.is_null() {
+        crate::entry::panics::tell(format_args!("{name}: {}", error.message()));
+        return None;
+    }
+    let error = plain(&error);
+    // SAFETY: the caller's promise.
+    let host = unsafe { crate::Host::new(api) };
+    Some(host.make_error(error.code(), error.message()))
 }
 
 /// An error of the runtime, returned whole: the caller of the handler gets it back with its chain

@@ -38,6 +38,13 @@ typedef struct xffi_rt_call xffi_rt_call;
 /* Why something did not work. */
 typedef struct xffi_rt_status xffi_rt_status;
 
+/* Objects of the program's own for handlers. */
+typedef struct xffi_rt_user_data xffi_rt_user_data;
+
+/* The version that this header is of. It changes in the second place with what is incompatible, until
+ * the first place is 1. */
+#define XFFI_RT_VERSION "0.1.0"
+
 /* The newest revision that this library knows. */
 #define XFFI_RT_NEWEST (-1)
 
@@ -61,6 +68,13 @@ const char* xffi_rt_status_message(const xffi_rt_status* status);
  *   Threads  any. */
 int xffi_rt_status_is_hazard(const xffi_rt_status* status);
 
+/* What was seen: the name of a hazard, and what to do about it.
+ *   status   NULL is fine.
+ *   index    from 0.
+ *   Returns  the text, NULL behind the last; it belongs to the status and lives as long.
+ *   Threads  any. */
+const char* xffi_rt_status_finding(const xffi_rt_status* status, size_t index);
+
 /* Destroys a status, its text with it.
  *   status   no longer the caller's; NULL is fine.
  *   Threads  any, while no other thread uses the status. */
@@ -74,6 +88,31 @@ void xffi_rt_status_destroy(xffi_rt_status* status);
  *   Returns   NULL, or a status that the caller destroys: INVALID_ARGUMENT for another revision.
  *   Threads   any. */
 xffi_rt_status* xffi_rt_create(int revision, xffi_rt** out);
+
+/* As xffi_rt_create, with a thread pool of this size; otherwise it has a thread for each core. The
+ * threads start when a handler first asks for the pool.
+ *   revision  0 to 10, or XFFI_RT_NEWEST.
+ *   threads   1 to 1024.
+ *   out       the runtime: the caller's, for xffi_rt_destroy.
+ *   Returns   NULL, or a status that the caller destroys: INVALID_ARGUMENT for another revision or
+ *             number of threads.
+ *   Threads   any. */
+xffi_rt_status* xffi_rt_create_with_threads(int revision, size_t threads, xffi_rt** out);
+
+/* The version of the library, to be held against XFFI_RT_VERSION.
+ *   Returns  "0.1.0" for instance; it stays until the program ends.
+ *   Threads  any. */
+const char* xffi_rt_version(void);
+
+/* Tells what was seen outside of any call, in tasks of the thread pool for instance, since the last
+ * time.
+ *   runtime  whose findings are told and forgotten.
+ *   told     called for each, here and now, with `user` and a text that ends with the call.
+ *   user     what it gets first; may be NULL.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  any. */
+xffi_rt_status* xffi_rt_take_findings(const xffi_rt* runtime,
+                                      void (*told)(void* user, const char* text), void* user);
 
 /* The runtime behind XLA_FFI_GetApi(), of the newest revision: what handlers that register
  * themselves at program start are registered with.
@@ -123,6 +162,36 @@ xffi_rt_status* xffi_rt_register(xffi_rt* runtime, const char* name, const char*
  *   Threads    any. */
 xffi_rt_status* xffi_rt_register_legacy(xffi_rt* runtime, const char* name, const char* platform,
                                         void* function, uint32_t signature);
+
+/* --- user data --------------------------------------------------------------------------------- */
+
+/* Makes room for objects of the program's own, which handlers of its calls find by the name of their
+ * type: XFFI_SHARED_TYPE in C, a UserType with a name in Rust, XLA_FFI_REGISTER_TYPE in C++.
+ *   runtime  for whose calls it is; those of another one refuse it.
+ *   out      the data: the caller's, for xffi_rt_user_data_destroy.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  any. */
+xffi_rt_status* xffi_rt_user_data_create(const xffi_rt* runtime, xffi_rt_user_data** out);
+
+/* Adds an object, before or after its type is registered, and before a call has the data.
+ *   data     of the caller's.
+ *   name     of the type: whoever knows it means the same; copied.
+ *   size     of the object in bytes, sizeof(T), which is held against what others said of the type;
+ *            0 where it is not known.
+ *   object   usable from any thread. Without a deleter it is the caller's, and outlives all calls
+ *            that have it; otherwise it is the data's from here on if this succeeds.
+ *   deleter  called once with the object when neither the caller nor a call has the data any more, on
+ *            whatever thread that is; NULL for none.
+ *   Returns  NULL, or a status that the caller destroys: ALREADY_EXISTS for a second object of a
+ *            type, INVALID_ARGUMENT for another size, FAILED_PRECONDITION when a call has the data.
+ *   Threads  one at a time for the data. */
+xffi_rt_status* xffi_rt_user_data_add(xffi_rt_user_data* data, const char* name, size_t size,
+                                      void* object, void (*deleter)(void* object));
+
+/* Gives user data back. Calls keep what they need of it.
+ *   data     no longer the caller's; NULL is fine.
+ *   Threads  any, while no other thread uses it. */
+void xffi_rt_user_data_destroy(xffi_rt_user_data* data);
 
 /* --- libraries --------------------------------------------------------------------------------- */
 
@@ -254,33 +323,64 @@ xffi_rt_status* xffi_rt_call_set_arg_data(xffi_rt_call* call, size_t index, void
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_ret_data(xffi_rt_call* call, size_t index, void* data);
 
+/* Sets the program's objects that handlers find.
+ *   call     whose next run it is for, and those behind.
+ *   data     shared with the call from here on; no object can be added any more.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open. Data
+ *            of another runtime is refused by the next run.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_set_user_data(xffi_rt_call* call, const xffi_rt_user_data* data);
+
+/* Sets the options of the execution, which handlers see from revision 10 on.
+ *   call     whose next run it is for, and those behind.
+ *   options  an MLIR dictionary, "{speed = 1 : i64}" for instance; copied.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for what does not parse,
+ *            FAILED_PRECONDITION while it is open.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_set_custom_options(xffi_rt_call* call, const char* options);
+
+/* Sets where scratch memory comes from; there is none unless set. What a handler does not give back
+ * is freed when its call is over.
+ *   call      whose next run it is for, and those behind.
+ *   allocate  gets `user`, a number of bytes (not 0) and an alignment, and gives memory of that size at
+ *             a multiple of the alignment, or NULL; must not throw.
+ *   free      gets `user`, and takes back what `allocate` gave, with its size; must not throw.
+ *   user      what both get first; may be NULL. It outlives the call.
+ *   Returns   NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
+ *   Threads   one at a time for a call; the functions are called on any thread. */
+xffi_rt_status* xffi_rt_call_set_allocator(xffi_rt_call* call,
+                                           void* (*allocate)(void* user, size_t size,
+                                                             size_t alignment),
+                                           void (*free)(void* user, void* data, size_t size),
+                                           void* user);
+
 /* Sets the number of the execution.
- *   call     before its first run.
+ *   call     whose next run it is for, and those behind.
  *   run_id   what handlers see; 0 unless set.
- *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION after the first run.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_run_id(xffi_rt_call* call, int64_t run_id);
 
 /* Sets the device's number.
- *   call     before its first run.
+ *   call     whose next run it is for, and those behind.
  *   ordinal  what handlers see; 0 unless set.
- *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION after the first run.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_device_ordinal(xffi_rt_call* call, int32_t ordinal);
 
 /* Sets the platform's stream; there is none unless set.
- *   call     before its first run.
+ *   call     whose next run it is for, and those behind.
  *   stream   a handle of xffi_rt_stream_handle, or any pointer of a platform's; the stream is the
  *            caller's and outlives the runs.
- *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION after the first run.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);
 
 /* Sets how long xffi_rt_call_run waits for a future.
- *   call          before its first run.
+ *   call          whose next run it is for, and those behind.
  *   milliseconds  negative: for ever; 60000 unless set.
- *   Returns       NULL, or a status that the caller destroys: FAILED_PRECONDITION after the first
- *                 run.
+ *   Returns       NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is
+ *                 open.
  *   Threads       one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_time_limit(xffi_rt_call* call, int64_t milliseconds);
 
@@ -289,9 +389,9 @@ xffi_rt_status* xffi_rt_call_set_time_limit(xffi_rt_call* call, int64_t millisec
  * status is XLA_FFI_Error_Code_INTERNAL and a hazard that names result and elements. Shorter gaps
  * are let pass, and results of less than eight bytes, but for those of four bytes or more of which
  * nothing was written. Results that share memory with another operand are not looked at.
- *   call     before its first run.
+ *   call     whose next run it is for, and those behind.
  *   check    0 or not; off unless set.
- *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION after the first run.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_check_unwritten(xffi_rt_call* call, int check);
 
@@ -302,6 +402,20 @@ xffi_rt_status* xffi_rt_call_set_check_unwritten(xffi_rt_call* call, int check);
  *            DEADLINE_EXCEEDED (4) when the time limit is over and the call is open.
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_run(xffi_rt_call* call);
+
+/* As xffi_rt_call_run, without waiting: where the handler is not done the call is open.
+ *   call     whose operands' data belong to it from here on, see "Data" above.
+ *   Returns  NULL, or a status that the caller destroys: what the handler answers at once.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_start(xffi_rt_call* call);
+
+/* The same call once more, for another thread: state and user data are the same, operands have the
+ * same shapes and, until they are set, the same data. Stages before execute run again.
+ *   call     open or not.
+ *   out      the call: the caller's, for xffi_rt_call_destroy.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_clone(const xffi_rt_call* call, xffi_rt_call** out);
 
 /* Waits for a call that was open when xffi_rt_call_run returned.
  *   call          open or not.

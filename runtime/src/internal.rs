@@ -5,23 +5,23 @@
 //! this image's runtimes, and nothing else is read before that is settled. Anywhere else (a real
 //! XLA, a runtime in another shared library) the answer is an error.
 
-use std::any::{Any, TypeId, type_name};
+use std::any::Any;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::context::Context;
+use crate::context::current::{is_asking, is_current};
 use crate::host::errors;
-use crate::host::state_object::StateObject;
+use crate::host::shared::find_living;
+use crate::host::state_object::{RUST_ALONE, StateObject};
 use crate::{
     Attributes, Code, DType, DeviceAllocator, Error, Result, Runtime, Shape, Stage, Stream,
-    TypeInfo, UserData,
 };
-use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
 
 /// The execution context of a call, for as long as the call lasts.
 pub struct Invocation<'f> {
-    runtime: Runtime,
     context: &'f Context,
     frame: *const XLA_FFI_CallFrame,
     _call: PhantomData<&'f ()>,
@@ -38,25 +38,22 @@ impl<'f> Invocation<'f> {
     pub unsafe fn from_frame(frame: *const XLA_FFI_CallFrame) -> Result<Self> {
         // SAFETY: the caller's frame; the field lies at the same place in every revision.
         let api = unsafe { (*frame).api };
-        let internal_api = (!api.is_null()).then(|| {
+        let internal_api = if api.is_null() {
+            std::ptr::null()
+        } else {
             // SAFETY: a frame names its host's table, whose head is the same in every revision.
             unsafe { (*api).internal_api }
-        });
-        let runtime = internal_api.and_then(Runtime::from_internal_api);
-        let Some(runtime) = runtime else {
-            return Err(Error::new(
-                Code::FailedPrecondition,
-                "the internal API works only with the embedded runtime that the handler was built \
-                 and linked with, and this call comes from another host; register the handler there, \
-                 or write it with the external API",
-            ));
         };
+        // The call in progress on this thread settles it without a lock; the list of all runtimes is for
+        // a frame that another thread looks at.
+        if !is_current(internal_api) && find_living(internal_api).is_none() {
+            return Err(foreign());
+        }
         // SAFETY: as above.
         let ctx = unsafe { (*frame).ctx };
         // SAFETY: a frame of this image's runtime names its own context, alive during the call.
         let context = unsafe { Context::from_raw(ctx) }?;
         Ok(Self {
-            runtime,
             context,
             frame,
             _call: PhantomData,
@@ -65,8 +62,8 @@ impl<'f> Invocation<'f> {
 
     /// The runtime that makes the call.
     #[must_use]
-    pub fn runtime(&self) -> &Runtime {
-        &self.runtime
+    pub fn runtime(&self) -> &'f Runtime {
+        self.context.runtime()
     }
 
     /// The stage.
@@ -99,16 +96,17 @@ impl<'f> Invocation<'f> {
         self.context.parts().allocator.as_ref()
     }
 
-    /// The user data.
+    /// The program's object of type `T`: what [`UserData::insert`](crate::UserData::insert) was given
+    /// for this call. `None` where the call has none.
     #[must_use]
-    pub fn user_data(&self) -> &'f UserData {
-        &self.context.parts().user_data
+    pub fn user_data<T: Any + Send + Sync>(&self) -> Option<&'f T> {
+        self.context.parts().user_data.as_ref()?.get()
     }
 
     /// The options of this execution.
     #[must_use]
     pub fn custom_options(&self) -> Attributes {
-        self.context.parts().custom_options.to_attributes()
+        self.context.custom_options().to_attributes()
     }
 
     /// The computation that the call's caller passes along, if it is a `T`.
@@ -152,10 +150,6 @@ impl<'f> Invocation<'f> {
     /// `FAILED_PRECONDITION` where the state is set already, `INVALID_ARGUMENT` in a stage that has
     /// none.
     pub fn set_state<T: Any + Send + Sync>(&self, value: T) -> Result<()> {
-        unsafe extern "C" fn delete<T>(object: *mut c_void) {
-            // SAFETY: made by `Box::into_raw` below, deleted once.
-            drop(unsafe { Box::from_raw(object.cast::<T>()) });
-        }
         let stage = self.stage();
         if !matches!(
             stage,
@@ -163,16 +157,12 @@ impl<'f> Invocation<'f> {
         ) {
             return Err(Error::invalid(format!("the {stage} stage has no state")));
         }
-        let deleter = Some(delete::<T> as unsafe extern "C" fn(*mut c_void));
-        let id = self.state_type::<T>(TypeInfo { deleter })?;
-        let slot = self.context.state(stage)?;
-        let object = Box::into_raw(Box::new(value));
-        let owner = Arc::downgrade(self.runtime.shared());
-        slot.set(StateObject::new(id, object.cast(), deleter, owner))
-            .inspect_err(|_| {
-                // SAFETY: what is refused stays the caller's.
-                drop(unsafe { Box::from_raw(object) });
-            })
+        let owner = Arc::downgrade(self.runtime().shared());
+        let object = StateObject::of(RUST_ALONE, value, owner);
+        self.context
+            .state(stage)?
+            .set(object)
+            .map_err(|refused| *refused.why)
     }
 
     /// The state that a stage of this handler left with [`Invocation::set_state`].
@@ -180,18 +170,7 @@ impl<'f> Invocation<'f> {
     /// # Errors
     /// `NOT_FOUND` where there is none, `INVALID_ARGUMENT` where it is no `T`.
     pub fn state<T: Any + Send + Sync>(&self, stage: Stage) -> Result<&'f T> {
-        let id = self.state_type::<T>(TypeInfo::default())?;
-        let object = self.context.state(stage)?.get(id)?.cast::<T>();
-        // SAFETY: of type T by its number, and alive as long as the call at least.
-        Ok(unsafe { &*object })
-    }
-
-    /// The number of `T` among this runtime's types.
-    fn state_type<T: Any>(&self, info: TypeInfo) -> Result<i64> {
-        // Names alone may be equal for two types of Rust.
-        let name = format!("{} ({:?})", type_name::<T>(), TypeId::of::<T>());
-        // SAFETY: the name has the type's number in this image, which no other runtime uses.
-        unsafe { self.runtime.get_or_register_type(&name, info) }
+        self.context.state(stage)?.value()
     }
 
     /// Number of threads in the thread pool.
@@ -209,6 +188,36 @@ impl<'f> Invocation<'f> {
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
         crate::api::pool::spawn(self.context, task)
     }
+}
+
+/// Refuses a host that is no runtime of this image, when it asks a handler for its metadata: what
+/// [`Invocation::from_frame`] would refuse at the first call.
+///
+/// # Errors
+/// `FAILED_PRECONDITION`.
+///
+/// # Safety
+/// `api` is null, as hosts of 0.1 have it in the metadata call, or names a host's table.
+pub unsafe fn accept_registration(api: *const XLA_FFI_Api) -> Result<()> {
+    let ours = if api.is_null() {
+        // Somebody asks on this thread, and that is the only one who can.
+        is_asking()
+    } else {
+        // SAFETY: as promised by the caller; the head is the same in every revision.
+        let internal_api = unsafe { (*api).internal_api };
+        is_current(internal_api) || find_living(internal_api).is_some()
+    };
+    if ours { Ok(()) } else { Err(foreign()) }
+}
+
+#[cold]
+fn foreign() -> Error {
+    Error::new(
+        Code::FailedPrecondition,
+        "the internal API works only with the embedded runtime that the handler was built and linked \
+         with, and this call comes from another host; register the handler there, or write it with the \
+         external API",
+    )
 }
 
 impl std::fmt::Debug for Invocation<'_> {

@@ -36,7 +36,9 @@ impl Library {
         })
     }
 
-    pub(crate) fn runtime(&self) -> &Runtime {
+    /// The runtime that it was loaded for.
+    #[must_use]
+    pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 

@@ -67,7 +67,7 @@ fn user_data_reaches_a_handler_by_either_id() {
         .unwrap();
     assert_eq!(chosen, 4242);
     let (mut one, mut two) = (31_i64, 32_i64);
-    let mut data = UserData::new();
+    let mut data = UserData::new(&runtime);
     // SAFETY: the numbers outlive the calls below.
     unsafe { data.insert_borrowed(given, (&raw mut one).cast()) }.unwrap();
     // SAFETY: as above.
@@ -95,9 +95,9 @@ fn a_copied_frame_outlives_its_original() {
         runtime.revision(),
         &[(shape.clone(), x_at)],
         &[(shape, y_at)],
-        &attributes,
     )
-    .unwrap();
+    .unwrap()
+    .attributes(&attributes);
     let copy = original.copy_with(&[u_at], &[v_at]).unwrap();
     drop(original);
     let symbols = [(Stage::Execute, "auto_binding")];
@@ -389,14 +389,18 @@ fn communicators_are_requested_in_prepare_and_fetched_later() {
 fn user_data_is_owned_or_borrowed_and_found_by_type() {
     let runtime = Runtime::default();
     let dropped = Arc::new(());
-    let mut data = UserData::new();
+    let mut data = UserData::new(&runtime);
     // SAFETY: no library is there to read it.
-    let id = unsafe { data.emplace(&runtime, "kept", dropped.clone()) }.unwrap();
-    assert_eq!(runtime.type_id("kept").unwrap(), id);
+    unsafe { data.insert("kept", dropped.clone()) }.unwrap();
+    let id = runtime.type_id("kept").unwrap();
     assert_eq!(Arc::strong_count(&dropped), 2);
     // SAFETY: as above.
-    let taken = unsafe { data.emplace(&runtime, "kept", 1_i32) }.unwrap_err();
-    assert_eq!(taken.code(), Code::Internal);
+    let twice = unsafe { data.insert("kept", dropped.clone()) }.unwrap_err();
+    assert_eq!(twice.code(), Code::AlreadyExists);
+    // SAFETY: as above.
+    let smaller = unsafe { data.insert("kept", 1_i32) }.unwrap_err();
+    assert_eq!(smaller.code(), Code::InvalidArgument);
+    assert!(smaller.message().contains("8 bytes"), "{smaller}");
     let mut number = 5_i64;
     let object = (&raw mut number).cast();
     // SAFETY: the number outlives the data.
@@ -406,9 +410,9 @@ fn user_data_is_owned_or_borrowed_and_found_by_type() {
     let other = unsafe { runtime.register_type("other", 77, TypeInfo::default()) }.unwrap();
     assert_eq!(other, 77);
     // SAFETY: the type has no deleter; the number outlives the data.
-    unsafe { data.insert_owned(&runtime, other, object) }.unwrap();
+    unsafe { data.insert_owned(other, object) }.unwrap();
     // SAFETY: refused before the object is looked at.
-    let unknown = unsafe { data.insert_owned(&runtime, 1234, object) }.unwrap_err();
+    let unknown = unsafe { data.insert_owned(1234, object) }.unwrap_err();
     assert_eq!(unknown.code(), Code::Internal);
     drop(data);
     assert_eq!(Arc::strong_count(&dropped), 1);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use support::handlers::{Function, future, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, CallFrame, Code, DType, Hazard, PreparedCall, Revision, Runtime, Shape,
-    UserData,
+    UserData, living_objects,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
@@ -81,18 +81,23 @@ unsafe extern "C" fn overruns(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Err
 }
 
 /// A call of a handler with its result in memory of the caller's.
-fn prepared(handler: XLA_FFI_Handler, y: *mut c_void, user_data: &Arc<UserData>) -> PreparedCall {
+fn prepared(handler: XLA_FFI_Handler, y: *mut c_void) -> (PreparedCall, Arc<()>) {
+    let runtime = Runtime::default();
+    let kept = Arc::new(());
+    let mut user_data = UserData::new(&runtime);
+    // SAFETY: no handler asks for it.
+    unsafe { user_data.insert("kept", kept.clone()) }.unwrap();
     // SAFETY: the functions above are handlers.
     let bundle = unsafe { Bundle::execute(handler) };
-    let handler = Runtime::default().handler("late", bundle).unwrap();
+    let handler = runtime.handler("late", bundle).unwrap();
     let call = handler.instantiate(&Attributes::new()).unwrap().call();
     let ret = [(Shape::new(DType::U8, [4096]).unwrap(), y)];
-    let frame = CallFrame::new(Revision::NEWEST, &[], &ret, &Attributes::new()).unwrap();
+    let frame = CallFrame::new(Revision::NEWEST, &[], &ret).unwrap();
     let call = call
         .time_limit(Some(Duration::from_millis(20)))
-        .user_data(user_data.clone());
+        .user_data(user_data);
     // SAFETY: the callers keep the memory until the call is over.
-    unsafe { call.prepare_on(frame) }.unwrap()
+    (unsafe { call.prepare_on(frame) }.unwrap(), kept)
 }
 
 fn memory() -> *mut [u8; 4096] {
@@ -103,7 +108,7 @@ fn memory() -> *mut [u8; 4096] {
 fn an_open_call_can_be_waited_for_again() {
     let (_alone, open) = gate();
     let y = memory();
-    let mut call = prepared(late, y.cast(), &Arc::default());
+    let (mut call, _kept) = prepared(late, y.cast());
     assert!(!call.is_open() && call.wait().is_ok());
     let error = call.invoke().unwrap_err();
     assert_eq!(error.code(), Code::DeadlineExceeded);
@@ -125,8 +130,7 @@ fn an_open_call_can_be_waited_for_again() {
 fn a_call_that_is_dropped_open_says_when_its_operands_are_free() {
     let (_alone, open) = gate();
     let y = memory() as usize;
-    let kept = Arc::new(UserData::default());
-    let mut call = prepared(late, y as *mut c_void, &kept);
+    let (mut call, kept) = prepared(late, y as *mut c_void);
     assert_eq!(call.invoke().unwrap_err().code(), Code::DeadlineExceeded);
     let (tell, told) = channel();
     call.on_end(move || {
@@ -143,17 +147,49 @@ fn a_call_that_is_dropped_open_says_when_its_operands_are_free() {
     );
     open.send(()).unwrap();
     assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok([1; 4096]));
-    // What was kept goes with the next call.
-    let mut unused = [0_u8; 4096];
-    drop(prepared(late, unused.as_mut_ptr().cast(), &Arc::default()));
-    assert_eq!(Arc::strong_count(&kept), 1);
+    // What was kept goes by itself.
+    soon(|| Arc::strong_count(&kept) == 1);
+}
+
+/// Waits until something is so.
+fn soon(is_so: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(std::time::Instant::now() < end, "never");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn calls_that_timed_out_leave_nothing_when_their_handlers_end() {
+    let (_alone, open) = gate();
+    // SAFETY: the function above is a handler.
+    let bundle = unsafe { Bundle::execute(late) };
+    let handler = Runtime::default().handler("late", bundle).unwrap();
+    let executable = handler.instantiate(&Attributes::new()).unwrap();
+    let before = living_objects();
+    let mut gates = vec![open];
+    for _ in 0..6 {
+        let call = executable.call().time_limit(Some(Duration::from_millis(5)));
+        let call = call.ret(Shape::new(DType::U8, [4 << 20]).unwrap());
+        assert_eq!(call.run().unwrap_err().code(), Code::DeadlineExceeded);
+        let (open, gate) = channel();
+        *GATE.lock().unwrap() = Some(gate);
+        gates.push(open);
+    }
+    assert_eq!(living_objects().1, before.1 + 6);
+    for open in &gates[..6] {
+        open.send(()).unwrap();
+    }
+    // No other call is made: what they held goes by itself.
+    soon(|| living_objects() == before);
 }
 
 #[test]
 fn a_hazard_does_not_end_a_call_that_the_handler_goes_on_with() {
     let (_alone, open) = gate();
     let y = memory();
-    let mut call = prepared(overruns, y.cast(), &Arc::default());
+    let (mut call, _kept) = prepared(overruns, y.cast());
     let error = call.invoke().unwrap_err();
     assert_eq!(error.code(), Code::DeadlineExceeded);
     assert!(call.is_open());

@@ -177,8 +177,7 @@ fn memory_of_the_caller_and_every_run() {
     let one = |shape: Shape, data: *mut c_void| vec![(shape, data)];
     let arg = one(shape(DType::U8, &[2]), input.as_mut_ptr().cast());
     let ret = one(shape(DType::U64, &[2]), bytes.as_mut_ptr().cast());
-    let none = Attributes::new();
-    let frame = xla_ffi_runtime::CallFrame::new(Revision::NEWEST, &arg, &ret, &none).unwrap();
+    let frame = xla_ffi_runtime::CallFrame::new(Revision::NEWEST, &arg, &ret).unwrap();
     let call = call(&Runtime::default(), 0, SUCCEEDS).check_unwritten(true);
     // SAFETY: the arrays outlive the call.
     let mut call = unsafe { call.prepare_on(frame) }.unwrap();

@@ -260,7 +260,7 @@ fn user_data_reaches_handlers_by_type() {
             .register_type("Greeting", "_ZN8Greeting2idE", None)
             .unwrap();
         let mut greeting = 31_i64;
-        let mut data = UserData::new();
+        let mut data = UserData::new(&host.runtime);
         // SAFETY: the number outlives the calls below.
         unsafe { data.insert_borrowed(id, (&raw mut greeting).cast()) }.unwrap();
         let call = || host.call("greet", "{}").unwrap();
@@ -273,10 +273,10 @@ fn user_data_reaches_handlers_by_type() {
             s64(call()).unwrap_err().message().contains("user data"),
             "{revision}"
         );
-        let mut owned = UserData::new();
+        let mut owned = UserData::new(&host.runtime);
         // SAFETY: the library does not know the name.
-        let number = unsafe { owned.emplace(&host.runtime, "number", 7_i64) }.unwrap();
-        assert_ne!(number, id);
+        unsafe { owned.insert("number", 7_i64) }.unwrap();
+        assert_ne!(host.runtime.type_id("number").unwrap(), id);
     }
 }
 

@@ -255,7 +255,7 @@ impl Case {
 
     /// Runs the case; what comes back are the results' numbers.
     pub(crate) fn run(&self, library: &Library) -> Result<Vec<Vec<f64>>> {
-        let mut user_data = UserData::new();
+        let mut user_data = UserData::new(library.runtime());
         for name in ["type", "user-data"]
             .iter()
             .filter_map(|key| self.option(key))

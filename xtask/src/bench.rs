@@ -2,6 +2,8 @@
 //! the embedded runtime, what a library of one handler weighs and takes to build, and what C++ sources
 //! take with our headers and upstream's.
 
+mod embedded;
+
 use crate::cache::Cache;
 use crate::cargo::cargo;
 use crate::{compile_cost, jaxlibs, ui, wheel};
@@ -61,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !args.compile {
         misses.extend(decode(&root, &out)?);
         misses.extend(runtime(&root, &out)?);
+        misses.extend(embedded::run(&root, &out)?);
     }
     if !args.decode_only && !args.compile {
         misses.extend(library(&root, &out)?);

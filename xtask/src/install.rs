@@ -1,7 +1,9 @@
-//! `cargo xtask install`: the headers and what CMake and pkg-config need to find them.
+//! `cargo xtask install`: the headers and what CMake and pkg-config need to find them; the embedded
+//! runtime, static and shared, where it is asked for.
 
+use crate::cargo::cargo;
 use crate::{jaxlibs, ui};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +13,9 @@ pub(crate) struct Args {
     /// Where to: headers go to DIR/include, CMake's and pkg-config's files to DIR/lib.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
+    /// The embedded runtime too, built for release: DIR/lib/libxla_ffi_runtime.a and .so.
+    #[arg(long)]
+    runtime: bool,
 }
 
 /// Files made from a template: source in `cmake/`, place under the prefix.
@@ -25,6 +30,20 @@ const TEMPLATES: [(&str, &str); 3] = [
     ),
     ("xla_ffi.pc.in", "lib/pkgconfig/xla_ffi.pc"),
 ];
+
+/// The same for the runtime.
+const RUNTIME_TEMPLATES: [(&str, &str); 2] = [
+    (
+        "xla_ffi-runtime.cmake.in",
+        "lib/cmake/xla_ffi/xla_ffi-runtime.cmake",
+    ),
+    ("xla_ffi_runtime.pc.in", "lib/pkgconfig/xla_ffi_runtime.pc"),
+];
+
+/// The shared library's file, and the names that lead to it: that of loaders, which its ELF header
+/// has (`runtime/c/build.rs`), and that of linkers.
+const SHARED: &str = "libxla_ffi_runtime.so";
+const SONAME: &str = "libxla_ffi_runtime.so.0";
 
 /// From the folder of the CMake config to the headers, so that the prefix can be moved.
 const INCLUDE_FROM_CMAKE: &str = "../../../include";
@@ -44,7 +63,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         write(&to, &text)?;
     }
     let version = version(&root)?;
-    for (template, place) in TEMPLATES {
+    let mut templates = TEMPLATES.to_vec();
+    if args.runtime {
+        templates.extend(RUNTIME_TEMPLATES);
+        runtime(&root, &prefix.join("lib"), &version)?;
+    }
+    for (template, place) in &templates {
         let from = root.join("cmake").join(template);
         let text = fs::read_to_string(&from).with_context(|| from.display().to_string())?;
         let text = text
@@ -53,11 +77,42 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         write(&prefix.join(place), text.as_bytes())?;
     }
     ui::note(format_args!(
-        "{} headers and {} package files under {}",
+        "{} headers, {} package files and {} under {}",
         files.len(),
-        TEMPLATES.len(),
+        templates.len(),
+        if args.runtime {
+            "the runtime"
+        } else {
+            "no runtime (--runtime)"
+        },
         prefix.display()
     ));
+    Ok(())
+}
+
+/// Builds the runtime and puts both libraries into `lib`.
+fn runtime(root: &Path, lib: &Path, version: &str) -> Result<()> {
+    let built = cargo(root)
+        .args(["build", "--quiet", "--release", "-p", "xla-ffi-runtime-c"])
+        .status()?;
+    ensure!(built.success(), "the runtime does not build");
+    let release = root.join("target/release");
+    let real = format!("{SHARED}.{version}");
+    for (from, to) in [
+        ("libxla_ffi_runtime.a", "libxla_ffi_runtime.a"),
+        (SHARED, real.as_str()),
+    ] {
+        let from = release.join(from);
+        let library = fs::read(&from).with_context(|| from.display().to_string())?;
+        write(&lib.join(to), &library)?;
+    }
+    for (name, target) in [(SONAME, real.as_str()), (SHARED, SONAME)] {
+        let link = lib.join(name);
+        if link.symlink_metadata().is_ok() {
+            fs::remove_file(&link).with_context(|| link.display().to_string())?;
+        }
+        std::os::unix::fs::symlink(target, &link).with_context(|| link.display().to_string())?;
+    }
     Ok(())
 }
 

@@ -278,7 +278,8 @@ fn properties(root: &Path) -> Command {
     let mut command = cargo(root);
     command
         .args(["test", "--release"])
-        .args(["-p", "xla-ffi-benches", "--test", "allocations"])
+        .args(["-p", "xla-ffi-benches", "-p", "xla-ffi-benches-embedded"])
+        .args(["--test", "allocations", "--test", "embedded"])
         .args(["-p", "xla-ffi-runtime", "--test", "properties"])
         .args(["-p", "xla-ffi", "--test", "frames"])
         .args(["-p", "xla-ffi-abi", "-p", "xla-ffi-doctor"])

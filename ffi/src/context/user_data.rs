@@ -26,20 +26,14 @@ use xla_ffi_sys::{Feature, Revision};
 /// }
 ///
 /// # use xla_ffi::internal::{self, DType, Runtime, Shape, Tensor};
-/// use xla_ffi::UserType;
-///
-/// // The program that embeds the host. The type is known to it once the handler is.
+/// // The program that embeds the host.
 /// let runtime = Runtime::default();
+/// let data = internal::UserData::new(&runtime).with(Store { scale: 3.0 })?;
 /// let handler = runtime.handler("scaled", internal::bundle::<scaled>())?;
-/// let id = runtime.type_id(Store::host_type().name())?;
-/// let store = Box::into_raw(Box::new(Store { scale: 3.0 }));
-/// let mut objects = internal::UserData::new();
-/// // SAFETY: a box of the type that the number stands for, handed over.
-/// unsafe { objects.insert_owned(&runtime, id, store.cast()) }?;
 /// let call = handler
 ///     .instantiate(&internal::Attributes::new())?
 ///     .call()
-///     .user_data(std::sync::Arc::new(objects))
+///     .user_data(data)
 ///     .arg(Tensor::from_slice([1], &[2.0_f32])?)
 ///     .ret(Shape::new(DType::F32, [1])?);
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![6.0_f32]));

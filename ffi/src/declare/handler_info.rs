@@ -111,6 +111,13 @@ impl HandlerInfo {
         &[]
     }
 
+    /// Whether a parameter of some stage takes this part of the context.
+    #[cfg(feature = "internal")]
+    pub(crate) fn takes(&self, context: &str) -> bool {
+        let mut params = self.stages.iter().flat_map(|stage| stage.params);
+        params.any(|param| param.context == context)
+    }
+
     /// Makes the types of user data that parameters take known to the host. What goes wrong here is
     /// told when the parameter is bound.
     pub(crate) fn register_types(&self, host: crate::Host) {

@@ -242,6 +242,15 @@ impl KnownType {
         }
     }
 
+    /// The number that the program has chosen for the type.
+    #[cfg(feature = "internal")]
+    pub(crate) fn chosen(&self) -> Option<i64> {
+        match self.naming {
+            Naming::Number(chosen) => Some(chosen),
+            _ => None,
+        }
+    }
+
     /// The type's number in `host`, registered if this is the first time.
     pub(crate) fn id(&self, host: Host) -> Result<i64> {
         if let Naming::Number(chosen) = self.naming {

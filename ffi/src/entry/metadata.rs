@@ -4,12 +4,16 @@ use crate::call::host::Host;
 use crate::declare::handler_info::HandlerInfo;
 use xla_ffi_sys::*;
 
-/// Answers a metadata call; `false` when this is none.
+/// Answers a metadata call, with an error where the handler is of no use to this host; `None` when it
+/// is no metadata call.
 ///
 /// # Safety
 /// `raw` is a host's call frame that reaches to its host's table, with an extension chain.
 #[cold]
-pub(crate) unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> bool {
+pub(crate) unsafe fn answer_metadata(
+    raw: *mut XLA_FFI_CallFrame,
+    info: &HandlerInfo,
+) -> Option<*mut XLA_FFI_Error> {
     // SAFETY: the caller's promise.
     let mut link = unsafe { (*raw).extension_start };
     while !link.is_null() {
@@ -22,7 +26,7 @@ pub(crate) unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &Handler
         link = unsafe { (*link).next };
     }
     if link.is_null() {
-        return false;
+        return None;
     }
     // SAFETY: the link's type says that it begins a metadata extension.
     let metadata = unsafe { (*link.cast::<XLA_FFI_Metadata_Extension>()).metadata };
@@ -33,10 +37,19 @@ pub(crate) unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &Handler
             "{}: the host's metadata struct is too short",
             info.name
         ));
-        return true;
+        return Some(std::ptr::null_mut());
     }
     // SAFETY: the caller's promise.
     let api = unsafe { (*raw).api };
+    #[cfg(feature = "internal")]
+    if info.takes(crate::declare::param::INTERNAL) {
+        // SAFETY: a frame names its host's table.
+        match unsafe { crate::internal::refuse_registration(api, info.name) } {
+            Some(error) if error.is_null() => {}
+            Some(error) => return Some(error),
+            None => return Some(std::ptr::null_mut()),
+        }
+    }
     // SAFETY: a frame names its host's table.
     let host = unsafe { Host::new(api) };
     let (major, minor) = host.version();
@@ -69,5 +82,5 @@ pub(crate) unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &Handler
             )),
         }
     }
-    true
+    Some(std::ptr::null_mut())
 }

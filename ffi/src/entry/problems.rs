@@ -1,6 +1,7 @@
 //! What is wrong with a call, collected: a line for each problem, and the message that they make.
 
 use crate::declare::handler_info::HandlerInfo;
+use crate::error::ErrorCode;
 use std::borrow::Cow;
 use std::fmt::Write;
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
@@ -57,6 +58,8 @@ pub struct Problems<'a> {
     separator: &'static str,
     count: usize,
     pub(crate) other_than_lacks: bool,
+    /// The code that a part of the context asks for, whatever else is wrong.
+    code: Option<ErrorCode>,
 }
 
 impl<'a> Problems<'a> {
@@ -68,6 +71,7 @@ impl<'a> Problems<'a> {
             separator,
             count: 0,
             other_than_lacks: false,
+            code: None,
         }
     }
 
@@ -90,9 +94,20 @@ impl<'a> Problems<'a> {
         put(text, &[what, ": ", error.message()]);
     }
 
-    /// Whether all that is wrong is that the host lacks something.
-    fn unimplemented(&self) -> bool {
-        self.count > 0 && !self.other_than_lacks
+    /// The whole call is refused with this code: it came to the wrong host.
+    #[cfg(feature = "internal")]
+    pub(crate) fn refuse(&mut self, code: ErrorCode) {
+        self.code = Some(code);
+    }
+
+    /// The code of the refusal: `UNIMPLEMENTED` where all that is wrong is that the host lacks something.
+    fn code(&self) -> ErrorCode {
+        let lacks = self.count > 0 && !self.other_than_lacks;
+        self.code.unwrap_or(if lacks {
+            ErrorCode::Unimplemented
+        } else {
+            ErrorCode::InvalidArgument
+        })
     }
 
     /// The text, ready for a problem: one line that names the parameter.
@@ -139,22 +154,22 @@ pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
 }
 
 /// The message of a call that is refused: who refuses it at which stage, and then what `tell` finds
-/// wrong. Also whether all of it is that the host lacks something.
+/// wrong; and its code.
 pub(crate) fn message(
     info: &HandlerInfo,
     stage: u32,
     tell: &mut dyn FnMut(&mut Problems<'_>),
-) -> (String, bool) {
+) -> (String, ErrorCode) {
     let mut text = String::with_capacity(256);
     put(&mut text, &[info.name, " (", &stage_name(stage), "): "]);
     let mut problems = Problems::new(&mut text, "\n  ");
     tell(&mut problems);
     let (count, start) = (problems.count, problems.start);
-    let unimplemented = problems.unimplemented();
+    let code = problems.code();
     match count {
         0 => text.push_str("the call was refused, but a second look found nothing wrong with it"),
         1 => {}
         _ => text.insert_str(start, &format!("{count} problems\n  ")),
     }
-    (text, unimplemented)
+    (text, code)
 }

@@ -64,18 +64,13 @@ pub(crate) fn mismatch(
     stage: u32,
     explain: for<'f> fn(&Frame<'f>, &mut Problems<'_>),
 ) -> *mut XLA_FFI_Error {
-    let (message, unimplemented) = crate::entry::problems::message(info, stage, &mut |problems| {
+    let (message, code) = crate::entry::problems::message(info, stage, &mut |problems| {
         diagnose::frame(&frame, info, params, problems);
         explain(&frame, problems);
         if problems.is_empty() {
             diagnose::overlaps(&frame, params, problems);
         }
     });
-    let code = if unimplemented {
-        ErrorCode::Unimplemented
-    } else {
-        ErrorCode::InvalidArgument
-    };
     frame.host().make_error(code, &message)
 }
 

@@ -414,7 +414,7 @@ fn user_data() {
         unsafe { runtime.register_type("test.chosen", 4242, info) }.unwrap();
         let executable = load::<chosen>(&runtime, "{}").unwrap();
         let mut object = Chosen(11);
-        let mut objects = Objects::new();
+        let mut objects = Objects::new(&runtime);
         // SAFETY: the object outlives the call.
         unsafe { objects.insert_borrowed(4242, (&raw mut object).cast()) }.unwrap();
         let call = executable.call().user_data(Arc::new(objects));
@@ -428,9 +428,9 @@ fn user_data() {
         assert!(name.starts_with(std::any::type_name::<Store>()), "{name}");
         let id = runtime.type_id(name).unwrap();
         let object = Box::into_raw(Box::new(Store { value: 9 }));
-        let mut objects = Objects::new();
+        let mut objects = Objects::new(&runtime);
         // SAFETY: made by `Box`, as the type's deleter wants, and handed over.
-        unsafe { objects.insert_owned(&runtime, id, object.cast()) }.unwrap();
+        unsafe { objects.insert_owned(id, object.cast()) }.unwrap();
         assert_eq!(number(executable.call().user_data(Arc::new(objects))), 9);
         let (code, text) = failed(executable.call().ret(shape(DType::S64, &[])));
         assert_eq!(code, Code::InvalidArgument);

@@ -5,7 +5,7 @@ use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, null, object, object_mut, optional_text, take_back, text};
 use host::{Code, Error, Result, Tensor, Tree};
 use std::ffi::{c_char, c_void};
-use xla_ffi_programs::{Builder, Op, ValueShape};
+use xla_ffi_programs::{Builder, MAX_NODES, Op, ValueShape};
 
 /// `xffi_rt_builder`; empty once the program is built.
 #[derive(Debug)]
@@ -23,13 +23,44 @@ pub(crate) fn invalid(message: String) -> Error {
     Error::new(Code::InvalidArgument, message)
 }
 
+/// As many bytes as one argument may have: what an `opaque` is counted with in XLA's own messages.
+const MOST_BYTES: usize = i32::MAX as usize;
+
 /// The elements of an array of the caller.
 ///
 /// # Safety
-/// The pointer names `count` elements; it may be null when there are none.
+/// The pointer names `count` elements; it may be null when there are none. A count that nobody can
+/// mean ([`MAX_NODES`], which no instruction gets past) is refused before it is believed.
 pub(crate) unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+    // SAFETY: as promised by the caller.
+    unsafe { up_to(MAX_NODES, pointer, count, what) }
+}
+
+/// The bytes of an array of the caller.
+///
+/// # Safety
+/// As [`list`].
+pub(crate) unsafe fn bytes<'a>(
+    pointer: *const c_void,
+    count: usize,
+    what: &str,
+) -> Result<&'a [u8]> {
+    // SAFETY: as promised by the caller.
+    unsafe { up_to(MOST_BYTES, pointer.cast(), count, what) }
+}
+
+unsafe fn up_to<'a, T>(
+    most: usize,
+    pointer: *const T,
+    count: usize,
+    what: &str,
+) -> Result<&'a [T]> {
     match (count, pointer.is_null()) {
         (0, _) => Ok(&[]),
+        _ if count > most => Err(Error::new(
+            Code::OutOfRange,
+            format!("{what}: {count} are counted, there can be {most}"),
+        )),
         (_, true) => Err(null(what)),
         // SAFETY: as promised by the caller.
         _ => Ok(unsafe { std::slice::from_raw_parts(pointer, count) }),
@@ -66,8 +97,19 @@ pub(crate) unsafe fn tensor(
             "values are row-major, {array} says otherwise"
         )));
     }
-    // SAFETY: as promised by the caller.
-    let bytes = unsafe { list(data.cast::<u8>(), size, "data") }?;
+    // Before as many are read: the shape's size is one that memory can have.
+    let expected = array.shape().bytes();
+    if size != expected {
+        return Err(invalid(format!(
+            "{array} takes {expected} bytes, {size} were given"
+        )));
+    }
+    let bytes = match (size, data.is_null()) {
+        (0, _) => &[],
+        (_, true) => return Err(null("data")),
+        // SAFETY: as promised by the caller.
+        _ => unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) },
+    };
     Tensor::from_bytes(array.shape().clone(), bytes)
 }
 

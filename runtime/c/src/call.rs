@@ -2,12 +2,14 @@
 
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
+use crate::user_data::xffi_rt_user_data;
 use crate::{hand_over, object, object_mut, optional_text, take_back, text};
 use host::{
-    Attributes, Call, CallFrame, Code, DType, Error, Executable, PreparedCall, Result, Runtime,
-    Shape,
+    Attributes, Call, CallFrame, Code, DType, DeviceAllocator, Error, PreparedCall, Result,
+    Runtime, Shape,
 };
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_DataType;
 
@@ -15,18 +17,19 @@ use xla_ffi_sys::XLA_FFI_DataType;
 #[derive(Debug)]
 pub(crate) struct xffi_rt_call {
     runtime: Runtime,
-    executable: Executable,
-    /// The parts of the context, until the first run.
-    call: Option<Call>,
+    /// The context of the next run; its operands are below.
+    call: Call,
     prepared: Option<PreparedCall>,
     args: Side,
     rets: Side,
     /// Whether data pointers were replaced since the last run.
     stale: bool,
+    /// Whether the context was changed since the last run.
+    changed: bool,
 }
 
 /// Operands: their shapes and where the caller keeps them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Side {
     shapes: Vec<Shape>,
     data: Vec<*mut c_void>,
@@ -67,12 +70,12 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
         let executable = runtime.find(name, platform)?.instantiate(&attributes)?;
         let call = xffi_rt_call {
             runtime: runtime.clone(),
-            call: Some(executable.call()),
-            executable,
+            call: executable.call(),
             prepared: None,
             args: Side::default(),
             rets: Side::default(),
             stale: false,
+            changed: false,
         };
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, call) }
@@ -105,7 +108,14 @@ unsafe fn operand(
     let invalid = |message: String| Error::new(Code::InvalidArgument, message);
     let dtype = DType::from_raw(dtype)
         .ok_or_else(|| invalid(format!("{} is not an element type", dtype.0)))?;
-    let rank = usize::try_from(rank).map_err(|_| invalid(format!("the rank is {rank}")))?;
+    // Before the dimensions are read: no array has as many.
+    let rank = usize::try_from(rank)
+        .ok()
+        .filter(|rank| *rank <= Shape::MAX_RANK)
+        .ok_or_else(|| {
+            let most = Shape::MAX_RANK;
+            invalid(format!("the rank is {rank}, there are 0 to {most}"))
+        })?;
     let dims: &[i64] = match (rank, dims.is_null()) {
         (0, _) => &[],
         (_, true) => return Err(crate::null("dims")),
@@ -215,16 +225,19 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_ret_data(
 
 unsafe fn change(
     call: *mut xffi_rt_call,
-    change: impl FnOnce(Call) -> Call,
+    change: impl FnOnce(Call) -> Result<Call>,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let call = unsafe { object_mut(call, "call") }?;
-        let parts = call
-            .call
-            .take()
-            .ok_or_else(|| started("the context is set"))?;
-        call.call = Some(change(parts));
+        if call.prepared.as_ref().is_some_and(PreparedCall::is_open) {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "the call is open: its context is the handler's until it is over",
+            ));
+        }
+        call.call = change(call.call.clone())?;
+        call.changed = true;
         Ok(())
     })
 }
@@ -239,7 +252,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_run_id(
     run_id: i64,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| call.run_id(run_id)) }
+    unsafe { change(call, |call| Ok(call.run_id(run_id))) }
 }
 
 /// `xffi_rt_call_set_device_ordinal`.
@@ -252,7 +265,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_device_ordinal(
     ordinal: i32,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| call.device_ordinal(ordinal)) }
+    unsafe { change(call, |call| Ok(call.device_ordinal(ordinal))) }
 }
 
 /// `xffi_rt_call_set_stream`.
@@ -267,7 +280,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_stream(
     // SAFETY: as promised by the caller.
     unsafe {
         change(call, |call| {
-            call.stream(crate::stream::stream_from_handle(stream))
+            Ok(call.stream(crate::stream::stream_from_handle(stream)))
         })
     }
 }
@@ -283,7 +296,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_time_limit(
 ) -> *mut xffi_rt_status {
     let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| call.time_limit(limit)) }
+    unsafe { change(call, |call| Ok(call.time_limit(limit))) }
 }
 
 /// `xffi_rt_call_set_check_unwritten`.
@@ -296,7 +309,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_check_unwritten(
     check: c_int,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| call.check_unwritten(check != 0)) }
+    unsafe { change(call, |call| Ok(call.check_unwritten(check != 0))) }
 }
 
 /// `xffi_rt_call_is_open`.
@@ -376,27 +389,162 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
 pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        let call = unsafe { object_mut(call, "call") }?;
-        if call.prepared.is_none() {
-            let frame = CallFrame::new(
-                call.runtime.revision(),
-                &call.args.operands(),
-                &call.rets.operands(),
-                &Attributes::new(),
-            )?;
-            let parts = call.call.take().unwrap_or_else(|| call.executable.call());
-            // SAFETY: the caller keeps the operands' data until the execution is over.
-            call.prepared = Some(unsafe { parts.prepare_on(frame) }?);
-            call.stale = false;
-        }
-        let Some(prepared) = &mut call.prepared else {
-            return Ok(());
-        };
-        if call.stale {
-            // SAFETY: as above; an execution that is open is refused.
-            unsafe { prepared.update(&call.args.data, &call.rets.data) }?;
-            call.stale = false;
-        }
-        prepared.invoke()
+        unsafe { ready(call) }?.invoke()
     })
+}
+
+/// `xffi_rt_call_start`.
+///
+/// # Safety
+/// As [`xffi_rt_call_run`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_start(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        unsafe { ready(call) }?.start().map(|_| ())
+    })
+}
+
+/// `xffi_rt_call_clone`.
+///
+/// # Safety
+/// The call is null or the caller's, `out` null or room for a pointer.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
+    call: *const xffi_rt_call,
+    out: *mut *mut xffi_rt_call,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let call = unsafe { object(call, "call") }?;
+        let clone = xffi_rt_call {
+            runtime: call.runtime.clone(),
+            call: call.call.clone(),
+            prepared: None,
+            args: call.args.clone(),
+            rets: call.rets.clone(),
+            stale: false,
+            changed: false,
+        };
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over(out, clone) }
+    })
+}
+
+/// A call that is prepared as it was last told.
+///
+/// # Safety
+/// As [`xffi_rt_call_run`].
+unsafe fn ready<'a>(call: *mut xffi_rt_call) -> Result<&'a mut PreparedCall> {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { object_mut(call, "call") }?;
+    if call.prepared.is_none() {
+        let frame = CallFrame::new(
+            call.runtime.revision(),
+            &call.args.operands(),
+            &call.rets.operands(),
+        )?;
+        // SAFETY: the caller keeps the operands' data until the execution is over.
+        call.prepared = Some(unsafe { call.call.clone().prepare_on(frame) }?);
+        (call.stale, call.changed) = (false, false);
+    }
+    let Some(prepared) = &mut call.prepared else {
+        return Err(Error::new(Code::Internal, "the call is not prepared"));
+    };
+    if call.changed {
+        prepared.renew(call.call.clone())?;
+        call.changed = false;
+    }
+    if call.stale {
+        // SAFETY: as above; an execution that is open is refused.
+        unsafe { prepared.update(&call.args.data, &call.rets.data) }?;
+        call.stale = false;
+    }
+    Ok(prepared)
+}
+
+/// `xffi_rt_call_set_user_data`.
+///
+/// # Safety
+/// The call and the data are null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_user_data(
+    call: *mut xffi_rt_call,
+    data: *const xffi_rt_user_data,
+) -> *mut xffi_rt_status {
+    let user_data = |call: Call| {
+        // SAFETY: as promised by the caller.
+        let data = unsafe { object(data, "data") }?;
+        Ok(call.user_data(data.shared()))
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, user_data) }
+}
+
+/// `xffi_rt_call_set_custom_options`.
+///
+/// # Safety
+/// The call is null or the caller's, the options null or a string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_custom_options(
+    call: *mut xffi_rt_call,
+    options: *const c_char,
+) -> *mut xffi_rt_status {
+    let custom_options = |call: Call| {
+        // SAFETY: as promised by the caller.
+        let options = unsafe { text(options, "options") }?;
+        Ok(call.custom_options(&Attributes::parse(options)?))
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, custom_options) }
+}
+
+/// `xffi_rt_call_set_allocator`.
+///
+/// # Safety
+/// The call is null or the caller's; the functions may be called from any thread with `user`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_allocator(
+    call: *mut xffi_rt_call,
+    allocate: Option<unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void>,
+    free: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize)>,
+    user: *mut c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        change(call, |call| {
+            let allocate = allocate.ok_or_else(|| crate::null("allocate"))?;
+            let free = free.ok_or_else(|| crate::null("free"))?;
+            Ok(call.allocator(Arc::new(Scratch {
+                allocate,
+                free,
+                user,
+            })))
+        })
+    }
+}
+
+/// Scratch memory of the caller's.
+struct Scratch {
+    allocate: unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void,
+    free: unsafe extern "C" fn(*mut c_void, *mut c_void, usize),
+    user: *mut c_void,
+}
+
+// SAFETY: the contract of `xffi_rt_call_set_allocator`: any thread may call the functions.
+unsafe impl Send for Scratch {}
+// SAFETY: as above, several at once.
+unsafe impl Sync for Scratch {}
+
+impl DeviceAllocator for Scratch {
+    fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
+        // SAFETY: as promised by the caller of `xffi_rt_call_set_allocator`.
+        let data = unsafe { (self.allocate)(self.user, size, alignment) };
+        (!data.is_null()).then_some(data)
+    }
+
+    fn free(&self, data: *mut c_void, size: usize) {
+        // SAFETY: as above, with what `allocate` gave.
+        unsafe { (self.free)(self.user, data, size) };
+    }
 }

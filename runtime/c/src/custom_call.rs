@@ -1,6 +1,8 @@
 //! Custom calls, put into a builder.
 
-use crate::builder::{build, invalid, list, natural, shape, tensor, xffi_rt_builder, xffi_rt_op};
+use crate::builder::{
+    build, bytes, invalid, list, natural, shape, tensor, xffi_rt_builder, xffi_rt_op,
+};
 use crate::program::xffi_rt_program;
 use crate::status::xffi_rt_status;
 use crate::{object, optional_text, text};
@@ -122,7 +124,7 @@ unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
     let result = unsafe { shape(call.shape) }?;
     let operands: Vec<_> = operands.iter().map(|op| op.op()).collect();
     // SAFETY: as promised by the caller.
-    let opaque = unsafe { list(call.opaque.cast::<u8>(), call.opaque_size, "opaque") }?;
+    let opaque = unsafe { bytes(call.opaque.cast(), call.opaque_size, "opaque") }?;
     let mut built = CustomCall::legacy(version, target, operands, result)
         .opaque(opaque)
         .schedule(schedule)

@@ -10,6 +10,7 @@ mod program;
 mod runtime;
 mod status;
 mod stream;
+mod user_data;
 
 use host::{Error, Result};
 use std::ffi::{CStr, c_char};

@@ -75,6 +75,32 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
     })
 }
 
+/// As many threads as a pool may have.
+const MOST_THREADS: usize = 1024;
+
+const VERSION: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes(),
+) {
+    Ok(version) => version,
+    Err(_) => panic!("the version has a zero byte"),
+};
+
+fn known_revision(revision: c_int) -> Result<Revision, Error> {
+    let known = match revision {
+        XFFI_RT_NEWEST => Some(Revision::NEWEST),
+        other => usize::try_from(other)
+            .ok()
+            .and_then(|index| Revision::ALL.get(index))
+            .copied(),
+    };
+    known.ok_or_else(|| {
+        Error::new(
+            Code::InvalidArgument,
+            format!("revision {revision}: there are 0 to 10"),
+        )
+    })
+}
+
 /// `xffi_rt_create`.
 ///
 /// # Safety
@@ -85,21 +111,61 @@ pub(crate) unsafe extern "C" fn xffi_rt_create(
     out: *mut *mut xffi_rt,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        let known = match revision {
-            XFFI_RT_NEWEST => Some(Revision::NEWEST),
-            other => usize::try_from(other)
-                .ok()
-                .and_then(|index| Revision::ALL.get(index))
-                .copied(),
-        };
-        let revision = known.ok_or_else(|| {
-            Error::new(
-                Code::InvalidArgument,
-                format!("revision {revision}: there are 0 to 10"),
-            )
-        })?;
+        let runtime = Runtime::new(known_revision(revision)?);
         // SAFETY: as promised by the caller.
-        unsafe { hand_over(out, xffi_rt(Runtime::new(revision))) }
+        unsafe { hand_over(out, xffi_rt(runtime)) }
+    })
+}
+
+/// `xffi_rt_create_with_threads`.
+///
+/// # Safety
+/// `out` is null or names room for a pointer.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_create_with_threads(
+    revision: c_int,
+    threads: usize,
+    out: *mut *mut xffi_rt,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        if !(1..=MOST_THREADS).contains(&threads) {
+            return Err(Error::new(
+                Code::InvalidArgument,
+                format!("{threads} threads: there are 1 to {MOST_THREADS}"),
+            ));
+        }
+        let runtime = Runtime::with_threads(known_revision(revision)?, threads);
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over(out, xffi_rt(runtime)) }
+    })
+}
+
+/// `xffi_rt_version`.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn xffi_rt_version() -> *const c_char {
+    VERSION.as_ptr()
+}
+
+/// `xffi_rt_take_findings`.
+///
+/// # Safety
+/// The runtime is null or the caller's; `told` may be called with `user`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_take_findings(
+    runtime: *const xffi_rt,
+    told: Option<unsafe extern "C" fn(*mut c_void, *const c_char)>,
+    user: *mut c_void,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = &unsafe { object(runtime, "runtime") }?.0;
+        let told = told.ok_or_else(|| crate::null("told"))?;
+        for finding in runtime.take_findings() {
+            let text = crate::status::c_text(&finding.to_string());
+            // SAFETY: as promised by the caller.
+            unsafe { told(user, text.as_ptr()) };
+        }
+        Ok(())
     })
 }
 

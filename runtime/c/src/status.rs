@@ -10,6 +10,8 @@ use xla_ffi_sys::XLA_FFI_Error_Code;
 pub(crate) struct xffi_rt_status {
     error: Error,
     text: CString,
+    /// What was seen besides, in the words of each.
+    findings: Vec<CString>,
 }
 
 /// The status of an outcome; a panic is one, too.
@@ -19,10 +21,22 @@ pub(crate) fn status_or_null(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_
     match outcome {
         Ok(()) => std::ptr::null_mut(),
         Err(error) => {
-            let text = CString::new(error.message().replace('\0', "\\0")).unwrap_or_default();
-            Box::into_raw(Box::new(xffi_rt_status { error, text }))
+            let findings = error.findings().iter();
+            let status = xffi_rt_status {
+                text: c_text(error.message()),
+                findings: findings
+                    .map(|finding| c_text(&finding.to_string()))
+                    .collect(),
+                error,
+            };
+            Box::into_raw(Box::new(status))
         }
     }
+}
+
+/// A text as C reads it.
+pub(crate) fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "\\0")).unwrap_or_default()
 }
 
 /// `xffi_rt_status_code`.
@@ -62,6 +76,21 @@ pub(crate) unsafe extern "C" fn xffi_rt_status_is_hazard(status: *const xffi_rt_
     status
         .is_some_and(|status| !status.error.findings().is_empty())
         .into()
+}
+
+/// `xffi_rt_status_finding`.
+///
+/// # Safety
+/// The status is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_status_finding(
+    status: *const xffi_rt_status,
+    index: usize,
+) -> *const c_char {
+    // SAFETY: as promised by the caller.
+    let status = unsafe { status.as_ref() };
+    let finding = status.and_then(|status| status.findings.get(index));
+    finding.map_or(std::ptr::null(), |finding| finding.as_ptr())
 }
 
 /// `xffi_rt_status_destroy`.

@@ -89,7 +89,7 @@ fn functions(text: &str) -> Vec<Function<'_>> {
                 continue;
             }
             let parameters = parameters.strip_suffix(')').unwrap_or(parameters);
-            let named = parameters.split(',').map(|parameter| {
+            let named = parameters_of(parameters).into_iter().map(|parameter| {
                 let callback = parameter.split_once("(*").map_or(parameter, |(_, rest)| {
                     rest.split_once(')').map_or(rest, |(name, _)| name)
                 });
@@ -104,6 +104,20 @@ fn functions(text: &str) -> Vec<Function<'_>> {
         }
     }
     found
+}
+
+/// Parameters, which commas part but for those of a callback's own.
+fn parameters_of(text: &str) -> Vec<&str> {
+    let mut depth = 0_usize;
+    text.split(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+    .collect()
 }
 
 /// The structs of `text` and their fields' names.
@@ -290,4 +304,13 @@ fn each_function_says_what_a_caller_has_to_know() {
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
+}
+
+#[test]
+fn the_headers_version_is_the_librarys() {
+    let told = format!("#define XFFI_RT_VERSION \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(headers().contains(&told), "{told}");
+    let soname = format!("so.{}", env!("CARGO_PKG_VERSION_MAJOR"));
+    let build = std::fs::read_to_string(repository().join("runtime/c/build.rs")).unwrap();
+    assert!(build.contains(&soname), "{soname}");
 }

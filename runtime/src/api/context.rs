@@ -3,6 +3,7 @@
 
 use super::{check, error_or_null};
 use crate::context::Context;
+use crate::host::errors::no_user_data;
 use crate::{Code, Error, Result};
 use std::ptr;
 use xla_ffi_sys::{
@@ -92,7 +93,8 @@ pub(super) unsafe extern "C" fn device_memory_free<const R: u8>(
 pub(super) unsafe extern "C" fn invoke_context_get<const R: u8>(
     args: *mut XLA_FFI_InvokeContext_Get_Args,
 ) -> *mut XLA_FFI_Error {
-    error_or_null("InvokeContext_Get", || {
+    let mut absent = std::ptr::null_mut();
+    let error = error_or_null("InvokeContext_Get", || {
         // SAFETY: handlers pass their args struct.
         unsafe { check(args) }?;
         // SAFETY: `check` proved that the struct is there.
@@ -101,11 +103,16 @@ pub(super) unsafe extern "C" fn invoke_context_get<const R: u8>(
         let context = unsafe { Context::from_raw(asked.ctx) }?;
         // SAFETY: the handler's type id lives at least as long as this call.
         let id = unsafe { type_id(asked.type_id) }?;
-        let data = context.parts().user_data.find(id)?;
-        // SAFETY: the struct is there.
-        unsafe { (*args).data = data };
+        let data = context.parts().user_data.as_ref();
+        match data.and_then(|data| data.find(id)) {
+            // SAFETY: the struct is there.
+            Some(data) => unsafe { (*args).data = data },
+            // No mistake of anybody's: handlers ask for what may be absent.
+            None => absent = no_user_data(id),
+        }
         Ok(())
-    })
+    });
+    if error.is_null() { absent } else { error }
 }
 
 pub(super) unsafe extern "C" fn run_id_get<const R: u8>(
@@ -167,10 +174,7 @@ pub(super) unsafe extern "C" fn custom_options_get<const R: u8>(
         // SAFETY: `check` proved that the struct is there.
         let ctx = unsafe { args.read() }.ctx;
         // SAFETY: handlers pass the context that they were given.
-        let options = unsafe { Context::from_raw(ctx) }?
-            .parts()
-            .custom_options
-            .raw();
+        let options = unsafe { Context::from_raw(ctx) }?.custom_options().raw();
         // SAFETY: the struct is there.
         unsafe { (*args).attrs = options };
         Ok(())

@@ -146,12 +146,13 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
                 format!("the {stage} stage has no state; a real host follows a null pointer"),
             ));
         }
-        context.state(stage)?.set(StateObject::new(
-            id,
-            state,
-            deleter,
-            std::sync::Arc::downgrade(context.shared()),
-        ))
+        let owner = std::sync::Arc::downgrade(context.shared());
+        let object = StateObject::new(id, state, deleter, owner);
+        context.state(stage)?.set(object).map_err(|refused| {
+            // The caller keeps it.
+            refused.object.leave();
+            *refused.why
+        })
     })
 }
 

@@ -18,11 +18,8 @@ impl Handler {
     /// a kind: dictionaries before r2, unsigned arrays before r3.
     pub fn instantiate(&self, attributes: &Attributes) -> Result<Executable> {
         attribute_parser::accept(attributes, self.shared.revision)?;
-        let executable = Executable {
-            handler: self.clone(),
-            attributes: Encoded::new(attributes, self.shared.revision),
-            state: Arc::default(),
-        };
+        let encoded = Encoded::new(attributes, self.shared.revision);
+        let executable = Executable::new(self.clone(), encoded);
         if self.bundle.get(Stage::Instantiate).is_some() && self.shared.revision != Revision::R0 {
             instantiate(&executable)?;
         }
@@ -32,23 +29,23 @@ impl Handler {
 
 /// Runs the instantiate stage: all attributes, no operands.
 fn instantiate(executable: &Executable) -> Result<()> {
-    let shared = &executable.handler.shared;
+    let shared = &executable.handler().shared;
     let handler = executable.function(Stage::Instantiate)?;
-    let attributes: Arc<Encoded> = executable.attributes.clone();
+    let attributes: Arc<Encoded> = executable.attributes().clone();
     let mut frame = CallFrame::with_encoded(shared.revision, &[], &[], attributes)?;
     let parts = Parts {
         thread_pool: false,
         device_ordinal: -1,
-        ..Parts::new(shared)
+        ..Parts::new()
     };
-    let context = Context::new(shared.clone(), parts, executable.state.clone(), false);
+    let context = Context::new(shared.clone(), parts, executable.state().clone(), false);
     let mut raw = frame.raw(shared.api(), context.raw(), Stage::Instantiate);
     let completion = invoke(shared, &context, handler, Stage::Instantiate, &mut raw)
         .map_err(|error| stage_error(error, executable, Stage::Instantiate))?;
     if completion.is_some() {
         return Err(Error::invalid(format!(
             "handler '{}' answered the instantiate stage with a future; only execute may",
-            executable.handler.name()
+            executable.handler().name()
         )));
     }
     Ok(())

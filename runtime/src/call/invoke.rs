@@ -140,6 +140,6 @@ pub(crate) fn stage_error(error: Error, executable: &Executable, stage: Stage) -
     }
     error.within(format_args!(
         "handler '{}' ({stage})",
-        executable.handler.name()
+        executable.handler().name()
     ))
 }

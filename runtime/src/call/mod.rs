@@ -4,6 +4,7 @@ mod instantiate;
 mod invoke;
 mod isolated;
 mod prepared;
+pub(crate) mod ready;
 pub(crate) mod unwritten;
 
 pub use prepared::PreparedCall;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 
 /// One result of a call that is being put together.
+#[derive(Clone, Debug)]
 pub enum Ret {
     /// Memory of its own.
     New(Shape),
@@ -63,6 +65,7 @@ pub enum Ret {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Clone)]
 pub struct Call {
     pub(crate) executable: Executable,
     pub(crate) parts: Parts,
@@ -91,10 +94,22 @@ pub struct Outcome {
 }
 
 impl Executable {
+    /// Whether a call runs any stage before execute.
+    fn runs_more(&self, stages: Stages) -> bool {
+        self.runs(Stage::Prepare, stages) || self.runs(Stage::Initialize, stages)
+    }
+
+    /// Whether a call runs this stage before execute.
+    fn runs(&self, stage: Stage, stages: Stages) -> bool {
+        stages == Stages::All
+            && self.handler().shared.revision != Revision::R0
+            && self.handler().bundle.get(stage).is_some()
+    }
+
     /// A call to be filled with operands.
     #[must_use]
     pub fn call(&self) -> Call {
-        Call::new(self.clone(), Parts::new(&self.handler.shared))
+        Call::new(self.clone(), Parts::new())
     }
 }
 
@@ -183,24 +198,28 @@ impl Call {
         self
     }
 
-    /// Sets the user data.
+    /// Sets the user data, which has to be of the handler's runtime: any other is refused when the call
+    /// is prepared or run.
     #[must_use]
-    pub fn user_data(mut self, user_data: Arc<UserData>) -> Self {
-        self.parts.user_data = user_data;
+    pub fn user_data(mut self, user_data: impl Into<Arc<UserData>>) -> Self {
+        self.parts.user_data = Some(user_data.into());
         self
     }
 
     /// Sets the custom options of this execution; handlers see them from r10.
     #[must_use]
     pub fn custom_options(mut self, options: &Attributes) -> Self {
-        self.parts.custom_options = Encoded::new(options, self.executable.handler.shared.revision);
+        self.parts.custom_options = Some(Encoded::new(
+            options,
+            self.executable.handler().shared.revision,
+        ));
         self
     }
 
     /// Adds an extension of the context; handlers find it from r9.
     ///
     /// # Safety
-    /// The extension stays as it is for as long as the call exists.
+    /// The extension stays as it is for as long as the call, what is prepared of it, or a clone exists.
     #[must_use]
     pub unsafe fn extension(mut self, extension: *const XLA_FFI_Extension) -> Self {
         self.parts.extensions.push(extension);
@@ -272,13 +291,7 @@ impl Call {
     /// ([`PreparedCall::wait`], [`PreparedCall::on_end`]), and dropping the call does not end it.
     /// Where [`Call::check_unwritten`] is asked for, the results lie in host memory.
     pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
-        let revision = self.executable.handler.shared.revision;
-        if frame.revision() != revision {
-            return Err(Error::invalid(format!(
-                "the frame is laid out for {}, the runtime speaks {revision}",
-                frame.revision()
-            )));
-        }
+        frame.check_revision(self.executable.handler().shared.revision)?;
         self.args.clear();
         self.rets.clear();
         PreparedCall::new(self, Some(frame))
@@ -307,13 +320,17 @@ impl Call {
     /// Whether a handler may change or needs what a child process has only a copy of.
     fn touches_this_process(&self) -> bool {
         self.executable
-            .handler
+            .handler()
             .bundle
             .get(Stage::Instantiate)
             .is_some()
             || self.parts.stream.is_some()
             || self.parts.allocator.is_some()
-            || !self.parts.user_data.is_empty()
+            || self
+                .parts
+                .user_data
+                .as_ref()
+                .is_some_and(|data| !data.is_empty())
     }
 
     /// The shapes of the results.
@@ -342,17 +359,11 @@ impl Call {
         })
     }
 
-    pub(crate) fn wants(&self, stage: Stage) -> bool {
-        self.stages == Stages::All
-            && self.executable.handler.shared.revision != Revision::R0
-            && self.executable.handler.bundle.get(stage).is_some()
-    }
-
     /// The operands' memory: arguments and results, aliases resolved.
     #[doc(hidden)]
     pub fn operands(args: Vec<Tensor>, rets: Vec<Ret>) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
         let mut args = args;
-        let mut aliased = vec![false; args.len()];
+        let mut aliased = vec![];
         let mut results = Vec::with_capacity(rets.len());
         for (number, ret) in rets.into_iter().enumerate() {
             results.push(match ret {
@@ -364,6 +375,7 @@ impl Call {
                             "result {number} aliases argument {index}, but there are {count}"
                         ))
                     };
+                    aliased.resize(count, false);
                     let taken = aliased.get_mut(index).ok_or_else(missing)?;
                     if std::mem::replace(taken, true) {
                         return Err(Error::invalid(format!(
@@ -386,7 +398,7 @@ impl Call {
 impl std::fmt::Debug for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Call")
-            .field("handler", &self.executable.handler)
+            .field("handler", self.executable.handler())
             .field("args", &self.args)
             .finish_non_exhaustive()
     }

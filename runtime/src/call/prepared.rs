@@ -2,8 +2,8 @@
 
 use super::invoke::{invoke, stage_error, translate};
 use super::unwritten::Poison;
-use super::{Call, Stages};
-use crate::context::Context;
+use super::{Call, Ret, Stages};
+use crate::context::{Context, Parts};
 use crate::frame::call_frame::RawFrame;
 use crate::handler::Executable;
 use crate::host::futures::Completion;
@@ -11,52 +11,98 @@ use crate::process::isolate::in_child_process;
 use crate::{CallFrame, Code, Error, Recorder, Result, Stage, Tensor};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Handler};
 
 /// What a running handler may touch. While a future is open it is neither read nor freed.
-struct Body {
-    // Declared in the order in which they have to go: the context before the executable, whose
-    // library destroys its state.
+///
+/// It is what a call leaves for the next one of its executable, emptied of what ties it to the one: its
+/// context and its frame are laid out already where the shapes repeat.
+pub(crate) struct Body {
     context: Box<Context>,
     raw: RawFrame,
     frame: CallFrame,
     args: Vec<Tensor>,
     rets: Vec<Tensor>,
-    executable: Executable,
 }
 
 /// What handlers may still touch that were not done when their call was dropped. It is freed when they
-/// are, by the next call that is made or dropped: not on the thread of the handler, whose own state is
-/// among it.
-static LEFT_OPEN: Mutex<Vec<(Arc<Completion>, Body)>> = Mutex::new(Vec::new());
+/// are: on a thread of its own, not on that of the handler, whose own state is among it.
+static LEFT_OPEN: Mutex<Vec<LeftOpen>> = Mutex::new(Vec::new());
+
+struct LeftOpen {
+    completion: Arc<Completion>,
+    // Gone before the executable, whose library destroys its state.
+    body: Box<Body>,
+    _executable: Executable,
+}
+
+/// Keeps what belongs to a call that was dropped open until its handler is done.
+fn leave_open(completion: Arc<Completion>, body: Box<Body>, executable: Executable) {
+    let told = completion.clone();
+    LEFT_OPEN
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(LeftOpen {
+            completion,
+            body,
+            _executable: executable,
+        });
+    told.on_done(Box::new(|| {
+        let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
+        // Where there is no thread to be had, the next call that ends late frees it.
+        let _ = sweeper.spawn(sweep);
+    }));
+}
 
 /// Frees what is over by now.
 fn sweep() {
-    // Where somebody else is here, or was when this process was forked, the next one sweeps.
-    let mut left = match LEFT_OPEN.try_lock() {
-        Ok(left) => left,
-        Err(TryLockError::Poisoned(left)) => left.into_inner(),
-        Err(TryLockError::WouldBlock) => return,
-    };
-    if left.is_empty() {
-        return;
-    }
+    let mut left = LEFT_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let over: Vec<_> = left
-        .extract_if(.., |(completion, _)| completion.is_done())
+        .extract_if(.., |left| left.completion.is_done())
         .collect();
     // Libraries destroy their state here, in whatever way they do.
     drop(left);
-    for (_, mut body) in over {
-        body.forget_future();
-        body.synchronize();
+    for mut left in over {
+        left.body.forget_future();
+        left.body.synchronize();
     }
 }
 
 impl Body {
     fn revision(&self) -> Revision {
-        self.executable.handler.shared.revision
+        self.context.shared().revision
+    }
+
+    /// Leaves context and frame for the next call of the executable, where nothing ties them to this one.
+    fn leave_for_the_next(mut self: Box<Self>, executable: &Executable, stages: Stages) {
+        if executable.runs_more(stages) || !self.context.is_clean() || in_child_process() {
+            return;
+        }
+        self.context.renew(Parts::new(), false);
+        self.args.clear();
+        self.rets.clear();
+        executable.spare().put(self);
+    }
+
+    /// Takes over operands that fit, and the rest of a call's context.
+    fn renew(&mut self, parts: Parts, args: Vec<Tensor>, rets: Vec<Tensor>, both: bool) {
+        self.frame.point_at(&args, &rets);
+        (self.args, self.rets) = (args, rets);
+        self.lay_anew(parts, both);
+    }
+
+    /// Gives the context other parts, and the handler a frame that leads to what there is now.
+    fn lay_anew(&mut self, parts: Parts, both: bool) {
+        self.context.renew(parts, both);
+        let api = self.context.shared().api();
+        self.raw = self.frame.raw(api, self.context.raw(), Stage::Execute);
+    }
+
+    /// Whether the operands are no arrays of the call's own.
+    fn is_on_memory_of_callers(&self) -> bool {
+        self.args.is_empty() && self.rets.is_empty()
     }
 
     /// The future's number dies: a second completion is told from then on.
@@ -69,7 +115,7 @@ impl Body {
     fn check_guards(&self) -> Result<()> {
         for (what, tensors) in [("argument", &self.args), ("result", &self.rets)] {
             for (index, tensor) in tensors.iter().enumerate() {
-                if let Some(finding) = tensor.check_guard(&format!("{what} {index}")) {
+                if let Some(finding) = tensor.check_guard(format_args!("{what} {index}")) {
                     return Err(Error::hazard(finding.hazard, finding.message));
                 }
             }
@@ -85,71 +131,113 @@ impl Body {
     }
 }
 
+/// The operands' memory, as hosts of the revision pack it.
+fn operands(
+    args: Vec<Tensor>,
+    rets: Vec<Ret>,
+    revision: Revision,
+) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
+    let (mut args, mut rets) = Call::operands(args, rets)?;
+    if flips(revision) {
+        for ret in &mut rets {
+            // A result in an argument's memory stays there.
+            let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
+            *ret = ret.with_flipped_packing()?;
+            if let Some(arg) = shared_with {
+                *arg = ret.clone();
+            }
+        }
+        for arg in &mut args {
+            if !rets.iter().any(|ret| ret.shares_memory_with(arg)) {
+                *arg = arg.with_flipped_packing()?;
+            }
+        }
+    }
+    Ok((args, rets))
+}
+
+#[cold]
+fn own_arrays() -> Error {
+    Error::invalid("the operands of this call are its own arrays")
+}
+
 /// Whether hosts of the revision put the first of the elements that share a byte into its high bits.
 fn flips(revision: Revision) -> bool {
     revision < Revision::R5
 }
 
+/// What a call was asked to do besides calling its handler.
+#[derive(Clone, Copy)]
+struct Rules {
+    stages: Stages,
+    limit: Option<Duration>,
+    check_unwritten: bool,
+}
+
 /// A call with its operands in place.
+///
+/// One thread runs it at a time, because its operands are one set: running takes `&mut self`. To run
+/// from several threads give each a clone of its own ([`PreparedCall::try_clone`]), which shares no lock
+/// and no memory that is written with the others; or share one behind a lock of yours. It is `Send` and
+/// `Sync`: any thread may ask whether it is open, or read its results between two runs.
 ///
 /// An execution whose time is up stays open: its operands belong to it until it is over, which
 /// [`PreparedCall::wait`], [`PreparedCall::wait_for`] and [`PreparedCall::on_end`] tell. A call may be
 /// dropped while it is open; what it owns is kept as long as the handler may use it.
 pub struct PreparedCall {
     handler: XLA_FFI_Handler,
-    limit: Option<Duration>,
-    check_unwritten: bool,
+    rules: Rules,
     /// What lies in the results of the execution under way.
     poison: Option<Poison>,
     open: Option<Arc<Completion>>,
-    body: ManuallyDrop<Body>,
+    // Gone before the executable, whose library destroys its state.
+    body: ManuallyDrop<Box<Body>>,
+    executable: Executable,
 }
 
 impl PreparedCall {
     pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
-        sweep();
-        let handler = call.executable.function(Stage::Execute)?;
-        let stages: Vec<_> = [Stage::Prepare, Stage::Initialize]
-            .into_iter()
-            .filter(|s| call.wants(*s))
-            .collect();
-        let both = call.stages == Stages::All;
         let executable = call.executable;
-        let shared = executable.handler.shared.clone();
-        let (mut args, mut rets) = Call::operands(call.args, call.rets)?;
-        if flips(shared.revision) {
-            for ret in &mut rets {
-                // A result in an argument's memory stays there.
-                let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
-                *ret = ret.with_flipped_packing()?;
-                if let Some(arg) = shared_with {
-                    *arg = ret.clone();
-                }
-            }
-            for arg in &mut args {
-                if !rets.iter().any(|ret| ret.shares_memory_with(arg)) {
-                    *arg = arg.with_flipped_packing()?;
-                }
+        let shared = executable.handler().shared.clone();
+        if let Some(data) = &call.parts.user_data {
+            data.check(&shared)?;
+        }
+        let (args, rets) = operands(call.args, call.rets, shared.revision)?;
+        let rules = Rules {
+            stages: call.stages,
+            limit: call.limit,
+            check_unwritten: call.check_unwritten,
+        };
+        if frame.is_none() && !executable.runs_more(rules.stages) {
+            let fits = |body: &Body| body.frame.fits(&args, &rets);
+            if let Some(mut body) = executable.spare().take_if(fits) {
+                body.renew(call.parts, args, rets, rules.stages == Stages::All);
+                return Self::ready(executable, body, rules);
             }
         }
-        let operands = |tensors: &[Tensor]| -> Vec<_> {
-            tensors
-                .iter()
-                .map(|tensor| (tensor.shape().clone(), tensor.data()))
-                .collect()
+        let attributes = executable.attributes().clone();
+        let frame = match frame {
+            Some(frame) => frame.with_attributes(attributes),
+            None => CallFrame::of_tensors(shared.revision, &args, &rets, attributes)?,
         };
-        let mut frame = match frame {
-            Some(frame) => frame.with_attributes(executable.attributes.clone()),
-            None => CallFrame::with_encoded(
-                shared.revision,
-                &operands(&args),
-                &operands(&rets),
-                executable.attributes.clone(),
-            )?,
-        };
-        let context = Context::new(shared.clone(), call.parts, executable.state.clone(), both);
+        Self::lay_out(executable, call.parts, (frame, args, rets), rules)
+    }
+
+    /// Runs the stages before execute and makes the call ready.
+    fn lay_out(
+        executable: Executable,
+        parts: Parts,
+        (mut frame, args, rets): (CallFrame, Vec<Tensor>, Vec<Tensor>),
+        rules: Rules,
+    ) -> Result<Self> {
+        let shared = executable.handler().shared.clone();
+        let both = rules.stages == Stages::All;
+        let context = Context::new(shared.clone(), parts, executable.state().clone(), both);
         let context = Box::new(context);
-        for stage in stages {
+        for stage in [Stage::Prepare, Stage::Initialize] {
+            if !executable.runs(stage, rules.stages) {
+                continue;
+            }
             let handler = executable.function(stage)?;
             let mut raw = frame.raw(shared.api(), context.raw(), stage);
             let completion = invoke(&shared, &context, handler, stage, &mut raw)
@@ -157,27 +245,233 @@ impl PreparedCall {
             if completion.is_some() {
                 return Err(Error::invalid(format!(
                     "handler '{}' answered the {stage} stage with a future; only execute may",
-                    executable.handler.name()
+                    executable.handler().name()
                 )));
             }
         }
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
-        let body = Body {
+        let body = Box::new(Body {
             context,
             raw,
             frame,
             args,
             rets,
-            executable,
-        };
+        });
+        Self::ready(executable, body, rules)
+    }
+
+    /// A call whose stages before execute have run.
+    fn ready(executable: Executable, body: Box<Body>, rules: Rules) -> Result<Self> {
         Ok(Self {
-            handler,
-            limit: call.limit,
-            check_unwritten: call.check_unwritten,
+            handler: executable.function(Stage::Execute)?,
+            rules,
             poison: None,
             open: None,
             body: ManuallyDrop::new(body),
+            executable,
         })
+    }
+
+    /// Takes over what `call` says: run id, device, stream, allocator, user data, options, time limit, all
+    /// that the context of the next execution has. Where it has operands they replace those of this
+    /// call, also with other shapes; where it has none these stay.
+    ///
+    /// ```
+    /// # use std::ffi::c_void;
+    /// # use xla_ffi_runtime::{Attributes, Bundle, DType, Revision, Runtime, Shape, Tensor};
+    /// # use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
+    /// # /// y = 2 x, in place of what a library would export.
+    /// # unsafe extern "C" fn double(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    /// #     // SAFETY: a host gives whole frames, here always of one argument and one result.
+    /// #     let (args, rets) = unsafe { ((*frame).args.args, (*frame).rets.rets) };
+    /// #     // SAFETY: as above.
+    /// #     let (x, y) = unsafe { ((*args).cast::<XLA_FFI_Buffer>(), (*rets).cast::<XLA_FFI_Buffer>()) };
+    /// #     // SAFETY: an f32 each, as the calls below have it.
+    /// #     unsafe { *(*y).data.cast::<f32>() = 2.0 * *(*x).data.cast::<f32>() };
+    /// #     std::ptr::null_mut()
+    /// # }
+    /// # fn main() -> xla_ffi_runtime::Result<()> {
+    /// # // SAFETY: the function is a handler.
+    /// # let bundle = unsafe { Bundle::execute(double) };
+    /// # let handler = Runtime::new(Revision::R0).handler("double", bundle)?;
+    /// let executable = handler.instantiate(&Attributes::new())?;
+    /// let x = |x: f32| Tensor::from_slice([], &[x]);
+    /// let y = Shape::new(DType::F32, [])?;
+    /// let mut call = executable.call().arg(x(1.0)?).ret(y.clone()).prepare()?;
+    /// call.invoke()?;
+    /// call.renew(executable.call().run_id(2))?; // the same operands
+    /// call.invoke()?;
+    /// call.renew(executable.call().run_id(3).arg(x(21.0)?).ret(y))?;
+    /// call.invoke()?;
+    /// assert_eq!(call.ret_bytes(0)?, 42.0_f32.to_ne_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, and for other operands where a stage before
+    /// execute has seen these; `INVALID_ARGUMENT` for a call of another executable, for operands where
+    /// these are the caller's memory ([`PreparedCall::renew_on`]), and as [`Call::prepare`].
+    pub fn renew(&mut self, call: Call) -> Result<()> {
+        self.may_become(&call)?;
+        if !call.args.is_empty() || !call.rets.is_empty() {
+            if self.body.is_on_memory_of_callers() && self.body.frame.has_operands() {
+                return Err(Error::invalid(
+                    "the operands are the caller's memory: name other memory (renew_on)",
+                ));
+            }
+            self.may_have_other_operands()?;
+            let revision = self.body.revision();
+            let (args, rets) = operands(call.args, call.rets, revision)?;
+            let body = &mut **self.body;
+            if body.frame.fits(&args, &rets) {
+                body.frame.point_at(&args, &rets);
+            } else {
+                let attributes = self.executable.attributes().clone();
+                body.frame = CallFrame::of_tensors(revision, &args, &rets, attributes)?;
+            }
+            (body.args, body.rets) = (args, rets);
+        }
+        self.become_one_of(call.parts, call.limit, call.check_unwritten);
+        Ok(())
+    }
+
+    /// Other arguments of the same shapes for the executions to come: cheap. Results stay where they are.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, or where a result lies in the memory of an
+    /// argument; `INVALID_ARGUMENT` for other shapes.
+    pub fn set_args(&mut self, args: impl IntoIterator<Item = Tensor>) -> Result<()> {
+        self.check_closed()?;
+        let body = &mut **self.body;
+        let mut args: Vec<_> = args.into_iter().collect();
+        if !body.frame.fits(&args, &body.rets) {
+            return Err(Error::invalid(
+                "the arguments have other shapes than those before: renew the call",
+            ));
+        }
+        let aliases = |arg: &Tensor| body.rets.iter().any(|ret| ret.shares_memory_with(arg));
+        if body.args.iter().any(aliases) {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "a result lies in an argument's memory: renew the call",
+            ));
+        }
+        if flips(body.revision()) {
+            for arg in &mut args {
+                *arg = arg.with_flipped_packing()?;
+            }
+        }
+        body.synchronize();
+        body.frame.point_at(&args, &body.rets);
+        body.args = args;
+        Ok(())
+    }
+
+    /// As [`PreparedCall::renew`], with operands in the caller's memory.
+    ///
+    /// # Errors
+    /// As there, and a frame of another revision.
+    ///
+    /// # Safety
+    /// As [`Call::prepare_on`].
+    pub unsafe fn renew_on(&mut self, call: Call, frame: CallFrame) -> Result<()> {
+        self.may_become(&call)?;
+        self.may_have_other_operands()?;
+        frame.check_revision(self.body.revision())?;
+        let body = &mut **self.body;
+        body.frame = frame.with_attributes(self.executable.attributes().clone());
+        body.args.clear();
+        body.rets.clear();
+        self.become_one_of(call.parts, call.limit, call.check_unwritten);
+        Ok(())
+    }
+
+    fn may_become(&self, call: &Call) -> Result<()> {
+        self.check_closed()?;
+        if !call.executable.is_same(&self.executable) {
+            return Err(Error::invalid(format!(
+                "the call is one of another executable, this is one of '{}'",
+                self.executable.handler().name()
+            )));
+        }
+        if let Some(data) = &call.parts.user_data {
+            data.check(self.body.context.shared())?;
+        }
+        // What the last execution left on its stream belongs to operands that may go now.
+        self.body.synchronize();
+        Ok(())
+    }
+
+    fn may_have_other_operands(&self) -> Result<()> {
+        if self.executable.runs_more(self.rules.stages) {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "the handler has a stage before execute, which has seen the operands: prepare another call",
+            ));
+        }
+        Ok(())
+    }
+
+    fn become_one_of(&mut self, parts: Parts, limit: Option<Duration>, check_unwritten: bool) {
+        self.rules.limit = limit;
+        self.rules.check_unwritten = check_unwritten;
+        let both = self.rules.stages == Stages::All;
+        self.body.lay_anew(parts, both);
+    }
+
+    /// The same call once more, for another thread: arguments are shared with this one, results are its
+    /// own and zero, and so are arguments whose memory results have. The stages before execute run
+    /// again; the state of the instantiate stage and the user data are the same objects.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, or when the operands are memory of the caller's
+    /// ([`PreparedCall::try_clone_on`]), and as [`Call::prepare`].
+    pub fn try_clone(&self) -> Result<Self> {
+        self.check_closed()?;
+        let body = &**self.body;
+        if body.is_on_memory_of_callers() {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "the operands are the caller's memory, which two calls cannot have at once: name other \
+                 memory (try_clone_on)",
+            ));
+        }
+        let mut args = body.args.clone();
+        let mut rets = Vec::with_capacity(body.rets.len());
+        for ret in &body.rets {
+            let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
+            rets.push(match shared_with {
+                Some(arg) => {
+                    *arg = Tensor::from_bytes(ret.shape().clone(), ret.bytes())?;
+                    arg.clone()
+                }
+                None => Tensor::zeros(ret.shape().clone())?,
+            });
+        }
+        let executable = self.executable.clone();
+        let attributes = executable.attributes().clone();
+        let frame = CallFrame::of_tensors(body.revision(), &args, &rets, attributes)?;
+        let parts = body.context.parts().clone();
+        Self::lay_out(executable, parts, (frame, args, rets), self.rules)
+    }
+
+    /// As [`PreparedCall::try_clone`], for a call on memory of the caller's: on other memory.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a wrong number of pointers or a call that has its own operands.
+    ///
+    /// # Safety
+    /// As [`Call::prepare_on`].
+    pub unsafe fn try_clone_on(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
+        let body = &**self.body;
+        if !body.is_on_memory_of_callers() {
+            return Err(own_arrays());
+        }
+        let frame = body.frame.copy_with(args, rets)?;
+        let executable = self.executable.clone();
+        let parts = body.context.parts().clone();
+        Self::lay_out(executable, parts, (frame, vec![], vec![]), self.rules)
     }
 
     /// Starts an execution; `true` when it is complete already.
@@ -192,13 +486,13 @@ impl PreparedCall {
                 "the last execution of this call is not over, or has not been waited for",
             ));
         }
-        if self.check_unwritten {
+        if self.rules.check_unwritten {
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the
             // call's own, or what `Call::prepare_on` was promised.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) }?);
         }
-        let body = &mut *self.body;
-        let shared = &body.executable.handler.shared;
+        let body = &mut **self.body;
+        let shared = &self.executable.handler().shared;
         match invoke(
             shared,
             &body.context,
@@ -206,14 +500,14 @@ impl PreparedCall {
             Stage::Execute,
             &mut body.raw,
         ) {
-            Ok(None) if self.check_unwritten => self.look_for_unwritten().map(|()| true),
+            Ok(None) if self.rules.check_unwritten => self.look_for_unwritten().map(|()| true),
             Ok(None) => Ok(true),
             Ok(Some(completion)) => {
                 let done = completion.is_done();
                 self.open = Some(completion);
                 Ok(done)
             }
-            Err(error) => Err(stage_error(error, &self.body.executable, Stage::Execute)),
+            Err(error) => Err(stage_error(error, &self.executable, Stage::Execute)),
         }
     }
 
@@ -223,9 +517,9 @@ impl PreparedCall {
     /// A handler without record stage, and what it answers.
     pub fn record(&mut self, recorder: &mut Recorder) -> Result<()> {
         self.check_closed()?;
-        let handler = self.body.executable.function(Stage::Record)?;
-        let body = &mut *self.body;
-        let shared = &body.executable.handler.shared;
+        let handler = self.executable.function(Stage::Record)?;
+        let body = &mut **self.body;
+        let shared = &self.executable.handler().shared;
         let mut raw = body
             .frame
             .raw(shared.api(), body.context.raw(), Stage::Record);
@@ -238,7 +532,7 @@ impl PreparedCall {
         match completion {
             Ok(None) => Ok(()),
             Ok(Some(_)) => Err(Error::invalid("the record stage answered with a future")),
-            Err(error) => Err(stage_error(error, &self.body.executable, Stage::Record)),
+            Err(error) => Err(stage_error(error, &self.executable, Stage::Record)),
         }
     }
 
@@ -248,7 +542,7 @@ impl PreparedCall {
     /// What the handler answers, and `DEADLINE_EXCEEDED` when time is up: the execution stays open
     /// then, its operands belong to it, and it may be waited for again.
     pub fn wait(&mut self) -> Result<()> {
-        self.wait_for(self.limit)
+        self.wait_for(self.rules.limit)
     }
 
     /// As [`PreparedCall::wait`], with a time limit of its own; `None` waits for ever.
@@ -265,7 +559,7 @@ impl PreparedCall {
                 format!(
                     "handler '{}' has not completed its future after {:?}: the call is open, and its \
                      operands belong to it until it is over; wait again, or ask to be told",
-                    self.body.executable.handler.name(),
+                    self.executable.handler().name(),
                     limit.unwrap_or_default()
                 ),
             ));
@@ -275,7 +569,7 @@ impl PreparedCall {
         let mut findings = self.body.context.findings();
         match outcome {
             Err(error) => {
-                let error = translate(&self.body.executable.handler.shared, error.handlers());
+                let error = translate(&self.executable.handler().shared, error.handlers());
                 Err(error.with_findings(findings))
             }
             Ok(()) if findings.is_empty() => self.look_for_unwritten(),
@@ -315,7 +609,7 @@ impl PreparedCall {
         self.body.check_guards()?;
         // SAFETY: the execution is over, and its operands are still in place.
         unsafe { poison.check() }
-            .map_err(|error| stage_error(error, &self.body.executable, Stage::Execute))
+            .map_err(|error| stage_error(error, &self.executable, Stage::Execute))
     }
 
     /// Replaces the data pointers of a call that was prepared on a frame of the caller's.
@@ -328,10 +622,8 @@ impl PreparedCall {
     /// As [`Call::prepare_on`].
     pub unsafe fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
         self.check_closed()?;
-        if !self.body.args.is_empty() || !self.body.rets.is_empty() {
-            return Err(Error::invalid(
-                "the operands of this call are its own arrays",
-            ));
+        if !self.body.is_on_memory_of_callers() {
+            return Err(own_arrays());
         }
         self.body.frame.update(args, rets)
     }
@@ -368,7 +660,7 @@ impl PreparedCall {
         self.check_closed()?;
         self.body.synchronize();
         self.body.check_guards()?;
-        let body = &mut *self.body;
+        let body = &mut **self.body;
         body.args.clear();
         let rets = std::mem::take(&mut body.rets);
         if flips(body.revision()) {
@@ -405,25 +697,33 @@ impl Drop for PreparedCall {
             Some(completion) if !completion.is_done() && in_child_process() => {
                 std::mem::forget(body);
             }
-            Some(completion) if !completion.is_done() => LEFT_OPEN
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((completion, body)),
+            Some(completion) if !completion.is_done() => {
+                leave_open(completion, body, self.executable.clone());
+            }
             Some(_) => {
                 body.forget_future();
                 body.synchronize();
             }
-            None => body.synchronize(),
+            None => {
+                body.synchronize();
+                body.leave_for_the_next(&self.executable, self.rules.stages);
+            }
         }
-        sweep();
     }
 }
 
 impl std::fmt::Debug for PreparedCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PreparedCall")
-            .field("handler", &self.body.executable.handler)
+            .field("handler", &self.executable.handler())
             .field("open", &self.open.is_some())
             .finish_non_exhaustive()
     }
 }
+
+// Any thread may have one, and several look at it.
+const _: () = {
+    const fn any_thread<T: Send + Sync>() {}
+    any_thread::<PreparedCall>();
+    any_thread::<Call>();
+};

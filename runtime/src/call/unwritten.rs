@@ -57,6 +57,8 @@ pub struct Poison {
 
 // SAFETY: the places are used where the call is, whose memory they name.
 unsafe impl Send for Poison {}
+// SAFETY: as above; through a shared reference nothing is followed.
+unsafe impl Sync for Poison {}
 
 impl Poison {
     /// Fills the results of a frame that are nobody else's memory.

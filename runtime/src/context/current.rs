@@ -5,7 +5,7 @@ use crate::host::shared::{Shared, only_living};
 use crate::{Finding, Result};
 use std::cell::Cell;
 use std::ptr;
-use xla_ffi_sys::Revision;
+use xla_ffi_sys::{Revision, XLA_FFI_InternalApi};
 
 /// The call in progress on a thread.
 #[derive(Clone, Copy)]
@@ -39,6 +39,18 @@ impl Drop for Entered {
     fn drop(&mut self) {
         CURRENT.set(self.0);
     }
+}
+
+/// Whether a call or a registration of this image's runtimes is in progress on this thread.
+pub(crate) fn is_asking() -> bool {
+    !CURRENT.get().shared.is_null()
+}
+
+/// Whether it is one of the runtime whose `internal_api` this is: the address alone is compared.
+pub(crate) fn is_current(internal_api: *const XLA_FFI_InternalApi) -> bool {
+    let current = CURRENT.get();
+    // SAFETY: `Entered` is dropped before what it points to.
+    unsafe { current.shared.as_ref() }.is_some_and(|shared| shared.internal_api() == internal_api)
 }
 
 /// Gives `body` the runtime whose table a call without a context belongs to: that of the call in

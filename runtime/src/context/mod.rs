@@ -10,7 +10,7 @@ use crate::host::futures;
 use crate::host::pool::ThreadPool;
 use crate::host::shared::Shared;
 use crate::host::state_object::StateSlot;
-use crate::{Attributes, Code, Error, Finding, Hazard, Result, Stage};
+use crate::{Code, Error, Finding, Hazard, Result, Runtime, Stage};
 use extensions::Extensions;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -27,32 +27,35 @@ pub(crate) struct Parts {
     pub(crate) thread_pool: bool,
     pub(crate) stream: Option<Stream>,
     pub(crate) allocator: Option<Arc<dyn DeviceAllocator>>,
-    pub(crate) user_data: Arc<UserData>,
+    pub(crate) user_data: Option<Arc<UserData>>,
     pub(crate) extensions: Extensions,
-    pub(crate) custom_options: Arc<Encoded>,
+    pub(crate) custom_options: Option<Arc<Encoded>>,
     pub(crate) called_computation: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 impl Parts {
     /// What a call on a CPU has: run id 0, device 0, a thread pool.
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             run_id: 0,
             device_ordinal: 0,
             thread_pool: true,
             stream: None,
             allocator: None,
-            user_data: Arc::default(),
+            user_data: None,
             extensions: Default::default(),
-            custom_options: Encoded::new(&Attributes::new(), shared.revision),
+            custom_options: None,
             called_computation: None,
         }
     }
 }
 
 /// A context as handlers see it: an address.
+///
+/// Aligned so that contexts of calls on several threads share no cache line.
+#[repr(align(128))]
 pub(crate) struct Context {
-    shared: Arc<Shared>,
+    runtime: Runtime,
     parts: Parts,
     alive: AtomicBool,
     stage: AtomicU8,
@@ -84,7 +87,7 @@ impl Context {
         execution: bool,
     ) -> Self {
         Self {
-            shared,
+            runtime: Runtime::from_shared(shared),
             parts,
             alive: AtomicBool::new(false),
             stage: AtomicU8::new(Stage::Instantiate as u8),
@@ -120,11 +123,28 @@ impl Context {
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+        self.runtime.shared()
+    }
+
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// For another call of the same executable, one that runs no stage but execute; what the last one
+    /// was given goes.
+    pub(crate) fn renew(&mut self, parts: Parts, execution: bool) {
+        self.parts = parts;
+        self.execution = execution;
+    }
+
+    /// The options of this execution.
+    pub(crate) fn custom_options(&self) -> &Encoded {
+        let options = self.parts.custom_options.as_ref();
+        options.unwrap_or(&self.shared().no_options)
     }
 
     /// Sets or takes away the record extension.
@@ -193,7 +213,7 @@ impl Context {
                 "this call's context has no thread pool (XLA has one on CPU only)",
             ));
         }
-        self.shared.pool()
+        self.shared().pool()
     }
 
     fn loose(&self) -> std::sync::MutexGuard<'_, Loose> {

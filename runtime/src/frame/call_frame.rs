@@ -1,7 +1,7 @@
 //! Call frames: operands, results and attributes, laid out for a revision.
 
 use super::encoded::{Encoded, list};
-use crate::{Attributes, Code, DType, Error, Result, Shape, Stage};
+use crate::{Attributes, Code, DType, Error, Result, Shape, Stage, Tensor};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
@@ -104,6 +104,23 @@ impl Side {
         copy
     }
 
+    /// Whether these have the same element types and dimensions.
+    fn fits(&self, tensors: &[Tensor]) -> bool {
+        let mut dims = self.dims.as_slice();
+        let mut same = |((buffer, dtype), tensor): ((&XLA_FFI_Buffer, &DType), &Tensor)| {
+            let (own, rest) = dims.split_at(buffer.rank as usize);
+            dims = rest;
+            *dtype == tensor.shape().dtype() && own == tensor.shape().dims()
+        };
+        self.buffers.len() == tensors.len()
+            && self
+                .buffers
+                .iter()
+                .zip(&self.dtypes)
+                .zip(tensors)
+                .all(&mut same)
+    }
+
     fn update(&mut self, what: &str, data: &[*mut c_void]) -> Result<()> {
         if data.len() != self.buffers.len() {
             return Err(Error::invalid(format!(
@@ -137,7 +154,9 @@ unsafe impl Send for CallFrame {}
 unsafe impl Sync for CallFrame {}
 
 impl CallFrame {
-    /// A frame for handlers on `revision`: arguments and results with their shapes and data.
+    /// A frame for handlers on `revision`: arguments and results with their shapes and data. The
+    /// attributes are those of the executable that is called on it
+    /// ([`Call::prepare_on`](crate::Call::prepare_on)).
     ///
     /// # Errors
     /// `UNIMPLEMENTED` for an element type that the revision's hosts do not have.
@@ -145,9 +164,16 @@ impl CallFrame {
         revision: Revision,
         args: &[(Shape, *mut c_void)],
         rets: &[(Shape, *mut c_void)],
-        attributes: &Attributes,
     ) -> Result<Self> {
-        Self::with_encoded(revision, args, rets, Encoded::new(attributes, revision))
+        let none = Encoded::new(&Attributes::new(), revision);
+        Self::with_encoded(revision, args, rets, none)
+    }
+
+    /// The same operands with attributes, for a handler that is given the frame by hand.
+    #[must_use]
+    pub fn attributes(self, attributes: &Attributes) -> Self {
+        let encoded = Encoded::new(attributes, self.revision);
+        self.with_attributes(encoded)
     }
 
     pub(crate) fn with_encoded(
@@ -162,6 +188,36 @@ impl CallFrame {
             rets: Side::new(revision, "result", rets)?,
             attributes,
         })
+    }
+
+    /// A frame on these arrays, for as long as they live.
+    pub(crate) fn of_tensors(
+        revision: Revision,
+        args: &[Tensor],
+        rets: &[Tensor],
+        attributes: Arc<Encoded>,
+    ) -> Result<Self> {
+        let operands = |tensors: &[Tensor]| -> Vec<_> {
+            tensors
+                .iter()
+                .map(|tensor| (tensor.shape().clone(), tensor.data()))
+                .collect()
+        };
+        Self::with_encoded(revision, &operands(args), &operands(rets), attributes)
+    }
+
+    /// Whether arrays have the shapes that this frame has.
+    pub(crate) fn fits(&self, args: &[Tensor], rets: &[Tensor]) -> bool {
+        self.args.fits(args) && self.rets.fits(rets)
+    }
+
+    /// Leads to arrays that fit, for as long as they live.
+    pub(crate) fn point_at(&mut self, args: &[Tensor], rets: &[Tensor]) {
+        for (side, tensors) in [(&mut self.args, args), (&mut self.rets, rets)] {
+            for (buffer, tensor) in side.buffers.iter_mut().zip(tensors) {
+                buffer.data = tensor.data();
+            }
+        }
     }
 
     /// Replaces the data pointers in place.
@@ -215,8 +271,24 @@ impl CallFrame {
         &self.rets.buffers
     }
 
-    pub(crate) fn attributes(&self) -> *const xla_ffi_sys::XLA_FFI_Attrs {
+    pub(crate) fn raw_attributes(&self) -> *const xla_ffi_sys::XLA_FFI_Attrs {
         self.attributes.raw()
+    }
+
+    /// Whether there is any argument or result.
+    pub(crate) fn has_operands(&self) -> bool {
+        !self.args.buffers.is_empty() || !self.rets.buffers.is_empty()
+    }
+
+    /// Refuses a runtime of another revision.
+    pub(crate) fn check_revision(&self, revision: Revision) -> Result<()> {
+        if self.revision == revision {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the frame is laid out for {}, the runtime speaks {revision}",
+            self.revision
+        )))
     }
 
     /// The revision that the frame is laid out for.
@@ -319,6 +391,8 @@ impl RawFrame {
 
 // SAFETY: the pointers are only followed by the handler that the owner runs.
 unsafe impl Send for RawFrame {}
+// SAFETY: as above; through a shared reference nothing is followed or written.
+unsafe impl Sync for RawFrame {}
 
 #[cfg(test)]
 mod tests {
@@ -335,9 +409,9 @@ mod tests {
             Revision::R10,
             &[(shape(&[2, 3]), data(16)), (shape(&[4]), data(32))],
             &[(shape(&[5, 6, 7]), data(48))],
-            &Attributes::new().with("a", 1_i32),
         )
-        .unwrap();
+        .unwrap()
+        .attributes(&Attributes::new().with("a", 1_i32));
         let mut copy = original
             .copy_with(&[data(64), data(80)], &[data(96)])
             .unwrap();
@@ -358,7 +432,7 @@ mod tests {
     #[test]
     fn the_guard_begins_at_future_on_r0_and_r1() {
         for revision in Revision::ALL {
-            let mut frame = CallFrame::new(revision, &[], &[], &Attributes::new()).unwrap();
+            let mut frame = CallFrame::new(revision, &[], &[]).unwrap();
             let mut raw = frame.raw(ptr::null(), ptr::null_mut(), Stage::Execute);
             assert!(raw.is_whole(revision) && raw.future(revision).is_null());
             raw.frame.future = 0x10 as *mut _;
@@ -372,14 +446,7 @@ mod tests {
     #[test]
     fn element_types_have_a_first_revision() {
         let s4 = Shape::new(DType::S4, [2]).unwrap();
-        let frame = |revision| {
-            CallFrame::new(
-                revision,
-                &[(s4.clone(), ptr::null_mut())],
-                &[],
-                &Attributes::new(),
-            )
-        };
+        let frame = |revision| CallFrame::new(revision, &[(s4.clone(), ptr::null_mut())], &[]);
         assert_eq!(frame(Revision::R2).unwrap_err().code(), Code::Unimplemented);
         assert_eq!(frame(Revision::R4).unwrap().args.buffers[0].dtype.0, 0);
         assert_eq!(

@@ -141,7 +141,7 @@ impl fmt::Display for CallFrame {
         }
         // SAFETY: the frame owns its attributes.
         write!(f, "attributes: {}", unsafe {
-            encoded::decode(self.attributes())
+            encoded::decode(self.raw_attributes())
         })
     }
 }
@@ -160,9 +160,9 @@ mod tests {
             Revision::R10,
             &[(x.shape().clone(), x.data())],
             &[(y, 0x40 as *mut _)],
-            &attributes,
         )
-        .unwrap();
+        .unwrap()
+        .attributes(&attributes);
         let shown = frame.to_string();
         assert!(shown.contains("result 0: s4[2,20] at 0x40"), "{shown}");
         let mut raw = frame.raw(std::ptr::null(), std::ptr::null_mut(), Stage::Execute);

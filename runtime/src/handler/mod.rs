@@ -6,6 +6,7 @@ pub(crate) mod negotiate;
 pub(crate) mod registry;
 pub mod statics;
 
+use crate::call::ready::Spare;
 use crate::frame::encoded::Encoded;
 use crate::host::shared::Shared;
 use crate::host::state_object::StateSlot;
@@ -86,25 +87,54 @@ impl fmt::Debug for Handler {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Executable {
-    pub(crate) handler: Handler,
-    pub(crate) attributes: Arc<Encoded>,
-    pub(crate) state: Arc<StateSlot>,
+pub struct Executable(Arc<Parts>);
+
+/// What the clones of an executable share.
+struct Parts {
+    handler: Handler,
+    attributes: Arc<Encoded>,
+    state: Arc<StateSlot>,
+    spare: Spare,
 }
 
 impl Executable {
+    /// One without state yet.
+    pub(crate) fn new(handler: Handler, attributes: Arc<Encoded>) -> Self {
+        Self(Arc::new(Parts {
+            handler,
+            attributes,
+            state: Arc::default(),
+            spare: Spare::default(),
+        }))
+    }
+
     /// The handler.
     #[must_use]
     pub fn handler(&self) -> &Handler {
-        &self.handler
+        &self.0.handler
+    }
+
+    /// Whether both are the same one.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn attributes(&self) -> &Arc<Encoded> {
+        &self.0.attributes
+    }
+
+    pub(crate) fn state(&self) -> &Arc<StateSlot> {
+        &self.0.state
+    }
+
+    pub(crate) fn spare(&self) -> &Spare {
+        &self.0.spare
     }
 
     pub(crate) fn function(&self, stage: Stage) -> Result<XLA_FFI_Handler> {
-        self.handler.bundle.get(stage).ok_or_else(|| {
-            Error::invalid(format!(
-                "handler '{}' has no {stage} stage",
-                self.handler.name
-            ))
+        let handler = self.handler();
+        handler.bundle.get(stage).ok_or_else(|| {
+            Error::invalid(format!("handler '{}' has no {stage} stage", handler.name))
         })
     }
 }
@@ -112,7 +142,7 @@ impl Executable {
 impl fmt::Debug for Executable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Executable")
-            .field("handler", &self.handler)
+            .field("handler", self.handler())
             .finish_non_exhaustive()
     }
 }

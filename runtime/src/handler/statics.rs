@@ -30,7 +30,8 @@ inventory::collect!(StaticHandler);
 /// # }
 /// ```
 ///
-/// Each function has to be a handler of the ABI: a library's symbol, or one of `xla_ffi`'s.
+/// Each function has to be a handler of the ABI, a symbol in C or C++ for instance. For what
+/// `#[xla_ffi::handler]` makes there is `xla_ffi::internal::register_handler!`, which takes its name.
 #[macro_export]
 macro_rules! register_handler {
     ($name:expr, $platform:expr, $($stage:ident = $function:path),+ $(,)?) => {

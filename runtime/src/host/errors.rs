@@ -1,8 +1,9 @@
 //! Error objects, which handlers hold as numbers.
 
 use super::handles::Handles;
-use crate::{Error, Hazard};
+use crate::{Code, Error, Hazard};
 use std::ffi::{CString, c_char};
+use std::sync::OnceLock;
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
 
 /// Numbers start past every address that user space maps, so that following one faults at once.
@@ -13,6 +14,32 @@ struct ErrorObject {
     error: Option<Error>,
     /// The text as C reads it; an embedded NUL is written as `\0`.
     text: CString,
+}
+
+/// Where the numbers of the errors of [`no_user_data`] begin: below the others, 16 apart, one for
+/// each number of a type.
+const ABSENT: usize = 0xE43_u64.wrapping_shl(52) as usize;
+
+/// The texts of these errors, which are made when one is first read. Hosts count types from 1.
+static ABSENT_TEXTS: [OnceLock<CString>; 1024] = [const { OnceLock::new() }; 1024];
+
+/// The error for user data that a call does not have. It costs nothing: handlers ask for what may be
+/// absent on every call.
+pub(crate) fn no_user_data(type_id: i64) -> *mut XLA_FFI_Error {
+    match usize::try_from(type_id) {
+        Ok(id) if id < ABSENT_TEXTS.len() => (ABSENT + 16 * id) as *mut XLA_FFI_Error,
+        _ => create(Error::new(Code::NotFound, absent_text(type_id))),
+    }
+}
+
+fn absent_text(type_id: i64) -> String {
+    format!("InvokeContext_Get: User data with type id {type_id} not found in execution context")
+}
+
+/// The number of the type whose absence this error tells.
+fn absent_type(handle: usize) -> Option<usize> {
+    let id = handle.wrapping_sub(ABSENT) / 16;
+    (id < ABSENT_TEXTS.len() && handle.is_multiple_of(16)).then_some(id)
 }
 
 static ERRORS: Handles<Box<ErrorObject>> = Handles::new(BASE);
@@ -41,6 +68,9 @@ pub(crate) fn insert(error: Option<Error>, text: &str) -> *mut XLA_FFI_Error {
 /// Takes the error that a handler gives back; `None` is one that says OK.
 pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     let handle = error as usize;
+    if let Some(id) = absent_type(handle) {
+        return Some(Error::new(Code::NotFound, absent_text(id as i64)));
+    }
     match ERRORS.remove(handle) {
         Some(object) => object.error,
         None => {
@@ -57,6 +87,11 @@ pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
 
 /// Text and code of an error that lives; the text lives as long as the error.
 pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Code)> {
+    if let Some(id) = absent_type(handle) {
+        let make = || CString::new(absent_text(id as i64)).unwrap_or_default();
+        let text = ABSENT_TEXTS[id].get_or_init(make);
+        return Some((text.as_ptr(), Code::NotFound.raw()));
+    }
     let objects = ERRORS.lock();
     let object = objects.get(&handle)?;
     let code = object
@@ -68,7 +103,7 @@ pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Cod
 
 /// Destroys an error; says whether it lived.
 pub(crate) fn destroy(handle: usize) -> bool {
-    ERRORS.remove(handle).is_some()
+    absent_type(handle).is_some() || ERRORS.remove(handle).is_some()
 }
 
 /// Whether an error once had this number.

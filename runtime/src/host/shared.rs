@@ -5,19 +5,26 @@ use super::pool::ThreadPool;
 use super::registrations::Registrations;
 use super::table::Table;
 use super::types::Types;
+use crate::frame::encoded::Encoded;
 use crate::legacy::Targets;
 use crate::process::isolate::in_child_process;
-use crate::{Code, Error, Finding, Result};
+use crate::{Attributes, Code, Error, Finding, Result};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InternalApi};
 
 /// One runtime: the table of its revision, what is registered with it, and its threads.
+///
+/// Calls read it on every thread: aligned, so that the counts of its owners, which are written, lie
+/// elsewhere.
+#[repr(align(128))]
 pub(crate) struct Shared {
     pub(crate) revision: Revision,
     table: Table,
     pub(crate) types: Types,
     pub(crate) handlers: Registrations,
     pub(crate) legacy: Targets,
+    /// The options of calls that have none.
+    pub(crate) no_options: Arc<Encoded>,
     threads: usize,
     pool: OnceLock<ThreadPool>,
     child_pool: OnceLock<ThreadPool>,
@@ -50,8 +57,12 @@ pub(crate) fn only_living(revision: Revision) -> Result<Arc<Shared>> {
 
 /// The runtime whose `internal_api` this is: the address alone is compared.
 pub(crate) fn find_living(internal_api: *const XLA_FFI_InternalApi) -> Option<Arc<Shared>> {
-    living()
-        .into_iter()
+    if internal_api.is_null() {
+        return None;
+    }
+    let list = LIVING.lock().unwrap_or_else(PoisonError::into_inner);
+    list.iter()
+        .filter_map(Weak::upgrade)
         .find(|shared| shared.internal_api() == internal_api)
 }
 
@@ -64,6 +75,7 @@ impl Shared {
             types: Types::default(),
             handlers: Registrations::default(),
             legacy: Targets::default(),
+            no_options: Encoded::new(&Attributes::new(), revision),
             threads,
             pool: OnceLock::new(),
             child_pool: OnceLock::new(),

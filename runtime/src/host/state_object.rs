@@ -3,12 +3,18 @@
 use super::shared::Shared;
 use crate::process::guard;
 use crate::{Code, Error, Finding, Hazard, Result};
+use std::any::{Any, TypeId};
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Mutex, OnceLock, PoisonError, Weak};
+
+/// The number of what has no number: a Rust value that only Rust asks for, by its type.
+pub(crate) const RUST_ALONE: i64 = -1;
 
 /// One object of a user type.
 pub(crate) struct StateObject {
     type_id: i64,
+    /// Its Rust type, where a value of Rust was handed over.
+    rust: Option<TypeId>,
     object: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
     /// Who is told what the deleter does wrong.
@@ -29,15 +35,44 @@ impl StateObject {
     ) -> Self {
         Self {
             type_id,
+            rust: None,
             object,
             deleter,
             runtime,
         }
     }
 
+    /// A Rust value, destroyed with the object; the type of this number is `T`.
+    pub(crate) fn of<T: Any + Send + Sync>(type_id: i64, value: T, runtime: Weak<Shared>) -> Self {
+        let object = Box::into_raw(Box::new(value)).cast();
+        let mut object = Self::new(type_id, object, Some(drop_box::<T>), runtime);
+        object.rust = Some(TypeId::of::<T>());
+        object
+    }
+
     pub(crate) fn object(&self) -> *mut c_void {
         self.object
     }
+
+    /// The value, if it is one of Rust and a `T`.
+    pub(crate) fn value<T: Any + Send + Sync>(&self) -> Option<&T> {
+        if self.rust != Some(TypeId::of::<T>()) {
+            return None;
+        }
+        // SAFETY: made of a `T` by `StateObject::of`, which alone sets `rust`, and alive as `self` is.
+        unsafe { self.object.cast::<T>().as_ref() }
+    }
+
+    /// Lets go of an object whose owner keeps it.
+    pub(crate) fn leave(self) {
+        std::mem::forget(self);
+    }
+}
+
+/// Destroys a boxed `T`.
+pub(crate) unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
+    // SAFETY: made by `Box::into_raw`, deleted once.
+    drop(unsafe { Box::from_raw(object.cast::<T>()) });
 }
 
 impl Drop for StateObject {
@@ -56,39 +91,75 @@ impl Drop for StateObject {
     }
 }
 
-/// Where the state of one stage lies.
+/// An object that a slot did not take in.
+pub(crate) struct Refused {
+    pub(crate) object: StateObject,
+    pub(crate) why: Box<Error>,
+}
+
+/// Where the state of one stage lies. It is set once and read from any thread without a lock.
 #[derive(Default)]
-pub(crate) struct StateSlot(Mutex<Option<StateObject>>);
+pub(crate) struct StateSlot {
+    object: OnceLock<StateObject>,
+    /// An object of type 0, which hosts of 0.1 take for none at all.
+    nameless: Mutex<Option<StateObject>>,
+}
 
 impl StateSlot {
     /// Takes an object in; there can be one. Hosts of 0.1 take an object of type 0 for none at all:
-    /// it is never found, and the next one replaces it. Later hosts do not take it in.
-    pub(crate) fn set(&self, object: StateObject) -> Result<()> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = slot.as_ref().filter(|known| known.type_id != 0) {
-            let message = format!("the state is set already, with type id {}", known.type_id);
-            // The caller keeps what was refused.
-            std::mem::forget(object);
-            return Err(Error::new(Code::FailedPrecondition, message));
+    /// it is never found, and the next one replaces it. Later hosts do not take it in. What is refused
+    /// comes back.
+    pub(crate) fn set(&self, object: StateObject) -> std::result::Result<(), Refused> {
+        let mut nameless = self.nameless.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = self.object.get() {
+            let message = match known.type_id {
+                RUST_ALONE => "the state is set already, with a value of Rust".to_owned(),
+                id => format!("the state is set already, with type id {id}"),
+            };
+            return Err(Refused {
+                object,
+                why: Box::new(Error::new(Code::FailedPrecondition, message)),
+            });
         }
-        *slot = Some(object);
+        let replaced = if object.type_id == 0 {
+            nameless.replace(object)
+        } else {
+            // Under the lock nobody else sets it.
+            let _ = self.object.set(object);
+            nameless.take()
+        };
+        drop(nameless);
+        // Its deleter is the library's, which may do whatever it likes.
+        drop(replaced);
         Ok(())
+    }
+
+    fn object(&self) -> Result<&StateObject> {
+        self.object
+            .get()
+            .ok_or_else(|| Error::new(Code::NotFound, "State is not set"))
     }
 
     /// The object, which has to be of this type.
     pub(crate) fn get(&self, type_id: i64) -> Result<*mut c_void> {
-        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let object = slot
-            .as_ref()
-            .filter(|known| known.type_id != 0)
-            .ok_or_else(|| Error::new(Code::NotFound, "State is not set"))?;
-        if object.type_id != type_id {
+        let object = self.object()?;
+        if object.type_id != type_id || type_id == RUST_ALONE {
             return Err(Error::invalid(format!(
                 "the state is of type id {}, type id {type_id} is asked for",
                 object.type_id
             )));
         }
         Ok(object.object())
+    }
+
+    /// The value, which has to be a `T`.
+    pub(crate) fn value<T: Any + Send + Sync>(&self) -> Result<&T> {
+        self.object()?.value().ok_or_else(|| {
+            Error::invalid(format!(
+                "the state is no {}: it was left as another type",
+                std::any::type_name::<T>()
+            ))
+        })
     }
 }
 
@@ -105,17 +176,27 @@ mod tests {
         }
         let slot = StateSlot::default();
         let object = |id| StateObject::new(id, std::ptr::dangling_mut(), Some(delete), Weak::new());
-        slot.set(object(0)).unwrap();
+        assert!(slot.set(object(0)).is_ok());
         assert_eq!(slot.get(0).unwrap_err().code(), Code::NotFound);
-        slot.set(object(7)).unwrap();
+        assert!(slot.set(object(7)).is_ok());
         assert_eq!(DELETED.load(Ordering::SeqCst), 1);
-        assert_eq!(
-            slot.set(object(8)).unwrap_err().code(),
-            Code::FailedPrecondition
-        );
+        let refused = slot.set(object(8)).err().unwrap();
+        refused.object.leave();
+        assert_eq!(refused.why.code(), Code::FailedPrecondition);
         assert_eq!(slot.get(8).unwrap_err().code(), Code::InvalidArgument);
         assert!(slot.get(7).is_ok());
         drop(slot);
         assert_eq!(DELETED.load(Ordering::SeqCst), 2);
+    }
+
+    #[test]
+    fn values_of_rust_are_found_by_their_type_alone() {
+        let slot = StateSlot::default();
+        let value = StateObject::of(RUST_ALONE, "text".to_owned(), Weak::new());
+        assert!(slot.set(value).is_ok());
+        assert_eq!(slot.value::<String>().unwrap(), "text");
+        let other = slot.value::<u64>().unwrap_err();
+        assert_eq!(other.code(), Code::InvalidArgument);
+        assert!(slot.get(RUST_ALONE).is_err(), "the number names nothing");
     }
 }

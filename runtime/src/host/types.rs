@@ -20,6 +20,8 @@ pub struct TypeInfo {
 struct Known {
     by_name: BTreeMap<String, i64>,
     by_id: BTreeMap<i64, TypeInfo>,
+    /// Bytes of an object, by the type's name, where somebody said so.
+    sizes: BTreeMap<String, usize>,
 }
 
 /// The type registry of one runtime.
@@ -63,6 +65,22 @@ impl Types {
         match self.register(name, 0, info) {
             Ok(id) => Ok(id),
             Err(error) => self.id(name).map_err(|_| error),
+        }
+    }
+
+    /// Whether the objects that this name stands for have `size` bytes, as far as anybody said.
+    pub(crate) fn check_size(&self, name: &str, id: i64, size: usize) -> Result<()> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.sizes.get(name) {
+            Some(&other) if other != size => Err(Error::invalid(format!(
+                "objects of type '{name}' (type id {id}) have {other} bytes, this one has {size}: \
+                 another version of the type needs another name"
+            ))),
+            Some(_) => Ok(()),
+            None => {
+                known.sizes.insert(name.to_owned(), size);
+                Ok(())
+            }
         }
     }
 

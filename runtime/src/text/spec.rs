@@ -3,8 +3,8 @@
 
 use crate::text::parse::{Cursor, ParseError};
 use crate::value::dtype::Class;
+use crate::value::memory::physical_memory;
 use crate::value::scalar_codec::{Number, encode, overflows};
-use crate::value::tensor::physical_memory;
 use crate::{DType, Result, Shape, Tensor, npy};
 use std::path::PathBuf;
 

@@ -3,6 +3,7 @@
 pub(crate) mod array_shape;
 pub(crate) mod attribute;
 pub mod dtype;
+pub(crate) mod memory;
 pub mod scalar_codec;
 pub(crate) mod shape;
 pub(crate) mod tensor;

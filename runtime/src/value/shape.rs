@@ -1,7 +1,11 @@
 //! Shapes: an element type and dimensions, with sizes that cannot overflow.
 
 use crate::{DType, Error, Result};
+use smallvec::SmallVec;
 use std::fmt;
+
+/// As many as most arrays have, in place.
+type Dims = SmallVec<[i64; 6]>;
 
 /// Element type and dimensions of a dense row-major array.
 ///
@@ -16,12 +20,22 @@ use std::fmt;
 /// assert_eq!(Shape::token().dtype(), DType::Token);
 /// # Ok::<(), xla_ffi_runtime::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     dtype: DType,
-    dims: Vec<i64>,
+    dims: Dims,
     elements: usize,
     bytes: usize,
+}
+
+impl Clone for Shape {
+    fn clone(&self) -> Self {
+        Self {
+            // A copy of the whole, where a derived one goes from number to number.
+            dims: Dims::from_slice(&self.dims),
+            ..*self
+        }
+    }
 }
 
 impl Shape {
@@ -35,7 +49,7 @@ impl Shape {
     /// `INVALID_ARGUMENT` for a negative dimension, more than [`Shape::MAX_RANK`] of them, a token
     /// with dimensions, and a size that does not fit into memory addresses.
     pub fn new(dtype: DType, dims: impl Into<Vec<i64>>) -> Result<Self> {
-        let dims = dims.into();
+        let dims = Dims::from_vec(dims.into());
         if dims.len() > Self::MAX_RANK {
             return Err(Error::invalid(format!(
                 "{} dimensions; an array has {} at most",
@@ -84,7 +98,7 @@ impl Shape {
     pub fn token() -> Self {
         Self {
             dtype: DType::Token,
-            dims: vec![],
+            dims: Dims::new(),
             elements: 1,
             bytes: 0,
         }

@@ -1,82 +1,12 @@
 //! Host arrays: memory as XLA hands it to handlers, 64-byte aligned, with a guard behind it.
 
+use super::memory::{LEAST_ALIGNMENT, Memory};
 use crate::{DType, Error, Finding, Hazard, Result, Shape};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::any::Any;
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-
-/// Alignment of every buffer.
-pub const ALIGNMENT: usize = 64;
-/// Bytes behind every buffer that no handler may write.
-const GUARD: usize = 64;
-const PATTERN: u8 = 0xA5;
-
-/// Bytes that are aligned, owned, and followed by a guard.
-#[derive(Debug)]
-struct Memory {
-    /// Invariant: allocated with `layout`, which covers `bytes` rounded up plus the guard.
-    start: NonNull<u8>,
-    bytes: usize,
-    layout: Layout,
-}
-
-// SAFETY: the memory is owned and plain bytes; shared access only reads it.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
-impl Memory {
-    fn zeroed(bytes: usize) -> Result<Self> {
-        let refuse = || {
-            Error::new(
-                crate::Code::ResourceExhausted,
-                format!("{bytes} bytes of memory cannot be allocated on this machine"),
-            )
-        };
-        if physical_memory().is_some_and(|limit| bytes > limit) {
-            return Err(refuse());
-        }
-        let size = bytes.checked_add(GUARD).ok_or_else(refuse)?;
-        let layout = Layout::from_size_align(size, ALIGNMENT).map_err(|_| refuse())?;
-        // SAFETY: the size is at least that of the guard, so not 0.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refuse)?;
-        // SAFETY: `bytes` is inside the allocation.
-        let guard = unsafe { start.add(bytes) };
-        // SAFETY: the guard's bytes are the rest of the allocation.
-        unsafe { guard.write_bytes(PATTERN, GUARD) };
-        Ok(Self {
-            start,
-            bytes,
-            layout,
-        })
-    }
-
-    fn guard_is_whole(&self) -> bool {
-        // SAFETY: the guard lies behind `bytes` inside the allocation.
-        let start = unsafe { self.start.add(self.bytes) };
-        // SAFETY: the guard's bytes are initialised and inside the allocation.
-        let guard = unsafe { std::slice::from_raw_parts(start.as_ptr(), GUARD) };
-        guard.iter().all(|&byte| byte == PATTERN)
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout and freed once.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) };
-    }
-}
-
-/// Bytes of memory that the machine has.
-pub(crate) fn physical_memory() -> Option<usize> {
-    // SAFETY: sysconf reads a number.
-    let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-    // SAFETY: sysconf reads a number.
-    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(pages)
-        .ok()?
-        .checked_mul(usize::try_from(page).ok()?)
-}
 
 /// A dense row-major array in host memory. Clones share the bytes; only a tensor with no clones can
 /// be written.
@@ -108,7 +38,7 @@ mod sealed {
 }
 
 /// A Rust type whose bytes are elements of an array.
-pub trait Element: Copy + sealed::Sealed + 'static {
+pub trait Element: Copy + Send + Sync + sealed::Sealed + 'static {
     /// The element type.
     const DTYPE: DType;
 }
@@ -180,6 +110,74 @@ impl Tensor {
         Self::from_bytes(shape, bytes)
     }
 
+    /// An array of these elements, without a copy: the vector is dropped with the last clone. Vectors
+    /// that do not begin at a multiple of 16 bytes, as small ones of some allocators, are copied.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` when their number is not that of the dimensions.
+    ///
+    /// ```
+    /// use xla_ffi_runtime::Tensor;
+    ///
+    /// let large = vec![0.5_f32; 1 << 20];
+    /// let start = large.as_ptr();
+    /// let tensor = Tensor::from_vec([1 << 10, 1 << 10], large)?;
+    /// assert_eq!(tensor.as_slice::<f32>().map(<[f32]>::as_ptr), Some(start));
+    /// # Ok::<(), xla_ffi_runtime::Error>(())
+    /// ```
+    pub fn from_vec<T: Element>(dims: impl Into<Vec<i64>>, elements: Vec<T>) -> Result<Self> {
+        let shape = Shape::new(T::DTYPE, dims)?;
+        if elements.len() != shape.elements() || !is_aligned(elements.as_ptr().cast()) {
+            return Self::from_slice(shape.dims(), &elements);
+        }
+        let owner = Vector::new(elements);
+        let start = owner.start.cast();
+        // SAFETY: the owner's elements, aligned as was asked, which it alone frees.
+        unsafe { Self::lent(shape, start, Box::new(owner)) }
+    }
+
+    /// An array in the caller's memory, without a copy; `owner` is dropped with the last clone.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for memory that does not begin at a multiple of 16 bytes, as XLA's CPU client
+    /// wants it, or a null pointer to elements.
+    ///
+    /// # Safety
+    /// As many bytes as the shape has may be read and written there, by nobody else, as long as `owner`
+    /// lives.
+    pub unsafe fn from_raw(
+        shape: Shape,
+        data: *mut c_void,
+        owner: impl Any + Send + Sync,
+    ) -> Result<Self> {
+        let start = match NonNull::new(data.cast::<u8>()) {
+            None if shape.bytes() == 0 => return Self::zeros(shape),
+            None => return Err(Error::invalid(format!("{shape} at a null pointer"))),
+            Some(start) => start,
+        };
+        if !is_aligned(data) {
+            return Err(Error::invalid(format!(
+                "{shape} at {data:p}: memory of the caller's begins at a multiple of \
+                 {LEAST_ALIGNMENT} bytes"
+            )));
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { Self::lent(shape, start, Box::new(owner)) }
+    }
+
+    /// # Safety
+    /// As [`Tensor::from_raw`], for aligned memory.
+    unsafe fn lent(
+        shape: Shape,
+        start: NonNull<u8>,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Result<Self> {
+        let bytes = shape.bytes();
+        // SAFETY: as promised by the caller.
+        let memory = Arc::new(unsafe { Memory::lent(start, bytes, owner) });
+        Ok(Self { shape, memory })
+    }
+
     /// The shape.
     #[must_use]
     pub fn shape(&self) -> &Shape {
@@ -189,27 +187,42 @@ impl Tensor {
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the memory holds `bytes` initialised bytes for as long as it lives.
-        unsafe { std::slice::from_raw_parts(self.memory.start.as_ptr(), self.memory.bytes) }
+        self.memory.bytes()
     }
 
     /// The bytes, for writing; `None` while a clone shares them.
     #[must_use]
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        let memory = Arc::get_mut(&mut self.memory)?;
-        // SAFETY: the memory holds `bytes` initialised bytes, and nobody else has it.
-        Some(unsafe { std::slice::from_raw_parts_mut(memory.start.as_ptr(), memory.bytes) })
+        Arc::get_mut(&mut self.memory).map(Memory::bytes_mut)
+    }
+
+    /// The elements; `None` when the element type is another one.
+    #[must_use]
+    pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        if T::DTYPE != self.shape.dtype() {
+            return None;
+        }
+        let start = self.memory.start().as_ptr().cast::<T>();
+        // SAFETY: aligned to 16 at least, all bit patterns are elements, the shape says how many.
+        Some(unsafe { std::slice::from_raw_parts(start, self.shape.elements()) })
+    }
+
+    /// The elements, for writing; `None` when the element type is another one, or a clone shares them.
+    #[must_use]
+    pub fn as_mut_slice<T: Element>(&mut self) -> Option<&mut [T]> {
+        if T::DTYPE != self.shape.dtype() {
+            return None;
+        }
+        let elements = self.shape.elements();
+        let start = self.bytes_mut()?.as_mut_ptr().cast::<T>();
+        // SAFETY: as for `as_slice`, and nobody else has the memory.
+        Some(unsafe { std::slice::from_raw_parts_mut(start, elements) })
     }
 
     /// The elements, copied out; `None` when the element type is another one.
     #[must_use]
     pub fn to_vec<T: Element>(&self) -> Option<Vec<T>> {
-        if T::DTYPE != self.shape.dtype() {
-            return None;
-        }
-        let start = self.memory.start.as_ptr().cast::<T>();
-        // SAFETY: aligned to 64, all bit patterns are elements, the shape says how many.
-        Some(unsafe { std::slice::from_raw_parts(start, self.shape.elements()) }.to_vec())
+        self.as_slice().map(<[T]>::to_vec)
     }
 
     /// Whether both have the same bytes in memory.
@@ -218,16 +231,16 @@ impl Tensor {
     }
 
     /// What a host writes into `XLA_FFI_Buffer.data`: null for arrays without elements.
-    pub(crate) fn data(&self) -> *mut std::ffi::c_void {
+    pub(crate) fn data(&self) -> *mut c_void {
         if self.shape.elements() == 0 {
             return std::ptr::null_mut();
         }
-        self.memory.start.as_ptr().cast()
+        self.memory.start().as_ptr().cast()
     }
 
     /// A finding if bytes behind the array were written; `what` names it there.
     #[must_use]
-    pub fn check_guard(&self, what: &str) -> Option<Finding> {
+    pub fn check_guard(&self, what: impl std::fmt::Display) -> Option<Finding> {
         (!self.memory.guard_is_whole()).then(|| {
             Finding::new(
                 Hazard::BufferOverrun,
@@ -237,8 +250,46 @@ impl Tensor {
     }
 }
 
+fn is_aligned(data: *const c_void) -> bool {
+    (data as usize).is_multiple_of(LEAST_ALIGNMENT)
+}
+
+/// A vector in parts: its elements are reached by a pointer alone.
+struct Vector<T: Element> {
+    start: NonNull<T>,
+    len: usize,
+    capacity: usize,
+}
+
+// SAFETY: owned elements, which are plain numbers.
+unsafe impl<T: Element> Send for Vector<T> {}
+// SAFETY: as above; nothing is done through a shared reference.
+unsafe impl<T: Element> Sync for Vector<T> {}
+
+impl<T: Element> Vector<T> {
+    fn new(elements: Vec<T>) -> Self {
+        let mut elements = ManuallyDrop::new(elements);
+        let (len, capacity) = (elements.len(), elements.capacity());
+        // SAFETY: a vector's pointer is never null.
+        let start = unsafe { NonNull::new_unchecked(elements.as_mut_ptr()) };
+        Self {
+            start,
+            len,
+            capacity,
+        }
+    }
+}
+
+impl<T: Element> Drop for Vector<T> {
+    fn drop(&mut self) {
+        // SAFETY: the parts of a vector, put together once.
+        drop(unsafe { Vec::from_raw_parts(self.start.as_ptr(), self.len, self.capacity) });
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::memory::ALIGNMENT;
     use super::*;
 
     #[test]
@@ -264,6 +315,34 @@ mod tests {
         assert!(tensor.bytes_mut().is_none());
         drop(clone);
         assert!(tensor.bytes_mut().is_some());
+    }
+
+    #[test]
+    fn memory_of_the_callers_is_used_in_place_and_given_back() {
+        let owner = Arc::new(());
+        let mut words = [0_u128; 4];
+        let data: *mut c_void = words.as_mut_ptr().cast();
+        let shape = Shape::new(DType::F32, [4, 3]).unwrap();
+        // SAFETY: 64 bytes, which outlive the tensor.
+        let tensor = unsafe { Tensor::from_raw(shape.clone(), data, owner.clone()) };
+        let mut tensor = tensor.unwrap();
+        assert_eq!(tensor.data(), data);
+        tensor.as_mut_slice::<f32>().unwrap()[11] = 2.5;
+        assert_eq!(tensor.as_slice::<f32>().unwrap()[11], 2.5);
+        assert!(tensor.as_slice::<i32>().is_none() && tensor.check_guard("x").is_none());
+        assert_eq!(Arc::strong_count(&owner), 2);
+        let clone = tensor.clone();
+        assert!(tensor.as_mut_slice::<f32>().is_none());
+        drop((tensor, clone));
+        assert_eq!(Arc::strong_count(&owner), 1);
+        let odd = data.wrapping_byte_add(8);
+        // SAFETY: refused before it is looked at.
+        let error = unsafe { Tensor::from_raw(shape.clone(), odd, ()) }.unwrap_err();
+        assert!(error.message().contains("a multiple of 16"), "{error}");
+        // SAFETY: as above.
+        let null = unsafe { Tensor::from_raw(shape, std::ptr::null_mut(), ()) };
+        assert!(null.unwrap_err().message().contains("null pointer"));
+        assert!(Tensor::from_vec([3], vec![1_i32, 2]).is_err());
     }
 
     #[test]

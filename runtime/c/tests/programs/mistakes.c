@@ -28,10 +28,20 @@ static int wrong(xffi_rt_status* status, XLA_FFI_Error_Code code, const char* wo
 
 static void copy(void* out, const void** in) { memcpy(out, in[0], 8); }
 
+static XLA_FFI_Error* nothing(XLA_FFI_CallFrame* frame) {
+  (void)frame;
+  return NULL;
+}
+
 int main(void) {
   const xffi_rt_op none = XFFI_RT_NO_OP;
   const float two[2] = {1, 2};
   const int64_t minus = -1;
+  /* More than any machine has memory for: refused before it is believed. */
+  const size_t huge = (size_t)1 << 40;
+  const xffi_rt_program* called = NULL;
+  const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, nothing, NULL};
+  xffi_rt_call* rank = NULL;
   xffi_rt_custom_call call = XFFI_RT_CUSTOM_CALL_INIT;
   xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
   xffi_rt_alias alias = {NULL, 0, 0, NULL, 0};
@@ -60,6 +70,11 @@ int main(void) {
   WRONG(xffi_rt_builder_constant(b, "(f32[2])", two, 8, &op), INVALID_ARGUMENT, "has none");
   WRONG(xffi_rt_builder_constant(b, "f32[1,2]{0,1}", two, 8, &op), INVALID_ARGUMENT, "row-major");
   WRONG(xffi_rt_builder_tuple(b, NULL, 1, &op), INVALID_ARGUMENT, "elements");
+  WRONG(xffi_rt_builder_tuple(b, &op, huge, &op), OUT_OF_RANGE, "elements");
+  WRONG(xffi_rt_builder_constant(b, "f32[2]", two, huge, &op), INVALID_ARGUMENT, "8 bytes");
+  WRONG(xffi_rt_builder_constant(b, "f32[1099511627776]", two, huge, &op), INVALID_ARGUMENT, "bytes");
+  WRONG(xffi_rt_builder_constant(b, "f32[1099511627776]", two, huge << 2, &op), RESOURCE_EXHAUSTED,
+        "too large");
   WRONG(xffi_rt_builder_get_tuple_element(b, none, -1, &op), INVALID_ARGUMENT, "index is -1");
   WRONG(xffi_rt_builder_shape(b, none, &text), NOT_FOUND, "no instruction");
   RIGHT(xffi_rt_builder_parameter(b, 0, "f32[2]", NULL, &op));
@@ -77,6 +92,35 @@ int main(void) {
   call.operand_count = 1;
   WRONG(xffi_rt_builder_custom_call(b, &call, &other), INVALID_ARGUMENT, "operands");
   call.operands = &op;
+  call.operand_count = huge;
+  WRONG(xffi_rt_builder_custom_call(b, &call, &other), OUT_OF_RANGE, "operands");
+  call.operand_count = 1;
+  call.opaque = "x";
+  call.opaque_size = huge;
+  WRONG(xffi_rt_builder_custom_call(b, &call, &other), OUT_OF_RANGE, "opaque");
+  call.opaque = NULL;
+  call.opaque_size = 0;
+  call.aliases = &alias;
+  call.alias_count = huge;
+  WRONG(xffi_rt_builder_custom_call(b, &call, &other), OUT_OF_RANGE, "aliases");
+  call.alias_count = 1;
+  alias.output = &minus;
+  alias.output_size = huge;
+  WRONG(xffi_rt_builder_custom_call(b, &call, &other), OUT_OF_RANGE, "output");
+  alias.output = NULL;
+  alias.output_size = 0;
+  call.aliases = NULL;
+  call.alias_count = 0;
+  call.called = &called;
+  call.called_count = huge;
+  WRONG(xffi_rt_builder_custom_call(b, &call, &other), OUT_OF_RANGE, "called");
+  call.called = NULL;
+  call.called_count = 0;
+  call.operand_layouts = &call.target;
+  call.operand_layout_count = huge;
+  WRONG(xffi_rt_builder_custom_call(b, &call, &other), OUT_OF_RANGE, "layouts");
+  call.operand_layouts = NULL;
+  call.operand_layout_count = 0;
   call.api_version = 5;
   WRONG(xffi_rt_builder_custom_call(b, &call, &other), INVALID_ARGUMENT, "api_version 5");
   call.api_version = 0;
@@ -147,6 +191,18 @@ int main(void) {
   xffi_rt_compiled_destroy(NULL);
   xffi_rt_program_destroy(program);
   xffi_rt_program_destroy(NULL);
+  xffi_rt_destroy(runtime);
+
+  RIGHT(xffi_rt_create(0, &runtime));
+  RIGHT(xffi_rt_register(runtime, "nothing", "Host", &bundle, 0));
+  RIGHT(xffi_rt_call_create(runtime, "nothing", "cpu", NULL, &rank));
+  WRONG(xffi_rt_call_arg(rank, XLA_FFI_DataType_F32, (int64_t)huge, &minus, out), INVALID_ARGUMENT,
+        "the rank is 1099511627776, there are 0 to 1024");
+  WRONG(xffi_rt_call_ret(rank, XLA_FFI_DataType_F32, 1025, &minus, out), INVALID_ARGUMENT, "1025");
+  WRONG(xffi_rt_call_arg(rank, XLA_FFI_DataType_F32, -1, &minus, out), INVALID_ARGUMENT, "-1");
+  WRONG(xffi_rt_call_arg(rank, XLA_FFI_DataType_F32, 1, &minus, out), INVALID_ARGUMENT, "-1");
+  WRONG(xffi_rt_call_set_arg_data(rank, huge, out), OUT_OF_RANGE, "there are 0");
+  xffi_rt_call_destroy(rank);
   xffi_rt_destroy(runtime);
   printf("%d mistakes told\n", count);
   return 0;

@@ -161,6 +161,7 @@ int main(void) {
   right(xffi_rt_call_wait(it.call, 0));
   right(xffi_rt_call_on_end(it.call, count, NULL));
   CHECK(told == 2);
+  right(xffi_rt_call_set_time_limit(it.call, -1)); /* For the runs to come. */
   right(xffi_rt_call_run(it.call));
   end(it);
 
@@ -174,9 +175,11 @@ int main(void) {
   it = start(1);
   right(xffi_rt_call_set_ret_data(it.call, 0, other));
   wrong(xffi_rt_call_run(it.call), XLA_FFI_Error_Code_FAILED_PRECONDITION, "open");
+  wrong(xffi_rt_call_set_run_id(it.call, 1), XLA_FFI_Error_Code_FAILED_PRECONDITION, "open");
   set(&released, 1);
   right(xffi_rt_call_wait(it.call, -1));
   CHECK(it.y[999] == 2 * it.x[999]);
+  right(xffi_rt_call_set_time_limit(it.call, -1));
   right(xffi_rt_call_run(it.call));
   CHECK(other[999] == 2 * it.x[999]);
   end(it);
@@ -190,7 +193,7 @@ int main(void) {
   set(&released, 1);
   await(&told, 1);
 
-  /* What the library kept of it goes with a later call. */
+  /* What the library kept of it goes by itself; other calls go on. */
   it = start(1);
   set(&released, 1);
   right(xffi_rt_call_wait(it.call, -1));

@@ -10,7 +10,7 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Builds both libraries, as a C programmer would, and says where they lie.
+/// Builds both libraries and says where they lie, the shared one under its name for loaders too.
 pub(crate) fn libraries() -> PathBuf {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let target = tmp.parent().expect("the target folder");
@@ -32,7 +32,13 @@ pub(crate) fn libraries() -> PathBuf {
         "{}",
         String::from_utf8_lossy(&done.stderr)
     );
-    target.join("debug")
+    let folder = target.join("debug");
+    let name = folder.join("libxla_ffi_runtime.so.0");
+    // Several tests do the same: a link that is there is the right one.
+    match std::os::unix::fs::symlink("libxla_ffi_runtime.so", &name) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => panic!("{error}"),
+        _ => folder,
+    }
 }
 
 /// Compiles and links a program; `None`, told, where the compiler is missing.

@@ -1,0 +1,109 @@
+//! The calls whose cost is measured: one of each kind that an embedding program makes.
+
+use xla_ffi::internal::{
+    self, Attributes, Executable, Invocation, PreparedCall, Runtime, Shape, Stage, Tensor,
+};
+use xla_ffi::prelude::*;
+
+/// What a call adds to its argument.
+#[derive(xla_ffi::UserType)]
+struct Offset(f32);
+
+#[xla_ffi::handler]
+fn plain(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
+    y.write_with(|i| x[i] + 1.0);
+    Ok(())
+}
+
+struct Stateful(f32);
+
+#[xla_ffi::stateful]
+impl Stateful {
+    fn instantiate() -> Result<Self> {
+        Ok(Self(1.0))
+    }
+
+    fn execute(&self, x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
+        y.write_with(|i| x[i] + self.0);
+        Ok(())
+    }
+}
+
+#[xla_ffi::handler]
+fn user_data(x: Buffer<f32, 1>, mut y: Out<f32, 1>, offset: UserData<Offset>) -> Result<()> {
+    y.write_with(|i| x[i] + offset.0);
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn absent(x: Buffer<f32, 1>, mut y: Out<f32, 1>, offset: Option<UserData<Offset>>) -> Result<()> {
+    let offset = offset.map_or(1.0, |offset| offset.0);
+    y.write_with(|i| x[i] + offset);
+    Ok(())
+}
+
+struct Inside;
+
+#[xla_ffi::stateful]
+impl Inside {
+    fn prepare(call: Invocation) -> Result<()> {
+        let refused = |error: internal::Error| Error::internal(error.to_string());
+        call.set_state(1.0_f32).map_err(refused)
+    }
+
+    fn execute(
+        x: Buffer<f32, 1>,
+        mut y: Out<f32, 1>,
+        call: Invocation,
+    ) -> Result<(), internal::Status> {
+        let one = *call.state::<f32>(Stage::Prepare)?;
+        let offset = call.user_data::<Offset>().map_or(one, |offset| offset.0);
+        y.write_with(|i| x[i] + offset);
+        Ok(())
+    }
+}
+
+/// The kinds of calls, by the names that the report has.
+pub const KINDS: [&str; 5] = ["plain", "stateful", "user_data", "absent", "internal"];
+
+fn executable(runtime: &Runtime, kind: &str) -> Executable {
+    let bundle = match kind {
+        "plain" => internal::bundle::<plain>(),
+        "stateful" => internal::bundle::<Stateful>(),
+        "user_data" => internal::bundle::<user_data>(),
+        "absent" => internal::bundle::<absent>(),
+        _ => internal::bundle::<Inside>(),
+    };
+    let handler = runtime.handler(kind, bundle).expect("it registers");
+    handler.instantiate(&Attributes::new()).expect("it is made")
+}
+
+/// The plain handler, an argument and the shape of its result, for calls that are not prepared.
+///
+/// # Panics
+/// When the runtime refuses it.
+#[must_use]
+pub fn parts(runtime: &Runtime) -> (Executable, Tensor, Shape) {
+    let x = Tensor::from_slice([4], &[1.0_f32, 2.0, 3.0, 4.0]).expect("memory");
+    let y = x.shape().clone();
+    (executable(runtime, "plain"), x, y)
+}
+
+/// A call of this kind, after a first run that shows that it is right.
+///
+/// # Panics
+/// When a handler does not do what it should.
+#[must_use]
+pub fn prepared(runtime: &Runtime, kind: &str) -> PreparedCall {
+    let (_, x, y) = parts(runtime);
+    let mut call = executable(runtime, kind).call().arg(x).ret(y);
+    if kind == "user_data" || kind == "internal" {
+        let data = internal::UserData::new(runtime).with(Offset(1.0));
+        call = call.user_data(data.expect("one object"));
+    }
+    let mut call = call.prepare().expect("it lays out");
+    call.invoke().expect("it runs");
+    let bytes = call.ret_bytes(0).expect("a result");
+    assert_eq!(bytes[..4], 2.0_f32.to_ne_bytes(), "{kind}");
+    call
+}

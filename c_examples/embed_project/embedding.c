@@ -1,0 +1,148 @@
+/* A program that links a handler and calls it from threads, without XLA. docs/embedding.md explains it,
+ * CMakeLists.txt and Makefile beside it build it from an installed SDK. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "xla_ffi/handler.h"
+#include "xla_ffi/runtime.h"
+
+/* --- a handler --------------------------------------------------------------------------------- */
+
+/* What the program hands to its handlers. Another layout would need another name. */
+typedef struct factor {
+  float by;
+} factor;
+static xffi_type factor_type = XFFI_SHARED_TYPE("my_server.factor.v1", NULL);
+
+/* y = by * x */
+static XLA_FFI_Error* scale_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
+  void* object = NULL;
+  XLA_FFI_Error* error;
+  xffi_same_shape(call, "x", &x, "y", &y);
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  if ((error = xffi_find_user_data(call, &factor_type, &object)) != NULL) return error;
+  if (object == NULL) return xffi_error(call, XLA_FFI_Error_Code_NOT_FOUND, "no factor");
+  for (int64_t i = 0; i < x.count; ++i) {
+    ((float*)y.data)[i] = ((const factor*)object)->by * ((const float*)x.data)[i];
+  }
+  return NULL;
+}
+XFFI_HANDLER(scale, scale_impl);
+
+/* One that is done after its caller's patience. */
+static void* end_late(void* promise) {
+  const struct timespec delay = {0, 50 * 1000 * 1000};
+  nanosleep(&delay, NULL);
+  xffi_promise_done((xffi_promise*)promise);
+  return NULL;
+}
+
+static XLA_FFI_Error* late_impl(xffi_call* call) {
+  XLA_FFI_Error* error = xffi_decoded(call);
+  xffi_promise* promise;
+  pthread_t thread;
+  if (error != NULL) return error;
+  promise = xffi_promise_new(call);
+  if (promise == NULL || pthread_create(&thread, NULL, end_late, promise) != 0) {
+    return xffi_error(call, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no thread");
+  }
+  pthread_detach(thread);
+  return xffi_promise_return(call, promise);
+}
+XFFI_HANDLER(late, late_impl);
+
+/* --- the program ------------------------------------------------------------------------------- */
+
+/* Whether something worked; what did not is told. */
+static int ok(xffi_rt_status* status) {
+  if (status == NULL) return 1;
+  fprintf(stderr, "error %d: %s\n", (int)xffi_rt_status_code(status), xffi_rt_status_message(status));
+  xffi_rt_status_destroy(status);
+  return 0;
+}
+
+enum { THREADS = 4, CALLS = 25000 };
+
+/* A call is used by one thread at a time: each has a clone, on memory of its own. */
+typedef struct worker {
+  xffi_rt_call* call;
+  float x[2], y[2];
+  int failed;
+} worker;
+
+static void* work(void* data) {
+  worker* own = (worker*)data;
+  own->failed = !ok(xffi_rt_call_set_arg_data(own->call, 0, own->x)) ||
+                !ok(xffi_rt_call_set_ret_data(own->call, 0, own->y));
+  for (int i = 0; i < CALLS && !own->failed; ++i) {
+    own->x[0] = (float)i;
+    own->failed = !ok(xffi_rt_call_run(own->call)) || own->y[0] != 3 * (float)i;
+  }
+  return NULL;
+}
+
+int main(void) {
+  const XLA_FFI_Handler_Bundle scales = {NULL, NULL, NULL, scale, NULL};
+  const XLA_FFI_Handler_Bundle lates = {NULL, NULL, NULL, late, NULL};
+  const int64_t two = 2;
+  factor three = {3};
+  float x[2] = {1, 2}, y[2] = {0, 0};
+  xffi_rt* runtime = NULL;
+  xffi_rt_user_data* data = NULL;
+  xffi_rt_call* call = NULL;
+  xffi_rt_status* status;
+  worker workers[THREADS] = {{NULL, {0, 0}, {0, 0}, 0}};
+  pthread_t threads[THREADS];
+
+  /* Register: the handlers are asked what they need, as a real XLA asks. */
+  if (!ok(xffi_rt_create(XFFI_RT_NEWEST, &runtime))) return 1;
+  if (!ok(xffi_rt_register(runtime, "my_server.scale", "Host", &scales, 0))) return 1;
+  if (!ok(xffi_rt_register(runtime, "my_server.late", "Host", &lates, 0))) return 1;
+
+  /* Prepare: shapes once, data with each run. */
+  if (!ok(xffi_rt_call_create(runtime, "my_server.scale", "Host", NULL, &call))) return 2;
+  if (!ok(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &two, x))) return 2;
+  if (!ok(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 1, &two, y))) return 2;
+
+  /* An error is a status. */
+  status = xffi_rt_call_run(call);
+  if (xffi_rt_status_code(status) != XLA_FFI_Error_Code_NOT_FOUND) return 3;
+  printf("as expected: %s\n", xffi_rt_status_message(status));
+  xffi_rt_status_destroy(status);
+
+  /* User data: the program keeps the object, so there is no deleter. */
+  if (!ok(xffi_rt_user_data_create(runtime, &data))) return 4;
+  if (!ok(xffi_rt_user_data_add(data, "my_server.factor.v1", sizeof three, &three, NULL))) return 4;
+  if (!ok(xffi_rt_call_set_user_data(call, data))) return 4;
+  xffi_rt_user_data_destroy(data); /* the calls have it */
+  if (!ok(xffi_rt_call_run(call)) || y[0] != 3 || y[1] != 6) return 4;
+
+  /* From threads. */
+  for (int i = 0; i < THREADS; ++i) {
+    if (!ok(xffi_rt_call_clone(call, &workers[i].call))) return 5;
+    if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0) return 5;
+  }
+  for (int i = 0; i < THREADS; ++i) {
+    pthread_join(threads[i], NULL);
+    xffi_rt_call_destroy(workers[i].call);
+    if (workers[i].failed) return 5;
+  }
+  xffi_rt_call_destroy(call);
+
+  /* A deadline: the call returns, and is open until its handler is done. */
+  if (!ok(xffi_rt_call_create(runtime, "my_server.late", "Host", NULL, &call))) return 6;
+  if (!ok(xffi_rt_call_set_time_limit(call, 1))) return 6;
+  status = xffi_rt_call_run(call);
+  if (xffi_rt_status_code(status) != XLA_FFI_Error_Code_DEADLINE_EXCEEDED) return 6;
+  xffi_rt_status_destroy(status);
+  if (!xffi_rt_call_is_open(call) || !ok(xffi_rt_call_wait(call, -1))) return 6;
+  xffi_rt_call_destroy(call);
+
+  xffi_rt_destroy(runtime);
+  printf("%d calls from %d threads\n", THREADS * CALLS, THREADS);
+  return 0;
+}

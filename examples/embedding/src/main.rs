@@ -1,0 +1,92 @@
+//! A program that links its handlers and calls them from threads, without XLA. `docs/embedding.md`
+//! explains it.
+
+use std::time::Duration;
+use xla_ffi::internal::{self, Attributes, Code, DType, Runtime, Shape, Tensor};
+use xla_ffi::{Future, Later, prelude::*};
+
+/// What the program hands to its handlers.
+#[derive(xla_ffi::UserType)]
+struct Factor(f32);
+
+/// y = factor * x
+#[xla_ffi::handler(shape = "n -> n")]
+fn scale(x: Buffer<f32>, mut y: Out<f32>, factor: UserData<Factor>) -> Result<()> {
+    y.write_with(|i| factor.0 * x[i]);
+    Ok(())
+}
+internal::register_handler!("my_server.scale", "Host", scale);
+
+/// One that is done after its caller's patience.
+#[xla_ffi::handler]
+fn late(later: Later) -> Result<Future> {
+    let (promise, future) = later.promise(());
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        promise.complete(Ok(()));
+    });
+    Ok(future)
+}
+internal::register_handler!("my_server.late", "Host", late);
+
+const THREADS: usize = 4;
+const CALLS: usize = 25_000;
+
+fn main() -> Result<(), internal::Error> {
+    // Register: the handlers are asked what they need, as a real XLA asks.
+    let runtime = Runtime::default();
+    runtime.register_static()?;
+
+    // Prepare: shapes once; state, attributes and user data with them.
+    let executable = runtime
+        .find("my_server.scale", "Host")?
+        .instantiate(&Attributes::new())?;
+    let operands = || -> Result<internal::Call, internal::Error> {
+        let x = Tensor::from_vec([2], vec![1.0_f32, 2.0])?;
+        Ok(executable.call().arg(x).ret(Shape::new(DType::F32, [2])?))
+    };
+
+    // An error names the handler, the parameter, and what to do.
+    let error = operands()?.run().expect_err("there is no factor yet");
+    println!("as expected: {error}");
+
+    // User data: any thread's calls see the object, which is dropped with the last of them.
+    let data = internal::UserData::new(&runtime).with(Factor(3.0))?;
+    let prepared = operands()?.user_data(data.clone()).prepare()?;
+
+    // From threads: each has a clone, with results of its own.
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let mut own = prepared.try_clone().expect("memory for a clone");
+            scope.spawn(move || {
+                for _ in 0..CALLS {
+                    own.invoke().expect("it scales");
+                }
+                let y = own.into_rets().expect("it is done");
+                assert_eq!(y[0].as_slice(), Some(&[3.0_f32, 6.0][..]));
+            });
+        }
+    });
+
+    // Other operands and another context for each run, without preparing again.
+    let mut call = prepared;
+    for run in 0..3_u8 {
+        let x = Tensor::from_vec([1], vec![f32::from(run)])?;
+        let next = executable.call().run_id(run.into()).user_data(data.clone());
+        call.renew(next.arg(x).ret(Shape::new(DType::F32, [1])?))?;
+        call.invoke()?;
+        assert_eq!(call.ret_bytes(0)?, (3.0 * f32::from(run)).to_ne_bytes());
+    }
+
+    // A deadline: the call returns, and is open until its handler is done.
+    let late = runtime.find("my_server.late", "Host")?;
+    let late = late.instantiate(&Attributes::new())?.call();
+    let mut late = late.time_limit(Some(Duration::from_millis(1))).prepare()?;
+    let error = late.invoke().expect_err("it takes 50 ms");
+    assert_eq!(error.code(), Code::DeadlineExceeded);
+    assert!(late.is_open());
+    late.wait_for(None)?;
+
+    println!("{} calls from {THREADS} threads", THREADS * CALLS);
+    Ok(())
+}

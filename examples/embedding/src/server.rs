@@ -1,0 +1,156 @@
+//! A small server: requests of eight numbers come over a Unix socket, a thread for each connection calls
+//! the handler on them, and the answer goes back. `embedding-server SOCKET` serves;
+//! `embedding-server SOCKET SECONDS` serves and puts itself under load for so long, and says how many
+//! requests were answered and what memory it had at the beginning and at the end.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use xla_ffi::internal::{self, Attributes, DType, PreparedCall, Runtime, Shape, Tensor};
+use xla_ffi::prelude::*;
+
+/// Numbers of a request, and of an answer.
+const WIDTH: usize = 8;
+/// Connections that the load has.
+const CLIENTS: usize = 4;
+
+/// y = x / sqrt(mean(x^2))
+#[xla_ffi::handler(shape = "n -> n")]
+fn normalise(x: Buffer<f32>, mut y: Out<f32>, served: UserData<Served>) -> Result<()> {
+    let mean = x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32;
+    y.write_with(|i| x[i] / mean.sqrt().max(f32::MIN_POSITIVE));
+    served.0.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+internal::register_handler!("my_server.normalise", "Host", normalise);
+
+/// How many calls there were, in all connections.
+#[derive(xla_ffi::UserType)]
+struct Served(AtomicU64);
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Answers one connection until it ends.
+fn answer(mut stream: UnixStream, mut call: PreparedCall) -> Result<(), Failure> {
+    let mut bytes = [0_u8; 4 * WIDTH];
+    // A connection ends when there is no further request.
+    while stream.read_exact(&mut bytes).is_ok() {
+        let numbers: Vec<f32> = bytes
+            .as_chunks()
+            .0
+            .iter()
+            .map(|bytes| f32::from_ne_bytes(*bytes))
+            .collect();
+        let x = Tensor::from_vec([WIDTH as i64], numbers)?;
+        call.set_args([x])?;
+        call.invoke()?;
+        stream.write_all(call.ret_bytes(0)?)?;
+    }
+    Ok(())
+}
+
+fn serve(listener: &UnixListener, prepared: &PreparedCall) -> Result<(), Failure> {
+    for stream in listener.incoming() {
+        let (stream, call) = (stream?, prepared.try_clone()?);
+        std::thread::spawn(move || {
+            if let Err(error) = answer(stream, call) {
+                eprintln!("a connection: {error}");
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Sends requests until time is up; how many were answered rightly.
+fn load(socket: &Path, end: Instant) -> Result<u64, Failure> {
+    let mut stream = UnixStream::connect(socket)?;
+    let request: Vec<u8> = [2.0_f32; WIDTH]
+        .iter()
+        .flat_map(|x| x.to_ne_bytes())
+        .collect();
+    let expected: Vec<u8> = [1.0_f32; WIDTH]
+        .iter()
+        .flat_map(|x| x.to_ne_bytes())
+        .collect();
+    let mut reply = vec![0; expected.len()];
+    let mut count = 0;
+    while Instant::now() < end {
+        stream.write_all(&request)?;
+        stream.read_exact(&mut reply)?;
+        if reply != expected {
+            return Err("a wrong answer".into());
+        }
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Kilobytes of memory that the program has in use.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
+        .unwrap_or(0)
+}
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let socket = arguments
+        .next()
+        .ok_or("embedding-server SOCKET [SECONDS]")?;
+    let socket = Path::new(&socket).to_owned();
+    let seconds: Option<u64> = arguments
+        .next()
+        .map(|seconds| seconds.parse())
+        .transpose()?;
+
+    let runtime = Runtime::default();
+    runtime.register_static()?;
+    let handler = runtime.find("my_server.normalise", "Host")?;
+    let data = internal::UserData::new(&runtime).with(Served(AtomicU64::new(0)))?;
+    let shape = Shape::new(DType::F32, [WIDTH as i64])?;
+    let prepared = handler
+        .instantiate(&Attributes::new())?
+        .call()
+        .user_data(data.clone())
+        .arg(Tensor::zeros(shape.clone())?)
+        .ret(shape)
+        .prepare()?;
+    let listener = UnixListener::bind(&socket)?;
+    let Some(seconds) = seconds else {
+        return serve(&listener, &prepared);
+    };
+    std::thread::spawn(move || serve(&listener, &prepared));
+
+    // A second to warm up, before memory counts.
+    let warm = Duration::from_secs(1).min(Duration::from_secs(seconds) / 2);
+    let start = Instant::now();
+    let clients = |end: Instant| -> Result<u64, Failure> {
+        std::thread::scope(|scope| {
+            let load = || scope.spawn(|| load(&socket, end));
+            let clients: Vec<_> = (0..CLIENTS).map(|_| load()).collect();
+            clients
+                .into_iter()
+                .map(|client| client.join().map_err(|_| "a client panicked")?)
+                .sum()
+        })
+    };
+    let mut answered = clients(start + warm)?;
+    let before = memory();
+    answered += clients(start + Duration::from_secs(seconds))?;
+    let after = memory();
+    std::fs::remove_file(&socket)?;
+    let served = data
+        .get::<Served>()
+        .map_or(0, |served| served.0.load(Ordering::Relaxed));
+    if served != answered {
+        return Err(format!("{answered} answers of {served} calls").into());
+    }
+    println!("{answered} requests in {seconds} s, memory {before} kB, then {after} kB");
+    if after > before + before / 4 + 1024 {
+        return Err("memory grows".into());
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! The chapter's programs in Rust run, lose no memory, and are what the chapter shows.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn said(command: &mut Command) -> String {
+    let done = command.output().expect("the program starts");
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{command:?}: {errors}");
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+#[test]
+fn calls_from_threads() {
+    let said = said(&mut Command::new(env!("CARGO_BIN_EXE_embedding")));
+    assert!(
+        said.contains("`factor`: the program gave this call no user data"),
+        "{said}"
+    );
+    assert!(said.ends_with("100000 calls from 4 threads\n"), "{said}");
+}
+
+#[test]
+fn a_server_under_load_keeps_its_memory() {
+    let socket = Path::new(env!("CARGO_TARGET_TMPDIR")).join("server.socket");
+    let _ = std::fs::remove_file(&socket);
+    let mut server = Command::new(env!("CARGO_BIN_EXE_embedding-server"));
+    let said = said(server.arg(&socket).arg("3"));
+    assert!(said.contains(" requests in 3 s, memory "), "{said}");
+}
+
+/// The code in the book is that of the programs.
+#[test]
+fn the_chapter_shows_what_runs() {
+    let read = |name: &str| std::fs::read_to_string(repository().join(name)).expect(name);
+    let chapter = read("docs/embedding.md");
+    let sources = [
+        (
+            "rust",
+            [
+                "examples/embedding/src/main.rs",
+                "examples/embedding/src/server.rs",
+            ],
+        ),
+        ("c", ["c_examples/embed_project/embedding.c"; 2]),
+        ("cpp", ["c_examples/embed_project/embedding.cc"; 2]),
+        ("cmake", ["c_examples/embed_project/CMakeLists.txt"; 2]),
+    ];
+    let mut shown = 0;
+    for (language, files) in sources {
+        let texts = files.map(read);
+        for block in chapter.split(&format!("```{language}\n")).skip(1) {
+            let block = block.split("```").next().expect("its end");
+            assert!(texts.iter().any(|text| text.contains(block)), "{block}");
+            shown += 1;
+        }
+    }
+    assert_eq!(shown, 6);
+}

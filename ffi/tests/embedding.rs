@@ -1,0 +1,316 @@
+//! The embedded runtime as a program meets it that links its handlers: with `xla-ffi` as its only
+//! dependency.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use xla_ffi::internal::{
+    self, Attributes, CallFrame, Code, DType, PreparedCall, Revision, Runtime, Shape, Stage, Tensor,
+};
+use xla_ffi::prelude::*;
+
+#[derive(xla_ffi::UserType)]
+struct Store {
+    scale: i64,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Store {
+    fn of(scale: i64) -> Self {
+        let dropped = Arc::default();
+        Self { scale, dropped }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[derive(xla_ffi::UserType)]
+// SAFETY: no other type of these tests has the name or the number.
+#[user_type(unsafe(name = "tests.embedding.Numbered", id = 7000))]
+struct Numbered(i64);
+
+#[xla_ffi::handler]
+fn scaled(x: Buffer<i64, 1>, mut y: Out<i64, 1>, store: Option<UserData<Store>>) -> Result<()> {
+    let scale = store.map_or(-1, |store| store.scale);
+    y.write_with(|i| scale * x[i]);
+    Ok(())
+}
+internal::register_handler!("tests.scaled", "Host", scaled);
+
+#[xla_ffi::handler]
+fn numbered(mut y: Out<i64, 0>, number: UserData<Numbered>) -> Result<()> {
+    y.fill(number.0);
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn inside(mut y: Out<i64, 0>, call: internal::Invocation) -> Result<()> {
+    y.fill(call.user_data::<Store>().map_or(-1, |store| store.scale));
+    Ok(())
+}
+
+fn shape(dims: &[i64]) -> Shape {
+    Shape::new(DType::S64, dims).expect("a shape")
+}
+
+fn call(runtime: &Runtime) -> internal::Call {
+    let handler = runtime.find("tests.scaled", "cpu").expect("registered");
+    let executable = handler.instantiate(&Attributes::new()).expect("no state");
+    let x = Tensor::from_slice([2], &[1_i64, 2]).expect("a tensor");
+    executable.call().arg(x).ret(shape(&[2]))
+}
+
+fn answer(call: internal::Call) -> Vec<i64> {
+    let outcome = call.run().expect("it runs");
+    outcome.rets[0].to_vec().expect("numbers")
+}
+
+#[test]
+fn user_data_is_made_before_or_after_registration() {
+    for revision in Revision::ALL {
+        let runtime = Runtime::new(revision);
+        let store = Store::of(5);
+        let dropped = store.dropped.clone();
+        let before = internal::UserData::new(&runtime).with(store).expect("new");
+        runtime.register_static().expect("it registers");
+        let after = internal::UserData::new(&runtime)
+            .with(Store::of(7))
+            .expect("known");
+        let data = |data: &internal::UserData| answer(call(&runtime).user_data(data.clone()));
+        assert_eq!(data(&before), [5, 10], "{revision}");
+        assert_eq!(data(&after), [7, 14], "{revision}");
+        assert_eq!(answer(call(&runtime)), [-1, -2], "{revision}");
+        // Once the type is known to the handler, too.
+        let late = internal::UserData::new(&runtime).with(Store::of(8));
+        assert_eq!(data(&late.expect("known")), [8, 16], "{revision}");
+        assert_eq!(dropped.load(Ordering::SeqCst), 0);
+        drop(before);
+        assert_eq!(dropped.load(Ordering::SeqCst), 1, "{revision}");
+    }
+}
+
+#[test]
+fn user_data_with_a_chosen_number() {
+    let runtime = Runtime::default();
+    let handler = runtime
+        .handler("numbered", internal::bundle::<numbered>())
+        .expect("it registers");
+    let data = internal::UserData::new(&runtime).with(Numbered(4));
+    let data = data.and_then(|data| data.with(Store::of(1)));
+    let executable = handler.instantiate(&Attributes::new()).expect("no state");
+    let call = executable.call().user_data(data.expect("two types"));
+    assert_eq!(answer(call.ret(shape(&[]))), [4]);
+}
+
+#[test]
+fn a_second_object_of_a_type_is_refused_and_dropped() {
+    let runtime = Runtime::default();
+    let data = internal::UserData::new(&runtime)
+        .with(Store::of(1))
+        .expect("one");
+    let clone = data.clone();
+    let shared = data.with(Store::of(2)).expect_err("there is a clone");
+    assert_eq!(shared.code(), Code::FailedPrecondition);
+    let store = Store::of(3);
+    let dropped = store.dropped.clone();
+    let twice = clone.with(store).expect_err("a second one");
+    assert_eq!(twice.code(), Code::AlreadyExists);
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn user_data_of_another_runtime_is_refused() {
+    let (one, two) = (Runtime::default(), Runtime::default());
+    one.register_static().expect("it registers");
+    let data = internal::UserData::new(&two)
+        .with(Store::of(5))
+        .expect("an object");
+    let error = call(&one).user_data(data).run().expect_err("of another");
+    assert_eq!(error.code(), Code::InvalidArgument);
+    assert!(error.message().contains("another runtime"), "{error}");
+}
+
+#[test]
+fn the_internal_api_finds_the_programs_objects() {
+    let runtime = Runtime::default();
+    let handler = runtime
+        .handler("inside", internal::bundle::<inside>())
+        .expect("it registers");
+    let executable = handler.instantiate(&Attributes::new()).expect("no state");
+    let data = internal::UserData::new(&runtime).with(Store::of(6));
+    let with = executable.call().user_data(data.expect("an object"));
+    assert_eq!(answer(with.ret(shape(&[]))), [6]);
+    assert_eq!(answer(executable.call().ret(shape(&[]))), [-1]);
+}
+
+#[test]
+fn an_absent_object_leaves_nothing_behind() {
+    let runtime = Runtime::default();
+    runtime.register_static().expect("it registers");
+    let mut prepared: PreparedCall = call(&runtime).prepare().expect("it lays out");
+    let before = internal::living_objects();
+    for _ in 0..10 {
+        prepared.invoke().expect("it runs");
+    }
+    assert_eq!(internal::living_objects(), before);
+    assert_eq!(prepared.ret_bytes(0).expect("a result").len(), 16);
+}
+
+#[test]
+fn new_pointers_for_each_call_need_one_dependency() {
+    let runtime = Runtime::new(Revision::R9);
+    runtime.register_static().expect("it registers");
+    let executable = runtime
+        .find("tests.scaled", "cpu")
+        .and_then(|handler| handler.instantiate(&Attributes::new()))
+        .expect("no state");
+    let (mut x, mut y) = ([3_i64, 4], [0_i64; 2]);
+    let frame = CallFrame::new(
+        runtime.revision(),
+        &[(shape(&[2]), x.as_mut_ptr().cast())],
+        &[(shape(&[2]), y.as_mut_ptr().cast())],
+    );
+    // SAFETY: two arrays of two, which outlive the call.
+    let call = unsafe { executable.call().prepare_on(frame.expect("two shapes")) };
+    let mut call = call.expect("it lays out");
+    call.invoke().expect("it runs");
+    assert_eq!(y, [-3, -4]);
+    let mut z = [0_i64; 2];
+    // SAFETY: as above.
+    unsafe { call.update(&[y.as_mut_ptr().cast()], &[z.as_mut_ptr().cast()]) }.expect("one each");
+    call.invoke().expect("it runs");
+    assert_eq!(z, [3, 4]);
+}
+
+#[test]
+fn a_clone_for_each_thread_has_its_own_results() {
+    for revision in [Revision::R3, Revision::NEWEST] {
+        let runtime = Runtime::new(revision);
+        runtime.register_static().expect("it registers");
+        let store = Store::of(5);
+        let dropped = store.dropped.clone();
+        let data = internal::UserData::new(&runtime).with(store);
+        let first = call(&runtime).user_data(data.expect("an object")).prepare();
+        let first = first.expect("it lays out");
+        std::thread::scope(|scope| {
+            for thread in 0..3_i64 {
+                let mut own = first.try_clone().expect("a clone");
+                scope.spawn(move || {
+                    for run in 0..100 {
+                        let x = Tensor::from_vec([2], vec![thread, run]).expect("a tensor");
+                        own.set_args([x]).expect("the same shape");
+                        own.invoke().expect("it runs");
+                    }
+                    let y = own.into_rets().expect("it is over");
+                    assert_eq!(y[0].to_vec(), Some(vec![5 * thread, 5 * 99]));
+                });
+            }
+        });
+        assert_eq!(first.ret_bytes(0).expect("a result"), [0; 16]);
+        drop(first);
+        assert_eq!(dropped.load(Ordering::SeqCst), 1, "nothing keeps it");
+    }
+}
+
+#[test]
+fn a_prepared_call_takes_another_context_and_other_shapes() {
+    let runtime = Runtime::default();
+    runtime.register_static().expect("it registers");
+    let executable = runtime
+        .find("tests.scaled", "cpu")
+        .and_then(|handler| handler.instantiate(&Attributes::new()))
+        .expect("no state");
+    let x = |numbers: &[i64]| Tensor::from_slice([numbers.len() as i64], numbers).expect("memory");
+    let mut prepared = executable
+        .call()
+        .arg(x(&[1, 2]))
+        .ret(shape(&[2]))
+        .prepare()
+        .expect("it lays out");
+    prepared.invoke().expect("it runs");
+    let data = internal::UserData::new(&runtime).with(Store::of(4));
+    let next = executable.call().user_data(data.expect("an object"));
+    prepared.renew(next.clone()).expect("the same operands");
+    prepared.invoke().expect("it runs");
+    let bytes = |numbers: &[i64]| -> Vec<u8> {
+        numbers
+            .iter()
+            .flat_map(|number| number.to_ne_bytes())
+            .collect()
+    };
+    assert_eq!(prepared.ret_bytes(0).expect("a result"), bytes(&[4, 8]));
+    let longer = next.arg(x(&[1, 2, 3])).ret(shape(&[3]));
+    prepared.renew(longer).expect("other shapes");
+    prepared.invoke().expect("it runs");
+    assert_eq!(prepared.ret_bytes(0).expect("a result"), bytes(&[4, 8, 12]));
+    assert!(prepared.set_args([x(&[1])]).is_err());
+    let other = runtime
+        .find("tests.scaled", "cpu")
+        .and_then(|handler| handler.instantiate(&Attributes::new()))
+        .expect("no state");
+    let error = prepared.renew(other.call()).expect_err("of another one");
+    assert_eq!(error.code(), Code::InvalidArgument);
+    let stranger = Runtime::default();
+    let data = internal::UserData::new(&stranger).with(Store::of(4));
+    let call = executable.call().user_data(data.expect("an object"));
+    assert!(prepared.renew(call).is_err(), "of another runtime");
+}
+
+/// The library of `tests/images/another.rs`.
+fn another_image() -> PathBuf {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let target = tmp.parent().expect("the target folder");
+    let built = Command::new(env!("CARGO"))
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .args(["build", "--quiet", "--offline", "--package", "xla-ffi"])
+        .args(["--example", "another_image", "--target-dir"])
+        .arg(target)
+        .status()
+        .expect("cargo starts");
+    assert!(built.success());
+    target.join("debug/examples/libanother_image.so")
+}
+
+#[test]
+fn a_handler_of_another_image_is_refused_when_it_is_registered() {
+    let library = another_image();
+    for revision in Revision::ALL {
+        let runtime = Runtime::new(revision);
+        let library = runtime.open(&library).expect("it loads");
+        let handler = |name: &str| {
+            let symbol = format!("another_image__{name}");
+            library.handler(name, &[(Stage::Execute, symbol.as_str())])
+        };
+        let outsider = handler("outsider").expect("it uses the external API");
+        assert_eq!(outsider.name(), "outsider");
+        let error = match handler("insider") {
+            Err(error) => error,
+            // r0 asks nothing: the call is refused.
+            Ok(handler) if revision == Revision::R0 => {
+                let executable = handler.instantiate(&Attributes::new());
+                let call = executable.expect("no state").call().ret(shape(&[]));
+                let error = call.run().expect_err("of another image");
+                assert_eq!(error.code(), Code::Internal, "{error}");
+                continue;
+            }
+            Ok(_) => panic!("accepted on {revision}"),
+        };
+        if revision < Revision::R7 {
+            // The host gives no table to make an error with.
+            assert!(error.message().contains("not answered"), "{error}");
+            continue;
+        }
+        assert_eq!(
+            error.code(),
+            Code::FailedPrecondition,
+            "{revision}: {error}"
+        );
+        assert!(error.message().contains("embedded runtime"), "{error}");
+    }
+}

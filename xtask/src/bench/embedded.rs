@@ -1,0 +1,121 @@
+//! What calls on the embedded runtime cost on one thread and on two.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::cargo::cargo;
+
+/// The kinds of calls: the name in the report, and in words.
+const KINDS: [(&str, &str); 5] = [
+    ("plain", "a plain handler"),
+    ("stateful", "one with state"),
+    ("user_data", "one with user data"),
+    ("absent", "one whose user data is absent"),
+    ("internal", "one of the internal API"),
+];
+
+/// A call on each of two threads, by one on each of two processes side by side.
+const TWO_THREADS: f64 = 1.2;
+/// A call beside a hundred other runtimes, by one without them.
+const CROWDED: f64 = 1.5;
+/// `Call::run` with shapes that repeat, by a prepared call.
+const RUN: f64 = 20.0;
+
+/// Builds and runs the calls; what is over budget.
+pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
+    let built = cargo(root)
+        .args(["build", "--quiet", "--release", "-p"])
+        .arg("xla-ffi-benches-embedded")
+        .status()?;
+    ensure!(built.success(), "xla-ffi-benches-embedded does not build");
+    let output = Command::new(root.join("target/release/embedded")).output()?;
+    ensure!(
+        output.status.success(),
+        "the calls of the embedded runtime failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    fs::write(out.join("embedded.json"), format!("{report:#}\n"))?;
+    println!("\na prepared call on the embedded runtime, ns, least of many rounds");
+    println!(
+        "{:32}{:>9}{:>13}{:>15}{:>14}",
+        "", "1 thread", "2 threads", "2 processes", "101 runtimes"
+    );
+    let mut misses = vec![];
+    for (name, words) in KINDS {
+        let row = Row::read(&report[name]).with_context(|| format!("no costs of {name}"))?;
+        println!(
+            "{words:32}{:>9.1}{:>13.1}{:>15.1}{:>14.1}",
+            row.one, row.threads, row.processes, row.crowded
+        );
+        misses.extend(row.misses(words));
+    }
+    let cost = |name: &str| report["run"][name].as_f64().context("no cost of Call::run");
+    let (run, prepared) = (cost("run")?, cost("prepared")?);
+    println!(
+        "Call::run, shapes repeat: {run:.1} ns, {:.1} of a prepared call, at most {RUN}\n",
+        run / prepared
+    );
+    if run > RUN * prepared {
+        misses.push(format!(
+            "Call::run: {run:.1} ns, a prepared call takes {prepared:.1} ns, at most {RUN} times that"
+        ));
+    }
+    Ok(misses)
+}
+
+/// What one kind costs.
+struct Row {
+    one: f64,
+    threads: f64,
+    processes: f64,
+    crowded: f64,
+}
+
+impl Row {
+    fn read(row: &Value) -> Option<Self> {
+        let cost = |name: &str| row[name].as_f64();
+        Some(Self {
+            one: cost("one")?,
+            threads: cost("threads")?,
+            processes: cost("processes")?,
+            crowded: cost("crowded")?,
+        })
+    }
+
+    fn misses(&self, words: &str) -> Vec<String> {
+        let above = |what: &str, cost: f64, by: f64, limit: f64| {
+            (cost > limit * by).then(|| {
+                format!("{words}: {what} {cost:.1} ns, {by:.1} without, at most {limit} times that")
+            })
+        };
+        [
+            above("beside a thread", self.threads, self.processes, TWO_THREADS),
+            above("beside 100 runtimes", self.crowded, self.one, CROWDED),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Row;
+
+    #[test]
+    fn threads_are_held_against_processes_and_a_crowd_against_none() {
+        let row = |threads, crowded| Row {
+            one: 20.0,
+            threads,
+            processes: 25.0,
+            crowded,
+        };
+        assert!(row(29.9, 29.9).misses("x").is_empty());
+        assert_eq!(row(30.1, 20.0).misses("x").len(), 1);
+        assert_eq!(row(25.0, 30.1).misses("x").len(), 1);
+    }
+}
