@@ -48,7 +48,7 @@ fn matmul_backward(
     matching::same_dtype("y", y.dtype(), "x", x.dtype())?;
     matching::same_dtype("dz", dz.dtype(), "x", x.dtype())?;
     match x.dtype() {
-        DataType::F32 => products(
+        DataType::F32 => products::<f32>(
             x.typed()?,
             y.typed()?,
             dz.typed()?,
@@ -85,8 +85,7 @@ where
         dot(&mut (0..m).map(|j| (dz[row * m + j], y[(batch * k + column) * m + j])))
     });
     dy.write_with(|i| {
-        let (row, batch, column) = (i / m, i / (k * m), i % m);
-        let row = row % k;
+        let (row, batch, column) = (i / m % k, i / (k * m), i % m);
         dot(&mut (0..n).map(|j| {
             (
                 x[(batch * n + j) * k + row],

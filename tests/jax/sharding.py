@@ -1,0 +1,200 @@
+"""Sharded operands: what a contract lets each device do by itself, on eight devices and in two processes.
+
+usage: sharding.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `derivatives` lies beside the Rust ones)
+"""
+
+import os
+import socket
+import subprocess
+import sys
+
+#: In a process of several: its number, how many there are, and where they meet.
+PROCESS = os.environ.get("XLA_FFI_TEST_PROCESS", "").split()
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={2 if PROCESS else 8}"
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+if PROCESS:
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(PROCESS[2], int(PROCESS[1]), int(PROCESS[0]))
+
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+import xla_ffi  # noqa: E402
+from checks import check, finish, raises  # noqa: E402
+from jax import export  # noqa: E402
+from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
+
+MOVES = ("all-gather", "all-to-all", "collective-permute", "all-reduce")
+WHOLE = np.linspace(-1.0, 2.0, 8 * 2 * 4).reshape(8, 2, 4)
+W = np.linspace(0.5, 1.5, 4)
+
+
+def mesh():
+    devices = np.array(jax.devices())
+    return Mesh(devices.reshape(-1, 2), ("d", "e"))
+
+
+def put(value, *spec):
+    """An array that is sharded over the devices of all processes."""
+    sharding = NamedSharding(mesh(), PartitionSpec(*spec))
+    return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
+
+
+def compiled(function, *args, **options):
+    return jax.jit(function, **options).lower(*args).compile()
+
+
+def moves(program):
+    text = program.as_text()
+    return [word for word in MOVES if f" {word}(" in text or f" {word}-start(" in text]
+
+
+def apart(function, wanted, *args, spec=None, allowed=()):
+    """Compiled, the function moves nothing between devices, and gives what is wanted."""
+    program = compiled(function, *args)
+    if set(moves(program)) - set(allowed):
+        raise AssertionError(f"{moves(program)} in {program.as_text()}")
+    results = jax.jit(function)(*args)
+    for result, whole in zip(jax.tree_util.tree_leaves(results), jax.tree_util.tree_leaves(wanted)):
+        right(result, whole)
+        if spec is not None:
+            lead = NamedSharding(mesh(), PartitionSpec(*spec))
+            if not result.sharding.is_equivalent_to(lead, result.ndim):
+                raise AssertionError(f"{result.sharding}, expected {lead}")
+
+
+def right(result, whole):
+    """What lies on this process's devices is the right part of the whole."""
+    for shard in result.addressable_shards:
+        np.testing.assert_allclose(np.asarray(shard.data), np.asarray(whole)[shard.index], rtol=1e-5, atol=1e-6)
+
+
+def norm_of(x):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+
+
+def batch_dimensions(norm, lib):
+    x = WHOLE.astype(np.float32)
+    for spec in (("d",), (("d", "e"),), ("d", "e"), (None, "e")):
+        apart(norm.rms_norm, norm_of(x), put(x, *spec), spec=spec)
+    apart(lib.mixed, (WHOLE**3 * WHOLE, np.full(WHOLE.shape, 4), WHOLE**2), put(WHOLE, "d"), put(np.full(WHOLE.shape, 3, np.int32), "d"),
+          put(WHOLE, "d"), spec=("d",))  # fmt: skip
+    # What vmap adds is one of them.
+    apart(jax.vmap(lib.cube), 2 * WHOLE**3, put(WHOLE, "d"), spec=("d",))
+
+
+def replicated(norm, lib):
+    """An operand without them is whole on every device."""
+    apart(lib.rows, WHOLE * W, put(WHOLE, "d"), put(W), spec=("d",))
+    apart(jax.vmap(lib.rows, (0, None)), WHOLE * W, put(WHOLE, "d", "e"), put(W), spec=("d", "e"))
+    # Where it is not, it becomes so; the batch stays where it is.
+    program = compiled(lib.rows, put(WHOLE, "d"), put(W, "e"))
+    part = f"f64[{8 // (len(jax.devices()) // 2)},2,4]"
+    if part not in program.as_text() or "f64[8,2,4]" in program.as_text():
+        raise AssertionError(program.as_text())
+    right(jax.jit(lib.rows)(put(WHOLE, "d"), put(W, "e")), WHOLE * W)
+
+
+def contracted(norm, lib):
+    """Dimensions that are no batch are gathered, and those alone."""
+    x = WHOLE.astype(np.float32)
+    for spec in ((None, None, "d"), ("d", None, "e")):
+        program = compiled(norm.rms_norm, put(x, *spec))
+        if not moves(program):
+            raise AssertionError(program.as_text())
+        right(jax.jit(norm.rms_norm)(put(x, *spec)), norm_of(x))
+    if "f32[8,2,4]" in program.as_text():
+        raise AssertionError(program.as_text())
+
+
+def gradients(norm, lib):
+    x = WHOLE.astype(np.float32)
+    loss = lambda x: jnp.sum(jnp.sin(norm.rms_norm(x)))
+    reference = lambda x: jnp.sum(jnp.sin(x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)))
+    apart(jax.grad(loss), np.asarray(jax.grad(reference)(x)), put(x, "d"), spec=("d",))
+    slope = jax.grad(lambda x: jnp.sum(lib.sine(x)))
+    apart(slope, np.cos(WHOLE), put(WHOLE, "d", "e"), spec=("d", "e"))
+
+
+def as_declared(norm, lib):
+    """Who declares that elements depend on one another, or says so in the call, gets them all."""
+    x = put(WHOLE, "d")
+    right(jax.jit(lib.in_turn)(x), np.full(WHOLE.shape, WHOLE.sum()))
+    if "all-gather" not in moves(compiled(lib.in_turn, x)):
+        raise AssertionError("nothing was gathered")
+    cube = lambda x: lib.cube(x, partition_batch=False)
+    if "all-gather" not in moves(compiled(cube, x, out_shardings=x.sharding)):
+        raise AssertionError("nothing was gathered")
+    apart(lambda x: lib.alone(x, partition_batch=True), WHOLE, x, spec=("d",))
+    raises(TypeError, lambda: lib.mean(jnp.ones(4), partition_batch=True), "partition_batch", "'...'")
+
+
+def uneven(norm, lib):
+    """Parts that are not equal would be padded: no handler gets such."""
+    constraint = NamedSharding(mesh(), PartitionSpec("d"))
+
+    def function(x):
+        return lib.cube(jax.lax.with_sharding_constraint(x, constraint) + 1)
+
+    x = WHOLE.reshape(-1)[:6]
+    right(jax.jit(function)(jnp.asarray(x)), 2 * (x + 1) ** 3)
+
+
+def exported(norm, lib):
+    """A program for export has the calls themselves, whatever the devices."""
+    allowed = [export.DisabledSafetyCheck.custom_call(lib.cube.target)]
+    text = str(export.export(jax.jit(lib.cube), disabled_checks=allowed)(put(WHOLE, "d")).mlir_module())
+    if lib.cube.target not in text or "CustomSPMDPartitioning" in text:
+        raise AssertionError(text)
+
+
+def processes():
+    """Two processes with two devices each, and gloo between them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, *sys.argv]
+    children = [
+        subprocess.Popen(
+            command,
+            env={**os.environ, "XLA_FFI_TEST_PROCESS": f"{i} 2 {place}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    texts = []
+    try:
+        for child in children:
+            texts.append(child.communicate(timeout=180)[0])
+    finally:
+        for child in children:
+            child.kill()
+    for child, text in zip(children, texts):
+        oks = [line for line in text.splitlines() if line.startswith("ok ")]
+        if child.returncode != 0 or len(oks) != len(IN_PROCESSES):
+            raise AssertionError(f"a process ended with {child.returncode}: {text}")
+
+
+IN_PROCESSES = (batch_dimensions, replicated, gradients)
+
+
+def main():
+    libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    norm = xla_ffi.load(libraries["Rust:02_rms_norm"], prefix="Rust_02_rms_norm")
+    lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
+    if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
+        sys.exit(f"{jax.devices()}")
+    everywhere = IN_PROCESSES if PROCESS else (batch_dimensions, replicated, contracted, gradients, as_declared, uneven, exported)
+    for work in everywhere:
+        check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib))
+    if not PROCESS:
+        check("sharding, two processes of two devices each", processes)
+    finish()
+
+
+if __name__ == "__main__":
+    main()
