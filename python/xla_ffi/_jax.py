@@ -143,6 +143,10 @@ for _kind in ("lowerable", "control_flow_allowed", "remat_allowed", "custom_deri
 EFFECT = _Effect()
 
 
+#: jax's own rule leaves the layouts away that it is given: in 0.4.31, which has this function for those that it makes up.
+LOSES_LAYOUTS = hasattr(inspect.getmodule(_ffi.ffi_lowering), "_default_layouts")
+
+
 def ffi_lowering(*args, **kwargs):
     """jax's own rule for the text of a call. Its layouts count from the fastest dimension, ``ffi_call``'s from the slowest."""
     return _ffi.ffi_lowering(*args, **kwargs)

@@ -110,14 +110,13 @@ def _custom_call(context, *operands, target, attributes, has_side_effect, aliase
         "has_side_effect": has_side_effect,
         "operand_output_aliases": dict(aliases),
     }
-    if legacy is not None:
-        version, opaque = legacy
+    version, config = legacy or (4, {name: _ir_attribute(frozen.value) for name, frozen in attributes})
+    if version < 4 or _jax.LOSES_LAYOUTS:
+        # The public rule takes no earlier version's text in every jax.
         types = [ir.RankedTensorType.get(aval.shape, mlir.dtype_to_ir_type(aval.dtype)) for aval in context.avals_out]
-        # The public rule takes no text of an earlier version in every jax.
         return internal.custom_call(
-            target, operands=operands, result_types=types, backend_config=opaque, api_version=version, **options
+            target, operands=operands, result_types=types, backend_config=config, api_version=version, **options
         ).results
-    config = {name: _ir_attribute(frozen.value) for name, frozen in attributes}
     return _jax.ffi_lowering(target, backend_config=config, **options)(context, *operands)
 
 
@@ -168,7 +167,8 @@ def _key(value):
         return ("dict", tuple(sorted((name, _key(item)) for name, item in value.items())))
     if isinstance(value, (np.ndarray, np.generic)):
         return ("numpy", value.dtype.str, value.shape, value.tobytes())
-    return (type(value).__name__, value)
+    # Zeros differ by their sign, and no NaN equals itself.
+    return (type(value).__name__, value.hex() if isinstance(value, float) else value)
 
 
 def _ir_attribute(value):

@@ -481,6 +481,11 @@ def exported(norm):
     raises(ValueError, lambda: export(jax.jit(norm.rms_norm))(X), norm.rms_norm.target)
     allowed = [jax.export.DisabledSafetyCheck.custom_call(norm.rms_norm.target)]
     close(export(jax.jit(norm.rms_norm), disabled_checks=allowed)(X).call(X), norm_of(X))
+    # On several devices too it has the call itself, not what this process knows of splitting it.
+    x, _ = on_mesh(jnp.arange(96, dtype=np.float32).reshape(8, 3, 4), "d")
+    text = export(jax.jit(norm.rms_norm), disabled_checks=allowed)(x).mlir_module()
+    has(text, norm.rms_norm.target)
+    has_not(text, "CustomSPMDPartitioning")
 
 
 def main():

@@ -49,6 +49,7 @@ def table(lib):
         Row("vjp, several results", lambda x, y: lib.mixed(x, K, y)[::2], lambda x, y: (x**K * y, x * y), (X, Y)),
         Row("vjp, complex", lib.square, lambda x: x * x, (X + 1j * Y,)),
         Row("vjp, a shared operand", lib.rows, lambda x, w: x * w, (ROWS, W)),
+        Row("vjp, any number of operands", lib.sum, lambda x, y: x + y, (X, Y)),
         Row("vjp, batched by another", lib.mean, jnp.mean, (X,)),
         Row("jvp and transpose", lib.sine, jnp.sin, (X,), forward=True, second=("rev-rev", "fwd-rev", "rev-fwd", "fwd-fwd")),
         Row("jvp", lib.cosine, jnp.cos, (X,), forward=True, reverse=False),

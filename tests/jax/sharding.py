@@ -3,6 +3,7 @@
 usage: sharding.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `derivatives` lies beside the Rust ones)
 """
 
+import dataclasses
 import os
 import socket
 import subprocess
@@ -23,8 +24,8 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from checks import check, finish, raises  # noqa: E402
-from jax import export  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
+from xla_ffi import _handler  # noqa: E402
 
 MOVES = ("all-gather", "all-to-all", "collective-permute", "all-reduce")
 WHOLE = np.linspace(-1.0, 2.0, 8 * 2 * 4).reshape(8, 2, 4)
@@ -75,7 +76,7 @@ def norm_of(x):
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
 
 
-def batch_dimensions(norm, lib):
+def batch_dimensions(norm, lib, product):
     x = WHOLE.astype(np.float32)
     for spec in (("d",), (("d", "e"),), ("d", "e"), (None, "e")):
         apart(norm.rms_norm, norm_of(x), put(x, *spec), spec=spec)
@@ -85,7 +86,7 @@ def batch_dimensions(norm, lib):
     apart(jax.vmap(lib.cube), 2 * WHOLE**3, put(WHOLE, "d"), spec=("d",))
 
 
-def replicated(norm, lib):
+def replicated(norm, lib, product):
     """An operand without them is whole on every device."""
     apart(lib.rows, WHOLE * W, put(WHOLE, "d"), put(W), spec=("d",))
     apart(jax.vmap(lib.rows, (0, None)), WHOLE * W, put(WHOLE, "d", "e"), put(W), spec=("d", "e"))
@@ -97,7 +98,7 @@ def replicated(norm, lib):
     right(jax.jit(lib.rows)(put(WHOLE, "d"), put(W, "e")), WHOLE * W)
 
 
-def contracted(norm, lib):
+def contracted(norm, lib, product):
     """Dimensions that are no batch are gathered, and those alone."""
     x = WHOLE.astype(np.float32)
     for spec in ((None, None, "d"), ("d", None, "e")):
@@ -109,7 +110,37 @@ def contracted(norm, lib):
         raise AssertionError(program.as_text())
 
 
-def gradients(norm, lib):
+def contraction(norm, lib, product):
+    """Of a product of matrices the batch is split, whatever is contracted is whole."""
+    spec = dataclasses.replace(product.spec, shape="... n k, ... k m -> ... n m")
+    matmul = _handler.Handler(spec, product.target, product._path, None)
+    x, y = WHOLE, np.cos(WHOLE).transpose(0, 2, 1).copy()
+    apart(matmul, x @ y, put(x, "d"), put(y, "d"), spec=("d",))
+    right(jax.jit(matmul)(put(x, "d", None, "e"), put(y, "d", "e")), x @ y)
+    # As the example has it, its batch is a size like any other: what is no `...` is gathered.
+    right(jax.jit(product)(put(x, "d"), put(y, "d")), x @ y)
+
+
+def in_shard_map(norm, lib, product):
+    """Gradients of what runs under shard_map: those of an operand that all devices share are summed over them."""
+    shard_map = getattr(jax, "shard_map", None)
+    if shard_map is None:
+        from jax.experimental.shard_map import shard_map
+    split, shared = PartitionSpec("d"), PartitionSpec()
+    rows = shard_map(lib.rows, mesh=mesh(), in_specs=(split, shared), out_specs=split)
+    loss = lambda f: lambda x, w: jnp.sum(jnp.sin(f(x, w)))
+    args = put(WHOLE, "d"), put(W)
+    wanted = jax.grad(loss(jnp.multiply), (0, 1))(WHOLE, W)
+    for transform in (lambda f: f, jax.jit):
+        for got, whole in zip(transform(jax.grad(loss(rows), (0, 1)))(*args), wanted):
+            right(got, whole)
+    inside = shard_map(jax.grad(lambda x: jnp.sum(lib.sine(x))), mesh=mesh(), in_specs=split, out_specs=split)
+    apart(inside, np.cos(WHOLE), put(WHOLE, "d"))
+    sine = shard_map(lib.sine, mesh=mesh(), in_specs=split, out_specs=split)
+    right(jax.jvp(sine, args[:1], args[:1])[1], np.cos(WHOLE) * WHOLE)
+
+
+def gradients(norm, lib, product):
     x = WHOLE.astype(np.float32)
     loss = lambda x: jnp.sum(jnp.sin(norm.rms_norm(x)))
     reference = lambda x: jnp.sum(jnp.sin(x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)))
@@ -118,7 +149,7 @@ def gradients(norm, lib):
     apart(slope, np.cos(WHOLE), put(WHOLE, "d", "e"), spec=("d", "e"))
 
 
-def as_declared(norm, lib):
+def as_declared(norm, lib, product):
     """Who declares that elements depend on one another, or says so in the call, gets them all."""
     x = put(WHOLE, "d")
     right(jax.jit(lib.in_turn)(x), np.full(WHOLE.shape, WHOLE.sum()))
@@ -131,7 +162,7 @@ def as_declared(norm, lib):
     raises(TypeError, lambda: lib.mean(jnp.ones(4), partition_batch=True), "partition_batch", "'...'")
 
 
-def uneven(norm, lib):
+def uneven(norm, lib, product):
     """Parts that are not equal would be padded: no handler gets such."""
     constraint = NamedSharding(mesh(), PartitionSpec("d"))
 
@@ -140,14 +171,6 @@ def uneven(norm, lib):
 
     x = WHOLE.reshape(-1)[:6]
     right(jax.jit(function)(jnp.asarray(x)), 2 * (x + 1) ** 3)
-
-
-def exported(norm, lib):
-    """A program for export has the calls themselves, whatever the devices."""
-    allowed = [export.DisabledSafetyCheck.custom_call(lib.cube.target)]
-    text = str(export.export(jax.jit(lib.cube), disabled_checks=allowed)(put(WHOLE, "d")).mlir_module())
-    if lib.cube.target not in text or "CustomSPMDPartitioning" in text:
-        raise AssertionError(text)
 
 
 def processes():
@@ -185,12 +208,14 @@ IN_PROCESSES = (batch_dimensions, replicated, gradients)
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     norm = xla_ffi.load(libraries["Rust:02_rms_norm"], prefix="Rust_02_rms_norm")
+    product = xla_ffi.load(libraries["Rust:09_matmul"], prefix="Rust_09_matmul").matmul
     lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
     if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
         sys.exit(f"{jax.devices()}")
-    everywhere = IN_PROCESSES if PROCESS else (batch_dimensions, replicated, contracted, gradients, as_declared, uneven, exported)
+    alone = (contracted, contraction, in_shard_map, as_declared, uneven)
+    everywhere = IN_PROCESSES if PROCESS else (*IN_PROCESSES, *alone)
     for work in everywhere:
-        check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib))
+        check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib, product))
     if not PROCESS:
         check("sharding, two processes of two devices each", processes)
     finish()
