@@ -94,7 +94,6 @@ def _abstract(*avals, results, varying, has_side_effect, **_):
 
 def _lower(context, *operands, split, **params):
     if split is not None and split.dims and _sharding.wanted(context):
-
         results = params.pop("results")
         bind = functools.partial(PRIMITIVES[0].bind, split=None, **params)
         whole = lambda *args: _sharding.split_call(bind, split, args, results)

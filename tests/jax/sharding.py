@@ -80,8 +80,9 @@ def batch_dimensions(norm, lib, product):
     x = WHOLE.astype(np.float32)
     for spec in (("d",), (("d", "e"),), ("d", "e"), (None, "e")):
         apart(norm.rms_norm, norm_of(x), put(x, *spec), spec=spec)
-    apart(lib.mixed, (WHOLE**3 * WHOLE, np.full(WHOLE.shape, 4), WHOLE**2), put(WHOLE, "d"), put(np.full(WHOLE.shape, 3, np.int32), "d"),
-          put(WHOLE, "d"), spec=("d",))  # fmt: skip
+    power = np.full(WHOLE.shape, 3, np.int32)
+    args = put(WHOLE, "d"), put(power, "d"), put(WHOLE, "d")
+    apart(lib.mixed, (WHOLE**3 * WHOLE, power + 1, WHOLE**2), *args, spec=("d",))
     # What vmap adds is one of them.
     apart(jax.vmap(lib.cube), 2 * WHOLE**3, put(WHOLE, "d"), spec=("d",))
 
