@@ -44,6 +44,11 @@ class Row:
 
 def table(lib):
     take = dict(mode="promise_in_bounds")
+    spec = lib.gather.spec
+    one_way = _handler.Handler(
+        dataclasses.replace(spec, gradient=dataclasses.replace(spec.gradient, transpose=None)), lib.gather.target, lib.path, None
+    )
+    _declared.resolve(lib.path, {"gather": one_way})
     return [
         Row("vjp", lib.cube, lambda x: 2 * x**3, (X,), second=("rev-rev",)),
         Row("vjp with forward", lib.exponential, jnp.exp, (X,)),
@@ -56,6 +61,8 @@ def table(lib):
         Row("jvp", lib.cosine, jnp.cos, (X,), forward=True, reverse=False),
         Row("linear", lambda x: lib.gather(x, INDEX), lambda x: x.at[INDEX].get(**take), (X,), forward=True,
             second=("rev-rev", "fwd-rev", "rev-fwd", "fwd-fwd")),
+        Row("linear, no transpose", lambda x: one_way(x, INDEX), lambda x: x.at[INDEX].get(**take), (X,), forward=True,
+            reverse=False, second=("fwd-fwd",)),
     ]  # fmt: skip
 
 
@@ -248,6 +255,7 @@ def with_vjp(lib):
     function = lib.in_turn.with_vjp(fwd, bwd)
     reference = lambda x: jnp.full_like(x, 1.0) * jnp.sum(x)
     check_grads(function, (X,), 1, modes=["rev"])
+    raises(TypeError, lambda: jax.jvp(function, (X,), (X,)), "custom_vjp")
     for transform in (lambda f: f, jax.jit, lambda f: (lambda x: jax.vmap(f)(jnp.stack([x, x])))):
         close(jax.grad(loss(transform(function)))(X), jax.grad(loss(transform(reference)))(X))
     if function.__name__ != "in_turn" or "in_turn" not in function.__doc__:
