@@ -26,12 +26,7 @@ _PLATFORMS = {"cpu": "cpu", "cuda": "CUDA", "rocm": "ROCM"}
 
 def abstract_token():
     """What stands for a token among result types."""
-    try:
-        return jax.core.abstract_token
-    except AttributeError:
-        from jax._src import core
-
-        return core.abstract_token
+    return core.abstract_token
 
 
 def is_token(value):
