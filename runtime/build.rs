@@ -5,7 +5,6 @@ fn main() {
     println!("cargo::rerun-if-changed=src/process/guard.cc");
     println!("cargo::rerun-if-env-changed=XLA_FFI_NO_CXX");
     println!("cargo::rustc-check-cfg=cfg(xla_ffi_cxx)");
-    println!("cargo::rustc-check-cfg=cfg(loom)");
     if std::env::var_os("XLA_FFI_NO_CXX").is_some_and(|value| !value.is_empty()) {
         return;
     }

@@ -22,7 +22,10 @@ impl From<gimli::Error> for Error {
 }
 
 /// What the header under test declares, from the library that was compiled of it.
-pub(crate) fn read_subject(library: &[u8]) -> Result<Abi, Error> {
+///
+/// # Errors
+/// [`Error::Dwarf`] when the debug information does not parse.
+pub fn read_subject(library: &[u8]) -> Result<Abi, Error> {
     let mut abi = Abi::default();
     for_each_unit(library, |dwarf, unit| {
         let mut reader = UnitReader::new(dwarf, unit, true)?;

@@ -187,8 +187,9 @@ impl Source {
         Ok(folder)
     }
 
-    /// A translation unit that includes the header and makes enumerators of its macros.
-    fn unit(&self) -> String {
+    /// The translation unit that readers see: it includes the header and makes enumerators of its macros.
+    #[must_use]
+    pub fn unit(&self) -> String {
         let mut unit = format!("#include \"{SUBJECT}\"\n");
         for name in self.number_macros() {
             unit.push_str(&format!(

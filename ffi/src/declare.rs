@@ -4,6 +4,7 @@ pub(crate) mod about;
 pub(crate) mod at;
 pub(crate) mod attr_type;
 pub(crate) mod contract_check;
+pub(crate) mod copies;
 pub(crate) mod counts;
 pub(crate) mod handler_info;
 pub(crate) mod kind;

@@ -16,7 +16,7 @@ pub(crate) mod unwritten;
 
 use std::panic::AssertUnwindSafe;
 
-use crate::call::frame::Frame;
+use crate::call::frame::{FRAME_SIZE, Frame};
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::param::Param;
 use crate::entry::command_buffer::Replayed;
@@ -59,7 +59,13 @@ pub unsafe extern "C" fn entry<H: Stage<S>, const S: u32>(
 /// As for [`entry`].
 #[inline(always)]
 unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: `extension_start` lies within the first 16 bytes, which every frame has.
+    // SAFETY: the first field in all revisions.
+    let size = unsafe { (*raw).struct_size };
+    if size < FRAME_SIZE {
+        // SAFETY: the caller's frame.
+        return unsafe { enter_short(raw, &H::INFO) };
+    }
+    // SAFETY: within the frame's size.
     let extensions = unsafe { (*raw).extension_start };
     if !extensions.is_null() {
         // SAFETY: the caller's frame, which has an extension chain.
@@ -104,6 +110,27 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
             Flow::Status(error) => crate::internal::make_error(&frame, *error),
         }));
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
+}
+
+/// A frame shorter than those that make calls; one that asks for metadata may be.
+///
+/// # Safety
+/// As for [`entry`].
+#[cold]
+#[inline(never)]
+unsafe fn enter_short(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> *mut XLA_FFI_Error {
+    // SAFETY: the first field in all revisions.
+    let size = unsafe { (*raw).struct_size };
+    if size >= std::mem::offset_of!(XLA_FFI_CallFrame, ctx) {
+        // SAFETY: within the frame's size.
+        let extensions = unsafe { (*raw).extension_start };
+        // SAFETY: the caller's frame, which names its host and has an extension chain.
+        if !extensions.is_null() && unsafe { answer_metadata(raw, info) } {
+            return std::ptr::null_mut();
+        }
+    }
+    // SAFETY: the caller's frame.
+    unsafe { refuse_short_frame(raw, info) }
 }
 
 /// The rest of [`enter`] for handlers that may leave the call pending.

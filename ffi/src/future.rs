@@ -7,6 +7,8 @@
 pub(crate) mod executor;
 #[cfg(debug_assertions)]
 pub(crate) mod ledger;
+#[cfg(all(test, loom))]
+pub(crate) mod loom_host;
 pub(crate) mod pending;
 pub(crate) mod split;
 pub(crate) mod task;

@@ -49,6 +49,9 @@
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
 compile_error!("XLA FFI is laid out for 64-bit little-endian hosts");
 
+#[macro_use]
+mod sync;
+
 mod attribute;
 mod bind;
 mod call;

@@ -53,6 +53,19 @@ pub const PYTHON_FLOAT: &str = " (a Python float is F64: pass numpy.float32(valu
 /// The same for S64.
 pub const PYTHON_INT: &str = " (a Python int is S64: pass numpy.int32(value) or the like)";
 
+/// Behind an operand's type and shape: its dimensions make no number of elements.
+pub const COUNT: &str = " has a negative dimension, or more elements than can be counted";
+/// Its bytes are too many.
+pub const BYTES: &str = " takes more bytes than can be addressed";
+/// It lies nowhere.
+pub const NULL_DATA: &str = " has a null data pointer";
+/// It lies at an address, which is no multiple of what its element type wants.
+pub const LIES_AT: &str = " lies at ";
+/// Behind that address.
+pub const NO_MULTIPLE: &str = ", which is not a multiple of ";
+/// Between a result and the operand with which it shares memory.
+pub const OVERLAPS: &str = " overlaps ";
+
 /// A feature of an extension's version 0.2 on a host with 0.`minor`.
 pub(crate) fn older_extension(wanted: Feature, minor: i32, extension: &str) -> String {
     let (wanted, first) = (feature(wanted), wanted.since().first_jaxlib());

@@ -1,8 +1,8 @@
 //! The device's conventions in Rust, on streams that are threads: a missing wait is seen.
 
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 use xla_ffi::legacy::{Buffers, CpuStreams, Device, Form, Root, Staging};
 use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*, sys::XlaCustomCallStatus};
@@ -550,4 +550,110 @@ fn a_missing_wait_is_seen() {
         "the slot was written again before its copy had run"
     );
     assert!(second.is_written());
+}
+
+/// What a device does with its next event: it waits for word, and then fails or panics.
+struct Unlucky {
+    streams: CpuStreams,
+    tries: AtomicUsize,
+    word: Mutex<mpsc::Receiver<()>>,
+    panics: bool,
+    /// Where it goes wrong: when the first event is made, or recorded.
+    at_record: bool,
+}
+
+impl Unlucky {
+    fn trouble(&self, here: bool) -> Result<()> {
+        if !here || self.tries.fetch_add(1, Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        self.word.lock().expect("no panic").recv().expect("word");
+        if self.panics {
+            std::panic::panic_any("on purpose");
+        }
+        Err(xla_ffi::Error::internal("no event today"))
+    }
+}
+
+// SAFETY: as the streams', or a failure.
+unsafe impl Device for Unlucky {
+    type Event = <CpuStreams as Device>::Event;
+
+    fn device_of(&self, stream: *mut c_void) -> Result<u64> {
+        self.streams.device_of(stream)
+    }
+    fn event(&self, stream: *mut c_void) -> Result<Self::Event> {
+        self.trouble(!self.at_record)?;
+        self.streams.event(stream)
+    }
+    fn record(&self, event: &mut Self::Event, stream: *mut c_void) -> Result<()> {
+        self.trouble(self.at_record)?;
+        self.streams.record(event, stream)
+    }
+    fn is_complete(&self, event: &Self::Event) -> Result<bool> {
+        self.streams.is_complete(event)
+    }
+    fn wait(&self, event: &Self::Event) -> Result<()> {
+        self.streams.wait(event)
+    }
+    unsafe fn copy(
+        &self,
+        to: *mut *mut c_void,
+        from: &[*mut c_void],
+        stream: *mut c_void,
+    ) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.streams.copy(to, from, stream) }
+    }
+}
+
+/// A call waits for the only slot, whose owner loses it: then there is room for another one.
+#[test]
+fn a_lost_slot_is_made_up_for() {
+    for (panics, at_record) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (word, told) = mpsc::channel();
+        let stream = CpuStream::new().expect("a stream");
+        let pool = Arc::new(Staging::new(
+            Unlucky {
+                streams: CpuStreams::new(),
+                tries: AtomicUsize::new(0),
+                word: Mutex::new(told),
+                panics,
+                at_record,
+            },
+            1,
+        ));
+        let (done, ends) = mpsc::channel();
+        let write = |name: &'static str| {
+            let (pool, stream, done) = (pool.clone(), stream.clone(), done.clone());
+            std::thread::spawn(move || {
+                // Kept for ever: the copy of a failed call may still come.
+                let tables = Box::leak(Box::new(Tables::new(1, 2)));
+                let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    // SAFETY: the tables outlive the stream's work.
+                    unsafe { pool.write(stream.handle(), &tables.roots) }
+                }));
+                let _ = done.send((name, matches!(written, Ok(Ok(())))));
+            })
+        };
+        write("loses it");
+        while pool.slots() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        write("waits");
+        std::thread::sleep(Duration::from_millis(5));
+        word.send(()).expect("it waits for word");
+        let limit = Duration::from_secs(10);
+        let mut all: Vec<_> = (0..2)
+            .filter_map(|_| ends.recv_timeout(limit).ok())
+            .collect();
+        all.sort_unstable();
+        assert_eq!(
+            all,
+            [("loses it", false), ("waits", true)],
+            "{panics} {at_record}"
+        );
+        stream.synchronize();
+        assert_eq!(pool.slots(), 1);
+    }
 }

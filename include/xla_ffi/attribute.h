@@ -125,6 +125,12 @@ XFFI_HOT const void* xffi_attr_value(xffi_call* call, xffi_dict* dict, const cha
   return dict->attrs->attrs[index];
 }
 
+/* The elements of an array; of an empty one, which may lie nowhere, any address but null, as memcpy
+ * and its like want it. */
+XFFI_HOT const void* xffi_elements(const XLA_FFI_Array* array) {
+  return array->size != 0 ? array->data : array;
+}
+
 /* Whether the caller gave an attribute; this counts as having asked for it. */
 XFFI_HOT int xffi_dict_has(xffi_dict* dict, const char* name) {
   return xffi_seek(dict, name) >= 0;
@@ -156,7 +162,7 @@ XFFI_INLINE int xffi_has_attr(xffi_call* call, const char* name) {
     const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value(                              \
         call, dict, name, xffi_seek(dict, name), XLA_FFI_AttrType_ARRAY, dtype);                  \
     if (at != NULL) {                                                                             \
-      value.data = (const type*)at->data;                                                         \
+      value.data = (const type*)xffi_elements(at);                                                \
       value.size = at->size;                                                                      \
     }                                                                                             \
     return value;                                                                                 \
@@ -193,6 +199,7 @@ XFFI_INLINE XLA_FFI_ByteSpan xffi_dict_str(xffi_call* call, xffi_dict* dict, con
   const void* at = xffi_attr_value(call, dict, name, xffi_seek(dict, name), XLA_FFI_AttrType_STRING,
                                    XFFI_ANY_DTYPE);
   if (at != NULL) value = *(const XLA_FFI_ByteSpan*)at;
+  if (value.len == 0) value.ptr = ""; /* memcpy takes no null pointer, whatever the size */
   return value;
 }
 XFFI_INLINE XLA_FFI_ByteSpan xffi_attr_str(xffi_call* call, const char* name) {
@@ -214,7 +221,7 @@ XFFI_INLINE xffi_array xffi_attr_array(xffi_call* call, const char* name) {
       call, &call->attrs, name, xffi_seek(&call->attrs, name), XLA_FFI_AttrType_ARRAY,
       XFFI_ANY_DTYPE);
   if (at != NULL) {
-    value.data = at->data;
+    value.data = xffi_elements(at);
     value.size = at->size;
     value.dtype = at->dtype;
   }

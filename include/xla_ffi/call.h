@@ -8,6 +8,7 @@
 #define XLA_FFI_CALL_H_
 
 #include "xla_ffi/host.h"
+#include "xla_ffi/memory.h"
 
 /* Stands for any element type, and for any rank. */
 #define XFFI_ANY_DTYPE XLA_FFI_DataType_INVALID
@@ -21,6 +22,8 @@ typedef struct xffi_dict {
   uint64_t seen[4];
 } xffi_dict;
 
+#define XFFI_REGIONS_ 8
+
 /* A call that is being decoded. */
 typedef struct xffi_call {
   const XLA_FFI_Api* api;
@@ -28,6 +31,8 @@ typedef struct xffi_call {
   XLA_FFI_CallFrame* frame;
   const char* handler; /* the handler's name, for messages */
   int64_t next_arg, next_ret;
+  /* Where the first of them lie. */
+  xla_ffi_sdk_region args[XFFI_REGIONS_], rets[XFFI_REGIONS_];
   xffi_dict attrs;
   int open_attrs; /* set it to ignore attributes that were not asked for */
   int problems;
@@ -143,16 +148,49 @@ XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long 
     xffi_problem(call, "%s '%s' (%lld): expected rank %lld, got %lld", kind, name, index,
                  (long long)rank, (long long)got->rank);
   } else {
-    xffi_problem(call, "%s '%s' (%lld): a null pointer, or dimensions that no memory can hold",
-                 kind, name, index);
+    char text[160];
+    const size_t size = sizeof(text);
+    size_t at = (size_t)snprintf(text, size, "%s[", xffi_dtype_name(got->dtype));
+    xla_ffi_sdk_region region;
+    int64_t i;
+    for (i = 0; i < got->rank && at < size - 24; ++i) {
+      at += (size_t)snprintf(text + at, size - at, i == 0 ? "%lld" : ",%lld",
+                             (long long)got->dims[i]);
+    }
+    snprintf(text + at, size - at, "]");
+    switch (xla_ffi_sdk_locate_any(got, (unsigned)got->dtype, got->rank, &region)) {
+      case xla_ffi_sdk_fault_bytes:
+        xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_BYTES, kind, name, index, text);
+        break;
+      case xla_ffi_sdk_fault_null:
+        xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_NULL_DATA, kind, name, index, text);
+        break;
+      case xla_ffi_sdk_fault_alignment:
+        xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_LIES_AT "0x%llx"
+                     XLA_FFI_SDK_TEXT_NO_MULTIPLE "%u", kind, name, index, text,
+                     (unsigned long long)(uintptr_t)got->data,
+                     xla_ffi_sdk_align((unsigned)got->dtype));
+        break;
+      default:
+        xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_COUNT, kind, name, index, text);
+        break;
+    }
   }
+}
+
+/* Whether operands have memory in the stage of a call. What other stages are given is the host's
+ * affair. */
+XFFI_HOT int xffi_has_memory(const xffi_call* call) {
+  return call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE ||
+         call->frame->stage == XLA_FFI_ExecutionStage_RECORD;
 }
 
 XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t index,
                                        const char* name, const XLA_FFI_Buffer* from,
-                                       XLA_FFI_DataType dtype, int64_t rank) {
+                                       XLA_FFI_DataType dtype, int64_t rank,
+                                       xla_ffi_sdk_region* regions) {
   xffi_buffer to = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
-  int64_t count = 1, i;
+  xla_ffi_sdk_region region = {UINTPTR_MAX, 0, 0};
   int bad = from == NULL || from->struct_size < XLA_FFI_Buffer_STRUCT_SIZE || from->rank < 0 ||
             (from->rank > 0 && from->dims == NULL) ||
             (rank != XFFI_ANY_RANK && from->rank != rank);
@@ -160,33 +198,24 @@ XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t i
     bad = 1;
   }
   if (!bad) {
-    int empty = 0, over = 0;
-    for (i = 0; i < from->rank; ++i) {
-      const int64_t dim = from->dims[i];
-      bad |= dim < 0;
-      empty |= dim == 0;
-#if defined(__GNUC__)
-      over |= __builtin_mul_overflow(count, dim, &count);
-#else
-      over |= dim > 0 && count > INT64_MAX / dim;
-      if (!over && dim >= 0) count *= dim;
-#endif
-    }
-    if (empty) {
-      count = 0;
-    } else { /* 16 bytes is the widest element; jaxlib 0.5.1 to 0.6.2 send tokens without data */
-      bad |= over || count > INT64_MAX / 16 ||
-             (from->data == NULL && from->dtype != XLA_FFI_DataType_TOKEN);
-    }
+    const unsigned element = (unsigned)(dtype != XFFI_ANY_DTYPE ? dtype : from->dtype);
+    const xla_ffi_sdk_fault fault =
+        rank != XFFI_ANY_RANK && dtype != XFFI_ANY_DTYPE
+            ? xla_ffi_sdk_locate(from, element, rank, &region)
+            : xla_ffi_sdk_locate_any(from, element, from->rank, &region);
+    bad = fault == xla_ffi_sdk_fault_count || fault == xla_ffi_sdk_fault_bytes ||
+          (fault != xla_ffi_sdk_fault_none && xffi_has_memory(call));
   }
   if (XFFI_UNLIKELY(bad)) {
     xffi_buffer_problem(call, kind, (long long)index, name, from, dtype, rank);
     return to;
   }
-  to.data = from->data;
+  if (index < XFFI_REGIONS_) regions[index] = region;
+  /* An empty one may lie nowhere; but memcpy and its like take no null pointer, whatever the size. */
+  to.data = from->data != NULL || region.count != 0 ? from->data : (void*)(uintptr_t)from;
   to.dims = from->dims;
   to.rank = from->rank;
-  to.count = count;
+  to.count = region.count;
   to.dtype = dtype != XFFI_ANY_DTYPE ? dtype : from->dtype;
   to.present = 1;
   return to;
@@ -219,7 +248,7 @@ XFFI_HOT xffi_buffer xffi_arg(xffi_call* call, const char* name, XLA_FFI_DataTyp
     return none;
   }
   return xffi_buffer_of(call, "argument", i, name, (const XLA_FFI_Buffer*)args->args[i], dtype,
-                        rank);
+                        rank, call->args);
 }
 
 /* The next result, of that dtype and rank; its elements are not initialised. */
@@ -238,7 +267,8 @@ XFFI_HOT xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataTyp
     }
     return none;
   }
-  return xffi_buffer_of(call, "result", i, name, (const XLA_FFI_Buffer*)rets->rets[i], dtype, rank);
+  return xffi_buffer_of(call, "result", i, name, (const XLA_FFI_Buffer*)rets->rets[i], dtype, rank,
+                        call->rets);
 }
 
 /* The next operand where there is one; else `present` is 0. */

@@ -163,4 +163,14 @@
   " (a Python float is F64: pass numpy.float32(value) or the like)"
 #define XLA_FFI_SDK_TEXT_PYTHON_INT " (a Python int is S64: pass numpy.int32(value) or the like)"
 
+/* Behind an operand whose memory cannot be used: address and multiple follow; and between a
+ * result and the operand that shares its memory. */
+#define XLA_FFI_SDK_TEXT_COUNT \
+  " has a negative dimension, or more elements than can be counted"
+#define XLA_FFI_SDK_TEXT_BYTES " takes more bytes than can be addressed"
+#define XLA_FFI_SDK_TEXT_NULL_DATA " has a null data pointer"
+#define XLA_FFI_SDK_TEXT_LIES_AT " lies at "
+#define XLA_FFI_SDK_TEXT_NO_MULTIPLE ", which is not a multiple of "
+#define XLA_FFI_SDK_TEXT_OVERLAPS " overlaps "
+
 #endif  /* XLA_FFI_FACTS_H_ */

@@ -82,6 +82,16 @@ XFFI_COLD void xffi_left_over(xffi_call* call) {
   }
 }
 
+/* Tells which results share memory with other operands as they may not: an argument in the very same
+ * place, of the same type and shape, is an alias that the program declared. */
+XFFI_COLD void xffi_clashes(xffi_call* call) {
+  xla_ffi_sdk_clash_of clash = {0, -1, 1};
+  while (xla_ffi_sdk_next_clash(call->frame, call->next_arg, call->next_ret, &clash)) {
+    xffi_problem(call, "result %lld" XLA_FFI_SDK_TEXT_OVERLAPS "%s %lld", (long long)clash.ret,
+                 clash.with_arg ? "argument" : "result", (long long)clash.other);
+  }
+}
+
 /* Ends decoding: null where everything that was asked for is there and nothing else is, or the
  * error to return. Operands are not counted where a handler of another stage fetched none, and
  * attributes not where `call->open_attrs` is set. */
@@ -92,6 +102,19 @@ XFFI_HOT XLA_FFI_Error* xffi_decoded(xffi_call* call) {
     xffi_left_over(call);
   }
   if (!call->open_attrs) xffi_dict_done(call, &call->attrs);
+  if (call->problems == 0 && call->next_ret > 0 && xffi_has_memory(call)) {
+    int64_t r, other;
+    int overlap = call->next_arg > XFFI_REGIONS_ || call->next_ret > XFFI_REGIONS_;
+    for (r = 0; !overlap && r < call->next_ret; ++r) {
+      for (other = 0; other < call->next_arg; ++other) {
+        overlap |= xla_ffi_sdk_overlap(call->rets[r], call->args[other]);
+      }
+      for (other = 0; other < r; ++other) {
+        overlap |= xla_ffi_sdk_overlap(call->rets[r], call->rets[other]);
+      }
+    }
+    if (XFFI_UNLIKELY(overlap)) xffi_clashes(call);
+  }
   return XFFI_UNLIKELY(call->problems != 0) ? xffi_refuse(call) : NULL;
 }
 

@@ -342,9 +342,15 @@ XFFI_INLINE void xffi_legacy_fetch_opaque(xffi_call* call, const char* name,
   const int64_t i = xffi_find(&call->frame->attrs, name);
   if (i >= 0 && call->frame->attrs.types[i] == XLA_FFI_AttrType_ARRAY) {
     const xffi_array array = xffi_attr_array(call, name);
-    const unsigned bits = xffi_dtype_bits(array.dtype);
+    const size_t bits = xffi_dtype_bits(array.dtype);
     opaque->data = array.data;
-    opaque->size = array.size * (bits / 8);
+    opaque->size = bits >= 8 ? array.size * (bits / 8)
+                             : array.size / 8 * bits + (array.size % 8 * bits + 7) / 8;
+    /* No type has more than 16 bytes; what has none cannot be counted. */
+    if (array.size > PTRDIFF_MAX / 16 || (bits == 0 && array.size != 0)) {
+      xffi_problem(call, "attribute '%s': the bytes of %zu elements of %s cannot be counted", name,
+                   array.size, xffi_dtype_name(array.dtype));
+    }
   } else {
     const XLA_FFI_ByteSpan text = xffi_attr_str(call, name);
     opaque->data = text.ptr;

@@ -117,11 +117,7 @@ proptest! {
     #[test]
     fn printed_attributes_read_back(entries in vec((".{0,8}", attribute()), 0..5)) {
         let attributes = dictionary(entries);
-        // Complex numbers are written in decimals, infinities have none.
         let text = attributes.to_string();
-        if text.contains("inf") || text.contains("NaN") {
-            return Ok(());
-        }
         let again = Attributes::parse(&text).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert!(same(&again.into(), &attributes.into()), "{}", text);
     }

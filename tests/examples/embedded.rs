@@ -12,13 +12,13 @@ fn since(example: &Value, call: &Value) -> Revision {
     Revision::from_name(name.unwrap_or("r0")).expect("a revision")
 }
 
-fn executable(runtime: &Runtime, path: &Path, call: &Value) -> Result<Executable> {
+pub(crate) fn executable(runtime: &Runtime, path: &Path, call: &Value) -> Result<Executable> {
     let bundle = bundle(&runtime.open(path)?, call)?;
     let handler = runtime.handler(handler(call), bundle)?;
     handler.instantiate(&attributes(call))
 }
 
-fn execute(executable: &Executable, call: &Value) -> Result<Vec<Tensor>> {
+pub(crate) fn execute(executable: &Executable, call: &Value) -> Result<Vec<Tensor>> {
     let mut run = executable.call().stages(Stages::Cpu).check_unwritten(true);
     run = run.args(arguments(call));
     for (index, shape) in results(call).into_iter().enumerate() {

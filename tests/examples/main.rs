@@ -3,6 +3,7 @@
 //! revision, and on real XLA behind a PJRT plugin, where results and errors are the same.
 
 mod embedded;
+mod leaks;
 mod pjrt;
 
 use serde_json::Value;

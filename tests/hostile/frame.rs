@@ -12,6 +12,8 @@ const ATTRS: usize = 15;
 
 const DICTIONARY: u32 = 2;
 const TOKEN: u32 = 17;
+/// Number of the element type `F32`.
+const F32: u32 = 11;
 
 /// A frame, and everything it points to but the elements.
 pub(crate) struct Copied {
@@ -262,15 +264,20 @@ impl Attrs {
                 false
             }
             7 => {
+                // An empty one, which may lie nowhere.
                 if let (1 | 4, Some(value)) = (kind, &mut self.values[i]) {
                     value[1] = 0;
+                    if rng.below(2) == 0 {
+                        value[if kind == 1 { 2 } else { 0 }] = 0;
+                    }
                 }
                 false
             }
             // A truth value that is neither.
             _ => {
+                // The other half of the word is padding.
                 if let (3, Some(value)) = (kind, &mut self.values[i])
-                    && value[0] == 1
+                    && value[0] as u32 == 1
                 {
                     self.elements.push(vec![2 + rng.next() % 254]);
                     value[1] = address(&self.elements[self.elements.len() - 1]);
@@ -337,16 +344,10 @@ impl Copied {
     }
 
     /// Does something to the frame. `variadic`: operands may be more or fewer; `lenient`: of any type,
-    /// and attributes may be absent; `shapes`: dimensions and addresses are checked.
-    pub(crate) fn mutate(
-        &mut self,
-        rng: &mut Rng,
-        variadic: bool,
-        lenient: bool,
-        shapes: bool,
-    ) -> Wanted {
+    /// and attributes may be absent.
+    pub(crate) fn mutate(&mut self, rng: &mut Rng, variadic: bool, lenient: bool) -> Wanted {
         let refused = match rng.below(10) {
-            0..=4 => self.operand(rng, lenient, shapes),
+            0..=4 => self.operand(rng, lenient),
             5 => self.count(rng) && !variadic,
             6..=8 if !self.attrs.types.is_empty() && self.frame.len() > ATTRS + 2 => {
                 self.attrs.mutate(rng, &mut self.frame[ATTRS + 2]) && !lenient
@@ -356,8 +357,17 @@ impl Copied {
         if refused { Wanted::Error } else { Wanted::Life }
     }
 
-    fn operand(&mut self, rng: &mut Rng, any: bool, shapes: bool) -> bool {
+    fn operand(&mut self, rng: &mut Rng, any: bool) -> bool {
         let side = rng.below(2);
+        // Behind the first element of the first argument, where that has more than one of four bytes.
+        let within = self.operands[0].entries.first().and_then(Option::as_ref);
+        let within = within.filter(|buffer| buffer.len() == 6 && buffer[2] as u32 == F32);
+        let many = self.operands[0].dims.first().is_some_and(|dims| {
+            dims.iter().all(|dim| (1..64).contains(dim)) && dims.iter().product::<i64>() > 1
+        });
+        let within = within
+            .filter(|_| side == 1 && many)
+            .map(|buffer| buffer[3] + 4);
         let list = &mut self.operands[side];
         if list.types.is_empty() {
             return false;
@@ -374,7 +384,7 @@ impl Copied {
                 .push(vec![0; (2 * count as usize).max(64) + 2]);
             buffer[3] = address(&self.elements[self.elements.len() - 1]) + offset;
         };
-        match rng.below(if shapes { 9 } else { 4 }) {
+        match rng.below(10) {
             0 => {
                 list.types[i] = rng.other(1, 6);
                 true
@@ -405,9 +415,13 @@ impl Copied {
             }
             5 => {
                 elsewhere(buffer, 1);
-                false
+                count > 0 && !any && buffer[2] as u32 == F32
             }
-            6 => {
+            6 if within.is_some() => {
+                buffer[3] = within.unwrap_or_default();
+                count > 0 && buffer[2] as u32 == F32
+            }
+            6 | 9 => {
                 let rank = buffer[4].cast_signed();
                 let new = rng.pick(&[-1, i64::MIN, 0, rank.saturating_sub(1)]);
                 buffer[4] = new.cast_unsigned();
@@ -422,7 +436,7 @@ impl Copied {
                 if dims.is_empty() {
                     return false;
                 }
-                let wide = !any && !matches!(buffer[2], 1 | 2 | 6);
+                let wide = !any && !matches!(buffer[2] as u32, 1 | 2 | 6);
                 let k = rng.below(dims.len());
                 dims[k] = rng.pick(&[
                     -1,

@@ -14,11 +14,15 @@ mod rng;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::{once, root, skip, target_folder};
 
 /// Frames for a library where nothing else is said.
 const FRAMES: u64 = 20_000;
+
+/// The same under valgrind, where all is 50 times as slow.
+const VALGRIND_FRAMES: u64 = 300;
 
 /// Set in the child: the library, the first seed, how many, and the file that takes the seed.
 const ORDER: &str = "XLA_FFI_HOSTILE";
@@ -30,6 +34,12 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 
 /// Attacks a library in a child, which runs the test of this name.
 fn survives(test: &str, library: &Path, preload: &str) {
+    let program = std::env::current_exe().expect("this program");
+    survives_in(Command::new(program), test, library, preload, FRAMES);
+}
+
+/// The same in a child that `command` starts: this program, perhaps under another one.
+fn survives_in(command: Command, test: &str, library: &Path, preload: &str, frames: u64) {
     if let Ok(order) = std::env::var(ORDER) {
         let words: Vec<&str> = order.split(';').collect();
         let number = |i: usize| words[i].parse().expect("a number");
@@ -42,12 +52,12 @@ fn survives(test: &str, library: &Path, preload: &str) {
         return;
     }
     let seed = number("XLA_FFI_SEED", 0);
-    let frames = number("XLA_FFI_FRAMES", FRAMES);
-    let (output, at) = child(test, library, preload, seed, frames);
+    let frames = number("XLA_FFI_FRAMES", frames);
+    let (output, at) = child(command, test, library, preload, seed, frames);
     let said = String::from_utf8_lossy(&output.stdout);
     let told = String::from_utf8_lossy(&output.stderr);
     // What a sanitizer says begins with its verdict; a panic's words are all there is.
-    let verdict = ["ERROR: ", "runtime error: ", "panicked at"]
+    let verdict = ["ERROR: ", "runtime error: ", "panicked at", "\n=="]
         .iter()
         .find_map(|words| told.find(words));
     let verdict: Vec<&str> = told[verdict.unwrap_or(0)..].lines().take(16).collect();
@@ -68,12 +78,18 @@ fn survives(test: &str, library: &Path, preload: &str) {
     );
 }
 
-fn child(test: &str, library: &Path, preload: &str, seed: u64, frames: u64) -> (Output, String) {
+fn child(
+    mut command: Command,
+    test: &str,
+    library: &Path,
+    preload: &str,
+    seed: u64,
+    frames: u64,
+) -> (Output, String) {
     let folder = target_folder().join("tmp/hostile");
     std::fs::create_dir_all(&folder).expect("the target folder");
     let at = folder.join(format!("{test}.{}.seed", std::process::id()));
     let order = format!("{};{seed};{frames};{}", library.display(), at.display());
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
         .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(ORDER, order)
@@ -156,6 +172,23 @@ fn the_rust_library() {
         &rust_examples().join("libconformance.so"),
         "",
     );
+}
+
+/// Under memcheck, which tells what no crash shows: memory that is read before it is written, or after it
+/// is freed.
+#[test]
+fn the_rust_library_under_valgrind() {
+    let test = "the_rust_library_under_valgrind";
+    let ordered = std::env::var_os(ORDER).is_some();
+    if !ordered && !works("valgrind") {
+        return skip(test, "no valgrind");
+    }
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--quiet", "--error-exitcode=9", "--num-callers=20"])
+        .arg(std::env::current_exe().expect("this program"));
+    let library = rust_examples().join("libconformance.so");
+    survives_in(valgrind, test, &library, "", VALGRIND_FRAMES);
 }
 
 #[test]

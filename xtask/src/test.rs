@@ -53,6 +53,10 @@ const MIDDLE_DRIVERS: [&str; 3] = ["gradients.py", "batches.py", "sharding.py"];
 /// A jaxlib between the oldest and the newest, whose jax has the public `jax.ffi`.
 const MIDDLE: &str = "0.5.1";
 
+/// First calls of many threads hang on the copy of XLA: these run on the oldest, a middle and the newest
+/// listed jaxlib.
+const RACES: &str = "races.py";
+
 /// What `--quick` leaves out besides the test programs that take long.
 const NOT_QUICK: &str = "the features one by one, rustdoc, the tests in documentation, the properties \
     optimised, loom, JAX, GPU dry runs";
@@ -172,6 +176,7 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
     };
     shared.rust.wait();
     let examples = shared.examples.wait();
+    let listed = &jaxlibs::listed();
     std::thread::scope(|scope| {
         for driver in DRIVERS {
             scope.spawn(move || {
@@ -183,7 +188,23 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
                 });
             });
         }
-        let listed = jaxlibs::listed();
+        for version in [listed.first(), listed.get(listed.len() / 2), listed.last()] {
+            scope.spawn(move || {
+                let name = format!(
+                    "JAX {RACES}, jaxlib {}",
+                    version.map_or("none", |name| name)
+                );
+                tally.work(&name, |log| {
+                    let venv = venv::exactly(version.context("no jaxlib is listed")?)?;
+                    let mut command = python_driver(root, &venv, RACES);
+                    if version == listed.last() {
+                        command.arg("--ends");
+                    }
+                    command.args(examples);
+                    tally::run_some(Format::Driver, &name, &mut command, log)
+                });
+            });
+        }
         let oldest = listed.first().cloned().unwrap_or_default();
         let older = OLDEST_DRIVERS.map(|driver| (driver, oldest.clone()));
         let middle = MIDDLE_DRIVERS.map(|driver| (driver, MIDDLE.to_owned()));
@@ -283,13 +304,14 @@ fn properties(root: &Path) -> Command {
     command
 }
 
-/// Every order of the runtime's own locks, in a folder of its own: the flag would rebuild everything.
+/// Every order in which threads can meet at locks and atomics of ours, in a folder of its own: the flag
+/// would rebuild everything.
 fn loom(root: &Path, tally: &Tally) {
     let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
     flags.push(" --cfg loom");
     let mut command = cargo(root);
     command
-        .args(["test", "-p", "xla-ffi-runtime", "--lib"])
+        .args(["test", "-p", "xla-ffi", "-p", "xla-ffi-runtime", "--lib"])
         .arg("--target-dir")
         .arg(root.join("target/loom"))
         .arg("loom")

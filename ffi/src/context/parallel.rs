@@ -2,8 +2,10 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// One loop. Helpers hold it by `Arc`, so one that comes after the loop has ended finds it closed.
 struct Loop {
@@ -29,7 +31,7 @@ unsafe impl Send for Loop {}
 unsafe impl Sync for Loop {}
 
 impl Loop {
-    fn gate(&self) -> std::sync::MutexGuard<'_, Gate> {
+    fn gate(&self) -> MutexGuard<'_, Gate> {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,7 +152,130 @@ pub(super) fn run(
     }
 }
 
-#[cfg(test)]
+/// Every order in which the caller and its helpers can meet.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::sync::UnsafeCell;
+
+    /// What a loop works on: one place for each chunk.
+    struct Places(Vec<UnsafeCell<usize>>);
+
+    // SAFETY: loom's cells tell on whoever reaches one beside another thread.
+    unsafe impl Sync for Places {}
+
+    impl Places {
+        fn new(chunks: usize) -> Self {
+            Self((0..chunks).map(|_| UnsafeCell::new(0)).collect())
+        }
+
+        fn count(&self, chunk: usize) {
+            // SAFETY: as above.
+            self.0[chunk].with_mut(|place| unsafe { *place += 1 });
+        }
+
+        fn counted(&self, chunk: usize) -> usize {
+            // SAFETY: as above.
+            self.0[chunk].with(|place| unsafe { *place })
+        }
+    }
+
+    /// The helpers that a loop was given.
+    type Helpers = std::cell::RefCell<Vec<loom::thread::JoinHandle<()>>>;
+
+    fn helper(helpers: &Helpers, task: Box<dyn FnOnce() + Send>) -> bool {
+        helpers.borrow_mut().push(loom::thread::spawn(task));
+        true
+    }
+
+    /// Each chunk runs once, the caller sees what helpers did, and a helper that comes late does not
+    /// come in: the caller takes the places back as soon as the loop is over.
+    #[test]
+    fn loom_a_loop_ends_when_nobody_is_inside() {
+        loom::model(|| {
+            let helpers = Helpers::default();
+            let places = Places::new(2);
+            run(2, 1, &|chunk| places.count(chunk), &|task| {
+                helper(&helpers, task)
+            });
+            for chunk in 0..2 {
+                assert_eq!(places.counted(chunk), 1);
+                places.count(chunk);
+            }
+            for helper in helpers.take() {
+                helper.join().unwrap();
+            }
+        });
+    }
+
+    /// The same with two helpers, of whom one waits for the lock while the other one leaves.
+    #[test]
+    fn loom_helpers_meet_at_the_gate() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let helpers = Helpers::default();
+            let places = Places::new(1);
+            run(1, 2, &|chunk| places.count(chunk), &|task| {
+                helper(&helpers, task)
+            });
+            assert_eq!(places.counted(0), 1);
+            places.count(0);
+            for helper in helpers.take() {
+                helper.join().unwrap();
+            }
+        });
+    }
+
+    /// The caller unwinds while there are chunks left: a helper that comes then finds the gate closed.
+    #[test]
+    fn loom_a_spawn_that_panics_closes_the_gate() {
+        std::panic::set_hook(Box::new(|_| {}));
+        loom::model(|| {
+            let helpers = Helpers::default();
+            let places = Places::new(2);
+            let spawn = |task: Box<dyn FnOnce() + Send>| {
+                if !helpers.borrow().is_empty() {
+                    std::panic::panic_any("no second one");
+                }
+                helper(&helpers, task)
+            };
+            let caught = std::panic::catch_unwind(AssertUnwindSafe(|| {
+                run(2, 2, &|chunk| places.count(chunk), &spawn);
+            }));
+            assert!(caught.is_err());
+            (0..2).for_each(|chunk| places.count(chunk));
+            for helper in helpers.take() {
+                helper.join().unwrap();
+            }
+        });
+    }
+
+    /// A panic of whichever thread comes out of the caller, when nobody is inside.
+    #[test]
+    fn loom_a_panic_waits_for_the_others() {
+        std::panic::set_hook(Box::new(|_| {}));
+        loom::model(|| {
+            let helpers = Helpers::default();
+            let places = Places::new(2);
+            let body = |chunk: usize| {
+                places.count(chunk);
+                std::panic::panic_any(chunk);
+            };
+            let caught = std::panic::catch_unwind(AssertUnwindSafe(|| {
+                run(2, 1, &body, &|task| helper(&helpers, task));
+            }));
+            let thrown = *caught.unwrap_err().downcast::<usize>().unwrap();
+            assert_eq!(places.counted(thrown), 1);
+            (0..2).for_each(|chunk| places.count(chunk));
+            for helper in helpers.take() {
+                helper.join().unwrap();
+            }
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;

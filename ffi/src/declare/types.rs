@@ -5,21 +5,12 @@ use std::any::TypeId;
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
 use crate::call::host::Host;
+use crate::declare::copies::Copies;
 use crate::error::{Error, Result};
-use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_UNKNOWN_TYPE_ID};
-
-/// The number of a type in one XLA copy.
-struct Known {
-    api: *const XLA_FFI_Api,
-    id: i64,
-    older: *const Known,
-    // Which stages have left state of this type there; see `KnownType::note_stored`.
-    stored: AtomicU8,
-}
+use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 
 /// A type that hosts carry, known to each XLA copy under a number of its own; made once, as a
 /// `static`, for exactly the type `T`. The derive macros make it; by hand it looks like this:
@@ -138,8 +129,10 @@ impl<T: Send + Sync + 'static> HostType<T> {
                 naming,
                 register,
                 deleter: drop_box::<T>,
-                copies: AtomicPtr::new(std::ptr::null_mut()),
-                registration: Mutex::new(()),
+                #[cfg(not(loom))]
+                copies: Copies::new(),
+                #[cfg(loom)]
+                copies: std::sync::LazyLock::new(Copies::new),
             },
             _type: PhantomData,
         }
@@ -205,10 +198,10 @@ pub struct KnownType {
     // library without types does not carry them.
     register: fn(&KnownType, Host) -> Result<i64>,
     deleter: unsafe extern "C" fn(*mut c_void),
-    // The XLA copies that know the type, the newest first. Invariant: null, or an entry that is
-    // never written or freed again.
-    copies: AtomicPtr<Known>,
-    registration: Mutex<()>,
+    #[cfg(not(loom))]
+    copies: Copies,
+    #[cfg(loom)]
+    copies: std::sync::LazyLock<Copies>,
 }
 
 impl std::fmt::Debug for KnownType {
@@ -237,19 +230,6 @@ impl KnownType {
         self.deleter
     }
 
-    #[inline]
-    fn known(&self, host: Host) -> Option<&'static Known> {
-        let mut copy = self.copies.load(Ordering::Acquire).cast_const();
-        // SAFETY: the invariant on `copies`, for the head and for each `older`.
-        while let Some(entry) = unsafe { copy.as_ref() } {
-            if std::ptr::eq(entry.api, host.api()) {
-                return Some(entry);
-            }
-            copy = entry.older;
-        }
-        None
-    }
-
     pub(crate) fn name(&self) -> &str {
         match &self.naming {
             Naming::Derived {
@@ -267,8 +247,8 @@ impl KnownType {
         if let Naming::Number(chosen) = self.naming {
             return Ok(chosen);
         }
-        match self.known(host) {
-            Some(known) => Ok(known.id),
+        match self.copies.find(host) {
+            Some(known) => Ok(known.id()),
             None => (self.register)(self, host),
         }
     }
@@ -276,57 +256,39 @@ impl KnownType {
     /// Notes that `stage` has left state of this type with a host, in a call with or without a
     /// stream.
     pub(crate) fn note_stored(&self, host: Host, stage: u32, stream: bool) {
-        if let Some(known) = self.known(host) {
-            known
-                .stored
-                .fetch_or(stored_bit(stage, stream), Ordering::Relaxed);
+        if let Some(known) = self.copies.find(host) {
+            known.note(stored_bit(stage, stream));
         }
     }
 
     /// Whether [`KnownType::note_stored`] was ever told so. jaxlib crashes when a CPU call asks for
     /// the state of a stage that CPU hosts do not run.
     pub(crate) fn was_stored(&self, host: Host, stage: u32, stream: bool) -> bool {
-        self.known(host).is_some_and(|known| {
-            known.stored.load(Ordering::Relaxed) & stored_bit(stage, stream) != 0
-        })
+        let known = self.copies.find(host);
+        known.is_some_and(|known| known.notes() & stored_bit(stage, stream) != 0)
     }
 
-    /// Makes the type known to `host` under the number that `ask` gets for it.
-    fn register(&self, host: Host, ask: impl FnOnce(&Known) -> Result<i64>) -> Result<i64> {
-        let _one_at_a_time = self
-            .registration
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(known) = self.known(host) {
-            return Ok(known.id);
-        }
-        // Kept for good, as the host's table is: one entry for each XLA copy in the process.
-        let mut entry = Box::new(Known {
-            api: host.api(),
-            id: 0,
-            older: self.copies.load(Ordering::Relaxed),
-            stored: AtomicU8::new(0),
-        });
-        entry.id = ask(&entry).map_err(|error| {
-            let (name, cause) = (self.name(), error.message());
-            Error::new(
-                error.code(),
-                format!("this XLA does not take the type `{name}`: {cause}"),
-            )
-        })?;
-        let entry = Box::leak(entry);
-        self.copies.store(entry, Ordering::Release);
-        Ok(entry.id)
+    /// Makes the type known to `host` under the number that `ask` gets for it; see [`Copies::add`].
+    fn register(&self, host: Host, ask: impl FnOnce(usize) -> Result<i64>) -> Result<i64> {
+        self.copies.add(host, |place| {
+            ask(place).map_err(|error| {
+                let (name, cause) = (self.name(), error.message());
+                Error::new(
+                    error.code(),
+                    format!("this XLA does not take the type `{name}`: {cause}"),
+                )
+            })
+        })
     }
 }
 
 /// Registers a type that no other library knows.
 #[cold]
 fn register_own(this: &KnownType, host: Host) -> Result<i64> {
-    this.register(host, |entry| {
-        // A library that is loaded where an unloaded one lay has the statics of that one, but the
-        // entry is never freed, whatever is unloaded: nothing else in the process has its address.
-        let unique = format!("{}@{:x}", this.name, std::ptr::from_ref(entry) as usize);
+    this.register(host, |place| {
+        // A library that is loaded where an unloaded one lay has the statics of that one, but this
+        // place is never freed, whatever is unloaded: nothing else in the process has its address.
+        let unique = format!("{}@{place:x}", this.name);
         host.register_type(&unique, XLA_FFI_UNKNOWN_TYPE_ID.type_id, this.deleter)
     })
 }

@@ -13,6 +13,7 @@ use crate::declare::kind::{Kind, Presence};
 use crate::declare::param::Param;
 use crate::entry::problems::{Problems, number, put};
 use crate::operand::element::{bit_width, byte_size, name};
+use crate::wording;
 use xla_ffi_sys::{Feature, XLA_FFI_DataType};
 
 impl Problems<'_> {
@@ -148,7 +149,7 @@ fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
         }
         Fault::Count => {
             show(text, raw);
-            text.push_str(" has a negative dimension, or more elements than can be counted");
+            text.push_str(wording::COUNT);
         }
         Fault::UnknownSize => {
             show(text, raw);
@@ -160,19 +161,17 @@ fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
         }
         Fault::Bytes => {
             show(text, raw);
-            text.push_str(" takes more bytes than can be addressed");
+            text.push_str(wording::BYTES);
         }
         Fault::Null => {
             show(text, raw);
-            text.push_str(" has a null data pointer");
+            text.push_str(wording::NULL_DATA);
         }
         Fault::Alignment(align) => {
             show(text, raw);
             let data = raw.data();
-            let _ = write!(
-                text,
-                " lies at {data:p}, which is not a multiple of {align}"
-            );
+            let (at, multiple) = (wording::LIES_AT, wording::NO_MULTIPLE);
+            let _ = write!(text, "{at}{data:p}{multiple}{align}");
         }
     }
 }
@@ -337,7 +336,9 @@ pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Probl
                     &[
                         "result `",
                         ret_name,
-                        "` overlaps argument `",
+                        "`",
+                        wording::OVERLAPS,
+                        "argument `",
                         arg_name,
                         "`; if the caller meant it (input_output_aliases), declare it: `InOut<T>`",
                     ],
@@ -349,7 +350,15 @@ pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Probl
                 let line = problems.line();
                 put(
                     line,
-                    &["result `", ret_name, "` overlaps result `", other_name, "`"],
+                    &[
+                        "result `",
+                        ret_name,
+                        "`",
+                        wording::OVERLAPS,
+                        "result `",
+                        other_name,
+                        "`",
+                    ],
                 );
             }
         }

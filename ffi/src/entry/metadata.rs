@@ -7,7 +7,7 @@ use xla_ffi_sys::*;
 /// Answers a metadata call; `false` when this is none.
 ///
 /// # Safety
-/// `raw` is a host's call frame whose extension chain is not empty.
+/// `raw` is a host's call frame that reaches to its host's table, with an extension chain.
 #[cold]
 pub(crate) unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &HandlerInfo) -> bool {
     // SAFETY: the caller's promise.
@@ -35,7 +35,7 @@ pub(crate) unsafe fn answer_metadata(raw: *mut XLA_FFI_CallFrame, info: &Handler
         ));
         return true;
     }
-    // SAFETY: every frame has FRAME_SIZE bytes; `api` lies within.
+    // SAFETY: the caller's promise.
     let api = unsafe { (*raw).api };
     // SAFETY: a frame names its host's table.
     let host = unsafe { Host::new(api) };

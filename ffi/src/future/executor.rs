@@ -16,9 +16,11 @@
 //!   goes would wait for users' code with the loader's lock held.
 
 use std::collections::VecDeque;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::sync::{Condvar, Mutex, MutexGuard, thread};
 
 /// What a thread is asked to do. It destroys what it holds itself, and does not unwind.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -50,38 +52,29 @@ struct State {
     /// All other threads, those that are about to begin included. Invariant: where there are jobs, there
     /// is such a thread, unless the system refused to start one.
     waiting: usize,
+    /// The model is over: all threads end.
+    #[cfg(loom)]
+    over: bool,
 }
 
 /// Has a thread run `job` soon.
 ///
 /// # Errors
 /// The job, where there is no thread and the system starts none.
+#[cfg(not(loom))]
 pub(crate) fn run(job: Job) -> Result<(), Job> {
-    let executor = current();
-    let mut state = executor.lock();
-    if state.jobs.is_empty() {
-        state.moved = Instant::now();
-    }
-    state.jobs.push_back(job);
-    if state.waiting > 0 {
-        drop(state);
-        executor.changed.notify_one();
-        return Ok(());
-    }
-    state.waiting += 1;
-    drop(state);
-    if executor.start() {
-        return Ok(());
-    }
-    let mut state = executor.lock();
-    if state.working + state.waiting > 0 {
-        // Those take it when they are done with theirs.
-        return Ok(());
-    }
-    state.jobs.pop_back().map_or(Ok(()), Err)
+    current().take(job)
+}
+
+/// For the models of others: each job has a thread.
+#[cfg(loom)]
+pub(crate) fn run(job: Job) -> Result<(), Job> {
+    thread::spawn(job);
+    Ok(())
 }
 
 /// The executor of this process.
+#[cfg_attr(loom, expect(dead_code, reason = "models have executors of their own"))]
 fn current() -> &'static Executor {
     static CURRENT: AtomicPtr<Executor> = AtomicPtr::new(std::ptr::null_mut());
     let process = std::process::id();
@@ -112,9 +105,36 @@ impl Executor {
                 moved: Instant::now(),
                 working: 0,
                 waiting: 0,
+                #[cfg(loom)]
+                over: false,
             }),
             changed: Condvar::new(),
         }
+    }
+
+    /// As [`run`].
+    fn take(&'static self, job: Job) -> Result<(), Job> {
+        let mut state = self.lock();
+        if state.jobs.is_empty() {
+            state.moved = Instant::now();
+        }
+        state.jobs.push_back(job);
+        if state.waiting > 0 {
+            drop(state);
+            self.changed.notify_one();
+            return Ok(());
+        }
+        state.waiting += 1;
+        drop(state);
+        if self.start() {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        if state.working + state.waiting > 0 {
+            // Those take it when they are done with theirs.
+            return Ok(());
+        }
+        state.jobs.pop_back().map_or(Ok(()), Err)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -123,7 +143,7 @@ impl Executor {
 
     /// Starts a thread that `waiting` counts already; says whether there is one.
     fn start(&'static self) -> bool {
-        let started = std::thread::Builder::new()
+        let started = thread::Builder::new()
             .name("xla-ffi-async".to_owned())
             // The completion of a call may run what the host has waiting for it, on this stack.
             .stack_size(STACK)
@@ -165,8 +185,12 @@ impl Executor {
             } else if state.working < self.processors {
                 Duration::ZERO
             } else {
-                STALL.saturating_sub(state.moved.elapsed())
+                state.stall()
             };
+            #[cfg(loom)]
+            if state.over {
+                return None;
+            }
             if patience.is_zero()
                 && let Some(job) = state.jobs.pop_front()
             {
@@ -195,6 +219,17 @@ impl Executor {
                 return None;
             }
         }
+    }
+}
+
+impl State {
+    /// How much longer to wait for those who work.
+    fn stall(&self) -> Duration {
+        // No model has time: nobody is thought to be blocked.
+        if cfg!(loom) {
+            return STALL;
+        }
+        STALL.saturating_sub(self.moved.elapsed())
     }
 }
 
@@ -228,7 +263,81 @@ fn pin_now() {
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn pin_now() {}
 
-#[cfg(test)]
+/// Every order in which those who hand over jobs and the threads can meet. A wait there has no end but
+/// a notification: one that is missing is a deadlock.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    /// Counts what is done.
+    #[derive(Default)]
+    struct Done(Mutex<usize>, Condvar);
+
+    impl Done {
+        fn one_more(&self) {
+            *self.0.lock().unwrap() += 1;
+            self.1.notify_all();
+        }
+
+        fn wait_for(&self, count: usize) {
+            let mut done = self.0.lock().unwrap();
+            while *done < count {
+                done = self.1.wait(done).unwrap();
+            }
+            assert_eq!(*done, count, "each job runs once");
+        }
+    }
+
+    fn executor(processors: usize) -> &'static Executor {
+        let mut executor = Executor::new(std::process::id());
+        executor.processors = processors;
+        Box::leak(Box::new(executor))
+    }
+
+    fn hand_over(executor: &'static Executor, done: &Arc<Done>) {
+        let done = done.clone();
+        assert!(executor.take(Box::new(move || done.one_more())).is_ok());
+    }
+
+    /// Threads lose the processor where they need not at most twice: what takes more is beyond reach.
+    fn model(check: impl Fn() + Send + Sync + 'static) {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(check);
+    }
+
+    fn end(executor: &'static Executor) {
+        executor.lock().over = true;
+        executor.changed.notify_all();
+    }
+
+    #[test]
+    fn loom_a_job_that_comes_while_a_thread_goes_idle_is_taken() {
+        model(|| {
+            let (executor, done) = (executor(1), Arc::<Done>::default());
+            hand_over(executor, &done);
+            hand_over(executor, &done);
+            done.wait_for(2);
+            end(executor);
+        });
+    }
+
+    #[test]
+    fn loom_two_threads_hand_over_jobs() {
+        model(|| {
+            let (executor, done) = (executor(2), Arc::<Done>::default());
+            let there = done.clone();
+            let other = thread::spawn(move || hand_over(executor, &there));
+            hand_over(executor, &done);
+            other.join().unwrap();
+            done.wait_for(2);
+            end(executor);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;

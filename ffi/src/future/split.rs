@@ -7,11 +7,12 @@
 
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::future::{Kept, Promise};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 /// Operands kept for later that the parts of a call can share.
 /// [`Promise::count_down`] and [`Promise::gather`] use it; what [`Detach`](crate::Detach) makes of this
@@ -78,7 +79,7 @@ struct Latch {
 /// The duty to count the latch down, once.
 struct CountDown(Option<Arc<Latch>>);
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -392,5 +393,98 @@ impl<K: Divide> Promise<K> {
                 count_down,
             })
             .collect())
+    }
+}
+
+/// Every order in which the parts of a call can end.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::future::loom_host;
+    use crate::future::pending::pair;
+    use crate::sync::UnsafeCell;
+
+    /// Whether a part fails, completes, or is dropped.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum End {
+        Well,
+        Badly,
+        Dropped,
+    }
+
+    const ENDS: [End; 3] = [End::Well, End::Badly, End::Dropped];
+
+    fn come(part: Part<(), usize>, end: End) {
+        let number = part.index();
+        match end {
+            End::Well => part.complete(Ok(10 + number)),
+            End::Badly => part.complete(Err(Error::internal("on purpose"))),
+            End::Dropped => drop(part),
+        }
+    }
+
+    /// The shares of both come together in whichever thread is last; the call ends once.
+    #[test]
+    fn loom_the_last_part_ends_the_call() {
+        for end in ENDS {
+            for host in loom_host::both() {
+                let mut model = loom::model::Builder::new();
+                model.preemption_bound = Some(3);
+                model.check(move || {
+                    let (completion, back) = pair();
+                    let promise = Promise {
+                        completion,
+                        operands: (),
+                    };
+                    let parts = promise.gather(2, |(), shares: Vec<usize>| {
+                        assert_eq!(shares, [10, 11]);
+                        Ok(())
+                    });
+                    let mut parts = parts.unwrap();
+                    let other = parts.pop().unwrap();
+                    let thread = loom::thread::spawn(move || come(other, end));
+                    come(parts.pop().unwrap(), End::Well);
+                    let well = loom_host::went_well(back.settle(host, None));
+                    assert_eq!(well, end == End::Well);
+                    thread.join().unwrap();
+                });
+            }
+        }
+    }
+
+    /// What every part did with its operands is done when the end comes.
+    #[test]
+    fn loom_the_end_sees_what_the_parts_wrote() {
+        struct Rows([UnsafeCell<u8>; 2]);
+        // SAFETY: loom's cells tell on whoever reaches one beside another thread.
+        unsafe impl Send for Rows {}
+        // SAFETY: as above.
+        unsafe impl Sync for Rows {}
+        loom::model(|| {
+            let rows = Arc::new(Rows([UnsafeCell::new(0), UnsafeCell::new(0)]));
+            let ends = Arc::new(Mutex::new(0));
+            let (there, count) = (Arc::clone(&rows), Arc::clone(&ends));
+            let end: super::End = Box::new(move |_| {
+                for row in &there.0 {
+                    // SAFETY: as above.
+                    assert_eq!(row.with(|row| unsafe { *row }), 1);
+                }
+                // A panic stays in the end: what was right is counted.
+                *lock(&count) += 1;
+            });
+            let write = |rows: &Rows, number: usize, mut part: CountDown| {
+                // SAFETY: as above.
+                rows.0[number].with_mut(|row| unsafe { *row = 1 });
+                part.fire(Ok(()));
+            };
+            let mut parts = CountDown::all(2, end);
+            let (one, two) = (parts.next().unwrap(), parts.next().unwrap());
+            drop(parts);
+            let there = Arc::clone(&rows);
+            let thread = loom::thread::spawn(move || write(&there, 1, two));
+            write(&rows, 0, one);
+            thread.join().unwrap();
+            assert_eq!(*lock(&ends), 1);
+        });
     }
 }

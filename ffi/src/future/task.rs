@@ -6,8 +6,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::call::frame::Frame;
@@ -17,6 +16,8 @@ use crate::entry::panics;
 use crate::error::{Error, Result};
 use crate::future::executor;
 use crate::future::pending::{Completion, pair};
+use crate::sync::atomic::{AtomicU8, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 /// The future of a call, which borrows from the call's frame.
 pub type Body<'f> = Pin<Box<dyn std::future::Future<Output = Result<()>> + Send + 'f>>;
@@ -123,7 +124,7 @@ impl Task {
         }
     }
 
-    fn work(&self) -> std::sync::MutexGuard<'_, Option<Work>> {
+    fn work(&self) -> MutexGuard<'_, Option<Work>> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -215,4 +216,146 @@ pub fn start_async(
         task.run();
     }
     call.settle(host, None)
+}
+
+/// Every order in which a body's polls and its wakers can meet. The executor gives each poll a thread.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::call::host::Host;
+    use crate::future::loom_host;
+    use std::cell::RefCell;
+    use xla_ffi_sys::*;
+
+    thread_local! {
+        /// The body of the call that is started: all threads of a model are one of the system's.
+        static BODY: RefCell<Option<Body<'static>>> = const { RefCell::new(None) };
+    }
+
+    /// Calls an asynchronous handler with this body; whether it went well.
+    fn call(host: Host, body: Body<'static>) -> bool {
+        // SAFETY: numbers, and pointers that may be null.
+        let mut raw: XLA_FFI_CallFrame = unsafe { std::mem::zeroed() };
+        raw.struct_size = XLA_FFI_CallFrame::STRUCT_SIZE;
+        raw.args.struct_size = XLA_FFI_Args::STRUCT_SIZE;
+        raw.rets.struct_size = XLA_FFI_Rets::STRUCT_SIZE;
+        raw.attrs.struct_size = XLA_FFI_Attrs::STRUCT_SIZE;
+        raw.api = host.api();
+        // SAFETY: a whole frame without operands.
+        let frame = unsafe { Frame::new(&raw const raw) }.unwrap();
+        BODY.set(Some(body));
+        let flow = start_async(&frame, "the model", |_| Ok(BODY.take().unwrap()));
+        loom_host::went_well(flow)
+    }
+
+    /// The timer of the book on asynchronous Rust, which wakes under its lock.
+    #[derive(Default)]
+    struct Timer {
+        ready: bool,
+        gone: bool,
+        waker: Option<Waker>,
+    }
+
+    type Shared = Arc<Mutex<Timer>>;
+
+    fn until_ready(timer: Shared) -> Body<'static> {
+        Box::pin(std::future::poll_fn(move |context| {
+            let mut timer = timer.lock().unwrap();
+            if timer.ready {
+                return Poll::Ready(Ok(()));
+            }
+            if !timer.gone {
+                timer.waker = Some(context.waker().clone());
+            }
+            Poll::Pending
+        }))
+    }
+
+    fn timer() -> Shared {
+        Arc::new(Mutex::new(Timer::default()))
+    }
+
+    #[test]
+    fn loom_no_wake_is_lost() {
+        for host in loom_host::both() {
+            loom::model(move || {
+                let timer = timer();
+                let there = Arc::clone(&timer);
+                let thread = loom::thread::spawn(move || {
+                    let mut timer = there.lock().unwrap();
+                    timer.ready = true;
+                    if let Some(waker) = timer.waker.take() {
+                        waker.wake();
+                    }
+                });
+                assert!(call(host, until_ready(timer)));
+                thread.join().unwrap();
+            });
+        }
+    }
+
+    /// Two threads wake at once, or while the body is polled: it is polled again, by one at a time.
+    #[test]
+    fn loom_wakes_meet() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let timer = timer();
+            let there = Arc::clone(&timer);
+            let thread = loom::thread::spawn(move || {
+                let waker = there.lock().unwrap().waker.take();
+                if let Some(waker) = &waker {
+                    waker.wake_by_ref();
+                }
+                let mut timer = there.lock().unwrap();
+                timer.ready = true;
+                let newer = timer.waker.take();
+                drop(timer);
+                for waker in waker.into_iter().chain(newer) {
+                    waker.wake();
+                }
+            });
+            assert!(call(loom_host::bare(), until_ready(timer)));
+            thread.join().unwrap();
+        });
+    }
+
+    /// A body that wakes itself while it is polled.
+    #[test]
+    fn loom_a_body_wakes_itself() {
+        for host in loom_host::both() {
+            loom::model(move || {
+                let mut polls = 0;
+                let body = std::future::poll_fn(move |context| {
+                    polls += 1;
+                    if polls < 3 {
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                    Poll::Ready(Ok(()))
+                });
+                assert!(call(host, Box::pin(body)));
+            });
+        }
+    }
+
+    /// The last waker goes while the body is polled, or after that: the call fails, and does not hang.
+    #[test]
+    fn loom_a_body_that_nobody_wakes_fails() {
+        for host in loom_host::both() {
+            loom::model(move || {
+                let timer = timer();
+                let there = Arc::clone(&timer);
+                let thread = loom::thread::spawn(move || {
+                    let mut timer = there.lock().unwrap();
+                    timer.gone = true;
+                    let waker = timer.waker.take();
+                    drop(timer);
+                    drop(waker);
+                });
+                assert!(!call(host, until_ready(timer)));
+                thread.join().unwrap();
+            });
+        }
+    }
 }

@@ -417,8 +417,12 @@ impl<'f> Attribute<'f> for Opaque<'f> {
         }
         let array = value.0.array()?;
         let bytes = crate::operand::element::byte_size(array.dtype(), array.len())?;
-        if bytes == 0 || array.data().is_null() {
+        if bytes == 0 {
             return Some(Self::EMPTY);
+        }
+        // An array that lies nowhere is not an empty one.
+        if array.data().is_null() {
+            return None;
         }
         // SAFETY: an array has that many bytes, by its type and length, for as long as the frame.
         Some(Self(unsafe {

@@ -1,7 +1,7 @@
 //! Call frames that no decent host makes: short structs, null and misaligned data, negative and
 //! overflowing dimensions, unknown tags, duplicates. Each is an error that names what is wrong.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::Mutex;
 use xla_ffi::__private::Handler;
 use xla_ffi::prelude::*;
@@ -192,6 +192,18 @@ fn whole_frames_run() {
     let (mut x, mut y) = ([1.0, 2.0, 3.0, 4.0], [0.0; 4]);
     whole(&mut x, &mut y).call::<copy>().unwrap();
     assert_eq!(y, [1.0, 2.0, 0.0, 0.0]);
+}
+
+/// What lies behind the size that a frame states is not the frame's. No host can be told.
+#[test]
+fn nothing_behind_a_short_frame_is_read() {
+    for size in [0, 8, 15, 23] {
+        let mut frame = [size, 1, 1, 1_usize];
+        let entry = copy::ENTRIES[3].unwrap();
+        // SAFETY: a frame of that many bytes.
+        let error = unsafe { entry(frame.as_mut_ptr().cast()) };
+        assert!(error.is_null());
+    }
 }
 
 #[test]
@@ -440,6 +452,20 @@ fn whatever(v: AttrValue) -> Result<()> {
     Err(Error::aborted(v.describe()))
 }
 
+/// The function behind [`adapted`]: how many opaque bytes it was given.
+unsafe extern "C" fn opaque_bytes(
+    _out: *mut c_void,
+    _ins: *mut *const c_void,
+    _opaque: *const c_char,
+    length: usize,
+    status: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: the status of the call.
+    unsafe { xla_ffi::legacy::set_failure(status, format!("{length} bytes")) };
+}
+
+xla_ffi::adapt! { adapted = unsafe cpu_unified(opaque_bytes), opaque = "v" }
+
 trait Aborted {
     fn aborted(text: String) -> Error;
 }
@@ -494,6 +520,22 @@ fn arrays_that_cannot_be_slices() {
         text,
         "fixed (execute): attribute `v`: expected 2 elements, got 0"
     );
+}
+
+#[test]
+fn opaque_bytes_of_arrays() {
+    let bytes = leak([0_u8; 16]);
+    for (dtype, size, data, told) in [
+        (F32, 2, bytes, "8 bytes"),
+        (XLA_FFI_DataType::S4, 5, bytes, "3 bytes"),
+        (F32, 0, std::ptr::null_mut(), "0 bytes"),
+        (F32, 2, std::ptr::null_mut(), "attribute `v`"),
+        (F32, usize::MAX / 2, bytes, "attribute `v`"),
+        (XLA_FFI_DataType::INVALID, 2, bytes, "attribute `v`"),
+    ] {
+        let text = attr::<adapted>(&[("v", array(dtype, size, data))]).unwrap_err();
+        assert!(text.contains(told), "{dtype:?} {size}: {text}");
+    }
 }
 
 #[test]

@@ -89,34 +89,18 @@ constexpr auto* NativeOf() {
   }
 }
 
-// Elements of a shape; the largest number where they are more than memory can hold, or a dimension
-// is negative.
+// Elements of a shape. Decoding has refused dimensions that are negative and products that overflow, so
+// nothing does here, but where another dimension is zero and makes the product so.
 XLA_FFI_SDK_HOT inline size_t CountElements(const int64_t* dims, int64_t rank) {
-  int64_t count = 1;
-  bool over = false, empty = false;
-  for (int64_t i = 0; i < rank; ++i) {
-#if defined(__GNUC__)
-    over |= __builtin_mul_overflow(count, dims[i], &count);
-#else
-    over |= dims[i] > 0 && count > std::numeric_limits<int64_t>::max() / dims[i];
-    if (!over) count *= dims[i];
-#endif
-    over |= dims[i] < 0;
-    empty |= dims[i] == 0;
-  }
-  if (XLA_FFI_PREDICT_FALSE(empty)) return 0;
-  return XLA_FFI_PREDICT_FALSE(over) ? std::numeric_limits<size_t>::max()
-                                     : static_cast<size_t>(count);
+  uint64_t count = 1;
+  for (int64_t i = 0; i < rank; ++i) count *= static_cast<uint64_t>(dims[i]);
+  return static_cast<size_t>(count);
 }
 
-// Bytes of packed elements; the largest number where they are more than memory can hold.
+// Bytes of packed elements.
 XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
   const size_t bits = BitWidth(dtype);
-  if (bits < 8) return count / 8 * bits + (count % 8 * bits + 7) / 8;
-  const size_t width = bits / 8;
-  return XLA_FFI_PREDICT_FALSE(count > std::numeric_limits<size_t>::max() / width)
-             ? std::numeric_limits<size_t>::max()
-             : count * width;
+  return bits < 8 ? count / 8 * bits + (count % 8 * bits + 7) / 8 : count * (bits / 8);
 }
 
 XLA_FFI_SDK_INTERNAL_END
@@ -173,7 +157,7 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_HOT Dimensions dimensions() const {
     return Dimensions(buf_->dims, static_cast<size_t>(buf_->rank));
   }
-  // Bytes of the data; the largest number for a shape that no memory can hold.
+  // Bytes of the data.
   XLA_FFI_SDK_HOT size_t size_bytes() const {
     return internal::CountBytes(element_type(), element_count());
   }

@@ -17,6 +17,7 @@ enum class ElementKind : uint8_t { kArg, kRet, kAttr, kOther };
 struct Elements {
   const BoundName* names;
   const ElementKind* kinds;
+  int size;
 
   // Adds the name of an element and a colon; nothing for those without a name.
   XLA_FFI_SDK_SLOW void Put(Text& text, int element) const {
@@ -29,12 +30,21 @@ struct Elements {
     }
     int position = 0;
     for (int i = 0; i < element; ++i) position += kinds[i] == kind;
-    text << (kind == ElementKind::kArg ? "argument " : "result ");
-    if (name.empty()) {
-      text << position << ": ";
-    } else {
-      text << "'" << name << "' (" << position << "): ";
+    PutOperand(text, kind == ElementKind::kArg, position);
+    text << ": ";
+  }
+
+  // Adds what an argument or a result is called: "argument 'x' (0)", or "argument 0".
+  XLA_FFI_SDK_SLOW void PutOperand(Text& text, bool is_arg, int64_t position) const {
+    const ElementKind kind = is_arg ? ElementKind::kArg : ElementKind::kRet;
+    text << (is_arg ? "argument " : "result ");
+    int64_t seen = 0;
+    for (int i = 0; i < size; ++i) {
+      if (kinds[i] != kind || seen++ != position || names[i].text().empty()) continue;
+      text << "'" << names[i].text() << "' (" << position << ")";
+      return;
     }
+    text << position;
   }
 };
 

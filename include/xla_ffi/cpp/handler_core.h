@@ -278,8 +278,12 @@ class HandlerCore {
     static_assert(std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>,
                   "the function does not take what the binding gives: compare them one by one");
     [[maybe_unused]] const Places places = Locate(frame, is);
-    bool good = (Check<Is, Ts>(frame, places) && ...);
+    [[maybe_unused]] Regions regions;
+    bool good = ((Check<Is, Ts>(frame, places) &&
+                  Locates<Is>(frame, &regions, static_cast<const Ts*>(nullptr))) &&
+                 ...);
     if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame, places);
+    if constexpr (kHasOperands) good = good && MemoryIsGood(frame, regions);
     if (XLA_FFI_PREDICT_FALSE(!good)) return Refuse(frame, is);
     if constexpr ((DecodeOne<Ts>::kTakes && ...)) {
       [[maybe_unused]] Nothing nothing;
@@ -296,6 +300,86 @@ class HandlerCore {
       return Run(frame, [&]() -> decltype(auto) {
         return fn_(Value<Is, Ts>(frame, places, SlotIn<Is, SlotOf<Ts>>(slots))...);
       });
+    }
+  }
+
+  // Operands have memory where handlers execute or record; where it lies in other stages is the host's
+  // affair. Variadic and optional ones are counted when the call comes.
+  static constexpr bool kHasMemory =
+      stage == ExecutionStage::kExecute || stage == ExecutionStage::kRecord;
+  static constexpr bool kHasOperands =
+      kArgs + kOptionalArgs + kRets + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
+  static constexpr bool kCountsVary =
+      kOptionalArgs + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
+
+  // How many arguments and results of the frame belong to the binding.
+  static int64_t ArgCount(const XLA_FFI_CallFrame* frame) {
+    return kArgs + kOptionalArgs > 0 || kRemainingArgs ? frame->args.size : 0;
+  }
+  static int64_t RetCount(const XLA_FFI_CallFrame* frame) {
+    return kRets + kOptionalRets > 0 || kRemainingRets ? frame->rets.size : 0;
+  }
+
+  // Where the operands of a binding lie whose number is fixed.
+  struct Regions {
+    xla_ffi_sdk_region args[kArgs + 1];
+    xla_ffi_sdk_region rets[kRets + 1];
+  };
+
+  template <size_t i, template <typename> typename Tag, typename T>
+  XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame* frame, Regions* regions,
+                                      const Tag<T>*) {
+    constexpr int kPosition = Position(i);
+    constexpr bool kOne = is_tagged_v<ArgTag, Tag<T>> || is_tagged_v<RetTag, Tag<T>>;
+    if constexpr (kOne && !kCountsVary) {
+      constexpr bool kIsArg = is_tagged_v<ArgTag, Tag<T>>;
+      xla_ffi_sdk_region* region;
+      if constexpr (kIsArg) {
+        region = &regions->args[kPosition];
+      } else {
+        region = &regions->rets[kPosition];
+      }
+      const XLA_FFI_Buffer* buf;
+      if constexpr (OperandType<T>::kElement != kAnyElement) {
+        // It has been found to be a buffer.
+        buf = static_cast<const XLA_FFI_Buffer*>(kIsArg ? frame->args.args[kPosition]
+                                                        : frame->rets.rets[kPosition]);
+        return IsUsable(LocateAs<T>(buf, region), kHasMemory);
+      }
+      buf = xla_ffi_sdk_operand(frame, kIsArg, kPosition);
+      if (XLA_FFI_PREDICT_TRUE(buf != nullptr)) {
+        return IsUsable(LocateAs<T>(buf, region), kHasMemory);
+      }
+      *region = xla_ffi_sdk_region{UINTPTR_MAX, 0, 0};  // a decoder of the user's takes it as it is
+    }
+    return true;
+  }
+  template <size_t i>
+  XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame*, Regions*, const void*) {
+    return true;
+  }
+
+  // Whether the memory of operands that were located, or that are counted now, can be used.
+  XLA_FFI_SDK_HOT static bool MemoryIsGood(const XLA_FFI_CallFrame* frame,
+                                           [[maybe_unused]] const Regions& regions) {
+    if constexpr (kCountsVary) {
+      return MemoryIsGoodOf(frame, ArgCount(frame), RetCount(frame), kHasMemory);
+    } else if constexpr (kHasMemory && kRets > 0) {
+      int overlap = 0;
+      for (int r = 0; r < kRets; ++r) {
+        for (int a = 0; a < kArgs; ++a) {
+          overlap |= xla_ffi_sdk_overlap(regions.rets[r], regions.args[a]);
+        }
+        for (int other = 0; other < r; ++other) {
+          overlap |= xla_ffi_sdk_overlap(regions.rets[r], regions.rets[other]);
+        }
+      }
+      // It may be an alias that the program declared.
+      xla_ffi_sdk_clash_of clash = {0, -1, 1};
+      return XLA_FFI_PREDICT_TRUE(overlap == 0) ||
+             !xla_ffi_sdk_next_clash(frame, kArgs, kRets, &clash);
+    } else {
+      return true;
     }
   }
 
@@ -389,7 +473,7 @@ class HandlerCore {
   }
 
   XLA_FFI_SDK_COLD XLA_FFI_Error* WrongCounts(const XLA_FFI_CallFrame* frame) const {
-    Refusal refusal(frame, name_, Elements{names_.names, kKinds});
+    Refusal refusal(frame, name_, Elements{names_.names, kKinds, kSize});
     if (kArgs + kOptionalArgs > 0 || kRemainingArgs) {
       refusal.Count("arguments", frame->args.size, kArgs, kOptionalArgs, kRemainingArgs);
     }
@@ -427,9 +511,10 @@ class HandlerCore {
   template <size_t... Is>
   XLA_FFI_SDK_COLD XLA_FFI_Error* Refuse(const XLA_FFI_CallFrame* frame,
                                          std::index_sequence<Is...> is) const {
-    Refusal refusal(frame, name_, Elements{names_.names, kKinds});
+    Refusal refusal(frame, name_, Elements{names_.names, kKinds, kSize});
     [[maybe_unused]] const Places places = Locate(frame, is);
     (Explain<Is, Ts>(frame, places, refusal), ...);
+    if constexpr (kHasOperands) refusal.Memory(ArgCount(frame), RetCount(frame), kHasMemory);
     if constexpr (kAttrs > 0) {
       refusal.Enter(-1);
       DiagnoseUnknownAttrs(frame, names_.names, kIsAttr, kSize, refusal.diagnostic());

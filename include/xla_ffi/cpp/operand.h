@@ -26,6 +26,12 @@ struct RetBinding<Result<Buffer<dtype, rank>>> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
+template <DataType dtype, size_t rank>
+struct OperandType<Buffer<dtype, rank>> {
+  static constexpr unsigned kElement = static_cast<unsigned>(dtype);
+  static constexpr int64_t kRank = rank == kDynamicRank ? kAnyRank : static_cast<int64_t>(rank);
+};
+
 // Whether there is a buffer at all, as large as every revision's.
 XLA_FFI_SDK_HOT inline bool IsThere(const void* buf) {
   return buf != nullptr &&

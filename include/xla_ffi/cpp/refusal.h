@@ -3,7 +3,7 @@
 #ifndef XLA_FFI_SDK_CPP_REFUSAL_H_
 #define XLA_FFI_SDK_CPP_REFUSAL_H_
 
-#include "xla_ffi/cpp/decoding.h"
+#include "xla_ffi/cpp/memory.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -153,7 +153,7 @@ class Refusal {
  public:
   XLA_FFI_SDK_SLOW Refusal(const XLA_FFI_CallFrame* frame, std::string_view name,
                            const Elements& elements)
-      : api_(frame->api), elements_(elements), diagnostic_(DiagnosticAccess::Into(&report_)) {
+      : api_(frame->api), frame_(frame), elements_(elements), diagnostic_(DiagnosticAccess::Into(&report_)) {
     const unsigned stage = NumberOf(frame->stage);
     if (!name.empty()) report_.text << name << " ";
     PutName(report_.text << "[", StageName(stage), stage) << "]:";
@@ -193,6 +193,28 @@ class Refusal {
     if (!remaining && optional > 0) text << " to " << required + optional;
     text << ", got " << got;
   }
+  // Tells what is wrong with the memory of as many arguments and results.
+  XLA_FFI_SDK_COLD void Memory(int64_t args, int64_t rets, bool has_memory) {
+    Enter(-1);
+    for (int64_t i = 0; i < args + rets; ++i) {
+      const bool is_arg = i < args;
+      const int64_t index = is_arg ? i : i - args;
+      const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame_, is_arg, index);
+      xla_ffi_sdk_region region;
+      const xla_ffi_sdk_fault fault = LocateAny(buf, &region);
+      if (IsUsable(fault, has_memory)) continue;
+      Text& text = report_.Begin();
+      elements_.PutOperand(text, is_arg, index);
+      PutFault(text << ": ", buf, fault);
+    }
+    xla_ffi_sdk_clash_of clash = {0, -1, 1};
+    while (has_memory && xla_ffi_sdk_next_clash(frame_, args, rets, &clash)) {
+      Text& text = report_.Begin();
+      elements_.PutOperand(text, false, clash.ret);
+      text << XLA_FFI_SDK_TEXT_OVERLAPS;
+      elements_.PutOperand(text, clash.with_arg != 0, clash.other);
+    }
+  }
   XLA_FFI_SDK_COLD void MissingAttr(std::string_view name) {
     report_.Begin() << "attribute '" << name << "': missing";
   }
@@ -207,6 +229,7 @@ class Refusal {
 
  private:
   const XLA_FFI_Api* api_;
+  const XLA_FFI_CallFrame* frame_;
   const Elements elements_;
   Report report_;
   DiagnosticEngine diagnostic_;

@@ -1,8 +1,12 @@
 //! Handlers by name and platform.
 
 use crate::{Bundle, Code, Error, Metadata, Result};
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
 
 /// What stands under a name for a platform.
 #[derive(Clone, Copy)]
@@ -62,6 +66,45 @@ impl Registrations {
             "none".into()
         } else {
             known.join(", ")
+        }
+    }
+}
+
+/// Every order in which threads can register.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    unsafe extern "C" fn nothing(
+        _: *mut xla_ffi_sys::XLA_FFI_CallFrame,
+    ) -> *mut xla_ffi_sys::XLA_FFI_Error {
+        std::ptr::null_mut()
+    }
+
+    /// Of two different handlers under one name one stays, and the other one is refused.
+    #[test]
+    fn loom_one_of_two_handlers_stays() {
+        for other_traits in [0, 1] {
+            loom::model(move || {
+                let handlers = Arc::new(Registrations::default());
+                let there = handlers.clone();
+                let insert = |handlers: &Registrations, traits: u32| {
+                    let new = Registration {
+                        // SAFETY: nobody calls it.
+                        bundle: unsafe { Bundle::execute(nothing) },
+                        metadata: None,
+                        traits,
+                    };
+                    handlers.insert("a", "cpu".into(), new).is_ok()
+                };
+                let other = loom::thread::spawn(move || insert(&there, other_traits));
+                let here = insert(&handlers, 0);
+                let there = other.join().unwrap();
+                let known = handlers.find("a", "cpu").unwrap();
+                assert_eq!(here && there, other_traits == 0);
+                assert_eq!(known.traits, if here { 0 } else { other_traits });
+            });
         }
     }
 }

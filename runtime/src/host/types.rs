@@ -1,9 +1,13 @@
 //! User types of one runtime: names, numbers, deleters.
 
 use crate::{Code, Error, Result};
+#[cfg(loom)]
+use loom::sync::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+#[cfg(not(loom))]
+use std::sync::Mutex;
+use std::sync::PoisonError;
 
 /// How objects of a type are destroyed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,7 +93,44 @@ impl Types {
     }
 }
 
-#[cfg(test)]
+/// Every order in which threads can register.
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+
+    #[test]
+    fn loom_a_name_gets_one_number() {
+        loom::model(|| {
+            let types = Arc::new(Types::default());
+            let there = types.clone();
+            let get = |types: &Types| types.get_or_register("a", TypeInfo::default()).unwrap();
+            let other = loom::thread::spawn(move || get(&there));
+            let here = get(&types);
+            assert_eq!(here, other.join().unwrap());
+            assert!(types.info(here).is_ok());
+        });
+    }
+
+    /// As libraries do: whoever is refused reads the number of whoever came first.
+    #[test]
+    fn loom_of_two_that_register_one_is_told_the_others_number() {
+        loom::model(|| {
+            let types = Arc::new(Types::default());
+            let there = types.clone();
+            let register = |types: &Types| {
+                let told = types.register("a", 0, TypeInfo::default());
+                (told.is_ok(), told.or_else(|_| types.id("a")).unwrap())
+            };
+            let other = loom::thread::spawn(move || register(&there));
+            let here = register(&types);
+            let there = other.join().unwrap();
+            assert!(here.0 != there.0 && here.1 == there.1);
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

@@ -17,7 +17,7 @@ impl Attributes {
     ///
     /// Understood: integers (`3`, `-1 : i8`, `0xFF : ui32`; `i64` where no type is given), floats
     /// (`1.0e-5 : f32`, the bits as `0x7FC00000 : f32`; `f64` where no type is given), `true` and
-    /// `false`, complex numbers `(1.0, 2.0) : complex<f32>`, strings with MLIR's escapes, dense
+    /// `false`, complex numbers `(1.0, 2.0) : complex<f32>` (a part may be bits too), strings with MLIR's escapes, dense
     /// arrays `array<i32: 1, 2>` and `dense<[1, 2]> : tensor<2xi32>` (flattened), dictionaries.
     /// The outermost braces may be left away.
     ///
@@ -179,7 +179,24 @@ enum Literal {
     /// Value, and whether it is written in hexadecimal (then the bits of a float, too).
     Integer(i128, bool),
     Float(f64),
-    Complex(f64, f64),
+    Complex(Part, Part),
+}
+
+/// A part of a complex number.
+#[derive(Clone, Copy)]
+enum Part {
+    Value(f64),
+    Bits(u64),
+}
+
+impl Part {
+    /// Its bits in the type of the parts.
+    fn bits(self, dtype: DType) -> Result<u128, String> {
+        match self {
+            Self::Value(value) => Literal::Float(value).bits(dtype),
+            Self::Bits(bits) => Literal::Integer(bits.into(), true).bits(dtype),
+        }
+    }
 }
 
 impl Literal {
@@ -214,12 +231,21 @@ impl Literal {
                 return Err(format!("a number with a point is not a value of {dtype}"));
             }
             (Self::Float(value), _) => Number::Float(value),
-            (Self::Complex(re, im), Class::Complex) => Number::Complex(re, im),
+            (Self::Complex(re, im), Class::Complex) => {
+                let part = dtype.part();
+                return Ok(re.bits(part)? | im.bits(part)? << part.bits());
+            }
             (Self::Complex(..), _) => {
                 return Err(format!("a complex number is not a value of {dtype}"));
             }
         };
-        scalar_codec::encode(dtype, number).map_err(|error| error.message().to_owned())
+        let bits =
+            scalar_codec::encode(dtype, number).map_err(|error| error.message().to_owned())?;
+        // There is no word for infinity: it comes of too large a number, and as bits.
+        if number.is_infinite() || scalar_codec::overflows(dtype, number, bits) {
+            return Err(format!("the number is out of the range of {dtype}"));
+        }
+        Ok(bits)
     }
 }
 
@@ -276,12 +302,13 @@ fn word(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
         .map_err(|_| cursor.error(span, format!("'{word}' is not a number")))
 }
 
-fn real(cursor: &mut Cursor<'_>) -> Parsed<f64> {
+fn real(cursor: &mut Cursor<'_>) -> Parsed<Part> {
     cursor.skip_space();
     let start = cursor.at;
     match word(cursor)? {
-        Literal::Float(value) => Ok(value),
-        Literal::Integer(value, false) => Ok(value as f64),
+        Literal::Float(value) => Ok(Part::Value(value)),
+        Literal::Integer(value, false) => Ok(Part::Value(value as f64)),
+        Literal::Integer(value, true) if value >= 0 => Ok(Part::Bits(value as u64)),
         _ => Err(cursor.error(
             start..cursor.at,
             "a part of a complex number is a real number",
@@ -500,6 +527,24 @@ mod tests {
         assert!(refuse("{a = 1, a = 2}").message().contains("twice"));
         assert!(refuse("{a = 300 : i8}").message().contains("out of range"));
         assert!(refuse("{a = 1.5 : i32}").message().contains("point"));
+        for large in [
+            "1e39 : f32",
+            "1e400",
+            "-1e400 : f64",
+            "70000 : f16",
+            "(0, 1e39) : complex<f32>",
+            "(1e400, 0)",
+            "array<bf16: 1e39>",
+            "dense<1e39> : tensor<2xf32>",
+            "1e9 : f8E4M3FN",
+            "7.0e1 : f4E2M1FN",
+        ] {
+            assert!(
+                refuse(&format!("{{a = {large}}}"))
+                    .message()
+                    .contains("out of the range")
+            );
+        }
         assert!(refuse("{a = true : f32}").message().contains("boolean"));
         assert!(refuse("{a = 1 : q7}").message().contains("q7"));
         for text in [
@@ -528,6 +573,30 @@ mod tests {
             let error = refuse(text);
             assert!(!error.to_string().is_empty());
         }
+    }
+
+    #[test]
+    fn infinities_and_what_is_no_number_are_bits() {
+        let text = "{a = (0x7F800000, 0xFFC00001) : complex<f32>, b = (0.0, 0xFFF0000000000000)}";
+        let attributes = parse(text);
+        let bits = 0xFFC0_0001_u128 << 32 | 0x7F80_0000;
+        assert_eq!(
+            attributes.get("a"),
+            Some(&Attribute::Scalar(DType::C64, bits))
+        );
+        assert_eq!(parse(&attributes.to_string()), attributes, "{attributes}");
+        assert!(
+            refuse("{a = (0x7F8000000, 0) : complex<f32>}")
+                .message()
+                .contains("more bits")
+        );
+    }
+
+    #[test]
+    fn a_message_is_one_line_whatever_it_quotes() {
+        let error = refuse("{\"a\\nb\u{1b}[31m\"}");
+        assert!(error.message().contains("'a\\nb\\u{1b}[31m'"), "{error}");
+        assert_eq!(error.to_string().lines().count(), 3, "{error}");
     }
 
     #[test]

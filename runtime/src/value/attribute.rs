@@ -242,16 +242,12 @@ fn write_number(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u128) -> fmt::Re
         Some(Number::Float(_)) => {
             write!(f, "0x{bits:0width$X}", width = dtype.bits().div_ceil(4))
         }
-        Some(Number::Complex(re, im)) => {
-            let part = if dtype == DType::C64 {
-                DType::F32
-            } else {
-                DType::F64
-            };
+        Some(Number::Complex(..)) => {
+            let part = dtype.part();
             f.write_str("(")?;
-            write_float(f, part, re)?;
+            write_number(f, part, bits & ((1 << part.bits()) - 1))?;
             f.write_str(", ")?;
-            write_float(f, part, im)?;
+            write_number(f, part, bits >> part.bits())?;
             f.write_str(")")
         }
         Some(value) => write!(f, "{value}"),

@@ -144,6 +144,15 @@ impl DType {
         self.row().bits
     }
 
+    /// The type of the parts of a complex number; any other type itself.
+    pub(crate) fn part(self) -> Self {
+        match self {
+            Self::C64 => Self::F32,
+            Self::C128 => Self::F64,
+            other => other,
+        }
+    }
+
     /// What kind of number it is.
     #[must_use]
     pub fn class(self) -> Class {

@@ -19,6 +19,24 @@ pub enum Number {
     Complex(f64, f64),
 }
 
+impl Number {
+    /// Real and imaginary part.
+    fn parts(self) -> [f64; 2] {
+        match self {
+            Self::Bool(value) => [value.into(), 0.0],
+            Self::Signed(value) => [value as f64, 0.0],
+            Self::Unsigned(value) => [value as f64, 0.0],
+            Self::Float(value) => [value, 0.0],
+            Self::Complex(re, im) => [re, im],
+        }
+    }
+
+    /// Whether a part is infinite.
+    pub(crate) fn is_infinite(self) -> bool {
+        self.parts().into_iter().any(f64::is_infinite)
+    }
+}
+
 impl std::fmt::Display for Number {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -272,6 +290,20 @@ pub fn decode(dtype: DType, bits: u128) -> Option<Number> {
     })
 }
 
+/// Whether a finite number became infinity, not-a-number, or the largest number of a type that has
+/// neither, as `bits` of `dtype`.
+pub(crate) fn overflows(dtype: DType, value: Number, bits: u128) -> bool {
+    let Some(stored) = decode(dtype, bits) else {
+        return false;
+    };
+    // Rounding moves a number that is not tiny by a quarter at most, in the coarsest of the types.
+    let lost = |(given, stored): (f64, f64)| {
+        given.is_finite()
+            && (!stored.is_finite() || (stored.abs() >= 6.0 && given.abs() > 1.5 * stored.abs()))
+    };
+    value.parts().into_iter().zip(stored.parts()).any(lost)
+}
+
 /// The shortest decimal text that reads back as these bits of `dtype`.
 #[must_use]
 pub fn shortest(dtype: DType, bits: u128) -> String {
@@ -300,12 +332,9 @@ pub fn shortest(dtype: DType, bits: u128) -> String {
         None => "token".into(),
         Some(Number::Float(value)) => float(dtype, value, bits),
         Some(Number::Complex(re, im)) => {
-            let (part, mask, shift) = if dtype == DType::C64 {
-                (DType::F32, u128::from(u32::MAX), 32)
-            } else {
-                (DType::F64, u128::from(u64::MAX), 64)
-            };
-            let im = float(part, im, bits >> shift);
+            let part = dtype.part();
+            let mask = (1 << part.bits()) - 1;
+            let im = float(part, im, bits >> part.bits());
             let sign = if im.starts_with('-') { "" } else { "+" };
             format!("{}{sign}{im}i", float(part, re, bits & mask))
         }

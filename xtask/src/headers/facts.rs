@@ -114,6 +114,21 @@ pub(super) fn c() -> String {
     );
     text(&mut out, "PYTHON_FLOAT", wording::PYTHON_FLOAT);
     text(&mut out, "PYTHON_INT", wording::PYTHON_INT);
+    comment(
+        &mut out,
+        "Behind an operand whose memory cannot be used: address and multiple follow; and between a result and the \
+         operand that shares its memory.",
+    );
+    for (name, words) in [
+        ("COUNT", wording::COUNT),
+        ("BYTES", wording::BYTES),
+        ("NULL_DATA", wording::NULL_DATA),
+        ("LIES_AT", wording::LIES_AT),
+        ("NO_MULTIPLE", wording::NO_MULTIPLE),
+        ("OVERLAPS", wording::OVERLAPS),
+    ] {
+        text(&mut out, name, words);
+    }
     out + "\n#endif  /* XLA_FFI_FACTS_H_ */\n"
 }
 

@@ -25,6 +25,7 @@
 #include "xla_ffi/cpp/host.h"
 #include "xla_ffi/cpp/macros.h"
 #include "xla_ffi/cpp/match.h"
+#include "xla_ffi/cpp/memory.h"
 #include "xla_ffi/cpp/print.h"
 #include "xla_ffi/cpp/refusal.h"
 #include "xla_ffi/cpp/registration.h"

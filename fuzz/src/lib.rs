@@ -1,0 +1,130 @@
+//! What reads text and files that others wrote, one target each: whatever comes, the answer is a value or
+//! an error, soon and in little memory, and what is printed reads back.
+//!
+//! `cargo xtask soak` runs a fuzzer over the targets; `tests/corpus.rs` replays what broke one once.
+
+mod attributes;
+mod debug_information;
+mod header;
+mod legacy;
+mod library;
+mod manifest;
+mod meter;
+mod npy;
+mod spec;
+mod text;
+
+use meter::Cost;
+
+/// One parser under attack.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name: that of its folders and of `cargo xtask soak NAME`.
+    pub name: &'static str,
+    /// Reads the input. It panics where a property does not hold.
+    attack: fn(&[u8]),
+    /// How many bytes of memory a byte of the input may cost.
+    memory: usize,
+}
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "attributes",
+        attack: attributes::attack,
+        memory: 512,
+    },
+    Target {
+        name: "spec",
+        attack: spec::attack,
+        memory: 512,
+    },
+    Target {
+        name: "npy",
+        attack: npy::attack,
+        memory: 64,
+    },
+    Target {
+        name: "manifest",
+        attack: manifest::attack,
+        memory: 512,
+    },
+    Target {
+        name: "library",
+        attack: library::attack,
+        memory: 256,
+    },
+    Target {
+        name: "debug-information",
+        attack: debug_information::attack,
+        memory: 512,
+    },
+    Target {
+        name: "header",
+        attack: header::attack,
+        memory: 64,
+    },
+    Target {
+        name: "legacy",
+        attack: legacy::attack,
+        memory: 64,
+    },
+];
+
+impl Target {
+    /// The target of a name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        TARGETS.iter().copied().find(|target| target.name == name)
+    }
+
+    /// Lets it read `input`.
+    ///
+    /// # Panics
+    /// Where a property of the target does not hold, or the input costs too much memory or time.
+    pub fn run(&self, input: &[u8]) {
+        let cost = Cost::of(|| (self.attack)(input));
+        let allowed = meter::FREE + self.memory * input.len();
+        assert!(
+            cost.memory <= allowed,
+            "{}: {} bytes of input took {} bytes of memory, {allowed} are allowed",
+            self.name,
+            input.len(),
+            cost.memory
+        );
+        assert!(
+            cost.time <= meter::LONGEST,
+            "{}: {} bytes of input took {:?}",
+            self.name,
+            input.len(),
+            cost.time
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GREEDY: Target = Target {
+        name: "greedy",
+        attack: |input| drop(std::hint::black_box(vec![1_u8; 1000 * input.len()])),
+        memory: 900,
+    };
+
+    #[test]
+    fn an_input_may_cost_as_much_as_its_target_says() {
+        GREEDY.run(&[0; 10]);
+        Target {
+            memory: 1000,
+            ..GREEDY
+        }
+        .run(&[0; 20_000]);
+    }
+
+    #[test]
+    #[should_panic(expected = "20000 bytes of input took 20000000 bytes of memory")]
+    fn more_is_a_finding() {
+        GREEDY.run(&[0; 20_000]);
+    }
+}

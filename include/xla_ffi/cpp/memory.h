@@ -1,0 +1,100 @@
+// What is wrong with the memory of operands, in words. Part of <xla/ffi/api/api.h>.
+#ifndef XLA_FFI_SDK_CPP_MEMORY_H_
+#define XLA_FFI_SDK_CPP_MEMORY_H_
+
+#include "xla_ffi/cpp/decoding.h"
+#include "xla_ffi/memory.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// What a type says of the operands that it decodes: the number of their element type and their rank,
+// where it has checked them.
+inline constexpr unsigned kAnyElement = ~0u;
+inline constexpr int64_t kAnyRank = -1;
+template <typename T>
+struct OperandType {
+  static constexpr unsigned kElement = kAnyElement;
+  static constexpr int64_t kRank = kAnyRank;
+};
+
+// The memory of an operand of any type; null where its kind is not a buffer.
+XLA_FFI_SDK_HOT inline xla_ffi_sdk_fault LocateAny(const XLA_FFI_Buffer* buf,
+                                                   xla_ffi_sdk_region* region) {
+  if (buf == nullptr) return xla_ffi_sdk_fault_none;
+  return xla_ffi_sdk_locate_any(buf, static_cast<unsigned>(buf->dtype), buf->rank, region);
+}
+
+// The memory of an operand that a T decodes.
+template <typename T>
+XLA_FFI_SDK_HOT inline xla_ffi_sdk_fault LocateAs(const XLA_FFI_Buffer* buf,
+                                                  xla_ffi_sdk_region* region) {
+  using Type = OperandType<T>;
+  if constexpr (Type::kElement == kAnyElement || Type::kRank == kAnyRank) {
+    return LocateAny(buf, region);
+  } else {
+    return xla_ffi_sdk_locate(buf, Type::kElement, Type::kRank, region);
+  }
+}
+
+// Whether an operand with that fault can be used. Its size matters in every stage, where it lies only
+// where it has memory.
+XLA_FFI_SDK_HOT inline bool IsUsable(xla_ffi_sdk_fault fault, bool has_memory) {
+  return fault == xla_ffi_sdk_fault_none ||
+         (!has_memory && fault != xla_ffi_sdk_fault_count && fault != xla_ffi_sdk_fault_bytes);
+}
+
+// Whether each of so many operands can be used, and no result shares memory that it may not.
+XLA_FFI_SDK_SLOW inline bool MemoryIsGoodOf(const XLA_FFI_CallFrame* frame, int64_t args,
+                                            int64_t rets, bool has_memory) {
+  for (int64_t i = 0; i < args + rets; ++i) {
+    const bool is_arg = i < args;
+    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, is_arg, is_arg ? i : i - args);
+    xla_ffi_sdk_region region;
+    if (!IsUsable(LocateAny(buf, &region), has_memory)) return false;
+  }
+  xla_ffi_sdk_clash_of clash = {0, -1, 1};
+  return !has_memory || !xla_ffi_sdk_next_clash(frame, args, rets, &clash);
+}
+
+// Adds a buffer as text: F32[2,3].
+XLA_FFI_SDK_COLD inline Text& PutBuffer(Text& text, const XLA_FFI_Buffer* buf) {
+  PutDType(text, static_cast<unsigned>(buf->dtype)) << "[";
+  for (int64_t i = 0; buf->dims != nullptr && i < buf->rank; ++i) {
+    if (i > 0) text << ",";
+    text << buf->dims[i];
+  }
+  return text << "]";
+}
+
+// Adds what keeps a buffer's memory from being used.
+XLA_FFI_SDK_COLD inline void PutFault(Text& text, const XLA_FFI_Buffer* buf,
+                                      xla_ffi_sdk_fault fault) {
+  PutBuffer(text, buf);
+  switch (fault) {
+    case xla_ffi_sdk_fault_count:
+      text << XLA_FFI_SDK_TEXT_COUNT;
+      break;
+    case xla_ffi_sdk_fault_bytes:
+      text << XLA_FFI_SDK_TEXT_BYTES;
+      break;
+    case xla_ffi_sdk_fault_null:
+      text << XLA_FFI_SDK_TEXT_NULL_DATA;
+      break;
+    case xla_ffi_sdk_fault_alignment: {
+      char address[2 + 2 * sizeof(uintptr_t) + 1];
+      std::snprintf(address, sizeof(address), "0x%llx",
+                    static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(buf->data)));
+      text << XLA_FFI_SDK_TEXT_LIES_AT << static_cast<const char*>(address)
+           << XLA_FFI_SDK_TEXT_NO_MULTIPLE << xla_ffi_sdk_align(static_cast<unsigned>(buf->dtype));
+      break;
+    }
+    case xla_ffi_sdk_fault_none:
+      break;
+  }
+}
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_MEMORY_H_

@@ -1,0 +1,127 @@
+//! Memory stays flat however often the examples are called: every call of the table, those that fail
+//! among them, with executables that come and go and with one that stays.
+//!
+//! `XLA_FFI_LEAK_CALLS` is how often each example is called; `cargo xtask soak --leaks` asks for 100,000,
+//! and has `tests/jax/leaks.py` do the same in JAX.
+
+use crate::embedded::{executable, execute};
+use crate::{LANGUAGES, every_example, text, texts};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use xla_ffi_runtime::{Revision, Runtime};
+use xla_ffi_testing::skip;
+
+/// How often each example is called where nothing else is said.
+const CALLS: usize = 1_000;
+
+/// What may be added to the heap after the warm-up: 41 bytes a call when there are few.
+const HEAP: usize = 40 << 10;
+
+/// What may be added to the process as the system counts it, which is whole pages of threads that come
+/// and go.
+const RESIDENT: usize = 8 << 20;
+
+/// Set in the child process, which nothing else runs in: the language.
+const LANGUAGE: &str = "XLA_FFI_LEAK_LANGUAGE";
+
+/// Bytes that the heap has given out, and that the process takes in memory.
+fn memory() -> (usize, usize) {
+    // SAFETY: only counts.
+    let heap = unsafe { libc::mallinfo2() };
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages: usize = pages
+        .split(' ')
+        .nth(1)
+        .expect("pages")
+        .parse()
+        .expect("a number");
+    (heap.uordblks + heap.hblkhd, 4096 * pages)
+}
+
+/// Calls an example about this often: one time in eight with an executable of its own.
+fn call(runtime: &Runtime, path: &Path, calls: &[Value], times: usize) {
+    let ready: Vec<_> = calls
+        .iter()
+        .map(|call| executable(runtime, path, call))
+        .collect();
+    for (time, (call, ready)) in calls.iter().zip(&ready).cycle().take(times).enumerate() {
+        let fails = !texts(call, "error").is_empty();
+        let outcome = match (time / calls.len() % 8, ready) {
+            (0, _) => executable(runtime, path, call).and_then(|own| execute(&own, call)),
+            (_, Ok(ready)) => execute(ready, call),
+            (_, Err(_)) => continue,
+        };
+        assert_eq!(outcome.is_err(), fails, "{call}: {outcome:?}");
+    }
+}
+
+/// The same call, which does not sleep.
+fn hurried(call: &Value) -> Value {
+    let mut call = call.clone();
+    if let Some(attrs) = text(&call, "attrs") {
+        call["attrs"] = attrs.replace("delay_ms = 20", "delay_ms = 0").into();
+    }
+    call
+}
+
+fn child(language: &str) {
+    let times = std::env::var("XLA_FFI_LEAK_CALLS").ok();
+    let times = times.map_or(CALLS, |text| text.parse().expect("a number"));
+    let mut leaks = vec![];
+    every_example("leaks", language, |_, name, path, calls| {
+        let calls = &calls.iter().map(hurried).collect::<Vec<_>>();
+        let runtime = Runtime::new(Revision::NEWEST);
+        call(
+            &runtime,
+            path,
+            calls,
+            times.div_ceil(5).max(8 * calls.len()),
+        );
+        let before = memory();
+        call(&runtime, path, calls, times);
+        let after = memory();
+        let (heap, resident) = (
+            after.0 as i64 - before.0 as i64,
+            after.1 as i64 - before.1 as i64,
+        );
+        println!(
+            "{language} {name}: {times} calls, heap {heap:+} bytes, process {resident:+} bytes"
+        );
+        if heap > HEAP as i64 || resident > RESIDENT as i64 {
+            leaks.push(name.to_owned());
+        }
+        // Libraries know a copy of XLA by the address of its table: keep it.
+        std::mem::forget(runtime);
+    });
+    assert!(leaks.is_empty(), "memory grows: {}", leaks.join(", "));
+}
+
+#[test]
+fn memory_stays_flat() {
+    if cfg!(not(all(target_os = "linux", target_env = "gnu"))) {
+        return skip(
+            "memory_stays_flat",
+            "only glibc tells what its heap has given out",
+        );
+    }
+    if let Ok(language) = std::env::var(LANGUAGE) {
+        return child(&language);
+    }
+    for language in LANGUAGES {
+        let output = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "leaks::memory_stays_flat", "--nocapture"])
+            .env(LANGUAGE, language)
+            .output()
+            .expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        print!("{said}");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "{language}: {}\n{told}",
+            output.status
+        );
+        assert!(said.contains("calls, heap"), "{said}");
+    }
+}

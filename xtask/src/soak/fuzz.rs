@@ -1,0 +1,222 @@
+//! Coverage-guided fuzzing of the targets in `fuzz/`, by libFuzzer. The compiler's counters are there
+//! without a nightly toolchain: LLVM's pass is named to it by hand.
+
+use super::Attack;
+use crate::cargo::cargo;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Counters in every branch, comparisons that the fuzzer sees, and the checks of a debug build.
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions \
+    -Coverflow-checks";
+
+/// What libFuzzer is told besides the folders: inputs in bytes, seconds for one, MiB.
+const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=25", "-rss_limit_mb=2048"];
+
+/// The targets: each has a folder of inputs to begin with, which a test checks.
+pub(super) fn targets(root: &Path) -> Result<Vec<String>> {
+    let mut names = vec![];
+    for entry in std::fs::read_dir(root.join("fuzz/corpus")).context("reading fuzz/corpus")? {
+        let name = entry?.file_name().into_string();
+        names.push(name.map_err(|name| anyhow::anyhow!("fuzz/corpus/{}", name.display()))?);
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What all runs of a target found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Totals {
+    executions: u64,
+    seconds: u64,
+    /// Edges of the program that inputs have taken.
+    edges: u64,
+    /// How long there was no new edge.
+    quiet: u64,
+}
+
+/// One target and how far it is.
+pub(super) struct Fuzz {
+    target: String,
+    folder: PathBuf,
+    before: Totals,
+    now: Totals,
+}
+
+impl Fuzz {
+    pub(super) fn new(folder: &Path, target: &str, anew: bool) -> Result<Self> {
+        let folder = folder.join(target);
+        if anew && folder.exists() {
+            std::fs::remove_dir_all(&folder)
+                .with_context(|| format!("removing {}", folder.display()))?;
+        }
+        let corpus = folder.join("corpus");
+        std::fs::create_dir_all(&corpus).with_context(|| format!("making {}", corpus.display()))?;
+        let before = match std::fs::read_to_string(folder.join("totals.json")) {
+            Ok(text) => serde_json::from_str(&text)
+                .with_context(|| format!("reading {}/totals.json", folder.display()))?,
+            Err(_) => Totals::default(),
+        };
+        Ok(Self {
+            target: target.to_owned(),
+            folder,
+            before,
+            now: before,
+        })
+    }
+
+    /// What broke the target, where something did.
+    fn finding(&self, said: &str) -> Option<String> {
+        let written = "Test unit written to ";
+        let file = said.split(written).nth(1)?.lines().next()?;
+        let panic = said.split("panicked at ").nth(1).unwrap_or_default();
+        let why: Vec<&str> = panic.lines().take(4).collect();
+        let fuzz = format!("fuzz/regressions/{}", self.target);
+        Some(format!(
+            "{}\n{file} broke it. Copy it to {fuzz} under a name that says why; \
+             `cargo test -p xla-ffi-fuzz` replays it",
+            why.join("\n")
+        ))
+    }
+}
+
+impl Attack for Fuzz {
+    fn name(&self) -> &str {
+        &self.target
+    }
+
+    fn build(&self, root: &Path) -> Result<()> {
+        let status = cargo(root)
+            .args(["build", "--quiet", "--release", "-p", "xla-ffi-fuzz"])
+            .args(["--bin", "fuzz", "--features", "libfuzzer"])
+            // Where a target is named, the flags are not those of build scripts.
+            .args(["--target", &host(root)?])
+            .arg("--target-dir")
+            .arg(root.join("target/fuzz"))
+            .env("RUSTFLAGS", FLAGS)
+            .status()
+            .context("starting cargo")?;
+        anyhow::ensure!(status.success(), "the fuzzer does not build");
+        Ok(())
+    }
+
+    fn go_on(&mut self, root: &Path, turn: Duration) -> Result<()> {
+        let program = root.join("target/fuzz").join(host(root)?);
+        let mut command = Command::new(program.join("release/fuzz"));
+        command
+            .arg(self.folder.join("corpus"))
+            .arg(root.join("fuzz/corpus").join(&self.target))
+            .args(LIMITS)
+            .arg(format!("-max_total_time={}", turn.as_secs()))
+            .arg("-print_final_stats=1")
+            .arg(format!("-artifact_prefix={}/", self.folder.display()))
+            .env("XLA_FFI_FUZZ", &self.target)
+            .current_dir(&self.folder);
+        for (option, folder) in [("", "regressions"), ("-dict=", "words")] {
+            let path = root.join("fuzz").join(folder).join(&self.target);
+            if path.exists() {
+                command.arg(format!("{option}{}", path.display()));
+            }
+        }
+        let output = command.output().context("starting the fuzzer")?;
+        // Inputs are told too, whatever they are.
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            let finding = self.finding(&said);
+            // What breaks the allocator cannot be written down: the fuzzer's own words end in a loop.
+            let words = || said.chars().take(4000).collect::<String>();
+            bail!(finding.unwrap_or_else(|| format!("{}: {}", output.status, words())));
+        }
+        let (executions, edges) = figures(&said).context("the fuzzer told no figures")?;
+        let seconds = turn.as_secs();
+        self.now.quiet = match edges > self.now.edges {
+            true => 0,
+            false => self.now.quiet + seconds,
+        };
+        self.now.edges = edges;
+        self.now.executions += executions;
+        self.now.seconds += seconds;
+        let file = self.folder.join("totals.json");
+        std::fs::write(&file, serde_json::to_string(&self.now)?)
+            .with_context(|| format!("writing {}", file.display()))
+    }
+
+    fn report(&self) -> String {
+        format!(
+            "{} executions in {} min in this run, {} in {} min in all; {} edges, no new one for {} min",
+            self.now.executions - self.before.executions,
+            (self.now.seconds - self.before.seconds) / 60,
+            self.now.executions,
+            self.now.seconds / 60,
+            self.now.edges,
+            self.now.quiet / 60
+        )
+    }
+}
+
+/// The machine's own target, as rustc calls it.
+fn host(root: &Path) -> Result<String> {
+    let output = Command::new("rustc")
+        .arg("-vV")
+        .current_dir(root)
+        .output()
+        .context("starting rustc")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not tell its host")?.to_owned())
+}
+
+/// Executions and edges, of what libFuzzer says at its end.
+fn figures(said: &str) -> Option<(u64, u64)> {
+    let number = |text: &str| text.split_whitespace().next()?.parse().ok();
+    let executions = said.split("stat::number_of_executed_units:").nth(1)?;
+    let edges = said.rsplit(" cov: ").next()?;
+    Some((number(executions)?, number(edges)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "#2\tINITED cov: 9 ft: 9 corp: 1/1b exec/s: 0 rss: 29Mb\n\
+        #4713456\tDONE   cov: 1223 ft: 2795 corp: 893/3851Kb exec/s: 0 rss: 34Mb\n\
+        Done 4713456 runs in 61 second(s)\n\
+        stat::number_of_executed_units: 4713456\nstat::average_exec_per_sec:     77269\n";
+
+    #[test]
+    fn figures_are_those_at_the_end() {
+        assert_eq!(figures(SAID), Some((4_713_456, 1223)));
+        assert_eq!(figures("what"), None);
+    }
+
+    #[test]
+    fn a_target_goes_on_where_it_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |anew| Fuzz::new(folder.path(), "spec", anew);
+        let mut first = of(false).unwrap();
+        assert_eq!(first.now, Totals::default());
+        first.now.edges = 7;
+        let totals = serde_json::to_string(&first.now).unwrap();
+        std::fs::write(first.folder.join("totals.json"), totals).unwrap();
+        assert_eq!(of(false).unwrap().now, first.now);
+        assert_eq!(of(true).unwrap().now, Totals::default());
+    }
+
+    #[test]
+    fn a_finding_says_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let fuzz = Fuzz::new(folder.path(), "npy", false).unwrap();
+        let said = "thread panicked at fuzz/src/npy.rs:3:\nno\n==1== ERROR\n\
+            artifact_prefix='./'; Test unit written to ./crash-0815\nBase64: ";
+        let told = fuzz.finding(said).unwrap();
+        for part in ["fuzz/src/npy.rs:3", "crash-0815", "fuzz/regressions/npy"] {
+            assert!(told.contains(part), "{told}");
+        }
+        assert_eq!(fuzz.finding(SAID), None);
+    }
+}
