@@ -1,7 +1,12 @@
-/* Attributes: an array, an enumeration, a dictionary, and values that may be left away.
+/* Attributes: an array, an enumeration, a dictionary, values that may be left away, and one that says
+ * how large the result is.
+ * filter:
  *   y[i] = gain * sum of weights[k] * x[i + k - len(weights) / 2] + offset
  * x, y: f32[n]; weights: [f32]; edge: i32, what lies beyond the ends, 0 if absent;
- * scale: {gain: f32, offset: f32 or absent} or absent. */
+ * scale: {gain: f32, offset: f32 or absent} or absent.
+ * powers:
+ *   y[i, k] = x[i] to the power of k
+ * x: f32[n]; y: f32[n, degree + 1]; degree: i64, 2 if absent. */
 #include "xla_ffi/handler.h"
 
 enum { EDGE_ZERO, EDGE_CLAMP, EDGE_WRAP };
@@ -46,3 +51,26 @@ static XLA_FFI_Error* filter_impl(xffi_call* call) {
 }
 
 XFFI_HANDLER(filter, filter_impl);
+
+static XLA_FFI_Error* powers_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 2);
+  const int64_t degree = xffi_attr_i64_or(call, "degree", 2);
+  float* power = (float*)y.data;
+  XLA_FFI_Error* error;
+  if (degree < 0 || degree == INT64_MAX) {
+    xffi_problem(call, "attribute 'degree': %lld is no size", (long long)degree);
+  } else if (call->problems == 0 && (y.dims[0] != x.count || y.dims[1] != degree + 1)) {
+    xffi_problem(call, "result 'y': expected dimensions [%lld, %lld], got [%lld, %lld]",
+                 (long long)x.count, (long long)degree + 1, (long long)y.dims[0],
+                 (long long)y.dims[1]);
+  }
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  for (int64_t i = 0; i < x.count; ++i) {
+    float value = 1;
+    for (int64_t k = 0; k <= degree; ++k, value *= ((const float*)x.data)[i]) *power++ = value;
+  }
+  return NULL;
+}
+
+XFFI_HANDLER(powers, powers_impl);

@@ -1,7 +1,12 @@
-// Attributes: an array, an enumeration, a dictionary, and values that may be left away.
+// Attributes: an array, an enumeration, a dictionary, values that may be left away, and one that says
+// how large the result is.
+// filter:
 //   y[i] = gain * sum of weights[k] * x[i + k - len(weights) / 2] + offset
 // x, y: f32[n]; weights: [f32]; edge: i32, what lies beyond the ends, 0 if absent;
 // scale: {gain: f32, offset: f32 or absent} or absent.
+// powers:
+//   y[i, k] = x[i] to the power of k
+// x: f32[n]; y: f32[n, degree + 1]; degree: i64, 2 if absent.
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -54,3 +59,26 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(filter, Filter,
                                   .Attr<ffi::Span<const float>>("weights")
                                   .Attr<std::optional<Edge>>("edge")
                                   .Attr<std::optional<Scale>>("scale"));
+
+static ffi::Error Powers(Vector x, ffi::Result<ffi::BufferR2<ffi::F32>> y,
+                         std::optional<int64_t> degree) {
+  const int64_t last = degree.value_or(2);
+  if (last < 0 || last == INT64_MAX) return ffi::Error::InvalidArgument("'degree' is no size");
+  const auto n = static_cast<int64_t>(x.element_count());
+  if (ffi::Error error = ffi::Verify("y", *y, ffi::match::Buffer().WithDims(n, last + 1));
+      error.failure()) {
+    return error;
+  }
+  float* power = y->typed_data();
+  for (int64_t i = 0; i < n; ++i) {
+    float value = 1;
+    for (int64_t k = 0; k <= last; ++k, value *= x.typed_data()[i]) *power++ = value;
+  }
+  return ffi::Error::Success();
+}
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(powers, Powers,
+                              ffi::Ffi::Bind()
+                                  .Arg<Vector>("x")
+                                  .Ret<ffi::BufferR2<ffi::F32>>("y")
+                                  .Attr<std::optional<int64_t>>("degree"));

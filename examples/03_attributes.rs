@@ -1,4 +1,5 @@
-//! Attributes: an array, an enumeration, a dictionary, and values that may be left away.
+//! Attributes: an array, an enumeration, a dictionary, values that may be left away, and one that says how
+//! large the result is.
 #![forbid(unsafe_code)]
 
 use xla_ffi::{Attribute, prelude::*};
@@ -51,4 +52,13 @@ fn filter(
     Ok(())
 }
 
-xla_ffi::library! { filter }
+/// y[i, k] = x[i]ᵏ, for k up to `degree`
+#[xla_ffi::handler(shape = "n -> n degree+1")]
+fn powers(x: Buffer<f32, 1>, mut y: Out<f32, 2>, #[attr(default = 2)] degree: i64) -> Result<()> {
+    // The contract has compared it with the result: here it is no less than 0.
+    let columns = degree as usize + 1;
+    y.write_with(|i| x[i / columns].powi((i % columns) as i32));
+    Ok(())
+}
+
+xla_ffi::library! { filter, powers }

@@ -1,11 +1,15 @@
 //! Result shapes from a manifest: by the shape contract, or by the argument that a result aliases.
 
-use xla_ffi_contract::{Contract, Misfit};
-use xla_ffi_doctor::manifest::{Handler, Kind, Operand};
-use xla_ffi_runtime::{DType, Shape};
+use xla_ffi_contract::Contract;
+use xla_ffi_doctor::manifest::{Attribute, Handler, Kind, Operand};
+use xla_ffi_runtime::{Attributes, DType, Shape};
 
-/// The results' shapes for these arguments, or why they cannot be told.
-pub(crate) fn infer(handler: &Handler, args: &[Shape]) -> Result<Vec<Shape>, String> {
+/// The results' shapes for these arguments and attributes, or why they cannot be told.
+pub(crate) fn infer(
+    handler: &Handler,
+    args: &[Shape],
+    attrs: &Attributes,
+) -> Result<Vec<Shape>, String> {
     if handler.rets.iter().any(|ret| ret.optional || ret.variadic) {
         return Err("the handler has optional or variadic results".into());
     }
@@ -14,7 +18,7 @@ pub(crate) fn infer(handler: &Handler, args: &[Shape]) -> Result<Vec<Shape>, Str
         args.get(index)
     };
     let dims = match &handler.shape {
-        Some(text) => Some(by_contract(text, args)?),
+        Some(text) => Some(by_contract(text, args, &integers(&handler.attrs, attrs))?),
         None => None,
     };
     let mut shapes = vec![];
@@ -29,10 +33,14 @@ pub(crate) fn infer(handler: &Handler, args: &[Shape]) -> Result<Vec<Shape>, Str
             shapes.push(shape.clone());
             continue;
         }
-        let dims = dims
-            .as_ref()
-            .and_then(|dims| dims.get(index))
-            .ok_or("its manifest has no shape contract")?;
+        let dims = dims.as_ref().ok_or("its manifest has no shape contract")?;
+        let dims = dims.get(index).and_then(Option::as_ref).ok_or_else(|| {
+            let text = handler.shape.as_deref().unwrap_or_default();
+            format!(
+                "its contract '{text}' does not tell the shape of result '{}'",
+                ret.name
+            )
+        })?;
         let dtype = dtype_of(ret, args)
             .ok_or_else(|| format!("result '{}' may have several element types", ret.name))?;
         shapes.push(Shape::new(dtype, dims.clone()).map_err(|error| error.message().to_owned())?);
@@ -57,19 +65,33 @@ fn dtype_of(ret: &Operand, args: &[Shape]) -> Option<DType> {
     (accepted && arrays.all(|dtype| dtype == first)).then_some(first)
 }
 
-fn by_contract(text: &str, args: &[Shape]) -> Result<Vec<Vec<i64>>, String> {
+/// The integer attributes that the handler declares, with their defaults.
+fn integers<'a>(declared: &'a [Attribute], given: &Attributes) -> Vec<(&'a str, i128)> {
+    let value = |attr: &Attribute| match given.get(&attr.name) {
+        Some(value) => value.integer(),
+        None => {
+            let default = attr.default.as_i64().map(i128::from);
+            default.or(attr.default.as_u64().map(i128::from))
+        }
+    };
+    declared
+        .iter()
+        .filter(|attr| attr.from.is_none() && attr.ty.starts_with(['i', 'u']))
+        .filter_map(|attr| Some((attr.name.as_str(), value(attr)?)))
+        .collect()
+}
+
+fn by_contract(
+    text: &str,
+    args: &[Shape],
+    attrs: &[(&str, i128)],
+) -> Result<Vec<Option<Vec<i64>>>, String> {
     let contract =
         Contract::parse(text).map_err(|why| format!("its contract '{text}' is none: {why}"))?;
-    let dims: Vec<&[i64]> = args.iter().map(Shape::dims).collect();
-    contract.infer(&dims).map_err(|misfit| match misfit {
-        Misfit::TooMany => format!("its contract '{text}' has fewer arguments than are given"),
-        Misfit::TooFew => format!("its contract '{text}' has more arguments than are given"),
-        Misfit::Argument { index, entry } => format!(
-            "argument {index} is {}, the contract '{text}' wants '{entry}' there",
-            args[index]
-        ),
-        Misfit::Unknown(word) => format!("its contract '{text}' does not say what '{word}' is"),
-    })
+    let names: Vec<_> = (0..args.len()).map(|i| format!("argument {i}")).collect();
+    let names = names.iter().map(String::as_str);
+    let args: Vec<_> = names.zip(args.iter().map(Shape::dims)).collect();
+    contract.infer(&args, attrs).map_err(|why| why.to_string())
 }
 
 #[cfg(test)]
@@ -83,13 +105,28 @@ mod tests {
                 .iter()
                 .map(|dims| Shape::new(DType::F32, *dims).unwrap())
                 .collect();
-            by_contract(text, &args).unwrap_err()
+            by_contract(text, &args, &[("k", -1)]).unwrap_err()
         };
-        let wanted = "argument 1 is f32[3], the contract 'n, n -> n' wants 'n' there";
+        let wanted =
+            "argument 1 has shape [3], but the contract 'n, n -> n' has n = 2 from argument 0";
         assert_eq!(why("n, n -> n", &[&[2], &[3]]), wanted);
-        assert!(why("n -> m", &[&[2]]).contains("'m'"));
-        assert!(why("n -> n", &[&[2], &[2]]).contains("fewer"));
-        assert!(why("n, m -> n", &[&[2]]).contains("more"));
+        assert!(why("n -> n", &[&[2], &[2]]).contains("1 arguments, got 2"));
+        assert!(why("n, m -> n", &[&[2]]).contains("2 arguments, got 1"));
+        assert!(why("n -> k", &[&[2]]).contains("the attribute k is -1"));
         assert!(why("nothing", &[]).contains("is none"));
+    }
+
+    #[test]
+    fn attributes_are_those_declared_and_their_defaults() {
+        let declared: Vec<Attribute> = serde_json::from_str(
+            r#"[{"name": "k", "type": "i32"}, {"name": "m", "type": "u64", "default": 18446744073709551615},
+                {"name": "n", "type": "i64", "default": -3}, {"name": "b", "type": "bool", "default": true},
+                {"name": "x", "type": "f32", "default": 3}, {"name": "in", "type": "i8", "from": "d", "default": 3},
+                {"name": "left", "type": "u8", "optional": true}, {"name": "list", "type": "[i64]"}]"#,
+        )
+        .unwrap();
+        let given = Attributes::new().with("k", 5_i32).with("other", 7_i32);
+        let found = integers(&declared, &given);
+        assert_eq!(found, [("k", 5), ("m", u64::MAX.into()), ("n", -3)]);
     }
 }

@@ -214,7 +214,8 @@ impl CallArgs {
         let (ret_shapes, aliases) = match manifest {
             Some(manifest) => {
                 let shapes = if self.rets.is_empty() && !manifest.rets.is_empty() {
-                    contract::infer(manifest, &shapes).map_err(|why| {
+                    let attrs = self.attrs.clone().unwrap_or_default();
+                    contract::infer(manifest, &shapes, &attrs).map_err(|why| {
                         anyhow!("the results' shapes cannot be told: {why}; give one --ret SPEC for each")
                     })?
                 } else {

@@ -668,3 +668,32 @@ fn the_commands_of_the_readme() {
     assert_eq!(run, wanted);
     assert!(inspect.contains("rms_norm"), "{inspect}");
 }
+
+/// Results that nobody gives have the sizes that the contract, `n -> n degree+1`, and the attribute tell.
+#[test]
+fn sizes_from_attributes() {
+    let lib = rust_examples().join("libattributes.so");
+    let call = ["--handler", "powers", "--arg", "f32[2]=2,3"];
+    let with = |rest: &[&'static str]| [&call[..], rest].concat();
+    assert_eq!(
+        succeeds(&lib, &call),
+        "y: f32[2,3] [[1, 2, 4], [1, 3, 9]]\n"
+    );
+    assert_eq!(
+        succeeds(&lib, &with(&["--attrs", "{degree = 1 : i64}"])),
+        "y: f32[2,2] [[1, 2], [1, 3]]\n"
+    );
+    let said = fails(1, &lib, &with(&["--attrs", "{degree = -1 : i64}"]));
+    let wanted = "the attribute degree is -1, which is no size; the contract 'n -> n degree+1'";
+    assert!(said.contains(wanted) && said.contains("--ret"), "{said}");
+    let said = fails(
+        1,
+        &lib,
+        &with(&["--attrs", "{degree = 9223372036854775807 : i64}"]),
+    );
+    assert!(said.contains("degree+1 is too large"), "{said}");
+    // Nor does the handler take results of other sizes.
+    let said = fails(1, &lib, &with(&["--ret", "f32[2,4]"]));
+    let wanted = "with n = 2 from argument `x`, degree = 2 from attribute `degree`, degree+1 = 3, got F32[2,4]";
+    assert!(said.contains(wanted), "{said}");
+}

@@ -1,62 +1,70 @@
-//! The shapes of results that follow from the shapes of arguments.
+//! The shapes of results that follow from the shapes of arguments and from attributes.
+
+use std::fmt;
 
 use crate::{Contract, Dim, Entry};
 
-/// Why the shapes of the results do not follow.
+/// Why operands and a contract do not go together, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Misfit {
-    /// More arguments than the contract has entries.
-    TooMany,
-    /// The contract has entries for which there is no argument.
-    TooFew,
-    /// The argument with this number is not as its entry says.
-    Argument {
-        /// Its number.
-        index: usize,
-        /// The text of the entry.
-        entry: String,
-    },
-    /// No argument says what a word of a result stands for.
-    Unknown(String),
+pub struct Misfit(String);
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
-/// What the words of a contract stand for, as far as arguments have told.
+impl std::error::Error for Misfit {}
+
+/// What a word stands for, and who said so.
+struct Known<T> {
+    value: T,
+    from: String,
+}
+
+/// What the words of a contract stand for, as far as attributes and arguments have told.
 struct Sizes {
-    named: Vec<Option<i64>>,
-    ellipsis: Option<Vec<i64>>,
+    named: Vec<Option<Known<i64>>>,
+    ellipsis: Option<Known<Vec<i64>>>,
 }
 
 impl Contract {
-    /// The dimensions of the results for arguments with these dimensions; those of a token are
-    /// ignored.
+    /// The dimensions of the results for arguments with these names and dimensions and for the
+    /// integer attributes `attrs`, defaults included. The dimensions of a token are ignored, and so
+    /// are attributes that the contract does not name. `None` stands for a result with sizes that
+    /// nothing tells.
     ///
     /// ```
-    /// use xla_ffi_contract::{Contract, Misfit};
+    /// use xla_ffi_contract::Contract;
     ///
     /// let matmul = Contract::parse("b n k, b k m -> b n m").unwrap();
-    /// assert_eq!(matmul.infer(&[&[1, 2, 3], &[1, 3, 4]]), Ok(vec![vec![1, 2, 4]]));
-    /// let misfit = matmul.infer(&[&[1, 2, 3], &[1, 5, 4]]);
-    /// assert_eq!(misfit, Err(Misfit::Argument { index: 1, entry: "b k m".into() }));
+    /// let shapes = matmul.infer(&[("x", &[1, 2, 3]), ("y", &[1, 3, 4])], &[]);
+    /// assert_eq!(shapes, Ok(vec![Some(vec![1, 2, 4])]));
+    /// let misfit = matmul.infer(&[("x", &[1, 2, 3]), ("y", &[1, 5, 4])], &[]).unwrap_err();
+    /// assert_eq!(
+    ///     misfit.to_string(),
+    ///     "y has shape [1, 5, 4], but the contract 'b n k, b k m -> b n m' has k = 3 from x"
+    /// );
+    ///
+    /// let windows = Contract::parse("n -> n/2 k").unwrap();
+    /// assert_eq!(windows.infer(&[("x", &[6])], &[("k", 5)]), Ok(vec![Some(vec![3, 5])]));
     /// ```
     ///
     /// # Errors
-    /// The arguments do not fit, or a result has sizes that they do not tell.
-    pub fn infer(&self, args: &[&[i64]]) -> Result<Vec<Vec<i64>>, Misfit> {
-        let mut sizes = Sizes {
-            named: vec![None; self.names.len()],
-            ellipsis: None,
-        };
-        let mut given = args.iter().enumerate();
+    /// The arguments do not fit, or what a result computes is no size.
+    pub fn infer(
+        &self,
+        args: &[(&str, &[i64])],
+        attrs: &[(&str, i128)],
+    ) -> Result<Vec<Option<Vec<i64>>>, Misfit> {
+        let mut sizes = self.attributes(attrs)?;
+        let mut given = args.iter();
         for entry in &self.args {
             loop {
                 match given.next() {
-                    Some((index, dims)) if !sizes.learn(entry, dims) => {
-                        let entry = entry.text.clone();
-                        return Err(Misfit::Argument { index, entry });
-                    }
-                    Some(_) => {}
+                    Some((name, dims)) => sizes.learn(self, entry, name, dims)?,
                     None if entry.repeats || entry.optional => break,
-                    None => return Err(Misfit::TooFew),
+                    None => return Err(self.miscounted(args.len())),
                 }
                 if !entry.repeats {
                     break;
@@ -64,114 +72,155 @@ impl Contract {
             }
         }
         if given.next().is_some() {
-            return Err(Misfit::TooMany);
+            return Err(self.miscounted(args.len()));
         }
-        self.rets
-            .iter()
-            .map(|entry| self.result(&sizes, entry))
+        let results = self.rets.iter().enumerate();
+        results
+            .map(|(index, entry)| self.result(&sizes, index, entry))
             .collect()
     }
 
-    fn result(&self, sizes: &Sizes, entry: &Entry) -> Result<Vec<i64>, Misfit> {
-        let unknown = |word: &str| Misfit::Unknown(word.to_owned());
+    fn miscounted(&self, given: usize) -> Misfit {
+        Misfit(format!(
+            "the contract '{}' has {} arguments, got {given}",
+            self.text,
+            self.args.len()
+        ))
+    }
+
+    /// The sizes that attributes tell.
+    fn attributes(&self, attrs: &[(&str, i128)]) -> Result<Sizes, Misfit> {
+        let mut named = Vec::new();
+        for name in &self.names {
+            let given = attrs.iter().find(|(attr, _)| attr == name);
+            named.push(match given {
+                None => None,
+                Some((_, value)) => {
+                    let value = i64::try_from(*value).ok().filter(|size| *size >= 0);
+                    let value = value.ok_or_else(|| {
+                        Misfit(format!(
+                            "the attribute {name} is {}, which is no size; the contract '{}' takes it \
+                             for one",
+                            given.map_or(0, |(_, value)| *value),
+                            self.text
+                        ))
+                    })?;
+                    let from = format!("the attribute {name}");
+                    Some(Known { value, from })
+                }
+            });
+        }
+        Ok(Sizes {
+            named,
+            ellipsis: None,
+        })
+    }
+
+    fn result(
+        &self,
+        sizes: &Sizes,
+        index: usize,
+        entry: &Entry,
+    ) -> Result<Option<Vec<i64>>, Misfit> {
         let mut shape = Vec::new();
         for dim in &entry.dims {
-            match dim {
-                Dim::Size(size) => shape.push(i64::from(*size)),
-                Dim::Any => return Err(unknown("_")),
-                Dim::Name(index) => {
-                    shape.push(sizes.named[*index].ok_or_else(|| unknown(&self.names[*index]))?);
-                }
-                Dim::Ellipsis => {
-                    let dims = sizes.ellipsis.as_ref().ok_or_else(|| unknown("..."))?;
-                    shape.extend(dims);
-                }
+            let known = match dim {
+                Dim::Size(size) => Some(i64::from(*size)),
+                Dim::Any => None,
+                Dim::Name(name) => sizes.named[*name].as_ref().map(|known| known.value),
+                Dim::Computed(computed) => match &sizes.named[computed.name] {
+                    None => None,
+                    Some(known) => Some(computed.of(known.value).map_err(|why| {
+                        Misfit(format!(
+                            "result {index}: {} {why} for {} = {} from {}; the contract is '{}'",
+                            computed.text,
+                            self.names[computed.name],
+                            known.value,
+                            known.from,
+                            self.text
+                        ))
+                    })?),
+                },
+                Dim::Ellipsis => match &sizes.ellipsis {
+                    None => None,
+                    Some(known) => {
+                        shape.extend(&known.value);
+                        continue;
+                    }
+                },
+            };
+            match known {
+                Some(size) => shape.push(size),
+                None => return Ok(None),
             }
         }
-        Ok(shape)
+        Ok(Some(shape))
     }
 }
 
 impl Sizes {
-    /// Whether `dims` are as the entry says; remembers what its words stand for.
-    fn learn(&mut self, entry: &Entry, dims: &[i64]) -> bool {
+    /// Remembers what the words of the entry stand for, if `dims` are as it says.
+    fn learn(
+        &mut self,
+        contract: &Contract,
+        entry: &Entry,
+        name: &str,
+        dims: &[i64],
+    ) -> Result<(), Misfit> {
         if entry.token {
-            return true;
+            return Ok(());
         }
-        let fixed = entry.dims.len() - usize::from(entry.has_ellipsis());
-        let Some(spare) = dims.len().checked_sub(fixed) else {
-            return false;
+        let wrong = |why: String| {
+            let contract = &contract.text;
+            Misfit(format!(
+                "{name} has shape {dims:?}, but the contract '{contract}' {why}"
+            ))
         };
-        if spare > 0 && !entry.has_ellipsis() {
-            return false;
+        let ellipsis = entry.has_ellipsis();
+        let fixed = entry.dims.len() - usize::from(ellipsis);
+        if dims.len() < fixed || (dims.len() > fixed && !ellipsis) {
+            let least = if ellipsis { "at least " } else { "" };
+            return Err(wrong(format!("wants {least}{fixed} dimensions there")));
         }
-        let mut dims = dims;
-        entry.dims.iter().all(|dim| {
-            let count = if *dim == Dim::Ellipsis { spare } else { 1 };
-            let (here, rest) = dims.split_at(count);
-            dims = rest;
+        let from = || name.to_owned();
+        let mut rest = dims;
+        for dim in &entry.dims {
+            let count = match dim {
+                Dim::Ellipsis => dims.len() - fixed,
+                _ => 1,
+            };
+            let (here, after) = rest.split_at(count);
+            rest = after;
             match dim {
-                Dim::Any => true,
-                Dim::Size(size) => here == [i64::from(*size)],
-                Dim::Name(index) => here == [*self.named[*index].get_or_insert(here[0])],
-                Dim::Ellipsis => here == *self.ellipsis.get_or_insert_with(|| here.to_vec()),
+                Dim::Any => {}
+                Dim::Size(size) if here == [i64::from(*size)] => {}
+                Dim::Size(size) => return Err(wrong(format!("wants {size} where {} is", here[0]))),
+                Dim::Name(index) => {
+                    let known = self.named[*index].get_or_insert_with(|| Known {
+                        value: here[0],
+                        from: from(),
+                    });
+                    if known.value != here[0] {
+                        let (word, Known { value, from }) = (&contract.names[*index], known);
+                        return Err(wrong(format!("has {word} = {value} from {from}")));
+                    }
+                }
+                Dim::Ellipsis => {
+                    let known = self.ellipsis.get_or_insert_with(|| Known {
+                        value: here.to_vec(),
+                        from: from(),
+                    });
+                    if known.value != here {
+                        let Known { value, from } = known;
+                        return Err(wrong(format!("has ... = {value:?} from {from}")));
+                    }
+                }
+                // The grammar has none in arguments.
+                Dim::Computed(computed) => {
+                    return Err(wrong(format!("computes {} there", computed.text)));
+                }
             }
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn infer(text: &str, args: &[&[i64]]) -> Result<Vec<Vec<i64>>, Misfit> {
-        Contract::parse(text).unwrap().infer(args)
-    }
-
-    #[test]
-    fn shapes_follow() {
-        for (text, args, expected) in [
-            (
-                "... n -> ... n",
-                vec![&[2_i64, 3, 4][..]],
-                vec![vec![2, 3, 4]],
-            ),
-            ("n, m -> m", vec![&[128], &[2048]], vec![vec![2048]]),
-            ("(), _ -> 3, ()", vec![&[], &[9]], vec![vec![3], vec![]]),
-            ("n* -> n", vec![&[2], &[2]], vec![vec![2]]),
-            ("n, m? -> n", vec![&[2]], vec![vec![2]]),
-            (
-                "a ... b -> b ... a",
-                vec![&[1, 2, 3, 4]],
-                vec![vec![4, 2, 3, 1]],
-            ),
-            (
-                "token, n -> token, n",
-                vec![&[], &[5]],
-                vec![vec![], vec![5]],
-            ),
-        ] {
-            assert_eq!(infer(text, &args), Ok(expected), "{text}");
         }
-    }
-
-    #[test]
-    fn what_does_not_fit_is_told() {
-        let argument = |index, entry: &str| {
-            let entry = entry.to_owned();
-            Err(Misfit::Argument { index, entry })
-        };
-        assert_eq!(infer("n, n -> n", &[&[2], &[3]]), argument(1, "n"));
-        assert_eq!(infer("... n -> n", &[&[]]), argument(0, "... n"));
-        assert_eq!(infer("..., ... -> 1", &[&[1], &[2]]), argument(1, "..."));
-        assert_eq!(infer("3 -> 3", &[&[2]]), argument(0, "3"));
-        assert_eq!(infer("n* -> n", &[&[2], &[3]]), argument(1, "n*"));
-        assert_eq!(infer("n -> m", &[&[2]]), Err(Misfit::Unknown("m".into())));
-        assert_eq!(
-            infer("n -> ...", &[&[2]]),
-            Err(Misfit::Unknown("...".into()))
-        );
-        assert_eq!(infer("n -> n", &[&[2], &[2]]), Err(Misfit::TooMany));
-        assert_eq!(infer("n, m -> n", &[&[2]]), Err(Misfit::TooFew));
+        Ok(())
     }
 }

@@ -5,13 +5,23 @@
 //! dimensions, the same ones wherever it occurs). `()` is a scalar and `token` a token; `?` behind an
 //! operand says that it may be absent, `*` that it stands for all that are left.
 //!
+//! A name may be that of an integer attribute of the handler, and stands for its value then. A
+//! dimension of a result may be computed from a name: `2*n`, `n/2`, `n+1`, `n-1`, or several of these
+//! in this order, `3*n/2-1`, without blanks. A division that leaves a remainder is an error, as is
+//! a negative size.
+//!
 //! The macros compile contracts into comparisons; the command line infers the results' shapes from
-//! the text in a manifest. Both read it here.
+//! the text in a manifest. Both read it here; Python's reader, `python/xla_ffi/_contract.py`, is held
+//! to the same words by `tests/python.rs`.
 #![forbid(unsafe_code)]
 
+mod computed;
 mod infer;
 
+pub use computed::{Computed, NoSize};
 pub use infer::Misfit;
+
+use computed::Parts;
 
 /// A dimension of an operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +34,8 @@ pub enum Dim {
     Any,
     /// `...`: any number of dimensions.
     Ellipsis,
+    /// `2*n`, `n/2`, `n+1`: what follows from a name; in results.
+    Computed(Computed),
 }
 
 /// An operand of a contract.
@@ -44,6 +56,8 @@ pub struct Entry {
 /// A contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
+    /// As it is written.
+    pub text: String,
     /// The names of sizes, in the order in which they occur.
     pub names: Vec<String>,
     /// The arguments.
@@ -88,22 +102,48 @@ impl Contract {
             ));
         };
         let mut contract = Self {
+            text: text.to_owned(),
             names: Vec::new(),
             args: Vec::new(),
             rets: Vec::new(),
         };
-        contract.args = contract.side(args)?;
-        contract.rets = contract.side(rets)?;
+        contract.args = contract.side(args, false)?;
+        contract.rets = contract.side(rets, true)?;
         Ok(contract)
     }
 
-    fn side(&mut self, text: &str) -> Result<Vec<Entry>, String> {
+    /// Whether the arguments may leave a size untold without which results are not judged: no
+    /// argument has its name, or none that always comes and a result computes with it. Then it has
+    /// to be an attribute.
+    ///
+    /// ```
+    /// use xla_ffi_contract::Contract;
+    ///
+    /// let contract = Contract::parse("n, m? -> 2*n k, m").unwrap();
+    /// let names = contract.names.iter().map(String::as_str);
+    /// let needed: Vec<_> = names.zip(0..).filter(|(_, name)| contract.needs_attribute(*name)).collect();
+    /// assert_eq!(needed, [("k", 2)]);
+    /// assert!(Contract::parse("n, m? -> n m+1").unwrap().needs_attribute(1));
+    /// ```
+    #[must_use]
+    pub fn needs_attribute(&self, name: usize) -> bool {
+        let has = |entry: &&Entry| entry.dims.contains(&Dim::Name(name));
+        let mut having = self.args.iter().filter(has).peekable();
+        let nowhere = having.peek().is_none();
+        let sure = having.any(|entry| !entry.optional && !entry.repeats);
+        let mut dims = self.rets.iter().flat_map(|entry| &entry.dims);
+        let computed =
+            dims.any(|dim| matches!(dim, Dim::Computed(computed) if computed.name == name));
+        nowhere || (computed && !sure)
+    }
+
+    fn side(&mut self, text: &str, computes: bool) -> Result<Vec<Entry>, String> {
         if text.trim().is_empty() {
             return Ok(Vec::new());
         }
         let entries: Vec<Entry> = text
             .split(',')
-            .map(|entry| self.entry(entry.trim()))
+            .map(|entry| self.entry(entry.trim(), computes))
             .collect::<Result<_, _>>()?;
         if entries.iter().rev().skip(1).any(|entry| entry.repeats) {
             return Err("only the last entry of a side may repeat (`*`)".to_owned());
@@ -111,7 +151,7 @@ impl Contract {
         Ok(entries)
     }
 
-    fn entry(&mut self, whole: &str) -> Result<Entry, String> {
+    fn entry(&mut self, whole: &str, computes: bool) -> Result<Entry, String> {
         let (text, repeats) = match whole.strip_suffix('*') {
             Some(rest) => (rest.trim_end(), true),
             None => (whole, false),
@@ -140,7 +180,7 @@ impl Contract {
         }
         entry.dims = text
             .split_whitespace()
-            .map(|dim| self.dim(dim))
+            .map(|dim| self.dim(dim, computes))
             .collect::<Result<_, _>>()?;
         let ellipses = entry.dims.iter().filter(|dim| **dim == Dim::Ellipsis);
         if ellipses.count() > 1 {
@@ -149,35 +189,81 @@ impl Contract {
         Ok(entry)
     }
 
-    fn dim(&mut self, text: &str) -> Result<Dim, String> {
+    fn dim(&mut self, text: &str, computes: bool) -> Result<Dim, String> {
         if text == "..." {
             return Ok(Dim::Ellipsis);
         }
         if text == "_" {
             return Ok(Dim::Any);
         }
-        if text.starts_with(|c: char| c.is_ascii_digit()) {
-            let size = text.parse().map_err(|_| format!("`{text}` is no size"))?;
-            return Ok(Dim::Size(size));
+        if let Some(number) = number(text)? {
+            return Ok(Dim::Size(number));
         }
-        let is_name = text
-            .chars()
-            .enumerate()
-            .all(|(i, c)| c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit()));
-        if !is_name {
+        let Some(parts) = Parts::of(text) else {
+            return Ok(Dim::Name(self.name(text, text)?));
+        };
+        // The name is looked at first: what has none is no calculation.
+        let name = self.name(parts.name, text)?;
+        let part = |part: Option<&str>, none: u32| match part {
+            None => Ok(none),
+            Some(part) => number(part)?.ok_or_else(|| no_dimension(text)),
+        };
+        let (times, over) = (part(parts.times, 1)?, part(parts.over, 1)?);
+        if times == 0 || over == 0 {
+            return Err(format!("`{text}` multiplies or divides by 0"));
+        }
+        let plus = i64::from(part(parts.plus.map(|(_, number)| number), 0)?);
+        let minus = matches!(parts.plus, Some(('-', _)));
+        if !computes {
             return Err(format!(
-                "`{text}` is no dimension; write a name, a number, `_` or `...`"
+                "`{text}` stands in an argument; only results are computed"
             ));
         }
-        if let Some(index) = self.names.iter().position(|name| name == text) {
-            return Ok(Dim::Name(index));
+        Ok(Dim::Computed(Computed {
+            text: text.to_owned(),
+            name,
+            times,
+            over,
+            plus: if minus { -plus } else { plus },
+        }))
+    }
+
+    /// The number of a name, which occurs in `dim`.
+    fn name(&mut self, name: &str, dim: &str) -> Result<usize, String> {
+        let is_name = !name.is_empty()
+            && name != "_"
+            && name
+                .chars()
+                .enumerate()
+                .all(|(i, c)| c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit()));
+        if !is_name {
+            return Err(no_dimension(dim));
+        }
+        if let Some(index) = self.names.iter().position(|known| known == name) {
+            return Ok(index);
         }
         if self.names.len() == Self::MAX_NAMES {
             return Err(format!("more than {} named sizes", Self::MAX_NAMES));
         }
-        self.names.push(text.to_owned());
-        Ok(Dim::Name(self.names.len() - 1))
+        self.names.push(name.to_owned());
+        Ok(self.names.len() - 1)
     }
+}
+
+fn no_dimension(text: &str) -> String {
+    format!(
+        "`{text}` is no dimension; write a name, a number, `_` or `...`, in results also `2*n`, `n/2`, \
+         `n+1`, `n-1`"
+    )
+}
+
+/// A number in digits; `None` for what is none.
+fn number(text: &str) -> Result<Option<u32>, String> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(None);
+    }
+    let number = text.parse().map_err(|_| format!("`{text}` is no size"))?;
+    Ok(Some(number))
 }
 
 #[cfg(test)]
@@ -192,10 +278,43 @@ mod tests {
         assert!(error("n* , m -> n").contains("last entry"));
         assert!(error("n?* -> n").contains("says nothing"));
         assert!(error("... n ... -> n").contains("more than one"));
-        assert!(error("n-1 -> n").contains("no dimension"));
+        assert!(error("n-1 -> n").contains("only results"));
+        for word in [
+            "n+", "n*2", "2* n", "2*3", "n+m", "n/2/2", "n+1*2", "-1", "+", "_+1", "3n", "é",
+        ] {
+            assert!(
+                error(&format!("n -> {word}")).contains("no dimension"),
+                "{word}"
+            );
+        }
+        assert!(error("n -> 0*n").contains("by 0") && error("n -> n/0").contains("by 0"));
+        assert!(error("n -> n+99999999999").contains("no size"));
         assert!(error("99999999999 -> n").contains("no size"));
         let many: Vec<String> = (0..27).map(|i| format!("n{i}")).collect();
         assert!(error(&format!("{} -> n0", many.join(" "))).contains("more than 26"));
+    }
+
+    #[test]
+    fn computed_sizes() {
+        let contract = Contract::parse("n -> 3*n/2-1 k, n+1*").unwrap();
+        assert_eq!(contract.names, ["n", "k"]);
+        let computed = |text: &str, times, over, plus| {
+            let text = text.to_owned();
+            let name = 0;
+            Dim::Computed(Computed {
+                text,
+                name,
+                times,
+                over,
+                plus,
+            })
+        };
+        assert_eq!(
+            contract.rets[0].dims,
+            [computed("3*n/2-1", 3, 2, -1), Dim::Name(1)]
+        );
+        assert_eq!(contract.rets[1].dims, [computed("n+1", 1, 1, 1)]);
+        assert!(contract.rets[1].repeats);
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub(crate) mod attr_type;
 pub(crate) mod contract_check;
 pub(crate) mod copies;
 pub(crate) mod counts;
+pub(crate) mod given;
 pub(crate) mod handler_info;
 pub(crate) mod kind;
 pub(crate) mod layout;

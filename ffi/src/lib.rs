@@ -455,6 +455,7 @@ pub mod __private {
     pub use crate::call::frame_copy::outlives_call;
     pub use crate::declare::about::{About, Batch, Gradient};
     pub use crate::declare::counts::operands;
+    pub use crate::declare::given::{always_given, given, given_once, size_given};
     pub use crate::declare::handler_info::{HandlerInfo, StageInfo, StateInfo};
     pub use crate::declare::layout::laid_out;
     pub use crate::declare::library_check::check;
@@ -467,7 +468,9 @@ pub mod __private {
         //! For `cargo xtask headers`.
         pub use crate::wording::*;
     }
-    pub use crate::shape::{Contract, Dim, Entry, arg_dims, ret_dims, same_dims, same_size};
+    pub use crate::shape::{
+        Computed, Contract, Dim, Entry, arg_dims, computes, ret_dims, same_dims, same_size,
+    };
     pub use xla_ffi_macros::{__export, __export_legacy};
     pub use xla_ffi_sys as sys;
 }

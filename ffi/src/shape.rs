@@ -13,6 +13,13 @@
 //! | `token` | a token |
 //! | `n?` at the end of an entry, as in `n m?` | the operand may be absent |
 //! | `*` at the end of an entry, as in `n m*` | any number of operands, each of this shape |
+//! | `n+1`, `n-1`, `2*n`, `n/2` | in results: what follows from `n`; also several in this order, `3*n/2-1` |
+//!
+//! A name may be that of an integer attribute of the handler, of any stage, and stands for the
+//! attribute's value then, in arguments too. The attribute is required or has a literal default. An
+//! attribute that is negative, a division that leaves a remainder, and a computed size that is negative
+//! or more than an `i64` holds are errors. A size of a result that nothing tells is `_`; a name that
+//! neither an argument nor an attribute has does not compile.
 //!
 //! The macros parse it when the handler is compiled and turn it into comparisons. It is checked after
 //! the operands have been decoded, and the manifest keeps it, so that callers can infer result
@@ -40,10 +47,38 @@
 //! ));
 //! # Ok::<(), internal::Error>(())
 //! ```
+//!
+//! Sizes from an attribute, and computed:
+//!
+//! ```
+//! use xla_ffi::prelude::*;
+//!
+//! #[xla_ffi::handler(shape = "n -> n/2 width")]
+//! fn pairs(x: Buffer<f32, 1>, mut y: Out<f32, 2>, width: i32) -> Result<()> {
+//!     y.write_with(|i| x[2 * (i / width as usize)]);
+//!     Ok(())
+//! }
+//!
+//! # use xla_ffi::internal::{self, DType, Shape, Tensor};
+//! let call = |dims: [i64; 2]| {
+//!     internal::call::<pairs>("{width = 3 : i32}")?
+//!         .arg(Tensor::from_slice([4], &[1.0_f32, 2.0, 3.0, 4.0])?)
+//!         .ret(Shape::new(DType::F32, dims)?)
+//!         .run()
+//! };
+//! let rows = call([2, 3])?.rets[0].to_vec();
+//! assert_eq!(rows, Some(vec![1.0_f32, 1.0, 1.0, 3.0, 3.0, 3.0]));
+//! assert!(call([4, 3]).unwrap_err().message().contains(
+//!     "result `y`: expected shape [n/2, width] with n = 4 from argument `x`, n/2 = 2, width = 3 from \
+//!      attribute `width`, got F32[4,3]"
+//! ));
+//! # Ok::<(), internal::Error>(())
+//! ```
 
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::RawBuffer;
 use crate::declare::counts::Counts;
+use crate::declare::given::{Given, NotGiven};
 use crate::declare::param::Param;
 use crate::entry::diagnose::show;
 use crate::entry::problems::{Problems, number, put};
@@ -60,6 +95,41 @@ pub enum Dim {
     Any,
     /// Any number of dimensions, the same in all entries.
     Ellipsis,
+    /// A size that follows from a named one.
+    Computed(Computed),
+}
+
+/// A size of a result: `times * name / over + plus`.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Computed {
+    /// As it is written.
+    pub text: &'static str,
+    /// The number of its name in [`Contract::names`].
+    pub name: usize,
+    /// Factor.
+    pub times: i64,
+    /// Divisor.
+    pub over: i64,
+    /// Summand.
+    pub plus: i64,
+}
+
+impl Computed {
+    /// The size, where the name stands for `size`; else why there is none. The same as `Computed::of`
+    /// of the grammar's crate, which a test below compares.
+    #[inline(always)]
+    fn of(self, size: i64) -> Result<i64, &'static str> {
+        let product = size.checked_mul(self.times).ok_or("is too large")?;
+        if product % self.over != 0 {
+            return Err("leaves a remainder");
+        }
+        match (product / self.over).checked_add(self.plus) {
+            None => Err("is too large"),
+            Some(sum) if sum < 0 => Err("is negative"),
+            Some(sum) => Ok(sum),
+        }
+    }
 }
 
 /// One operand of a contract.
@@ -84,6 +154,8 @@ pub struct Contract {
     pub text: &'static str,
     /// The names of sizes.
     pub names: &'static [&'static str],
+    /// For each of them the attribute that gives it, if there is one.
+    pub given: &'static [Option<Given>],
     /// The arguments.
     pub args: &'static [Entry],
     /// The results.
@@ -119,6 +191,11 @@ impl<'f> Sizes<'f> {
                     *known = size;
                 }
                 *known == size
+            }
+            // What is not known is told elsewhere.
+            Dim::Computed(computed) => {
+                let known = self.named[computed.name];
+                known == UNKNOWN || computed.of(known) == Ok(size)
             }
             Dim::Ellipsis => false,
         }
@@ -196,19 +273,42 @@ pub fn same_dims<'f>(known: &mut Option<&'f [i64]>, dims: &'f [i64]) -> bool {
     *known.get_or_insert(dims) == dims
 }
 
+/// For the macros: whether `size` is what follows from a named one.
+#[doc(hidden)]
+#[inline(always)]
+#[must_use]
+pub fn computes(computed: Computed, known: Option<i64>, size: i64) -> bool {
+    known.is_some_and(|known| computed.of(known) == Ok(size))
+}
+
 impl Contract {
     /// Says which operands break the contract and how. Those of a wrong rank, and calls with a wrong
     /// number of operands, have been told already.
     #[cold]
-    pub fn explain<'f>(&self, frame: &Frame<'f>, params: &[Param], problems: &mut Problems<'_>) {
+    pub fn explain<'f>(
+        &self,
+        frame: &Frame<'f>,
+        params: &'static [Param],
+        problems: &mut Problems<'_>,
+    ) {
         if !Counts::args(params).contains(frame.arg_count())
             || !Counts::rets(params).contains(frame.ret_count())
         {
             return;
         }
         let mut sizes = Sizes::new();
-        // The operand that first gave a name its size.
+        // What first gave a name its size.
         let mut origins = [None; MAX_NAMES];
+        for (index, given) in self.given.iter().enumerate() {
+            let Some(given) = given else { continue };
+            match given.size(frame) {
+                Ok(size) => {
+                    sizes.named[index] = size;
+                    origins[index] = Some(("attribute", given.name));
+                }
+                Err(why) => self.explain_attribute(given, why, params, problems),
+            }
+        }
         let args = sides(self.args, frame.arg_count(), "argument");
         let rets = sides(self.rets, frame.ret_count(), "result");
         for place in args.chain(rets) {
@@ -254,16 +354,34 @@ impl Contract {
             self.spell(text, entry);
             text.push(']');
             let mut joint = " with ";
+            let mut told = 0_u32;
             for dim in entry.dims {
-                if let Dim::Name(index) = dim
-                    && known.named[*index] != UNKNOWN
-                {
-                    put(text, &[joint, self.names[*index], " = "]);
-                    number(text, known.named[*index]);
-                    if let Some((side, name)) = origins[*index] {
+                let index = match dim {
+                    Dim::Name(index) => *index,
+                    Dim::Computed(computed) => computed.name,
+                    _ => continue,
+                };
+                let size = known.named[index];
+                if size == UNKNOWN {
+                    continue;
+                }
+                if told & 1 << index == 0 {
+                    told |= 1 << index;
+                    put(text, &[joint, self.names[index], " = "]);
+                    number(text, size);
+                    if let Some((side, name)) = origins[index] {
                         put(text, &[" from ", side, " `", name, "`"]);
                     }
                     joint = ", ";
+                }
+                if let Dim::Computed(computed) = dim {
+                    match computed.of(size) {
+                        Ok(size) => {
+                            put(text, &[joint, computed.text, " = "]);
+                            number(text, size);
+                        }
+                        Err(why) => put(text, &[joint, computed.text, ", which ", why]),
+                    }
                 }
             }
             if let Some(dims) = known.ellipsis
@@ -282,6 +400,35 @@ impl Contract {
         }
     }
 
+    /// Says why an attribute gives no size, unless its parameter says so.
+    fn explain_attribute(
+        &self,
+        given: &Given,
+        why: NotGiven,
+        params: &'static [Param],
+        problems: &mut Problems<'_>,
+    ) {
+        let taken = (params.iter())
+            .flat_map(|param| (0..).map_while(|index| param.attribute_at(index)))
+            .any(|attr| attr.name == given.name);
+        if taken && matches!(why, NotGiven::Missing | NotGiven::NoInteger) {
+            return;
+        }
+        let text = problems.line();
+        put(text, &["attribute `", given.name, "`"]);
+        match why {
+            NotGiven::Missing => text.push_str(" is missing"),
+            NotGiven::NoInteger => text.push_str(": expected an integer"),
+            NotGiven::TooLarge => text.push_str(": too large for a size"),
+            NotGiven::Negative(value) => {
+                text.push_str(": ");
+                number(text, value);
+                text.push_str(" is no size");
+            }
+        }
+        put(text, &["; the contract is `", self.text, "`"]);
+    }
+
     fn spell(&self, text: &mut String, entry: &Entry) {
         for (index, dim) in entry.dims.iter().enumerate() {
             text.push_str(if index > 0 { ", " } else { "" });
@@ -290,6 +437,7 @@ impl Contract {
                 Dim::Size(size) => number(text, *size as i64),
                 Dim::Any => text.push('_'),
                 Dim::Ellipsis => text.push_str("..."),
+                Dim::Computed(computed) => text.push_str(computed.text),
             }
         }
     }
@@ -372,8 +520,28 @@ pub fn element_count(dims: &[usize]) -> crate::Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::Computed;
+    use proptest::prelude::*;
+
     #[test]
     fn there_is_room_for_every_name_of_the_grammar() {
         assert_eq!(super::MAX_NAMES, xla_ffi_contract::Contract::MAX_NAMES);
+    }
+
+    proptest! {
+        #[test]
+        fn sizes_are_computed_as_the_grammar_says(
+            size in prop_oneof![0..9_i64, 0..=i64::MAX, i64::MAX - 3..=i64::MAX],
+            times in prop_oneof![1..5_u32, 1..=u32::MAX],
+            over in prop_oneof![1..5_u32, 1..=u32::MAX],
+            plus in -9..9_i64,
+        ) {
+            let (text, name) = (String::new(), 0);
+            let grammar = xla_ffi_contract::Computed { text, name, times, over, plus };
+            let (times, over) = (times.into(), over.into());
+            let ours = Computed { text: "", name, times, over, plus };
+            let wanted = grammar.of(size).map_err(|why| why.to_string());
+            prop_assert_eq!(ours.of(size).map_err(str::to_owned), wanted);
+        }
     }
 }

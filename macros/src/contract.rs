@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::LitStr;
-use xla_ffi_contract::{Dim, Entry};
+use xla_ffi_contract::{Computed, Dim, Entry};
 
 /// An entry as `xla_ffi` compares it with a parameter.
 fn written(entry: &Entry) -> TokenStream {
@@ -17,6 +17,22 @@ fn written(entry: &Entry) -> TokenStream {
             repeats: #repeats,
             optional: #optional,
             token: #token,
+        }
+    }
+}
+
+fn computed(computed: &Computed) -> TokenStream {
+    let Computed {
+        text, name, plus, ..
+    } = computed;
+    let (times, over) = (i64::from(computed.times), i64::from(computed.over));
+    quote! {
+        ::xla_ffi::__private::Computed {
+            text: #text,
+            name: #name,
+            times: #times,
+            over: #over,
+            plus: #plus,
         }
     }
 }
@@ -36,7 +52,7 @@ fn fits(entry: &Entry, known: &[Ident]) -> TokenStream {
     let patterns = dims().map(|(dim, size)| match dim {
         Dim::Any => quote!(_),
         Dim::Ellipsis => quote!(#size @ ..),
-        Dim::Name(_) | Dim::Size(_) => quote!(#size),
+        Dim::Name(_) | Dim::Size(_) | Dim::Computed(_) => quote!(#size),
     });
     let checks = dims().filter_map(|(dim, size)| {
         Some(match dim {
@@ -51,6 +67,10 @@ fn fits(entry: &Entry, known: &[Ident]) -> TokenStream {
             }
             Dim::Ellipsis => {
                 quote!(::xla_ffi::__private::same_dims(&mut __ellipsis, #size))
+            }
+            Dim::Computed(computed) => {
+                let (known, computed) = (&known[computed.name], self::computed(computed));
+                quote!(::xla_ffi::__private::computes(const { #computed }, #known, *#size))
             }
         })
     });
@@ -78,8 +98,8 @@ impl Contract {
     }
 
     /// Tells at compile time when the contract has another number of entries than the handler has
-    /// operands, or when an entry does not fit its parameter.
-    pub(crate) fn fits_params(&self, params: &TokenStream) -> TokenStream {
+    /// operands, when an entry does not fit its parameter, or when nothing gives a name its size.
+    pub(crate) fn fits_params(&self, params: &TokenStream, info: &TokenStream) -> TokenStream {
         let (args, rets) = (self.grammar.args.len(), self.grammar.rets.len());
         let text = self.text.value();
         let message = format!(
@@ -103,6 +123,30 @@ impl Contract {
                 }
             })
         });
+        let names = self.grammar.names.iter().enumerate().map(|(index, name)| {
+            let twice = format!(
+                "two attributes are called `{name}`, which the shape contract `{text}` names: stages \
+                 declare one they share alike, and others have names of their own"
+            );
+            let absent = format!(
+                "the shape contract `{text}` names the attribute `{name}`, which may be absent: require it, \
+                 give it a literal default, `#[attr(default = 1)]`, or call the size otherwise"
+            );
+            let untold = format!(
+                "nothing tells the size `{name}` of the shape contract `{text}`: no argument that always \
+                 comes, and no integer attribute of the handler; a result's size that may be any is `_`"
+            );
+            let needed = self.grammar.needs_attribute(index).then(|| {
+                quote_spanned! {span=>
+                    const _: () = assert!(::xla_ffi::__private::given(&#info, #name).is_some(), #untold);
+                }
+            });
+            quote_spanned! {span=>
+                const _: () = assert!(::xla_ffi::__private::given_once(&#info, #name), #twice);
+                const _: () = assert!(::xla_ffi::__private::always_given(&#info, #name), #absent);
+                #needed
+            }
+        });
         quote_spanned! {span=>
             const _: () = assert!(
                 ::xla_ffi::__private::operands(#params, true) == #args
@@ -110,12 +154,13 @@ impl Contract {
                 #message
             );
             #(#entries)*
+            #(#names)*
         }
     }
 
     /// Statements that run `refuse` when the operands of `frame` break the contract: one comparison
     /// for each dimension, without tables or loops where none are needed.
-    pub(crate) fn comparisons(&self, refuse: &TokenStream) -> TokenStream {
+    pub(crate) fn comparisons(&self, info: &TokenStream, refuse: &TokenStream) -> TokenStream {
         let known: Vec<Ident> = (0..self.grammar.names.len())
             .map(|index| format_ident!("__size{index}", span = Span::mixed_site()))
             .collect();
@@ -157,10 +202,26 @@ impl Contract {
             .chain(&self.grammar.rets)
             .any(Entry::has_ellipsis)
             .then(|| quote!(let mut __ellipsis = ::core::option::Option::None;));
+        // Most names are those of no attribute, and nothing is left of this.
+        let sizes = self.grammar.names.iter().enumerate().map(|(index, name)| {
+            let known = &known[index];
+            let entries = self.grammar.args.iter().chain(&self.grammar.rets);
+            let mut dims = entries.flat_map(|entry| &entry.dims);
+            let learnt = dims
+                .any(|dim| *dim == Dim::Name(index))
+                .then(|| quote!(mut));
+            quote! {
+                let #learnt #known = ::xla_ffi::__private::size_given(
+                    frame,
+                    const { ::xla_ffi::__private::given(&#info, #name) },
+                    &mut __good,
+                );
+            }
+        });
         quote! {
-            #(let mut #known = ::core::option::Option::None;)*
-            #ellipsis
             let mut __good = true;
+            #(#sizes)*
+            #ellipsis
             #args
             #rets
             if !__good {
@@ -169,7 +230,7 @@ impl Contract {
         }
     }
 
-    pub(crate) fn tokens(&self) -> TokenStream {
+    pub(crate) fn tokens(&self, info: &TokenStream) -> TokenStream {
         let text = &self.text;
         let names = &self.grammar.names;
         let entries = |entries: &[Entry]| {
@@ -183,6 +244,10 @@ impl Contract {
                     }
                     Dim::Any => quote!(::xla_ffi::__private::Dim::Any),
                     Dim::Ellipsis => quote!(::xla_ffi::__private::Dim::Ellipsis),
+                    Dim::Computed(computed) => {
+                        let computed = self::computed(computed);
+                        quote!(::xla_ffi::__private::Dim::Computed(#computed))
+                    }
                 });
                 quote!(::xla_ffi::__private::Entry { dims: &[#(#dims),*], repeats: #repeats })
             });
@@ -194,6 +259,7 @@ impl Contract {
             ::xla_ffi::__private::Contract {
                 text: #text,
                 names: &[#(#names),*],
+                given: &[#(::xla_ffi::__private::given(&#info, #names)),*],
                 args: #args,
                 rets: #rets,
             }

@@ -130,6 +130,11 @@ impl Stage {
         quote!(<#owner as ::xla_ffi::__private::Stage<#number>>::PARAMS)
     }
 
+    fn info_path(&self) -> TokenStream {
+        let owner = &self.owner;
+        quote!(<#owner as ::xla_ffi::__private::Handler>::INFO)
+    }
+
     /// The element of `HandlerInfo::stages`.
     pub(crate) fn info(&self) -> TokenStream {
         let (number, is_async, params) = (self.number, self.is_async, self.params_path());
@@ -147,12 +152,13 @@ impl Stage {
         let (owner, number) = (&self.owner, self.number);
         let params = self.params_path();
         let constants = self.params.iter().map(Parameter::constant);
+        let info = self.info_path();
         let at: Vec<TokenStream> = (0..self.params.len())
             .map(|index| {
                 quote! {
                     const {
                         &::xla_ffi::At::parameter(
-                            &<#owner as ::xla_ffi::__private::Handler>::INFO,
+                            &#info,
                             #params,
                             #index,
                         )
@@ -168,8 +174,8 @@ impl Stage {
         // Contracts speak of the operands of the execute stage.
         let contract = options.shape.as_ref().filter(|_| number == EXECUTE);
         let check = contract.map(|contract| {
-            let tokens = contract.tokens();
-            let counts = contract.fits_params(&params);
+            let tokens = contract.tokens(&info);
+            let counts = contract.fits_params(&params, &info);
             quote! {
                 #counts
                 const CONTRACT: ::xla_ffi::__private::Contract = #tokens;
@@ -244,7 +250,8 @@ impl Stage {
                     ::xla_ffi::__private::file_region(#at, #region, &mut __args, &mut __rets);
                 })
             });
-        let contract = contract.map(|contract| contract.comparisons(&quote!(return #mismatch;)));
+        let contract = contract
+            .map(|contract| contract.comparisons(&self.info_path(), &quote!(return #mismatch;)));
         let statements = quote! {
             if !::xla_ffi::__private::counts::<#owner, #number>(frame) {
                 return #mismatch;

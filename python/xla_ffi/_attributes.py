@@ -52,6 +52,19 @@ def cast_all(spec, given):
     return cast
 
 
+def with_defaults(spec, cast):
+    """The attributes of a call and, for those that it leaves away, the defaults that the manifest knows."""
+    defaults = {attr.name: attr.default for attr in spec.attrs if attr.inside is None and attr.default is not None}
+    return {**defaults, **cast}
+
+
+def integers(spec, cast):
+    """The values of the declared integer attributes, which a shape contract may name."""
+    given = with_defaults(spec, cast)
+    names = [attr.name for attr in spec.attrs if attr.inside is None and attr.type.startswith(("i", "u"))]
+    return {name: int(given[name]) for name in names if name in given}
+
+
 def _dictionary(spec, name, value, depth=0):
     if depth == _DEEPEST:
         raise TypeError(f"its dictionaries are nested more than {_DEEPEST} deep, or one contains itself")

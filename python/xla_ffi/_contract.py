@@ -4,17 +4,56 @@ Operands are separated by commas, dimensions by blanks. A dimension is a name (e
 occurs), a number, ``_`` (any), or, once an operand, ``...`` (any number of dimensions, the same
 ones wherever it occurs). ``()`` is a scalar and ``token`` a token; ``?`` after an operand says that
 it may be absent, ``*`` that it stands for all that are left.
+
+A name may be that of an integer attribute of the handler, and stands for its value then. A dimension
+of a result may be computed from a name: ``2*n``, ``n/2``, ``n+1``, ``n-1``, or several of these in this
+order, ``3*n/2-1``, without blanks. A division that leaves a remainder is an error, as is a negative size.
+
+The grammar and its errors are those of the crate ``xla-ffi-contract``, word for word: its tests
+compare the two.
 """
 
 import dataclasses
 import re
 
-_NAME = re.compile(r"[^\W\d]\w*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
+_NUMBER = re.compile(r"[0-9]+")
+#: ``times * name / over + plus``, each part as it is written.
+_COMPUTED = re.compile(r"(?:(?P<times>[^*/+-]*)\*)?(?P<name>[^/+-]*)(?:/(?P<over>[^+-]*))?(?:(?P<sign>[+-])(?P<plus>.*))?")
+_MAX_NAMES = 26
+_MAX_NUMBER = 2**32 - 1
+_MAX_SIZE = 2**63 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Computed:
+    """A size that a result computes: ``times * name / over + plus``."""
+
+    text: str
+    name: str
+    times: int
+    over: int
+    plus: int
+
+    def of(self, size):
+        """The size where the name stands for ``size``; a ValueError says why there is none."""
+        product = self.times * size
+        # jax.export's symbolic sizes are none of Python's integers, and have no limit.
+        if isinstance(product, int) and product > _MAX_SIZE:
+            raise ValueError("is too large")
+        if product % self.over:
+            raise ValueError("leaves a remainder")
+        result = product // self.over + self.plus
+        if isinstance(result, int) and result > _MAX_SIZE:
+            raise ValueError("is too large")
+        if result < 0:
+            raise ValueError("is negative")
+        return result
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One operand of a contract."""
+    """One operand of a contract; a dimension is an int, a name, ``"_"``, ``"..."`` or a ``Computed``."""
 
     dims: tuple
     token: bool = False
@@ -27,107 +66,183 @@ class Contract:
 
     def __init__(self, text):
         self.text = text
+        #: The names of sizes, in the order in which they occur.
+        self.names = []
         sides = text.split("->")
         if len(sides) != 2:
-            raise ValueError(f"shape contract {text!r}: expected one '->'")
-        self.args, self.rets = (self._side(side) for side in sides)
+            raise self._wrong(
+                'a shape contract has one `->` between arguments and results, as in "b n k, b k m -> b n m"; '
+                f"this one has {len(sides) - 1}"
+            )
+        self.args = self._side(sides[0], computes=False)
+        self.rets = self._side(sides[1], computes=True)
 
     @property
     def batchable(self):
         """Whether every operand starts with ``...``, so that further leading dimensions are welcome."""
         return all(entry.dims[:1] == ("...",) for entry in self.args + self.rets)
 
-    def infer(self, names, shapes):
-        """Result shapes for argument ``shapes``; ``names`` are for the error text.
+    def infer(self, names, shapes, attrs=None):
+        """Result shapes for argument ``shapes`` and the integer attributes ``attrs``, a dict with the
+        defaults filled in; ``names`` are for the error text.
 
-        Tokens are left away on both sides. A result whose shape does not follow from the arguments
-        is None.
+        Tokens are left away on both sides. A result whose shape does not follow is None.
         """
-        known, given = {}, list(zip(names, shapes))
+        known, given = self._attributes(attrs or {}), list(zip(names, shapes))
         arrays = [entry for entry in self.args if not entry.token]
+        miscounted = f"the contract '{self.text}' has {len(arrays)} arguments, got {len(shapes)}"
         for entry in arrays:
             if not given and not (entry.optional or entry.repeats):
-                raise ValueError(f"the contract {self.text!r} has {len(arrays)} arguments, got {len(shapes)}")
+                raise ValueError(miscounted)
             while given:
                 name, shape = given.pop(0)
                 self._match(name, entry.dims, tuple(shape), known)
                 if not entry.repeats:
                     break
         if given:
-            raise ValueError(f"the contract {self.text!r} has {len(arrays)} arguments, got {len(shapes)}")
-        return [self._build(entry.dims, known) for entry in self.rets if not entry.token]
+            raise ValueError(miscounted)
+        rets = [entry for entry in self.rets if not entry.token]
+        return [self._build(index, entry.dims, known) for index, entry in enumerate(rets)]
 
     def batch_dims(self, shape):
         """How many dimensions ``...`` stands for in a first argument of this shape."""
         return len(shape) - len(self.args[0].dims) + 1
 
+    def _attributes(self, attrs):
+        """What names stand for by attributes, and who says so."""
+        known = {}
+        for name in self.names:
+            if name in attrs:
+                value = int(attrs[name])
+                if not 0 <= value <= _MAX_SIZE:
+                    raise ValueError(
+                        f"the attribute {name} is {value}, which is no size; the contract '{self.text}' takes it for one"
+                    )
+                known[name] = value, f"the attribute {name}"
+        return known
+
     def _match(self, name, dims, shape, known):
         def wrong(why):
-            raise ValueError(f"{name} has shape {list(shape)}, but the contract {self.text!r} {why}")
+            return ValueError(f"{name} has shape {list(shape)}, but the contract '{self.text}' {why}")
 
-        if "..." in dims:
-            at = dims.index("...")
-            after = len(dims) - at - 1
-            if len(shape) < at + after:
-                wrong(f"wants at least {at + after} dimensions there")
-            middle = shape[at : len(shape) - after]
-            pairs = list(zip(dims[:at], shape[:at])) + [("...", middle)]
-            pairs += list(zip(dims[at + 1 :], shape[len(shape) - after :]))
-        else:
-            if len(shape) != len(dims):
-                wrong(f"wants {len(dims)} dimensions there")
-            pairs = list(zip(dims, shape))
-        for dim, size in pairs:
+        ellipsis = "..." in dims
+        fixed = len(dims) - ellipsis
+        if len(shape) < fixed or (len(shape) > fixed and not ellipsis):
+            raise wrong(f"wants {'at least ' if ellipsis else ''}{fixed} dimensions there")
+        rest = list(shape)
+        for dim in dims:
+            if dim == "...":
+                here = [rest.pop(0) for _ in range(len(shape) - fixed)]
+            else:
+                here = rest.pop(0)
             if dim == "_":
                 continue
             if isinstance(dim, int):
-                if dim != size:
-                    wrong(f"wants {dim} where {size} is")
-            elif dim in known and known[dim] != size:
-                shown = list(known[dim]) if dim == "..." else known[dim]
-                wrong(f"has {dim} = {shown} from an earlier argument")
-            else:
-                known[dim] = size
+                if dim != here:
+                    raise wrong(f"wants {dim} where {here} is")
+                continue
+            size, origin = known.setdefault(dim, (here, name))
+            if size != here:
+                raise wrong(f"has {dim} = {size} from {origin}")
 
-    @staticmethod
-    def _build(dims, known):
+    def _build(self, index, dims, known):
         shape = []
         for dim in dims:
+            word = dim.name if isinstance(dim, Computed) else dim
             if isinstance(dim, int):
                 shape.append(dim)
-            elif dim not in known:
+                continue
+            if word not in known:
                 return None
-            elif dim == "...":
-                shape.extend(known[dim])
-            else:
-                shape.append(known[dim])
+            size, origin = known[word]
+            if dim == "...":
+                shape.extend(size)
+                continue
+            if isinstance(dim, Computed):
+                try:
+                    size = dim.of(size)
+                except ValueError as why:
+                    raise ValueError(
+                        f"result {index}: {dim.text} {why} for {word} = {size} from {origin}; "
+                        f"the contract is '{self.text}'"
+                    ) from None
+            shape.append(size)
         return tuple(shape)
 
-    def _side(self, side):
-        entries = [self._entry(text.strip()) for text in side.split(",")] if side.strip() else []
+    def _side(self, side, computes):
+        entries = [self._entry(text.strip(), computes) for text in side.split(",")] if side.strip() else []
         if any(entry.repeats for entry in entries[:-1]):
-            raise self._wrong("only the last operand of a side may repeat ('*')")
+            raise self._wrong("only the last entry of a side may repeat (`*`)")
         return entries
 
-    def _entry(self, text):
-        mark = text[-1:] if text[-1:] in ("?", "*") else ""
-        text = text.removesuffix(mark).rstrip()
-        options = {"optional": mark == "?", "repeats": mark == "*"}
+    def _entry(self, whole, computes):
+        text, repeats, optional = whole, whole.endswith("*"), False
+        if repeats:
+            text = text[:-1].rstrip()
+        if text.endswith("?"):
+            text, optional = text[:-1].rstrip(), True
+        if optional and repeats:
+            raise self._wrong(f"`{whole}`: any number of operands (`*`) includes none, so `?` says nothing")
+        options = {"optional": optional, "repeats": repeats}
+        if not text:
+            raise self._wrong("an entry is empty; a scalar is `()`")
         if text in ("()", "token"):
             return Entry((), token=text == "token", **options)
-        if not text:
-            raise self._wrong("an operand is empty; a scalar is '()'")
-        dims = []
-        for word in text.split():
-            if word.isascii() and word.isdigit():
-                dims.append(int(word))
-            elif word in ("...", "_") or _NAME.fullmatch(word):
-                dims.append(word)
-            else:
-                raise self._wrong(f"{word!r} is no dimension")
+        dims = tuple(self._dim(word, computes) for word in text.split())
         if dims.count("...") > 1:
-            raise self._wrong("'...' occurs twice in one operand")
-        return Entry(tuple(dims), **options)
+            raise self._wrong(f"`{text}` has more than one `...`")
+        return Entry(dims, **options)
+
+    def _dim(self, word, computes):
+        if word in ("...", "_"):
+            return word
+        number = self._number(word)
+        if number is not None:
+            return number
+        if not re.search(r"[-+*/]", word):
+            return self._name(word, word)
+        parts = _COMPUTED.fullmatch(word)
+        if parts is None:
+            raise self._no_dimension(word)
+        # The name is looked at first: what has none is no calculation.
+        name = self._name(parts["name"], word)
+
+        def part(key, none):
+            number = none if parts[key] is None else self._number(parts[key])
+            if number is None:
+                raise self._no_dimension(word)
+            return number
+
+        times, over = part("times", 1), part("over", 1)
+        if times == 0 or over == 0:
+            raise self._wrong(f"`{word}` multiplies or divides by 0")
+        plus = part("plus", 0)
+        if not computes:
+            raise self._wrong(f"`{word}` stands in an argument; only results are computed")
+        return Computed(word, name, times, over, -plus if parts["sign"] == "-" else plus)
+
+    def _number(self, word):
+        if not _NUMBER.fullmatch(word):
+            return None
+        digits = word.lstrip("0") or "0"
+        # Python reads no number of very many digits.
+        if len(digits) > len(str(_MAX_NUMBER)) or int(digits) > _MAX_NUMBER:
+            raise self._wrong(f"`{word}` is no size")
+        return int(digits)
+
+    def _name(self, name, word):
+        if name == "_" or not _NAME.fullmatch(name):
+            raise self._no_dimension(word)
+        if name not in self.names:
+            if len(self.names) == _MAX_NAMES:
+                raise self._wrong(f"more than {_MAX_NAMES} named sizes")
+            self.names.append(name)
+        return name
+
+    def _no_dimension(self, word):
+        return self._wrong(
+            f"`{word}` is no dimension; write a name, a number, `_` or `...`, in results also `2*n`, `n/2`, `n+1`, `n-1`"
+        )
 
     def _wrong(self, why):
         return ValueError(f"shape contract {self.text!r}: {why}")

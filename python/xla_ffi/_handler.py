@@ -4,7 +4,7 @@ import functools
 
 import jax
 
-from . import _attributes, _batch, _dtypes, _gradient, _jax, _primitive, _revisions, _sharding, _values
+from . import _attributes, _batch, _dtypes, _gradient, _jax, _primitive, _revisions, _shapes, _sharding, _values
 from ._contract import Contract
 from ._errors import ManifestError, UnsupportedRuntimeError
 
@@ -12,8 +12,11 @@ from ._errors import ManifestError, UnsupportedRuntimeError
 class Handler:
     """Calls a handler: operands by position, attributes by keyword.
 
-    Further keywords: ``result_shape_dtypes`` (one type with ``shape`` and ``dtype``, or a sequence of
-    them) where the result shapes do not follow from the contract; ``vmap_method``,
+    Further keywords: ``shapes`` where the result shapes do not follow from the contract: a list with a
+    shape for each result (None: as the contract says), for one result its shape alone, or a function of
+    the operands' shapes, a tuple, and of the attributes, a dict, that returns these;
+    ``result_shape_dtypes`` (one type with ``shape`` and ``dtype``, or a sequence of them) where the types
+    do not follow either; ``vmap_method``,
     ``input_output_aliases``, ``has_side_effect`` as in ``jax.ffi.ffi_call``; ``partition_batch``:
     whether operands sharded along the leading dimensions that the contract calls ``...`` stay so, each
     device working on its own part (None: where the handler may be batched along them); ``attrs``, a dict
@@ -51,6 +54,7 @@ class Handler:
         self,
         *args,
         result_shape_dtypes=None,
+        shapes=None,
         vmap_method="default",
         input_output_aliases=None,
         has_side_effect=False,
@@ -65,7 +69,7 @@ class Handler:
             raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")
         cast = _attributes.cast_all(self.spec, {**(attrs or {}), **more_attrs})
         args, bound = self._operands(args)
-        results, single = self._results(args, bound, result_shape_dtypes)
+        results, single = self._results(args, bound, result_shape_dtypes, shapes, cast)
         aliases = dict(input_output_aliases or {})
         aliases.update(self._declared_aliases(bound))
         batch = self._batch(bound, vmap_method)
@@ -170,26 +174,39 @@ class Handler:
             raise TypeError(f"{self.__qualname__}: " + "\n".join(problems))
         return values, bound
 
-    def _results(self, args, bound, given):
+    def _results(self, args, bound, given, own_shapes, cast):
         rets = self.spec.rets
-        buffers = [ret for ret in rets if not ret.token]
         variadic = any(ret.variadic or ret.optional for ret in rets)
         if given is not None:
+            if own_shapes is not None:
+                raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says the shapes, give no shapes=")
             single = not isinstance(given, (list, tuple))
             types = [given] if single else list(given)
             if not variadic and len(types) != len(rets):
                 raise TypeError(f"{self.__qualname__} has {len(rets)} results, result_shape_dtypes has {len(types)}")
             return types, single
-        if variadic:
+        rets = [(ret, None) for ret in rets]
+        if own_shapes is not None:
+            operands = [getattr(arg, "shape", ()) for arg in args]
+            try:
+                rets = _shapes.given(own_shapes, operands, _attributes.with_defaults(self.spec, cast), self.spec.rets)
+            except TypeError as error:
+                raise TypeError(f"{self.__qualname__}: {error}") from error
+        elif variadic:
             self._undecided("it has a variable number of results")
-        shapes = self._shapes(args, bound, len(buffers))
+        buffers = sum(not ret.token for ret, _ in rets)
+        shapes = iter([None] * buffers) if variadic else self._shapes(args, bound, buffers, cast)
         types = []
-        for ret in rets:
+        for ret, own in rets:
             if ret.token:
                 types.append(_jax.abstract_token())
                 continue
             source = next((i for i, (arg, _) in enumerate(bound) if ret.inout and arg.name == ret.name), None)
             shape = next(shapes)
+            if own is not None and shape is not None and own != shape:
+                says = f"shapes= gives {list(own)} for {ret.name}, the contract {self._contract.text!r} {list(shape)}"
+                raise TypeError(f"{self.__qualname__}: {says}")
+            shape = own if shape is None else shape
             if shape is None and source is not None:
                 shape = args[source].shape
             if shape is None and ret.rank == 0:
@@ -197,14 +214,15 @@ class Handler:
             if shape is None:
                 self._undecided(f"it declares no shape for {ret.name}")
             types.append(jax.ShapeDtypeStruct(shape, self._dtype(ret, source, args, bound)))
-        return types, len(types) == 1
+        return types, len(self.spec.rets) == len(types) == 1 and not self.spec.rets[0].variadic
 
-    def _shapes(self, args, bound, count):
+    def _shapes(self, args, bound, count, cast):
         if self._contract is None:
             return iter([None] * count)
         buffers = [(name, arg.shape) for arg, (spec, name) in zip(args, bound) if not spec.token]
         try:
-            shapes = self._contract.infer([name for name, _ in buffers], [shape for _, shape in buffers])
+            names, shapes = [name for name, _ in buffers], [shape for _, shape in buffers]
+            shapes = self._contract.infer(names, shapes, _attributes.integers(self.spec, cast))
         except ValueError as error:
             raise TypeError(f"{self.__qualname__}: {error}") from error
         if len(shapes) != count:
@@ -220,10 +238,10 @@ class Handler:
         for value, (arg, _name) in zip(args, bound):
             if not arg.token and arg.dtypes == ret.dtypes:
                 return value.dtype
-        return self._undecided(f"{ret.name} may have several element types")
+        return self._undecided(f"{ret.name} may have several element types", "result_shape_dtypes=")
 
-    def _undecided(self, why):
-        raise TypeError(f"{self.__qualname__}: the result types cannot be inferred, since {why}: give result_shape_dtypes=")
+    def _undecided(self, why, how="shapes= or result_shape_dtypes="):
+        raise TypeError(f"{self.__qualname__}: the result types cannot be inferred, since {why}: give {how}")
 
     def _declared_aliases(self, bound):
         for out, ret in enumerate(self.spec.rets):

@@ -217,7 +217,7 @@ def rms_norm(library):
 
 
 def attributes_example(library):
-    """jit; array, enumeration, dictionary, defaults"""
+    """jit; array, enumeration, dictionary, defaults, a result's size"""
     x, weights = numbers(50), np.random.default_rng(1).standard_normal(7).astype(np.float32)
     worst = 0.0
     for edge, mode in enumerate(("constant", "edge", "wrap")):
@@ -226,7 +226,12 @@ def attributes_example(library):
         call = jax.jit(lambda x: library("filter", like(x), x, weights=weights, edge=np.int32(edge), scale=scale))
         worst = max(worst, difference(call(x), wanted))
     plainly = jax.jit(lambda x: library("filter", like(x), x, weights=weights))(x)
-    return max(worst, difference(plainly, jnp.correlate(jnp.pad(x, 3), weights, mode="valid")))
+    worst = max(worst, difference(plainly, jnp.correlate(jnp.pad(x, 3), weights, mode="valid")))
+    for degree in (0, 5):
+        result = jax.ShapeDtypeStruct((50, degree + 1), np.float32)
+        powers = jax.jit(lambda x: library("powers", result, x, degree=degree))(x)  # noqa: B023
+        worst = max(worst, difference(powers, jnp.vander(x, degree + 1, increasing=True)))
+    return worst
 
 
 def counter(library):

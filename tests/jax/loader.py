@@ -15,50 +15,81 @@ import jax.numpy as jnp
 import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _attributes, _elf, _manifest, _revisions
+from xla_ffi import _attributes, _elf, _manifest, _revisions, _shapes
 from xla_ffi._contract import Contract
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
 
 
 def contracts():
-    infer = lambda text, *shapes: Contract(text).infer([f"arg{i}" for i in range(len(shapes))], shapes)
-    cases = [
-        ("... n -> ... n", [(2, 3, 4)], [(2, 3, 4)]),
-        ("... n -> ... n", [(4,)], [(4,)]),
-        ("b n k, b k m -> b n m", [(2, 3, 4), (2, 4, 5)], [(2, 3, 5)]),
-        ("n, m -> m n, n", [(2,), (3,)], [(3, 2), (2,)]),
-        ("a ... -> ... a 7", [(2, 3, 4)], [(3, 4, 2, 7)]),
-        ("_ n -> n", [(9, 5)], [(5,)]),
-        ("n 3 -> n", [(4, 3)], [(4,)]),
-        ("-> 4", [], [(4,)]),
-        # An empty side is no operand at all; a scalar is one.
-        ("n -> ", [(4,)], []),
-        ("(), n -> ()", [(), (4,)], [()]),
-        # Tokens have no shape: they are left away.
-        ("token, ... -> token, ...", [(2, 3)], [(2, 3)]),
-        ("n, n m? -> n", [(4,)], [(4,)]),
-        ("n, n m? -> n m", [(4,), (4, 5)], [(4, 5)]),
-        ("n, ... n* -> ...", [(4,), (2, 4), (2, 4)], [(2,)]),
-        ("...* -> ...", [(2, 3)] * 12, [(2, 3)]),
-        # These results do not follow from the arguments.
-        ("n, n m? -> n m", [(4,)], [None]),
-        ("...* -> ...", [], [None]),
-        ("n -> m", [(4,)], [None]),
-        ("n -> _, n", [(4,)], [None, (4,)]),
-    ]
-    for text, shapes, wanted in cases:
-        got = infer(text, *shapes)
+    """The table that the Rust reader is tested with, too: contract/tests/python.rs."""
+    with open(os.path.join(os.path.dirname(__file__), "../../testing/fixtures/contracts.json")) as file:
+        cases = json.load(file)
+    for case in cases:
+        text, shapes = case["contract"], case.get("args", [])
+        infer = lambda: Contract(text).infer([f"argument {i}" for i in range(len(shapes))], shapes, case.get("attrs"))  # noqa: B023
+        if "rets" in case:
+            got = [None if shape is None else list(shape) for shape in infer()]
+            if got != case["rets"]:
+                raise AssertionError(f"{case}: {got}")
+        else:
+            raises(ValueError, infer, case.get("wrong") or case["error"])
+    # Tokens have no shape: they are left away.
+    if Contract("token, ... -> token, ...").infer(["x"], [(2, 3)]) != [(2, 3)]:
+        raise AssertionError("tokens")
+    # What jax.export does not know yet is computed with, too.
+    (b,) = jax.export.symbolic_shape("b")
+    if Contract("n 2 -> 2*n n+1 n").infer(["x"], [(b, 2)]) != [(2 * b, b + 1, b)]:
+        raise AssertionError("symbolic sizes")
+
+
+def sizes(lib):
+    """Result shapes that attributes tell, and those that the caller gives."""
+    powers = lib.powers
+    x = np.array([2, 3], np.float32)
+    if powers(x).tolist() != [[1, 2, 4], [1, 3, 9]] or powers(x, degree=np.int8(3)).shape != (2, 4):
+        raise AssertionError("a size from an attribute")
+    if jax.jit(jax.vmap(lambda x: powers(x, degree=0)))(X).shape != (2, 3, 1):
+        raise AssertionError("under vmap")
+    raises(TypeError, lambda: powers(x, degree=-1), "attributes.powers", "degree is -1, which is no size")
+    raises(TypeError, lambda: powers(x, degree=2**63 - 1), "degree+1 is too large")
+    for shapes in [(2, 3), [2, np.int64(3)], [(2, 3)], [None], lambda operands, attrs: (*operands[0], attrs["degree"] + 1)]:
+        if powers(x, shapes=shapes).shape != (2, 3):
+            raise AssertionError(f"{shapes!r}")
+    raises(TypeError, lambda: powers(x, shapes=(2, 4)), "[2, 4] for y", "'n -> n degree+1' [2, 3]")
+    given = jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    raises(TypeError, lambda: powers(x, shapes=(2, 3), result_shape_dtypes=given), "give no shapes=")
+    for shapes, text in [
+        ((2, -3), "-3 is no size"), ((2, True), "True is no size"), ((2, 3.0), "3.0 is no size"), (7, "not 7"),
+        ([(2, 3), (2, 3)], "gives 2 shapes, the handler has 1 results"), ([(2, 3), 4], "4 where a shape"),
+        (lambda operands, attrs: None, "not None"),
+    ]:  # fmt: skip
+        raises(TypeError, lambda shapes=shapes: powers(x, shapes=shapes), "attributes.powers", "shapes=", text)
+
+
+def given_shapes():
+    """``shapes=`` of handlers with several results, tokens, and results that may be absent."""
+
+    def given(shapes, *rets):
+        operand = lambda **more: _manifest.Operand("y", **{"token": False, "dtypes": None, "rank": None, "inout": False, **more})
+        kinds = {
+            "y": operand(optional=False, variadic=False), "token": operand(token=True, optional=False, variadic=False),
+            "y?": operand(optional=True, variadic=False), "y*": operand(optional=False, variadic=True),
+        }  # fmt: skip
+        return [shape for _, shape in _shapes.given(shapes, [], {}, [kinds[ret] for ret in rets])]
+
+    for shapes, rets, wanted in [
+        ([(2,), ()], "y y", [(2,), ()]), ([(2,), None], "y token y", [(2,), None, None]), ((), "y", [()]),
+        ([], "token", [None]), ([(2,)], "y y?", [(2,)]), ([(2,), (3,)], "y y?", [(2,), (3,)]), ((4,), "y?", [(4,)]),
+        ([(2,), (3,), (4,)], "y y*", [(2,), (3,), (4,)]), ([], "y*", []), ([(2,)], "y*", [(2,)]),
+    ]:  # fmt: skip
+        got = given(shapes, *rets.split())
         if got != wanted:
-            raise AssertionError(f"{text!r} of {shapes}: {got}, expected {wanted}")
-    raises(ValueError, lambda: infer("b n k, b k m -> b n m", (2, 3, 4), (2, 5, 6)), "arg1", "k = 4")
-    raises(ValueError, lambda: infer("... n -> ... n", ()), "at least 1")
-    raises(ValueError, lambda: infer("n 3 -> n", (4, 4)), "wants 3")
-    raises(ValueError, lambda: infer("n -> n", (4,), (4,)), "1 arguments")
-    raises(ValueError, lambda: infer("n m* -> n", (4, 5), (4, 6)), "arg1", "m = 5")
-    raises(ValueError, lambda: infer("n, n? -> n", (4,), (4,), (4,)), "2 arguments")
-    for bad in ("n", "n -> n -> n", "n! -> n", "... ... -> n", "-1 -> n", "n*, n -> n", "n?* -> n", "? -> n", "n,, n -> n"):
-        raises(ValueError, lambda bad=bad: Contract(bad), "contract")
+            raise AssertionError(f"{shapes} for {rets}: {got}")
+    raises(TypeError, lambda: given([(2,)], "y", "y"), "gives 1 shapes, the handler has 2 results")
+    raises(TypeError, lambda: given([(2,)] * 3, "y", "y?"), "gives 3 shapes, the handler has 1 to 2 results")
+    raises(TypeError, lambda: given([], "y", "y*"), "gives 0 shapes, the handler has at least 1 results")
+    raises(TypeError, lambda: given((2,), "y*"), "2 where a shape is to be")
 
 
 def attribute(kind, **more):
@@ -375,6 +406,8 @@ def main():
     check("files that are no files", odd_files)
     check("odd dictionaries as attributes", odd_dictionaries)
     check("floors", floors)
+    check("shapes that are given", given_shapes)
+    check("sizes from attributes", lambda: sizes(xla_ffi.load(libraries["Rust:03_attributes"])))
     check("targets of the original custom calls", lambda: legacy(libraries))
     check("the wheel", wheel)
     for language in ("Rust", "C"):

@@ -1,6 +1,6 @@
 //! A handler, its stages and its attributes, as constant data.
 
-use crate::declare::kind::{Kind, Presence};
+use crate::declare::kind::Presence;
 use crate::declare::param::Param;
 use crate::declare::text::{order, same};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
@@ -130,7 +130,7 @@ impl HandlerInfo {
             let mut p = 0;
             while p < params.len() {
                 let mut m = 0;
-                while let Some(attr) = member(&params[p], m) {
+                while let Some(attr) = params[p].attribute_at(m) {
                     if !self.declared_before(attr.name, s, p, m) {
                         if seen == index {
                             return Some(attr);
@@ -153,7 +153,7 @@ impl HandlerInfo {
             let mut p = 0;
             while p < params.len() {
                 let mut k = 0;
-                while let Some(attr) = member(&params[p], k) {
+                while let Some(attr) = params[p].attribute_at(k) {
                     if s == stage && p == param && k == m {
                         return false;
                     }
@@ -225,14 +225,5 @@ impl HandlerInfo {
     /// All attributes over all stages.
     pub(crate) fn attrs(&self) -> impl Iterator<Item = &'static Param> + use<'_> {
         (0..).map_while(|index| self.attr(index))
-    }
-}
-
-/// The `m`-th attribute of a parameter: itself, or a member of its struct.
-const fn member(param: &'static Param, m: usize) -> Option<&'static Param> {
-    match param.kind {
-        Kind::Attr if m == 0 => Some(param),
-        Kind::Attrs if m < param.members.len() => Some(&param.members[m]),
-        _ => None,
     }
 }

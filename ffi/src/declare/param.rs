@@ -210,6 +210,15 @@ impl Param {
         }
     }
 
+    /// The `m`-th attribute of the handler that it takes: itself, or a member of its struct.
+    pub(crate) const fn attribute_at(&'static self, m: usize) -> Option<&'static Self> {
+        match self.kind {
+            Kind::Attr if m == 0 => Some(self),
+            Kind::Attrs if m < self.members.len() => Some(&self.members[m]),
+            _ => None,
+        }
+    }
+
     pub(crate) const fn takes_arg(&self) -> bool {
         matches!(self.kind, Kind::Arg | Kind::InOut)
     }

@@ -13,5 +13,6 @@ mod metadata;
 mod names;
 mod operands;
 mod own_types;
+mod sizes;
 mod stages;
 mod statics;

@@ -41,4 +41,14 @@ fn both(x: RemainingArgs, y: Out<f32>) -> Result<()> {
     Ok(())
 }
 
+#[xla_ffi::handler(shape = "n -> n*2")]
+fn factor_behind(x: Buffer<f32>, y: Out<f32>) -> Result<()> {
+    Ok(())
+}
+
+#[xla_ffi::handler(shape = "n -> n/0")]
+fn by_zero(x: Buffer<f32>, y: Out<f32>) -> Result<()> {
+    Ok(())
+}
+
 fn main() {}

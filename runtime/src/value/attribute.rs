@@ -35,6 +35,28 @@ impl Attribute {
     pub fn pointer<T>(pointer: *const T) -> Self {
         Self::from(pointer as i64)
     }
+
+    /// The value of one integer; `None` for anything else, truth values among it.
+    ///
+    /// ```
+    /// use xla_ffi_runtime::Attribute;
+    ///
+    /// assert_eq!(Attribute::from(-3_i8).integer(), Some(-3));
+    /// assert_eq!(Attribute::from(u64::MAX).integer(), Some(u64::MAX.into()));
+    /// assert_eq!(Attribute::from(1.0_f32).integer(), None);
+    /// assert_eq!(Attribute::from(true).integer(), None);
+    /// ```
+    #[must_use]
+    pub fn integer(&self) -> Option<i128> {
+        let Self::Scalar(dtype, bits) = self else {
+            return None;
+        };
+        match scalar_codec::decode(*dtype, *bits)? {
+            Number::Signed(value) => Some(value.into()),
+            Number::Unsigned(value) => Some(value.into()),
+            _ => None,
+        }
+    }
 }
 
 macro_rules! scalars {

@@ -1,0 +1,180 @@
+//! Sizes of a shape contract that an attribute gives: found when the handler is compiled, read in
+//! each call.
+
+use crate::attribute::{AttrValue, Attribute};
+use crate::call::frame::Frame;
+use crate::declare::attr_type::AttrType;
+use crate::declare::handler_info::HandlerInfo;
+use crate::declare::kind::Presence;
+use crate::declare::param::Param;
+use crate::declare::text::same;
+use xla_ffi_sys::XLA_FFI_DataType;
+
+/// An integer attribute whose name a contract has.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    pub(crate) name: &'static str,
+    /// Its place among the sorted names when all are present.
+    position: usize,
+    dtype: XLA_FFI_DataType,
+    default: Option<i64>,
+}
+
+/// Why an attribute gives no size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotGiven {
+    /// It did not come and has no default.
+    Missing,
+    /// It is no integer of its type.
+    NoInteger,
+    /// It is more than an `i64` holds.
+    TooLarge,
+    /// It is less than 0.
+    Negative(i64),
+}
+
+/// For the macros: the integer attribute called `name`.
+#[must_use]
+pub const fn given(info: &HandlerInfo, name: &'static str) -> Option<Given> {
+    let Some(attr) = integer(info, name) else {
+        return None;
+    };
+    let AttrType::Scalar(dtype) = attr.attr else {
+        return None;
+    };
+    Some(Given {
+        name,
+        position: info.attr_position(name),
+        dtype,
+        default: default(attr),
+    })
+}
+
+/// For the macros: whether an integer attribute called `name` has a value in every call.
+#[must_use]
+pub const fn always_given(info: &HandlerInfo, name: &str) -> bool {
+    match integer(info, name) {
+        Some(attr) => matches!(attr.presence, Presence::Required) || default(attr).is_some(),
+        None => true,
+    }
+}
+
+/// For the macros: whether at most one attribute is called `name`. Stages that share one declare it
+/// alike.
+#[must_use]
+pub const fn given_once(info: &HandlerInfo, name: &str) -> bool {
+    let mut first: Option<&Param> = None;
+    let mut s = 0;
+    while s < info.stages.len() {
+        let (mut here, mut p) = (0, 0);
+        while p < info.stages[s].params.len() {
+            let mut m = 0;
+            while let Some(attr) = info.stages[s].params[p].attribute_at(m) {
+                if same(attr.name, name) {
+                    here += 1;
+                    match first {
+                        None => first = Some(attr),
+                        Some(first) if alike(first, attr) => {}
+                        Some(_) => return false,
+                    }
+                }
+                m += 1;
+            }
+            p += 1;
+        }
+        if here > 1 {
+            return false;
+        }
+        s += 1;
+    }
+    true
+}
+
+const fn alike(a: &Param, b: &Param) -> bool {
+    let default = match (a.default, b.default) {
+        (Some(a), Some(b)) => same(a, b),
+        (None, None) => true,
+        _ => false,
+    };
+    let presence =
+        matches!(a.presence, Presence::Required) == matches!(b.presence, Presence::Required);
+    default && presence && same(a.attr.name(), b.attr.name())
+}
+
+const fn integer(info: &HandlerInfo, name: &str) -> Option<&'static Param> {
+    use XLA_FFI_DataType as D;
+    let mut i = 0;
+    while let Some(attr) = info.attr(i) {
+        if same(attr.name, name) {
+            return match attr.attr {
+                AttrType::Scalar(
+                    D::S8 | D::S16 | D::S32 | D::S64 | D::U8 | D::U16 | D::U32 | D::U64,
+                ) => Some(attr),
+                _ => None,
+            };
+        }
+        i += 1;
+    }
+    None
+}
+
+/// The literal default of an integer attribute.
+const fn default(attr: &Param) -> Option<i64> {
+    let Some(json) = attr.default else {
+        return None;
+    };
+    match i64::from_str_radix(json, 10) {
+        Ok(value) => Some(value),
+        Err(_) => None,
+    }
+}
+
+impl Given {
+    /// The size in this call.
+    #[inline(always)]
+    pub(crate) fn size(&self, frame: &Frame<'_>) -> Result<i64, NotGiven> {
+        let size = match frame.attrs().get(self.name, self.position) {
+            Some(value) => self.value(AttrValue(value))?,
+            None => self.default.ok_or(NotGiven::Missing)?,
+        };
+        if size < 0 {
+            return Err(NotGiven::Negative(size));
+        }
+        Ok(size)
+    }
+
+    #[inline(always)]
+    fn value(&self, value: AttrValue<'_>) -> Result<i64, NotGiven> {
+        use XLA_FFI_DataType as D;
+        // The type is known when this is compiled: one of these remains.
+        let exact = value.0.scalar().and_then(|scalar| match self.dtype {
+            D::S8 => scalar.get::<i8>().map(i64::from),
+            D::S16 => scalar.get::<i16>().map(i64::from),
+            D::S32 => scalar.get::<i32>().map(i64::from),
+            D::S64 => scalar.get::<i64>(),
+            D::U8 => scalar.get::<u8>().map(i64::from),
+            D::U16 => scalar.get::<u16>().map(i64::from),
+            D::U32 => scalar.get::<u32>().map(i64::from),
+            _ => None,
+        });
+        exact.map_or_else(|| narrowed(value), Ok)
+    }
+}
+
+/// What remains: 64 bits without a sign, and what the handler narrows.
+#[cold]
+fn narrowed(value: AttrValue<'_>) -> Result<i64, NotGiven> {
+    i64::decode(value, true).ok_or(match value.get::<u64>() {
+        Some(_) => NotGiven::TooLarge,
+        None => NotGiven::NoInteger,
+    })
+}
+
+/// For the macros: the size that an attribute gives, if there is such an attribute. `good` becomes
+/// false where it gives none.
+#[inline(always)]
+pub fn size_given(frame: &Frame<'_>, given: Option<Given>, good: &mut bool) -> Option<i64> {
+    let size = given?.size(frame).ok();
+    *good &= size.is_some();
+    size
+}

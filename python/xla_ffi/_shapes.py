@@ -1,0 +1,57 @@
+"""Result shapes that the caller gives: ``shapes=``, for what no contract can say."""
+
+import operator
+
+
+def given(shapes, operands, attrs, rets):
+    """The results that come, out of the declared ``rets``, each with its shape; None where ``shapes``
+    leaves it to the contract, and for tokens, which ``shapes`` does not count.
+
+    ``shapes`` is a list with a shape for each result; for a handler with one result the shape alone;
+    or a function of the operands' shapes and of the attributes, a dict, that returns one of these.
+    """
+    if callable(shapes):
+        shapes = shapes(tuple(operands), dict(attrs))
+    if not isinstance(shapes, (list, tuple)):
+        raise TypeError(f"shapes= is to give a shape or a list of shapes, not {shapes!r}")
+    buffers = [ret for ret in rets if not ret.token]
+    variadic = any(ret.variadic for ret in buffers)
+    if len(buffers) == 1 and not variadic and not _nested(shapes):
+        shapes = [shapes]
+    shapes = [None if shape is None else _shape(shape) for shape in shapes]
+    required = sum(not (ret.optional or ret.variadic) for ret in buffers)
+    if len(shapes) < required or (len(shapes) > len(buffers) and not variadic):
+        most = len(buffers)
+        wants = f"at least {required}" if variadic else str(most) if required == most else f"{required} to {most}"
+        raise TypeError(f"shapes= gives {len(shapes)} shapes, the handler has {wants} results")
+    left, results = list(shapes), []
+    for ret in rets:
+        if ret.token:
+            results.append((ret, None))
+        elif ret.variadic:
+            results += [(ret, left.pop(0)) for _ in range(len(left))]
+        elif left:
+            results.append((ret, left.pop(0)))
+    return results
+
+
+def _nested(shapes):
+    return any(shape is None or isinstance(shape, (list, tuple)) for shape in shapes)
+
+
+def _shape(shape):
+    if not isinstance(shape, (list, tuple)):
+        raise TypeError(f"shapes= gives {shape!r} where a shape is to be")
+    return tuple(_dim(dim, shape) for dim in shape)
+
+
+def _dim(dim, shape):
+    if type(dim).__module__.startswith("jax"):
+        return dim  # a symbolic one, of jax.export
+    try:
+        size = -1 if isinstance(dim, bool) else operator.index(dim)
+    except TypeError:
+        size = -1
+    if size < 0:
+        raise TypeError(f"shapes= gives {shape!r}, and {dim!r} is no size")
+    return size
