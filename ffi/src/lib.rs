@@ -406,6 +406,11 @@ pub use xla_ffi_sys::{
 #[doc = include_str!("../../docs/rust.md")]
 struct Chapter;
 
+/// The same of the chapter on gradients.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/gradients.md")]
+struct GradientsChapter;
+
 /// The book's chapter on GPUs.
 #[cfg(all(doctest, feature = "cuda"))]
 #[doc = include_str!("../../docs/gpu.md")]

@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 
-from . import _file, _handler, _jax, _legacy, _manifest
+from . import _declared, _file, _handler, _jax, _legacy, _manifest
 from ._errors import LibraryError
 
 _lock = threading.Lock()
@@ -70,6 +70,8 @@ class Library:
             # With several libraries in one file a name may be ambiguous: then only the long form works.
             if names.count(spec.name) == 1:
                 self.handlers[spec.name] = handler
+        for name in dict.fromkeys(spec.library for spec in specs):
+            _declared.resolve(path, {spec.name: self.handlers[f"{name}.{spec.name}"] for spec in specs if spec.library == name})
         self.legacy = {}
         declared = {spec.name: spec for _, legacy in described for spec in legacy}
         for name, _platform, _address, signature in listed:

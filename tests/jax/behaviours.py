@@ -276,13 +276,15 @@ def gradients(norm):
     def function(x):
         return norm.rms_norm(x)
 
-    function.defvjp(lambda x: (function(x), x), lambda x, g: (norm.rms_norm_backward(x, g),))
+    function.defvjp(lambda x: (norm.rms_norm(x), x), lambda x, g: (norm.rms_norm_backward(x, g),))
     reference = lambda x: x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)
     loss = lambda function: lambda x: jnp.sum(jnp.sin(function(x)))
     wanted = jax.grad(loss(reference))(X)
     for slope in (jax.grad(loss(function)), jax.jit(jax.grad(loss(function))), jax.vmap(jax.grad(loss(function)))):
         np.testing.assert_allclose(slope(X), wanted, atol=1e-6)
-    raises(ValueError, lambda: jax.grad(lambda x: norm.rms_norm(x).sum())(X), "rms_norm", "differentiated")
+    np.testing.assert_allclose(jax.grad(loss(norm.rms_norm))(X), wanted, atol=1e-6)
+    undeclared = lambda x: norm.rms_norm_backward(x, x).sum()
+    raises(ValueError, lambda: jax.grad(undeclared)(X), "rms_norm_backward", "differentiated")
 
 
 # ---- aliases -----------------------------------------------------------------------------------
@@ -405,9 +407,9 @@ def batch_partitioning(norm):
     """Without shard_map: XLA splits the call along the batch, and does not where it must not."""
     x, mesh = on_mesh(jnp.arange(96, dtype=np.float32).reshape(8, 3, 4), "d")
     sharding = NamedSharding(mesh, PartitionSpec("d"))
-    split = lambda x: norm.rms_norm(x, partition_batch=True)
-    whole = compiled(norm.rms_norm, x, out_shardings=sharding)
-    has(whole, "all-gather")
+    split = norm.rms_norm
+    whole = lambda x: norm.rms_norm(x, partition_batch=False)
+    has(compiled(whole, x, out_shardings=sharding), "all-gather")
     text = compiled(split, x, out_shardings=sharding)
     has_not(text, "all-gather", "all-reduce", "all-to-all")
     has(text, "f32[2,3,4]")
@@ -416,7 +418,7 @@ def batch_partitioning(norm):
     if done.sharding.spec != PartitionSpec("d"):
         raise AssertionError(done.sharding)
     close(split(x), norm_of(x))
-    two = lambda x: norm.rms_norm_backward(x, jnp.sin(x), partition_batch=True)
+    two = lambda x: norm.rms_norm_backward(x, jnp.sin(x))
     has_not(compiled(two, x, out_shardings=sharding), "all-gather")
     close(jax.jit(two, out_shardings=sharding)(x), norm.rms_norm_backward(x, jnp.sin(x)))
     # Along the last dimension the handler needs the whole row: it is gathered, and right.
@@ -481,6 +483,11 @@ def exported(norm):
     raises(ValueError, lambda: export(jax.jit(norm.rms_norm))(X), norm.rms_norm.target)
     allowed = [jax.export.DisabledSafetyCheck.custom_call(norm.rms_norm.target)]
     close(export(jax.jit(norm.rms_norm), disabled_checks=allowed)(X).call(X), norm_of(X))
+    # On several devices too it has the call itself, not what this process knows of splitting it.
+    x, _ = on_mesh(jnp.arange(96, dtype=np.float32).reshape(8, 3, 4), "d")
+    text = export(jax.jit(norm.rms_norm), disabled_checks=allowed)(x).mlir_module()
+    has(text, norm.rms_norm.target)
+    has_not(text, "CustomSPMDPartitioning")
 
 
 def main():

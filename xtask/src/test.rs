@@ -27,16 +27,31 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 5] = [
+const DRIVERS: [&str; 8] = [
     "loader.py",
     "values.py",
     "reload.py",
     "examples.py",
     "behaviours.py",
+    "gradients.py",
+    "batches.py",
+    "sharding.py",
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 2] = ["values.py", "reload.py"];
+const OLDEST_DRIVERS: [&str; 5] = [
+    "values.py",
+    "reload.py",
+    "gradients.py",
+    "batches.py",
+    "sharding.py",
+];
+
+/// Those that run on [`MIDDLE`] as well.
+const MIDDLE_DRIVERS: [&str; 3] = ["gradients.py", "batches.py", "sharding.py"];
+
+/// A jaxlib between the oldest and the newest, whose jax has the public `jax.ffi`.
+const MIDDLE: &str = "0.5.1";
 
 /// First calls of many threads hang on the copy of XLA: these run on the oldest, a middle and the newest
 /// listed jaxlib.
@@ -190,12 +205,15 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
                 });
             });
         }
-        for driver in OLDEST_DRIVERS {
+        let oldest = listed.first().cloned().unwrap_or_default();
+        let older = OLDEST_DRIVERS.map(|driver| (driver, oldest.clone()));
+        let middle = MIDDLE_DRIVERS.map(|driver| (driver, MIDDLE.to_owned()));
+        for (driver, jaxlib) in older.into_iter().chain(middle) {
             scope.spawn(move || {
-                let name = format!("JAX {driver}, oldest jaxlib");
+                let name = format!("JAX {driver}, jaxlib {jaxlib}");
                 tally.work(&name, |log| {
-                    let oldest = listed.first().context("no jaxlib is listed")?;
-                    let mut command = python_driver(root, &venv::exactly(oldest)?, driver);
+                    let mut command = python_driver(root, &venv::exactly(&jaxlib)?, driver);
+                    command.args(examples);
                     tally::run_some(Format::Driver, &name, &mut command, log)
                 });
             });

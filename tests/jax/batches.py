@@ -1,0 +1,142 @@
+"""Batching and layouts that handlers declare.
+
+usage: batches.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `derivatives` lies beside the Rust ones)
+"""
+
+import dataclasses
+import os
+import sys
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+import xla_ffi  # noqa: E402
+from checks import check, finish, raises  # noqa: E402
+from xla_ffi import _handler  # noqa: E402
+
+ROWS = jnp.linspace(-1.0, 2.0, 12).reshape(4, 3)
+W = jnp.linspace(0.5, 1.5, 3)
+Z = jnp.arange(24.0).reshape(2, 3, 4)
+
+
+def lowered(function, *args):
+    return jax.jit(function).lower(*args).as_text()
+
+
+def calls(function, *args):
+    """The shapes of a function's custom calls, and whether there is a loop around them."""
+    text = lowered(function, *args)
+    return [line[line.rindex(" : ") + 3 :].strip() for line in text.splitlines() if "custom_call @" in line], "while" in text
+
+
+def expect_calls(wanted, loop, function, *args):
+    got = calls(function, *args)
+    if got != (wanted, loop):
+        raise AssertionError(f"{got}, expected {wanted}, loop {loop}")
+
+
+def close(got, wanted):
+    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=1e-12)
+
+
+def leading(lib):
+    close(jax.vmap(lib.cube)(ROWS), 2 * ROWS**3)
+    expect_calls(["(tensor<4x3xf64>) -> tensor<4x3xf64>"], False, jax.vmap(lib.cube), ROWS)
+
+
+def sequential(lib):
+    close(jax.vmap(lib.in_turn)(ROWS), jnp.broadcast_to(ROWS.sum(1, keepdims=True), ROWS.shape))
+    expect_calls(["(tensor<3xf64>) -> tensor<3xf64>"], True, jax.vmap(lib.in_turn), ROWS)
+
+
+def none(lib):
+    raises(NotImplementedError, lambda: jax.vmap(lib.alone)(ROWS), "alone", 'batch = "none"', "vmap_method=")
+    close(jax.vmap(lambda x: lib.alone(x, vmap_method="sequential"))(ROWS), ROWS)
+
+
+def each_operand(lib):
+    """An operand that is shared never has the further dimension: one call for all, or one for each."""
+    both = jnp.stack([W, 2 * W])
+    twice = jnp.stack([ROWS, ROWS + 1])
+    close(jax.vmap(lib.rows, (0, None))(twice, W), twice * W)
+    expect_calls(["(tensor<2x4x3xf64>, tensor<3xf64>) -> tensor<2x4x3xf64>"], False, jax.vmap(lib.rows, (0, None)), twice, W)
+    close(jax.vmap(lib.rows, (2, None), 2)(jnp.moveaxis(twice, 0, 2), W), jnp.moveaxis(twice * W, 0, 2))
+    for axes, args, wanted in [((None, 0), (ROWS, both), ROWS * both[:, None]), ((0, 0), (twice, both), twice * both[:, None])]:
+        close(jax.vmap(lib.rows, axes)(*args), wanted)
+        expect_calls(["(tensor<4x3xf64>, tensor<3xf64>) -> tensor<4x3xf64>"], True, jax.vmap(lib.rows, axes), *args)
+    nested = jax.vmap(jax.vmap(lib.rows, (0, None)), (None, 0))
+    close(nested(twice, both), twice[None] * both[:, None, None])
+
+
+def another_handler(lib):
+    mean = lambda x: lib.mean(x, times=3.0)
+    close(jax.vmap(mean)(ROWS), 3 * ROWS.mean(1))
+    expect_calls(["(tensor<4x3xf64>) -> tensor<4xf64>"], False, jax.vmap(mean), ROWS)
+    if "means" not in lowered(jax.vmap(mean), ROWS) or "3.0" not in lowered(jax.vmap(mean), ROWS):
+        raise AssertionError(lowered(jax.vmap(mean), ROWS))
+    # That handler has no `...`: it is batched one by one.
+    close(jax.vmap(jax.vmap(lib.mean))(Z), Z.mean(2))
+    expect_calls(["(tensor<3x4xf64>) -> tensor<3xf64>"], True, jax.vmap(jax.vmap(lib.mean)), Z)
+
+
+def layouts(lib):
+    """One way of writing them, in both of jax's orders: the memory is what the handler says it is."""
+    x = jnp.arange(6.0).reshape(2, 3)
+    types = [jax.ShapeDtypeStruct((size,), np.float64) for size in (6, 24)]
+    call = lambda x, z: lib.memory(x, z, result_shape_dtypes=types)
+    for function in (call, jax.jit(call), lambda x, z: jax.jit(lambda xt: call(xt.T, z))(x.T)):
+        of_x, of_z = function(x, Z)
+        close(of_x, np.asarray(x).T.reshape(-1))
+        close(of_z, np.asarray(Z).transpose(1, 2, 0).reshape(-1))
+    # XLA counts from the fastest dimension.
+    text = lowered(call, x, Z)
+    wanted = "operand_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<[0, 2, 1]> : tensor<3xindex>]"
+    if wanted not in text:
+        raise AssertionError(f"{wanted} not in {text}")
+    types = [jax.ShapeDtypeStruct(shape, np.float64) for shape in ((2, 3), (2, 3), (2, 3, 4))]
+    row, column, other = jax.jit(lambda: lib.numbered(result_shape_dtypes=types))()
+    close(row, np.arange(6.0).reshape(2, 3))
+    close(column, np.arange(6.0).reshape(3, 2).T)
+    close(other, np.arange(24.0).reshape(3, 4, 2).transpose(2, 0, 1))
+    batched = jax.vmap(lambda x, z: lib.memory(x, z, result_shape_dtypes=types_of(6, 24)))
+    close(batched(jnp.stack([x, x + 9]), jnp.stack([Z, Z]))[0], np.stack([np.asarray(x).T.reshape(-1)] * 2) + [[0], [9]])
+
+
+def types_of(*sizes):
+    return [jax.ShapeDtypeStruct((size,), np.float64) for size in sizes]
+
+
+def layouts_in_batches(lib):
+    """The layout that is declared is that of the operand which the handler gets, with its further dimension."""
+    spec = lib.cube.spec
+    column = dataclasses.replace(
+        spec,
+        args=tuple(dataclasses.replace(arg, layout="column") for arg in spec.args),
+        rets=tuple(dataclasses.replace(ret, layout="column") for ret in spec.rets),
+    )
+    handler = _handler.Handler(column, lib.cube.target, lib.path, None)
+    close(jax.vmap(handler)(Z), 2 * Z**3)
+    text = lowered(jax.vmap(handler), Z)
+    if "operand_layouts = [dense<[0, 1, 2]>" not in text or "result_layouts = [dense<[0, 1, 2]>" not in text:
+        raise AssertionError(text)
+    listed = dataclasses.replace(column, args=(dataclasses.replace(column.args[0], layout=(1, 0)),))
+    handler = _handler.Handler(listed, lib.cube.target, lib.path, None)
+    raises(TypeError, lambda: handler(Z), "x has a layout of 2 dimensions", "[2, 3, 4]")
+    # A list says how the declared dimensions lie; further ones are the slowest.
+    if "operand_layouts = [dense<[1, 2, 0]>" not in lowered(jax.vmap(handler), Z):
+        raise AssertionError(lowered(jax.vmap(handler), Z))
+
+
+def main():
+    libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    lib = xla_ffi.load(os.path.join(os.path.dirname(libraries["Rust:02_rms_norm"]), "libderivatives.so"))
+    for work in (leading, sequential, none, each_operand, another_handler, layouts, layouts_in_batches):
+        check(f"batches, {work.__name__}", lambda work=work: work(lib))
+    finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Sharded operands: what a contract lets each device do by itself, on eight devices and in two processes.
+
+usage: sharding.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `derivatives` lies beside the Rust ones)
+"""
+
+import dataclasses
+import os
+import socket
+import subprocess
+import sys
+
+#: In a process of several: its number, how many there are, and where they meet.
+PROCESS = os.environ.get("XLA_FFI_TEST_PROCESS", "").split()
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={2 if PROCESS else 8}"
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+if PROCESS:
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(PROCESS[2], int(PROCESS[1]), int(PROCESS[0]))
+
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+import xla_ffi  # noqa: E402
+from checks import check, finish, raises  # noqa: E402
+from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
+from xla_ffi import _handler  # noqa: E402
+
+MOVES = ("all-gather", "all-to-all", "collective-permute", "all-reduce")
+WHOLE = np.linspace(-1.0, 2.0, 8 * 2 * 4).reshape(8, 2, 4)
+W = np.linspace(0.5, 1.5, 4)
+
+
+def mesh():
+    devices = np.array(jax.devices())
+    return Mesh(devices.reshape(-1, 2), ("d", "e"))
+
+
+def put(value, *spec):
+    """An array that is sharded over the devices of all processes."""
+    sharding = NamedSharding(mesh(), PartitionSpec(*spec))
+    return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
+
+
+def compiled(function, *args, **options):
+    return jax.jit(function, **options).lower(*args).compile()
+
+
+def moves(program):
+    text = program.as_text()
+    return [word for word in MOVES if f" {word}(" in text or f" {word}-start(" in text]
+
+
+def apart(function, wanted, *args, spec=None, allowed=()):
+    """Compiled, the function moves nothing between devices, and gives what is wanted."""
+    program = compiled(function, *args)
+    if set(moves(program)) - set(allowed):
+        raise AssertionError(f"{moves(program)} in {program.as_text()}")
+    results = jax.jit(function)(*args)
+    for result, whole in zip(jax.tree_util.tree_leaves(results), jax.tree_util.tree_leaves(wanted)):
+        right(result, whole)
+        if spec is not None:
+            lead = NamedSharding(mesh(), PartitionSpec(*spec))
+            if not result.sharding.is_equivalent_to(lead, result.ndim):
+                raise AssertionError(f"{result.sharding}, expected {lead}")
+
+
+def right(result, whole):
+    """What lies on this process's devices is the right part of the whole."""
+    for shard in result.addressable_shards:
+        np.testing.assert_allclose(np.asarray(shard.data), np.asarray(whole)[shard.index], rtol=1e-5, atol=1e-6)
+
+
+def norm_of(x):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+
+
+def batch_dimensions(norm, lib, product):
+    x = WHOLE.astype(np.float32)
+    for spec in (("d",), (("d", "e"),), ("d", "e"), (None, "e")):
+        apart(norm.rms_norm, norm_of(x), put(x, *spec), spec=spec)
+    power = np.full(WHOLE.shape, 3, np.int32)
+    args = put(WHOLE, "d"), put(power, "d"), put(WHOLE, "d")
+    apart(lib.mixed, (WHOLE**3 * WHOLE, power + 1, WHOLE**2), *args, spec=("d",))
+    # What vmap adds is one of them.
+    apart(jax.vmap(lib.cube), 2 * WHOLE**3, put(WHOLE, "d"), spec=("d",))
+
+
+def replicated(norm, lib, product):
+    """An operand without them is whole on every device."""
+    apart(lib.rows, WHOLE * W, put(WHOLE, "d"), put(W), spec=("d",))
+    apart(jax.vmap(lib.rows, (0, None)), WHOLE * W, put(WHOLE, "d", "e"), put(W), spec=("d", "e"))
+    # Where it is not, it becomes so; the batch stays where it is.
+    program = compiled(lib.rows, put(WHOLE, "d"), put(W, "e"))
+    part = f"f64[{8 // (len(jax.devices()) // 2)},2,4]"
+    if part not in program.as_text() or "f64[8,2,4]" in program.as_text():
+        raise AssertionError(program.as_text())
+    if not PROCESS:  # gloo of jaxlib 0.4.31 never ends when two devices of one process gather
+        right(jax.jit(lib.rows)(put(WHOLE, "d"), put(W, "e")), WHOLE * W)
+
+
+def contracted(norm, lib, product):
+    """Dimensions that are no batch are gathered, and those alone."""
+    x = WHOLE.astype(np.float32)
+    for spec in ((None, None, "d"), ("d", None, "e")):
+        program = compiled(norm.rms_norm, put(x, *spec))
+        if not moves(program):
+            raise AssertionError(program.as_text())
+        right(jax.jit(norm.rms_norm)(put(x, *spec)), norm_of(x))
+    if "f32[8,2,4]" in program.as_text():
+        raise AssertionError(program.as_text())
+
+
+def contraction(norm, lib, product):
+    """Of a product of matrices the batch is split, whatever is contracted is whole."""
+    spec = dataclasses.replace(product.spec, shape="... n k, ... k m -> ... n m")
+    matmul = _handler.Handler(spec, product.target, product._path, None)
+    x, y = WHOLE, np.cos(WHOLE).transpose(0, 2, 1).copy()
+    apart(matmul, x @ y, put(x, "d"), put(y, "d"), spec=("d",))
+    right(jax.jit(matmul)(put(x, "d", None, "e"), put(y, "d", "e")), x @ y)
+    # As the example has it, its batch is a size like any other: what is no `...` is gathered.
+    right(jax.jit(product)(put(x, "d"), put(y, "d")), x @ y)
+
+
+def in_shard_map(norm, lib, product):
+    """Gradients of what runs under shard_map: those of an operand that all devices share are summed over them."""
+    shard_map = getattr(jax, "shard_map", None)
+    if shard_map is None:
+        from jax.experimental.shard_map import shard_map
+    split, shared = PartitionSpec("d"), PartitionSpec()
+    rows = shard_map(lib.rows, mesh=mesh(), in_specs=(split, shared), out_specs=split)
+    loss = lambda f: lambda x, w: jnp.sum(jnp.sin(f(x, w)))
+    args = put(WHOLE, "d"), put(W)
+    wanted = jax.grad(loss(jnp.multiply), (0, 1))(WHOLE, W)
+    for transform in (lambda f: f, jax.jit):
+        for got, whole in zip(transform(jax.grad(loss(rows), (0, 1)))(*args), wanted):
+            right(got, whole)
+    inside = shard_map(jax.grad(lambda x: jnp.sum(lib.sine(x))), mesh=mesh(), in_specs=split, out_specs=split)
+    apart(inside, np.cos(WHOLE), put(WHOLE, "d"))
+    sine = shard_map(lib.sine, mesh=mesh(), in_specs=split, out_specs=split)
+    right(jax.jvp(sine, args[:1], args[:1])[1], np.cos(WHOLE) * WHOLE)
+
+
+def gradients(norm, lib, product):
+    x = WHOLE.astype(np.float32)
+    loss = lambda x: jnp.sum(jnp.sin(norm.rms_norm(x)))
+    reference = lambda x: jnp.sum(jnp.sin(x / jnp.sqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5)))
+    apart(jax.grad(loss), np.asarray(jax.grad(reference)(x)), put(x, "d"), spec=("d",))
+    slope = jax.grad(lambda x: jnp.sum(lib.sine(x)))
+    apart(slope, np.cos(WHOLE), put(WHOLE, "d", "e"), spec=("d", "e"))
+
+
+def as_declared(norm, lib, product):
+    """Who declares that elements depend on one another, or says so in the call, gets them all."""
+    x = put(WHOLE, "d")
+    right(jax.jit(lib.in_turn)(x), np.full(WHOLE.shape, WHOLE.sum()))
+    if "all-gather" not in moves(compiled(lib.in_turn, x)):
+        raise AssertionError("nothing was gathered")
+    cube = lambda x: lib.cube(x, partition_batch=False)
+    if "all-gather" not in moves(compiled(cube, x, out_shardings=x.sharding)):
+        raise AssertionError("nothing was gathered")
+    apart(lambda x: lib.alone(x, partition_batch=True), WHOLE, x, spec=("d",))
+    raises(TypeError, lambda: lib.mean(jnp.ones(4), partition_batch=True), "partition_batch", "'...'")
+
+
+def uneven(norm, lib, product):
+    """Parts that are not equal would be padded: no handler gets such."""
+    constraint = NamedSharding(mesh(), PartitionSpec("d"))
+
+    def function(x):
+        return lib.cube(jax.lax.with_sharding_constraint(x, constraint) + 1)
+
+    x = WHOLE.reshape(-1)[:6]
+    right(jax.jit(function)(jnp.asarray(x)), 2 * (x + 1) ** 3)
+
+
+def processes():
+    """Two processes with two devices each, and gloo between them."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, *sys.argv]
+    children = [
+        subprocess.Popen(
+            command,
+            env={**os.environ, "XLA_FFI_TEST_PROCESS": f"{i} 2 {place}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    texts = []
+    try:
+        for child in children:
+            texts.append(child.communicate(timeout=180)[0])
+    finally:
+        for child in children:
+            child.kill()
+    for child, text in zip(children, texts):
+        oks = [line for line in text.splitlines() if line.startswith("ok ")]
+        if child.returncode != 0 or len(oks) != len(IN_PROCESSES):
+            raise AssertionError(f"a process ended with {child.returncode}: {text}")
+
+
+IN_PROCESSES = (batch_dimensions, replicated, gradients)
+
+
+def main():
+    libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    norm = xla_ffi.load(libraries["Rust:02_rms_norm"], prefix="Rust_02_rms_norm")
+    product = xla_ffi.load(libraries["Rust:09_matmul"], prefix="Rust_09_matmul").matmul
+    lib = xla_ffi.load(os.path.join(os.path.dirname(norm.path), "libderivatives.so"))
+    if PROCESS and (len(jax.devices()), len(jax.local_devices())) != (4, 2):
+        sys.exit(f"{jax.devices()}")
+    alone = (contracted, contraction, in_shard_map, as_declared, uneven)
+    everywhere = IN_PROCESSES if PROCESS else (*IN_PROCESSES, *alone)
+    for work in everywhere:
+        check(f"sharding, {work.__name__}", lambda work=work: work(norm, lib, product))
+    if not PROCESS:
+        check("sharding, two processes of two devices each", processes)
+    finish()
+
+
+if __name__ == "__main__":
+    main()
