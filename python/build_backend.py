@@ -34,7 +34,7 @@ def _stem():
 
 
 def _sources():
-    return sorted((HERE / "xla_ffi").glob("*.py"))
+    return [*sorted((HERE / "xla_ffi").glob("*.py")), HERE / "xla_ffi/py.typed"]
 
 
 def _wheel(directory, modules):

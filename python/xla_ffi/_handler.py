@@ -1,6 +1,13 @@
 """One handler of a library as a Python function."""
 
-from . import _attributes, _dtypes, _jax, _revisions, _values
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import jax
+
+from . import _attributes, _dtypes, _jax, _revisions, _signature, _values
 from ._contract import Contract
 from ._errors import ManifestError, UnsupportedRuntimeError
 
@@ -19,13 +26,14 @@ class Handler:
     def __init__(self, spec, target, path, refusal, prefix=None):
         self.spec = spec
         #: The name under which the handler is registered.
-        self.target = target
+        self.target: str = target
         self._path = path
         self._refusal = refusal
         self._prefix = prefix
         self.__name__ = spec.name
         self.__qualname__ = f"{spec.library}.{spec.name}"
-        self.__doc__ = describe(spec)
+        self.__doc__ = _signature.describe(spec)
+        self.__signature__ = _signature.signature(spec, options())
         try:
             self._contract = Contract(spec.shape) if spec.shape else None
         except ValueError as error:
@@ -34,21 +42,29 @@ class Handler:
     def __repr__(self):
         return f"<handler {self.__qualname__} of {self._path}>"
 
+    @property
+    def refused(self) -> Optional[str]:
+        """Why the jaxlib of this process cannot take the handler, or None."""
+        return self._refusal
+
     def __reduce__(self):
         # Another process loads the library when it unpickles one of its handlers.
         return _restore, (self._path, self._prefix, f"{self.spec.library}.{self.spec.name}")
 
-    def __call__(
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self._call(*args, **keywords)
+
+    def _call(
         self,
-        *args,
-        result_shape_dtypes=None,
-        vmap_method="default",
-        input_output_aliases=None,
-        has_side_effect=False,
-        partition_batch=False,
-        attrs=None,
-        **more_attrs,
-    ):
+        *args: Any,
+        result_shape_dtypes: Any = None,
+        vmap_method: Optional[str] = "default",
+        input_output_aliases: Optional[Mapping[int, int]] = None,
+        has_side_effect: bool = False,
+        partition_batch: bool = False,
+        attrs: Optional[Mapping[str, Any]] = None,
+        **more_attrs: Any,
+    ) -> Any:
         if self._refusal:
             raise UnsupportedRuntimeError(self._refusal)
         both = sorted(set(attrs or {}) & set(more_attrs))
@@ -66,16 +82,18 @@ class Handler:
             if not (self._contract and self._contract.batchable and args):
                 raise TypeError(f"{self.__qualname__}: partition_batch needs a contract whose operands all begin with '...'")
             batch_dims = self._contract.batch_dims(args[0].shape)
-        out = _jax.call(
-            self.target,
-            results,
-            args,
-            cast,
-            vmap_method=vmap_method,
-            has_side_effect=has_side_effect,
-            aliases=aliases,
-            batch_dims=batch_dims,
-        )
+        # The names under which the metadata of the program and profiles know the call.
+        with jax.named_scope(self.__qualname__), jax.profiler.TraceAnnotation(self.__qualname__):
+            out = _jax.call(
+                self.target,
+                results,
+                args,
+                cast,
+                vmap_method=vmap_method,
+                has_side_effect=has_side_effect,
+                aliases=aliases,
+                batch_dims=batch_dims,
+            )
         if not out:
             return None
         return out[0] if single else tuple(out)
@@ -83,10 +101,12 @@ class Handler:
     def _operands(self, args):
         """The operands as arrays, and ``[(declared operand, index of ours)]``."""
         declared = self.spec.args
+        while args and args[-1] is None and len(args) <= len(declared) and declared[len(args) - 1].optional:
+            args = args[:-1]
         required = sum(not (arg.optional or arg.variadic) for arg in declared)
         most = None if any(arg.variadic for arg in declared) else len(declared)
         if len(args) < required or (most is not None and len(args) > most):
-            names = ", ".join(_operand_text(arg) for arg in declared)
+            names = ", ".join(map(_signature.operand, declared))
             wants = str(required) if most == required else f"{required} to {most}" if most else f"at least {required}"
             raise TypeError(f"{self.__qualname__}({names}) takes {wants} operands, got {len(args)}")
         bound, values, problems = [], [], []
@@ -164,6 +184,13 @@ class Handler:
                     yield index, out
 
 
+@functools.cache
+def options():
+    """The keywords that every handler takes besides its attributes."""
+    parameters = inspect.signature(Handler._call).parameters.values()
+    return tuple(each.name for each in parameters if each.kind == inspect.Parameter.KEYWORD_ONLY)
+
+
 def _restore(path, prefix, name):
     from ._library import load
 
@@ -212,28 +239,3 @@ def _operand(arg, name, value):
     if arg.rank is not None and value.ndim != arg.rank:
         raise TypeError(f"{name} is to have {arg.rank} dimensions, got shape {list(value.shape)}")
     return value
-
-
-def _operand_text(operand):
-    kinds = "token" if operand.token else "|".join(operand.dtypes) if operand.dtypes else "any"
-    rank = "" if operand.rank is None else f" rank {operand.rank}"
-    mark = "*" if operand.variadic else ""
-    return f"{mark}{operand.name}: {kinds}{rank}" + (" or none" if operand.optional else "")
-
-
-def describe(spec):
-    """The text that ``help`` shows."""
-    attrs = []
-    for attr in spec.attrs:
-        name = f"{attr.inside}.{attr.name}" if attr.inside else attr.name
-        default = f" = {attr.default!r}" if attr.default is not None else " or none" if attr.optional else ""
-        attrs.append(f"{name}: {attr.type}{default}")
-    signature = ", ".join(_operand_text(arg) for arg in spec.args)
-    if attrs:
-        signature += (", " if signature else "") + "*, " + ", ".join(attrs)
-    results = ", ".join(_operand_text(ret) for ret in spec.rets) or "nothing"
-    lines = [f"{spec.name}({signature}) -> {results}"]
-    if spec.shape:
-        lines.append(f"shapes: {spec.shape}")
-    lines.append(f"platforms: {', '.join(spec.platforms)}; needs r{spec.floor}")
-    return "\n".join(lines)

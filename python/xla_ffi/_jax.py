@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import functools
 import inspect
+import os
 
 import jax
 import jaxlib
@@ -31,6 +32,17 @@ REVISION = _revisions.of(JAXLIB)
 _MODERN = "input_output_aliases" in inspect.signature(_ffi.ffi_call).parameters
 
 _PLATFORMS = {"cpu": "cpu", "cuda": "CUDA", "rocm": "ROCM"}
+
+
+def _leave_out_of_sources():
+    """The sources that a program names for its operations are the caller's, not this package's."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src import source_info_util
+
+        source_info_util.register_exclusion(os.path.dirname(os.path.abspath(__file__)))
+
+
+_leave_out_of_sources()
 
 
 def abstract_token():

@@ -6,8 +6,9 @@ import difflib
 import itertools
 import os
 import threading
+from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _file, _handler, _jax, _legacy, _manifest
+from . import _file, _handler, _jax, _legacy, _manifest, _signature
 from ._errors import LibraryError
 
 _lock = threading.Lock()
@@ -18,7 +19,7 @@ _images = {}  # (real path, digest): the loaded library
 _targets = {}  # (target, platform): (real path, digest) of the library that registered it
 
 
-def load(path, prefix=None):
+def load(path: Union[str, "os.PathLike[str]"], prefix: Optional[str] = None) -> Any:
     """Loads a shared library made with this SDK and registers its handlers with JAX.
 
     ``path`` names the file. A handler's target is called ``PREFIX.HANDLER``, the prefix being the
@@ -29,6 +30,9 @@ def load(path, prefix=None):
     ``PREFIX@2.HANDLER`` and so on. Libraries that the file depends on are not looked at. Raises
     :class:`LibraryError` (or a subclass) when the file cannot be loaded or its targets clash with another
     library's.
+
+    To type checkers the :class:`Library` is ``Any``, so that it can be given the class of a stub file
+    (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
     """
     key = (os.path.realpath(os.fspath(path)), prefix)
     with _lock:
@@ -49,8 +53,8 @@ class Library:
     came before XLA FFI in ``legacy``, under their own names, registered as jaxlib registers those."""
 
     def __init__(self, path, prefix=None, contents=None):
-        self.path = path
-        self.prefix = prefix
+        self.path: str = path
+        self.prefix: Optional[str] = prefix
         contents = contents or _file.read(path)
         self._owner = (path, contents.digest)
         described = _manifest.read_all(path, contents.data).values()
@@ -63,14 +67,14 @@ class Library:
         # Nothing is registered, and no name taken, before all is known to be well.
         self._generation = self._free_generation(plans, listed)
         names = [spec.name for spec in specs]
-        self.handlers = {}
+        self.handlers: dict[str, _handler.Handler] = {}
         for spec, refusal, _addresses in plans:
             handler = _handler.Handler(spec, self._target(spec), path, refusal, prefix)
             self.handlers[f"{spec.library}.{spec.name}"] = handler
             # With several libraries in one file a name may be ambiguous: then only the long form works.
             if names.count(spec.name) == 1:
                 self.handlers[spec.name] = handler
-        self.legacy = {}
+        self.legacy: dict[str, _legacy.LegacyTarget] = {}
         declared = {spec.name: spec for _, legacy in described for spec in legacy}
         for name, _platform, _address, signature in listed:
             target = _legacy.LegacyTarget(name, self._legacy_target(name), signature, declared.get(name))
@@ -138,22 +142,25 @@ class Library:
     def __reduce__(self):
         return load, (self.path, self.prefix)
 
-    def __getattr__(self, name):
-        handlers = self.__dict__.get("handlers", {})
-        if name in handlers:
-            return handlers[name]
-        near = difflib.get_close_matches(name, handlers, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(h for h in handlers if '.' not in h)}"
-        raise AttributeError(f"{self.__dict__.get('path')} has no handler {name!r}: {hint}")
+    # A stub file tells type checkers which attributes there are.
+    if not TYPE_CHECKING:
 
-    def __getitem__(self, name):
+        def __getattr__(self, name):
+            handlers = self.__dict__.get("handlers", {})
+            if name in handlers:
+                return handlers[name]
+            near = difflib.get_close_matches(name, handlers, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(h for h in handlers if '.' not in h)}"
+            raise AttributeError(f"{self.__dict__.get('path')} has no handler {name!r}: {hint}")
+
+    def __getitem__(self, name: str) -> _handler.Handler:
         return getattr(self, name)
 
     def __dir__(self):
         return [*super().__dir__(), *(name for name in self.handlers if "." not in name)]
 
     def __repr__(self):
-        return f"<library {self.path}: {', '.join(name for name in self.handlers if '.' not in name)}>"
+        return _signature.table(self)
 
 
 def _legacy_platform(platform):

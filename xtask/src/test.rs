@@ -27,8 +27,9 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 5] = [
+const DRIVERS: [&str; 6] = [
     "loader.py",
+    "signatures.py",
     "values.py",
     "reload.py",
     "examples.py",
@@ -36,7 +37,13 @@ const DRIVERS: [&str; 5] = [
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 2] = ["values.py", "reload.py"];
+const OLDEST_DRIVERS: [&str; 3] = ["values.py", "reload.py", "signatures.py"];
+
+/// Those that run on [`MIDDLE`] as well.
+const MIDDLE_DRIVERS: [&str; 1] = ["signatures.py"];
+
+/// A jaxlib between the oldest and the newest, whose jax has the public `jax.ffi`.
+const MIDDLE: &str = "0.5.1";
 
 /// What `--quick` leaves out besides the test programs that take long.
 const NOT_QUICK: &str = "the features one by one, rustdoc, the tests in documentation, the properties \
@@ -164,17 +171,21 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
                 tally.work(&name, |log| {
                     let mut command = python_driver(root, venv, driver);
                     command.args(examples);
+                    shared.material.wait().name_in(&mut command);
                     tally::run_some(Format::Driver, &name, &mut command, log)
                 });
             });
         }
-        for driver in OLDEST_DRIVERS {
+        let listed = jaxlibs::listed();
+        let oldest = listed.first().cloned().unwrap_or_default();
+        let older = OLDEST_DRIVERS.map(|driver| (driver, oldest.clone()));
+        let middle = MIDDLE_DRIVERS.map(|driver| (driver, MIDDLE.to_owned()));
+        for (driver, jaxlib) in older.into_iter().chain(middle) {
             scope.spawn(move || {
-                let name = format!("JAX {driver}, oldest jaxlib");
+                let name = format!("JAX {driver}, jaxlib {jaxlib}");
                 tally.work(&name, |log| {
-                    let listed = jaxlibs::listed();
-                    let oldest = listed.first().context("no jaxlib is listed")?;
-                    let mut command = python_driver(root, &venv::exactly(oldest)?, driver);
+                    let mut command = python_driver(root, &venv::exactly(&jaxlib)?, driver);
+                    command.args(examples);
                     tally::run_some(Format::Driver, &name, &mut command, log)
                 });
             });

@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::tally::Log;
 use crate::venv::{self, Venv};
-use crate::{cuda, wheel};
+use crate::{checkers, cuda, wheel};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,6 +18,8 @@ pub(super) struct Material {
     /// Its folder, where the machine has none.
     cmake: Option<PathBuf>,
     pub(super) venv: Option<Venv>,
+    /// Packages of type checkers for it.
+    checkers: Option<PathBuf>,
 }
 
 impl Material {
@@ -42,6 +44,9 @@ impl Material {
             libclang: Some(wheel::libclang()?),
             pjrt_plugin: pjrt_plugin(log)?,
             cmake: cmake(log),
+            checkers: checkers::packages(&venv)
+                .inspect_err(|error| log.line(format_args!("no type checkers: {error:#}")))
+                .ok(),
             venv: Some(venv),
         })
     }
@@ -59,6 +64,9 @@ impl Material {
         }
         if let Some(venv) = &self.venv {
             command.env("XLA_FFI_PYTHON", &venv.python);
+        }
+        if let Some(checkers) = &self.checkers {
+            command.env("XLA_FFI_TYPE_CHECKERS", checkers);
         }
         if let Some(cmake) = &self.cmake {
             let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,0 +1,37 @@
+"""``python -m xla_ffi``: what can be asked of libraries without writing a program."""
+
+import argparse
+import os
+import sys
+
+from . import LibraryError, _stubs
+
+
+def main(arguments=None):
+    """Runs the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m xla_ffi", description="Asks libraries made with the SDK.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    stubs = commands.add_parser("stubs", help="write a stub file (.pyi) of a library, from its manifest")
+    stubs.add_argument("library", metavar="LIB")
+    stubs.add_argument("-o", "--output", metavar="FILE", help="where to; to standard output unless given")
+    stubs.set_defaults(run=_run_stubs)
+    given = parser.parse_args(arguments)
+    try:
+        given.run(given)
+    except (LibraryError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _run_stubs(given):
+    text = _stubs.of(os.fspath(given.library))
+    if given.output is None:
+        sys.stdout.write(text)
+        return
+    with open(given.output, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
