@@ -1,12 +1,12 @@
-//! RMS normalisation over the last dimension, and its gradient: two handlers that a `custom_vjp` in
-//! JAX ties together (`tests/jax/examples.py`).
+//! RMS normalisation over the last dimension, and its gradient: the one handler names the other, so
+//! that `jax.grad` finds it.
 #![forbid(unsafe_code)]
 
 // [handler]
 use xla_ffi::prelude::*;
 
 /// y = x / sqrt(mean(x²) + eps), over the last dimension.
-#[xla_ffi::handler(shape = "... n -> ... n")]
+#[xla_ffi::handler(shape = "... n -> ... n", vjp = "rms_norm_backward", residuals = ["x"])]
 fn rms_norm(x: Buffer<f32>, mut y: Out<f32>, #[attr(default = 1e-5)] eps: f32) -> Result<()> {
     for (x, y) in x.rows().zip(y.rows_uninit()) {
         let mean_square = x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32;

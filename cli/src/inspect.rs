@@ -210,6 +210,13 @@ fn to_json(handler: &Chosen<'_>, asked: &Reception) -> Value {
                 "optional": operand.optional,
                 "variadic": operand.variadic,
                 "inout": operand.inout,
+                "layout": match &operand.layout {
+                    None => json!("row"),
+                    Some(manifest::Layout::Word(word)) => json!(word),
+                    Some(manifest::Layout::Order(axes)) => json!(axes),
+                    Some(_) => Value::Null,
+                },
+                "doc": operand.doc,
             })
         };
         let attribute = |attribute: &manifest::Attribute| {
@@ -220,14 +227,22 @@ fn to_json(handler: &Chosen<'_>, asked: &Reception) -> Value {
                 "default": attribute.default,
                 "narrow": attribute.narrow,
                 "from": attribute.from,
+                "doc": attribute.doc,
             })
         };
+        object.insert("doc".into(), says.doc.clone().into());
+        object.insert("described".into(), says.described.into());
         object.insert("platforms".into(), json!(says.platforms));
         object.insert("args".into(), says.args.iter().map(operand).collect());
         object.insert("rets".into(), says.rets.iter().map(operand).collect());
         object.insert("attrs".into(), says.attrs.iter().map(attribute).collect());
         object.insert("open_attrs".into(), says.open_attrs.into());
         object.insert("shape".into(), json!(says.shape));
+        object.insert(
+            "gradient".into(),
+            json!(says.gradient.as_ref().map(gradient_json)),
+        );
+        object.insert("batch".into(), batch_json(says.batch.as_ref()));
         object.insert("context".into(), json!(says.context));
         object.insert("async".into(), says.is_async.into());
         object.insert(
@@ -267,6 +282,16 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
     };
     if let Some(says) = handler.manifest {
         line(
+            "doc",
+            says.doc.lines().next().unwrap_or_default().to_owned(),
+        );
+        if !says.described {
+            line(
+                "operands",
+                "not described: say what it takes when you call it".to_owned(),
+            );
+        }
+        line(
             "args",
             says.args.iter().map(operand).collect::<Vec<_>>().join(", "),
         );
@@ -280,6 +305,11 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
         }
         line("attrs", attrs.join(", "));
         line("shape", says.shape.clone().unwrap_or_default());
+        line(
+            "gradient",
+            says.gradient.as_ref().map(gradient).unwrap_or_default(),
+        );
+        line("batch", batch(says.batch.as_ref()));
         line("context", says.context.join(", "));
         line(
             "state",
@@ -356,7 +386,60 @@ fn operand(operand: &manifest::Operand) -> String {
             notes.push_str(note);
         }
     }
+    match &operand.layout {
+        Some(manifest::Layout::Word(word)) if word != "row" => notes += &format!(" ({word} major)"),
+        Some(manifest::Layout::Order(axes)) => notes += &format!(" (layout {axes:?})"),
+        _ => {}
+    }
     format!("{}: {dtypes}{rank}{notes}", operand.name)
+}
+
+/// The rules of a gradient by name.
+fn rules(gradient: &manifest::Gradient) -> [(&'static str, Option<&str>); 4] {
+    [
+        ("vjp", gradient.vjp.as_deref()),
+        ("forward", gradient.forward.as_deref()),
+        ("jvp", gradient.jvp.as_deref()),
+        ("transpose", gradient.transpose.as_deref()),
+    ]
+}
+
+fn gradient(gradient: &manifest::Gradient) -> String {
+    let linear = gradient.linear.then(|| "linear".to_owned());
+    let rules = rules(gradient)
+        .into_iter()
+        .filter_map(|(rule, name)| Some(format!("{rule} by {}", name?)));
+    let residuals = gradient.residuals.as_ref();
+    let residuals = residuals.map(|names| format!("from {}", names.join(", ")));
+    let parts: Vec<_> = linear.into_iter().chain(rules).chain(residuals).collect();
+    parts.join(", ")
+}
+
+fn gradient_json(gradient: &manifest::Gradient) -> Value {
+    let mut value = json!({"linear": gradient.linear, "residuals": gradient.residuals});
+    for (rule, name) in rules(gradient) {
+        value[rule] = json!(name);
+    }
+    value
+}
+
+fn batch(batch: Option<&manifest::Batch>) -> String {
+    match batch {
+        None => String::new(),
+        Some(manifest::Batch::Word(word)) => word.clone(),
+        Some(manifest::Batch::Each(words)) => words.join(", "),
+        Some(manifest::Batch::Handler { handler }) => format!("by {handler}"),
+        Some(_) => "unknown".to_owned(),
+    }
+}
+
+fn batch_json(batch: Option<&manifest::Batch>) -> Value {
+    match batch {
+        Some(manifest::Batch::Word(word)) => json!(word),
+        Some(manifest::Batch::Each(words)) => json!(words),
+        Some(manifest::Batch::Handler { handler }) => json!({"handler": handler}),
+        _ => Value::Null,
+    }
 }
 
 fn attribute(attribute: &manifest::Attribute) -> String {

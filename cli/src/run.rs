@@ -210,6 +210,7 @@ impl CallArgs {
             .iter()
             .map(|tensor| tensor.shape().clone())
             .collect();
+        let manifest = manifest.filter(|manifest| manifest.described);
         let (ret_shapes, aliases) = match manifest {
             Some(manifest) => {
                 let shapes = if self.rets.is_empty() && !manifest.rets.is_empty() {

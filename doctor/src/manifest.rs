@@ -8,8 +8,8 @@ use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
 
 /// What every manifest starts with.
 pub const MAGIC: &[u8; 8] = b"XLAFFIMF";
-/// The only format version so far.
-pub const VERSION: u32 = 1;
+/// The newest version of the format; older ones are read too.
+pub const VERSION: u32 = 2;
 /// The section that holds manifests.
 pub const SECTION: &str = ".xla_ffi_manifest";
 /// The symbol of the manifest in a `cdylib`; the end of the symbol's name elsewhere.
@@ -38,7 +38,9 @@ pub enum Error {
         found: String,
     },
     /// A format version that this reader does not know.
-    #[error("manifest format {found} is not known; this tool reads format {VERSION}, so update it")]
+    #[error(
+        "manifest format {found} is not known; this tool reads the formats 1 to {VERSION}, so update it"
+    )]
     Version {
         /// The version that the manifest states.
         found: u32,
@@ -66,8 +68,8 @@ pub enum Error {
     },
 }
 
-/// One library's description of itself.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+/// One library's description of itself, put together from the records of a file that describe it.
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Manifest {
     /// Name of the library.
@@ -75,10 +77,22 @@ pub struct Manifest {
     /// Version of the SDK that made it.
     pub sdk: String,
     /// Symbol of the registration entry point; libraries in plain C may have none.
-    #[serde(default)]
     pub register: Option<String>,
     /// Its handlers.
     pub handlers: Vec<Handler>,
+}
+
+/// What stands at one place of a file: a library, or a part of one.
+#[derive(Debug, Deserialize)]
+struct Record {
+    /// The library that it describes; from version 2 on it may belong to the only one of the file.
+    #[serde(default)]
+    library: Option<String>,
+    #[serde(default)]
+    sdk: Option<String>,
+    #[serde(default)]
+    register: Option<String>,
+    handlers: Vec<Handler>,
 }
 
 /// One handler: a target name with the functions behind it.
@@ -91,12 +105,27 @@ pub struct Handler {
     pub platforms: Vec<String>,
     /// The exported symbol of each stage.
     pub stages: Stages,
+    /// What its author says about it.
+    #[serde(default)]
+    pub doc: String,
+    /// Whether its operands and attributes are described; where not, they have to be told by the caller.
+    #[serde(default = "yes")]
+    pub described: bool,
     /// Operands.
+    #[serde(default)]
     pub args: Vec<Operand>,
     /// Results.
+    #[serde(default)]
     pub rets: Vec<Operand>,
     /// Attributes.
+    #[serde(default)]
     pub attrs: Vec<Attribute>,
+    /// The handlers that compute its derivatives.
+    #[serde(default)]
+    pub gradient: Option<Gradient>,
+    /// How calls may be batched, where the contract is not to decide.
+    #[serde(default)]
+    pub batch: Option<Batch>,
     /// Whether attributes that are not listed are ignored instead of refused.
     #[serde(default)]
     pub open_attrs: bool,
@@ -118,6 +147,61 @@ pub struct Handler {
     /// The oldest revision on which it can do all of its work, `"r1"` for instance; see
     /// [`Handler::floor_revision`].
     pub floor: String,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The handlers that compute derivatives, by name.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct Gradient {
+    /// Cotangents of the arguments from those of the results.
+    #[serde(default)]
+    pub vjp: Option<String>,
+    /// What is called in the handler's place where a gradient is wanted.
+    #[serde(default)]
+    pub forward: Option<String>,
+    /// Tangents of the results from those of the arguments.
+    #[serde(default)]
+    pub jvp: Option<String>,
+    /// The transpose of the map from tangents to tangents.
+    #[serde(default)]
+    pub transpose: Option<String>,
+    /// Whether the handler is its own `jvp`.
+    #[serde(default)]
+    pub linear: bool,
+    /// The operands that these handlers get first; all arguments without it.
+    #[serde(default)]
+    pub residuals: Option<Vec<String>>,
+}
+
+/// How calls may be batched.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Batch {
+    /// `leading`, `sequential` or `none`.
+    Word(String),
+    /// `leading` or `shared` for each argument.
+    Each(Vec<String>),
+    /// By another handler.
+    Handler {
+        /// Its name.
+        handler: String,
+    },
+}
+
+/// The order of an operand's elements in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Layout {
+    /// `row` or `column`.
+    Word(String),
+    /// The dimensions from the slowest to the fastest.
+    Order(Vec<usize>),
 }
 
 impl Handler {
@@ -196,6 +280,12 @@ pub struct Operand {
     /// Whether a result shares the memory of the argument of the same name.
     #[serde(default)]
     pub inout: bool,
+    /// The order of its elements; the last dimension varies fastest without it.
+    #[serde(default)]
+    pub layout: Option<Layout>,
+    /// What its author says about it.
+    #[serde(default)]
+    pub doc: String,
 }
 
 /// An attribute.
@@ -219,6 +309,9 @@ pub struct Attribute {
     /// The dictionary that it belongs to.
     #[serde(default)]
     pub from: Option<String>,
+    /// What its author says about it.
+    #[serde(default)]
+    pub doc: String,
 }
 
 /// The type of a handler's state.
@@ -239,7 +332,7 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
     if let Some(section) = object.section_by_name(SECTION) {
         return read_section(section.data()?, section.address());
     }
-    let mut manifests = Vec::new();
+    let mut records = Vec::new();
     let mut seen = BTreeSet::new();
     for symbol in object.dynamic_symbols().chain(object.symbols()) {
         let Ok(name) = symbol.name() else { continue };
@@ -257,10 +350,10 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
                     data.get(usize::try_from(start).ok()?..)
                 })
                 .unwrap_or_default();
-            manifests.push(read_one(bytes, 0, name)?.0);
+            records.push(read_one(bytes, 0, name)?.0);
         }
     }
-    Ok(manifests)
+    join(records)
 }
 
 /// Reads the manifests of a section that lies at `address`.
@@ -268,7 +361,7 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
 /// # Errors
 /// [`Error`] when the section holds something else.
 pub fn read_section(bytes: &[u8], address: u64) -> Result<Vec<Manifest>, Error> {
-    let mut manifests = Vec::new();
+    let mut records = Vec::new();
     let mut at = 0;
     // Every manifest starts at a multiple of 16; what lies between is zero.
     let skew = (address % 16) as usize;
@@ -276,17 +369,79 @@ pub fn read_section(bytes: &[u8], address: u64) -> Result<Vec<Manifest>, Error> 
         if bytes[at] == 0 {
             at += 1;
         } else if (at + skew).is_multiple_of(16) {
-            let (manifest, end) = read_one(bytes, at, &format!("section {SECTION}"))?;
-            manifests.push(manifest);
+            let (record, end) = read_one(bytes, at, &format!("section {SECTION}"))?;
+            records.push(record);
             at = end;
         } else {
             return Err(magic_error(bytes, at, &format!("section {SECTION}")));
         }
     }
-    if manifests.is_empty() {
+    if records.is_empty() {
         return Err(Error::Empty);
     }
+    join(records)
+}
+
+/// Puts the records of a file together, by library, in the order of the file.
+fn join(records: Vec<Record>) -> Result<Vec<Manifest>, Error> {
+    let mut manifests: Vec<Manifest> = Vec::new();
+    for name in records.iter().filter_map(|record| record.library.as_ref()) {
+        if manifests.iter().all(|known| known.library != *name) {
+            manifests.push(Manifest {
+                library: name.clone(),
+                sdk: String::new(),
+                register: None,
+                handlers: Vec::new(),
+            });
+        }
+    }
+    for record in records {
+        let count = manifests.len();
+        let manifest = match &record.library {
+            Some(name) => manifests.iter_mut().find(|known| known.library == *name),
+            None if count == 1 => manifests.first_mut(),
+            None => None,
+        };
+        let Some(manifest) = manifest else {
+            return Err(Error::Content {
+                library: String::new(),
+                what: format!(
+                    "a record names no library, and the other records of the file name {count}"
+                ),
+            });
+        };
+        manifest.add(record)?;
+    }
     Ok(manifests)
+}
+
+impl Manifest {
+    fn add(&mut self, record: Record) -> Result<(), Error> {
+        let fail = |library: &str, what: String| Error::Content {
+            library: library.to_owned(),
+            what,
+        };
+        for handler in record.handlers {
+            if self.handlers.iter().any(|known| known.name == handler.name) {
+                let what = format!("handler {:?} is listed twice", handler.name);
+                return Err(fail(&self.library, what));
+            }
+            self.handlers.push(handler);
+        }
+        match (&self.register, record.register) {
+            (Some(one), Some(other)) if *one != other => {
+                let what =
+                    format!("its records name two registration functions, {one} and {other}");
+                return Err(fail(&self.library, what));
+            }
+            (None, register) => self.register = register,
+            _ => {}
+        }
+        if let Some(sdk) = record.sdk {
+            self.sdk = sdk;
+        }
+        Ok(())
+    }
 }
 
 fn magic_error(bytes: &[u8], at: usize, place: &str) -> Error {
@@ -298,8 +453,8 @@ fn magic_error(bytes: &[u8], at: usize, place: &str) -> Error {
     }
 }
 
-/// Reads the manifest at byte `at`; also gives the byte behind it.
-fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Manifest, usize), Error> {
+/// Reads the record at byte `at`; also gives the byte behind it.
+fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Record, usize), Error> {
     let rest = &bytes[at..];
     let head = rest
         .first_chunk::<HEAD>()
@@ -309,7 +464,7 @@ fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Manifest, usize), E
         u32::from_le_bytes([head[from], head[from + 1], head[from + 2], head[from + 3]])
     };
     let version = word(8);
-    if version != VERSION {
+    if !(1..=VERSION).contains(&version) {
         return Err(Error::Version { found: version });
     }
     let stated = word(12) as usize;
@@ -318,10 +473,17 @@ fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Manifest, usize), E
         stated,
         there: rest.len() - HEAD,
     })?;
-    Ok((parse(payload)?, at + HEAD + stated))
+    let record = read_record(payload)?;
+    if version == 1 && record.library.is_none() {
+        return Err(Error::Content {
+            library: String::new(),
+            what: "a record of version 1 names its library".to_owned(),
+        });
+    }
+    Ok((record, at + HEAD + stated))
 }
 
-/// Reads a payload.
+/// Reads the payload of a lone record.
 ///
 /// # Errors
 /// [`Error::Json`] or [`Error::Content`].
@@ -338,23 +500,37 @@ fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Manifest, usize), E
 /// # Ok::<(), manifest::Error>(())
 /// ```
 pub fn parse(payload: &[u8]) -> Result<Manifest, Error> {
-    let manifest: Manifest = serde_json::from_slice(payload)?;
+    let joined = join(vec![read_record(payload)?])?;
+    joined.into_iter().next().ok_or(Error::Empty)
+}
+
+fn read_record(payload: &[u8]) -> Result<Record, Error> {
+    let value: serde_json::Value = serde_json::from_slice(payload)?;
+    let library = value["library"].as_str().unwrap_or_default().to_owned();
     let fail = |what: String| Error::Content {
-        library: manifest.library.clone(),
+        library: library.clone(),
         what,
     };
-    if let Some(register) = &manifest.register {
+    for handler in value["handlers"].as_array().into_iter().flatten() {
+        let missing = ["args", "rets", "attrs"]
+            .into_iter()
+            .find(|key| handler[key].is_null() && handler["described"] != false);
+        if let Some(key) = missing {
+            let name = &handler["name"];
+            return Err(fail(format!(
+                "handler {name} is described, but has no \"{key}\""
+            )));
+        }
+    }
+    let record = Record::deserialize(value)?;
+    if let Some(register) = &record.register {
         check_symbol(register).map_err(|what| fail(format!("\"register\" {what}")))?;
     }
-    let mut names = BTreeSet::new();
-    for handler in &manifest.handlers {
-        if !names.insert(handler.name.as_str()) {
-            return Err(fail(format!("handler {:?} is listed twice", handler.name)));
-        }
+    for handler in &record.handlers {
         check_handler(handler)
             .map_err(|what| fail(format!("handler {:?}: {what}", handler.name)))?;
     }
-    Ok(manifest)
+    Ok(record)
 }
 
 fn check_handler(handler: &Handler) -> Result<(), String> {
@@ -378,6 +554,13 @@ fn check_handler(handler: &Handler) -> Result<(), String> {
         check_type(&attribute.ty)
             .map_err(|what| format!("attribute {:?}: {what}", attribute.name))?;
     }
+    if let Some(gradient) = &handler.gradient {
+        check_gradient(gradient).map_err(|what| format!("its gradient {what}"))?;
+    }
+    check_batch(handler)?;
+    for operand in handler.args.iter().chain(&handler.rets) {
+        check_layout(operand).map_err(|what| format!("operand {:?}: {what}", operand.name))?;
+    }
     for ret in &handler.rets {
         if ret.inout && !handler.args.iter().any(|arg| arg.name == ret.name) {
             return Err(format!(
@@ -387,6 +570,65 @@ fn check_handler(handler: &Handler) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn check_gradient(gradient: &Gradient) -> Result<(), &'static str> {
+    let ways = [
+        gradient.vjp.is_some(),
+        gradient.jvp.is_some(),
+        gradient.linear,
+    ];
+    if ways.into_iter().filter(|way| *way).count() != 1 {
+        return Err("has to have one of \"vjp\", \"jvp\" and \"linear\"");
+    }
+    if gradient.vjp.is_some() && gradient.transpose.is_some() {
+        return Err("has a \"transpose\", which belongs to \"jvp\" or \"linear\", not to \"vjp\"");
+    }
+    if gradient.forward.is_some() && gradient.vjp.is_none() {
+        return Err("has a \"forward\", which belongs to \"vjp\"");
+    }
+    Ok(())
+}
+
+fn check_batch(handler: &Handler) -> Result<(), String> {
+    let known = match &handler.batch {
+        None | Some(Batch::Handler { .. }) => true,
+        Some(Batch::Word(word)) => matches!(word.as_str(), "leading" | "sequential" | "none"),
+        Some(Batch::Each(words)) => {
+            words.len() == handler.args.len()
+                && words
+                    .iter()
+                    .all(|word| matches!(word.as_str(), "leading" | "shared"))
+        }
+    };
+    if known {
+        return Ok(());
+    }
+    Err(format!(
+        "\"batch\" is {:?}; expected \"leading\", \"sequential\", \"none\", a list with \"leading\" or \"shared\" \
+         for each argument, or {{\"handler\": NAME}}",
+        handler.batch
+    ))
+}
+
+fn check_layout(operand: &Operand) -> Result<(), String> {
+    let known = match &operand.layout {
+        None => true,
+        Some(Layout::Word(word)) => matches!(word.as_str(), "row" | "column"),
+        Some(Layout::Order(axes)) => {
+            let mut sorted = axes.clone();
+            sorted.sort_unstable();
+            sorted.into_iter().eq(0..axes.len())
+                && operand.rank.is_none_or(|rank| rank as usize == axes.len())
+        }
+    };
+    if known {
+        return Ok(());
+    }
+    Err(format!(
+        "\"layout\" is {:?}; expected \"row\", \"column\" or the dimensions from the slowest to the fastest",
+        operand.layout
+    ))
 }
 
 /// A loader looks symbols up by name: a name that no linker writes is a mistake or a trap.
@@ -443,11 +685,85 @@ mod tests {
         bytes
     }
 
-    fn twice() -> Vec<u8> {
-        let mut section = bytes(PAYLOAD);
+    fn both(first: &str, second: &str) -> Vec<u8> {
+        let mut section = bytes(first);
         section.resize(section.len().next_multiple_of(16) + 16, 0);
-        section.extend(bytes(PAYLOAD));
+        section.extend(bytes(second));
         section
+    }
+
+    /// Two libraries.
+    fn twice() -> Vec<u8> {
+        both(
+            PAYLOAD,
+            &PAYLOAD.replacen(r#""library": "l""#, r#""library": "m""#, 1),
+        )
+    }
+
+    #[test]
+    fn records_of_one_library_are_joined() {
+        let part = |library: &str, handler: &str| {
+            format!(
+                r#"{{"library": {library}, "handlers": [{{"name": "{handler}", "platforms": ["cpu"],
+                "stages": {{"execute": "{handler}"}}, "described": false, "floor": "r0"}}]}}"#
+            )
+        };
+        for library in [r#""l""#, "null"] {
+            let joined = read_section(&both(&part(library, "g"), PAYLOAD), 0).unwrap();
+            let names: Vec<_> = joined[0]
+                .handlers
+                .iter()
+                .map(|handler| &*handler.name)
+                .collect();
+            assert_eq!((joined.len(), names), (1, vec!["g", "h"]));
+            assert_eq!(joined[0].register.as_deref(), Some("l__xla_ffi_register"));
+            assert!(!joined[0].handlers[0].described);
+        }
+        let error = |section: &[u8]| read_section(section, 0).unwrap_err().to_string();
+        assert!(error(&both(PAYLOAD, PAYLOAD)).contains("listed twice"));
+        assert!(error(&bytes(&part("null", "g"))).contains("names no library"));
+        let mut three = twice();
+        three.resize(three.len().next_multiple_of(16), 0);
+        three.extend(bytes(&part("null", "g")));
+        assert!(error(&three).contains("name 2"));
+        let mut old = bytes(&part("null", "g"));
+        old[8] = 1;
+        assert!(error(&old).contains("version 1"));
+        let bare = PAYLOAD.replacen(r#""attrs""#, r#""atrs""#, 1);
+        assert!(error(&bytes(&bare)).contains("no \"attrs\""));
+    }
+
+    #[test]
+    fn transformations_are_read_and_judged() {
+        let with = |key: &str, value: &str| {
+            let text = format!(r#""{key}": {value}, "async": true"#);
+            parse(PAYLOAD.replacen(r#""async": true"#, &text, 1).as_bytes())
+        };
+        let said = with("gradient", r#"{"vjp": "b", "residuals": ["x"]}"#).unwrap();
+        assert_eq!(
+            said.handlers[0].gradient.as_ref().unwrap().vjp.as_deref(),
+            Some("b")
+        );
+        for batch in [r#""none""#, r#"["leading"]"#, r#"{"handler": "b"}"#] {
+            assert!(with("batch", batch).unwrap().handlers[0].batch.is_some());
+        }
+        for (key, value, told) in [
+            ("gradient", r#"{"vjp": "b", "jvp": "c"}"#, "one of"),
+            ("gradient", "{}", "one of"),
+            ("gradient", r#"{"vjp": "b", "transpose": "c"}"#, "transpose"),
+            ("gradient", r#"{"linear": true, "forward": "c"}"#, "forward"),
+            ("batch", r#""sometimes""#, "sometimes"),
+            ("batch", r#"["leading", "shared"]"#, "each argument"),
+        ] {
+            let error = with(key, value).unwrap_err().to_string();
+            assert!(error.contains(told), "{error}");
+        }
+        for layout in [r#""diagonal""#, "[0, 0]", "[0]"] {
+            let text = format!(r#""rank": 2, "layout": {layout}, "inout": true"#);
+            let payload = PAYLOAD.replacen(r#""rank": 2, "inout": true"#, &text, 1);
+            let error = parse(payload.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains("layout"), "{error}");
+        }
     }
 
     #[test]
@@ -496,10 +812,10 @@ mod tests {
         long[12..16].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(matches!(read_section(&long, 0), Err(Error::Length { .. })));
         let mut newer = bytes(PAYLOAD);
-        newer[8] = 2;
+        newer[8] = 3;
         assert!(matches!(
             read_section(&newer, 0),
-            Err(Error::Version { found: 2 })
+            Err(Error::Version { found: 3 })
         ));
         assert!(matches!(read_section(&[0; 32], 0), Err(Error::Empty)));
         assert!(matches!(

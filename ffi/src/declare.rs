@@ -1,11 +1,14 @@
 //! What handlers declare: parameters, types, the manifest, registration.
 
+pub(crate) mod about;
 pub(crate) mod at;
 pub(crate) mod attr_type;
 pub(crate) mod contract_check;
 pub(crate) mod counts;
 pub(crate) mod handler_info;
 pub(crate) mod kind;
+pub(crate) mod layout;
+pub(crate) mod library_check;
 pub(crate) mod manifest;
 pub(crate) mod param;
 pub(crate) mod register;

@@ -86,6 +86,7 @@ pub use context::{
 pub use declare::at::At;
 pub use declare::attr_type::AttrType;
 pub use declare::kind::{Kind, Presence};
+pub use declare::layout::Layout;
 pub use declare::param::Param;
 #[doc(hidden)]
 pub use declare::types::KnownType;
@@ -439,12 +440,16 @@ pub mod __private {
     }
     pub use crate::attribute::derive_attribute::{
         Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,
-        explain_variants, has_attr, in_order, operands, struct_from_dictionary,
+        explain_variants, has_attr, in_order, struct_from_dictionary,
     };
     pub use crate::bind::derived::{explain as explain_made, readable, region as region_made};
     pub use crate::bind::optional::{Hidden, or_default};
     pub use crate::call::frame_copy::outlives_call;
+    pub use crate::declare::about::{About, Batch, Gradient};
+    pub use crate::declare::counts::operands;
     pub use crate::declare::handler_info::{HandlerInfo, StageInfo, StateInfo};
+    pub use crate::declare::layout::laid_out;
+    pub use crate::declare::library_check::check;
     pub use crate::declare::manifest::{Library, manifest, size};
     pub use crate::declare::param::one_api;
     pub use crate::declare::register::{Entries, Exported, Registrable, register};

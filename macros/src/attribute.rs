@@ -50,6 +50,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         ty: &'a syn::Type,
         name: String,
         options: AttrOptions,
+        doc: String,
     }
     no_options(
         &input.attrs,
@@ -71,6 +72,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             ty: &field.ty,
             name,
             options,
+            doc: crate::doc::text(&field.attrs),
         });
     }
     // In the order of the bytes of the names, which is the order in the call frame.
@@ -84,9 +86,9 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     let ident = &input.ident;
     let (lifetime, impl_generics, type_generics) = generics(input)?;
     let constants = members.iter().map(|member| {
-        let (ty, name) = (member.ty, &member.name);
+        let (ty, name, doc) = (member.ty, &member.name, &member.doc);
         let named = quote_spanned! {place(ty)=>
-            <#ty as ::xla_ffi::__private::Member<'_>>::PARAM.named(#name)
+            <#ty as ::xla_ffi::__private::Member<'_>>::PARAM.named(#name).documented(#doc)
         };
         member.options.modify(named, place(ty))
     });

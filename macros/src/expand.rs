@@ -31,7 +31,7 @@ pub(crate) struct Stage {
     pub(crate) takes_self: bool,
     pub(crate) is_async: bool,
     pub(crate) span: Span,
-    params: Vec<Parameter>,
+    pub(crate) params: Vec<Parameter>,
     /// Where the return type stands.
     output: Span,
 }
@@ -345,10 +345,11 @@ pub(crate) fn desugar_body(block: &mut syn::Block) {
 pub(crate) fn handler(
     owner: &TokenStream,
     name: &str,
+    doc: &str,
     options: &Options,
     stages: &[Stage],
     state: Option<&TokenStream>,
-) -> TokenStream {
+) -> syn::Result<TokenStream> {
     let infos = stages.iter().map(Stage::info);
     let entries = (0..STAGES.len() as u32).map(|number| {
         if stages.iter().any(|stage| stage.number == number) {
@@ -364,6 +365,13 @@ pub(crate) fn handler(
     };
     let open_attrs = options.open_attrs;
     let traits = u32::from(options.command_buffer_compatible);
+    let nondeterministic = options.nondeterministic;
+    let transforms = options.transforms.fields();
+    let mut counts = None;
+    if let Some(execute) = stages.iter().find(|stage| stage.number == EXECUTE) {
+        options.transforms.check_names(&execute.params)?;
+        counts = options.transforms.check_counts(&execute.params_path());
+    }
     let floor = usize::from(options.floor);
     let shape = options
         .shape
@@ -373,7 +381,8 @@ pub(crate) fn handler(
         Some(state) => quote!(::core::option::Option::Some(#state)),
         None => quote!(::core::option::Option::None),
     };
-    quote! {
+    Ok(quote! {
+        #counts
         impl ::xla_ffi::__private::Handler for #owner {
             const INFO: ::xla_ffi::__private::HandlerInfo = ::xla_ffi::__private::HandlerInfo {
                 name: #name,
@@ -385,9 +394,14 @@ pub(crate) fn handler(
                 state: #state,
                 floor: ::xla_ffi::Revision::ALL[#floor],
             };
+            const ABOUT: ::xla_ffi::__private::About = ::xla_ffi::__private::About {
+                doc: #doc,
+                nondeterministic: #nondeterministic,
+                #transforms
+            };
             const ENTRIES: ::xla_ffi::__private::Entries = [#(#entries),*];
         }
-    }
+    })
 }
 
 /// The name of the macro by which `library!` learns about a handler. Where there is none, the

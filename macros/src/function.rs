@@ -38,7 +38,8 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
     }
     let implementation = stage.implementation(&options);
     let stages = [stage];
-    let handler = expand::handler(&owner, &name, &options, &stages, None);
+    let doc = crate::doc::text(&function.attrs);
+    let handler = expand::handler(&owner, &name, &doc, &options, &stages, None)?;
     let export = expand::export_macro(&ident, &name, &stages);
     let vis = &function.vis;
     // A struct with braces lives among the types, so it can share the function's name.

@@ -5,6 +5,7 @@
 mod attribute;
 mod bind;
 mod contract;
+mod doc;
 mod expand;
 mod export;
 mod function;
@@ -14,6 +15,7 @@ mod options;
 mod parameter;
 mod reserved;
 mod stateful;
+mod transforms;
 mod types;
 
 use proc_macro::TokenStream;
@@ -35,6 +37,19 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// * `platforms = ["…"]`: where it is registered; `["cpu"]` without it.
 /// * `open_attrs`: attributes that the handler does not know are ignored instead of refused.
 /// * `command_buffer_compatible`: every call launches the same device operations.
+/// * `vjp = "…"`: the handler of the library that computes cotangents of the arguments, for reverse mode:
+///   it takes the `residuals`, then a cotangent for each float or complex result, and gives one for each
+///   float or complex argument. `forward = "…"`: a handler that is called in this one's place then, with
+///   further results for the residuals.
+/// * `jvp = "…"`: the handler that computes tangents of the results: it takes the residuals, then a tangent for
+///   each float or complex argument. With `transpose = "…"`, whose operands are those of a `vjp`, both modes.
+/// * `linear`: the results are linear in the float and complex arguments; with `transpose` both modes.
+/// * `residuals = ["…"]`: the operands of this handler, by parameter name, that those handlers get first; all
+///   arguments without it.
+/// * `batch = "leading"`, `"sequential"` or `"none"`: whether calls are batched by one more leading dimension
+///   everywhere, one by one, or not at all; or a list with `"leading"` or `"shared"` for each argument.
+///   `batch_with = "…"`: by another handler, all of whose operands have one more leading dimension.
+/// * `nondeterministic`: equal calls may give different results.
 /// * `floor = "r5"`: needs at least this revision, whatever the parameters say.
 ///
 /// # Options of a parameter, `#[attr(…)]`
@@ -43,6 +58,13 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// * `narrow`: integers of other widths and `f64` are taken when the value fits; Python sends
 ///   64-bit numbers. Of arrays each element, into a `Vec` or `[T; N]`.
 /// * `flatten`: a struct with `#[derive(Attribute)]` whose fields are attributes of the handler.
+///
+/// # Options of an operand, `#[operand(…)]`
+/// * `layout = "row"`, `"column"`, or a list of the dimensions from the slowest to the fastest: the order of
+///   the elements in memory that callers have to give; see [`Layout`](../xla_ffi/enum.Layout.html).
+///
+/// What comments say of the function, of its parameters and of the fields of attribute structs is told to
+/// callers through the manifest.
 ///
 /// # Errors at compile time
 /// A parameter that is no binding of a name, an unknown option, a contract that does not parse or

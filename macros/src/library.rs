@@ -157,10 +157,12 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
                 register: #register,
                 handlers: &[#((
                     &<#handlers as ::xla_ffi::__private::Handler>::INFO,
+                    <#handlers as ::xla_ffi::__private::Handler>::ABOUT,
                     <#handlers as ::xla_ffi::__private::Exported>::SYMBOLS,
                 )),*],
                 legacy: #legacy_infos,
             };
+            const _: () = ::xla_ffi::__private::check(&LIBRARY);
             #[repr(C, align(16))]
             struct Aligned<T>(T);
             #[used]

@@ -3,10 +3,12 @@
 use proc_macro2::TokenStream;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
 use syn::{Expr, ExprArray, ExprLit, Lit, LitStr, Meta, Token};
 
 use crate::contract::Contract;
 use crate::expand::NEWEST_REVISION;
+use crate::transforms::{self, Batch, Transforms};
 
 #[derive(Default)]
 pub(crate) struct Options {
@@ -16,6 +18,8 @@ pub(crate) struct Options {
     pub(crate) open_attrs: bool,
     pub(crate) command_buffer_compatible: bool,
     pub(crate) floor: u8,
+    pub(crate) nondeterministic: bool,
+    pub(crate) transforms: Transforms,
 }
 
 pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {
@@ -101,6 +105,35 @@ impl Options {
                     }
                 }
                 ("floor", Meta::NameValue(pair)) => options.floor = floor(&pair.value)?,
+                ("vjp", Meta::NameValue(pair)) => {
+                    options.transforms.vjp = Some(name(&pair.value)?);
+                }
+                ("forward", Meta::NameValue(pair)) => {
+                    options.transforms.forward = Some(name(&pair.value)?);
+                }
+                ("jvp", Meta::NameValue(pair)) => {
+                    options.transforms.jvp = Some(name(&pair.value)?);
+                }
+                ("transpose", Meta::NameValue(pair)) => {
+                    options.transforms.transpose = Some(name(&pair.value)?);
+                }
+                ("linear", Meta::Path(path)) => options.transforms.linear = Some(path.span()),
+                ("residuals", Meta::NameValue(pair)) => {
+                    options.transforms.residuals = Some(transforms::residuals(&pair.value)?);
+                }
+                ("batch" | "batch_with", _) if options.transforms.batch.is_some() => {
+                    return Err(syn::Error::new_spanned(
+                        meta,
+                        "`batch` and `batch_with` say the same thing: one of them",
+                    ));
+                }
+                ("batch", Meta::NameValue(pair)) => {
+                    options.transforms.batch = Some(transforms::batch(&pair.value)?);
+                }
+                ("batch_with", Meta::NameValue(pair)) => {
+                    options.transforms.batch = Some(Batch::Handler(name(&pair.value)?));
+                }
+                ("nondeterministic", Meta::Path(_)) => options.nondeterministic = true,
                 ("open_attrs", Meta::Path(_)) => options.open_attrs = true,
                 ("command_buffer_compatible", Meta::Path(_)) => {
                     options.command_buffer_compatible = true;
@@ -109,11 +142,14 @@ impl Options {
                     return Err(syn::Error::new_spanned(
                         meta,
                         "unknown option; there are name = \"…\", shape = \"…\", platforms = [\"…\"], \
-                         floor = \"r0\"…\"r10\", open_attrs, command_buffer_compatible",
+                         floor = \"r0\"…\"r10\", vjp = \"…\", forward = \"…\", jvp = \"…\", transpose = \"…\", linear, \
+                         residuals = [\"…\"], batch = …, batch_with = \"…\", nondeterministic, open_attrs, \
+                         command_buffer_compatible",
                     ));
                 }
             }
         }
+        options.transforms.check()?;
         Ok(options)
     }
 }

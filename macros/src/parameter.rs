@@ -142,6 +142,76 @@ pub(crate) struct Parameter {
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
     pub(crate) options: AttrOptions,
+    /// What its comment says.
+    doc: String,
+    /// The order of its elements in memory.
+    layout: Option<Layout>,
+}
+
+/// `#[operand(layout = …)]` on a parameter.
+struct Layout {
+    tokens: TokenStream,
+    span: Span,
+}
+
+impl Layout {
+    /// Takes the `#[operand]` attributes out of the list.
+    fn read_out(attrs: &mut Vec<syn::Attribute>) -> syn::Result<Option<Self>> {
+        let mut layout = None;
+        for attr in attrs.iter().filter(|attr| attr.path().is_ident("operand")) {
+            attr.parse_nested_meta(|meta| {
+                if !meta.path.is_ident("layout") {
+                    return Err(meta.error("expected #[operand(layout = …)]"));
+                }
+                if layout.is_some() {
+                    return Err(meta.error("the option `layout` is given twice"));
+                }
+                layout = Some(Self::parse(&meta.value()?.parse()?)?);
+                Ok(())
+            })?;
+        }
+        attrs.retain(|attr| !attr.path().is_ident("operand"));
+        Ok(layout)
+    }
+
+    fn parse(expr: &Expr) -> syn::Result<Self> {
+        let expected = || {
+            syn::Error::new_spanned(
+                expr,
+                "expected \"row\", \"column\", or the dimensions from the slowest to the fastest, [1, 0] for \
+                 instance",
+            )
+        };
+        let span = expr.span();
+        let tokens = match expr {
+            Expr::Lit(ExprLit {
+                lit: Lit::Str(word),
+                ..
+            }) => match word.value().as_str() {
+                "row" => quote!(::xla_ffi::Layout::Row),
+                "column" => quote!(::xla_ffi::Layout::Column),
+                _ => return Err(expected()),
+            },
+            Expr::Array(list) => {
+                let axes = list.elems.iter().map(|axis| match axis {
+                    Expr::Lit(ExprLit {
+                        lit: Lit::Int(axis),
+                        ..
+                    }) => axis.base10_parse::<usize>(),
+                    _ => Err(expected()),
+                });
+                let axes = axes.collect::<syn::Result<Vec<_>>>()?;
+                let mut sorted = axes.clone();
+                sorted.sort_unstable();
+                if !sorted.into_iter().eq(0..axes.len()) {
+                    return Err(expected());
+                }
+                quote!(::xla_ffi::Layout::Order(&[#(#axes),*]))
+            }
+            _ => return Err(expected()),
+        };
+        Ok(Self { tokens, span })
+    }
 }
 
 /// Forgets named lifetimes: each call has its own.
@@ -183,6 +253,8 @@ impl Parameter {
                  handler, and write one for each case",
             ));
         }
+        let doc = crate::doc::take(&mut arg.attrs);
+        let layout = Layout::read_out(&mut arg.attrs)?;
         let options = AttrOptions::read_out(&mut arg.attrs)?;
         let mut ty = (*arg.ty).clone();
         Elide.visit_type_mut(&mut ty);
@@ -190,6 +262,8 @@ impl Parameter {
             ident: pat.ident.clone(),
             ty,
             options,
+            doc,
+            layout,
         })
     }
 
@@ -228,7 +302,16 @@ impl Parameter {
         } else {
             constant
         };
-        let named = quote!(#checked.named(#name));
+        let mut named = quote!(#checked.named(#name));
+        if !self.doc.is_empty() {
+            let doc = &self.doc;
+            named = quote!(#named.documented(#doc));
+        }
+        if let Some(layout) = &self.layout {
+            let order = &layout.tokens;
+            let span = layout.span;
+            named = quote_spanned!(span=> ::xla_ffi::__private::laid_out(#named, #order));
+        }
         self.options.modify(named, place(&self.ty))
     }
 

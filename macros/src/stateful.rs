@@ -105,7 +105,8 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
     } else {
         (None, None)
     };
-    let handler = expand::handler(&tokens, &name, &options, &stages, state.as_ref());
+    let doc = crate::doc::text(&block.attrs);
+    let handler = expand::handler(&tokens, &name, &doc, &options, &stages, state.as_ref())?;
     let export = expand::export_macro(&ident, &name, &stages);
     Ok(quote! {
         #block

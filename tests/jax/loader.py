@@ -280,6 +280,33 @@ def manifests():
     for broken in [b"{", b"[]", b"\xff", b"[" * 100000, {"library": "l"}, {**GOOD, "handlers": [handler, handler]}, {**GOOD, "handlers": ["h"]}]:
         raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken), "f.so")
     raises(xla_ffi.ManifestError, lambda: _manifest._payloads(b"\0" * 16 + b"XLAFFIM?" + b"\0" * 8, "f.so"), "no manifest")
+    raises(xla_ffi.ManifestError, lambda: payloads(GOOD, version=3), "f.so", "format 3", "1 and 2")
+    # The second format: records are joined, and handlers say more.
+    part = {"library": None, "handlers": [{**handler, "name": "g", "described": False, "args": None, "rets": None, "attrs": None}]}
+    handlers = payloads(part, GOOD, version=2)["l"][0]
+    if list(handlers) != ["g", "h"] or handlers["g"].described or handlers["g"].library != "l":
+        raise AssertionError(handlers)
+    raises(xla_ffi.ManifestError, lambda: payloads(part, version=2), "names no library", "no other record")
+    raises(xla_ffi.ManifestError, lambda: payloads(part, GOOD, {**GOOD, "library": "k"}, version=2), "'l', 'k'")
+    raises(xla_ffi.ManifestError, lambda: payloads(GOOD, GOOD, version=2), "described twice")
+    raises(xla_ffi.ManifestError, lambda: payloads(part, GOOD), "'library'")
+    said = payloads({**GOOD, "handlers": [{**handler, "gradient": {"vjp": "b", "residuals": ["x"]}, "batch": "none", "doc": "Hm."}]}, version=2)
+    said = said["l"][0]["h"]
+    if (said.gradient.vjp, said.gradient.residuals, said.batch, said.doc) != ("b", ("x",), "none", "Hm."):
+        raise AssertionError(said)
+    x = {"name": "x", "kind": "buffer", "dtypes": None, "rank": 2}
+    for change, text in [
+        ({"gradient": {}}, "one of"), ({"gradient": {"vjp": "b", "linear": True}}, "one of"), ({"gradient": {"vjp": 1}}, "'vjp'"),
+        ({"gradient": {"vjp": "b", "transpose": "c"}}, "transpose"), ({"gradient": {"jvp": "b", "forward": "c"}}, "forward"),
+        ({"batch": "sometimes"}, "sometimes"), ({"batch": ["leading"] * 9}, "leading"), ({"batch": {}}, "handler"),
+        ({"args": [{**x, "layout": "diagonal"}]}, "diagonal"), ({"args": [{**x, "layout": [0]}]}, "layout"),
+        ({"args": [{**x, "layout": [1, 1]}]}, "layout"),
+    ]:  # fmt: skip
+        broken = {**GOOD, "handlers": [{**handler, **change}]}
+        raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken, version=2), "f.so", text)
+    column = payloads({**GOOD, "handlers": [{**handler, "args": [{**x, "layout": "column"}, {**x, "name": "y", "layout": [1, 0]}]}]}, version=2)
+    if [arg.layout for arg in column["l"][0]["h"].args] != ["column", (1, 0)]:
+        raise AssertionError(column)
     raises(xla_ffi.ManifestError, lambda: _elf.Elf(b"\x7fELF\x01\x01" + b"\0" * 100, "f.so"), "64-bit")
 
 

@@ -232,16 +232,3 @@ pub const fn in_order(params: &[Param], index: usize) {
 pub fn has_attr(frame: &Frame<'_>, at: &At) -> bool {
     frame.attrs().get(at.param.name, at.attr).is_some()
 }
-
-/// For the macros: number of parameters that take arguments or results.
-#[must_use]
-pub const fn operands(params: &[Param], args: bool) -> usize {
-    let (mut count, mut i) = (0, 0);
-    while i < params.len() {
-        if params[i].takes(args) {
-            count += 1;
-        }
-        i += 1;
-    }
-    count
-}

@@ -88,3 +88,16 @@ impl Counts {
         self.min <= count && count <= self.max
     }
 }
+
+/// For the macros: number of parameters that take arguments or results.
+#[must_use]
+pub const fn operands(params: &[Param], args: bool) -> usize {
+    let (mut count, mut i) = (0, 0);
+    while i < params.len() {
+        if params[i].takes(args) {
+            count += 1;
+        }
+        i += 1;
+    }
+    count
+}

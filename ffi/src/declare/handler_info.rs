@@ -99,6 +99,18 @@ impl HandlerInfo {
         floor
     }
 
+    /// The parameters of the execute stage.
+    pub(crate) const fn execute(&self) -> &'static [Param] {
+        let mut i = 0;
+        while i < self.stages.len() {
+            if self.stages[i].stage == XLA_FFI_ExecutionStage::EXECUTE.0 {
+                return self.stages[i].params;
+            }
+            i += 1;
+        }
+        &[]
+    }
+
     /// Makes the types of user data that parameters take known to the host. What goes wrong here is
     /// told when the parameter is bound.
     pub(crate) fn register_types(&self, host: crate::Host) {

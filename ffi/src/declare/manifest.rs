@@ -1,9 +1,12 @@
 //! The manifest: what a library says about itself, written when it is compiled. The format is
 //! described in `docs/manifest.md`.
 
+use crate::declare::about::{About, Batch, Gradient};
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::kind::{Kind, Presence};
+use crate::declare::layout::Layout as Order;
 use crate::declare::param::Param;
+use crate::entry::device_check::uses_host_memory;
 use crate::legacy::target::{Layout, OperandShape, TargetInfo};
 use crate::operand::element::DataTypes;
 use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_ExecutionStage};
@@ -11,7 +14,7 @@ use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_ExecutionStage};
 /// Bytes before the payload.
 const HEAD: usize = 16;
 /// Version of the format.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What the manifest is made from.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +23,9 @@ pub struct Library {
     pub name: &'static str,
     /// Symbol of its registration function.
     pub register: &'static str,
-    /// The handlers with the exported symbols of their stages, in the order of
-    /// [`HandlerInfo::stages`].
-    pub handlers: &'static [(&'static HandlerInfo, &'static [&'static str])],
+    /// The handlers with what they say to callers and the exported symbols of their stages, in the
+    /// order of [`HandlerInfo::stages`].
+    pub handlers: &'static [(&'static HandlerInfo, About, &'static [&'static str])],
     /// Targets of the original custom calls.
     pub legacy: &'static [&'static TargetInfo],
 }
@@ -140,8 +143,8 @@ impl<const N: usize> Json<N> {
         self = self.raw(",\"handlers\":[");
         let mut i = 0;
         while i < library.handlers.len() {
-            let (info, symbols) = library.handlers[i];
-            self = self.comma(i == 0).handler(info, symbols);
+            let (info, about, symbols) = &library.handlers[i];
+            self = self.comma(i == 0).handler(info, about, symbols);
             i += 1;
         }
         self = self.byte(b']');
@@ -201,9 +204,9 @@ impl<const N: usize> Json<N> {
         self
     }
 
-    const fn handler(mut self, info: &HandlerInfo, symbols: &[&str]) -> Self {
-        self = self.head(info.name, info.platforms);
-        self = self.raw("],\"stages\":{");
+    const fn handler(mut self, info: &HandlerInfo, about: &About, symbols: &[&str]) -> Self {
+        self = self.head(info.name, info.platforms).byte(b']');
+        self = self.doc(about.doc).raw(",\"stages\":{");
         let mut is_async = false;
         let mut i = 0;
         while i < info.stages.len() {
@@ -212,7 +215,7 @@ impl<const N: usize> Json<N> {
             is_async |= info.stages[i].is_async;
             i += 1;
         }
-        let params = execute(info);
+        let params = info.execute();
         self = self.raw("},\"args\":[").operands(params, true);
         self = self.raw("],\"rets\":[").operands(params, false);
         self = self.raw("],\"attrs\":[").attrs(info);
@@ -224,10 +227,8 @@ impl<const N: usize> Json<N> {
             self.string(info.shape)
         };
         self = self.raw(",\"context\":[").context(info);
-        self = self.raw("],\"traits\":[");
-        if info.traits & 1 != 0 {
-            self = self.string("command_buffer_compatible");
-        }
+        self = self.byte(b']').gradient(about.gradient).batch(about.batch);
+        self = self.raw(",\"traits\":[").traits(info, about);
         self = self.raw("],\"async\":").boolean(is_async);
         self = self.raw(",\"state\":");
         self = match info.state {
@@ -236,6 +237,100 @@ impl<const N: usize> Json<N> {
         };
         self = self.raw(",\"floor\":").string(info.floor().name());
         self.byte(b'}')
+    }
+
+    /// The key `doc`, where there is something to say.
+    const fn doc(self, doc: &str) -> Self {
+        if doc.is_empty() {
+            return self;
+        }
+        self.raw(",\"doc\":").string(doc)
+    }
+
+    const fn traits(mut self, info: &HandlerInfo, about: &About) -> Self {
+        let traits = [
+            (info.traits & 1 != 0, "command_buffer_compatible"),
+            (about.nondeterministic, "nondeterministic"),
+            (uses_host_memory(info.execute()), "host_only"),
+        ];
+        let (mut first, mut i) = (true, 0);
+        while i < traits.len() {
+            if traits[i].0 {
+                self = self.comma(first).string(traits[i].1);
+                first = false;
+            }
+            i += 1;
+        }
+        self
+    }
+
+    const fn gradient(mut self, gradient: Option<Gradient>) -> Self {
+        let Some(gradient) = gradient else {
+            return self;
+        };
+        let rules = [
+            ("vjp", gradient.vjp),
+            ("forward", gradient.forward),
+            ("jvp", gradient.jvp),
+            ("transpose", gradient.transpose),
+        ];
+        self = self
+            .raw(",\"gradient\":{\"linear\":")
+            .boolean(gradient.linear);
+        let mut i = 0;
+        while i < rules.len() {
+            if let (key, Some(name)) = rules[i] {
+                self = self.byte(b',').string(key).byte(b':').string(name);
+            }
+            i += 1;
+        }
+        if let Some(residuals) = gradient.residuals {
+            self = self.raw(",\"residuals\":[");
+            let mut i = 0;
+            while i < residuals.len() {
+                self = self.comma(i == 0).string(residuals[i]);
+                i += 1;
+            }
+            self = self.byte(b']');
+        }
+        self.byte(b'}')
+    }
+
+    const fn batch(self, batch: Batch) -> Self {
+        match batch {
+            Batch::Unsaid => self,
+            Batch::Word(word) => self.raw(",\"batch\":").string(word),
+            Batch::Handler(name) => {
+                let named = self.raw(",\"batch\":{\"handler\":").string(name);
+                named.byte(b'}')
+            }
+            Batch::Each(leading) => {
+                let mut list = self.raw(",\"batch\":[");
+                let mut i = 0;
+                while i < leading.len() {
+                    let word = if leading[i] { "leading" } else { "shared" };
+                    list = list.comma(i == 0).string(word);
+                    i += 1;
+                }
+                list.byte(b']')
+            }
+        }
+    }
+
+    const fn layout(self, layout: Order) -> Self {
+        match layout {
+            Order::Row => self,
+            Order::Column => self.raw(",\"layout\":\"column\""),
+            Order::Order(axes) => {
+                let mut list = self.raw(",\"layout\":[");
+                let mut i = 0;
+                while i < axes.len() {
+                    list = list.comma(i == 0).number(axes[i]);
+                    i += 1;
+                }
+                list.byte(b']')
+            }
+        }
     }
 
     const fn stage(self, stage: u32) -> Self {
@@ -278,7 +373,7 @@ impl<const N: usize> Json<N> {
         if matches!(param.kind, Kind::InOut) {
             self = self.raw(",\"inout\":true");
         }
-        self.byte(b'}')
+        self.layout(param.layout).doc(param.doc).byte(b'}')
     }
 
     const fn dtypes(mut self, dtypes: DataTypes) -> Self {
@@ -322,7 +417,8 @@ impl<const N: usize> Json<N> {
             Some(json) => self.raw(json),
             None => self.raw("null"),
         };
-        self = self.raw(",\"narrow\":").boolean(attr.narrow).byte(b'}');
+        self = self.raw(",\"narrow\":").boolean(attr.narrow);
+        self = self.doc(attr.doc).byte(b'}');
         let mut i = 0;
         while i < attr.members.len() {
             self = self.byte(b',').attr(&attr.members[i], Some(attr.name));
@@ -350,18 +446,6 @@ impl<const N: usize> Json<N> {
     }
 }
 
-/// The parameters of the execute stage.
-const fn execute(info: &HandlerInfo) -> &'static [Param] {
-    let mut i = 0;
-    while i < info.stages.len() {
-        if info.stages[i].stage == XLA_FFI_ExecutionStage::EXECUTE.0 {
-            return info.stages[i].params;
-        }
-        i += 1;
-    }
-    &[]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,7 +460,8 @@ mod tests {
             stage: XLA_FFI_ExecutionStage::EXECUTE.0,
             params: &[
                 Param::operand(Kind::Arg, DataTypes::only(XLA_FFI_DataType::F32), Some(12))
-                    .named("x"),
+                    .named("x")
+                    .documented("What to say."),
                 Param::operand(Kind::Ret, DataTypes::ANY, None).named("y"),
                 Param::attribute(AttrType::Scalar(XLA_FFI_DataType::F32))
                     .named("eps")
@@ -395,10 +480,23 @@ mod tests {
         state: None,
         floor: Revision::R0,
     };
+    const ABOUT: About = About {
+        doc: "Says hi.\nTwice.",
+        gradient: Some(Gradient {
+            vjp: Some("back"),
+            forward: None,
+            jvp: None,
+            transpose: None,
+            linear: false,
+            residuals: Some(&["x", "y"]),
+        }),
+        batch: Batch::Each(&[true, false]),
+        nondeterministic: true,
+    };
     const LIBRARY: Library = Library {
         name: "lib",
         register: "lib__xla_ffi_register",
-        handlers: &[(&INFO, &["lib__say"])],
+        handlers: &[(&INFO, ABOUT, &["lib__say"])],
         legacy: &[],
     };
     const BYTES: [u8; size(&LIBRARY)] = manifest(&LIBRARY);
@@ -406,21 +504,22 @@ mod tests {
     #[test]
     fn the_manifest_is_what_the_documentation_says() {
         assert_eq!(&BYTES[..8], b"XLAFFIMF");
-        assert_eq!(BYTES[8..12], 1u32.to_le_bytes());
+        assert_eq!(BYTES[8..12], 2u32.to_le_bytes());
         assert_eq!(BYTES[12..16], ((BYTES.len() - 16) as u32).to_le_bytes());
         let text = std::str::from_utf8(&BYTES[16..]).unwrap();
         let expected = concat!(
             r#"{"library":"lib","sdk":""#,
             env!("CARGO_PKG_VERSION"),
             r#"","register":"lib__xla_ffi_register","handlers":[{"name":"say \"hi\"","#,
-            r#""platforms":["cpu"],"stages":{"execute":"lib__say"},"args":[{"name":"x","#,
-            r#""kind":"buffer","dtypes":["F32"],"rank":12,"optional":false,"variadic":false}],"#,
+            r#""platforms":["cpu"],"doc":"Says hi.\u000aTwice.","stages":{"execute":"lib__say"},"args":[{"name":"x","#,
+            r#""kind":"buffer","dtypes":["F32"],"rank":12,"optional":false,"variadic":false,"doc":"What to say."}],"#,
             r#""rets":[{"name":"y","kind":"buffer","dtypes":null,"rank":null,"optional":false,"#,
             r#""variadic":false}],"attrs":[{"name":"eps","type":"f32","optional":true,"#,
             r#""default":1e-5,"narrow":false},{"name":"scale","type":"dict","optional":true,"#,
             r#""default":null,"narrow":false},{"name":"unit","from":"scale","type":"str","#,
             r#""optional":false,"default":null,"narrow":false}],"open_attrs":false,"shape":null,"#,
-            r#""context":["run_id"],"traits":[],"async":false,"state":null,"floor":"r4"}]}"#
+            r#""context":["run_id"],"gradient":{"linear":false,"vjp":"back","residuals":["x","y"]},"#,
+            r#""batch":["leading","shared"],"traits":["nondeterministic","host_only"],"async":false,"state":null,"floor":"r4"}]}"#
         );
         assert_eq!(text, expected);
     }

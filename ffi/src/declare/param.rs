@@ -3,6 +3,7 @@
 
 use crate::declare::attr_type::AttrType;
 use crate::declare::kind::{Kind, Presence};
+use crate::declare::layout::Layout;
 use crate::declare::text::same;
 use crate::operand::element::DataTypes;
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
@@ -37,6 +38,8 @@ use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 pub struct Param {
     /// Its name.
     pub name: &'static str,
+    /// What its author says about it; for the manifest.
+    pub doc: &'static str,
     /// What it takes.
     pub kind: Kind,
     /// How often it comes.
@@ -47,6 +50,8 @@ pub struct Param {
     pub rank: Option<usize>,
     /// Whether an operand may lie in device memory.
     pub device: bool,
+    /// The order of an operand's elements in memory.
+    pub layout: Layout,
     /// Type of an attribute.
     pub attr: AttrType,
     /// JSON of a literal default.
@@ -68,11 +73,13 @@ impl Param {
     const fn new(kind: Kind) -> Self {
         Self {
             name: "",
+            doc: "",
             kind,
             presence: Presence::Required,
             dtypes: DataTypes::ANY,
             rank: None,
             device: false,
+            layout: Layout::Row,
             attr: AttrType::Any,
             default: None,
             narrow: false,
@@ -144,6 +151,13 @@ impl Param {
     #[must_use]
     pub const fn named(mut self, name: &'static str) -> Self {
         self.name = name;
+        self
+    }
+
+    /// The same with words about it.
+    #[must_use]
+    pub const fn documented(mut self, doc: &'static str) -> Self {
+        self.doc = doc;
         self
     }
 

@@ -1,6 +1,7 @@
 //! What the macros make of a handler.
 
 use crate::call::frame::Frame;
+use crate::declare::about::About;
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::param::Param;
 use crate::declare::register::Entries;
@@ -15,6 +16,8 @@ use crate::entry::problems::Problems;
 pub trait Handler {
     /// What the handler declares.
     const INFO: HandlerInfo;
+    /// What it says to callers.
+    const ABOUT: About;
     /// The entry points of its stages, by number.
     const ENTRIES: Entries;
 }

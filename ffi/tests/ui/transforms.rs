@@ -1,0 +1,70 @@
+//! Options that speak of gradients, batches and layouts, and say what cannot be.
+use xla_ffi::prelude::*;
+
+#[xla_ffi::handler(vjp = "b", jvp = "j")]
+fn two_ways(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler(vjp = "b", transpose = "t")]
+fn transpose_of_nothing(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler(linear, forward = "f")]
+fn forward_of_linear(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler(residuals = ["x"])]
+fn residuals_for_nobody(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler(vjp = "b", residuals = ["z"])]
+fn no_such_operand(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler(batch = "sometimes")]
+fn unknown_batching(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler(batch = ["leading", "shared"])]
+fn a_word_too_many(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler(batch = "none", batch_with = "b")]
+fn batched_twice(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn unknown_layout(#[operand(layout = "diagonal")] x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn layout_of_another_rank(#[operand(layout = [1, 0])] x: Buffer<f32, 3>, mut y: Out<f32>) -> Result<()> {
+    y.copy_from(&x)?;
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn layout_of_an_attribute(#[operand(layout = "column")] n: i64, mut y: Out<f32>) -> Result<()> {
+    y.fill(n as f32);
+    Ok(())
+}
+
+fn main() {}

@@ -1,0 +1,192 @@
+//! What a handler says of transformations: which handlers compute its derivatives, and how calls are
+//! batched. `docs/manifest.md` tells what each of them takes and gives.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::{Expr, LitStr};
+
+use crate::options::{name, string};
+use crate::parameter::Parameter;
+
+/// How calls may be batched.
+pub(crate) enum Batch {
+    /// A word for all operands.
+    Word(&'static str),
+    /// Whether each argument may have the further dimension, and where the list stands.
+    Each(Vec<bool>, Span),
+    /// Another handler.
+    Handler(LitStr),
+}
+
+/// The options of a handler that speak of transformations.
+#[derive(Default)]
+pub(crate) struct Transforms {
+    pub(crate) vjp: Option<LitStr>,
+    pub(crate) forward: Option<LitStr>,
+    pub(crate) jvp: Option<LitStr>,
+    pub(crate) transpose: Option<LitStr>,
+    /// Where `linear` stands.
+    pub(crate) linear: Option<Span>,
+    pub(crate) residuals: Option<(Vec<LitStr>, Span)>,
+    pub(crate) batch: Option<Batch>,
+}
+
+/// `batch = …`.
+pub(crate) fn batch(expr: &Expr) -> syn::Result<Batch> {
+    const WORDS: [&str; 3] = ["leading", "sequential", "none"];
+    let expected = || {
+        syn::Error::new_spanned(
+            expr,
+            "expected \"leading\", \"sequential\", \"none\", or a list with \"leading\" or \"shared\" for \
+             each argument; a handler that takes whole batches is named by batch_with = \"…\"",
+        )
+    };
+    match expr {
+        Expr::Array(list) => {
+            let words = list.elems.iter().map(|word| match string(word)?.value() {
+                word if word == "leading" => Ok(true),
+                word if word == "shared" => Ok(false),
+                _ => Err(expected()),
+            });
+            let words = words.collect::<syn::Result<_>>()?;
+            Ok(Batch::Each(words, list.bracket_token.span.join()))
+        }
+        _ => {
+            let text = string(expr).map_err(|_| expected())?.value();
+            let word = WORDS.iter().find(|word| **word == text);
+            word.map(|word| Batch::Word(word)).ok_or_else(expected)
+        }
+    }
+}
+
+/// `residuals = […]`.
+pub(crate) fn residuals(expr: &Expr) -> syn::Result<(Vec<LitStr>, Span)> {
+    match expr {
+        Expr::Array(list) => {
+            let names = list.elems.iter().map(name).collect::<syn::Result<_>>()?;
+            Ok((names, list.bracket_token.span.join()))
+        }
+        other => Err(syn::Error::new_spanned(
+            other,
+            "expected a list of parameter names, [\"x\", \"y\"] for instance",
+        )),
+    }
+}
+
+impl Transforms {
+    /// Refuses combinations that mean nothing.
+    pub(crate) fn check(&self) -> syn::Result<()> {
+        let error = |span: Span, why: &str| Err(syn::Error::new(span, why));
+        let span = |name: &Option<LitStr>| name.as_ref().map(LitStr::span);
+        let ways = [span(&self.vjp), span(&self.jvp), self.linear];
+        let mut ways = ways.into_iter().flatten();
+        let (first, second) = (ways.next(), ways.next());
+        if let Some(second) = second {
+            return error(
+                second,
+                "one of `vjp`, `jvp` and `linear`: `jvp` or `linear` with `transpose` serve both modes, \
+                 `vjp` reverse mode alone",
+            );
+        }
+        if let (Some(transpose), true) = (
+            span(&self.transpose),
+            self.jvp.is_none() && self.linear.is_none(),
+        ) {
+            return error(
+                transpose,
+                "`transpose` belongs to `jvp` or `linear`: it transposes their linear map; a rule for \
+                 reverse mode alone is `vjp`",
+            );
+        }
+        if let (Some(forward), true) = (span(&self.forward), self.vjp.is_none()) {
+            return error(
+                forward,
+                "`forward` belongs to `vjp`: it is called in its stead where a gradient is wanted",
+            );
+        }
+        if let (Some((_, residuals)), None) = (&self.residuals, first) {
+            return error(
+                *residuals,
+                "`residuals` are what `vjp`, `jvp` or `transpose` get: name one of them",
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses names that no operand of the handler has, and lists of another length. `params` are the
+    /// parameters of the execute stage.
+    pub(crate) fn check_names(&self, params: &[Parameter]) -> syn::Result<()> {
+        let Some((residuals, _)) = &self.residuals else {
+            return Ok(());
+        };
+        // The operands of a forward handler are another handler's.
+        if self.forward.is_some() {
+            return Ok(());
+        }
+        for name in residuals {
+            if !params.iter().any(|param| param.name() == name.value()) {
+                let known: Vec<String> = params.iter().map(Parameter::name).collect();
+                let why = format!(
+                    "the handler has no operand `{}`; its parameters are {}",
+                    name.value(),
+                    known.join(", ")
+                );
+                return Err(syn::Error::new_spanned(name, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// A constant that fails where the list of `batch` has another length than the arguments.
+    pub(crate) fn check_counts(&self, params: &TokenStream) -> Option<TokenStream> {
+        let Some(Batch::Each(words, span)) = &self.batch else {
+            return None;
+        };
+        let count = words.len();
+        Some(quote::quote_spanned! {*span=>
+            const _: () = assert!(
+                ::xla_ffi::__private::operands(#params, true) == #count,
+                "`batch` has a word for each argument"
+            );
+        })
+    }
+
+    /// The fields `gradient` and `batch` of `HandlerInfo`.
+    pub(crate) fn fields(&self) -> TokenStream {
+        let option = |name: &Option<LitStr>| match name {
+            Some(name) => quote!(::core::option::Option::Some(#name)),
+            None => quote!(::core::option::Option::None),
+        };
+        let gradient = if self.vjp.is_some() || self.jvp.is_some() || self.linear.is_some() {
+            let (vjp, forward) = (option(&self.vjp), option(&self.forward));
+            let (jvp, transpose) = (option(&self.jvp), option(&self.transpose));
+            let linear = self.linear.is_some();
+            let residuals = match &self.residuals {
+                Some((names, _)) => quote!(::core::option::Option::Some(&[#(#names),*])),
+                None => quote!(::core::option::Option::None),
+            };
+            quote! {
+                ::core::option::Option::Some(::xla_ffi::__private::Gradient {
+                    vjp: #vjp,
+                    forward: #forward,
+                    jvp: #jvp,
+                    transpose: #transpose,
+                    linear: #linear,
+                    residuals: #residuals,
+                })
+            }
+        } else {
+            quote!(::core::option::Option::None)
+        };
+        let batch = match &self.batch {
+            None => quote!(Unsaid),
+            Some(Batch::Word(word)) => quote!(Word(#word)),
+            Some(Batch::Each(words, _)) => quote!(Each(&[#(#words),*])),
+            Some(Batch::Handler(name)) => quote!(Handler(#name)),
+        };
+        quote! {
+            gradient: #gradient,
+            batch: ::xla_ffi::__private::Batch::#batch,
+        }
+    }
+}
