@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import jax
 
-from . import _attributes, _dtypes, _jax, _revisions, _signature, _values
+from . import _attributes, _batch, _dtypes, _gradient, _jax, _primitive, _revisions, _sharding, _signature, _values
 from ._contract import Contract
 from ._errors import ManifestError, UnsupportedRuntimeError
 
@@ -17,10 +17,12 @@ class Handler:
 
     Further keywords: ``result_shape_dtypes`` (one type with ``shape`` and ``dtype``, or a sequence of
     them) where the result shapes do not follow from the contract; ``vmap_method``,
-    ``input_output_aliases``, ``has_side_effect`` as in ``jax.ffi.ffi_call``; ``partition_batch=True``
-    for a handler whose contract begins with ``...`` everywhere and that treats what lies along these
-    dimensions independently: operands sharded along them stay sharded; ``attrs``, a dict for
-    attributes whose names are taken by these keywords.
+    ``input_output_aliases``, ``has_side_effect`` as in ``jax.ffi.ffi_call``; ``partition_batch``:
+    whether operands sharded along the leading dimensions that the contract calls ``...`` stay so, each
+    device working on its own part (None: where the handler may be batched along them); ``attrs``, a dict
+    for attributes whose names are taken by these keywords.
+
+    Differentiable where the author declared a gradient; see :meth:`with_vjp` otherwise.
     """
 
     def __init__(self, spec, target, path, refusal, prefix=None):
@@ -38,6 +40,9 @@ class Handler:
             self._contract = Contract(spec.shape) if spec.shape else None
         except ValueError as error:
             raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
+        #: What the author declared: see ``_batch.py`` and ``_declared.Gradient``. The library fills in other handlers.
+        self.batch = _batch.declared(spec, self._contract)
+        self.gradient = None
 
     def __repr__(self):
         return f"<handler {self.__qualname__} of {self._path}>"
@@ -61,7 +66,7 @@ class Handler:
         vmap_method: Optional[str] = "default",
         input_output_aliases: Optional[Mapping[int, int]] = None,
         has_side_effect: bool = False,
-        partition_batch: bool = False,
+        partition_batch: Optional[bool] = None,
         attrs: Optional[Mapping[str, Any]] = None,
         **more_attrs: Any,
     ) -> Any:
@@ -75,28 +80,87 @@ class Handler:
         results, single = self._results(args, bound, result_shape_dtypes)
         aliases = dict(input_output_aliases or {})
         aliases.update(self._declared_aliases(bound))
-        if vmap_method == "default":
-            vmap_method = "broadcast_all" if self._contract and self._contract.batchable else "sequential"
-        batch_dims = 0
-        if partition_batch:
-            if not (self._contract and self._contract.batchable and args):
-                raise TypeError(f"{self.__qualname__}: partition_batch needs a contract whose operands all begin with '...'")
-            batch_dims = self._contract.batch_dims(args[0].shape)
-        # The names under which the metadata of the program and profiles know the call.
-        with jax.named_scope(self.__qualname__), jax.profiler.TraceAnnotation(self.__qualname__):
-            out = _jax.call(
-                self.target,
-                results,
-                args,
-                cast,
-                vmap_method=vmap_method,
-                has_side_effect=has_side_effect,
-                aliases=aliases,
-                batch_dims=batch_dims,
-            )
+        batch = self._batch(bound, vmap_method)
+        out = self._bind(
+            args,
+            bound,
+            results,
+            cast,
+            batch=batch,
+            has_side_effect=has_side_effect,
+            aliases=aliases,
+            split=self._split(args, bound, partition_batch, batch, has_side_effect),
+        )
         if not out:
             return None
         return out[0] if single else tuple(out)
+
+    def with_vjp(self, fwd: Any, bwd: Any) -> Any:
+        """This handler with a gradient written in Python, as a function with the same arguments.
+
+        ``fwd(*operands, **options)`` returns the results and residuals of any structure;
+        ``bwd(residuals, cotangents, **options)`` a tuple with the cotangent of each operand, None for one that has
+        none. ``options`` are the keywords of the call, ``cotangents`` are structured as the results are. As with
+        ``jax.custom_vjp``, which does it, there is no forward mode.
+        """
+
+        def function(*args, **options):
+            args, _ = self._operands(args)
+            once = jax.custom_vjp(lambda *args: self(*args, **options))
+            once.defvjp(lambda *args: fwd(*args, **options), lambda *both: tuple(bwd(*both, **options)))
+            return once(*args)
+
+        return functools.update_wrapper(function, self, updated=())
+
+    def batched(self, args, attributes, results, gradient):
+        """Calls this handler for one that is batched by it; ``gradient`` is that one's, for want of an own."""
+        attrs = {name: frozen.value for name, frozen in attributes}
+        declared = {attr.name for attr in self.spec.attrs if attr.inside is None}
+        attrs = {name: value for name, value in attrs.items() if name in declared or self.spec.open_attrs}
+        args, bound = self._operands(args)
+        types = [jax.ShapeDtypeStruct(*result) for result in results]
+        options = {"gradient": gradient} if self.gradient is None else {}
+        aliases = dict(self._declared_aliases(bound))
+        return self._bind(args, bound, types, attrs, batch=self._batch(bound, "default"), aliases=aliases, **options)
+
+    def _bind(self, args, bound, results, attrs, **options):
+        rets = [self.spec.rets[min(index, len(self.spec.rets) - 1)] for index in range(len(results))]
+        layouts = [arg.layout for arg, _ in bound], [ret.layout for ret in rets]
+        if self.gradient is not None:
+            attributes = tuple((name, _primitive.Frozen(value)) for name, value in sorted(attrs.items()))
+            names = tuple(arg.name for arg, _ in bound), tuple(ret.name for ret in rets)
+            options["gradient"] = _gradient.Rule(self.gradient, attributes, *names)
+        # The names under which the metadata of the program and profiles know the call.
+        with jax.named_scope(self.__qualname__), jax.profiler.TraceAnnotation(self.__qualname__):
+            return _primitive.call(self.target, results, args, attrs, layouts=layouts, **options)
+
+    def _batch(self, bound, method):
+        """What ``vmap`` does with a call."""
+        if method == "default":
+            if not isinstance(self.batch, tuple):
+                return self.batch
+            return tuple(self.batch[self.spec.args.index(arg)] for arg, _name in bound)
+        if method is not None and method not in _batch.METHODS:
+            raise ValueError(f"{self.__qualname__}: vmap_method is one of {', '.join(_batch.METHODS)}, or None, got {method!r}")
+        return method
+
+    def _split(self, args, bound, wanted, batch, has_side_effect):
+        """How a call may be split over devices, or None."""
+        if wanted and not (self._contract and self._contract.batchable and args):
+            raise TypeError(f"{self.__qualname__}: partition_batch needs a contract whose operands all begin with '...'")
+        if not (self._contract and args) or has_side_effect or wanted is False:
+            return None
+        if not wanted and not (batch == "broadcast_all" or isinstance(batch, tuple)):
+            return None
+        entries = [self._contract.args[min(index, len(self._contract.args) - 1)] for index in range(len(args))]
+        words = batch if isinstance(batch, tuple) else ["leading"] * len(args)
+        leading = tuple(word == "leading" for word in words)
+        begins = lambda entry: entry.dims[:1] == ("...",)
+        fits = all(map(begins, self._contract.rets)) and self._contract.rets and any(leading)
+        if not fits or not all(begins(entry) for entry, leads in zip(entries, leading) if leads):
+            return None
+        first = leading.index(True)
+        return _sharding.Split(len(args[first].shape) - len(entries[first].dims) + 1, leading)
 
     def _operands(self, args):
         """The operands as arrays, and ``[(declared operand, index of ours)]``."""
@@ -148,7 +212,7 @@ class Handler:
                 shape = ()
             if shape is None:
                 self._undecided(f"it declares no shape for {ret.name}")
-            types.append(_jax.result_type(shape, self._dtype(ret, source, args, bound), args))
+            types.append(jax.ShapeDtypeStruct(shape, self._dtype(ret, source, args, bound)))
         return types, len(types) == 1
 
     def _shapes(self, args, bound, count):
@@ -226,8 +290,6 @@ def _operand(arg, name, value):
     except TypeError as error:
         raise TypeError(f"{name} is to be {wanted}: {error}") from error
     if _jax.is_key(value):
-        import jax
-
         value = jax.random.key_data(value)
     have = _dtypes.of(value.dtype)
     if arg.dtypes is not None and have not in arg.dtypes:
@@ -238,4 +300,6 @@ def _operand(arg, name, value):
         raise TypeError(f"{name} is to be {' or '.join(arg.dtypes)}, got {have} of shape {list(value.shape)}: {how}")
     if arg.rank is not None and value.ndim != arg.rank:
         raise TypeError(f"{name} is to have {arg.rank} dimensions, got shape {list(value.shape)}")
+    if isinstance(arg.layout, tuple) and value.ndim != len(arg.layout):
+        raise TypeError(f"{name} has a layout of {len(arg.layout)} dimensions, got shape {list(value.shape)}")
     return value

@@ -4,7 +4,9 @@ import ctypes
 import dataclasses
 from typing import Optional
 
-from . import _dtypes, _jax, _values
+import jax
+
+from . import _dtypes, _jax, _primitive, _values
 from ._errors import LibraryError
 
 #: By the number of the signature in a library's list.
@@ -103,12 +105,20 @@ class LegacyTarget:
         if result_shape_dtypes is None:
             if spec is None or spec.rets is None:
                 raise TypeError(f"{self.target}: nothing says what its results are: give result_shape_dtypes=")
-            result_shape_dtypes = [_jax.result_type(dims, _dtypes.to_numpy(dtype), args) for dtype, dims in spec.rets]
+            result_shape_dtypes = [jax.ShapeDtypeStruct(dims, _dtypes.to_numpy(dtype)) for dtype, dims in spec.rets]
             if len(result_shape_dtypes) == 1:
                 result_shape_dtypes = result_shape_dtypes[0]
         single = not isinstance(result_shape_dtypes, (list, tuple))
         results = [result_shape_dtypes] if single else list(result_shape_dtypes)
-        out = _jax.legacy_call(self.target, results, args, version, opaque, has_side_effect=has_side_effect)
+        out = _primitive.call(
+            self.target,
+            results,
+            args,
+            {},
+            batch="sequential",
+            has_side_effect=has_side_effect,
+            legacy=(version, opaque),
+        )
         return out[0] if single else tuple(out)
 
     def _operand(self, index, value):

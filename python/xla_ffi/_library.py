@@ -8,7 +8,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _file, _handler, _jax, _legacy, _manifest, _signature
+from . import _declared, _file, _handler, _jax, _legacy, _manifest, _signature
 from ._errors import LibraryError
 
 _lock = threading.Lock()
@@ -74,6 +74,8 @@ class Library:
             # With several libraries in one file a name may be ambiguous: then only the long form works.
             if names.count(spec.name) == 1:
                 self.handlers[spec.name] = handler
+        for name in dict.fromkeys(spec.library for spec in specs):
+            _declared.resolve(path, {spec.name: self.handlers[f"{name}.{spec.name}"] for spec in specs if spec.library == name})
         self.legacy: dict[str, _legacy.LegacyTarget] = {}
         declared = {spec.name: spec for _, legacy in described for spec in legacy}
         for name, _platform, _address, signature in listed:

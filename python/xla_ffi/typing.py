@@ -34,5 +34,5 @@ class Options(TypedDict, total=False):
     vmap_method: Optional[str]
     input_output_aliases: Optional[Mapping[int, int]]
     has_side_effect: bool
-    partition_batch: bool
+    partition_batch: Optional[bool]
     attrs: Optional[Mapping[str, Any]]

@@ -405,9 +405,9 @@ def batch_partitioning(norm):
     """Without shard_map: XLA splits the call along the batch, and does not where it must not."""
     x, mesh = on_mesh(jnp.arange(96, dtype=np.float32).reshape(8, 3, 4), "d")
     sharding = NamedSharding(mesh, PartitionSpec("d"))
-    split = lambda x: norm.rms_norm(x, partition_batch=True)
-    whole = compiled(norm.rms_norm, x, out_shardings=sharding)
-    has(whole, "all-gather")
+    split = norm.rms_norm
+    whole = lambda x: norm.rms_norm(x, partition_batch=False)
+    has(compiled(whole, x, out_shardings=sharding), "all-gather")
     text = compiled(split, x, out_shardings=sharding)
     has_not(text, "all-gather", "all-reduce", "all-to-all")
     has(text, "f32[2,3,4]")
@@ -416,7 +416,7 @@ def batch_partitioning(norm):
     if done.sharding.spec != PartitionSpec("d"):
         raise AssertionError(done.sharding)
     close(split(x), norm_of(x))
-    two = lambda x: norm.rms_norm_backward(x, jnp.sin(x), partition_batch=True)
+    two = lambda x: norm.rms_norm_backward(x, jnp.sin(x))
     has_not(compiled(two, x, out_shardings=sharding), "all-gather")
     close(jax.jit(two, out_shardings=sharding)(x), norm.rms_norm_backward(x, jnp.sin(x)))
     # Along the last dimension the handler needs the whole row: it is gathered, and right.

@@ -6,7 +6,7 @@ import re
 import jax
 import numpy as np
 import xla_ffi
-from xla_ffi import _jax, _manifest, _revisions
+from xla_ffi import _jax, _manifest, _primitive, _revisions
 
 
 class Absent(Exception):
@@ -125,12 +125,12 @@ class Subject:
         """Calls a handler with exactly these attributes; ``results`` is one type or a list."""
         self.register(name)
         many = isinstance(results, (list, tuple))
-        out = _jax.call(
+        out = _primitive.call(
             self.target(name),
             list(results) if many else [results],
             args,
             attrs,
-            vmap_method=vmap_method,
+            batch=vmap_method,
             has_side_effect=has_side_effect,
             aliases=aliases,
         )

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import ffi
 from jaxlib.mlir import ir
-from xla_ffi import _dtypes, _jax
+from xla_ffi import _dtypes, _jax, _primitive
 
 jax.config.update("jax_enable_x64", True)
 
@@ -137,7 +137,7 @@ class Handlers:
             # Tokens do not leave a program: they are made and dropped inside.
             arrays = iter(arrays)
             args = [jax.lax.create_token() if spec == "token" else next(arrays) for spec in specs]
-            out = _jax.call(target, kinds, args, attrs, has_side_effect=True)
+            out = _primitive.call(target, kinds, args, attrs, has_side_effect=True)
             return [jnp.zeros(0) if kind == "token" else value for kind, value in zip(results.split(), out)]
 
         out = program = None

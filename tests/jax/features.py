@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from cells import Absent, Moot, Subject, expect, expect_error, f32, typed
-from xla_ffi import _dtypes, _jax
+from xla_ffi import _dtypes, _jax, _primitive
 
 FEATURES = {}
 
@@ -533,7 +533,7 @@ def self_registration(world):
         text = expect_error(register, *beyond, refusal=True)
         if f"{len(beyond)} of " not in text:
             raise AssertionError(f"only {beyond} may be refused: {text!r}")
-    got = jax.jit(lambda x: _jax.call(world.self_target("scale"), [f32(5)], [x], {"factor": F(2)})[0])(vector())
+    got = jax.jit(lambda x: _primitive.call(world.self_target("scale"), [f32(5)], [x], {"factor": F(2)})[0])(vector())
     expect(got, np.arange(2, 12, 2, dtype=F))
 
 
@@ -572,7 +572,7 @@ def sharded(world):
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("d",))
     spec = jax.sharding.PartitionSpec("d")
     # Each device sees its own half: 4 of 8 elements.
-    scale = lambda x: world.library.call("scale", _jax.result_type((4,), F, (x,)), x, factor=F(2))
+    scale = lambda x: world.library.call("scale", f32(4), x, factor=F(2))
     expect(jax.jit(shard_map(scale, mesh=mesh, in_specs=spec, out_specs=spec))(vector(8)), np.arange(2, 18, 2, dtype=F))
     # The result differs from device to device, as its operand does: jax must not take it for one and the same.
     same = shard_map(scale, mesh=mesh, in_specs=spec, out_specs=jax.sharding.PartitionSpec())

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from cells import Absent, Moot, expect, expect_error, f32
 from features import F, feature
-from xla_ffi import _jax
+from xla_ffi import _jax, _primitive
 
 B = np.arange(1, 129, dtype=F)
 C = np.arange(2048, dtype=F) / 2
@@ -31,7 +31,7 @@ def adapted(world, name, results, *args, **attrs):
     library = original(world)
     address = ctypes.cast(getattr(library._image, name), ctypes.c_void_p).value
     _jax.register(f"adapted.{name}", {"execute": address}, "cpu")
-    return _jax.call(f"adapted.{name}", results, args, attrs)
+    return _primitive.call(f"adapted.{name}", results, args, attrs)
 
 
 @feature

@@ -240,9 +240,9 @@ def hostile_files(path):
             if read(bytes(data)):
                 raise AssertionError(f"a payload of {value} bytes was accepted")
         data = bytearray(whole)
-        struct.pack_into("<I", data, at + 8, 2)
+        struct.pack_into("<I", data, at + 8, 3)
         if read(bytes(data)):
-            raise AssertionError("format 2 was accepted")
+            raise AssertionError("format 3 was accepted")
 
 
 GOOD = {

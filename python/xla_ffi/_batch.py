@@ -1,0 +1,89 @@
+"""vmap: what becomes of a call when its operands have one more dimension.
+
+A call's ``batch`` says it: one of jax's words for it (``vmap_method``), None where it is refused, or what the
+author declared: a tuple with ``"leading"`` or ``"shared"`` for each operand, or another handler (``Other``).
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.interpreters import batching
+
+from . import _gradient, _jax
+from ._primitive import PRIMITIVES
+
+METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
+
+
+@dataclasses.dataclass(frozen=True)
+class Other:
+    """Batching by another handler, which takes all operands with one more leading dimension."""
+
+    handler: Any
+
+
+def declared(spec, contract):
+    """What a handler's manifest says of its batching."""
+    if spec.batch == "leading" or (spec.batch is None and contract is not None and contract.batchable):
+        return "broadcast_all"
+    if spec.batch in (None, "sequential"):
+        return "sequential"
+    return None if spec.batch == "none" else spec.batch
+
+
+def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, target, **params):
+    params = {**params, "target": target, "aliases": aliases, "batch": batch}
+    size = next(arg.shape[dim] for arg, dim in zip(args, dims) if dim is not None)
+    args = [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims)]
+    batched = [dim is not None for dim in dims]
+    if batch is None:
+        raise NotImplementedError(
+            f"{target} cannot be batched: its author declared `batch = \"none\"`, or the call says vmap_method=None; "
+            f"write vmap_method='sequential' for one call after the other, or one of {', '.join(METHODS)}"
+        )
+    method = batch
+    if isinstance(batch, tuple):
+        shared = [word == "shared" for word in batch]
+        alone = any(a and b for a, b in zip(shared, batched)) or not all(b or not a for (a, _), b in zip(aliases, batched))
+        method = "sequential" if alone else "declared"
+    if method in ("sequential", "sequential_unrolled"):
+        return _one_by_one(primitive, args, batched, method, results=results, gradient=gradient, split=split, **params)
+    if method == "declared":
+        wide = [not word for word in shared]
+    elif method == "legacy_vectorized":
+        wide = batched
+    else:
+        wide = [True] * len(args)
+    wide = [is_wide and not _jax.is_token(arg) for is_wide, arg in zip(wide, args)]
+    lead = 1 if method == "expand_dims" else size
+    args = [
+        jnp.broadcast_to(arg, (lead, *arg.shape)) if is_wide and not is_batched else arg
+        for arg, is_wide, is_batched in zip(args, wide, batched)
+    ]
+    axes = tuple("one" if w and not b and method == "expand_dims" else 0 if w else None for w, b in zip(wide, batched))
+    results = tuple(result and ((size, *result[0]), result[1]) for result in results)
+    gradient = None if gradient is None else _gradient.Batched(gradient, axes)
+    if isinstance(batch, Other):
+        out = batch.handler.batched(args, params["attributes"], results, gradient)
+        return tuple(out), (0,) * len(out)
+    split = None if split is None or "one" in axes else split.batched([axis == 0 for axis in axes])
+    out = PRIMITIVES[split is not None].bind(*args, results=results, gradient=gradient, split=split, **params)
+    return tuple(out), (0,) * len(out)
+
+
+def _one_by_one(primitive, args, batched, method, **params):
+    def one(carry, mapped):
+        mapped = iter(mapped)
+        operands = [next(mapped) if is_batched else arg for arg, is_batched in zip(args, batched)]
+        return carry, primitive.bind(*operands, **params)
+
+    mapped = [arg for arg, is_batched in zip(args, batched) if is_batched]
+    _, out = jax.lax.scan(one, (), mapped, unroll=mapped[0].shape[0] if method == "sequential_unrolled" else 1)
+    return tuple(out), (0,) * len(out)
+
+
+for _primitive in PRIMITIVES:
+    batching.primitive_batchers[_primitive] = functools.partial(_batch, _primitive)

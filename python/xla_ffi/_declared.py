@@ -1,0 +1,148 @@
+"""What a handler's manifest says of other handlers of its library: which compute its derivatives, which batches it.
+
+All is checked when the library is loaded: names, and whether the signatures fit.
+"""
+
+import jax
+
+from . import _batch
+from ._errors import ManifestError
+
+_FLOATS = ("F", "BF", "C")
+
+
+class Gradient:
+    """The handlers that a handler's gradient names, as objects. Two are equal when they are the same."""
+
+    def __init__(self, handler, found):
+        gradient = handler.spec.gradient
+        self.name = handler.__qualname__
+        self.linear = gradient.linear
+        self.residuals = gradient.residuals
+        self.vjp, self.forward, self.jvp, self.transpose = (
+            found.get(getattr(gradient, key)) for key in ("vjp", "forward", "jvp", "transpose")
+        )
+        #: Names of the results that ``forward`` has besides the handler's own.
+        self.more = ()
+        if self.forward is not None:
+            self.more = tuple(ret.name for ret in self.forward.spec.rets[len(handler.spec.rets) :])
+        self._own = handler
+
+    def call(self, which, attributes, args, results, more=False):
+        """Calls one of the handlers, ``"linear"`` being the handler itself. Returns a sequence.
+
+        ``results`` are the types of the results as ``(shape, dtype)``; with ``more`` there are further ones.
+        """
+        handler = self._own if which == "linear" else getattr(self, which)
+        given = None if more else [jax.ShapeDtypeStruct(*result) for result in results]
+        out = handler(*args, attrs=passed_on(self._own.spec, handler.spec, attributes), result_shape_dtypes=given)
+        return out if isinstance(out, tuple) else () if out is None else (out,)
+
+
+def passed_on(spec, to, attributes):
+    """The attributes of a call that another handler declares; where the call has none, this handler's default."""
+    declared = {attr.name for attr in to.attrs if attr.inside is None}
+    defaults = {attr.name: attr.default for attr in spec.attrs if attr.inside is None and attr.default is not None}
+    given = {name: frozen.value for name, frozen in attributes}
+    return {name: value for name, value in {**defaults, **given}.items() if name in declared}
+
+
+def resolve(path, handlers):
+    """Tells each of a library's handlers (by name) what its manifest says of the others."""
+    for handler in handlers.values():
+        spec = handler.spec
+        if isinstance(spec.batch, dict):
+            name = spec.batch["handler"]
+            other = _named(path, spec, handlers, "batch", name)
+            problem = _mismatch(spec.args, other.spec.args, "argument", 1)
+            problem = problem or _mismatch(spec.rets, other.spec.rets, "result", 1)
+            problem = problem or _attributes(spec, other.spec)
+            if problem:
+                raise ManifestError(f"{path}: handler {spec.name!r} is batched by {name!r}, but {problem}")
+            handler.batch = _batch.Other(other)
+        if spec.gradient is not None:
+            handler.gradient = _gradient(path, handler, handlers)
+
+
+def _named(path, spec, handlers, key, name):
+    if name not in handlers:
+        raise ManifestError(
+            f"{path}: handler {spec.name!r} says {key} = {name!r}, but the library has no such handler; "
+            f"it has {', '.join(sorted(handlers))}"
+        )
+    return handlers[name]
+
+
+def _gradient(path, handler, handlers):
+    spec, gradient = handler.spec, handler.spec.gradient
+    names = {key: getattr(gradient, key) for key in ("vjp", "forward", "jvp", "transpose") if getattr(gradient, key)}
+    found = {name: _named(path, spec, handlers, key, name) for key, name in names.items()}
+    result = Gradient(handler, found)
+    args, rets = spec.args, spec.rets
+    more = () if result.forward is None else result.forward.spec.rets[len(rets) :]
+    if not any(map(_may_vary, args)) or not any(map(_may_vary, rets)):
+        side = "argument" if not any(map(_may_vary, args)) else "result"
+        raise ManifestError(f"{path}: handler {spec.name!r} has a gradient, but no {side} of a float or complex type")
+    if gradient.residuals is None:
+        saved = [arg for arg in args if not gradient.linear or not _may_vary(arg)]
+    else:
+        known = {operand.name: operand for operand in (*more, *rets, *args)}
+        unknown = [name for name in gradient.residuals if name not in known]
+        if unknown:
+            raise ManifestError(
+                f"{path}: handler {spec.name!r} has the residual {unknown[0]!r}, but its operands are {', '.join(known)}"
+            )
+        saved = [known[name] for name in gradient.residuals]
+    linear_args, linear_rets = [arg for arg in args if _may_vary(arg)], [ret for ret in rets if _may_vary(ret)]
+    takes = {
+        "vjp": ([*saved, *linear_rets], linear_args),
+        "transpose": ([*saved, *linear_rets], linear_args),
+        "jvp": ([*saved, *linear_args], linear_rets),
+        "forward": (args, [*rets, *more]),
+    }
+    certain = all(_is_certain(operand) for operand in (*args, *rets))
+    for key, name in names.items():
+        other = found[name].spec
+        problem = _attributes(spec, other)
+        if certain or key == "forward":
+            wanted, given = takes[key]
+            problem = problem or _mismatch(wanted, other.args, "argument") or _mismatch(given, other.rets, "result")
+        if problem:
+            raise ManifestError(f"{path}: handler {spec.name!r} says {key} = {name!r}, but {problem}")
+    return result
+
+
+def _may_vary(operand):
+    """Whether an operand may be of a type that has tangents."""
+    return not operand.token and (operand.dtypes is None or any(name.startswith(_FLOATS) for name in operand.dtypes))
+
+
+def _is_certain(operand):
+    """Whether a declaration alone says how many tangents belong to it."""
+    if operand.variadic or operand.optional:
+        return False
+    kinds = {name.startswith(_FLOATS) for name in operand.dtypes or ()}
+    return operand.token or len(kinds) == 1
+
+
+def _mismatch(wanted, given, noun, deeper=0):
+    """Why operands do not fit, ``deeper`` being how many more dimensions they have; the names are the author's business."""
+    if any(operand.variadic or operand.optional for operand in (*wanted, *given)):
+        return None
+    if len(wanted) != len(given):
+        names = ", ".join(operand.name for operand in wanted) or "none"
+        return f"that has {len(given)} {noun}s where {len(wanted)} are due ({names})"
+    for want, have in zip(wanted, given):
+        if want.token != have.token:
+            return f"its {noun} {have.name!r} is for {want.name!r}, and only one of them is a token"
+        if want.dtypes is not None and have.dtypes is not None and not set(want.dtypes) & set(have.dtypes):
+            return f"its {noun} {have.name!r} ({'|'.join(have.dtypes)}) is for {want.name!r} ({'|'.join(want.dtypes)})"
+        if want.rank is not None and have.rank not in (None, want.rank + deeper):
+            return f"its {noun} {have.name!r} of rank {have.rank} is for {want.name!r}, here of rank {want.rank + deeper}"
+    return None
+
+
+def _attributes(spec, other):
+    mine = {attr.name for attr in spec.attrs if attr.inside is None}
+    missing = [attr.name for attr in other.attrs if attr.inside is None and not attr.optional and attr.name not in mine]
+    return f"that needs the attribute {missing[0]!r}, which the call does not have" if missing and not spec.open_attrs else None

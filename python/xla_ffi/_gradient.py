@@ -1,0 +1,325 @@
+"""Derivatives: of a call by the handlers that its author declared for them.
+
+Differentiating a call gives its results, what the derivative needs to know of the call (the *residuals*), and
+a second primitive, the *tangent*: the linear map from the arguments' tangents to the results'. Evaluated, it is
+forward mode; transposed, reverse mode. ``docs/manifest.md`` says what the handlers take and give.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from . import _jax
+from ._primitive import PRIMITIVES
+
+#: The linear map of a call. Operands: the residuals, then the tangents that are not zero.
+TANGENT = Primitive("xla_ffi_tangent")
+TANGENT.multiple_results = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """The derivative of one call.
+
+    ``handlers`` are the declared ones (``_declared.Handlers``); ``args`` and ``rets`` the names of the call's
+    operands, one for each: a variadic one occurs several times.
+    """
+
+    handlers: Any
+    attributes: tuple
+    args: tuple
+    rets: tuple
+
+    def augmented(self, args, bind, results):
+        """The results of the call, and whatever more its ``forward`` has."""
+        if self.handlers.forward is None:
+            return bind(*args)
+        return self.handlers.call("forward", self.attributes, args, results, more=True)
+
+    def saved(self, args):
+        """Which of the operands the linear map needs: indices into the arguments and then the results."""
+        more = () if self.handlers.forward is None else self.handlers.more
+        names = [(name, True) for name in self.args] + [(name, False) for name in (*self.rets, *more)]
+        differentiable = [_is_differentiable(arg) for arg in args]
+        constant = [i for i, is_differentiable in enumerate(differentiable) if not is_differentiable]
+        if self.handlers.residuals is None:
+            found = constant if self.handlers.linear else list(range(len(args)))
+        else:
+            found = []
+            for name in self.handlers.residuals:
+                # The argument where an argument and a result share a name.
+                is_argument = (name, True) in names
+                found += [i for i, entry in enumerate(names) if entry == (name, is_argument)]
+        return tuple(found + (constant if self.handlers.linear else []))
+
+    def lifted(self, _args, tangents):
+        """The tangents as the linear map takes them; None stands for zero."""
+        return tangents
+
+    def linear(self, args, _saved):
+        """The linear map."""
+        return Linear(self.handlers, self.attributes, tuple(map(_is_differentiable, args)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Batched:
+    """The derivative of a call that was batched: ``axes`` has for each argument 0 where it has the leading
+    dimension, None where it has none, and "one" where that has the size 1."""
+
+    rule: Any
+    axes: tuple
+
+    def augmented(self, args, bind, results):
+        """As in ``Rule``."""
+        if self.handlers.forward is None:
+            return bind(*args)
+        inner = tuple(result and (result[0][1:], result[1]) for result in results)
+        one = lambda *args: tuple(self.rule.augmented(args, None, inner))
+        return jax.vmap(one, self._in_axes, 0)(*self._squeezed(args))
+
+    def saved(self, args):
+        """As in ``Rule``."""
+        return self.rule.saved(args)
+
+    def lifted(self, args, tangents):
+        """As in ``Rule``: a tangent of what all elements of the batch share is there for each of them."""
+        size = next(arg.shape[0] for arg, axis in zip(args, self.axes) if axis == 0)
+        axes = [axis for arg, axis in zip(args, self.axes) if _is_differentiable(arg)]
+        tangents = [t if t is None or axis != "one" else t[0] for t, axis in zip(tangents, axes)]
+        axes = [0 if axis == 0 else None for axis in axes]
+
+        def one(tangents):
+            inner = [_element(arg, axis) for arg, axis in zip(args, self.axes)]
+            return self.rule.lifted(inner, tangents)
+
+        return jax.vmap(one, (axes,), 0, axis_size=size)(list(tangents))
+
+    def linear(self, args, saved):
+        """As in ``Rule``."""
+        axes = tuple(0 if index >= len(args) or self.axes[index] == 0 else None for index in saved)
+        squeezed = tuple(index < len(args) and self.axes[index] == "one" for index in saved)
+        inner = [_element(arg, axis) for arg, axis in zip(args, self.axes)]
+        return BatchedLinear(self.rule.linear(inner, saved), axes, squeezed)
+
+    @property
+    def handlers(self):
+        """The declared handlers."""
+        return self.rule.handlers
+
+    @property
+    def _in_axes(self):
+        return tuple(0 if axis == 0 else None for axis in self.axes)
+
+    def _squeezed(self, args):
+        return [arg[0] if axis == "one" else arg for arg, axis in zip(args, self.axes)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Linear:
+    """A linear map; ``differentiable`` has a bool for each argument of the call."""
+
+    handlers: Any
+    attributes: tuple
+    differentiable: tuple
+
+    def tangents(self, residuals, tangents, results):
+        """Forward mode. ``results`` are the types of what it gives."""
+        handlers = self.handlers
+        if handlers.linear:
+            constant = iter(residuals[len(residuals) - self.differentiable.count(False) :])
+            given = iter(tangents)
+            args = [next(given if is_given else constant) for is_given in self.differentiable]
+            return handlers.call("linear", self.attributes, args, results)
+        if handlers.jvp is None:
+            raise TypeError(
+                f"{handlers.name} has no derivative in forward mode (jvp, jacfwd, linearize, hessian), for its author declared "
+                f"`vjp = \"{handlers.vjp.spec.name}\"` alone: `jvp = …` and `transpose = …` in its place are for both modes"
+            )
+        return handlers.call("jvp", self.attributes, [*residuals, *tangents], results)
+
+    def cotangents(self, residuals, cotangents, results):
+        """Reverse mode. ``results`` are the types of what it gives."""
+        handlers = self.handlers
+        if handlers.linear:
+            residuals = residuals[: len(residuals) - self.differentiable.count(False)]
+        if handlers.vjp is None and handlers.transpose is None:
+            have = "linear" if handlers.linear else f"jvp = \"{handlers.jvp.spec.name}\""
+            raise TypeError(
+                f"{handlers.name} has no derivative in reverse mode (grad, vjp, jacrev), for its author declared "
+                f"`{have}` without `transpose = …`, the handler that computes the transpose of that map"
+            )
+        which = "vjp" if handlers.vjp is not None else "transpose"
+        return handlers.call(which, self.attributes, [*residuals, *cotangents], results)
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchedLinear:
+    """A linear map for each element of a batch; ``axes`` says where the residuals have it, the rest always leads."""
+
+    linear: Any
+    axes: tuple
+    squeezed: tuple
+
+    @property
+    def handlers(self):
+        """The declared handlers."""
+        return self.linear.handlers
+
+    def tangents(self, residuals, tangents, results):
+        """As in ``Linear``."""
+        return self._each(self.linear.tangents, residuals, tangents, results)
+
+    def cotangents(self, residuals, cotangents, results):
+        """As in ``Linear``."""
+        return self._each(self.linear.cotangents, residuals, cotangents, results)
+
+    def _each(self, function, residuals, values, results):
+        residuals = [value[0] if squeeze else value for value, squeeze in zip(residuals, self.squeezed)]
+        inner = tuple((shape[1:], dtype) for shape, dtype in results)
+        one = lambda residuals, values: tuple(function(residuals, values, inner))
+        return jax.vmap(one, (list(self.axes), 0), 0)(list(residuals), list(values))
+
+
+def _is_differentiable(value):
+    return not _jax.is_token(value) and _jax.is_differentiable(value.dtype)
+
+
+def _element(value, axis):
+    """The type of one element of a batch."""
+    return value if axis is None else jax.ShapeDtypeStruct(value.shape[1:], value.dtype)
+
+
+def _type(value):
+    return tuple(value.shape), np.dtype(value.dtype)
+
+
+def _jvp(primitive, args, tangents, *, gradient, **params):
+    if gradient is None:
+        raise ValueError(
+            f"{params['target']} cannot be differentiated: its author declared no gradient (`vjp = …`, `jvp = …` or "
+            "`linear`), and the call has none: write handler.with_vjp(fwd, bwd)"
+        )
+    bind = functools.partial(primitive.bind, gradient=gradient, **params)
+    out = list(gradient.augmented(args, bind, params["results"]))
+    count = len(params["results"])
+    result, more = out[:count], out[count:]
+    saved = gradient.saved(args)
+    residuals = [[*args, *result, *more][index] for index in saved]
+    given = [None if type(t) is ad.Zero else t for arg, t in zip(args, tangents) if _is_differentiable(arg)]
+    kinds = [_type(value) for value in result if _is_differentiable(value)]
+    if not kinds or all(t is None for t in given):
+        return result, [_jax.zero_tangent(value) for value in result]
+    like = [jax.ShapeDtypeStruct(arg.shape, arg.dtype) for arg in args if _is_differentiable(arg)]
+    types = tuple(map(_type, jax.eval_shape(functools.partial(gradient.lifted, args), like)))
+    linear = gradient.linear(args, saved)
+    slopes = iter(_bind(residuals, gradient.lifted(args, given), linear, types, tuple(kinds)))
+    return result, [next(slopes) if _is_differentiable(value) else _jax.zero_tangent(value) for value in result]
+
+
+def _transpose_call(cotangents, *args, gradient, **params):
+    """Of a call that is itself a linear map."""
+    if gradient is None or not gradient.handlers.linear:
+        raise TypeError(f"{params['target']} is not declared `linear`: it cannot be transposed")
+    undefined = [ad.is_undefined_primal(arg) for arg in args]
+    avals = [arg.aval if is_undefined else arg for arg, is_undefined in zip(args, undefined)]
+    saved = gradient.saved(avals)
+    residuals = [args[index] for index in saved]
+    if any(map(ad.is_undefined_primal, residuals)):
+        raise TypeError(f"{params['target']}: its transpose needs operands that are not known")
+    linear = gradient.linear(avals, saved)
+    types = tuple(_type(aval) for aval in avals if _is_differentiable(aval))
+    given = [
+        ad.instantiate_zeros(cotangent)
+        for result, cotangent in zip(params["results"], cotangents)
+        if result and _jax.is_differentiable(result[1])
+    ]
+    found = iter(linear.cotangents(residuals, given, types))
+    found = [next(found) if _is_differentiable(aval) else None for aval in avals]
+    return [value if is_undefined else None for value, is_undefined in zip(found, undefined)]
+
+
+def _bind(residuals, tangents, linear, types, results):
+    """The results' tangents. ``types`` are the arguments', ``results`` the results'; None is a zero."""
+    given = [tangent for tangent in tangents if tangent is not None]
+    which = tuple(tangent is not None for tangent in tangents)
+    operands = _jax.vary_alike([*residuals, *given])
+    return TANGENT.bind(*operands, count=len(residuals), linear=linear, which=which, types=types, results=results)
+
+
+def _evaluate(*args, count, linear, which, types, results):
+    given = iter(args[count:])
+    tangents = [next(given) if there else jnp.zeros(*kind) for there, kind in zip(which, types)]
+    return list(linear.tangents(args[:count], tangents, results))
+
+
+def _abstract(*avals, results, **_):
+    return [_jax.result_aval(*result, avals) for result in results]
+
+
+def _transpose(cotangents, *args, count, linear, which, types, results):
+    residuals, tangents = args[:count], args[count:]
+    if any(map(ad.is_undefined_primal, residuals)):
+        raise TypeError(f"{linear.handlers.name}: its tangent is linear in tangents alone")
+    if all(type(cotangent) is ad.Zero for cotangent in cotangents):
+        return [None] * len(args)
+    found = linear.cotangents(residuals, [ad.instantiate_zeros(value) for value in cotangents], types)
+    found = [value for value, there in zip(found, which) if there]
+    return [None] * count + [
+        value if ad.is_undefined_primal(tangent) else None for value, tangent in zip(found, tangents)
+    ]
+
+
+def _jvp_of_tangent(args, slopes, *, count, which, **params):
+    """The second derivative: the map is linear in the tangents; in the residuals it is what its handler declares."""
+    out = TANGENT.bind(*args, count=count, which=which, **params)
+    if all(type(slope) is ad.Zero for slope in slopes[:count]):
+        given = iter(zip(args[count:], slopes[count:]))
+        pairs = [next(given) if there else None for there in which]
+        second = [None if pair is None or type(pair[1]) is ad.Zero else pair[1] for pair in pairs]
+        if all(value is None for value in second):
+            return out, [_jax.zero_tangent(value) for value in out]
+        params["tangents"] = second
+        return out, _bind(list(args[:count]), **params)
+    function = functools.partial(_evaluate, count=count, which=which, **params)
+    instantiated = [
+        ad.instantiate_zeros(slope) if _is_differentiable(arg) else np.zeros(arg.shape, jax.dtypes.float0)
+        for arg, slope in zip(args, slopes)
+    ]
+    return jax.jvp(lambda *args: tuple(function(*args)), tuple(args), tuple(instantiated))
+
+
+def _batch_tangent(args, dims, *, count, linear, types, results, **params):
+    size = next(arg.shape[dim] for arg, dim in zip(args, dims) if dim is not None)
+    args = [arg if dim is None else jnp.moveaxis(arg, dim, 0) for arg, dim in zip(args, dims)]
+    tangents = [
+        jnp.broadcast_to(arg, (size, *arg.shape)) if dim is None else arg for arg, dim in zip(args[count:], dims[count:])
+    ]
+    axes = tuple(None if dim is None else 0 for dim in dims[:count])
+    out = TANGENT.bind(
+        *args[:count],
+        *tangents,
+        count=count,
+        linear=BatchedLinear(linear, axes, (False,) * count),
+        types=tuple(((size, *shape), dtype) for shape, dtype in types),
+        results=tuple(((size, *shape), dtype) for shape, dtype in results),
+        **params,
+    )
+    return out, (0,) * len(out)
+
+
+for _primitive in PRIMITIVES:
+    ad.primitive_jvps[_primitive] = functools.partial(_jvp, _primitive)
+    ad.primitive_transposes[_primitive] = _transpose_call
+TANGENT.def_impl(_evaluate)
+TANGENT.def_abstract_eval(_abstract)
+mlir.register_lowering(TANGENT, mlir.lower_fun(_evaluate, multiple_results=True))
+ad.primitive_jvps[TANGENT] = _jvp_of_tangent
+ad.primitive_transposes[TANGENT] = _transpose
+batching.primitive_batchers[TANGENT] = _batch_tangent
+_jax.allow_in_shard_map(TANGENT)

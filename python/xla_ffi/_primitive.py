@@ -1,0 +1,199 @@
+"""The primitive that a call of a handler is, in every jax: evaluation, typing, lowering.
+
+How it is batched is in ``_batch.py``, how it is differentiated in ``_gradient.py``, how it is split over
+devices in ``_sharding.py``.
+"""
+
+import functools
+
+import jax
+import numpy as np
+from jax._src import dispatch
+from jax._src.interpreters import mlir as internal
+from jax._src.lib.mlir import ir
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from . import _jax, _sharding
+from ._errors import UnsupportedRuntimeError
+
+#: The primitive, and the same for calls that may be split over devices: jax asks of a primitive whether lowering it
+#: takes the devices. All of their parameters can be keys.
+PRIMITIVES = (Primitive("xla_ffi_call"), Primitive("xla_ffi_call_split"))
+
+
+def call(
+    target,
+    results,
+    args,
+    attrs,
+    batch=None,
+    has_side_effect=False,
+    aliases=None,
+    layouts=None,
+    gradient=None,
+    split=None,
+    legacy=None,
+):
+    """Calls ``target``. Returns a list.
+
+    ``results`` is a list of types with ``shape`` and ``dtype``, or the token's; ``batch`` what ``_batch.py``
+    knows, ``gradient`` a rule of ``_gradient.py``, ``split`` one of ``_sharding.py``; ``layouts`` two sequences
+    with the layout of each operand and each result as a manifest writes it; ``legacy`` XLA's
+    ``CustomCallApiVersion`` and the opaque text of a call that is none of XLA FFI.
+    """
+    token = _jax.abstract_token()
+    if _jax.REVISION < 4 and (token in results or any(map(_jax.is_token, args))):
+        # Those runtimes end the process when they meet a token.
+        raise UnsupportedRuntimeError(f"{target}: tokens need jaxlib 0.5.1 or newer; this process has {_jax.JAXLIB}")
+    for result in results:
+        if result is not token and not (hasattr(result, "shape") and hasattr(result, "dtype")):
+            raise ValueError(f"{target}: result_shape_dtypes are to have 'shape' and 'dtype', got {result!r}")
+    types = tuple(None if result is token else (tuple(result.shape), np.dtype(result.dtype)) for result in results)
+    _check_aliases(target, aliases or {}, args, types)
+    return PRIMITIVES[split is not None].bind(
+        *_jax.vary_alike(args),
+        target=target,
+        results=types,
+        varying=frozenset().union(*(_jax.axes_of(result) for result in results)),
+        attributes=tuple(sorted((name, Frozen(value)) for name, value in attrs.items())),
+        has_side_effect=bool(has_side_effect),
+        aliases=tuple(sorted((aliases or {}).items())),
+        layouts=tuple(map(tuple, layouts)) if layouts else (("row",) * len(args), ("row",) * len(types)),
+        batch=batch,
+        gradient=gradient,
+        split=split,
+        legacy=legacy,
+    )
+
+
+def _check_aliases(target, aliases, args, types):
+    for argument, result in aliases.items():
+        pair = f"{target}: input_output_aliases has {argument}: {result}"
+        if not 0 <= argument < len(args):
+            raise ValueError(f"{pair}, but there are {len(args)} operands")
+        if not 0 <= result < len(types):
+            raise ValueError(f"{pair}, but there are {len(types)} results")
+        given, taken = args[argument], types[result]
+        own = None if _jax.is_token(given) else (tuple(given.shape), np.dtype(given.dtype))
+        if own != taken:
+            raise ValueError(f"{pair}, but their abstract values differ: {_type_text(own)} and {_type_text(taken)}")
+
+
+def _type_text(kind):
+    return "a token" if kind is None else f"{kind[1]}{list(kind[0])}"
+
+
+def _abstract(*avals, results, varying, has_side_effect, **_):
+    operands = [aval for aval in avals if hasattr(aval, "shape")]
+    out = [
+        _jax.abstract_token() if result is None else _jax.result_aval(*result, operands, varying) for result in results
+    ]
+    return out, {_jax.EFFECT} if has_side_effect else set()
+
+
+def _lower(context, *operands, split, **params):
+    if split is not None and split.dims and _sharding.wanted(context):
+
+        results = params.pop("results")
+        bind = functools.partial(PRIMITIVES[0].bind, split=None, **params)
+        whole = lambda *args: _sharding.split_call(bind, split, args, results)
+        return mlir.lower_fun(whole, multiple_results=True)(context, *operands)
+    return _custom_call(context, *operands, **params)
+
+
+def _custom_call(context, *operands, target, attributes, has_side_effect, aliases, layouts, legacy, **_):
+    given, taken = layouts
+    options = {
+        "operand_layouts": [_minor_to_major(*pair) for pair in zip(given, context.avals_in)],
+        "result_layouts": [_minor_to_major(*pair) for pair in zip(taken, context.avals_out)],
+        "has_side_effect": has_side_effect,
+        "operand_output_aliases": dict(aliases),
+    }
+    if legacy is not None:
+        version, opaque = legacy
+        types = [ir.RankedTensorType.get(aval.shape, mlir.dtype_to_ir_type(aval.dtype)) for aval in context.avals_out]
+        # The public rule takes no text of an earlier version in every jax.
+        return internal.custom_call(
+            target, operands=operands, result_types=types, backend_config=opaque, api_version=version, **options
+        ).results
+    config = {name: _ir_attribute(frozen.value) for name, frozen in attributes}
+    return _jax.ffi_lowering(target, backend_config=config, **options)(context, *operands)
+
+
+def _minor_to_major(layout, aval):
+    """A declared layout, which counts from the slowest dimension, as XLA counts: from the fastest."""
+    rank = len(getattr(aval, "shape", ()))
+    if layout == "column":
+        return list(range(rank))
+    if layout == "row":
+        return list(reversed(range(rank)))
+    # Further leading dimensions are the slowest.
+    more = rank - len(layout)
+    return [*(axis + more for axis in reversed(layout)), *reversed(range(more))]
+
+
+for _primitive in PRIMITIVES:
+    _primitive.multiple_results = True
+    _primitive.def_impl(functools.partial(dispatch.apply_primitive, _primitive))
+    _primitive.def_effectful_abstract_eval(_abstract)
+    mlir.register_lowering(_primitive, _lower)
+    _jax.allow_in_shard_map(_primitive)
+dispatch.prim_requires_devices_during_lowering.add(PRIMITIVES[1])
+
+
+@functools.total_ordering
+class Frozen:
+    """An attribute's value as a parameter of the primitive."""
+
+    def __init__(self, value):
+        self.value = value
+        self._key = _key(value)
+
+    def __repr__(self):
+        return repr(self.value)
+
+    def __hash__(self):
+        return hash(self._key)
+
+    def __eq__(self, other):
+        return isinstance(other, Frozen) and self._key == other._key
+
+    def __lt__(self, other):
+        return repr(self._key) < repr(other._key)
+
+
+def _key(value):
+    if isinstance(value, dict):
+        return ("dict", tuple(sorted((name, _key(item)) for name, item in value.items())))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return ("numpy", value.dtype.str, value.shape, value.tobytes())
+    return (type(value).__name__, value)
+
+
+def _ir_attribute(value):
+    if isinstance(value, dict):
+        return ir.DictAttr.get({name: _ir_attribute(item) for name, item in value.items()})
+    if isinstance(value, str):
+        return ir.StringAttr.get(value)
+    if isinstance(value, (bool, np.bool_)):
+        return ir.BoolAttr.get(bool(value))
+    if isinstance(value, int):
+        return mlir.i64_attr(value)
+    if isinstance(value, float):
+        return ir.FloatAttr.get_f64(value)
+    if isinstance(value, np.ndarray):
+        dense = {
+            "int8": ir.DenseI8ArrayAttr, "int16": ir.DenseI16ArrayAttr, "int32": ir.DenseI32ArrayAttr,
+            "int64": ir.DenseI64ArrayAttr, "float32": ir.DenseF32ArrayAttr, "float64": ir.DenseF64ArrayAttr,
+        }.get(value.dtype.name)  # fmt: skip
+        if dense is not None:
+            return dense.get(value.reshape(-1).tolist())
+        element = mlir.dtype_to_ir_type(value.dtype)
+        return ir.DenseElementsAttr.get(np.ascontiguousarray(value), type=element)
+    if isinstance(value, np.generic):
+        element = mlir.dtype_to_ir_type(value.dtype)
+        if isinstance(element, ir.IntegerType):
+            return ir.IntegerAttr.get(element, int(value))
+        return ir.FloatAttr.get(element, float(value))
+    raise TypeError(f"JAX {jax.__version__} takes no {type(value).__name__} as an attribute")

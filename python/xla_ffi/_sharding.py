@@ -1,0 +1,120 @@
+"""Calls whose operands are sharded: what the contract says about splitting them.
+
+A handler that may be batched along leading dimensions (``_batch.py``) works on each element of them by
+itself: each device calls it on its own part, and nothing is gathered along them. All other dimensions, and operands
+without the leading ones, have to be whole on every device.
+"""
+
+import dataclasses
+import inspect
+import math
+
+from jax.experimental import custom_partitioning as partitioning
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """How a call may be split: along how many leading dimensions, and which operands have them (all results do)."""
+
+    dims: int
+    leading: tuple
+
+    def batched(self, words):
+        """The same call with one more leading dimension; ``words`` says which operands have it."""
+        if all(word == mine for word, mine in zip(words, self.leading)):
+            return dataclasses.replace(self, dims=self.dims + 1)
+        return None
+
+
+def wanted(context):
+    """Whether what is being lowered runs on several devices between which XLA divides the work."""
+    module = context.module_context
+    if type(module.axis_context).__name__ != "ShardingContext" or module.lowering_parameters.for_export:
+        return False
+    return len(module.axis_context.device_assignment or ()) > 1
+
+
+def split_call(bind, split, args, results):
+    """Calls ``bind`` so that XLA may split it."""
+
+    def whole(*args):
+        first = next(arg for arg, leading in zip(args, split.leading) if leading)
+        lead = tuple(first.shape[: split.dims])
+        return list(bind(*args, results=tuple((lead + shape[split.dims :], dtype) for shape, dtype in results)))
+
+    def partition(mesh, given, _results):
+        arguments, outputs = _shardings(split, given, results)
+        return mesh, whole, outputs, arguments
+
+    def infer(_mesh, given, _results):
+        return _shardings(split, given, results)[1]
+
+    function = partitioning.custom_partitioning(whole)
+    options = {}
+    if "sharding_rule" in inspect.signature(function.def_partition).parameters:
+        options["sharding_rule"] = _rule(split, args, results)
+    function.def_partition(partition=partition, infer_sharding_from_operands=infer, **options)
+    return function(*args)
+
+
+def _rule(split, args, results):
+    """The rule for Shardy: the leading dimensions are shared, each other one is a factor of its own."""
+    lead = [f"b{i}" for i in range(split.dims)]
+    whole = []
+
+    def mapping(index, rank, leading):
+        first = lead if leading else []
+        rest = [f"{'xy'[index >= len(args)]}{index}d{i}" for i in range(len(first), rank)]
+        whole.extend(rest)
+        return partitioning.ArrayMapping(*first, *rest)
+
+    operands = tuple(mapping(i, arg.ndim, leading) for i, (arg, leading) in enumerate(zip(args, split.leading)))
+    outputs = tuple(mapping(len(args) + i, len(shape), True) for i, (shape, _) in enumerate(results))
+    try:
+        return partitioning.SdyShardingRule(operands, outputs, need_replication_factors=tuple(whole))
+    except (TypeError, ValueError):  # a release that does not know them; such factors occur nowhere else
+        return partitioning.SdyShardingRule(operands, outputs)
+
+
+def _shardings(split, given, results):
+    """For the operands' shardings: how they, and how the results are to be sharded."""
+    of = [info for info, leading in zip(given, split.leading) if leading and info.sharding is not None]
+    tiles = [_tiles(info, split.dims) for info in of]
+    best = max(range(len(of)), key=lambda i: math.prod(tiles[i]), default=None)
+    some = next((info.sharding for info in given if info.sharding is not None), None)
+
+    def along(rank, leading):
+        if some is None:
+            return None
+        if not leading or best is None or math.prod(tiles[best]) == 1:
+            return _sharding(some, None)
+        return _sharding(of[best].sharding, of[best], tiles[best], rank)
+
+    arguments = tuple(along(len(info.shape), leading) for info, leading in zip(given, split.leading))
+    return arguments, [along(len(shape), True) for shape, _ in results]
+
+
+def _tiles(info, dims):
+    """Into how many parts each leading dimension is divided; none where the parts would not be equal."""
+    hlo = info.sharding._to_xla_hlo_sharding(len(info.shape))
+    if not hlo.is_tiled():
+        return (1,) * dims
+    tiles = tuple(hlo.tile_assignment_dimensions()[:dims])
+    return tiles if all(size % tile == 0 for size, tile in zip(info.shape, tiles)) else (1,) * dims
+
+
+def _sharding(like, info, tiles=(), rank=0):
+    """A sharding over the devices of ``like``: everywhere the whole, or divided as ``info`` in its leading dimensions alone."""
+    from jax._src.lib import xla_client
+    from jax._src.sharding_impls import GSPMDSharding
+
+    devices = like._device_assignment
+    if info is None:
+        return GSPMDSharding(devices, xla_client.HloSharding.replicate())
+    # The order of the devices stays: those that differ in other dimensions than these now hold the same.
+    proto = like._to_xla_hlo_sharding(len(info.shape)).to_proto().clone()
+    copies = len(devices) // math.prod(tiles)
+    proto.tile_assignment_dimensions = [*tiles, *[1] * (rank - len(tiles)), *([copies] if copies > 1 else [])]
+    proto.last_tile_dims = []
+    proto.replicate_on_last_tile_dim = copies > 1
+    return GSPMDSharding(devices, xla_client.HloSharding.from_proto(proto))
