@@ -172,7 +172,10 @@ class Handler:
         if len(args) < required or (most is not None and len(args) > most):
             names = ", ".join(map(_signature.operand, declared))
             wants = str(required) if most == required else f"{required} to {most}" if most else f"at least {required}"
-            raise TypeError(f"{self.__qualname__}({names}) takes {wants} operands, got {len(args)}")
+            count = "1 operand" if wants == "1" else f"{wants} operands"
+            given = {attr.name for attr in self.spec.attrs if attr.inside is None}
+            hint = f"; attributes are keywords: {', '.join(f'{name}=' for name in sorted(given))}" if given and len(args) > required else ""
+            raise TypeError(f"{self.__qualname__}({names}) takes {count}, got {len(args)}{hint}")
         bound, values, problems = [], [], []
         for index, value in enumerate(args):
             arg = declared[min(index, len(declared) - 1)]
@@ -195,6 +198,8 @@ class Handler:
             types = [given] if single else list(given)
             if not variadic and len(types) != len(rets):
                 raise TypeError(f"{self.__qualname__} has {len(rets)} results, result_shape_dtypes has {len(types)}")
+            if not variadic:
+                self._check_results(types, args, bound, len(buffers))
             return types, single
         if variadic:
             self._undecided("it has a variable number of results")
@@ -214,6 +219,30 @@ class Handler:
                 self._undecided(f"it declares no shape for {ret.name}")
             types.append(jax.ShapeDtypeStruct(shape, self._dtype(ret, source, args, bound)))
         return types, len(types) == 1
+
+    def _check_results(self, types, args, bound, count):
+        """Refuses result types that the handler would refuse when it runs. A result cannot be cast: the caller declares it."""
+        shapes, problems = self._shapes(args, bound, count), []
+        for ret, given in zip(self.spec.rets, types):
+            if ret.token or not (hasattr(given, "shape") and hasattr(given, "dtype")):
+                continue
+            wanted, shape = next(shapes), tuple(given.shape)
+            have = _dtypes.of(given.dtype)
+            if ret.dtypes is not None and have not in ret.dtypes:
+                accepted = " or ".join(ret.dtypes)
+                problems.append(
+                    f"the result {ret.name} is {accepted}, and result_shape_dtypes says {have}: say "
+                    f"{_dtypes.NAMES[ret.dtypes[0]]!r} there and convert what comes back"
+                )
+            if wanted is not None and shape != wanted:
+                problems.append(
+                    f"the result {ret.name} has shape {list(wanted)} by the contract {self.spec.shape!r}, "
+                    f"and result_shape_dtypes says {list(shape)}: leave it out"
+                )
+            elif ret.rank is not None and len(shape) != ret.rank:
+                problems.append(f"the result {ret.name} has {ret.rank} dimensions, and result_shape_dtypes says {list(shape)}")
+        if problems:
+            raise TypeError(f"{self.__qualname__}: " + "\n".join(problems))
 
     def _shapes(self, args, bound, count):
         if self._contract is None:
@@ -246,6 +275,12 @@ class Handler:
             for index, (arg, _name) in enumerate(bound):
                 if ret.inout and arg.name == ret.name:
                     yield index, out
+
+
+def _other_rank(name, arg, value):
+    if value.ndim < arg.rank:
+        return f"write {name}[{', '.join(['None'] * (arg.rank - value.ndim) + ['...'])}] to put dimensions of size 1 first"
+    return "jax.vmap maps over leading dimensions"
 
 
 @functools.cache
@@ -299,7 +334,7 @@ def _operand(arg, name, value):
             how = "jax has such arrays after jax.config.update('jax_enable_x64', True)"
         raise TypeError(f"{name} is to be {' or '.join(arg.dtypes)}, got {have} of shape {list(value.shape)}: {how}")
     if arg.rank is not None and value.ndim != arg.rank:
-        raise TypeError(f"{name} is to have {arg.rank} dimensions, got shape {list(value.shape)}")
+        raise TypeError(f"{name} is to have {arg.rank} dimensions, got shape {list(value.shape)}: {_other_rank(name, arg, value)}")
     if isinstance(arg.layout, tuple) and value.ndim != len(arg.layout):
         raise TypeError(f"{name} has a layout of {len(arg.layout)} dimensions, got shape {list(value.shape)}")
     return value

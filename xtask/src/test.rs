@@ -27,8 +27,9 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 6] = [
+const DRIVERS: [&str; 7] = [
     "loader.py",
+    "errors.py",
     "signatures.py",
     "values.py",
     "reload.py",
@@ -37,10 +38,10 @@ const DRIVERS: [&str; 6] = [
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 3] = ["values.py", "reload.py", "signatures.py"];
+const OLDEST_DRIVERS: [&str; 4] = ["values.py", "reload.py", "signatures.py", "errors.py"];
 
 /// Those that run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 1] = ["signatures.py"];
+const MIDDLE_DRIVERS: [&str; 2] = ["signatures.py", "errors.py"];
 
 /// A jaxlib between the oldest and the newest, whose jax has the public `jax.ffi`.
 const MIDDLE: &str = "0.5.1";
