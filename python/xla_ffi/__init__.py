@@ -5,8 +5,9 @@ returns an object with one function a handler.
 """
 
 from ._errors import LibraryError, ManifestError, UnsupportedRuntimeError
+from ._given import Signature
 from ._handler import Handler
 from ._library import Library, load
 
-__all__ = ["Handler", "Library", "LibraryError", "ManifestError", "UnsupportedRuntimeError", "load"]
+__all__ = ["Handler", "Library", "LibraryError", "ManifestError", "Signature", "UnsupportedRuntimeError", "load"]
 __version__ = "0.1.0"

@@ -25,13 +25,14 @@ class Handler:
     Differentiable where the author declared a gradient; see :meth:`with_vjp` otherwise.
     """
 
-    def __init__(self, spec, target, path, refusal, prefix=None):
+    def __init__(self, spec, target, path, refusal, prefix=None, given=None):
         self.spec = spec
         #: The name under which the handler is registered.
         self.target: str = target
         self._path = path
         self._refusal = refusal
         self._prefix = prefix
+        self._given = given or {}
         self.__name__ = spec.name
         self.__qualname__ = f"{spec.library}.{spec.name}"
         self.__doc__ = _signature.describe(spec)
@@ -54,7 +55,7 @@ class Handler:
 
     def __reduce__(self):
         # Another process loads the library when it unpickles one of its handlers.
-        return _restore, (self._path, self._prefix, f"{self.spec.library}.{self.spec.name}")
+        return _restore, (self._path, self._prefix, f"{self.spec.library}.{self.spec.name}", self._given)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         return self._call(*args, **keywords)
@@ -72,6 +73,11 @@ class Handler:
     ) -> Any:
         if self._refusal:
             raise UnsupportedRuntimeError(self._refusal)
+        if not self.spec.described:
+            raise TypeError(
+                f"{self.__qualname__}: its library does not say what it takes: say it when it is loaded, as in "
+                f"xla_ffi.load(path, handlers={{{self.spec.name!r}: '(x: f32[n], *, a: i64) -> y: f32[n]'}})"
+            )
         both = sorted(set(attrs or {}) & set(more_attrs))
         if both:
             raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")
@@ -290,10 +296,10 @@ def options():
     return tuple(each.name for each in parameters if each.kind == inspect.Parameter.KEYWORD_ONLY)
 
 
-def _restore(path, prefix, name):
+def _restore(path, prefix, name, given):
     from ._library import load
 
-    return load(path, prefix)[name]
+    return load(path, prefix, **given)[name]
 
 
 def refusal(spec):

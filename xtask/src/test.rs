@@ -27,7 +27,8 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 7] = [
+const DRIVERS: [&str; 8] = [
+    "given.py",
     "loader.py",
     "errors.py",
     "signatures.py",
@@ -38,10 +39,16 @@ const DRIVERS: [&str; 7] = [
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 4] = ["values.py", "reload.py", "signatures.py", "errors.py"];
+const OLDEST_DRIVERS: [&str; 5] = [
+    "values.py",
+    "reload.py",
+    "signatures.py",
+    "errors.py",
+    "given.py",
+];
 
 /// Those that run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 2] = ["signatures.py", "errors.py"];
+const MIDDLE_DRIVERS: [&str; 3] = ["signatures.py", "errors.py", "given.py"];
 
 /// A jaxlib between the oldest and the newest, whose jax has the public `jax.ffi`.
 const MIDDLE: &str = "0.5.1";
