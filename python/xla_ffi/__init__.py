@@ -4,10 +4,22 @@
 returns an object with one function a handler.
 """
 
-from ._errors import LibraryError, ManifestError, UnsupportedRuntimeError
+from ._errors import CompileError, LibraryError, ManifestError, UnsupportedRuntimeError
 from ._given import Signature
 from ._handler import Handler
+from ._inline import include, load_inline
 from ._library import Library, load
 
-__all__ = ["Handler", "Library", "LibraryError", "ManifestError", "Signature", "UnsupportedRuntimeError", "load"]
+__all__ = [
+    "CompileError",
+    "Handler",
+    "Library",
+    "LibraryError",
+    "ManifestError",
+    "Signature",
+    "UnsupportedRuntimeError",
+    "include",
+    "load",
+    "load_inline",
+]
 __version__ = "0.1.0"

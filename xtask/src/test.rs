@@ -27,7 +27,8 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 8] = [
+const DRIVERS: [&str; 9] = [
+    "inline.py",
     "given.py",
     "loader.py",
     "errors.py",
@@ -39,7 +40,8 @@ const DRIVERS: [&str; 8] = [
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 5] = [
+const OLDEST_DRIVERS: [&str; 6] = [
+    "inline.py",
     "values.py",
     "reload.py",
     "signatures.py",
@@ -48,7 +50,7 @@ const OLDEST_DRIVERS: [&str; 5] = [
 ];
 
 /// Those that run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 3] = ["signatures.py", "errors.py", "given.py"];
+const MIDDLE_DRIVERS: [&str; 4] = ["signatures.py", "errors.py", "given.py", "inline.py"];
 
 /// A jaxlib between the oldest and the newest, whose jax has the public `jax.ffi`.
 const MIDDLE: &str = "0.5.1";
@@ -179,6 +181,8 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
                 tally.work(&name, |log| {
                     let mut command = python_driver(root, venv, driver);
                     command.args(examples);
+                    // What inline.py builds with cargo needs the crates that the examples are built of.
+                    command.env("CARGO_TARGET_DIR", root.join("target"));
                     shared.material.wait().name_in(&mut command);
                     tally::run_some(Format::Driver, &name, &mut command, log)
                 });
