@@ -5,6 +5,7 @@ returns an object with one function a handler.
 """
 
 from ._errors import CompileError, LibraryError, ManifestError, UnsupportedRuntimeError
+from ._export import Model, Need, export, load_exported, needs
 from ._given import Signature
 from ._handler import Handler
 from ._inline import include, load_inline
@@ -16,10 +17,15 @@ __all__ = [
     "Library",
     "LibraryError",
     "ManifestError",
+    "Model",
+    "Need",
     "Signature",
     "UnsupportedRuntimeError",
+    "export",
     "include",
     "load",
+    "load_exported",
     "load_inline",
+    "needs",
 ]
 __version__ = "0.1.0"

@@ -61,6 +61,12 @@ def load(
         return _libraries[named]
 
 
+def loaded():
+    """The libraries of this process."""
+    with _lock:
+        return list(_libraries.values())
+
+
 class Library:
     """The handlers of one file, as attributes and in ``handlers``; its targets of the custom calls that
     came before XLA FFI in ``legacy``, under their own names, registered as jaxlib registers those."""
@@ -69,6 +75,8 @@ class Library:
         self.path: str = path
         self.prefix: Optional[str] = prefix
         contents = contents or _file.read(path)
+        #: Names the contents of the file.
+        self.digest: str = contents.digest
         self._owner = (path, contents.digest)
         self._given = {"handlers": dict(handlers or {}), "legacy": dict(legacy or {})}
         described = _manifest.read_all(path, contents.data, required=not (handlers or legacy))

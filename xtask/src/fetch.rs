@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// nvcc, which compiles the GPU examples without a GPU.
     #[arg(long)]
     nvcc: bool,
-    /// Type checkers for Python, for the newest environment.
+    /// Type checkers for Python and the packages of `jax.export`, for the newest environment.
     #[arg(long)]
     checkers: bool,
 }
@@ -42,8 +42,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("nvcc: {}", cuda::nvcc()?.display());
     }
     if args.checkers {
-        let packages = checkers::packages(&venv::newest()?)?;
-        println!("type checkers: {}", packages.display());
+        let venv = venv::newest()?;
+        let (checkers, exports) = (checkers::packages(&venv)?, checkers::for_export(&venv)?);
+        println!("type checkers: {}", checkers.display());
+        println!("packages of jax.export: {}", exports.display());
     }
     for version in expand(&args.venv)? {
         let venv = if version == "newest" {

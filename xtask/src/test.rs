@@ -27,7 +27,8 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 9] = [
+const DRIVERS: [&str; 10] = [
+    "exports.py",
     "inline.py",
     "given.py",
     "loader.py",
@@ -40,7 +41,8 @@ const DRIVERS: [&str; 9] = [
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 6] = [
+const OLDEST_DRIVERS: [&str; 7] = [
+    "exports.py",
     "inline.py",
     "values.py",
     "reload.py",
@@ -50,7 +52,13 @@ const OLDEST_DRIVERS: [&str; 6] = [
 ];
 
 /// Those that run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 4] = ["signatures.py", "errors.py", "given.py", "inline.py"];
+const MIDDLE_DRIVERS: [&str; 5] = [
+    "signatures.py",
+    "errors.py",
+    "given.py",
+    "inline.py",
+    "exports.py",
+];
 
 /// A jaxlib between the oldest and the newest, whose jax has the public `jax.ffi`.
 const MIDDLE: &str = "0.5.1";
@@ -197,6 +205,7 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
                 let name = format!("JAX {driver}, jaxlib {jaxlib}");
                 tally.work(&name, |log| {
                     let mut command = python_driver(root, &venv::exactly(&jaxlib)?, driver);
+                    shared.material.wait().for_older(&mut command);
                     command.args(examples);
                     tally::run_some(Format::Driver, &name, &mut command, log)
                 });
