@@ -34,7 +34,13 @@ def _stem():
 
 
 def _sources():
-    return sorted((HERE / "xla_ffi").glob("*.py"))
+    return [*sorted((HERE / "xla_ffi").glob("*.py")), HERE / "xla_ffi/py.typed"]
+
+
+def _headers():
+    """The C and C++ headers: beside the package in a source distribution, beside its folder in a checkout."""
+    root = next(root for root in (HERE / "include", HERE.parent / "include") if root.is_dir())
+    return {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*.h"))}
 
 
 def _wheel(directory, modules):
@@ -59,7 +65,9 @@ def _wheel(directory, modules):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    return _wheel(wheel_directory, {f"xla_ffi/{path.name}": path.read_bytes() for path in _sources()})
+    modules = {f"xla_ffi/{path.name}": path.read_bytes() for path in _sources()}
+    headers = {f"xla_ffi/include/{name}": path.read_bytes() for name, path in _headers().items()}
+    return _wheel(wheel_directory, {**modules, **headers})
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
@@ -77,4 +85,6 @@ def build_sdist(sdist_directory, config_settings=None):
         add("PKG-INFO", _metadata().encode())
         for path in [HERE / "pyproject.toml", HERE / "README.md", HERE / "build_backend.py", *_sources()]:
             add(path.relative_to(HERE).as_posix(), path.read_bytes())
+        for header, path in _headers().items():
+            add(f"include/{header}", path.read_bytes())
     return name

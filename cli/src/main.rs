@@ -14,6 +14,7 @@ mod inspect;
 mod new;
 mod output;
 mod run;
+mod stubs;
 mod supervise;
 mod target;
 
@@ -39,6 +40,8 @@ enum Command {
     Bench(bench::Args),
     /// Show, compare and check revisions of the ABI.
     Abi(abi::Args),
+    /// Write a Python stub file of a library, for type checkers and editors.
+    Stubs(stubs::Args),
     /// Start a project.
     New(new::Args),
 }
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Abi(args) => abi::run(&args),
+        Command::Stubs(args) => done(stubs::run(&args)),
         Command::New(args) => done(new::run(&args)),
     };
     match outcome {

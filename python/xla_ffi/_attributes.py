@@ -25,12 +25,15 @@ def cast_all(spec, given):
     problems = []
     for name in given:
         if name not in declared and not spec.open_attrs:
+            if name in (arg.name for arg in spec.args):
+                problems.append(f"{name!r} is an operand: operands are given by position, attributes by keyword")
+                continue
             near = difflib.get_close_matches(name, declared, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(declared) or 'none'}"
             problems.append(f"no attribute {name!r}: {hint}")
     cast = {}
     for name, value in given.items():
-        if name not in declared:
+        if name not in declared and not problems:
             try:
                 cast[name] = _untyped(value)
             except TypeError as error:

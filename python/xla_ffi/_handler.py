@@ -1,10 +1,13 @@
 """One handler of a library as a Python function."""
 
 import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any, Optional
 
 import jax
 
-from . import _attributes, _batch, _dtypes, _gradient, _jax, _primitive, _revisions, _shapes, _sharding, _values
+from . import _attributes, _batch, _dtypes, _gradient, _jax, _primitive, _revisions, _shapes, _sharding, _signature, _values
 from ._contract import Contract
 from ._errors import ManifestError, UnsupportedRuntimeError
 
@@ -25,16 +28,18 @@ class Handler:
     Differentiable where the author declared a gradient; see :meth:`with_vjp` otherwise.
     """
 
-    def __init__(self, spec, target, path, refusal, prefix=None):
+    def __init__(self, spec, target, path, refusal, prefix=None, given=None):
         self.spec = spec
         #: The name under which the handler is registered.
-        self.target = target
+        self.target: str = target
         self._path = path
         self._refusal = refusal
         self._prefix = prefix
+        self._given = given or {}
         self.__name__ = spec.name
         self.__qualname__ = f"{spec.library}.{spec.name}"
-        self.__doc__ = describe(spec)
+        self.__doc__ = _signature.describe(spec)
+        self.__signature__ = _signature.signature(spec, options())
         try:
             self._contract = Contract(spec.shape) if spec.shape else None
         except ValueError as error:
@@ -46,24 +51,37 @@ class Handler:
     def __repr__(self):
         return f"<handler {self.__qualname__} of {self._path}>"
 
+    @property
+    def refused(self) -> Optional[str]:
+        """Why the jaxlib of this process cannot take the handler, or None."""
+        return self._refusal
+
     def __reduce__(self):
         # Another process loads the library when it unpickles one of its handlers.
-        return _restore, (self._path, self._prefix, f"{self.spec.library}.{self.spec.name}")
+        return _restore, (self._path, self._prefix, f"{self.spec.library}.{self.spec.name}", self._given)
 
-    def __call__(
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self._call(*args, **keywords)
+
+    def _call(
         self,
-        *args,
-        result_shape_dtypes=None,
-        shapes=None,
-        vmap_method="default",
-        input_output_aliases=None,
-        has_side_effect=False,
-        partition_batch=None,
-        attrs=None,
-        **more_attrs,
-    ):
+        *args: Any,
+        result_shape_dtypes: Any = None,
+        shapes: Any = None,
+        vmap_method: Optional[str] = "default",
+        input_output_aliases: Optional[Mapping[int, int]] = None,
+        has_side_effect: bool = False,
+        partition_batch: Optional[bool] = None,
+        attrs: Optional[Mapping[str, Any]] = None,
+        **more_attrs: Any,
+    ) -> Any:
         if self._refusal:
             raise UnsupportedRuntimeError(self._refusal)
+        if not self.spec.described:
+            raise TypeError(
+                f"{self.__qualname__}: its library does not say what it takes: say it when it is loaded, as in "
+                f"xla_ffi.load(path, handlers={{{self.spec.name!r}: '(x: f32[n], *, a: i64) -> y: f32[n]'}})"
+            )
         both = sorted(set(attrs or {}) & set(more_attrs))
         if both:
             raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")
@@ -87,7 +105,7 @@ class Handler:
             return None
         return out[0] if single else tuple(out)
 
-    def with_vjp(self, fwd, bwd):
+    def with_vjp(self, fwd: Any, bwd: Any) -> Any:
         """This handler with a gradient written in Python, as a function with the same arguments.
 
         ``fwd(*operands, **options)`` returns the results and residuals of any structure;
@@ -122,7 +140,9 @@ class Handler:
             attributes = tuple((name, _primitive.Frozen(value)) for name, value in sorted(attrs.items()))
             names = tuple(arg.name for arg, _ in bound), tuple(ret.name for ret in rets)
             options["gradient"] = _gradient.Rule(self.gradient, attributes, *names)
-        return _primitive.call(self.target, results, args, attrs, layouts=layouts, **options)
+        # The names under which the metadata of the program and profiles know the call.
+        with jax.named_scope(self.__qualname__), jax.profiler.TraceAnnotation(self.__qualname__):
+            return _primitive.call(self.target, results, args, attrs, layouts=layouts, **options)
 
     def _batch(self, bound, method):
         """What ``vmap`` does with a call."""
@@ -155,12 +175,17 @@ class Handler:
     def _operands(self, args):
         """The operands as arrays, and ``[(declared operand, index of ours)]``."""
         declared = self.spec.args
+        while args and args[-1] is None and len(args) <= len(declared) and declared[len(args) - 1].optional:
+            args = args[:-1]
         required = sum(not (arg.optional or arg.variadic) for arg in declared)
         most = None if any(arg.variadic for arg in declared) else len(declared)
         if len(args) < required or (most is not None and len(args) > most):
-            names = ", ".join(_operand_text(arg) for arg in declared)
+            names = ", ".join(map(_signature.operand, declared))
             wants = str(required) if most == required else f"{required} to {most}" if most else f"at least {required}"
-            raise TypeError(f"{self.__qualname__}({names}) takes {wants} operands, got {len(args)}")
+            count = "1 operand" if wants == "1" else f"{wants} operands"
+            given = {attr.name for attr in self.spec.attrs if attr.inside is None}
+            hint = f"; attributes are keywords: {', '.join(f'{name}=' for name in sorted(given))}" if given and len(args) > required else ""
+            raise TypeError(f"{self.__qualname__}({names}) takes {count}, got {len(args)}{hint}")
         bound, values, problems = [], [], []
         for index, value in enumerate(args):
             arg = declared[min(index, len(declared) - 1)]
@@ -184,6 +209,8 @@ class Handler:
             types = [given] if single else list(given)
             if not variadic and len(types) != len(rets):
                 raise TypeError(f"{self.__qualname__} has {len(rets)} results, result_shape_dtypes has {len(types)}")
+            if not variadic:
+                self._check_results(types, args, bound, sum(not ret.token for ret in rets), cast)
             return types, single
         rets = [(ret, None) for ret in rets]
         if own_shapes is not None:
@@ -215,6 +242,30 @@ class Handler:
                 self._undecided(f"it declares no shape for {ret.name}")
             types.append(jax.ShapeDtypeStruct(shape, self._dtype(ret, source, args, bound)))
         return types, len(self.spec.rets) == len(types) == 1 and not self.spec.rets[0].variadic
+
+    def _check_results(self, types, args, bound, count, cast):
+        """Refuses result types that the handler would refuse when it runs. A result cannot be cast: the caller declares it."""
+        shapes, problems = self._shapes(args, bound, count, cast), []
+        for ret, given in zip(self.spec.rets, types):
+            if ret.token or not (hasattr(given, "shape") and hasattr(given, "dtype")):
+                continue
+            wanted, shape = next(shapes), tuple(given.shape)
+            have = _dtypes.of(given.dtype)
+            if ret.dtypes is not None and have not in ret.dtypes:
+                accepted = " or ".join(ret.dtypes)
+                problems.append(
+                    f"the result {ret.name} is {accepted}, and result_shape_dtypes says {have}: say "
+                    f"{_dtypes.NAMES[ret.dtypes[0]]!r} there and convert what comes back"
+                )
+            if wanted is not None and shape != wanted:
+                problems.append(
+                    f"the result {ret.name} has shape {list(wanted)} by the contract {self.spec.shape!r}, "
+                    f"and result_shape_dtypes says {list(shape)}: leave it out"
+                )
+            elif ret.rank is not None and len(shape) != ret.rank:
+                problems.append(f"the result {ret.name} has {ret.rank} dimensions, and result_shape_dtypes says {list(shape)}")
+        if problems:
+            raise TypeError(f"{self.__qualname__}: " + "\n".join(problems))
 
     def _shapes(self, args, bound, count, cast):
         if self._contract is None:
@@ -250,10 +301,23 @@ class Handler:
                     yield index, out
 
 
-def _restore(path, prefix, name):
+def _other_rank(name, arg, value):
+    if value.ndim < arg.rank:
+        return f"write {name}[{', '.join(['None'] * (arg.rank - value.ndim) + ['...'])}] to put dimensions of size 1 first"
+    return "jax.vmap maps over leading dimensions"
+
+
+@functools.cache
+def options():
+    """The keywords that every handler takes besides its attributes."""
+    parameters = inspect.signature(Handler._call).parameters.values()
+    return tuple(each.name for each in parameters if each.kind == inspect.Parameter.KEYWORD_ONLY)
+
+
+def _restore(path, prefix, name, given):
     from ._library import load
 
-    return load(path, prefix)[name]
+    return load(path, prefix, **given)[name]
 
 
 def refusal(spec):
@@ -294,32 +358,7 @@ def _operand(arg, name, value):
             how = "jax has such arrays after jax.config.update('jax_enable_x64', True)"
         raise TypeError(f"{name} is to be {' or '.join(arg.dtypes)}, got {have} of shape {list(value.shape)}: {how}")
     if arg.rank is not None and value.ndim != arg.rank:
-        raise TypeError(f"{name} is to have {arg.rank} dimensions, got shape {list(value.shape)}")
+        raise TypeError(f"{name} is to have {arg.rank} dimensions, got shape {list(value.shape)}: {_other_rank(name, arg, value)}")
     if isinstance(arg.layout, tuple) and value.ndim != len(arg.layout):
         raise TypeError(f"{name} has a layout of {len(arg.layout)} dimensions, got shape {list(value.shape)}")
     return value
-
-
-def _operand_text(operand):
-    kinds = "token" if operand.token else "|".join(operand.dtypes) if operand.dtypes else "any"
-    rank = "" if operand.rank is None else f" rank {operand.rank}"
-    mark = "*" if operand.variadic else ""
-    return f"{mark}{operand.name}: {kinds}{rank}" + (" or none" if operand.optional else "")
-
-
-def describe(spec):
-    """The text that ``help`` shows."""
-    attrs = []
-    for attr in spec.attrs:
-        name = f"{attr.inside}.{attr.name}" if attr.inside else attr.name
-        default = f" = {attr.default!r}" if attr.default is not None else " or none" if attr.optional else ""
-        attrs.append(f"{name}: {attr.type}{default}")
-    signature = ", ".join(_operand_text(arg) for arg in spec.args)
-    if attrs:
-        signature += (", " if signature else "") + "*, " + ", ".join(attrs)
-    results = ", ".join(_operand_text(ret) for ret in spec.rets) or "nothing"
-    lines = [f"{spec.name}({signature}) -> {results}"]
-    if spec.shape:
-        lines.append(f"shapes: {spec.shape}")
-    lines.append(f"platforms: {', '.join(spec.platforms)}; needs r{spec.floor}")
-    return "\n".join(lines)

@@ -1,7 +1,9 @@
 """The differences between jax releases, in one place; they are asked for what they have, not for their numbers."""
 
+import contextlib
 import ctypes
 import inspect
+import os
 
 import jax
 import jaxlib
@@ -9,6 +11,7 @@ import numpy as np
 from jax._src import core, effects
 
 from . import _revisions
+from ._errors import UnsupportedRuntimeError
 
 try:
     from jax import ffi as _ffi
@@ -22,6 +25,17 @@ JAXLIB = jaxlib.version.__version__
 REVISION = _revisions.of(JAXLIB)
 
 _PLATFORMS = {"cpu": "cpu", "cuda": "CUDA", "rocm": "ROCM"}
+
+
+def _leave_out_of_sources():
+    """The sources that a program names for its operations are the caller's, not this package's."""
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src import source_info_util
+
+        source_info_util.register_exclusion(os.path.dirname(os.path.abspath(__file__)))
+
+
+_leave_out_of_sources()
 
 
 def abstract_token():
@@ -42,11 +56,52 @@ def capsule(address):
     return new(address, None, None)
 
 
+#: The platforms of each target that this package has registered, as jax calls them.
+_registered = {}
+
+
 def register(target, stages, platform):
     """Registers ``{stage: address}`` as ``target``. An unknown platform is passed on as it is."""
     capsules = {stage: capsule(address) for stage, address in stages.items()}
     function = capsules["execute"] if len(capsules) == 1 else capsules
     _ffi.register_ffi_target(target, function, platform=_PLATFORMS.get(platform.lower(), platform))
+    _registered.setdefault(target, set()).add(platform.lower())
+
+
+def check_platforms(target, context):
+    """Refuses to lower a call for a platform on which XLA would say that there is no handler, and says why."""
+    platforms = _registered.get(target)
+    # Of what `jax.lax.platform_dependent` chooses from, earlier jax lowers all, and XLA drops what is not for it.
+    if platforms is None or "branch_" in str(context.name_stack):
+        return
+    for platform in getattr(context, "platforms", None) or context.module_context.platforms:
+        if platform not in platforms:
+            raise UnsupportedRuntimeError(
+                f"{target} is a handler for {' and '.join(sorted(platforms))}, and the program is for {platform}: "
+                f"run it where jax has a device of {' or '.join(sorted(platforms))}, or build the library for {platform}"
+            )
+        why = _not_taken(target, platform)
+        if why:
+            raise UnsupportedRuntimeError(f"{target} is not registered for {platform} yet: {why}")
+
+
+def _not_taken(target, platform):
+    """Why jaxlib keeps a registration back, or None. It waits for the platform's plugin, which programs can be
+    exported without."""
+    try:
+        from jax._src import xla_bridge
+        from jaxlib import xla_client
+
+        name = xla_client.xla_platform_names.get(_PLATFORMS.get(platform, platform), _PLATFORMS.get(platform, platform))
+        waiting = {entry[0] for entry in xla_client._custom_callback.get(name, ())}
+        taken, live = name in xla_client._custom_callback_handler, platform in xla_bridge.backends()
+    except (ImportError, AttributeError):
+        return None
+    if target not in waiting:
+        return None
+    if taken:
+        return f"jax's plugin for {platform} refused a registration when it was loaded: see its error in the log"
+    return f"jax's plugin for {platform} takes no custom calls" if live else None
 
 
 def register_legacy(target, address, platform):

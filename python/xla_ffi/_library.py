@@ -6,19 +6,27 @@ import difflib
 import itertools
 import os
 import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _declared, _file, _handler, _jax, _legacy, _manifest
+from . import _declared, _file, _given, _handler, _jax, _legacy, _manifest, _signature
 from ._errors import LibraryError
 
 _lock = threading.Lock()
 # Libraries stay loaded as long as the process.
-_loaded = {}  # (real path, prefix): (stamp, Library), the latest
-_libraries = {}  # (real path, prefix, digest): Library
+_loaded = {}  # (real path, prefix, what is given): (stamp, Library), the latest
+_libraries = {}  # (real path, prefix, what is given, digest): Library
 _images = {}  # (real path, digest): the loaded library
 _targets = {}  # (target, platform): (real path, digest) of the library that registered it
 
 
-def load(path, prefix=None):
+def load(
+    path: Union[str, "os.PathLike[str]"],
+    prefix: Optional[str] = None,
+    *,
+    handlers: Optional[_given.Given] = None,
+    legacy: Optional[Mapping[str, str]] = None,
+) -> Any:
     """Loads a shared library made with this SDK and registers its handlers with JAX.
 
     ``path`` names the file. A handler's target is called ``PREFIX.HANDLER``, the prefix being the
@@ -29,8 +37,17 @@ def load(path, prefix=None):
     ``PREFIX@2.HANDLER`` and so on. Libraries that the file depends on are not looked at. Raises
     :class:`LibraryError` (or a subclass) when the file cannot be loaded or its targets clash with another
     library's.
+
+    ``handlers`` says what a library that does not describe itself has, upstream's C++ for one: by symbol the
+    signature as ``help`` shows it, ``{"RmsNorm": "(x: f32[... n], *, eps: f32 = 1e-5) -> y: f32[... n]"}``, or a
+    :class:`Signature` with stages, platforms and more. ``legacy`` does so for targets of the original custom calls:
+    ``{"tiled_add": "cpu_status (f32[128], f32[2048]) -> f32[2048]"}``.
+
+    To type checkers the :class:`Library` is ``Any``, so that it can be given the class of a stub file
+    (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
     """
-    key = (os.path.realpath(os.fspath(path)), prefix)
+    given = tuple(repr(sorted((each or {}).items(), key=lambda item: item[0])) for each in (handlers, legacy))
+    key = (os.path.realpath(os.fspath(path)), prefix, given)
     with _lock:
         if key in _loaded:
             before, library = _loaded[key]
@@ -39,41 +56,54 @@ def load(path, prefix=None):
         contents = _file.read(key[0])
         named = (*key, contents.digest)
         if named not in _libraries:
-            _libraries[named] = Library(*key, contents)
+            _libraries[named] = Library(key[0], prefix, contents, handlers, legacy)
         _loaded[key] = (contents.stamp, _libraries[named])
         return _libraries[named]
+
+
+def loaded():
+    """The libraries of this process."""
+    with _lock:
+        return list(_libraries.values())
 
 
 class Library:
     """The handlers of one file, as attributes and in ``handlers``; its targets of the custom calls that
     came before XLA FFI in ``legacy``, under their own names, registered as jaxlib registers those."""
 
-    def __init__(self, path, prefix=None, contents=None):
-        self.path = path
-        self.prefix = prefix
+    def __init__(self, path, prefix=None, contents=None, handlers=None, legacy=None):
+        self.path: str = path
+        self.prefix: Optional[str] = prefix
         contents = contents or _file.read(path)
+        #: Names the contents of the file.
+        self.digest: str = contents.digest
         self._owner = (path, contents.digest)
-        described = _manifest.read_all(path, contents.data).values()
-        specs = [spec for handlers, _ in described for spec in handlers.values()]
+        self._given = {"handlers": dict(handlers or {}), "legacy": dict(legacy or {})}
+        described = _manifest.read_all(path, contents.data, required=not (handlers or legacy))
+        described = _given.complete(path, described, handlers, legacy).values()
+        specs = [spec for each, _ in described for spec in each.values()]
         if self._owner not in _images:
             _images[self._owner] = _file.load(contents, any(known == path for known, _ in _images))
         self._image = _images[self._owner]
         listed = _legacy.listed(self._image, path)
+        known = {name for name, *_ in listed}
+        given = {spec.name: spec for _, targets in described for spec in targets if spec.name in (legacy or {})}
+        listed += [self._exported_target(spec) for name, spec in given.items() if name not in known]
         plans = [(spec, _handler.refusal(spec), self._stages(spec)) for spec in specs]
         # Nothing is registered, and no name taken, before all is known to be well.
         self._generation = self._free_generation(plans, listed)
         names = [spec.name for spec in specs]
-        self.handlers = {}
+        self.handlers: dict[str, _handler.Handler] = {}
         for spec, refusal, _addresses in plans:
-            handler = _handler.Handler(spec, self._target(spec), path, refusal, prefix)
+            handler = _handler.Handler(spec, self._target(spec), path, refusal, prefix, self._given)
             self.handlers[f"{spec.library}.{spec.name}"] = handler
             # With several libraries in one file a name may be ambiguous: then only the long form works.
             if names.count(spec.name) == 1:
                 self.handlers[spec.name] = handler
         for name in dict.fromkeys(spec.library for spec in specs):
             _declared.resolve(path, {spec.name: self.handlers[f"{name}.{spec.name}"] for spec in specs if spec.library == name})
-        self.legacy = {}
-        declared = {spec.name: spec for _, legacy in described for spec in legacy}
+        self.legacy: dict[str, _legacy.LegacyTarget] = {}
+        declared = {spec.name: spec for _, targets in described for spec in targets}
         for name, _platform, _address, signature in listed:
             target = _legacy.LegacyTarget(name, self._legacy_target(name), signature, declared.get(name))
             if self.legacy.setdefault(name, target).signature != signature:
@@ -125,37 +155,52 @@ class Library:
     def _target(self, spec):
         return f"{self.prefix or spec.library}{self._build()}.{spec.name}"
 
+    def _exported_target(self, spec):
+        """An entry of the list of targets for one that only the caller speaks of."""
+        platform = "CUDA" if spec.signature.startswith("gpu") else "Host"
+        return spec.name, platform, self._address(spec.name), spec.signature
+
+    def _address(self, symbol):
+        try:
+            return ctypes.cast(getattr(self._image, symbol), ctypes.c_void_p).value
+        except (AttributeError, ValueError) as error:
+            raise LibraryError(f"{self.path} does not export {symbol!r}, which its manifest or its caller names") from error
+
     def _stages(self, spec):
         addresses = {}
         for stage, symbol in spec.stages.items():
-            try:
-                function = getattr(self._image, symbol)
-            except (AttributeError, ValueError) as error:
-                raise LibraryError(f"{self.path} does not export {symbol!r}, which its manifest names") from error
+            address = self._address(symbol)
             # JAX has no way to reach the record stage so far.
             if stage != "record":
-                addresses[stage] = ctypes.cast(function, ctypes.c_void_p).value
+                addresses[stage] = address
         return addresses
 
     def __reduce__(self):
-        return load, (self.path, self.prefix)
+        return _restored, (self.path, self.prefix, self._given)
 
-    def __getattr__(self, name):
-        handlers = self.__dict__.get("handlers", {})
-        if name in handlers:
-            return handlers[name]
-        near = difflib.get_close_matches(name, handlers, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(h for h in handlers if '.' not in h)}"
-        raise AttributeError(f"{self.__dict__.get('path')} has no handler {name!r}: {hint}")
+    # A stub file tells type checkers which attributes there are.
+    if not TYPE_CHECKING:
 
-    def __getitem__(self, name):
+        def __getattr__(self, name):
+            handlers = self.__dict__.get("handlers", {})
+            if name in handlers:
+                return handlers[name]
+            near = difflib.get_close_matches(name, handlers, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(h for h in handlers if '.' not in h)}"
+            raise AttributeError(f"{self.__dict__.get('path')} has no handler {name!r}: {hint}")
+
+    def __getitem__(self, name: str) -> _handler.Handler:
         return getattr(self, name)
 
     def __dir__(self):
         return [*super().__dir__(), *(name for name in self.handlers if "." not in name)]
 
     def __repr__(self):
-        return f"<library {self.path}: {', '.join(name for name in self.handlers if '.' not in name)}>"
+        return _signature.table(self)
+
+
+def _restored(path, prefix, given):
+    return load(path, prefix, **given)
 
 
 def _legacy_platform(platform):

@@ -84,8 +84,8 @@ def read(path):
     return {name: handlers for name, (handlers, _legacy) in read_all(path).items()}
 
 
-def read_all(path, data=None):
-    """The handlers and the targets of the original custom calls, by library name."""
+def read_all(path, data=None, required=True):
+    """The handlers and the targets of the original custom calls, by library name; none where none is ``required``."""
     elf = Elf(_file.read(path).data if data is None else data, path)
     section = elf.section(_SECTION)
     if section is not None:
@@ -95,11 +95,11 @@ def read_all(path, data=None):
         symbols = elf.symbols(lambda name: name.endswith("xla_ffi_manifest"))
         payloads = [payload for data in dict.fromkeys(symbols.values()) for payload in _payloads(data, path)]
     if not payloads:
-        if elf.symbols(lambda name: name == LEGACY_LIST):
-            return {}  # it has targets of the original custom calls alone
+        if not required or elf.symbols(lambda name: name == LEGACY_LIST):
+            return {}  # it has targets of the original custom calls alone, or the caller says what it has
         raise ManifestError(
-            f"{path} has no manifest: it was not made with this SDK's `library!`; "
-            "register its symbols with jax.ffi.register_ffi_target"
+            f"{path} has no manifest: it was not made with this SDK's `library!`; say what it has, as in "
+            "xla_ffi.load(path, handlers={'SYMBOL': '(x: f32[n]) -> y: f32[n]'})"
         )
     return _joined([_record(version, payload, path) for version, payload in payloads], path)
 

@@ -102,6 +102,7 @@ def _lower(context, *operands, split, **params):
 
 
 def _custom_call(context, *operands, target, attributes, has_side_effect, aliases, layouts, legacy, **_):
+    _jax.check_platforms(target, context)
     given, taken = layouts
     options = {
         "operand_layouts": [_minor_to_major(*pair) for pair in zip(given, context.avals_in)],

@@ -1,7 +1,7 @@
 //! `cargo xtask fetch`: fills the cache ahead of time, and prints where things lie.
 
 use crate::cache::Cache;
-use crate::{cuda, jaxlibs, venv, wheel};
+use crate::{checkers, cuda, jaxlibs, venv, wheel};
 use anyhow::Result;
 
 /// Command line of `fetch`.
@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// nvcc, which compiles the GPU examples without a GPU.
     #[arg(long)]
     nvcc: bool,
+    /// Type checkers for Python and the packages of `jax.export`, for the newest environment.
+    #[arg(long)]
+    checkers: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -37,6 +40,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if args.nvcc {
         println!("nvcc: {}", cuda::nvcc()?.display());
+    }
+    if args.checkers {
+        let venv = venv::newest()?;
+        let (checkers, exports) = (checkers::packages(&venv)?, checkers::for_export(&venv)?);
+        println!("type checkers: {}", checkers.display());
+        println!("packages of jax.export: {}", exports.display());
     }
     for version in expand(&args.venv)? {
         let venv = if version == "newest" {

@@ -5,6 +5,7 @@ mod abi;
 mod bench;
 mod cache;
 mod cargo;
+mod checkers;
 mod circles;
 mod compile_cost;
 mod counts;

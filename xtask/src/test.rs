@@ -27,8 +27,13 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 8] = [
+const DRIVERS: [&str; 13] = [
+    "exports.py",
+    "inline.py",
+    "given.py",
     "loader.py",
+    "errors.py",
+    "signatures.py",
     "values.py",
     "reload.py",
     "examples.py",
@@ -39,16 +44,30 @@ const DRIVERS: [&str; 8] = [
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 5] = [
+const OLDEST_DRIVERS: [&str; 10] = [
+    "exports.py",
+    "inline.py",
     "values.py",
     "reload.py",
+    "signatures.py",
+    "errors.py",
+    "given.py",
     "gradients.py",
     "batches.py",
     "sharding.py",
 ];
 
 /// Those that run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 3] = ["gradients.py", "batches.py", "sharding.py"];
+const MIDDLE_DRIVERS: [&str; 8] = [
+    "signatures.py",
+    "errors.py",
+    "given.py",
+    "inline.py",
+    "exports.py",
+    "gradients.py",
+    "batches.py",
+    "sharding.py",
+];
 
 /// A jaxlib between the oldest and the newest, whose jax has the public `jax.ffi`.
 const MIDDLE: &str = "0.5.1";
@@ -184,6 +203,9 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
                 tally.work(&name, |log| {
                     let mut command = python_driver(root, venv, driver);
                     command.args(examples);
+                    // What inline.py builds with cargo needs the crates that the examples are built of.
+                    command.env("CARGO_TARGET_DIR", root.join("target"));
+                    shared.material.wait().name_in(&mut command);
                     tally::run_some(Format::Driver, &name, &mut command, log)
                 });
             });
@@ -213,6 +235,7 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
                 let name = format!("JAX {driver}, jaxlib {jaxlib}");
                 tally.work(&name, |log| {
                     let mut command = python_driver(root, &venv::exactly(&jaxlib)?, driver);
+                    shared.material.wait().for_older(&mut command);
                     command.args(examples);
                     tally::run_some(Format::Driver, &name, &mut command, log)
                 });

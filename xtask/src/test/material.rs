@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::tally::Log;
 use crate::venv::{self, Venv};
-use crate::{cuda, wheel};
+use crate::{checkers, cuda, wheel};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,6 +20,10 @@ pub(super) struct Material {
     zig: Option<PathBuf>,
     go: Option<PathBuf>,
     pub(super) venv: Option<Venv>,
+    /// Packages of type checkers for it.
+    checkers: Option<PathBuf>,
+    /// Packages that `jax.export` imports.
+    for_export: Option<PathBuf>,
 }
 
 impl Material {
@@ -46,8 +50,23 @@ impl Material {
             cmake: cmake(log),
             zig: optional("zig", wheel::zig(), log),
             go: optional("go", wheel::go(), log),
+            checkers: checkers::packages(&venv)
+                .inspect_err(|error| log.line(format_args!("no type checkers: {error:#}")))
+                .ok(),
+            for_export: checkers::for_export(&venv)
+                .inspect_err(|error| {
+                    log.line(format_args!("no packages for jax.export: {error:#}"))
+                })
+                .ok(),
             venv: Some(venv),
         })
+    }
+
+    /// Names what a driver on an older jaxlib needs.
+    pub(super) fn for_older(&self, command: &mut Command) {
+        if let Some(packages) = &self.for_export {
+            command.env("XLA_FFI_EXPORT_PACKAGES", packages);
+        }
     }
 
     /// Names it in a command's environment.
@@ -70,6 +89,10 @@ impl Material {
         if let Some(go) = &self.go {
             command.env("XLA_FFI_GO", go);
         }
+        if let Some(checkers) = &self.checkers {
+            command.env("XLA_FFI_TYPE_CHECKERS", checkers);
+        }
+        self.for_older(command);
         if let Some(cmake) = &self.cmake {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let folders = std::env::split_paths(&path).chain([cmake.clone()]);

@@ -1,0 +1,289 @@
+"""Signatures given in Python, for handlers that do not describe themselves: what ``handlers=`` of ``load`` takes.
+
+They are written as ``help`` shows them: ``"(x: f32[... n], *, eps: f32 = 1e-05) -> y: f32[... n]"``.
+"""
+
+import ast
+import dataclasses
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+from . import _facts, _manifest, _signature
+from ._errors import LibraryError
+from ._legacy import LegacySpec
+
+_OPERAND = re.compile(r"(?P<kind>[\w|]+)\s*(\[(?P<dims>[^\]]*)\])?\s*(?P<layout>row|column|layout\([\d ]+\))?")
+_NAME = re.compile(r"(?P<stars>\*{0,2})(?P<inout>inout\s+)?(?P<name>[^\s:*]+)\s*(:(?P<rest>.*))?", re.DOTALL)
+_FLOATS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+_OPEN, _CLOSE = "([{", ")]}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """What a handler takes and gives, and what else its library does not say.
+
+    ``text`` is written as ``help`` shows it; ``stages`` names the exported symbol of each stage (else the handler's
+    own name is that of its execute stage); ``platforms`` are ``cpu`` unless given. ``batch``, ``gradient`` and
+    ``traits`` are those of the manifest (``docs/manifest.md``). Of a handler that its manifest lists without describing
+    it, stages and platforms are the manifest's unless they are given.
+    """
+
+    text: str
+    stages: Optional[Mapping[str, str]] = None
+    platforms: Optional[tuple[str, ...]] = None
+    batch: Any = None
+    gradient: Optional[Mapping[str, Any]] = None
+    traits: tuple[str, ...] = ()
+    doc: str = ""
+
+
+Given = Mapping[str, Union[str, Signature]]
+
+
+def complete(path, libraries, handlers, legacy):
+    """The libraries of a file, as ``_manifest.read_all`` gives them, with what the caller says of them."""
+    if not handlers and not legacy:
+        return libraries
+    libraries = {name: (dict(specs), list(targets)) for name, (specs, targets) in libraries.items()}
+    if not libraries:
+        libraries[_stem(path)] = ({}, [])
+    for key, given in (handlers or {}).items():
+        given = Signature(given) if isinstance(given, str) else given
+        if not isinstance(given, Signature):
+            raise TypeError(f"handlers[{key!r}] is to be a text or an xla_ffi.Signature, got {type(given).__name__}")
+        owners = [name for name, (specs, _) in libraries.items() if key in specs] or [next(iter(libraries))]
+        specs = libraries[owners[0]][0]
+        known = specs.get(key)
+        if known is not None and known.described:
+            raise LibraryError(f"{path}: {key} describes itself, as {_signature.text(known)}: leave it out of handlers=")
+        try:
+            specs[key] = _spec(path, owners[0], key, given, known)
+        except ValueError as error:
+            raise LibraryError(f"{path}: handlers[{key!r}], {given.text!r}: {error}") from error
+    for key, text in (legacy or {}).items():
+        try:
+            libraries[next(iter(libraries))][1].append(_legacy(key, text))
+        except ValueError as error:
+            raise LibraryError(f"{path}: legacy[{key!r}], {text!r}: {error}") from error
+    return libraries
+
+
+def _stem(path):
+    name = re.split(r"[/\\]", path)[-1].split(".")[0]
+    return name.removeprefix("lib") or name
+
+
+def _spec(path, library, name, given, known):
+    args, attrs, open_attrs, rets, shape = parse(given.text)
+    where, reader = f"handler {name!r}", _manifest._Reader(path)
+    stages = given.stages or (known.stages if known else {"execute": name})
+    for stage in stages:
+        if stage not in _facts.STAGES:
+            raise ValueError(f"there is no stage {stage!r}, but {', '.join(_facts.STAGES)}")
+    if "execute" not in stages:
+        raise ValueError("its stages lack 'execute'")
+    about = {"gradient": given.gradient and dict(given.gradient), "batch": list(given.batch) if isinstance(given.batch, tuple) else given.batch}
+    return _manifest.HandlerSpec(
+        library=library,
+        name=name,
+        platforms=tuple(given.platforms or (known.platforms if known else ("cpu",))),
+        stages=dict(stages),
+        args=args,
+        rets=rets,
+        attrs=attrs,
+        open_attrs=open_attrs,
+        shape=shape,
+        floor=known.floor if known else 0,
+        traits=tuple(given.traits) or (known.traits if known else ()),
+        gradient=_manifest._gradient(reader, where, about),
+        batch=_manifest._batch(reader, where, about, args),
+        doc=given.doc or (known.doc if known else ""),
+    )
+
+
+def parse(text):
+    """``(arguments, attributes, open_attrs, results, contract)`` of a signature's text. Raises ValueError."""
+    _items(text)  # brackets and quotes are whole
+    head, arrow, tail = _split_arrow(text.strip())
+    if not arrow or not head.startswith("(") or not head.endswith(")"):
+        raise ValueError("a signature is '(ARGUMENTS) -> RESULTS'")
+    args, attrs, open_attrs, keywords = [], [], False, False
+    for item in _items(head[1:-1]):
+        if item == "*":
+            keywords = True
+            continue
+        found = _NAME.fullmatch(item)
+        if found is None:
+            raise ValueError(f"{item!r} is no 'NAME: TYPE'")
+        if found["stars"] == "**":
+            open_attrs = True
+        elif keywords:
+            attrs += _attribute(found, None)
+        else:
+            args.append(_operand(found))
+            keywords = found["stars"] == "*"
+    tail = tail.strip()
+    whole = tail.startswith("(") and tail.endswith(")")
+    rets = [_operand(_NAME.fullmatch(item)) for item in _items(tail[1:-1] if whole else tail)]
+    for side in (args, rets, attrs):
+        names = [entry.name for entry in (pair[0] if isinstance(pair, tuple) else pair for pair in side) if getattr(entry, "inside", None) is None]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"{twice[0]!r} occurs twice")
+    return tuple(arg for arg, _ in args), tuple(attrs), open_attrs, tuple(ret for ret, _ in rets), _contract(args, rets)
+
+
+def _split_arrow(text):
+    depth = 0
+    for at, letter in enumerate(text):
+        depth += (letter in _OPEN) - (letter in _CLOSE)
+        if depth == 0 and text.startswith("->", at):
+            return text[:at].strip(), "->", text[at + 2 :]
+    return text, "", ""
+
+
+def _items(text):
+    """The parts between the commas that are in no brackets and no quotes."""
+    parts, stack, quote, start = [], [], None, 0
+    at = 0
+    while at < len(text):
+        letter = text[at]
+        if quote:
+            at += letter == "\\"
+            quote = None if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in _OPEN:
+            stack.append(letter)
+        elif letter in _CLOSE:
+            if not stack or _OPEN.index(stack.pop()) != _CLOSE.index(letter):
+                raise ValueError(f"its brackets do not match at {text[at:]!r}")
+        elif letter == "," and not stack:
+            parts.append(text[start:at].strip())
+            start = at + 1
+        at += 1
+    if stack or quote:
+        raise ValueError(f"{stack[-1] if stack else quote!r} is not closed")
+    parts.append(text[start:].strip())
+    if parts == [""]:
+        return []
+    if "" in parts:
+        raise ValueError("there is nothing between two commas")
+    return parts
+
+
+def _operand(found):
+    """An operand and the contract's words for it, None where there are none."""
+    if found is None or found["rest"] is None:
+        raise ValueError("an operand is 'NAME: TYPE'" if found is None else f"{found['name']!r} has no type: write '{found['name']}: f32[n]'")
+    name, rest = found["name"], found["rest"].strip()
+    rest, optional = re.subn(r"\s*=\s*None$", "", rest)
+    kind = _OPERAND.fullmatch(rest)
+    if kind is None:
+        raise ValueError(f"{name!r} is of the type {rest!r}: write f32[n m], bf16|f32[...], any, or token; attributes come after '*'")
+    variadic, token = found["stars"] == "*", kind["kind"] == "token"
+    dtypes = None
+    if not token and kind["kind"] != "any":
+        dtypes = tuple(word.upper() for word in kind["kind"].split("|"))
+        for dtype in dtypes:
+            if dtype not in _facts.ELEMENT_TYPES or dtype == "TOKEN":
+                known = ", ".join(each.lower() for each in _facts.ELEMENT_TYPES if each != "TOKEN")
+                raise ValueError(f"{name!r} has the element type {dtype.lower()!r}, which is none of {known}")
+    words = None if kind["dims"] is None else kind["dims"].split()
+    if words and "," in kind["dims"]:
+        raise ValueError(f"{name!r} has the dimensions [{kind['dims']}]: write blanks between them, no commas")
+    if token:
+        rank, entry = 0, "token"
+    else:
+        rank = None if words is None or "..." in words else len(words)
+        entry = None if words is None else " ".join(words) or "()"
+    layout = kind["layout"] or "row"
+    if layout.startswith("layout"):
+        layout = tuple(map(int, layout[7:-1].split()))
+        if sorted(layout) != list(range(len(layout) if rank is None else rank)):
+            raise ValueError(f"{name!r} has the layout {layout}, which does not order its dimensions")
+    mark = "*" if variadic else "?" if optional else ""
+    operand = _manifest.Operand(name, token, dtypes, rank, bool(optional), variadic, bool(found["inout"]), layout)
+    return operand, None if entry is None else entry + mark
+
+
+def _contract(args, rets):
+    entries = [[entry for _, entry in side] for side in (args, rets)]
+    if None in entries[0] + entries[1]:
+        return None
+    return " -> ".join(", ".join(side) for side in entries)
+
+
+def _attribute(found, inside):
+    """An attribute, and after a dictionary its members."""
+    name, rest = found["name"], (found["rest"] or "").strip()
+    if not rest:
+        raise ValueError(f"the attribute {name!r} has no type: write '{name}: f32' or '{name}: f32 = 1.0'")
+    kind, default, optional = rest, None, False
+    parts = re.split(r"\s*=\s*", rest, maxsplit=1) if not rest.startswith("{") else [rest, *_after_braces(rest)]
+    if len(parts) == 2:
+        kind, optional = parts[0].strip(), True
+        default = _literal(name, parts[1])
+    members = []
+    if rest.startswith("{"):
+        body = rest[1 : rest.rindex("}")]
+        for item in _items(body):
+            member = _NAME.fullmatch(item)
+            if member is None or member["stars"]:
+                raise ValueError(f"{item!r} is no member of {name!r}")
+            members += _attribute(member, name)
+        if any(member.inside != name for member in members):
+            raise ValueError(f"the dictionary {name!r} holds another: write 'dict' for that one")
+        kind = "dict"
+    if not _manifest._ATTRIBUTE.fullmatch(kind) or kind.startswith("[") != kind.endswith("]"):
+        raise ValueError(f"the attribute {name!r} is of the type {kind!r}: it is one of bool, i8 … u64, f32, f64, str, [T], dict, any")
+    return [_manifest.Attribute(name, kind, optional, default, inside), *members]
+
+
+def _after_braces(rest):
+    after = rest[rest.rindex("}") + 1 :].strip() if "}" in rest else ""
+    if after and not after.startswith("="):
+        raise ValueError(f"{after!r} follows a dictionary")
+    return [after[1:].strip()] if after else []
+
+
+def _literal(name, text):
+    if text in _FLOATS:
+        return _FLOATS[text]
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise ValueError(f"the default of {name!r} is {text!r}, which is no constant") from error
+    if value is not None and not isinstance(value, (bool, int, float, str)):
+        raise ValueError(f"the default of {name!r} is a {type(value).__name__}; defaults are numbers, texts and None")
+    return value
+
+
+_LEGACY = re.compile(r"\s*(?P<kind>\w+)\s*(\((?P<args>[^)]*)\)\s*->\s*(?P<rets>.*))?", re.DOTALL)
+
+
+def _legacy(name, text):
+    """``"cpu_status"`` or ``"cpu_status (f32[128], f32[2048]) -> f32[2048]"``."""
+    from ._legacy import _API_VERSIONS
+
+    found = _LEGACY.fullmatch(text)
+    if found is None or found["kind"] not in _API_VERSIONS:
+        raise ValueError(f"a legacy target is one of {', '.join(_API_VERSIONS)}, and may say '(f32[128]) -> f32[128]' behind it")
+    if found["args"] is None:
+        return LegacySpec(name, found["kind"], None, None)
+
+    def shapes(side):
+        side = side.strip()
+        side = side[1:-1] if side.startswith("(") and side.endswith(")") else side
+        made = []
+        for item in _items(side):
+            operand, entry = _operand(_NAME.fullmatch(f"x:{item}"))
+            words = [] if entry in (None, "()") else entry.split()
+            if entry is None or operand.token or operand.dtypes is None or len(operand.dtypes) != 1 or not all(word.isdigit() for word in words):
+                raise ValueError(f"{item!r} has no fixed shape: write f32[128 2]")
+            made.append((operand.dtypes[0], tuple(map(int, words))))
+        return tuple(made)
+
+    return LegacySpec(name, found["kind"], shapes(found["args"]), shapes(found["rets"]))

@@ -1,0 +1,201 @@
+"""Handlers from source text, for notebooks: compiled once, cached by what they are made of."""
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+from . import _given, _library
+from ._errors import CompileError, LibraryError
+
+#: How many lines of a compiler's words an error shows.
+_LINES = 60
+
+_CARGO = """\
+[package]
+name = "{name}"
+version = "0.0.0"
+edition = "2024"
+
+[lib]
+crate-type = ["cdylib"]
+path = "{name}.rs"
+
+[dependencies]
+xla-ffi = {{ path = {sdk} }}
+
+[profile.release]
+debug = "line-tables-only"
+
+[workspace]
+"""
+
+
+def load_inline(
+    *,
+    c: Optional[str] = None,
+    cpp: Optional[str] = None,
+    rust: Optional[str] = None,
+    name: str = "inline",
+    flags: Sequence[str] = (),
+    handlers: Optional[_given.Given] = None,
+    legacy: Optional[Mapping[str, str]] = None,
+) -> Any:
+    """Compiles a source file's text and loads it: one of ``c``, ``cpp`` and ``rust``. Returns a :class:`Library`.
+
+    The text is a whole file, with its ``#include`` of ``xla_ffi/handler.h`` or ``xla/ffi/api/ffi.h``, or its ``use
+    xla_ffi::…`` and ``library!``. What it does not describe itself ``handlers`` does, as in :func:`load`. ``flags`` go to
+    the compiler (``cc`` and ``c++``, or ``CC`` and ``CXX``; for Rust to ``cargo build``, for which a checkout of the SDK is
+    needed: ``XLA_FFI_SDK``, or the one that this package lies in).
+
+    What was compiled before, of the same text, name, flags, SDK and compiler, is taken from the cache
+    (``XLA_FFI_CACHE``, else ``~/.cache/xla-ffi``, under ``inline``). Targets are called ``NAME-DIGEST.HANDLER``, so an
+    edited text gives new targets, and what was jitted before keeps the old code. Raises :class:`CompileError` with the
+    compiler's words, its lines being those of the text.
+    """
+    sources = {language: text for language, text in (("c", c), ("cpp", cpp), ("rust", rust)) if text is not None}
+    if len(sources) != 1:
+        raise TypeError(f"load_inline takes one of c=, cpp= and rust=, got {', '.join(sources) or 'none'}")
+    if not (name.isidentifier() and name.isascii()):
+        raise ValueError(f"{name!r} is no name for a library: letters, digits and _")
+    ((language, text),) = sources.items()
+    build = (_Rust if language == "rust" else _Compiler)(language, name, tuple(flags))
+    digest = build.digest(text)
+    folder = _cache() / digest
+    library = folder / f"lib{name}.so"
+    if not library.is_file():
+        _build(build, text, folder)
+    return _library.load(library, f"{name}-{digest[:12]}", handlers=handlers, legacy=legacy)
+
+
+def _cache():
+    root = os.environ.get("XLA_FFI_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "xla-ffi")
+    return pathlib.Path(root) / "inline"
+
+
+def _build(build, text, folder):
+    """Compiles into a folder of its own, which takes its name when it is whole."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = pathlib.Path(tempfile.mkdtemp(prefix="making-", dir=folder.parent))
+    except OSError as error:
+        raise LibraryError(f"{folder.parent} cannot be written: {error.strerror}; XLA_FFI_CACHE names another folder") from error
+    try:
+        build.run(text, made)
+        # Another process may have been faster.
+        with contextlib.suppress(OSError):
+            os.rename(made, folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _compiled(command, folder, what):
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise CompileError(f"{what}: {command[0]} cannot be started: {error.strerror}") from error
+    if done.returncode:
+        lines = (done.stderr + done.stdout).strip().split("\n")
+        more = [f"… and {len(lines) - _LINES} lines more"] if len(lines) > _LINES else []
+        raise CompileError("\n".join([f"{what} does not compile:", *lines[:_LINES], *more]))
+
+
+def _stamps(*folders):
+    """What changes when a file of the SDK does."""
+    found = []
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".h", ".rs", ".toml", ".lock") and "target" not in path.parts[len(folder.parts) :]:
+                status = path.stat()
+                found.append((str(path), status.st_size, status.st_mtime_ns))
+    return found
+
+
+def _program(text, what):
+    """A compiler as the system would start it, and what changes with it."""
+    words = shlex.split(text)
+    path = shutil.which(words[0]) if words else None
+    if path is None:
+        raise CompileError(f"{what}: there is no {words[0] if words else 'compiler'} on PATH")
+    real = os.path.realpath(path)
+    status = os.stat(real)
+    return words, (words, real, status.st_size, status.st_mtime_ns)
+
+
+def _sdk():
+    """The checkout, or None in a package that was installed from elsewhere."""
+    named = os.environ.get("XLA_FFI_SDK")
+    root = pathlib.Path(named) if named else pathlib.Path(__file__).resolve().parents[2]
+    return root if (root / "ffi/Cargo.toml").is_file() else None
+
+
+def include() -> str:
+    """The folder of the SDK's C and C++ headers, for compilers' ``-I``. Raises :class:`LibraryError`."""
+    own, sdk = pathlib.Path(__file__).resolve().parent / "include", _sdk()
+    for folder in (own, *([sdk / "include"] if sdk else [])):
+        if (folder / "xla_ffi/handler.h").is_file():
+            return str(folder)
+    raise LibraryError(f"the SDK's headers are neither in {own} nor in a checkout: name one with XLA_FFI_SDK")
+
+
+class _Compiler:
+    """A compiler of C or C++."""
+
+    def __init__(self, language, name, flags):
+        self._file = f"{name}.{'c' if language == 'c' else 'cc'}"
+        self._name, self._flags = name, flags
+        self._include = pathlib.Path(include())
+        variable, other = ("CC", "cc") if language == "c" else ("CXX", "c++")
+        self._words, self._compiler = _program(os.environ.get(variable) or other, self._file)
+        self._standard = "-std=c11" if language == "c" else "-std=c++17"
+
+    def digest(self, text):
+        return _digest(text, self._file, self._flags, self._compiler, self._standard, _stamps(self._include))
+
+    def run(self, text, folder):
+        (folder / self._file).write_text(text, encoding="utf-8")
+        options = [self._standard, "-O2", "-fPIC", "-shared", "-pthread", f"-I{self._include}", self._file, "-o", f"lib{self._name}.so"]
+        _compiled([*self._words, *options, *self._flags, "-lm"], folder, self._file)
+
+
+class _Rust:
+    """Cargo, in a package of its own over the checkout's crates."""
+
+    def __init__(self, _language, name, flags):
+        self._name, self._flags = name, flags
+        self._sdk = _sdk()
+        if self._sdk is None:
+            raise LibraryError("rust= needs a checkout of the SDK: name it with XLA_FFI_SDK")
+        self._words, self._compiler = _program(os.environ.get("CARGO") or "cargo", f"{name}.rs")
+
+    def digest(self, text):
+        crates = [self._sdk / crate for crate in ("ffi", "ffi-sys", "macros", "contract")]
+        return _digest(text, f"{self._name}.rs", self._flags, self._compiler, os.environ.get("RUSTFLAGS", ""), _stamps(*crates))
+
+    def run(self, text, folder):
+        import fcntl
+        import json
+
+        (folder / f"{self._name}.rs").write_text(text, encoding="utf-8")
+        (folder / "Cargo.toml").write_text(_CARGO.format(name=self._name, sdk=json.dumps(str(self._sdk / "ffi"))), encoding="utf-8")
+        if (self._sdk / "Cargo.lock").is_file():
+            # The versions that are there already.
+            shutil.copy(self._sdk / "Cargo.lock", folder / "Cargo.lock")
+        target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or folder.parent / "target")
+        target.mkdir(parents=True, exist_ok=True)
+        # Whatever is built there has the same name.
+        with open(target / "inline.lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            command = [*self._words, "build", "--quiet", "--release", "--target-dir", str(target), *self._flags]
+            _compiled(command, folder, f"{self._name}.rs")
+            shutil.copy(target / "release" / f"lib{self._name}.so", folder / f"lib{self._name}.so")
+
+
+def _digest(text, *rest):
+    return hashlib.blake2b(repr((text, *rest)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

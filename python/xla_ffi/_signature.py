@@ -1,0 +1,185 @@
+"""What a handler takes and gives, as Python shows it: its signature, its text for ``help``, the table of a library."""
+
+import inspect
+import keyword
+
+from . import _revisions
+
+#: Attributes whose members nobody declares, and how a value without a declared default is shown.
+_NO_DEFAULT = inspect.Parameter.empty
+
+
+def text(spec):
+    """``(x: f32[... n], *, eps: f32 = 1e-05) -> y: f32[... n]``: what the ``handlers=`` of ``load`` reads."""
+    dims = dimensions(spec)
+    taken = [operand(arg, shape) for arg, shape in zip(spec.args, dims[0])]
+    attrs = [attribute(spec, attr) for attr in spec.attrs if attr.inside is None]
+    if attrs and not any(arg.variadic for arg in spec.args):
+        taken.append("*")
+    taken += attrs
+    if spec.open_attrs:
+        taken.append("**others")
+    given = [operand(ret, shape) for ret, shape in zip(spec.rets, dims[1])]
+    results = given[0] if len(given) == 1 else f"({', '.join(given)})"
+    return f"({', '.join(taken)}) -> {results}"
+
+
+def operand(about, dims=None):
+    """An operand, with its dimensions in the contract's words where they are known."""
+    kind = "token" if about.token else "|".join(about.dtypes).lower() if about.dtypes else "any"
+    if dims is None and about.rank is not None and not about.token:
+        dims = " ".join("_" * about.rank)
+    shape = "" if dims is None or about.token else f"[{dims}]"
+    layout = "" if about.layout == "row" else f" {_layout(about.layout)}"
+    star = "*" if about.variadic else "inout " if about.inout else ""
+    return f"{star}{about.name}: {kind}{shape}{layout}" + (" = None" if about.optional and not about.variadic else "")
+
+
+def _layout(layout):
+    return layout if isinstance(layout, str) else f"layout({' '.join(map(str, layout))})"
+
+
+def dimensions(spec):
+    """The contract's words for each argument and each result; None for each that it says nothing of."""
+    sides = [spec.args, spec.rets]
+    halves = (spec.shape or "").split("->")
+    if len(halves) != 2:
+        return [[None] * len(side) for side in sides]
+    found = []
+    for side, half in zip(sides, halves):
+        words = [word.strip() for word in half.split(",")] if half.strip() else []
+        if len(words) != len(side):
+            found.append([None] * len(side))
+            continue
+        plain = [word.rstrip("?*").strip() for word in words]
+        found.append(["" if word == "()" else word for word in plain])
+    return found
+
+
+def attribute(spec, attr):
+    """An attribute, a dictionary with its declared members."""
+    kind = attr.type
+    members = [each for each in spec.attrs if each.inside == attr.name] if kind == "dict" else []
+    if members:
+        kind = f"{{{', '.join(attribute(spec, each) for each in members)}}}"
+    default = f" = {attr.default!r}" if attr.default is not None else " = None" if attr.optional else ""
+    return f"{attr.name}: {kind}{default}"
+
+
+def plain(name):
+    """Whether a name can be a parameter's."""
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
+def operand_names(spec):
+    """Names of the arguments as parameters: positional ones, so that any will do that is no attribute's."""
+    taken = {attr.name for attr in spec.attrs} | {"self", "options"}
+    names = []
+    for at, arg in enumerate(spec.args):
+        name = arg.name if plain(arg.name) else f"operand{at}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        names.append(name)
+    return names
+
+
+def attributes(spec, options):
+    """The attributes that can be given as keywords; those called like an option go through ``attrs=``."""
+    return [attr for attr in spec.attrs if attr.inside is None and plain(attr.name) and attr.name not in (*options, "options", "self")]
+
+
+def python_type(kind):
+    """The type of an attribute's value, as annotations say it."""
+    if kind.startswith("["):
+        return list
+    if kind in ("bool", "str", "dict"):
+        return {"bool": bool, "str": str, "dict": dict}[kind]
+    if kind == "any":
+        return inspect.Parameter.empty
+    return int if kind[0] in "iu" else complex if kind[0] == "c" else float
+
+
+def signature(spec, options):
+    """An ``inspect.Signature``: operands by position, attributes by keyword, ``options`` for what every handler takes."""
+    import jax
+
+    parameters = []
+    for arg, name in zip(spec.args, operand_names(spec)):
+        kind = inspect.Parameter.VAR_POSITIONAL if arg.variadic else inspect.Parameter.POSITIONAL_ONLY
+        default = None if arg.optional and not arg.variadic else _NO_DEFAULT
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=jax.Array))
+    # What comes after an operand that may be left out may be left out, too.
+    for at in range(1, len(parameters)):
+        if parameters[at - 1].default is None and parameters[at].kind == inspect.Parameter.POSITIONAL_ONLY:
+            parameters[at] = parameters[at].replace(default=None)
+    for attr in attributes(spec, options):
+        default = None if attr.optional and attr.default is None else attr.default if attr.default is not None else _NO_DEFAULT
+        annotation = python_type(attr.type)
+        parameters.append(inspect.Parameter(attr.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+    parameters.append(inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD))
+    results = None if not spec.rets else jax.Array if len(spec.rets) == 1 else tuple
+    return inspect.Signature(parameters, return_annotation=results)
+
+
+def describe(spec):
+    """The text that ``help`` shows: the signature, the author's words, and what else is known."""
+    paragraphs = [f"{spec.name}{text(spec)}"]
+    if spec.doc:
+        paragraphs.append(spec.doc.strip("\n"))
+    for title, entries in (("Operands", spec.args), ("Attributes", spec.attrs), ("Results", spec.rets)):
+        documented = [entry for entry in entries if entry.doc]
+        if documented:
+            width = max(len(entry.name) for entry in documented)
+            lines = [f"  {entry.name:<{width}}  " + entry.doc.strip().replace("\n", "\n" + " " * (width + 4)) for entry in documented]
+            paragraphs.append("\n".join([f"{title}:", *lines]))
+    facts = [f"Shapes: {spec.shape}"] if spec.shape else []
+    if spec.gradient is not None:
+        facts.append(f"Gradient: {_gradient(spec.gradient)}")
+    if spec.batch is not None:
+        facts.append(f"Batching: {_batch(spec)}")
+    if spec.traits:
+        facts.append(f"Traits: {', '.join(spec.traits)}")
+    facts.append(f"Platforms: {', '.join(spec.platforms)}; {needs(spec)}")
+    paragraphs.append("\n".join(facts))
+    return "\n\n".join(paragraphs)
+
+
+def needs(spec):
+    """The oldest jaxlib that can do all of the handler's work, in words."""
+    first = _revisions.first_jaxlib(spec.floor)
+    return f"needs jaxlib {first} or newer" if first else "needs a newer jaxlib than this xla_ffi knows"
+
+
+def _gradient(gradient):
+    kinds = {"vjp": gradient.vjp, "forward": gradient.forward, "jvp": gradient.jvp, "transpose": gradient.transpose}
+    said = [f"{kind} by {name}" for kind, name in kinds.items() if name is not None]
+    if gradient.linear:
+        said.insert(0, "linear")
+    if gradient.residuals is not None:
+        said.append(f"residuals {', '.join(gradient.residuals) or 'none'}")
+    return ", ".join(said)
+
+
+def _batch(spec):
+    if isinstance(spec.batch, dict):
+        return f"by {spec.batch['handler']}"
+    if isinstance(spec.batch, tuple):
+        return ", ".join(f"{arg.name} {word}" for arg, word in zip(spec.args, spec.batch))
+    return spec.batch
+
+
+def table(library):
+    """A line for each handler and each target of a library."""
+    short = {handler: name for name, handler in sorted(library.handlers.items(), key=lambda item: -len(item[0]))}
+    rows = []
+    for handler, name in short.items():
+        spec = handler.spec
+        note = f"; {needs(spec)}" if handler.refused else ""
+        rows.append((name, text(spec) if spec.described else "not described", f"{', '.join(spec.platforms)}{note}"))
+    rows.sort(key=lambda row: list(library.handlers).index(row[0]))
+    rows += [(name, f"{target.signature or 'of unknown signature'}", "legacy") for name, target in library.legacy.items()]
+    widths = [max((len(row[at]) for row in rows), default=0) for at in range(2)]
+    lines = [f"  {row[0]:<{widths[0]}}  {row[1]:<{widths[1]}}  {row[2]}" for row in rows]
+    count = f"{len(short)} handler{'' if len(short) == 1 else 's'}"
+    return "\n".join([f"<library {library.path}: {count}>", *lines])

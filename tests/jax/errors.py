@@ -1,0 +1,121 @@
+"""What is wrong with a call is said at the call, before anything is compiled, with what to write instead.
+
+usage: errors.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+"""
+
+import contextlib
+import dataclasses
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xla_ffi
+from checks import check, finish, raises
+from jaxlib import xla_client
+from xla_ffi import _manifest
+
+X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
+
+
+@contextlib.contextmanager
+def described(**changes):
+    """Libraries whose handlers say something else of themselves."""
+    read = _manifest.read_all
+
+    def changed(*arguments):
+        libraries = read(*arguments)
+        return {
+            name: ({key: dataclasses.replace(spec, **changes) for key, spec in handlers.items()}, legacy)
+            for name, (handlers, legacy) in libraries.items()
+        }
+
+    _manifest.read_all = changed
+    try:
+        yield
+    finally:
+        _manifest.read_all = read
+
+
+def operands(norm):
+    raises(TypeError, lambda: norm(X, 1e-5), "takes 1 operand, got 2", "attributes are keywords: eps=")
+    raises(TypeError, lambda: norm(), "takes 1 operand, got 0")
+    raises(TypeError, lambda: norm(x=X), "'x' is an operand", "by position")
+    raises(TypeError, lambda: norm(X.astype(jnp.int32)), "x is to be F32", "S32", "x.astype('float32')")
+    raises(TypeError, lambda: jax.jit(norm)(X.astype(jnp.float16)), "x is to be F32", "F16")
+    raises(TypeError, lambda: norm(X, epsilon=1.0), "no attribute 'epsilon'", "did you mean 'eps'")
+
+
+def ranks(path):
+    args = (_manifest.Operand("x", False, ("F32",), 3, False, False, False),)
+    with described(args=args, shape=None):
+        norm = xla_ffi.load(path, prefix="ranks").rms_norm
+    raises(TypeError, lambda: norm(X), "x is to have 3 dimensions, got shape [2, 3]", "x[None, ...]")
+    raises(TypeError, lambda: norm(X[None, None]), "x is to have 3 dimensions", "jax.vmap")
+
+
+def results(norm):
+    """A result is declared by the caller: to cast what it has not been given yet is no advice."""
+    say = lambda shape, dtype: lambda: norm(X, result_shape_dtypes=jax.ShapeDtypeStruct(shape, dtype))
+    raises(TypeError, say((2, 3), jnp.int32), "the result y is F32", "says S32", "'float32'", "convert what comes back")
+    raises(TypeError, say((3, 2), jnp.float32), "the result y has shape [2, 3]", "'... n -> ... n'", "says [3, 2]")
+    raises(TypeError, say((3, 2), jnp.float16), "says F16", "says [3, 2]")
+    if norm(X, result_shape_dtypes=jax.ShapeDtypeStruct((2, 3), jnp.float32)).shape != (2, 3):
+        raise AssertionError("right result types")
+
+
+def platforms(path):
+    """A library for other devices says so, while programs for those can still be written."""
+    with described(platforms=("cuda", "rocm")):
+        norm = xla_ffi.load(path, prefix="devices").rms_norm
+    for call in (lambda: norm(X), lambda: jax.jit(norm)(X), lambda: jax.jit(jax.vmap(norm)).lower(X)):
+        raises(xla_ffi.UnsupportedRuntimeError, call, "devices.rms_norm is a handler for cuda and rocm", "program is for cpu")
+    if jax.eval_shape(norm, X).shape != (2, 3):
+        raise AssertionError("tracing is free")
+    here = xla_ffi.load(path).rms_norm
+    either = jax.jit(lambda x: jax.lax.platform_dependent(x, cpu=here, cuda=norm))
+    if not np.allclose(either(X), here(X)):
+        raise AssertionError("a choice by platform")
+
+
+def pending(path):
+    """A registration that jax keeps until a plugin comes, or that a plugin refused, says so."""
+    jax.devices()
+    handler = xla_client._custom_callback_handler.pop("Host")
+    try:
+        norm = xla_ffi.load(path, prefix="pending").rms_norm
+        raises(xla_ffi.UnsupportedRuntimeError, lambda: norm(X), "pending.rms_norm is not registered for cpu", "takes no custom calls")
+
+        def refuses(*_):
+            raise RuntimeError("refused")
+
+        raises(RuntimeError, lambda: xla_client.register_custom_call_handler("cpu", refuses), "refused")
+        raises(xla_ffi.UnsupportedRuntimeError, lambda: norm(X), "not registered for cpu", "refused a registration")
+        del xla_client._custom_callback_handler["Host"]
+    finally:
+        xla_client._custom_callback_handler.pop("Host", None)
+        xla_client.register_custom_call_handler("cpu", handler)
+    if norm(X).shape != (2, 3):
+        raise AssertionError("registered in the end")
+
+
+def newer(path):
+    with described(floor=11):
+        norm = xla_ffi.load(path, prefix="newer").rms_norm
+    raises(xla_ffi.UnsupportedRuntimeError, lambda: norm(X), "handler rms_norm.rms_norm needs a newer jaxlib")
+
+
+def main():
+    path = dict(argument.split("=", 1) for argument in sys.argv[1:])["Rust:02_rms_norm"]
+    norm = xla_ffi.load(path).rms_norm
+    check("operands and attributes", lambda: operands(norm))
+    check("ranks", lambda: ranks(path))
+    check("results", lambda: results(norm))
+    check("other platforms", lambda: platforms(path))
+    check("registrations that wait or were refused", lambda: pending(path))
+    check("handlers of a newer revision", lambda: newer(path))
+    finish()
+
+
+if __name__ == "__main__":
+    main()

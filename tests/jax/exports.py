@@ -1,0 +1,186 @@
+"""Exported models keep their handlers: `xla_ffi.export`, `load_exported`, `needs`.
+
+usage: exports.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+"""
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from checks import check, finish, raises, skip
+
+# What jax.export wants beyond jax: flatbuffers, and absl in earlier ones.
+if os.environ.get("XLA_FFI_EXPORT_PACKAGES"):
+    sys.path.append(os.environ["XLA_FFI_EXPORT_PACKAGES"])
+try:
+    import flatbuffers  # noqa: F401
+    from jax import export as jax_export
+except ImportError:
+    jax_export = None
+
+import xla_ffi
+import xla_ffi.__main__
+from xla_ffi import _primitive
+
+X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
+
+
+def wanted():
+    if jax_export is None:
+        skip("no XLA_FFI_EXPORT_PACKAGES: flatbuffers and absl are not at hand")
+
+
+def command(*arguments):
+    out, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        status = xla_ffi.__main__.main(["needs", *arguments])
+    return status, out.getvalue(), errors.getvalue()
+
+
+def lists(path, folder):
+    """What a model calls, from every form that it has; which libraries have it."""
+    wanted()
+    lib = xla_ffi.load(path)
+    function = lambda x: lib.rms_norm(lib.rms_norm(jnp.sin(x), eps=1e-3), eps=1e-2)
+    model = xla_ffi.export(function, X)
+    (need,) = model.needs
+    if (need.target, need.api_version, need.attributes, need.of_jax) != ("rms_norm.rms_norm", 4, (("eps", "f32"),), False):
+        raise AssertionError(need)
+    lowered = jax.jit(function).lower(X)
+    forms = {
+        "model.bin": model.serialize(), "jax.bin": bytes(model.exported.serialize()),
+        "portable.bin": bytes(model.exported.mlir_module_serialized), "text.mlir": lowered.as_text().encode(),
+    }  # fmt: skip
+    for name, data in forms.items():
+        file = os.path.join(folder, name)
+        with open(file, "wb") as out:
+            out.write(data)
+        if xla_ffi.needs(data) != [need] or xla_ffi.needs(file) != [need]:
+            raise AssertionError(f"{name}: {xla_ffi.needs(data)}")
+        status, text, _ = command(file, "--lib", path)
+        if status != 0 or text != f"rms_norm.rms_norm  API version 4  {{eps: f32}}  in {path}\n":
+            raise AssertionError((status, text))
+        other = shutil.copy(path, os.path.join(folder, "other.so"))
+        with open(other, "r+b") as out:
+            data = out.read().replace(b'"rms_norm"', b'"rms_nrom"')
+            out.seek(0)
+            out.write(data)
+        status, text, _ = command(file, "--lib", other)
+        if status != 1 or "in none of the libraries" not in text:
+            raise AssertionError((status, text))
+    if command(os.path.join(folder, "text.mlir"))[0] != 0:
+        raise AssertionError("asked without libraries")
+    wrong = os.path.join(folder, "wrong.mlir")
+    with open(wrong, "w", encoding="utf-8") as out:
+        out.write(lowered.as_text().replace("eps =", "ep ="))
+    status, text, _ = command(wrong, "--lib", path)
+    if status != 1 or "no attribute ep" not in text:
+        raise AssertionError((status, text))
+    nothing = jax.jit(jnp.sin).lower(X).as_text()
+    if xla_ffi.needs(nothing.encode()) != [] or "rms" in repr(xla_ffi.export(jnp.sin, X)):
+        raise AssertionError("a model without handlers")
+
+
+SERVE = """
+import os, sys
+sys.path.append(os.environ.get("XLA_FFI_EXPORT_PACKAGES", "/"))
+import numpy as np, xla_ffi
+model = xla_ffi.load_exported(sys.argv[1], libraries=sys.argv[2:])
+print(np.asarray(model.call(np.arange(6, dtype=np.float32).reshape(2, 3))).tolist())
+"""
+
+
+def serve(*arguments):
+    done = subprocess.run([sys.executable, "-c", SERVE, *arguments], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def carried(path, folder):
+    """Another process calls the model: the libraries are loaded before its first call, from where they are now."""
+    wanted()
+    moving = shutil.copy(path, os.path.join(folder, "libmoving.so"))
+    lib = xla_ffi.load(moving, prefix="moved")
+    want = np.asarray(jax.jit(lambda x: lib.rms_norm(x, eps=1e-3))(X)).tolist()
+    model = xla_ffi.export(jax.jit(lambda x: lib.rms_norm(x, eps=1e-3)), jax.ShapeDtypeStruct(X.shape, X.dtype))
+    if np.asarray(model.call(X)).tolist() != want or np.asarray(jax.jit(model.call)(X)).tolist() != want:
+        raise AssertionError("in this process")
+    file = os.path.join(folder, "carried.bin")
+    with open(file, "wb") as out:
+        out.write(model.serialize())
+    status, text = serve(file)
+    if status != 0 or text.strip() != str(want):
+        raise AssertionError(text)
+    elsewhere = os.path.join(folder, "elsewhere")
+    os.mkdir(elsewhere)
+    now = shutil.move(moving, os.path.join(elsewhere, "libmoving.so"))
+    status, text = serve(file)
+    if status == 0 or "calls moved.rms_norm, which no loaded library has" not in text or "libmoving.so" not in text:
+        raise AssertionError(text)
+    status, text = serve(file, now)
+    if status != 0 or text.strip() != str(want):
+        raise AssertionError(text)
+    plain = os.path.join(folder, "plain.bin")
+    with open(plain, "wb") as out:
+        out.write(bytes(model.exported.serialize()))
+    status, text = serve(plain, now)
+    if status == 0 or "say which libraries have them" not in text:
+        raise AssertionError(text)
+
+
+def vouched():
+    """What nobody has loaded is refused, as jax refuses it."""
+    wanted()
+    kind = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    stranger = lambda x: _primitive.call("a_stranger", [kind], [x], {})[0]
+    raises(ValueError, lambda: xla_ffi.export(stranger, X), "a_stranger")
+
+
+def damaged(path, folder):
+    """Damaged and foreign files: an answer or an error that names the file."""
+    wanted()
+    lib = xla_ffi.load(path)
+    data = xla_ffi.export(lib.rms_norm, X).serialize()
+    file = os.path.join(folder, "damaged.bin")
+    chance = np.random.default_rng(1)
+    for case in range(60):
+        broken = bytearray(data[: int(chance.integers(len(data)))] if case % 2 else data)
+        if not case % 2:
+            broken[int(chance.integers(300))] ^= int(chance.integers(1, 256))
+        with open(file, "wb") as out:
+            out.write(broken)
+        for read in (xla_ffi.needs, xla_ffi.load_exported):
+            try:
+                read(file)
+            except xla_ffi.LibraryError as error:
+                if file not in str(error) and "libr" not in str(error) and "manifest" not in str(error):
+                    raise AssertionError(f"the error does not name the file: {error}") from error
+    for text, words in ((b"", "neither"), (b"\x00\xff" * 40, "neither"), (b"module { nonsense }", "no StableHLO"), (b"\x7fELF", "neither")):
+        with open(file, "wb") as out:
+            out.write(text)
+        raises(xla_ffi.LibraryError, lambda: xla_ffi.needs(file), file, words)
+        status, _, errors = command(file)
+        if status != 1 or not errors.startswith("error: "):
+            raise AssertionError(errors)
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.needs(os.path.join(folder, "none")), "No such file")
+
+
+def main():
+    path = dict(argument.split("=", 1) for argument in sys.argv[1:])["Rust:02_rms_norm"]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = os.path.realpath(folder)
+        check("what a model calls", lambda: lists(path, folder))
+        check("a model in another process", lambda: carried(path, folder))
+        check("who is vouched for", vouched)
+        check("damaged and foreign files", lambda: damaged(path, folder))
+    finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Libraries that do not describe themselves: their signatures are given in Python.
+
+usage: given.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
+"""
+
+import dataclasses
+import os
+import pickle
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xla_ffi
+from checks import check, finish, raises, skip
+from xla_ffi import _given, _manifest, _signature
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+X = jnp.arange(4, dtype=np.float32)
+
+SOURCE = """
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+static ffi::Error ScaleImpl(ffi::Buffer<ffi::F32> x, ffi::Result<ffi::Buffer<ffi::F32>> y, float by, int64_t plus) {
+  for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = x.typed_data()[i] * by + plus;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Scale, ScaleImpl, ffi::Ffi::Bind()
+    .Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>().Attr<float>("by").Attr<int64_t>("plus"));
+extern "C" void add_one(void* out, const void** in) { for (int i = 0; i < 4; ++i) ((float*)out)[i] = ((const float**)in)[0][i] + 1; }
+"""
+
+SCALE = "(x: f32[...], *, by: f32, plus: i64 = 0) -> y: f32[...]"
+
+
+def build(folder):
+    compiler = shutil.which("c++")
+    if compiler is None:
+        skip("no compiler for C++")
+    source, library = os.path.join(folder, "plain.cc"), os.path.join(folder, "libplain.so")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(SOURCE)
+    command = [compiler, "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-I", f"{ROOT}/include", source, "-o", library, "-pthread"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(done.stderr)
+    return library
+
+
+def bare(spec):
+    """What a signature's text says of a handler."""
+    operand = lambda each: dataclasses.replace(each, doc="")
+    return (
+        [operand(arg) for arg in spec.args],
+        [dataclasses.replace(attr, doc="") for attr in spec.attrs],
+        spec.open_attrs,
+        [operand(ret) for ret in spec.rets],
+    )
+
+
+def read_back(paths):
+    """What `help` shows of a handler is its signature, for every handler of the examples."""
+    count = 0
+    for path in paths:
+        for handlers in _manifest.read(path).values():
+            for spec in handlers.values():
+                text = _signature.text(spec)
+                args, attrs, open_attrs, rets, shape = _given.parse(text)
+                again = dataclasses.replace(spec, args=args, attrs=attrs, open_attrs=open_attrs, rets=rets, shape=shape)
+                if _signature.text(again) != text:
+                    raise AssertionError(f"{text}: {_signature.text(again)}")
+                ordered = lambda entries: sorted(entries, key=lambda entry: (entry.inside or "", entry.name))
+                if spec.shape and (args, rets, ordered(attrs), shape) != (spec.args, spec.rets, ordered(spec.attrs), spec.shape):
+                    raise AssertionError(f"{text}: {bare(again)} is not {bare(spec)}")
+                count += 1
+    if count < 5:
+        raise AssertionError(f"{count} handlers")
+
+
+def parses():
+    args, attrs, open_attrs, rets, shape = _given.parse(
+        "(x: f32|bf16[b n], bias: f32[n] = None, *rest: f32[n], eps: f32 = 1e-5, name: str = 'a, b', o: {lo: f64, hi: i8 = 2}, w: [f32], **others) -> (y: f32[b n+1] column, done: token)"
+    )
+    if shape != "b n, n?, n* -> b n+1, token" or not open_attrs or rets[0].layout != "column" or not rets[1].token:
+        raise AssertionError((shape, open_attrs, rets))
+    if [arg.dtypes for arg in args] != [("F32", "BF16"), ("F32",), ("F32",)] or not args[1].optional or not args[2].variadic or args[0].rank != 2:
+        raise AssertionError(args)
+    if [(a.name, a.type, a.default, a.inside) for a in attrs] != [
+        ("eps", "f32", 1e-5, None), ("name", "str", "a, b", None), ("o", "dict", None, None),
+        ("lo", "f64", None, "o"), ("hi", "i8", 2, "o"), ("w", "[f32]", None, None),
+    ]:  # fmt: skip
+        raise AssertionError(attrs)
+    if _given.parse("() -> ()") != ((), (), False, (), " -> ") or _given.parse("(x: f32) -> y: f32")[4] is not None:
+        raise AssertionError("nothing, or no dimensions")
+    for text, words in [
+        ("x: f32 -> y: f32", "ARGUMENTS"), ("(x: f32)", "RESULTS"), ("(x) -> y: f32", "'x' has no type"), ("(x: f33) -> y: f32", "none of pred"),
+        ("(x: f32[n) -> y: f32", "do not match"), ("(x: f32, x: f32) -> ()", "'x' occurs twice"), ("(x: f32,, y: f32) -> ()", "two commas"),
+        ("(x: f32, eps: f32 = 1.0) -> ()", "after '*'"), ("(*, eps) -> ()", "'eps' has no type"), ("(*, eps: f31) -> ()", "type 'f31'"),
+        ("(*, eps: f32 = open()) -> ()", "no constant"), ("(*, eps: f32 = [1]) -> ()", "a list"), ("(*, o: {a: {b: i8}}) -> ()", "holds another"),
+        ("(x: f32[n] layout(0 1)) -> ()", "layout"), ("(x: f32[n) -> ()", "brackets"), ("(*, s: str = 'a) -> ()", "not closed"),
+    ]:  # fmt: skip
+        raises(ValueError, lambda text=text: _given.parse(text), words)
+
+
+def hostile():
+    """Whatever the text: a signature or a ValueError."""
+    chance = random.Random(1)
+    whole = "(x: f32|bf16[b n], *rest: f32[n], o: {lo: f64, hi: i8 = 2}, **others) -> (y: f32[n] column, t: token)"
+    for _ in range(20000):
+        text = list(whole)
+        for _ in range(chance.randrange(1, 4)):
+            at = chance.randrange(len(text))
+            text[at : at + chance.randrange(3)] = chance.choice(["", ",", "(", ")", "[", "{", "}", "'", "=", ":", "*", "->", "n", "\\", "\n", "9", "é"])
+        try:
+            _given.parse("".join(text))
+        except ValueError:
+            pass
+
+
+def plain(path):
+    """Upstream's C++ without a manifest is called like any other library."""
+    raises(xla_ffi.ManifestError, lambda: xla_ffi.load(path), "has no manifest", "handlers={'SYMBOL'")
+    lib = xla_ffi.load(path, handlers={"Scale": SCALE}, legacy={"add_one": "cpu (f32[4]) -> f32[4]"})
+    if not np.array_equal(jax.jit(lambda x: lib.Scale(x, by=2, plus=1))(X), np.asarray(X) * 2 + 1):
+        raise AssertionError("wrong numbers")
+    if lib.Scale.target != "plain.Scale" or SCALE not in repr(lib) or "add_one" not in repr(lib):
+        raise AssertionError(repr(lib))
+    if not np.array_equal(jax.vmap(lambda x: lib.Scale(x, by=2, plus=0))(X.reshape(2, 2)), np.asarray(X).reshape(2, 2) * 2):
+        raise AssertionError("vmap")
+    raises(TypeError, lambda: lib.Scale(X.astype(np.int32), by=1, plus=0), "x is to be F32")
+    raises(TypeError, lambda: lib.Scale(X, bye=1, plus=0), "did you mean 'by'")
+    if not np.array_equal(lib.legacy["add_one"](X), np.asarray(X) + 1):
+        raise AssertionError("the legacy target")
+    raises(TypeError, lambda: lib.legacy["add_one"](X[:2]), "F32[4]")
+    for value in (lib.Scale, lib):
+        if pickle.loads(pickle.dumps(value)) is not value:
+            raise AssertionError(f"{value} unpickled")
+    again = xla_ffi.load(path, handlers={"Scale": SCALE}, legacy={"add_one": "cpu (f32[4]) -> f32[4]"})
+    if again is not lib:
+        raise AssertionError("the same file and signatures, and another object")
+    named = xla_ffi.load(path, handlers={"scale": xla_ffi.Signature(SCALE, stages={"execute": "Scale"}, batch="sequential", doc="By a number.")})
+    if not np.array_equal(named.scale(X, by=3, plus=0), np.asarray(X) * 3) or "By a number." not in named.scale.__doc__:
+        raise AssertionError(named)
+    batched = str(jax.make_jaxpr(jax.vmap(lambda x: named.scale(x, by=1, plus=0)))(X.reshape(2, 2)))
+    if "scan" not in batched and "while" not in batched:
+        raise AssertionError(batched)
+    for handlers, kind, words in [
+        ({"Scales": SCALE}, xla_ffi.LibraryError, ("does not export 'Scales'",)),
+        ({"Scale": "x: f32"}, xla_ffi.LibraryError, ("handlers['Scale']", "ARGUMENTS")),
+        ({"Scale": "(x: f32[n n]) -> y: f32[..., n]"}, xla_ffi.LibraryError, ("Scale", "blanks")),
+        ({"Scale": "(x: f32[n n]) -> y: f32[n!]"}, xla_ffi.LibraryError, ("Scale", "contract")),
+        ({"Scale": 3}, TypeError, ("handlers['Scale']", "int")),
+        ({"Scale": xla_ffi.Signature(SCALE, stages={"run": "Scale"})}, xla_ffi.LibraryError, ("no stage 'run'", "execute")),
+        ({"Scale": xla_ffi.Signature(SCALE, batch="all")}, xla_ffi.LibraryError, ("batching 'all'",)),
+        ({"Scale": xla_ffi.Signature(SCALE, gradient={"vjp": "missing"})}, xla_ffi.LibraryError, ("missing",)),
+    ]:
+        raises(kind, lambda handlers=handlers: xla_ffi.load(path, prefix="wrong", handlers=handlers), *words)
+    for legacy in ("host", "cpu (f32[n]) -> f32[4]", "cpu (f32) -> f32[4]"):
+        raises(xla_ffi.LibraryError, lambda legacy=legacy: xla_ffi.load(path, legacy={"add_one": legacy}), "legacy['add_one']")
+
+
+def completed(path):
+    """A handler that its manifest only names is completed; one that it describes is not."""
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.load(path, handlers={"rms_norm": "(x: f32) -> y: f32"}), "rms_norm describes itself", "leave it out")
+    read = _manifest.read_all
+    blank = {"args": (), "rets": (), "attrs": (), "shape": None, "gradient": None, "batch": None, "described": False}
+    text = "(x: f32[... n], *, eps: f32 = 1e-05) -> y: f32[... n]"
+    try:
+        _manifest.read_all = lambda *arguments, **options: {
+            name: ({key: dataclasses.replace(spec, **blank) for key, spec in handlers.items()}, legacy)
+            for name, (handlers, legacy) in read(*arguments, **options).items()
+        }
+        unsaid = xla_ffi.load(path, prefix="unsaid")
+        raises(TypeError, lambda: unsaid.rms_norm(X), "does not say what it takes", "handlers={'rms_norm'")
+        if "not described" not in repr(unsaid):
+            raise AssertionError(repr(unsaid))
+        said = xla_ffi.load(path, prefix="said", handlers={"rms_norm": text})
+    finally:
+        _manifest.read_all = read
+    if not np.allclose(said.rms_norm(X, eps=1e-6), xla_ffi.load(path).rms_norm(X, eps=1e-6)):
+        raise AssertionError("completed")
+
+
+def main():
+    libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    check("signatures are read back", lambda: read_back([path for path in libraries.values() if path]))
+    check("texts of signatures are read", parses)
+    check("hostile texts", hostile)
+    with tempfile.TemporaryDirectory() as folder:
+        check("a library without manifest", lambda: plain(build(folder)))
+    check("a handler without description", lambda: completed(libraries["Rust:02_rms_norm"]))
+    finish()
+
+
+if __name__ == "__main__":
+    main()
