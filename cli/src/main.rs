@@ -13,6 +13,7 @@ mod engine;
 mod inspect;
 mod new;
 mod output;
+mod replay;
 mod run;
 mod supervise;
 mod target;

@@ -14,7 +14,7 @@ import jax
 import jaxlib
 import numpy as np
 
-from . import _revisions
+from . import _record, _revisions
 from ._errors import UnsupportedRuntimeError
 
 try:
@@ -61,6 +61,11 @@ def register(target, stages, platform):
     capsules = {stage: capsule(address) for stage, address in stages.items()}
     function = capsules["execute"] if len(capsules) == 1 else capsules
     _ffi.register_ffi_target(target, function, platform=_PLATFORMS.get(platform.lower(), platform))
+
+
+def is_cpu(platform):
+    """Whether a handler's platform is the CPU, whatever its name."""
+    return platform.lower() in ("cpu", "host")
 
 
 def register_legacy(target, address, platform):
@@ -173,6 +178,7 @@ def is_key(value):
 
 def call(target, results, args, attrs, vmap_method=None, has_side_effect=False, aliases=None, batch_dims=0):
     """Calls ``target``. ``results`` is a list of types; returns a list."""
+    target = _record.target_now(target)
     if REVISION < 4 and (abstract_token() in results or any(is_token(arg) for arg in args)):
         # Those runtimes end the process when they meet a token.
         raise UnsupportedRuntimeError(f"{target}: tokens need jaxlib 0.5.1 or newer; this process has {JAXLIB}")
