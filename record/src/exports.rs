@@ -54,7 +54,8 @@ pub unsafe extern "C" fn xla_ffi_record_interpose(
         return ptr::null_mut();
     }
     // SAFETY: the caller's promise.
-    let stages: BTreeMap<_, _> = unsafe { text(stages) }
+    let stages = unsafe { text(stages) };
+    let stages: BTreeMap<_, _> = stages
         .split(',')
         .filter_map(|pair| pair.split_once('='))
         .map(|(stage, symbol)| (stage.to_owned(), symbol.to_owned()))

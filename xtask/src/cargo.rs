@@ -29,7 +29,10 @@ pub(crate) fn build_examples(root: &Path) -> Command {
         "xla-ffi-examples",
         "--package",
         "xla-ffi-fixtures",
+        "--package",
+        "xla-ffi-record",
         "--examples",
+        "--lib",
     ]);
     command
 }

@@ -27,16 +27,17 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 5] = [
+const DRIVERS: [&str; 6] = [
     "loader.py",
     "values.py",
     "reload.py",
     "examples.py",
     "behaviours.py",
+    "record.py",
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 2] = ["values.py", "reload.py"];
+const OLDEST_DRIVERS: [&str; 3] = ["values.py", "reload.py", "record.py"];
 
 /// What `--quick` leaves out besides the test programs that take long.
 const NOT_QUICK: &str = "the features one by one, rustdoc, the tests in documentation, the properties \
