@@ -7,6 +7,7 @@
 mod abi;
 mod ask;
 mod bench;
+mod check;
 mod contract;
 mod doctor;
 mod engine;
@@ -38,6 +39,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Measure the cost of one call.
     Bench(bench::Args),
+    /// Check whether handlers keep to what hosts and callers take for granted.
+    Check(check::Args),
     /// Show, compare and check revisions of the ABI.
     Abi(abi::Args),
     /// Start a project.
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => done(inspect::run(&args)),
         Command::Doctor(args) => done(doctor::run(&args)),
         Command::Bench(args) => bench::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Abi(args) => done(abi::run(&args)),
         Command::New(args) => done(new::run(&args)),
     };

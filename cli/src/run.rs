@@ -42,7 +42,7 @@ pub(crate) struct Args {
 }
 
 /// What says which handler is called, how, and on what.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct CallArgs {
     /// The library.
     pub(crate) lib: PathBuf,
@@ -54,7 +54,7 @@ pub(crate) struct CallArgs {
     pub(crate) args: Vec<Spec>,
     /// A result: f32[2,3]. Without any, the manifest's shape contract says what comes.
     #[arg(long = "ret", value_name = "SPEC", value_parser = parse_ret)]
-    rets: Vec<Shape>,
+    pub(crate) rets: Vec<Shape>,
     /// The attributes, as an MLIR dictionary: '{eps = 1.0e-5 : f32}'.
     #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
     pub(crate) attrs: Option<Attributes>,
@@ -345,6 +345,18 @@ impl Prepared {
                 options: args.custom_options.clone(),
             },
         })
+    }
+
+    /// The arguments.
+    pub(crate) fn arguments(&self) -> &[Tensor] {
+        &self.arguments
+    }
+
+    /// Whether a result lies in the memory of an argument.
+    pub(crate) fn is_alias(&self, argument: usize) -> bool {
+        self.rets
+            .iter()
+            .any(|ret| matches!(ret, Ret::Alias(index) if *index == argument))
     }
 
     pub(crate) fn call(&self) -> xla_ffi_runtime::Call {

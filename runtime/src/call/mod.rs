@@ -1,11 +1,13 @@
 //! Calls: operands in, stages run, results out.
 
+mod displaced;
 mod instantiate;
 mod invoke;
 mod isolated;
 mod prepared;
 pub(crate) mod unwritten;
 
+pub use displaced::Displaced;
 pub use prepared::PreparedCall;
 
 use crate::context::Parts;
