@@ -64,6 +64,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         reports.push((title, lines));
     }
+    let nothing = |lines: &[Line]| {
+        matches!(
+            lines,
+            [Line {
+                verdict: Verdict::Skipped(_),
+                ..
+            }]
+        )
+    };
+    if reports.iter().all(|(_, lines)| nothing(lines)) && !args.json {
+        bail!("no handler could be checked");
+    }
     let failed = reports.iter().flat_map(|(_, lines)| lines);
     let failed = failed
         .filter(|line| matches!(line.verdict, Verdict::Fail(_)))
