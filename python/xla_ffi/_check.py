@@ -121,7 +121,8 @@ def command_line():
     if named:
         return named
     built = [_PACKAGE.parent.parent / "target" / profile / "xla-ffi" for profile in ("release", "debug")]
-    return next((os.fspath(path) for path in built if path.exists()), None) or shutil.which("xla-ffi")
+    newest = max((path for path in built if path.exists()), key=lambda path: path.stat().st_mtime, default=None)
+    return shutil.which("xla-ffi") if newest is None else os.fspath(newest)
 
 
 def _embedded(folder, handler, values, more, time_limit):

@@ -27,13 +27,14 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 6] = [
+const DRIVERS: [&str; 7] = [
     "loader.py",
     "values.py",
     "reload.py",
     "examples.py",
     "behaviours.py",
     "record.py",
+    "check.py",
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.

@@ -73,6 +73,9 @@ impl Subject {
                 attr.name
             )));
         }
+        if let Err(why) = args.results(manifest.as_ref(), &args.arguments()?) {
+            return Ok(Err(crate::error_text(&why)));
+        }
         let shapes = shapes(&args)?;
         let names = manifest
             .as_ref()
