@@ -26,6 +26,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from checks import Skip, check, finish, raises  # noqa: E402
+from xla_ffi._checks import plain  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLI = os.environ.get("XLA_FFI_CLI") or os.fspath(ROOT / "target/debug/xla-ffi")
@@ -369,7 +370,8 @@ def upstream():
         calls = Interposed(library, "upstream", recording)
 
         def call(name, **attrs):
-            return _jit(calls.target(name, ()), examples.like(x), **attrs)(x).block_until_ready()
+            target = calls.target(name, ())
+            return jax.jit(lambda x: plain(target, [examples.like(x)], [x], attrs)[0])(x).block_until_ready()
 
         call("scale", factor=np.float32(3))
         raises(Exception, lambda: call("scale", factor=np.float32(0)), "factor is 0")
@@ -379,10 +381,6 @@ def upstream():
     told = replay(library, directory)
     if "3 calls: 3 equal" not in told:
         raise AssertionError(told)
-
-
-def _jit(target, result, **attrs):
-    return jax.jit(lambda x: xla_ffi._jax.call(target, [result], [x], attrs)[0])
 
 
 def main():
