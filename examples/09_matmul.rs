@@ -28,7 +28,8 @@ where
     z.write_with(|i| {
         let (b, row, column) = (i / (n * m), i / m, i % m);
         let x = &x[row * k..][..k];
-        let y = y[b * k * m..][column..].iter().step_by(m);
+        // Without columns to sum over there is nothing to begin at.
+        let y = y[b * k * m..].iter().skip(column).step_by(m);
         x.iter()
             .zip(y)
             .fold(T::default(), |sum, (x, y)| sum + *x * *y)

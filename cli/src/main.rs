@@ -7,12 +7,14 @@
 mod abi;
 mod ask;
 mod bench;
+mod check;
 mod contract;
 mod doctor;
 mod engine;
 mod inspect;
 mod new;
 mod output;
+mod replay;
 mod run;
 mod stubs;
 mod supervise;
@@ -38,6 +40,8 @@ enum Command {
     Doctor(doctor::Args),
     /// Measure the cost of one call.
     Bench(bench::Args),
+    /// Check whether handlers keep to what hosts and callers take for granted.
+    Check(check::Args),
     /// Show, compare and check revisions of the ABI.
     Abi(abi::Args),
     /// Write a Python stub file of a library, for type checkers and editors.
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         Command::Inspect(args) => done(inspect::run(&args)),
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Abi(args) => abi::run(&args),
         Command::Stubs(args) => done(stubs::run(&args)),
         Command::New(args) => done(new::run(&args)),

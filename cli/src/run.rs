@@ -3,6 +3,7 @@
 use crate::contract;
 use crate::engine::{self, Engine};
 use crate::output;
+use crate::replay;
 use crate::supervise;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, anyhow, bail};
@@ -31,11 +32,17 @@ pub(crate) struct Args {
     /// Accept results that the handler leaves unwritten, in whole or in part: what lay in their memory
     /// is printed. (The embedded runtime looks for them; a real XLA does not.)
     #[arg(long)]
-    allow_unwritten: bool,
+    pub(crate) allow_unwritten: bool,
+    /// Make recorded calls again and compare what comes of them, bit for bit: a file of Python's
+    /// xla_ffi.record, or a folder of them. Each is made as its host made it, on its revision.
+    #[arg(long, value_name = "FILE|FOLDER", conflicts_with_all = [
+        "args", "rets", "attrs", "custom_options", "run_id", "device_ordinal", "scratch", "stages", "out",
+    ])]
+    replay: Option<PathBuf>,
 }
 
 /// What says which handler is called, how, and on what.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct CallArgs {
     /// The library.
     pub(crate) lib: PathBuf,
@@ -47,7 +54,7 @@ pub(crate) struct CallArgs {
     pub(crate) args: Vec<Spec>,
     /// A result: f32[2,3]. Without any, the manifest's shape contract says what comes.
     #[arg(long = "ret", value_name = "SPEC", value_parser = parse_ret)]
-    rets: Vec<Shape>,
+    pub(crate) rets: Vec<Shape>,
     /// The attributes, as an MLIR dictionary: '{eps = 1.0e-5 : f32}'.
     #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
     pub(crate) attrs: Option<Attributes>,
@@ -150,6 +157,9 @@ fn mangled(symbol: &str) -> String {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::refuse_what_it_cannot_do(&args.call);
+    if args.replay.is_some() {
+        engine::only_embedded(&args.call, "run --replay");
+    }
     if let Some(supervisor) = &args.call.supervised {
         return Ok(supervise::child(supervisor, || here(args)));
     }
@@ -162,6 +172,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs it in this process.
 fn here(args: &Args) -> Result<()> {
+    if let Some(from) = &args.replay {
+        return replay::run(args, from);
+    }
     let (names, rets) = match &args.call.engine {
         Engine::Embedded => {
             let prepared = Prepared::new(&args.call)?;
@@ -334,6 +347,18 @@ impl Prepared {
                 options: args.custom_options.clone(),
             },
         })
+    }
+
+    /// The arguments.
+    pub(crate) fn arguments(&self) -> &[Tensor] {
+        &self.arguments
+    }
+
+    /// Whether a result lies in the memory of an argument.
+    pub(crate) fn is_alias(&self, argument: usize) -> bool {
+        self.rets
+            .iter()
+            .any(|ret| matches!(ret, Ret::Alias(index) if *index == argument))
     }
 
     pub(crate) fn call(&self) -> xla_ffi_runtime::Call {

@@ -104,6 +104,11 @@ def _not_taken(target, platform):
     return f"jax's plugin for {platform} takes no custom calls" if live else None
 
 
+def is_cpu(platform):
+    """Whether a handler's platform is the CPU, whatever its name."""
+    return platform.lower() in ("cpu", "host")
+
+
 def register_legacy(target, address, platform):
     """Registers a target of the custom calls that came before XLA FFI: jaxlib's API version 0."""
     name = "cpu" if platform.lower() in ("host", "cpu") else "cuda" if platform.lower() == "gpu" else platform.lower()

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _declared, _file, _given, _handler, _jax, _legacy, _manifest, _signature
+from . import _declared, _file, _given, _handler, _jax, _legacy, _manifest, _record, _signature
 from ._errors import LibraryError
 
 _lock = threading.Lock()
@@ -111,6 +111,10 @@ class Library:
         for spec, platform, addresses in self._registered(plans):
             with self._claim(self._target(spec), platform):
                 _jax.register(self._target(spec), addresses, platform)
+        for spec, why, addresses in plans:
+            if why is None:
+                platforms = dict.fromkeys(spec.platforms, addresses)
+                _record.know(self._target(spec), path, spec.name, dict(spec.stages), platforms)
         for name, platform, address, _signature in listed:
             with self._claim(self._legacy_target(name), _legacy_platform(platform)):
                 _jax.register_legacy(self._legacy_target(name), address, platform)

@@ -14,7 +14,7 @@ from jax._src.lib.mlir import ir
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from . import _jax, _sharding
+from . import _jax, _record, _sharding
 from ._errors import UnsupportedRuntimeError
 
 #: The primitive, and the same for calls that may be split over devices: jax asks of a primitive whether lowering it
@@ -103,6 +103,7 @@ def _lower(context, *operands, split, **params):
 
 def _custom_call(context, *operands, target, attributes, has_side_effect, aliases, layouts, legacy, **_):
     _jax.check_platforms(target, context)
+    target = _record.target_now(target)
     given, taken = layouts
     options = {
         "operand_layouts": [_minor_to_major(*pair) for pair in zip(given, context.avals_in)],

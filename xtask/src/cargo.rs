@@ -29,7 +29,10 @@ pub(crate) fn build_examples(root: &Path) -> Command {
         "xla-ffi-examples",
         "--package",
         "xla-ffi-fixtures",
+        "--package",
+        "xla-ffi-record",
         "--examples",
+        "--lib",
     ]);
     command
 }
@@ -41,6 +44,7 @@ pub(crate) fn python_driver(root: &Path, venv: &Venv, driver: &str) -> Command {
         .arg(root.join("tests/jax").join(driver))
         .current_dir(root)
         .env("PYTHONPATH", root.join("python"))
+        .env("XLA_FFI_CLI", root.join("target/debug/xla-ffi"))
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("JAX_PLATFORMS", "cpu");
     command

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 13] = [
+const DRIVERS: [&str; 15] = [
     "exports.py",
     "inline.py",
     "given.py",
@@ -41,10 +41,13 @@ const DRIVERS: [&str; 13] = [
     "gradients.py",
     "batches.py",
     "sharding.py",
+    "record.py",
+    "check.py",
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 10] = [
+const OLDEST_DRIVERS: [&str; 11] = [
+    "record.py",
     "exports.py",
     "inline.py",
     "values.py",
@@ -58,7 +61,8 @@ const OLDEST_DRIVERS: [&str; 10] = [
 ];
 
 /// Those that run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 8] = [
+const MIDDLE_DRIVERS: [&str; 9] = [
+    "record.py",
     "signatures.py",
     "errors.py",
     "given.py",

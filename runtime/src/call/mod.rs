@@ -1,5 +1,6 @@
 //! Calls: operands in, stages run, results out.
 
+mod displaced;
 mod instantiate;
 mod invoke;
 mod isolated;
@@ -7,6 +8,7 @@ mod prepared;
 pub(crate) mod ready;
 pub(crate) mod unwritten;
 
+pub use displaced::Displaced;
 pub use prepared::PreparedCall;
 
 use crate::context::Parts;

@@ -1,0 +1,144 @@
+//! `xla-ffi check`: whether handlers keep to what hosts and callers take for granted, on the embedded runtime.
+
+mod checks;
+mod subject;
+
+use crate::engine;
+use crate::output;
+use crate::run::CallArgs;
+use crate::target::{HandlerName, Target};
+use anyhow::{Result, bail};
+use checks::{CHECKS, Verdict};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Duration;
+use subject::Subject;
+use xla_ffi_runtime::isolated;
+
+/// Command line of `check`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    call: CallArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a check has found.
+struct Line {
+    name: &'static str,
+    verdict: Verdict,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    engine::only_embedded(&args.call, "check");
+    let target = Target::read(&args.call.lib)?;
+    let names: Vec<HandlerName> = match &args.call.handler {
+        Some(name) => vec![name.clone()],
+        None => target
+            .handlers()
+            .filter(|handler| handler.platforms.iter().any(|platform| platform == "cpu"))
+            .map(|handler| HandlerName::Name(handler.name.clone()))
+            .collect(),
+    };
+    if names.is_empty() {
+        bail!(
+            "{} has no manifest with a handler for the CPU: name a handler's symbol with --handler, and give \
+             its operands with --arg and --ret",
+            args.call.lib.display()
+        );
+    }
+    if names.len() > 1 && !args.call.args.is_empty() {
+        bail!("operands are for one handler: say which with --handler");
+    }
+    let mut reports = vec![];
+    for name in names {
+        let lines = one(&args.call, &target, &name)?;
+        let title = match &name {
+            HandlerName::Name(name) => name.clone(),
+            HandlerName::Stages(_) => "the handler".into(),
+        };
+        if !args.json {
+            output::text(&words(&title, &lines))?;
+        }
+        reports.push((title, lines));
+    }
+    let nothing = |lines: &[Line]| {
+        matches!(
+            lines,
+            [Line {
+                verdict: Verdict::Skipped(_),
+                ..
+            }]
+        )
+    };
+    if reports.iter().all(|(_, lines)| nothing(lines)) && !args.json {
+        bail!("no handler could be checked");
+    }
+    let failed = reports.iter().flat_map(|(_, lines)| lines);
+    let failed = failed
+        .filter(|line| matches!(line.verdict, Verdict::Fail(_)))
+        .count();
+    if args.json {
+        let handlers: Vec<_> = reports
+            .iter()
+            .map(|(name, lines)| report(name, lines))
+            .collect();
+        let library = args.call.lib.display().to_string();
+        output::json(&json!({"library": library, "ok": failed == 0, "handlers": handlers}))?;
+    }
+    Ok(if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// All checks of one handler, each in a child process of its own.
+fn one(args: &CallArgs, target: &Target, name: &HandlerName) -> Result<Vec<Line>> {
+    let subject = match Subject::new(args, target, name)? {
+        Ok(subject) => subject,
+        Err(why) => {
+            let verdict = Verdict::Skipped(why);
+            return Ok(vec![Line {
+                name: "runs",
+                verdict,
+            }]);
+        }
+    };
+    let mut lines: Vec<Line> = vec![];
+    for (name, check) in CHECKS {
+        let limit = Duration::from_secs(args.time_limit);
+        let came = isolated(limit, || check(&subject).to_bytes());
+        let verdict = match came {
+            Ok(bytes) => Verdict::from_bytes(&bytes),
+            Err(crash) => Verdict::Fail(crash.message().to_owned()),
+        };
+        let goes_on = *name != "runs" || !matches!(verdict, Verdict::Fail(_));
+        lines.push(Line { name, verdict });
+        if !goes_on {
+            break;
+        }
+    }
+    Ok(lines)
+}
+
+fn words(title: &str, lines: &[Line]) -> String {
+    let mut text = format!("{title}\n");
+    for line in lines {
+        let (word, why) = line.verdict.parts();
+        let why = why.replace('\n', "\n          ");
+        text.push_str(&format!("  {word:<8}{}: {why}\n", line.name));
+    }
+    text
+}
+
+fn report(title: &str, lines: &[Line]) -> serde_json::Value {
+    let line = |line: &Line| {
+        let (word, why) = line.verdict.parts();
+        json!({"name": line.name, "verdict": word, "text": why})
+    };
+    let lines: Vec<_> = lines.iter().map(line).collect();
+    json!({"handler": title, "lines": lines})
+}

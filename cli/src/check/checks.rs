@@ -1,0 +1,445 @@
+//! The checks, each a function of the subject that runs in a process of its own.
+
+use super::subject::{Subject, bytes};
+use anyhow::{Result, bail};
+use xla_ffi_runtime::dtype::Class;
+use xla_ffi_runtime::{Code, DType, Displaced, Error, Hazard, Revision, Shape, Tensor};
+
+/// What a check has found.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    Ok(String),
+    Fail(String),
+    /// Something to know that is no failure.
+    Told(String),
+    Skipped(String),
+}
+
+impl Verdict {
+    /// The word for it, and why.
+    pub(super) fn parts(&self) -> (&'static str, &str) {
+        match self {
+            Self::Ok(why) => ("ok", why),
+            Self::Fail(why) => ("FAIL", why),
+            Self::Told(why) => ("told", why),
+            Self::Skipped(why) => ("skipped", why),
+        }
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let (word, why) = self.parts();
+        [&word.as_bytes()[..1], why.as_bytes()].concat()
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Self {
+        let why = String::from_utf8_lossy(bytes.get(1..).unwrap_or_default()).into_owned();
+        match bytes.first() {
+            Some(b'o') => Self::Ok(why),
+            Some(b't') => Self::Told(why),
+            Some(b's') => Self::Skipped(why),
+            _ => Self::Fail(why),
+        }
+    }
+}
+
+/// A check.
+pub(super) type Check = fn(&Subject) -> Verdict;
+
+/// All of them, in the order in which they run.
+pub(super) const CHECKS: &[(&str, Check)] = &[
+    ("runs", |subject| told(runs(subject))),
+    ("written", |subject| told(written(subject))),
+    ("operands", |subject| told(operands(subject))),
+    ("repeats", |subject| told(repeats(subject))),
+    ("threads", |subject| told(threads(subject))),
+    ("revisions", |subject| told(revisions(subject))),
+    ("misaligned", |subject| told(misaligned(subject))),
+    ("overlap", |subject| told(overlap(subject))),
+    ("zero-sized", |subject| told(sizes(subject, &[0]))),
+    ("odd sizes", |subject| {
+        told(sizes(subject, &[1, 3, 7, 17, 33]))
+    }),
+    ("wrong types", |subject| told(wrong_types(subject))),
+    ("wrong ranks", |subject| told(wrong_ranks(subject))),
+];
+
+/// What stops a check is its failure.
+fn told(verdict: Result<Verdict>) -> Verdict {
+    verdict.unwrap_or_else(|error| Verdict::Fail(crate::error_text(&error)))
+}
+
+fn is_deterministic(subject: &Subject) -> bool {
+    let manifest = subject.manifest.as_ref();
+    !manifest.is_some_and(|manifest| {
+        manifest
+            .traits
+            .iter()
+            .any(|name| name == "nondeterministic")
+    })
+}
+
+fn has_state(subject: &Subject) -> bool {
+    subject
+        .manifest
+        .as_ref()
+        .is_some_and(|manifest| manifest.state.is_some())
+}
+
+fn runs(subject: &Subject) -> Result<Verdict> {
+    let outcome = subject.prepare()?.call().run()?;
+    let rets: Vec<_> = outcome
+        .rets
+        .iter()
+        .map(|ret| ret.shape().to_string())
+        .collect();
+    Ok(Verdict::Ok(if rets.is_empty() {
+        "no results".into()
+    } else {
+        rets.join(", ")
+    }))
+}
+
+/// Every byte of every result, on memory that holds something else each time.
+fn written(subject: &Subject) -> Result<Verdict> {
+    let run = || {
+        subject
+            .prepare()?
+            .call()
+            .check_unwritten(true)
+            .run()
+            .map_err(anyhow::Error::from)
+    };
+    let (first, second) = (run()?, run()?);
+    if is_deterministic(subject)
+        && let Some(why) = differ(&bytes(&first.rets), &second.rets)
+    {
+        return Ok(Verdict::Fail(format!(
+            "on memory that held something else {why}: bytes that the handler does not write, or chance"
+        )));
+    }
+    Ok(Verdict::Ok("every byte, twice".into()))
+}
+
+fn operands(subject: &Subject) -> Result<Verdict> {
+    let prepared = subject.prepare()?;
+    let before = bytes(prepared.arguments());
+    prepared.call().run()?;
+    for (index, (before, after)) in before.iter().zip(prepared.arguments()).enumerate() {
+        if before != after.bytes() && !prepared.is_alias(index) {
+            return Ok(Verdict::Fail(format!(
+                "the handler changes its operand {}",
+                subject.argument(index)
+            )));
+        }
+    }
+    Ok(Verdict::Ok("as they were".into()))
+}
+
+fn repeats(subject: &Subject) -> Result<Verdict> {
+    if !is_deterministic(subject) {
+        return Ok(Verdict::Skipped(
+            "the manifest says nondeterministic".into(),
+        ));
+    }
+    // Within one process, since that is where state that is not the call site's would lie.
+    let first = bytes(&subject.prepare()?.call().run()?.rets);
+    for turn in 2..=4 {
+        let again = subject.prepare()?.call().run()?;
+        if let Some(why) = differ(&first, &again.rets) {
+            return Ok(Verdict::Fail(format!("call {turn} of the same: {why}")));
+        }
+    }
+    Ok(Verdict::Ok("the same 4 times".into()))
+}
+
+fn threads(subject: &Subject) -> Result<Verdict> {
+    if !is_deterministic(subject) || has_state(subject) {
+        return Ok(Verdict::Skipped(
+            "it has state, or the manifest says nondeterministic".into(),
+        ));
+    }
+    let prepared = subject.prepare()?;
+    if (0..prepared.arguments().len()).any(|index| prepared.is_alias(index)) {
+        return Ok(Verdict::Skipped("it changes operands in place".into()));
+    }
+    let wanted = bytes(&prepared.call().run()?.rets);
+    let some = || -> Result<Option<String>> {
+        for _ in 0..20 {
+            if let Some(why) = differ(&wanted, &prepared.call().run()?.rets) {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
+    };
+    let found = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(some)).collect();
+        let came = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(Ok(Some("a panic".into()))));
+        came.collect::<Result<Vec<_>>>()
+    })?;
+    Ok(match found.into_iter().flatten().next() {
+        Some(why) => Verdict::Fail(format!("from 4 threads at once {why}")),
+        None => Verdict::Ok("the same from 4 threads".into()),
+    })
+}
+
+fn revisions(subject: &Subject) -> Result<Verdict> {
+    let wanted = bytes(&subject.prepare()?.call().run()?.rets);
+    let floor = subject
+        .manifest
+        .as_ref()
+        .and_then(|manifest| manifest.floor_revision());
+    let (mut refused, mut problems) = (vec![], vec![]);
+    for revision in Revision::ALL {
+        let came = subject
+            .prepare_on(revision)
+            .and_then(|prepared| Ok(prepared.call().run()?));
+        match came {
+            Ok(outcome) => {
+                if is_deterministic(subject)
+                    && let Some(why) = differ(&wanted, &outcome.rets)
+                {
+                    problems.push(format!("{revision}: {why}"));
+                }
+            }
+            Err(error) => {
+                let absent =
+                    error.downcast_ref::<Error>().map(Error::code) == Some(Code::Unimplemented);
+                if absent || floor.is_some_and(|floor| revision < floor) || !subject.is_ours {
+                    refused.push(revision.to_string());
+                } else {
+                    problems.push(format!("{revision}: {error:#}"));
+                }
+            }
+        }
+    }
+    if !problems.is_empty() {
+        return Ok(Verdict::Fail(problems.join("\n")));
+    }
+    Ok(match refused.as_slice() {
+        [] => Verdict::Ok("the same on r0 to r10".into()),
+        refused => Verdict::Told(format!(
+            "the same on all but {}, which lack something",
+            refused.join(", ")
+        )),
+    })
+}
+
+fn misaligned(subject: &Subject) -> Result<Verdict> {
+    let prepared = subject.prepare()?;
+    let wide = |shape: &Shape| shape.dtype().bits() > 8 && shape.bytes() > 0;
+    let args = prepared.arguments().iter().enumerate();
+    let args = args.filter(|(_, arg)| wide(arg.shape()));
+    let mut displaced: Vec<_> = args
+        .map(|(index, _)| (Displaced::Argument(index), subject.argument(index)))
+        .collect();
+    let outcome = prepared.call().run()?;
+    let rets = outcome.rets.iter().zip(&prepared.ret_names).enumerate();
+    let rets = rets.filter(|(_, (ret, _))| wide(ret.shape()));
+    displaced.extend(rets.map(|(index, (_, name))| (Displaced::Result(index), name.clone())));
+    let displaced = displaced
+        .into_iter()
+        .map(|(at, name)| (at, format!("{name}, a byte behind an aligned address,")));
+    refuses(subject, displaced.collect())
+}
+
+fn overlap(subject: &Subject) -> Result<Verdict> {
+    let prepared = subject.prepare()?;
+    let outcome = prepared.call().run()?;
+    let long = |tensor: &Tensor| tensor.bytes().len() > tensor.shape().dtype().bits().div_ceil(8);
+    let mut displaced = vec![];
+    for (result, (ret, name)) in outcome.rets.iter().zip(&prepared.ret_names).enumerate() {
+        for (argument, arg) in prepared.arguments().iter().enumerate() {
+            if long(ret) && long(arg) {
+                let at = Displaced::Onto { result, argument };
+                displaced.push((
+                    at,
+                    format!("{name}, within {},", subject.argument(argument)),
+                ));
+            }
+        }
+    }
+    refuses(subject, displaced)
+}
+
+/// Whether the handler refuses operands that lie where they should not.
+fn refuses(subject: &Subject, displaced: Vec<(Displaced, String)>) -> Result<Verdict> {
+    let prepared = subject.prepare()?;
+    if (0..prepared.arguments().len()).any(|index| prepared.is_alias(index)) {
+        return Ok(Verdict::Skipped("it changes operands in place".into()));
+    }
+    let (count, mut taken) = (displaced.len(), vec![]);
+    if count == 0 {
+        return Ok(Verdict::Skipped(
+            "no operands for which there is such a place".into(),
+        ));
+    }
+    for (at, what) in displaced {
+        match prepared.call().run_displaced(at) {
+            Ok(_) => taken.push(format!("{what} is taken as if nothing were")),
+            Err(error)
+                if error
+                    .findings()
+                    .iter()
+                    .any(|finding| finding.hazard == Hazard::Crash) =>
+            {
+                bail!("{what}: {error}")
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(match (taken.is_empty(), subject.is_ours) {
+        (true, _) => Verdict::Ok(format!("{count} refused")),
+        (false, true) => Verdict::Fail(taken.join("\n")),
+        (false, false) => Verdict::Told(taken.join("\n")),
+    })
+}
+
+/// Results or an error, the same twice, for other sizes of each of the contract's names.
+fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Verdict> {
+    let (mut calls, mut refused) = (0, 0);
+    for size in sizes {
+        let Some(resized) = subject.resized(*size)? else {
+            return Ok(Verdict::Skipped(
+                "no shape contract names the dimensions of these operands".into(),
+            ));
+        };
+        for (name, shapes) in resized {
+            calls += 1;
+            let run = || {
+                subject
+                    .prepare_with(&shapes, None)?
+                    .call()
+                    .check_unwritten(true)
+                    .run()
+                    .map_err(anyhow::Error::from)
+            };
+            let first = match run() {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    let found = error.downcast_ref::<Error>();
+                    let is_bad = |error: &&Error| {
+                        !error.findings().is_empty() || error.code() == Code::Internal
+                    };
+                    if let Some(error) = found.filter(is_bad) {
+                        return Ok(Verdict::Fail(format!("{name} = {size}: {error}")));
+                    }
+                    refused += 1;
+                    continue;
+                }
+            };
+            if is_deterministic(subject)
+                && let Some(why) = differ(&bytes(&first.rets), &run()?.rets)
+            {
+                return Ok(Verdict::Fail(format!("{name} = {size}, once more: {why}")));
+            }
+        }
+    }
+    Ok(Verdict::Ok(format!("{calls} calls, {refused} refused")))
+}
+
+/// Each operand as another type of the same size.
+fn wrong_types(subject: &Subject) -> Result<Verdict> {
+    let Some(manifest) = &subject.manifest else {
+        return Ok(Verdict::Skipped(
+            "without a manifest nobody knows which types are right".into(),
+        ));
+    };
+    let shapes = subject.shapes()?;
+    let mut others = vec![];
+    for (index, shape) in shapes.iter().enumerate() {
+        let declared = manifest
+            .args
+            .get(index.min(manifest.args.len().saturating_sub(1)));
+        let Some(accepted) = declared.and_then(|arg| arg.dtypes.as_ref()) else {
+            continue;
+        };
+        let other = DType::all().find(|other| {
+            other.bits() == shape.dtype().bits()
+                && other.class() != Class::Token
+                && !accepted.iter().any(|name| name == other.c_name())
+        });
+        if let Some(other) = other {
+            let mut wrong = shapes.clone();
+            wrong[index] = Shape::new(other, shape.dims())?;
+            others.push((
+                wrong,
+                format!(
+                    "{} of {other} is taken for {}",
+                    subject.argument(index),
+                    accepted.join("|")
+                ),
+            ));
+        }
+    }
+    wrong(subject, others)
+}
+
+/// Each operand with a dimension more.
+fn wrong_ranks(subject: &Subject) -> Result<Verdict> {
+    let Some(manifest) = &subject.manifest else {
+        return Ok(Verdict::Skipped(
+            "without a manifest nobody knows which ranks are right".into(),
+        ));
+    };
+    let shapes = subject.shapes()?;
+    let contract = manifest.shape.as_deref().unwrap_or("...");
+    let mut others = vec![];
+    for (index, shape) in shapes.iter().enumerate() {
+        let declared = manifest
+            .args
+            .get(index.min(manifest.args.len().saturating_sub(1)));
+        let fixed = declared.is_some_and(|arg| arg.rank.is_some());
+        if (fixed || !contract.contains("...")) && shape.dtype() != DType::Token {
+            let mut wrong = shapes.clone();
+            wrong[index] = Shape::new(shape.dtype(), [&[1], shape.dims()].concat())?;
+            let rank = shape.dims().len();
+            others.push((
+                wrong,
+                format!(
+                    "{} of rank {} is taken for one of rank {rank}",
+                    subject.argument(index),
+                    rank + 1
+                ),
+            ));
+        }
+    }
+    wrong(subject, others)
+}
+
+fn wrong(subject: &Subject, others: Vec<(Vec<Shape>, String)>) -> Result<Verdict> {
+    let outcome = subject.prepare()?.call().run()?;
+    let rets: Vec<_> = outcome.rets.iter().map(|ret| ret.shape().clone()).collect();
+    let count = others.len();
+    let mut taken = vec![];
+    for (shapes, what) in others {
+        let prepared = subject.prepare_with(&shapes, Some(rets.clone()));
+        // What shares memory cannot have another type: the command line itself refuses.
+        let came = prepared.and_then(|prepared| Ok(prepared.call().run()?));
+        if came.is_ok() {
+            taken.push(what);
+        }
+    }
+    Ok(match (count, taken.is_empty()) {
+        (0, _) => Verdict::Skipped("everything is accepted".into()),
+        (_, true) => Verdict::Ok(format!("{count} refused")),
+        (_, false) => Verdict::Fail(taken.join("\n")),
+    })
+}
+
+/// How results differ from others, in words.
+fn differ(wanted: &[Vec<u8>], rets: &[Tensor]) -> Option<String> {
+    let (index, (wanted, ret)) = wanted
+        .iter()
+        .zip(rets)
+        .enumerate()
+        .find(|(_, (wanted, ret))| wanted.as_slice() != ret.bytes())?;
+    let byte = wanted.iter().zip(ret.bytes()).position(|(a, b)| a != b)?;
+    let bits = ret.shape().dtype().bits().max(1);
+    Some(format!(
+        "result {index} ({}) differs, first in element {}",
+        ret.shape(),
+        byte * 8 / bits
+    ))
+}

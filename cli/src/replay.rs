@@ -1,0 +1,344 @@
+//! `xla-ffi run LIB --replay`: recorded calls again, on the embedded runtime, and whether they give the same.
+
+mod answer;
+mod value;
+
+use crate::run::Args;
+use crate::supervise;
+use crate::target::{Chosen, HandlerName, Target};
+use answer::{Answer, compare};
+use anyhow::{Context, Result, anyhow, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use xla_ffi_record::{Call, Data, Outcome, Recorded, file};
+use xla_ffi_runtime::{Executable, Handler, Library, Revision, Runtime, Stage, Stages};
+
+/// A recorded call's file.
+#[derive(Clone, Debug)]
+struct Entry {
+    path: PathBuf,
+    call: Call,
+}
+
+/// Replays a file, or a folder of them in order, and tells of each whether it went as recorded.
+pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
+    let entries = chosen(from, &args.call.lib)?;
+    let target = Target::read(&args.call.lib)?;
+    let mut replay = Replay {
+        args,
+        target: &target,
+        hosts: BTreeMap::new(),
+        instances: BTreeMap::new(),
+    };
+    let (mut equal, mut differ, mut untold) = (0, 0, 0);
+    for (entry, told) in entries {
+        let recorded = read(&entry.path)?;
+        let answer = replay
+            .one(&recorded)
+            .with_context(|| entry.path.display().to_string())?;
+        supervise::enters(format_args!("xla-ffi itself, between calls,"));
+        if !told {
+            continue;
+        }
+        let (count, word) = match &answer {
+            Answer::Equal(_) => (&mut equal, "equal"),
+            Answer::Differs(_) => (&mut differ, "DIFFERS"),
+            Answer::Untold(_) => (&mut untold, "not compared"),
+        };
+        *count += 1;
+        let title = recorded.call.title();
+        crate::output::text(&format!("{title}: {word}, {}\n", answer.why()))?;
+    }
+    crate::output::text(&format!(
+        "{} calls: {equal} equal, {differ} differ, {untold} not compared\n",
+        equal + differ + untold
+    ))?;
+    for (_, runtime, _) in replay.hosts.values() {
+        crate::run::check(runtime)?;
+    }
+    if differ > 0 {
+        bail!("{differ} of the recorded calls came out differently");
+    }
+    if equal == 0 {
+        bail!("no call could be compared");
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Recorded> {
+    Recorded::read(path).with_context(|| path.display().to_string())
+}
+
+/// The recorded calls of a folder, in order.
+fn folder(path: &Path) -> Result<Vec<Entry>> {
+    let mut entries = vec![];
+    let shown = || path.display().to_string();
+    for entry in std::fs::read_dir(path).with_context(shown)? {
+        let path = entry.with_context(shown)?.path();
+        if path
+            .extension()
+            .is_some_and(|ending| ending == file::EXTENSION)
+        {
+            let call = xla_ffi_record::head(&path).with_context(|| path.display().to_string())?;
+            entries.push(Entry { path, call });
+        }
+    }
+    entries.sort_by_key(|entry| (entry.call.process, entry.call.number));
+    Ok(entries)
+}
+
+/// What is to be replayed, and of which calls the outcome is told: a single call needs those before it that
+/// changed its state.
+fn chosen(from: &Path, library: &Path) -> Result<Vec<(Entry, bool)>> {
+    if from.is_dir() {
+        let entries = of_library(from, folder(from)?, library)?;
+        return Ok(entries.into_iter().map(|entry| (entry, true)).collect());
+    }
+    let recorded = read(from)?;
+    let last = Entry {
+        path: from.to_owned(),
+        call: recorded.call.clone(),
+    };
+    let Some(instance) = recorded.state.and_then(|state| state.instance) else {
+        return Ok(vec![(last, true)]);
+    };
+    let beside = from
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let mut entries = vec![];
+    for entry in folder(beside.unwrap_or(Path::new(".")))? {
+        let call = &entry.call;
+        let same = call.process == last.call.process && call.number < last.call.number;
+        if !same || call.handler != last.call.handler || call.library != last.call.library {
+            continue;
+        }
+        let uses = read(&entry.path)?.state.and_then(|state| state.instance);
+        if call.number == instance || uses == Some(instance) {
+            entries.push((entry, false));
+        }
+    }
+    if !entries
+        .iter()
+        .any(|(entry, _)| entry.call.number == instance)
+    {
+        bail!(
+            "{}: the state that it uses was left by call {instance}, whose file is not beside it",
+            from.display()
+        );
+    }
+    entries.push((last, true));
+    Ok(entries)
+}
+
+/// The calls of one library, by the name of its file where several were recorded.
+fn of_library(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entry>> {
+    let processes: BTreeSet<u32> = entries.iter().map(|entry| entry.call.process).collect();
+    let name = |path: &Path| {
+        path.file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    };
+    let recorded = |entry: &Entry| name(Path::new(&entry.call.library));
+    let libraries: BTreeSet<_> = entries.iter().filter_map(recorded).collect();
+    match (libraries.len(), processes.len()) {
+        (0, _) => bail!(
+            "{} holds no recorded call, no file that ends in .{}{}",
+            from.display(),
+            file::EXTENSION,
+            folders(from)
+        ),
+        (_, 2..) => bail!("{} holds the calls of several processes", from.display()),
+        (1, 1) => Ok(entries),
+        _ => {
+            let wanted = name(library);
+            let own: Vec<_> = entries
+                .into_iter()
+                .filter(|entry| recorded(entry) == wanted)
+                .collect();
+            if own.is_empty() {
+                let libraries: Vec<_> = libraries.into_iter().collect();
+                bail!(
+                    "{} holds calls of {}, none of {}; name a single file to replay it all the same",
+                    from.display(),
+                    libraries.join(", "),
+                    wanted.unwrap_or_default()
+                );
+            }
+            Ok(own)
+        }
+    }
+}
+
+/// What folders a folder has, as a hint: a recording by environment variable makes one a process.
+fn folders(path: &Path) -> String {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let folders: Vec<_> = entries
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    match folders.as_slice() {
+        [] => String::new(),
+        folders => format!("; its folders are {}", folders.join(", ")),
+    }
+}
+
+/// A runtime, the library in it, and its handlers as far as they are known.
+type Host = (Library, Runtime, BTreeMap<String, Handler>);
+
+/// What recorded calls are replayed with.
+struct Replay<'a> {
+    args: &'a Args,
+    target: &'a Target,
+    /// A runtime for each revision and number of threads, the library in it, and its handlers.
+    hosts: BTreeMap<(u8, usize), Host>,
+    /// What instantiations have left, by the number of the call.
+    instances: BTreeMap<u64, Executable>,
+}
+
+impl<'a> Replay<'a> {
+    fn one(&mut self, recorded: &Recorded) -> Result<Answer> {
+        let call = &recorded.call;
+        if let Some(why) = unknown(call) {
+            return Ok(Answer::Untold(why));
+        }
+        let stage = Stage::from_name(&call.stage)
+            .ok_or_else(|| anyhow!("it is of the stage '{}', which there is not", call.stage))?;
+        if !matches!(stage, Stage::Instantiate | Stage::Execute) {
+            return Ok(Answer::Untold(format!(
+                "{stage} runs with the execution that follows"
+            )));
+        }
+        let handler = self.handler(call)?;
+        supervise::enters(format_args!("{}", call.title()));
+        let attributes = value::attributes(&call.attributes)?;
+        if stage == Stage::Instantiate {
+            return Ok(match handler.instantiate(&attributes) {
+                Ok(executable) => {
+                    self.instances.insert(call.number, executable);
+                    compare(recorded, Ok(&[]))
+                }
+                Err(error) => compare(recorded, Err(&error)),
+            });
+        }
+        let instance = recorded.state.and_then(|state| state.instance);
+        let known = instance.and_then(|number| self.instances.get(&number).cloned());
+        let executable = match known {
+            Some(executable) => executable,
+            None => handler.instantiate(&attributes)?,
+        };
+        let answer = match self.call(recorded, &executable)?.run() {
+            Ok(outcome) => compare(recorded, Ok(&outcome.rets)),
+            Err(error) => compare(recorded, Err(&error)),
+        };
+        match (answer, recorded.state, instance) {
+            (Answer::Differs(why), Some(_), None) => Ok(Answer::Untold(format!(
+                "{why}; but its state is from before the recording, and was made anew"
+            ))),
+            (answer, ..) => Ok(answer),
+        }
+    }
+
+    fn call(&self, recorded: &Recorded, executable: &Executable) -> Result<xla_ffi_runtime::Call> {
+        let call = &recorded.call;
+        let stages = ["prepare", "initialize"].map(|stage| call.stages.contains_key(stage));
+        let context = &call.context;
+        let mut replayed = executable
+            .call()
+            .args(value::tensors(&call.args, &recorded.args)?)
+            .run_id(context.run_id.unwrap_or(0))
+            .device_ordinal(context.device_ordinal.unwrap_or(0))
+            // XLA runs the others on devices that are no CPU.
+            .stages(if stages.contains(&true) {
+                Stages::All
+            } else {
+                Stages::Cpu
+            })
+            .time_limit(Some(Duration::from_secs(self.args.call.time_limit)))
+            .check_unwritten(!self.args.allow_unwritten);
+        if let Some(options) = &context.custom_options {
+            replayed = replayed.custom_options(&value::attributes(options)?);
+        }
+        for ret in &call.rets {
+            let shape = value::shape(ret)?;
+            replayed = match ret.alias {
+                Some(arg) if value::shape(&call.args[arg])? == shape => replayed.ret_alias(arg),
+                _ => replayed.ret(shape),
+            };
+        }
+        Ok(replayed)
+    }
+
+    /// The handler of a call, in a runtime like the recorded host.
+    fn handler(&mut self, call: &Call) -> Result<Handler> {
+        let recorded = Revision::ALL.get(usize::from(call.revision)).copied();
+        let revision = self.args.call.revision.or(recorded);
+        let revision =
+            revision.ok_or_else(|| anyhow!("it is of r{}, which is not known", call.revision))?;
+        let threads = self.args.call.threads.map(usize::from);
+        let threads = threads.or(call.context.threads.and_then(|n| usize::try_from(n).ok()));
+        let threads = threads.unwrap_or(0).min(1024);
+        let key = (revision as u8, threads);
+        if !self.hosts.contains_key(&key) {
+            let runtime = match threads {
+                0 => Runtime::new(revision),
+                threads => Runtime::with_threads(revision, threads),
+            };
+            supervise::enters(format_args!("the library, while it was loaded,"));
+            let library = runtime.open(&self.args.call.lib)?;
+            for user_type in &self.args.call.types {
+                library.register_type(&user_type.name, &user_type.id, user_type.info.as_deref())?;
+            }
+            self.hosts.insert(key, (library, runtime, BTreeMap::new()));
+        }
+        let chosen = self.chosen(call)?;
+        let (library, _, handlers) = self.hosts.get_mut(&key).context("the host made above")?;
+        if let Some(handler) = handlers.get(&call.handler) {
+            return Ok(handler.clone());
+        }
+        supervise::enters(format_args!("handler {}", call.handler));
+        let handler = chosen.load(library)?;
+        handlers.insert(call.handler.clone(), handler.clone());
+        Ok(handler)
+    }
+
+    /// By its recorded symbols, unless the command line names another.
+    fn chosen(&self, call: &Call) -> Result<Chosen<'a>> {
+        if let Some(name) = &self.args.call.handler {
+            return self.target.choose(Some(name));
+        }
+        let stages = call.stages.iter().filter_map(|(stage, symbol)| {
+            Stage::from_name(stage).map(|stage| (stage, symbol.clone()))
+        });
+        self.target
+            .choose(Some(&HandlerName::Stages(stages.collect())))
+    }
+}
+
+/// Why a call cannot be made again.
+fn unknown(call: &Call) -> Option<String> {
+    for (what, operands) in [("argument", &call.args), ("result", &call.rets)] {
+        for (index, operand) in operands.iter().enumerate() {
+            let why = match operand.data {
+                Data::Kept(_) => continue,
+                Data::Limit if what == "result" => continue,
+                Data::Limit => "was left out, since the recording had reached its limit",
+                Data::Untyped => "has no element type: its host did not name it",
+                Data::Absent => "had no address",
+            };
+            return Some(format!("{what} {index} {why}"));
+        }
+    }
+    None
+}
+
+/// How the recorded call ended, where there is nothing to compare with.
+fn nothing_recorded(recorded: &Recorded) -> Option<&'static str> {
+    match recorded.end.as_ref().map(|end| &end.outcome) {
+        None => Some(
+            "the recorded call never ended: its process did, or it was under way when the recording ended",
+        ),
+        Some(Outcome::Unwound) => Some("an exception or a panic left the recorded call"),
+        Some(Outcome::Unwatched) => Some("how the recorded call ended could not be watched"),
+        Some(_) => None,
+    }
+}

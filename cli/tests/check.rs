@@ -1,0 +1,171 @@
+//! `xla-ffi check` and `run --replay`: what they say, and how they end. (`tests/jax/check.py` has the wrong handlers
+//! with a manifest, `tests/jax/record.py` the recordings.)
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use xla_ffi_testing::compiler::shared_library;
+use xla_ffi_testing::examples::rust_examples;
+
+/// Handlers without a manifest, y = x + 1 over floats, each wrong in its own way.
+const SOURCE: &str = r#"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+typedef struct { size_t size; void* ext; uint32_t dtype; void* data; int64_t rank; int64_t* dims; } Buffer;
+typedef struct { size_t size; void* ext; int64_t count; uint32_t* types; void** list; } List;
+typedef struct { size_t size; uintptr_t* ext; void** api; void* ctx; uint32_t stage; List args, rets; } Frame;
+static int metadata(Frame* f) {
+  if (f->ext == NULL) return 0;
+  int version[2] = {0, 1};
+  memcpy((char*)f->ext[3] + 24, version, 8);
+  return 1;
+}
+#define HANDLER(NAME, BODY) void* NAME(Frame* f) { \
+  if (metadata(f)) return NULL; \
+  Buffer *in = f->args.list[0], *out = f->rets.list[0]; \
+  float *x = in->data, *y = out->data; int64_t n = in->rank ? in->dims[0] : 1; \
+  BODY return NULL; }
+#define ALL for (int64_t i = 0; i < n; ++i) y[i] = x[i] + 1;
+HANDLER(good, ALL)
+HANDLER(tail, for (int64_t i = 0; i < n - 1; ++i) y[i] = x[i] + 1;)
+HANDLER(operand, ALL x[0] = 7;)
+static int calls;
+HANDLER(global, ALL y[0] += ++calls;)
+HANDLER(ends, if (calls++ == 0) { ALL } else abort();)
+"#;
+
+fn library(test: &str) -> Option<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let source = folder.join("wrong.c");
+    if std::fs::read_to_string(&source).ok().as_deref() != Some(SOURCE) {
+        std::fs::write(&source, SOURCE).unwrap();
+    }
+    shared_library(&folder, test, &source, "wrong", &["-w".to_owned()])
+}
+
+fn xla_ffi(command: &str, lib: &Path, rest: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
+    program.arg(command).arg(lib).args(rest).output().unwrap()
+}
+
+/// The verdict and the text of each line about one handler.
+fn check(code: i32, lib: &Path, rest: &[&str]) -> Vec<(String, String, String)> {
+    let out = xla_ffi("check", lib, &[rest, &["--json"]].concat());
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(
+        out.status.code(),
+        Some(code),
+        "{rest:?}: {errors}{}",
+        String::from_utf8_lossy(&out.stdout)
+    );
+    let report: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(report["ok"], code == 0);
+    let text = |line: &Value, key: &str| line[key].as_str().unwrap().to_owned();
+    let lines = report["handlers"][0]["lines"].as_array().unwrap().iter();
+    lines
+        .map(|line| {
+            (
+                text(line, "name"),
+                text(line, "verdict"),
+                text(line, "text"),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn libraries_of_the_sdk_pass() {
+    for (library, handler) in [
+        ("rms_norm", "rms_norm_backward"),
+        ("matmul", "matmul"),
+        ("threads", "softmax"),
+    ] {
+        let path = rust_examples().join(format!("lib{library}.so"));
+        let lines = check(0, &path, &["--handler", handler]);
+        for name in [
+            "written",
+            "misaligned",
+            "overlap",
+            "zero-sized",
+            "odd sizes",
+            "wrong types",
+        ] {
+            let line = lines.iter().find(|line| line.0 == name).unwrap();
+            assert_eq!(line.1, "ok", "{library}: {line:?}");
+        }
+    }
+    // State, attributes without default, operands in place.
+    let counter = rust_examples().join("libcounter.so");
+    let lines = check(0, &counter, &["--attrs", "start = 3 : i32", "--ret", "s32"]);
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.0 == "repeats" && line.1 == "ok"),
+        "{lines:?}"
+    );
+    let out = xla_ffi("check", &counter, &[]);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(1));
+    assert!(said.contains("no handler could be checked"), "{said}");
+    let axpy = rust_examples().join("libaliasing.so");
+    let lines = check(0, &axpy, &["--attrs", "a = 2.0 : f32"]);
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.0 == "operands" && line.1 == "ok"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn each_mistake_is_caught_by_its_line() {
+    let Some(lib) = library("each_mistake_is_caught_by_its_line") else {
+        return;
+    };
+    let call = ["--arg", "f32[33]=iota", "--ret", "f32[33]"];
+    let of = |code: i32, name: &str| check(code, &lib, &[&["--handler", name], &call[..]].concat());
+    let find = |lines: &[(String, String, String)], name: &str| {
+        lines.iter().find(|line| line.0 == name).cloned().unwrap()
+    };
+    let good = of(0, "good");
+    assert!(good.iter().all(|line| line.1 != "FAIL"), "{good:?}");
+    let told = find(&good, "misaligned");
+    assert!(
+        told.1 == "told" && told.2.contains("argument 0, a byte behind"),
+        "{told:?}"
+    );
+    for (handler, name, text) in [
+        ("tail", "written", "element 32"),
+        ("operand", "operands", "changes its operand argument 0"),
+        ("global", "repeats", "call 2 of the same"),
+        ("ends", "written", "SIGABRT"),
+    ] {
+        let line = find(&of(1, handler), name);
+        assert!(
+            line.1 == "FAIL" && line.2.contains(text),
+            "{handler}: {line:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_recording_is_told() {
+    let lib = rust_examples().join("librms_norm.so");
+    let said = |code: i32, rest: &[&str]| {
+        let out = xla_ffi("run", &lib, rest);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(code), "{said}");
+        said
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().to_str().unwrap();
+    assert!(said(1, &["--replay", empty]).contains("holds no recorded call"));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/check.rs");
+    assert!(
+        said(1, &["--replay", source])
+            .contains("no recorded call: it does not begin with XLAFFIRC")
+    );
+    assert!(said(1, &["--replay", "/nowhere/at all"]).contains("No such file"));
+    assert!(said(2, &["--replay", empty, "--arg", "f32=1"]).contains("cannot be used with"));
+}

@@ -1,0 +1,199 @@
+"""``xla_ffi.check``: whether a handler behaves as JAX's own functions do."""
+
+import json
+import os
+import pathlib
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+from . import _attributes, _dtypes, _jax
+from ._handler import Handler
+from ._report import Line, Report
+
+#: The checks in JAX, in the order in which they run. What they are about stands beside each in ``_checks``.
+NAMES = (
+    "runs", "jit", "scan", "vmap", "shard_map", "export", "gradient", "operands", "repeats", "threads", "NaN", "infinity",
+    "zero-sized", "odd sizes", "wrong types", "wrong ranks",
+)  # fmt: skip
+
+_PACKAGE = pathlib.Path(__file__).resolve().parent
+
+
+def check(fn, *args, attrs=None, skip=(), time_limit=600, **more):
+    """Checks the handler ``fn`` of a loaded library, called with these operands and attributes; gives a :class:`Report`.
+
+    In JAX: the same results eagerly, under ``jit`` and in ``scan``; ``vmap`` and ``shard_map`` as a loop; the round trip
+    through ``jax.export``; a declared gradient by ``jax.test_util.check_grads``; operands as they were; the same results
+    again and from many threads at once, unless the manifest says ``nondeterministic``; a NaN in an operand in some
+    result; no crash with infinities, sizes of zero and odd ones; errors for operands of other types and ranks than
+    declared. On the embedded runtime, where the command line ``xla-ffi`` is found (in ``XLA_FFI_CLI``, on ``PATH``, or
+    in the ``target`` of this checkout): what ``xla-ffi check`` does.
+
+    All of it happens in processes of their own, on CPU: a handler that crashes or hangs fails the line it did so in.
+    ``skip`` names checks that do not apply; ``time_limit`` is for each of the processes, in seconds. ``attrs`` is a dict
+    for attributes whose names are taken by these keywords; other keywords (``result_shape_dtypes`` …) are the handler's.
+    """
+    if not isinstance(fn, Handler):
+        raise TypeError(f"check takes a handler of a library that xla_ffi.load gave, got {type(fn).__name__}")
+    unknown = sorted(set(skip) - set(NAMES) - {"embedded"})
+    if unknown:
+        raise ValueError(f"no check is called {unknown[0]!r}: there are {', '.join(NAMES)}, embedded")
+    if attrs is not None:
+        more["attrs"] = attrs
+    values = [arg if isinstance(arg, (bool, int, float, complex, list)) else np.asarray(arg) for arg in args]
+    names = [name for name in NAMES if name not in skip]
+    lines = {name: Line(name, "skipped", "as asked") for name in NAMES if name in skip}
+    with tempfile.TemporaryDirectory(prefix="xla_ffi_check.") as folder:
+        folder = pathlib.Path(folder)
+        while names:
+            found, at = _process(folder, {"handler": fn, "args": values, "more": more, "names": names}, time_limit)
+            lines.update({line.name: line for line in found})
+            names = names[names.index(at) + 1 :] if at else []
+        ordered = [lines[name] for name in NAMES if name in lines]
+        if "embedded" in skip:
+            ordered.append(Line("embedded", "skipped", "as asked"))
+        else:
+            ordered += _embedded(folder, fn, values, more, time_limit)
+    return Report(fn.__qualname__, f"jaxlib {_jax.JAXLIB}", ordered)
+
+
+def _process(folder, job, time_limit):
+    """Runs checks in a process; what it found, and the check in which it came to an untimely end, or None."""
+    import jax
+
+    job_file, told_file = folder / "job", folder / "told"
+    job["x64"] = bool(jax.config.jax_enable_x64)
+    job_file.write_bytes(pickle.dumps(job))
+    told_file.write_text("")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("XLA_FFI_RECORD")}
+    environment["JAX_PLATFORMS"] = "cpu"
+    environment["XLA_FLAGS"] = environment.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
+    path = [os.fspath(_PACKAGE.parent), *filter(None, [environment.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(path)
+    command = [sys.executable, "-m", "xla_ffi._checks", os.fspath(job_file), os.fspath(told_file)]
+    with open(folder / "said", "w+", encoding="utf-8", errors="replace") as said:
+        child = subprocess.Popen(command, env=environment, stdout=said, stderr=said, stdin=subprocess.DEVNULL)
+        try:
+            status = child.wait(time_limit)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            status = None
+        said.seek(0)
+        words = said.read()
+    lines, at = [], None
+    for entry in told_file.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(entry)
+        if "begins" in entry:
+            at = entry["begins"]
+        else:
+            lines.append(Line(**entry))
+            at = None
+    if status == 0:
+        return lines, None
+    if at is None:
+        raise RuntimeError(f"the process of the checks ended with {status}:\n{words[-4000:]}")
+    lines.append(Line(at, "FAIL", _end(status, time_limit, words)))
+    return lines, at
+
+
+def _end(status, time_limit, words):
+    if status is None:
+        return f"it did not return within {time_limit} s"
+    if status < 0:
+        return f"it crashed the process with {signal.Signals(-status).name}"
+    return f"it ended the process with status {status}: {words[-400:].strip()}"
+
+
+# ---- the embedded runtime ------------------------------------------------------------------------
+
+
+def command_line():
+    """The tool ``xla-ffi``, or None."""
+    named = os.environ.get("XLA_FFI_CLI")
+    if named:
+        return named
+    built = [_PACKAGE.parent.parent / "target" / profile / "xla-ffi" for profile in ("release", "debug")]
+    newest = max((path for path in built if path.exists()), key=lambda path: path.stat().st_mtime, default=None)
+    return shutil.which("xla-ffi") if newest is None else os.fspath(newest)
+
+
+def _embedded(folder, handler, values, more, time_limit):
+    tool = command_line()
+    if tool is None:
+        return [Line("embedded", "skipped", "the command line xla-ffi is not found: name it in XLA_FFI_CLI")]
+    own = ("attrs", "result_shape_dtypes", "vmap_method", "input_output_aliases", "has_side_effect", "partition_batch", "shapes")
+    attributes = {**(more.get("attrs") or {}), **{name: value for name, value in more.items() if name not in own}}
+    command = [tool, "check", handler._path, "--handler", handler.spec.name, "--json"]
+    try:
+        arrays, _ = handler._operands(values)
+        for index, array in enumerate(arrays):
+            command += ["--arg", _spec(folder / f"arg{index}.npy", np.asarray(array))]
+        given = more.get("result_shape_dtypes")
+        for ret in given if isinstance(given, (list, tuple)) else [] if given is None else [given]:
+            command += ["--ret", _type(np.dtype(ret.dtype), ret.shape)]
+        text = _mlir(_attributes.cast_all(handler.spec, attributes))
+    except TypeError as error:
+        return [Line("embedded", "skipped", f"this call cannot be written on a command line: {error}")]
+    if attributes:
+        command += ["--attrs", text]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=time_limit, stdin=subprocess.DEVNULL)
+        report = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return [Line("embedded", "FAIL", f"xla-ffi check did not end within {time_limit} s")]
+    except ValueError:
+        return [Line("embedded", "FAIL", f"xla-ffi check: {done.stderr.strip()}")]
+    (entry,) = report["handlers"]
+    return [Line(f"embedded: {line['name']}", line["verdict"], line["text"]) for line in entry["lines"]]
+
+
+def _type(dtype, shape):
+    return f"{_dtypes.of(dtype).lower()}[{','.join(map(str, shape))}]"
+
+
+def _spec(path, array):
+    """An operand as the command line takes it."""
+    plain = array
+    if array.dtype.kind not in "biufc":
+        plain = array.astype(np.float32) if array.dtype.itemsize > 2 else array.view(f"u{array.dtype.itemsize}")
+    np.save(path, np.ascontiguousarray(plain).reshape(array.shape))
+    return f"{_type(array.dtype, array.shape)}=@{path}"
+
+
+def _mlir(value):
+    """An attribute as MLIR writes it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_quoted(name)} = {_mlir(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    array = np.asarray(value)
+    kind = {"f": "f", "i": "i", "u": "ui"}.get(array.dtype.kind)
+    if kind is None:
+        raise TypeError(f"an attribute of {array.dtype}")
+    kind = f"{kind}{8 * array.dtype.itemsize}"
+
+    def number(item):
+        if array.dtype.kind != "f":
+            return str(int(item))
+        if not np.isfinite(item):
+            return hex(int(np.asarray(item).view(f"u{array.dtype.itemsize}")))
+        return repr(float(item)) if "." in repr(float(item)) else repr(float(item)).replace("e", ".0e")
+
+    if array.ndim == 0:
+        return f"{number(array[()])} : {kind}"
+    return f"array<{kind}{': ' if array.size else ''}{', '.join(number(item) for item in array.ravel())}>"
+
+
+def _quoted(text):
+    inner = "".join(c if " " <= c <= "~" and c not in '"\\' else "".join(f"\\{byte:02X}" for byte in c.encode()) for c in text)
+    return f'"{inner}"'

@@ -1,0 +1,236 @@
+"""Recording the calls of handlers, for ``xla-ffi run LIB --replay``.
+
+While a recording is under way calls are traced to targets of their own, ``TARGET@recorded``: there a function of
+``libxla_ffi_record`` stands before each stage of the handler. The targets of the rest stay as they are, so that a
+handler costs nothing more when nothing is recorded.
+"""
+
+import atexit
+import ctypes
+import os
+import pathlib
+import threading
+import warnings
+
+from ._errors import LibraryError
+
+#: The version of the functions of ``libxla_ffi_record`` that this module calls.
+_VERSION = 1
+_NAME = "libxla_ffi_record.so"
+#: Bytes of operands that a recording keeps unless it is told otherwise.
+LIMIT = 1 << 30
+_SUFFIX = ".xlacall"
+
+_lock = threading.RLock()
+_handlers = {}  # target: (path, handler name, {stage: symbol}, {platform: {stage: address}})
+_recorded = set()  # the targets that have a twin that records
+_current = None
+
+
+class _Counts(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("recorded", "truncated", "failed", "open")]
+
+
+def record(directory, *, limit=LIMIT):
+    """Writes every call of the loaded handlers into ``directory``, one file a call, as long as the ``with`` block runs.
+
+    A file holds the stage, the operands' shapes and bytes, the attributes, what the context says, and the results or
+    the error; which call left the state that a call uses is told by its number. ``xla-ffi run LIB --replay FILE`` makes
+    a call again on the embedded runtime, a whole directory in order, and compares what comes of it. A call that ends
+    the process leaves a file, too: the last one.
+
+    ``limit`` is the number of bytes of operands that are kept at most; what is beyond is left out, and a warning at the
+    end of the block counts such calls. The directory is made; one with recorded calls in it is refused. Functions that
+    jax has compiled are compiled anew, at both ends of the block (``jax.clear_caches()``), except those compiled by
+    hand with ``lower().compile()``, whose calls are not recorded. Only calls on CPU are: elsewhere operands lie in the
+    device's memory, and handlers run as they are. One recording at a time; calls of all threads are recorded.
+
+    The environment variable ``XLA_FFI_RECORD=DIR`` records from the import of this package on, into a directory
+    ``process-PID`` in ``DIR``; ``XLA_FFI_RECORD_LIMIT`` is its limit. ``XLA_FFI_RECORDER`` names ``libxla_ffi_record.so``
+    where it lies neither in this package nor in the ``target`` of its checkout.
+    """
+    return Recording(directory, limit)
+
+
+class Recording:
+    """What :func:`record` gives. After the block ``calls``, ``truncated``, ``failed`` and ``unfinished`` count the calls
+    that were recorded, those of which operands were left out, those whose file could not be written, and those that
+    were not over when the block was."""
+
+    def __init__(self, directory, limit=LIMIT):
+        #: Where the files are.
+        self.directory = pathlib.Path(directory)
+        if limit < 0:
+            raise ValueError(f"limit={limit}: a number of bytes is not negative")
+        self.limit = min(limit, (1 << 64) - 1)
+        self.calls = self.truncated = self.failed = self.unfinished = None
+
+    def __enter__(self):
+        self._start()
+        _clear()
+        return self
+
+    def __exit__(self, *_exception):
+        _settle()
+        self._stop()
+        _clear()
+
+    def interpose(self, path, handler, symbols, addresses):
+        """Addresses to register with ``jax.ffi`` by hand, ``{stage: address}``, whose calls are recorded: for handlers
+        that :func:`xla_ffi.load` has not loaded. ``symbols`` are the stages' symbols in the library ``path``."""
+        return _interposed(os.fspath(path), handler, symbols, addresses)
+
+    def _start(self):
+        global _current
+        from . import _jax
+
+        recorder = _recorder()
+        folder = os.fspath(self.directory.resolve())
+        os.makedirs(folder, exist_ok=True)
+        if any(name.endswith(_SUFFIX) for name in os.listdir(folder)):
+            raise LibraryError(f"{folder} holds recorded calls already: give an empty directory, or a new one")
+        if _jax.REVISION < 0:
+            raise LibraryError(f"jaxlib {_jax.JAXLIB} is older than the first that can be recorded")
+        with _lock:
+            host = f"jaxlib {_jax.JAXLIB}"
+            refused = recorder.xla_ffi_record_start(folder.encode(), self.limit, _jax.REVISION, host.encode())
+            if refused == 2:
+                raise LibraryError(f"{_recorder_path()} does not know r{_jax.REVISION}, which {host} speaks: take a newer one")
+            if refused:
+                raise LibraryError("a recording is under way in this process: end it first")
+            _current = self
+
+    def _stop(self):
+        global _current
+        with _lock:
+            _current = None
+        counts = _recorder().xla_ffi_record_stop(10_000)
+        self.calls, self.truncated, self.failed, self.unfinished = counts.recorded, counts.truncated, counts.failed, counts.open
+        told = (
+            (counts.truncated, f"have operands that were left out, since more than limit={self.limit} bytes came together"),
+            (counts.failed, "could not be written"),
+            (counts.open, "were not over after ten seconds: how they end is not recorded"),
+        )
+        for count, what in told:
+            if count:
+                warnings.warn(f"{self.directory}: {count} calls {what}", RuntimeWarning, stacklevel=3)
+
+
+def know(target, path, handler, symbols, addresses):
+    """Notes a handler that is registered: ``addresses`` is ``{platform: {stage: address}}``."""
+    with _lock:
+        _handlers[target] = (path, handler, symbols, addresses)
+
+
+def target_now(target):
+    """The target that a call which is traced now is to name."""
+    if _current is None:
+        return target
+    from . import _jax
+
+    with _lock:
+        if _current is None or target not in _handlers:
+            return target
+        name = f"{target}@recorded"
+        if target not in _recorded:
+            path, handler, symbols, platforms = _handlers[target]
+            for platform, addresses in platforms.items():
+                if _jax.is_cpu(platform):
+                    addresses = _interposed(path, handler, symbols, addresses)
+                _jax.register(name, addresses, platform)
+            _recorded.add(target)
+        return name
+
+
+def _interposed(path, handler, symbols, addresses):
+    recorder = _recorder()
+    stages = ",".join(f"{stage}={symbol}" for stage, symbol in symbols.items())
+    before = {}
+    for stage, address in addresses.items():
+        function = recorder.xla_ffi_record_interpose(path.encode(), handler.encode(), stages.encode(), address)
+        if not function:
+            warnings.warn(f"{path}: {handler} is not recorded: as many handlers as can be are already", RuntimeWarning, stacklevel=3)
+            return addresses
+        before[stage] = function
+    return before
+
+
+def _recorder_path():
+    here = pathlib.Path(__file__).resolve().parent
+    named = os.environ.get("XLA_FFI_RECORDER")
+    if named:
+        return pathlib.Path(named)
+    built = [here.parent.parent / "target" / profile / _NAME for profile in ("release", "debug")]
+    for place in [here / _NAME, *sorted((path for path in built if path.exists()), key=lambda path: -path.stat().st_mtime)]:
+        if place.exists():
+            return place
+    raise LibraryError(
+        f"{_NAME} is neither beside {here} nor built in its checkout: recording needs it. Build it with "
+        "`cargo build --release -p xla-ffi-record`, or name it in the environment variable XLA_FFI_RECORDER"
+    )
+
+
+_library = None
+
+
+def _recorder():
+    global _library
+    with _lock:
+        if _library is not None:
+            return _library
+        path = _recorder_path()
+        try:
+            library = ctypes.CDLL(os.fspath(path))
+            version = library.xla_ffi_record_version()
+        except (OSError, AttributeError) as error:
+            raise LibraryError(f"{path} is no {_NAME}: {error}") from error
+        if version != _VERSION:
+            raise LibraryError(f"{path} is of version {version}, this package needs {_VERSION}: build both from one checkout")
+        library.xla_ffi_record_interpose.restype = ctypes.c_void_p
+        library.xla_ffi_record_interpose.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p]
+        library.xla_ffi_record_start.restype = ctypes.c_uint32
+        library.xla_ffi_record_start.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_char_p]
+        library.xla_ffi_record_stop.restype = _Counts
+        library.xla_ffi_record_stop.argtypes = [ctypes.c_uint64]
+        _library = library
+        return library
+
+
+def _clear():
+    """Lets jax forget what it compiled: the programs name the targets of before."""
+    import jax
+
+    jax.clear_caches()
+
+
+def _settle():
+    """Waits for what runs on the CPU: jax returns from a call before it is over."""
+    import jax
+
+    for array in jax.live_arrays("cpu"):
+        try:
+            array.block_until_ready()
+        except Exception:  # a handler's error, which its own caller is told
+            pass
+
+
+def from_environment():
+    """Begins the recording that the environment asks for, until the process ends."""
+    directory = os.environ.get("XLA_FFI_RECORD")
+    if not directory:
+        return
+    limit = os.environ.get("XLA_FFI_RECORD_LIMIT")
+    try:
+        limit = LIMIT if not limit else int(limit)
+    except ValueError as error:
+        raise LibraryError(f"XLA_FFI_RECORD_LIMIT={limit!r} is no number of bytes") from error
+    recording = Recording(os.path.join(directory, f"process-{os.getpid()}"), limit)
+    recording._start()
+    process = os.getpid()
+
+    def end():
+        if os.getpid() == process and _current is recording:
+            _settle()
+            recording._stop()
+
+    atexit.register(end)

@@ -1,0 +1,70 @@
+//! Attributes as they are recorded.
+
+use serde::{Deserialize, Serialize};
+
+/// Names and values, in the host's order.
+pub type Attributes = Vec<(String, Value)>;
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Value {
+    /// One value: the number of its type, its bytes.
+    Scalar {
+        /// Of [`XLA_FFI_DataType`](xla_ffi_sys::XLA_FFI_DataType).
+        dtype: u32,
+        /// Little-endian.
+        #[serde(with = "hex")]
+        bytes: Vec<u8>,
+    },
+    /// Several of them.
+    Array {
+        /// Of [`XLA_FFI_DataType`](xla_ffi_sys::XLA_FFI_DataType).
+        dtype: u32,
+        /// Elements.
+        size: usize,
+        /// Little-endian, one after the other.
+        #[serde(with = "hex")]
+        bytes: Vec<u8>,
+    },
+    /// A string that is UTF-8.
+    Text(String),
+    /// Any other string.
+    #[serde(with = "hex")]
+    Bytes(Vec<u8>),
+    /// A dictionary.
+    Dictionary(Attributes),
+    /// Something of a kind, or of an element type, that this crate does not know.
+    Unknown(u32),
+}
+
+/// Bytes as two hexadecimal digits each.
+mod hex {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
+        let text: String = bytes
+            .iter()
+            .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+            .collect();
+        to.serialize_str(&text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        let digits: Option<Vec<u8>> = text
+            .chars()
+            .map(|digit| digit.to_digit(16).map(|value| value as u8))
+            .collect();
+        match digits {
+            Some(digits) if digits.len() % 2 == 0 => Ok(digits
+                .chunks(2)
+                .map(|pair| pair[0] << 4 | pair[1])
+                .collect()),
+            _ => Err(D::Error::custom(
+                "bytes are not hexadecimal digits in pairs",
+            )),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Reading call frames: this module alone follows a host's pointers to operands and attributes.
+//!
+//! What a host hands to a handler is whole, so that is what the `SAFETY` comments name: lists have as
+//! many entries as their sizes say, spans and values lie where they are said to lie, for as long as
+//! the call.
+
+use crate::call::bytes_of;
+use crate::{Attributes, Value};
+use std::ffi::c_void;
+use std::slice;
+use xla_ffi_sys::{
+    ELEMENT_TYPES, XLA_FFI_ArgType, XLA_FFI_Array, XLA_FFI_AttrType, XLA_FFI_Attrs, XLA_FFI_Buffer,
+    XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_DataType, XLA_FFI_InternalExtension,
+    XLA_FFI_InternalExtension_Type, XLA_FFI_Scalar,
+};
+
+/// How deep dictionaries are followed.
+const DEEPEST: usize = 64;
+
+/// An operand where it lies.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) dtype: u32,
+    pub(crate) dims: Vec<i64>,
+    data: *const u8,
+    /// Bytes, where the type tells.
+    pub(crate) size: Option<usize>,
+}
+
+// SAFETY: the address is followed by `bytes` alone, whose caller vouches for it.
+unsafe impl Send for Place {}
+// SAFETY: as above.
+unsafe impl Sync for Place {}
+
+impl Place {
+    /// The bytes; `None` where the host gives no address or no type.
+    ///
+    /// # Safety
+    /// The operand is still the call's, and nobody writes to it as long as the slice is used.
+    pub(crate) unsafe fn bytes(&self) -> Option<&[u8]> {
+        match self.size? {
+            0 => Some(&[]),
+            _ if self.data.is_null() => None,
+            // SAFETY: a host's buffer has the bytes of its type and dimensions; the caller's promise.
+            size => Some(unsafe { slice::from_raw_parts(self.data, size) }),
+        }
+    }
+
+    pub(crate) fn has_address(&self) -> bool {
+        self.size == Some(0) || !self.data.is_null()
+    }
+
+    /// Whether both are the same memory.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.data == other.data
+            && !self.data.is_null()
+            && self.size == other.size
+            && self.size != Some(0)
+    }
+}
+
+/// What is written into a frame's lists.
+fn entries<T: Copy>(list: *const T, size: i64) -> Vec<T> {
+    let size = usize::try_from(size).unwrap_or(0);
+    if list.is_null() {
+        return vec![];
+    }
+    // SAFETY: a host's list has as many entries as it says.
+    (0..size)
+        .map(|index| unsafe { list.wrapping_add(index).read() })
+        .collect()
+}
+
+/// The operands of one side; `None` where one is no buffer.
+fn places(
+    types: *const XLA_FFI_ArgType,
+    list: *const *mut c_void,
+    size: i64,
+) -> Option<Vec<Place>> {
+    let types = entries(types, size);
+    let operands = entries(list, size);
+    if operands.len() as i64 != size {
+        return None;
+    }
+    let place = |(index, operand): (usize, &*mut c_void)| {
+        if operand.is_null()
+            || types
+                .get(index)
+                .is_some_and(|kind| *kind != XLA_FFI_ArgType::BUFFER)
+        {
+            return None;
+        }
+        // SAFETY: the entry is a buffer.
+        let buffer = unsafe { operand.cast::<XLA_FFI_Buffer>().read() };
+        let dims = entries(buffer.dims, buffer.rank);
+        Some(Place {
+            size: bytes_of(buffer.dtype.0, &dims),
+            dtype: buffer.dtype.0,
+            dims,
+            data: buffer.data.cast(),
+        })
+    };
+    operands.iter().enumerate().map(place).collect()
+}
+
+/// The arguments and results of a frame; `None` where one is no buffer.
+///
+/// # Safety
+/// The frame is a host's.
+pub(crate) unsafe fn operands(frame: *const XLA_FFI_CallFrame) -> Option<(Vec<Place>, Vec<Place>)> {
+    // SAFETY: every revision's frame has this field.
+    let args = unsafe { (*frame).args };
+    // SAFETY: every revision's frame has this field.
+    let rets = unsafe { (*frame).rets };
+    Some((
+        places(args.types, args.args, args.size)?,
+        places(rets.types.cast(), rets.rets, rets.size)?,
+    ))
+}
+
+/// Whether the host asks for metadata instead of calling.
+///
+/// # Safety
+/// The frame is a host's, of r1 or later.
+pub(crate) unsafe fn asks_for_metadata(frame: *const XLA_FFI_CallFrame) -> bool {
+    // SAFETY: every revision's frame has this field.
+    let mut at: *const XLA_FFI_InternalExtension = unsafe { (*frame).extension_start };
+    while !at.is_null() {
+        // SAFETY: a host's chain, which ends in null.
+        let link = unsafe { at.read() };
+        if link.r#type == XLA_FFI_InternalExtension_Type::Metadata {
+            return true;
+        }
+        at = link.next;
+    }
+    false
+}
+
+/// The attributes of a frame.
+///
+/// # Safety
+/// The frame is a host's.
+pub(crate) unsafe fn attributes(frame: *const XLA_FFI_CallFrame) -> Attributes {
+    // SAFETY: every revision's frame has this field.
+    let attributes = unsafe { (*frame).attrs };
+    dictionary(&attributes, 0)
+}
+
+/// A dictionary of a host.
+///
+/// # Safety
+/// It is null or a host's.
+pub(crate) unsafe fn options(attributes: *const XLA_FFI_Attrs) -> Attributes {
+    if attributes.is_null() {
+        return vec![];
+    }
+    // SAFETY: the caller's promise.
+    dictionary(&unsafe { attributes.read() }, 0)
+}
+
+fn dictionary(attributes: &XLA_FFI_Attrs, depth: usize) -> Attributes {
+    let types = entries(attributes.types, attributes.size);
+    let names = entries(attributes.names, attributes.size);
+    let values = entries(attributes.attrs, attributes.size);
+    let all = types.into_iter().zip(names).zip(values);
+    all.filter(|((_, name), _)| !name.is_null())
+        .map(|((kind, name), value)| {
+            // SAFETY: names are spans.
+            let name = span(unsafe { name.read() });
+            let name = String::from_utf8_lossy(name).into_owned();
+            (
+                name,
+                attribute(kind, value, depth).unwrap_or(Value::Unknown(kind.0)),
+            )
+        })
+        .collect()
+}
+
+fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Option<Value> {
+    if value.is_null() || depth == DEEPEST {
+        return None;
+    }
+    match kind {
+        XLA_FFI_AttrType::SCALAR => {
+            // SAFETY: the kind says so.
+            let scalar = unsafe { value.cast::<XLA_FFI_Scalar>().read() };
+            Some(Value::Scalar {
+                dtype: scalar.dtype.0,
+                bytes: elements(scalar.dtype, scalar.value, 1)?.to_vec(),
+            })
+        }
+        XLA_FFI_AttrType::ARRAY => {
+            // SAFETY: the kind says so.
+            let array = unsafe { value.cast::<XLA_FFI_Array>().read() };
+            Some(Value::Array {
+                dtype: array.dtype.0,
+                size: array.size,
+                bytes: elements(array.dtype, array.data, array.size)?.to_vec(),
+            })
+        }
+        XLA_FFI_AttrType::STRING => {
+            // SAFETY: the kind says so.
+            let text = span(unsafe { value.cast::<XLA_FFI_ByteSpan>().read() });
+            Some(match std::str::from_utf8(text) {
+                Ok(text) => Value::Text(text.to_owned()),
+                Err(_) => Value::Bytes(text.to_vec()),
+            })
+        }
+        XLA_FFI_AttrType::DICTIONARY => {
+            // SAFETY: the kind says so.
+            let inner = unsafe { value.cast::<XLA_FFI_Attrs>().read() };
+            Some(Value::Dictionary(dictionary(&inner, depth + 1)))
+        }
+        _ => None,
+    }
+}
+
+/// The bytes of an attribute's values; `None` for an element type that is not known.
+fn elements<'a>(dtype: XLA_FFI_DataType, data: *const c_void, count: usize) -> Option<&'a [u8]> {
+    let row = ELEMENT_TYPES.iter().find(|row| row.dtype == dtype)?;
+    let size = row.bits.checked_mul(count)?.div_ceil(8);
+    if size == 0 {
+        return Some(&[]);
+    }
+    if data.is_null() {
+        return None;
+    }
+    // SAFETY: a host's attribute has the bytes of its type, and lives as long as the call.
+    Some(unsafe { slice::from_raw_parts(data.cast(), size) })
+}
+
+fn span<'a>(span: XLA_FFI_ByteSpan) -> &'a [u8] {
+    if span.len == 0 || span.ptr.is_null() {
+        return &[];
+    }
+    // SAFETY: a host's span has as many bytes as it says, for as long as the call.
+    unsafe { slice::from_raw_parts(span.ptr.cast(), span.len) }
+}

@@ -1,0 +1,285 @@
+//! Functions of the host that are watched while a recording is under way.
+//!
+//! When an asynchronous call is complete, and which state a call uses, shows in what the handler
+//! asks of its host. So five slots of the host's function table lead through this module: each notes
+//! what it sees and calls the host's own function. The table is changed where it lies, not copied:
+//! libraries know a host by the table's address.
+
+use crate::host::{Function, Host};
+use crate::running::{Running, innermost};
+use crate::session::lock;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::mem::{offset_of, transmute};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use xla_ffi_sys::{
+    Revision, Slot, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_Create_Args,
+    XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Future_SetError_Args, XLA_FFI_State_Get_Args,
+    XLA_FFI_State_Get_Args_R0, XLA_FFI_State_Set_Args, XLA_FFI_State_Set_Args_R0,
+};
+
+/// The functions that are watched.
+const WATCHED: [Slot; 5] = [
+    Slot::FutureCreate,
+    Slot::FutureSetAvailable,
+    Slot::FutureSetError,
+    Slot::StateSet,
+    Slot::StateGet,
+];
+
+/// As many copies of XLA in one process are watched.
+const TABLES: usize = 4;
+
+/// The host's own functions, by table.
+static ORIGINALS: [[AtomicUsize; WATCHED.len()]; TABLES] =
+    [const { [const { AtomicUsize::new(0) }; WATCHED.len()] }; TABLES];
+
+/// Revisions of the tables, which say how the arguments of the state functions are laid out.
+static REVISIONS: [AtomicUsize; TABLES] = [const { AtomicUsize::new(0) }; TABLES];
+
+/// The tables that were ever watched, and whether they are now.
+static HOSTS: Mutex<Vec<(Host, bool)>> = Mutex::new(Vec::new());
+
+/// The calls whose futures are open, by future.
+static OPEN: Mutex<Option<HashMap<usize, Arc<Running>>>> = Mutex::new(None);
+
+/// Watches a host's functions; `false` where that cannot be done.
+pub(crate) fn watch(host: Host) -> bool {
+    if host.api().is_null() {
+        return false;
+    }
+    let mut hosts = lock(&HOSTS);
+    let known = hosts
+        .iter()
+        .position(|(known, _)| known.api() == host.api());
+    let table = known.unwrap_or(hosts.len());
+    if table == TABLES {
+        return false;
+    }
+    if known.is_none() {
+        hosts.push((host, false));
+    }
+    if hosts[table].1 {
+        return true;
+    }
+    REVISIONS[table].store(host.revision() as usize, Ordering::Relaxed);
+    for (index, slot) in WATCHED.into_iter().enumerate() {
+        if let Some(at) = host.slot(slot) {
+            // SAFETY: the slot is within the table.
+            let own = unsafe { at.read() };
+            if own == hook(table, index) {
+                // It could not be given back.
+                hosts[table].1 = true;
+                continue;
+            }
+            ORIGINALS[table][index].store(own, Ordering::Relaxed);
+            // SAFETY: the same, and the function does what the host's own does.
+            hosts[table].1 |= own != 0 && unsafe { memory::write(at, hook(table, index)) };
+        }
+    }
+    hosts[table].1
+}
+
+/// Gives all hosts their functions back.
+pub(crate) fn unwatch() {
+    for (table, (host, watched)) in lock(&HOSTS).iter_mut().enumerate() {
+        for (index, slot) in WATCHED.into_iter().enumerate().filter(|_| *watched) {
+            let Some(at) = host.slot(slot) else {
+                continue;
+            };
+            // SAFETY: the slot is within the table.
+            if unsafe { at.read() } == hook(table, index) {
+                // SAFETY: the same; it is the host's own function.
+                unsafe { memory::write(at, ORIGINALS[table][index].load(Ordering::Relaxed)) };
+            }
+        }
+        *watched = false;
+    }
+}
+
+/// A future that is open is this call's.
+pub(crate) fn expect(future: *mut xla_ffi_sys::XLA_FFI_Future, running: &Arc<Running>) {
+    if !running.is_over() {
+        let mut open = lock(&OPEN);
+        open.get_or_insert_default()
+            .insert(future as usize, running.clone());
+    }
+}
+
+/// The call is over whatever futures it made.
+pub(crate) fn forget(running: &Arc<Running>) {
+    if let Some(open) = lock(&OPEN).as_mut() {
+        open.retain(|_, other| !Arc::ptr_eq(other, running));
+    }
+}
+
+/// The call whose future is completed.
+fn completed(future: *const c_void) -> Option<Arc<Running>> {
+    lock(&OPEN).as_mut()?.remove(&(future as usize))
+}
+
+/// The hook for a table and a function.
+fn hook(table: usize, index: usize) -> usize {
+    fn of<const TABLE: usize>(index: usize) -> usize {
+        [
+            future_create::<TABLE>,
+            future_set_available::<TABLE>,
+            future_set_error::<TABLE>,
+            state_set::<TABLE>,
+            state_get::<TABLE>,
+        ][index] as *const () as usize
+    }
+    [of::<0>, of::<1>, of::<2>, of::<3>][table](index)
+}
+
+/// Calls the host's own function.
+///
+/// # Safety
+/// The arguments are those of the function with this index.
+unsafe fn forward<const TABLE: usize>(index: usize, args: *mut c_void) -> *mut XLA_FFI_Error {
+    let own = ORIGINALS[TABLE][index].load(Ordering::Relaxed);
+    // SAFETY: stored before the hook was put into the table, and not null then.
+    let own: Function = unsafe { transmute(own) };
+    // SAFETY: the caller's promise.
+    unsafe { own(args) }
+}
+
+fn revision<const TABLE: usize>() -> usize {
+    REVISIONS[TABLE].load(Ordering::Relaxed)
+}
+
+/// A field of arguments by its place.
+///
+/// # Safety
+/// The arguments have such a field there.
+unsafe fn field<T: Copy>(args: *const c_void, at: usize) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { args.wrapping_byte_add(at).cast::<T>().read() }
+}
+
+unsafe extern "C" fn future_create<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
+    // SAFETY: the caller's arguments.
+    let error = unsafe { forward::<TABLE>(0, args) };
+    if error.is_null()
+        && let Some(running) = innermost()
+    {
+        let at = offset_of!(XLA_FFI_Future_Create_Args, future);
+        // SAFETY: the host has filled it.
+        expect(unsafe { field(args, at) }, &running);
+    }
+    error
+}
+
+unsafe extern "C" fn future_set_available<const TABLE: usize>(
+    args: *mut c_void,
+) -> *mut XLA_FFI_Error {
+    let at = offset_of!(XLA_FFI_Future_SetAvailable_Args, future);
+    // SAFETY: the caller's arguments.
+    if let Some(running) = completed(unsafe { field(args, at) }) {
+        // SAFETY: the handler says that it has written its results, and the host does not know it yet.
+        unsafe { running.done(true) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { forward::<TABLE>(1, args) }
+}
+
+unsafe extern "C" fn future_set_error<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
+    let at = offset_of!(XLA_FFI_Future_SetError_Args, future);
+    // SAFETY: the caller's arguments.
+    if let Some(running) = completed(unsafe { field(args, at) }) {
+        let at = offset_of!(XLA_FFI_Future_SetError_Args, error);
+        // SAFETY: the caller's arguments.
+        let error = unsafe { field(args, at) };
+        // SAFETY: the error is alive until the host has it.
+        unsafe { running.failed(error, true) };
+    }
+    // SAFETY: the caller's arguments.
+    unsafe { forward::<TABLE>(2, args) }
+}
+
+unsafe extern "C" fn state_set<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
+    // SAFETY: the caller's arguments.
+    let error = unsafe { forward::<TABLE>(3, args) };
+    if error.is_null()
+        && let Some(running) = innermost()
+    {
+        let at = if revision::<TABLE>() < Revision::R8 as usize {
+            offset_of!(XLA_FFI_State_Set_Args_R0, state)
+        } else {
+            offset_of!(XLA_FFI_State_Set_Args, state)
+        };
+        // SAFETY: the caller's arguments.
+        running.state_set(unsafe { field(args, at) });
+    }
+    error
+}
+
+unsafe extern "C" fn state_get<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
+    // SAFETY: the caller's arguments.
+    let error = unsafe { forward::<TABLE>(4, args) };
+    if error.is_null()
+        && let Some(running) = innermost()
+    {
+        let staged = revision::<TABLE>() >= Revision::R8 as usize;
+        let stage = offset_of!(XLA_FFI_State_Get_Args, stage);
+        let at = if staged {
+            offset_of!(XLA_FFI_State_Get_Args, state)
+        } else {
+            offset_of!(XLA_FFI_State_Get_Args_R0, state)
+        };
+        // SAFETY: the caller's arguments, of r8 or later.
+        if !staged || unsafe { field::<u32>(args, stage) } == XLA_FFI_ExecutionStage::INSTANTIATE.0
+        {
+            // SAFETY: the host has filled it.
+            running.state_got(unsafe { field(args, at) });
+        }
+    }
+    error
+}
+
+/// Writing to a table that may lie in memory which is for reading alone.
+mod memory {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Writes a word; `false` where that is not possible.
+    ///
+    /// # Safety
+    /// The word is there, and holding `value` it is still what its readers want.
+    pub(super) unsafe fn write(at: *mut usize, value: usize) -> bool {
+        let Some(writable) = is_writable(at as usize) else {
+            return false;
+        };
+        // SAFETY: asks for a number.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+        let start = at.map_addr(|at| at & !(page - 1)).cast();
+        if !writable {
+            // SAFETY: the page is mapped, since the word is there.
+            let refused =
+                unsafe { libc::mprotect(start, page, libc::PROT_READ | libc::PROT_WRITE) };
+            if refused != 0 {
+                return false;
+            }
+        }
+        // SAFETY: aligned, as function pointers in a table are, and writable.
+        unsafe { AtomicUsize::from_ptr(at) }.store(value, Ordering::Release);
+        if !writable {
+            // SAFETY: as it was before.
+            unsafe { libc::mprotect(start, page, libc::PROT_READ) };
+        }
+        true
+    }
+
+    /// Whether the memory at an address may be written; `None` where nobody tells.
+    fn is_writable(at: usize) -> Option<bool> {
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        maps.lines().find_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (from, to) = range.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            (number(from)?..number(to)?)
+                .contains(&at)
+                .then(|| rest.as_bytes().get(1) == Some(&b'w'))
+        })
+    }
+}

@@ -1,0 +1,306 @@
+//! Reading a file.
+
+use crate::call::{Call, Data, End, Operand, Outcome, State, bytes_of};
+use crate::file::{ARGS, CALL, DONE, Kind, MAGIC, RETS, STATE, VERSION, checksum};
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// The longest description of a call that is read without looking at the rest.
+const LONGEST_CALL: u64 = 1 << 28;
+
+/// A call, and what came of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    /// The call.
+    pub call: Call,
+    /// The bytes of the arguments; `None` where they were not kept.
+    pub args: Vec<Option<Vec<u8>>>,
+    /// The state that it uses, if it asked for any.
+    pub state: Option<State>,
+    /// The bytes of the results; `None` where they were not kept, or are not there.
+    pub rets: Vec<Option<Vec<u8>>>,
+    /// How it ended; `None` when it never did: the process ended first.
+    pub end: Option<End>,
+}
+
+/// Why a file cannot be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The file itself.
+    Io(std::io::Error),
+    /// It is no recorded call.
+    Foreign,
+    /// It is one of a format that this reader does not know.
+    Version(u32),
+    /// It is not as it was written.
+    Damaged {
+        /// Where, in bytes.
+        at: usize,
+        /// What is wrong there.
+        what: String,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Foreign => f.write_str("no recorded call: it does not begin with XLAFFIRC"),
+            Self::Version(version) => write!(
+                f,
+                "a recorded call of format {version}; this xla-ffi reads format {VERSION}: use a newer one"
+            ),
+            Self::Damaged { at, what } => write!(f, "damaged at byte {at}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<std::io::Error> for ReadError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn damaged(at: usize, what: impl Into<String>) -> ReadError {
+    ReadError::Damaged {
+        at,
+        what: what.into(),
+    }
+}
+
+/// One section, and where it begins.
+struct Section<'a> {
+    at: usize,
+    kind: Kind,
+    content: &'a [u8],
+}
+
+impl Section<'_> {
+    fn json<T: DeserializeOwned>(&self) -> Result<T, ReadError> {
+        serde_json::from_slice(self.content)
+            .map_err(|error| damaged(self.at, format!("section {}: {error}", name(self.kind))))
+    }
+}
+
+fn name(kind: Kind) -> String {
+    kind.escape_ascii().to_string()
+}
+
+/// The section at `at`; `None` where the bytes end within it.
+fn section(bytes: &[u8], at: usize) -> Result<Option<Section<'_>>, ReadError> {
+    let Some((kind, rest)) = bytes[at..].split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    if ![CALL, ARGS, STATE, RETS, DONE].contains(kind) {
+        return Err(damaged(at, format!("no section is called {}", name(*kind))));
+    }
+    let Some((length, rest)) = rest.split_first_chunk::<8>() else {
+        return Ok(None);
+    };
+    let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+    let Some((content, rest)) = rest.split_at_checked(length) else {
+        return Ok(None);
+    };
+    let Some((sum, _)) = rest.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    if u32::from_le_bytes(*sum) != checksum(*kind, &[content]) {
+        return Err(damaged(
+            at,
+            format!("the checksum of {} is wrong", name(*kind)),
+        ));
+    }
+    Ok(Some(Section {
+        at,
+        kind: *kind,
+        content,
+    }))
+}
+
+/// What stands before the sections.
+fn begin(bytes: &[u8]) -> Result<usize, ReadError> {
+    let rest = bytes.strip_prefix(&MAGIC).ok_or(ReadError::Foreign)?;
+    match rest.split_first_chunk::<4>() {
+        None => Err(damaged(MAGIC.len(), "the file ends in its head")),
+        Some((version, _)) if *version != VERSION.to_le_bytes() => {
+            Err(ReadError::Version(u32::from_le_bytes(*version)))
+        }
+        Some(_) => Ok(MAGIC.len() + 4),
+    }
+}
+
+/// The call of a file, without the operands.
+///
+/// # Errors
+/// As [`Recorded::read`].
+pub fn head(path: &Path) -> Result<Call, ReadError> {
+    let mut file = File::open(path)?;
+    let mut bytes = vec![];
+    file.by_ref().take(24).read_to_end(&mut bytes)?;
+    let at = begin(&bytes)?;
+    let length = bytes[at..]
+        .get(4..12)
+        .and_then(|length| length.try_into().ok());
+    let length = length.map_or(0, u64::from_le_bytes);
+    if bytes[at..].starts_with(&CALL) && length > LONGEST_CALL {
+        return Err(damaged(at, format!("a description of {length} bytes")));
+    }
+    file.take(length + 4).read_to_end(&mut bytes)?;
+    call(&bytes, at).map(|(call, _)| call)
+}
+
+/// The first section, and where the next begins.
+fn call(bytes: &[u8], at: usize) -> Result<(Call, usize), ReadError> {
+    let section = section(bytes, at)?
+        .ok_or_else(|| damaged(at, "the file ends within the description of the call"))?;
+    if section.kind != CALL {
+        return Err(damaged(
+            at,
+            format!("section {} before CALL", name(section.kind)),
+        ));
+    }
+    let call: Call = section.json()?;
+    for (what, operands) in [("argument", &call.args), ("result", &call.rets)] {
+        for (index, operand) in operands.iter().enumerate() {
+            if !consistent(operand, call.args.len()) {
+                return Err(damaged(at, format!("{what} {index} contradicts itself")));
+            }
+        }
+    }
+    Ok((call, at + 16 + section.content.len()))
+}
+
+fn consistent(operand: &Operand, args: usize) -> bool {
+    let size = match operand.data {
+        Data::Kept(bytes) => {
+            bytes_of(operand.dtype, &operand.dims).map(|size| size as u64) == Some(bytes)
+        }
+        _ => true,
+    };
+    size && operand.alias.is_none_or(|alias| alias < args)
+}
+
+impl Recorded {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, that is no recorded call, or is not as it was written.
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        Self::parse(&std::fs::read(path)?)
+    }
+
+    /// The same from bytes. A file that ends before the call did is one of a call that never ended, as long
+    /// as its arguments are all there.
+    ///
+    /// # Errors
+    /// As [`Recorded::read`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
+        let (call, mut at) = call(bytes, begin(bytes)?)?;
+        let mut recorded = Self {
+            args: vec![None; call.args.len()],
+            rets: vec![None; call.rets.len()],
+            state: None,
+            end: None,
+            call,
+        };
+        while let Some(section) = (at < bytes.len())
+            .then(|| section(bytes, at))
+            .transpose()?
+            .flatten()
+        {
+            if recorded.end.is_some() {
+                return Err(damaged(at, "something stands behind the end of the call"));
+            }
+            recorded.take(&section)?;
+            at += 16 + section.content.len();
+        }
+        let missing = |(operand, bytes): (&Operand, &Option<Vec<u8>>)| {
+            matches!(operand.data, Data::Kept(_)) && bytes.is_none()
+        };
+        if let Some(index) = recorded
+            .call
+            .args
+            .iter()
+            .zip(&recorded.args)
+            .position(missing)
+        {
+            return Err(damaged(
+                at,
+                format!("the file ends before argument {index}"),
+            ));
+        }
+        let done = recorded
+            .end
+            .as_ref()
+            .is_some_and(|end| end.outcome == Outcome::Done);
+        if done
+            && let Some(index) = recorded
+                .call
+                .rets
+                .iter()
+                .zip(&recorded.rets)
+                .position(missing)
+        {
+            return Err(damaged(at, format!("result {index} is missing")));
+        }
+        if recorded.end.is_some() && at != bytes.len() {
+            return Err(damaged(at, "something stands behind the end of the call"));
+        }
+        Ok(recorded)
+    }
+
+    fn take(&mut self, section: &Section<'_>) -> Result<(), ReadError> {
+        let at = section.at;
+        let (operands, bytes) = match section.kind {
+            ARGS => (&self.call.args, &mut self.args),
+            RETS => (&self.call.rets, &mut self.rets),
+            STATE => {
+                self.state = Some(section.json()?);
+                return Ok(());
+            }
+            DONE => {
+                self.end = Some(section.json()?);
+                return Ok(());
+            }
+            kind => {
+                return Err(damaged(
+                    at,
+                    format!("section {} stands here again", name(kind)),
+                ));
+            }
+        };
+        let what = name(section.kind);
+        let Some((index, content)) = section.content.split_first_chunk::<8>() else {
+            return Err(damaged(at, format!("section {what} has no index")));
+        };
+        let index = u64::from_le_bytes(*index);
+        let place = usize::try_from(index).unwrap_or(usize::MAX);
+        let (Some(operand), Some(bytes)) = (operands.get(place), bytes.get_mut(place)) else {
+            return Err(damaged(
+                at,
+                format!("section {what} is of operand {index}, which there is not"),
+            ));
+        };
+        if operand.data != Data::Kept(content.len() as u64) || bytes.is_some() {
+            return Err(damaged(
+                at,
+                format!("section {what} of operand {index} is not the one that is announced"),
+            ));
+        }
+        *bytes = Some(content.to_vec());
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! A recording: where it goes, how much of it there may be, and what came of it.
+
+use crate::Attributes;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use xla_ffi_sys::Revision;
+
+/// Whether calls are recorded: what every interposed call looks at first.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
+
+/// One recording.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) folder: PathBuf,
+    pub(crate) host: String,
+    pub(crate) revision: Revision,
+    pub(crate) process: u32,
+    /// Bytes of operands that may still be kept.
+    left: AtomicU64,
+    next: AtomicU64,
+    /// Calls under way, and what happened to those that are over.
+    pub(crate) open: AtomicU64,
+    pub(crate) recorded: AtomicU64,
+    pub(crate) truncated: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    states: Mutex<HashMap<usize, Vec<Left>>>,
+}
+
+/// A state that an instantiation left somewhere.
+#[derive(Debug)]
+struct Left {
+    number: u64,
+    slot: usize,
+    attributes: Attributes,
+}
+
+/// The recording that is under way in this process.
+pub(crate) fn current() -> Option<Arc<Session>> {
+    if !ACTIVE.load(Ordering::Acquire) {
+        return None;
+    }
+    // A process that was forked from the one that records has no part in it.
+    lock(&SESSION)
+        .clone()
+        .filter(|session| session.process == std::process::id())
+}
+
+/// Begins a recording; `false` when there is one.
+pub(crate) fn begin(folder: PathBuf, limit: u64, host: String, revision: Revision) -> bool {
+    let mut session = lock(&SESSION);
+    let process = std::process::id();
+    if session
+        .as_ref()
+        .is_some_and(|session| session.process == process)
+    {
+        return false;
+    }
+    *session = Some(Arc::new(Session {
+        folder,
+        host,
+        revision,
+        process,
+        left: AtomicU64::new(limit),
+        next: AtomicU64::new(1),
+        open: AtomicU64::new(0),
+        recorded: AtomicU64::new(0),
+        truncated: AtomicU64::new(0),
+        failed: AtomicU64::new(0),
+        states: Mutex::default(),
+    }));
+    ACTIVE.store(true, Ordering::Release);
+    true
+}
+
+/// Ends the recording: no call begins to be recorded from here on.
+pub(crate) fn end() -> Option<Arc<Session>> {
+    ACTIVE.store(false, Ordering::Release);
+    lock(&SESSION).take()
+}
+
+impl Session {
+    pub(crate) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes so many bytes of what may be kept, all or none.
+    pub(crate) fn reserve(&self, bytes: u64) -> bool {
+        let taken = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(bytes)
+            });
+        taken.is_ok()
+    }
+
+    /// Notes the state that an instantiation has left.
+    pub(crate) fn state_set(
+        &self,
+        state: usize,
+        slot: usize,
+        number: u64,
+        attributes: &Attributes,
+    ) {
+        let mut states = lock(&self.states);
+        let left = states.entry(state).or_default();
+        left.retain(|left| left.slot != slot || left.attributes != *attributes);
+        left.push(Left {
+            number,
+            slot,
+            attributes: attributes.clone(),
+        });
+    }
+
+    /// The instantiation that left a state. Types without size all lie at one address: handler and
+    /// attributes tell them apart.
+    pub(crate) fn state_of(&self, state: usize, attributes: &Attributes) -> Option<u64> {
+        let states = lock(&self.states);
+        let left = states.get(&state)?;
+        let same = left
+            .iter()
+            .rev()
+            .find(|left| left.attributes == *attributes);
+        same.or(left.last()).map(|left| left.number)
+    }
+}
+
+/// A lock whose data stays good when somebody panics.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,102 @@
+//! The functions that stand before a handler's own: a host calls them, they record and call on.
+//!
+//! There are as many as [`SLOTS`], made when this crate is compiled; each knows its number alone.
+
+use crate::{running, session};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+
+/// A stage of a handler. Exceptions may leave it: what becomes of them is for the host to say.
+pub(crate) type Handler =
+    unsafe extern "C-unwind" fn(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+
+/// How many stages of handlers can be interposed in one process.
+pub(crate) const SLOTS: usize = 64 * 16;
+
+/// The stage of a handler that a trampoline stands before.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) function: Handler,
+    pub(crate) library: String,
+    pub(crate) handler: String,
+    pub(crate) stages: BTreeMap<String, String>,
+}
+
+static TAKEN: [OnceLock<Slot>; SLOTS] = [const { OnceLock::new() }; SLOTS];
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static TAKING: Mutex<()> = Mutex::new(());
+
+/// The trampoline before a function; `None` when there is none left. A stage that has one keeps it.
+pub(crate) fn before(slot: Slot) -> Option<Handler> {
+    let _taking = session::lock(&TAKING);
+    let count = COUNT.load(Ordering::Acquire);
+    let same = |taken: &OnceLock<Slot>| {
+        taken.get().is_some_and(|taken| {
+            taken.function as usize == slot.function as usize
+                && taken.handler == slot.handler
+                && taken.library == slot.library
+        })
+    };
+    let index = match TAKEN[..count].iter().position(same) {
+        Some(index) => index,
+        None => {
+            TAKEN.get(count)?.set(slot).ok()?;
+            COUNT.store(count + 1, Ordering::Release);
+            count
+        }
+    };
+    Some(TRAMPOLINES[index / 16][index % 16])
+}
+
+unsafe extern "C-unwind" fn trampoline<const N: usize>(
+    frame: *mut XLA_FFI_CallFrame,
+) -> *mut XLA_FFI_Error {
+    // SAFETY: what a host hands over is handed on.
+    unsafe { call(N, frame) }
+}
+
+/// Calls the handler of a slot, and records it if a recording is under way.
+///
+/// # Safety
+/// The frame is one that a host hands to the slot's handler.
+unsafe fn call(index: usize, frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    let Some(slot) = TAKEN[index].get() else {
+        // Nobody has the address of a trampoline whose slot is not taken.
+        return std::ptr::null_mut();
+    };
+    // A mistake of this crate's own is not to be the handler's.
+    let running = session::current().and_then(|session| {
+        // SAFETY: the caller's promise.
+        let begin = || unsafe { running::begin(&session, index, slot, frame) };
+        catch_unwind(AssertUnwindSafe(begin)).ok().flatten()
+    });
+    let Some(running) = running else {
+        // SAFETY: the caller's promise.
+        return unsafe { (slot.function)(frame) };
+    };
+    let inside = running::Inside::new(running);
+    // SAFETY: the caller's promise.
+    let error = unsafe { (slot.function)(frame) };
+    // SAFETY: that is what came of it.
+    let _ = catch_unwind(AssertUnwindSafe(|| unsafe {
+        inside.returned(error, frame)
+    }));
+    error
+}
+
+macro_rules! trampolines {
+    ($($row:literal)*) => {
+        [$(trampolines!(@row $row; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)),*]
+    };
+    (@row $row:literal; $($column:literal)*) => {
+        [$(trampoline::<{ $row * 16 + $column }> as Handler),*]
+    };
+}
+
+static TRAMPOLINES: [[Handler; 16]; SLOTS / 16] = trampolines!(
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+    32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+);

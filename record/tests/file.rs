@@ -1,0 +1,245 @@
+//! Recorded calls: what is written reads back, and what is damaged is told.
+
+use proptest::prelude::*;
+use std::ffi::{CString, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::Mutex;
+use xla_ffi_record::{Data, Outcome, ReadError, Recorded, Value, head};
+use xla_ffi_record::{
+    XlaFfiRecordCounts, xla_ffi_record_interpose, xla_ffi_record_start, xla_ffi_record_stop,
+};
+use xla_ffi_sys::{
+    XLA_FFI_ArgType, XLA_FFI_AttrType, XLA_FFI_Buffer, XLA_FFI_ByteSpan, XLA_FFI_CallFrame,
+    XLA_FFI_DataType, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Scalar,
+};
+use xla_ffi_testing::damage::{apply, cases, damage, runner};
+
+/// y = x + 1 for three f32.
+unsafe extern "C-unwind" fn increment(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    let data = |list: *mut *mut c_void| -> *mut f32 {
+        // SAFETY: the frames of this test have one operand a side.
+        let buffer = unsafe { list.read() }.cast::<XLA_FFI_Buffer>();
+        // SAFETY: as above.
+        unsafe { (*buffer).data }.cast()
+    };
+    // SAFETY: the frame is this test's.
+    let x = data(unsafe { (*frame).args.args });
+    // SAFETY: the frame is this test's.
+    let y = data(unsafe { (*frame).rets.rets });
+    for index in 0..3 {
+        // SAFETY: three elements.
+        let value = unsafe { x.wrapping_add(index).read() };
+        // SAFETY: three elements.
+        unsafe { y.wrapping_add(index).write(value + 1.0) };
+    }
+    ptr::null_mut()
+}
+
+/// Calls the increment through its trampoline, from a host that has no functions.
+fn call(x: &mut [f32; 3]) -> [f32; 3] {
+    let text = |text: &str| CString::new(text).unwrap();
+    let (library, name, stages) = (
+        text("/a/libtoy.so"),
+        text("incre/ment"),
+        text("execute=increment"),
+    );
+    let function = increment as *mut c_void;
+    // SAFETY: a handler, and texts that are there.
+    let function = unsafe {
+        xla_ffi_record_interpose(library.as_ptr(), name.as_ptr(), stages.as_ptr(), function)
+    };
+    assert!(!function.is_null() && function != increment as *mut c_void);
+    // SAFETY: it is the handler's type.
+    let function: unsafe extern "C-unwind" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error =
+        unsafe { std::mem::transmute(function) };
+
+    let (mut y, mut dims, mut factor) = ([0.0_f32; 3], [3_i64], 2.5_f64);
+    let mut buffer = |data: *mut f32| XLA_FFI_Buffer {
+        struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
+        extension_start: ptr::null_mut(),
+        dtype: XLA_FFI_DataType::F32,
+        data: data.cast(),
+        rank: 1,
+        dims: dims.as_mut_ptr(),
+    };
+    let (mut arg, mut ret) = (buffer(x.as_mut_ptr()), buffer(y.as_mut_ptr()));
+    let mut args = [(&raw mut arg).cast::<c_void>()];
+    let mut rets = [(&raw mut ret).cast::<c_void>()];
+    let mut kinds = [XLA_FFI_ArgType::BUFFER];
+    let mut scalar = XLA_FFI_Scalar {
+        dtype: XLA_FFI_DataType::F64,
+        value: (&raw mut factor).cast(),
+    };
+    let mut span = XLA_FFI_ByteSpan {
+        ptr: c"factor".as_ptr(),
+        len: 6,
+    };
+    let (mut names, mut types) = ([&raw mut span], [XLA_FFI_AttrType::SCALAR]);
+    let mut values = [(&raw mut scalar).cast::<c_void>()];
+    // SAFETY: integers and pointers, all of which may be zero.
+    let mut frame: XLA_FFI_CallFrame = unsafe { std::mem::zeroed() };
+    frame.struct_size = XLA_FFI_CallFrame::STRUCT_SIZE;
+    frame.stage = XLA_FFI_ExecutionStage::EXECUTE;
+    (frame.args.size, frame.rets.size, frame.attrs.size) = (1, 1, 1);
+    frame.args.args = args.as_mut_ptr();
+    frame.args.types = kinds.as_mut_ptr();
+    frame.rets.rets = rets.as_mut_ptr();
+    (frame.attrs.names, frame.attrs.types) = (names.as_mut_ptr(), types.as_mut_ptr());
+    frame.attrs.attrs = values.as_mut_ptr();
+    // SAFETY: the frame is whole.
+    assert!(unsafe { function(&raw mut frame) }.is_null());
+    y
+}
+
+/// Records what `work` does; the files in order. One recording at a time.
+fn record(
+    limit: u64,
+    work: impl FnOnce(),
+) -> (XlaFfiRecordCounts, tempfile::TempDir, Vec<PathBuf>) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let path = CString::new(folder.path().to_str().unwrap()).unwrap();
+    // SAFETY: texts that are there.
+    let start = |revision| unsafe {
+        xla_ffi_record_start(path.as_ptr(), limit, revision, c"a test".as_ptr())
+    };
+    assert_eq!((start(99), start(10), start(10)), (2, 0, 1));
+    work();
+    let counts = xla_ffi_record_stop(1000);
+    let mut files: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    (counts, folder, files)
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    let float = |chunk: &[u8]| f32::from_le_bytes(chunk.try_into().unwrap());
+    bytes.chunks(4).map(float).collect()
+}
+
+fn read(path: &Path) -> Recorded {
+    Recorded::read(path).unwrap()
+}
+
+#[test]
+fn a_call_reads_back() {
+    assert_eq!(call(&mut [1.0, 2.0, 3.0]), [2.0, 3.0, 4.0]);
+    let (counts, _folder, files) = record(1 << 20, || {
+        call(&mut [1.0, 2.0, 3.0]);
+        call(&mut [5.0, 6.0, 7.0]);
+    });
+    assert_eq!(
+        (
+            counts.recorded,
+            counts.open,
+            counts.failed,
+            counts.truncated
+        ),
+        (2, 0, 0, 0)
+    );
+    let name = files[0].file_name().unwrap().to_str().unwrap();
+    assert_eq!(name, "000001-libtoy.incre_ment-execute.xlacall");
+    let recorded = read(&files[1]);
+    assert_eq!(recorded.call, head(&files[1]).unwrap());
+    assert_eq!(
+        (recorded.call.number, recorded.call.handler.as_str()),
+        (2, "incre/ment")
+    );
+    assert_eq!(recorded.call.stages["execute"], "increment");
+    let factor = Value::Scalar {
+        dtype: 12,
+        bytes: 2.5_f64.to_le_bytes().to_vec(),
+    };
+    assert_eq!(recorded.call.attributes, [("factor".to_owned(), factor)]);
+    assert_eq!(floats(recorded.args[0].as_ref().unwrap()), [5.0, 6.0, 7.0]);
+    assert_eq!(floats(recorded.rets[0].as_ref().unwrap()), [6.0, 7.0, 8.0]);
+    assert_eq!(recorded.end.unwrap().outcome, Outcome::Done);
+}
+
+#[test]
+fn what_is_beyond_the_limit_is_left_out_and_told() {
+    let (counts, _folder, files) = record(24, || {
+        call(&mut [1.0, 2.0, 3.0]);
+        assert_eq!(call(&mut [5.0, 6.0, 7.0]), [6.0, 7.0, 8.0]);
+    });
+    assert_eq!((counts.recorded, counts.truncated), (2, 1));
+    assert_eq!(read(&files[0]).call.args[0].data, Data::Kept(12));
+    let left_out = read(&files[1]);
+    assert_eq!(
+        (left_out.call.args[0].data, &left_out.args[0]),
+        (Data::Limit, &None)
+    );
+}
+
+#[test]
+fn a_call_that_never_ended_is_readable() {
+    let (_, _folder, files) = record(1 << 20, || {
+        call(&mut [1.0, 2.0, 3.0]);
+    });
+    let bytes = std::fs::read(&files[0]).unwrap();
+    let whole = read(&files[0]);
+    // Up to the arguments' end a file is of no use; from there on it is a call that never ended.
+    let behind_args = bytes
+        .windows(4)
+        .position(|letters| letters == b"RETS")
+        .unwrap();
+    for length in 0..bytes.len() {
+        match Recorded::parse(&bytes[..length]) {
+            Ok(cut) => {
+                assert!(length >= behind_args, "{length}");
+                assert_eq!(
+                    (&cut.call, &cut.args, &cut.end),
+                    (&whole.call, &whole.args, &None)
+                );
+            }
+            Err(error) => assert!(length < behind_args, "{length}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn foreign_files_are_told() {
+    let error = |bytes: &[u8]| Recorded::parse(bytes).unwrap_err();
+    assert!(matches!(error(b""), ReadError::Foreign));
+    assert!(matches!(error(b"\x7fELF and so on"), ReadError::Foreign));
+    let newer = error(b"XLAFFIRC\x02\0\0\0CALL").to_string();
+    assert!(
+        newer.contains("format 2") && newer.contains("newer"),
+        "{newer}"
+    );
+    let missing = Recorded::read(Path::new("/nowhere/at all")).unwrap_err();
+    assert!(matches!(missing, ReadError::Io(_)));
+}
+
+#[test]
+fn damage_is_told_or_harmless() {
+    let (_, folder, files) = record(1 << 20, || {
+        call(&mut [1.0, 2.0, 3.0]);
+    });
+    let bytes = std::fs::read(&files[0]).unwrap();
+    let whole = read(&files[0]);
+    let path = folder.path().join("damaged");
+    runner(cases(500, 10))
+        .run(&prop::collection::vec(damage(), 1..4), |all| {
+            let mut damaged = bytes.clone();
+            all.iter().for_each(|one| apply(&mut damaged, one));
+            match Recorded::parse(&damaged) {
+                // Nothing but the end may be missing.
+                Ok(read) if read.end.is_some() => prop_assert_eq!(&read, &whole),
+                Ok(read) => prop_assert_eq!((&read.call, &read.args), (&whole.call, &whole.args)),
+                Err(error) => prop_assert!(!error.to_string().is_empty()),
+            }
+            std::fs::write(&path, &damaged).unwrap();
+            if let Ok(call) = head(&path) {
+                prop_assert_eq!(call, whole.call.clone());
+            }
+            Ok(())
+        })
+        .unwrap();
+}

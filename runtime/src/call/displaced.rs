@@ -1,0 +1,176 @@
+//! Calls whose operands lie where no host would put them: what handlers have to refuse.
+//!
+//! The operands lie in one block of memory that the call owns, each within it with all its bytes, so that a
+//! handler that takes them as they are harms nobody else.
+
+use super::{Call, Outcome, Ret};
+use crate::frame::call_frame::CallFrame;
+use crate::value::memory::ALIGNMENT;
+use crate::{Code, Error, Result, Shape, Tensor};
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+
+/// Where the operands of a call lie, in place of where they should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Displaced {
+    /// An argument, by its index, a byte behind an aligned address.
+    Argument(usize),
+    /// A result, by its index, a byte behind an aligned address.
+    Result(usize),
+    /// A result within an argument, an element behind its beginning.
+    Onto {
+        /// The result's index.
+        result: usize,
+        /// The argument's index.
+        argument: usize,
+    },
+}
+
+impl Call {
+    /// Runs the call with operands that lie where they should not, in host memory. Results in an argument's
+    /// memory ([`Call::ret_alias`]) are not for this.
+    ///
+    /// # Errors
+    /// As [`Call::run`]; an index of an operand that there is not, and results in an argument's memory.
+    pub fn run_displaced(mut self, displaced: Displaced) -> Result<Outcome> {
+        let args = std::mem::take(&mut self.args);
+        let shapes = std::mem::take(&mut self.rets)
+            .into_iter()
+            .map(|ret| match ret {
+                Ret::New(shape) => Ok(shape),
+                Ret::Alias(_) => Err(Error::invalid("a result lies in an argument's memory")),
+            });
+        let shapes: Vec<Shape> = shapes.collect::<Result<_>>()?;
+        let all: Vec<&Shape> = args.iter().map(Tensor::shape).chain(&shapes).collect();
+        let (mut places, end) = aligned(&all);
+        let moved = match displaced {
+            Displaced::Argument(index) => (index < args.len()).then_some((index, None)),
+            Displaced::Result(index) => {
+                (index < shapes.len()).then_some((args.len() + index, None))
+            }
+            Displaced::Onto { result, argument } => (result < shapes.len()
+                && argument < args.len())
+            .then_some((args.len() + result, Some(argument))),
+        };
+        let (moved, onto) = moved.ok_or_else(|| {
+            Error::new(
+                Code::OutOfRange,
+                "an operand is displaced that there is not",
+            )
+        })?;
+        places[moved] = match onto {
+            // Behind everything else there is room for the largest of them.
+            None => end + 1,
+            Some(argument) => {
+                places[argument] = end;
+                end + all[argument].dtype().bits().div_ceil(8)
+            }
+        };
+        let largest = all.iter().map(|shape| shape.bytes()).max().unwrap_or(0);
+        // Bytes of any operand may be read; the block begins where the runtime's own arrays would.
+        let mut block = vec![0_u8; end + 2 * (largest + ALIGNMENT) + ALIGNMENT];
+        let begin = block.as_ptr().align_offset(ALIGNMENT);
+        for (arg, place) in args.iter().zip(&places) {
+            block[begin + place..][..arg.bytes().len()].copy_from_slice(arg.bytes());
+        }
+        let first = block.as_mut_ptr();
+        let operand = |(shape, place): (&&Shape, &usize)| {
+            let data: *mut c_void = first.wrapping_add(begin + place).cast();
+            ((*shape).clone(), data)
+        };
+        let operands: Vec<_> = all.iter().zip(&places).map(operand).collect();
+        let (own_args, own_rets) = operands.split_at(args.len());
+        let revision = self.executable.handler().shared.revision;
+        let frame = CallFrame::new(revision, own_args, own_rets)?;
+        let block = ManuallyDrop::new(block);
+        // SAFETY: all operands lie within the block, which lives until the execution is over.
+        let mut call = unsafe { self.prepare_on(frame) }?;
+        let outcome = call.invoke();
+        if call.is_open() {
+            // The handler may still write: the block stays for good.
+            return Err(outcome
+                .err()
+                .unwrap_or_else(|| Error::invalid("the call is open")));
+        }
+        drop(call);
+        let block = ManuallyDrop::into_inner(block);
+        outcome?;
+        let rets = shapes
+            .iter()
+            .zip(&places[args.len()..])
+            .map(|(shape, place)| {
+                Tensor::from_bytes(shape.clone(), &block[begin + place..][..shape.bytes()])
+            });
+        Ok(Outcome {
+            rets: rets.collect::<Result<_>>()?,
+        })
+    }
+}
+
+/// A place for each operand behind the one before, and where they end.
+fn aligned(shapes: &[&Shape]) -> (Vec<usize>, usize) {
+    let mut end = 0;
+    let mut places = vec![];
+    for shape in shapes {
+        places.push(end);
+        end += shape.bytes().next_multiple_of(ALIGNMENT) + ALIGNMENT;
+    }
+    (places, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Attributes, Bundle, DType, Revision, Runtime};
+    use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
+
+    /// y = the address of x and its own, as numbers.
+    unsafe extern "C" fn places(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+        let data = |list: *mut *mut c_void| {
+            // SAFETY: the call has one argument and one result.
+            let buffer = unsafe { list.read() }.cast::<XLA_FFI_Buffer>();
+            // SAFETY: operands are buffers.
+            unsafe { (*buffer).data }
+        };
+        // SAFETY: the frame is a host's.
+        let x = data(unsafe { (*frame).args.args });
+        // SAFETY: the frame is a host's.
+        let y = data(unsafe { (*frame).rets.rets });
+        let addresses = [x as u64, y as u64];
+        // SAFETY: two u64, wherever they lie.
+        unsafe { y.cast::<[u64; 2]>().write_unaligned(addresses) };
+        std::ptr::null_mut()
+    }
+
+    #[test]
+    fn operands_lie_where_they_should_not() {
+        // SAFETY: `places` is a handler.
+        let bundle = unsafe { Bundle::execute(places) };
+        let handler = Runtime::new(Revision::R0)
+            .handler("places", bundle)
+            .unwrap();
+        let executable = handler.instantiate(&Attributes::new()).unwrap();
+        let run = |displaced| {
+            let call = executable
+                .call()
+                .arg(Tensor::from_slice([2], &[1.0_f64, 2.0]).unwrap());
+            let outcome = call
+                .ret(Shape::new(DType::U64, [2]).unwrap())
+                .run_displaced(displaced)?;
+            Ok::<_, Error>(outcome.rets[0].to_vec::<u64>().unwrap())
+        };
+        let modulo = |places: Vec<u64>| [places[0] % 64, places[1] % 64];
+        assert_eq!(modulo(run(Displaced::Argument(0)).unwrap()), [1, 0]);
+        assert_eq!(modulo(run(Displaced::Result(0)).unwrap()), [0, 1]);
+        let onto = Displaced::Onto {
+            result: 0,
+            argument: 0,
+        };
+        let places = run(onto).unwrap();
+        assert_eq!(places[1] - places[0], 8);
+        assert_eq!(
+            run(Displaced::Result(1)).unwrap_err().code(),
+            Code::OutOfRange
+        );
+    }
+}
