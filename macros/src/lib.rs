@@ -11,6 +11,7 @@ mod export;
 mod function;
 mod legacy;
 mod library;
+mod literal;
 mod options;
 mod parameter;
 mod reserved;

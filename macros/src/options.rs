@@ -4,10 +4,11 @@ use proc_macro2::TokenStream;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprArray, ExprLit, Lit, LitStr, Meta, Token};
+use syn::{Expr, ExprArray, LitStr, Meta, Token};
 
 use crate::contract::Contract;
 use crate::expand::NEWEST_REVISION;
+use crate::literal::{name, once, string};
 use crate::transforms::{self, Batch, Transforms};
 
 #[derive(Default)]
@@ -20,46 +21,6 @@ pub(crate) struct Options {
     pub(crate) floor: u8,
     pub(crate) nondeterministic: bool,
     pub(crate) transforms: Transforms,
-}
-
-pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {
-    match expr {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => Ok(text.clone()),
-        other => Err(syn::Error::new_spanned(other, "expected a string literal")),
-    }
-}
-
-/// A name that is told to others: of a handler, an attribute, a variant.
-pub(crate) fn name(expr: &Expr) -> syn::Result<LitStr> {
-    let text = string(expr)?;
-    let value = text.value();
-    if value.is_empty() || value.chars().any(char::is_control) {
-        return Err(syn::Error::new_spanned(
-            text,
-            "a name has at least one character, and no control characters",
-        ));
-    }
-    Ok(text)
-}
-
-/// The error for an option that was given before.
-pub(crate) fn once(seen: &mut Vec<String>, meta: &Meta) -> syn::Result<String> {
-    let key = meta
-        .path()
-        .get_ident()
-        .map(ToString::to_string)
-        .unwrap_or_default();
-    if seen.contains(&key) {
-        return Err(syn::Error::new_spanned(
-            meta,
-            format!("the option `{key}` is given twice"),
-        ));
-    }
-    seen.push(key.clone());
-    Ok(key)
 }
 
 fn strings(expr: &Expr) -> syn::Result<Vec<LitStr>> {

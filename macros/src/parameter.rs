@@ -37,7 +37,7 @@ impl AttrOptions {
             }
             let metas = attr.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)?;
             for meta in metas {
-                options.add(&crate::options::once(&mut seen, &meta)?, &meta)?;
+                options.add(&crate::literal::once(&mut seen, &meta)?, &meta)?;
             }
         }
         Ok(options)
@@ -52,7 +52,7 @@ impl AttrOptions {
                 self.default = Some(syn::parse2(default)?);
             }
             ("name", Meta::NameValue(pair)) => {
-                self.name = Some(crate::options::name(&pair.value)?);
+                self.name = Some(crate::literal::name(&pair.value)?);
             }
             ("narrow", Meta::Path(_)) => self.narrow = true,
             ("flatten", Meta::Path(_)) => self.flatten = true,

@@ -5,7 +5,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{Expr, LitStr};
 
-use crate::options::{name, string};
+use crate::literal::{name, string};
 use crate::parameter::Parameter;
 
 /// How calls may be batched.
