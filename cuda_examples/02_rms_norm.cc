@@ -68,7 +68,7 @@ LAUNCHES(bf16, bf16)
 // y = x / sqrt(mean(x^2) + eps), over the last dimension
 static ffi::Error RmsNorm(cudaStream_t stream, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> y,
                           float eps) {
-  size_t rows, n;
+  size_t rows = 0, n = 0;
   if (ffi::Error error = Look(x, *y, &rows, &n); error.failure()) return error;
   switch (x.element_type()) {
     case ffi::F32: return Forward_f32(stream, x.untyped_data(), y->untyped_data(), rows, n, eps);
@@ -80,7 +80,7 @@ static ffi::Error RmsNorm(cudaStream_t stream, ffi::AnyBuffer x, ffi::Result<ffi
 // dx = r dy - x r^3 mean(x dy), r = 1 / sqrt(mean(x^2) + eps)
 static ffi::Error RmsNormGrad(cudaStream_t stream, ffi::AnyBuffer x, ffi::AnyBuffer dy,
                               ffi::Result<ffi::AnyBuffer> dx, float eps) {
-  size_t rows, n;
+  size_t rows = 0, n = 0;
   if (ffi::Error error = Look(x, dy, &rows, &n); error.failure()) return error;
   if (ffi::Error error = Look(x, *dx, &rows, &n); error.failure()) return error;
   switch (x.element_type()) {

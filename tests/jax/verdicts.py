@@ -24,7 +24,7 @@ import numpy as np
 from cells import REFUSALS, f32
 from forked import forked
 from jaxlib import xla_client
-from xla_ffi import _jax
+from xla_ffi import _jax, _primitive
 
 # What the runtime keeps a pointer to.
 KEPT = []
@@ -78,7 +78,7 @@ def child(path, handler, with_type):
     x = np.arange(5, dtype=np.float32)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            [got] = jax.jit(lambda x: _jax.call("verdict", [f32(5)], [x], {}))(jnp.asarray(x))
+            [got] = jax.jit(lambda x: _primitive.call("verdict", [f32(5)], [x], {}))(jnp.asarray(x))
             # A second call of the same program: a state lives on.
             got = np.asarray(got)
     except Exception as error:
