@@ -23,8 +23,8 @@ def described(**changes):
     """Libraries whose handlers say something else of themselves."""
     read = _manifest.read_all
 
-    def changed(*arguments):
-        libraries = read(*arguments)
+    def changed(*arguments, **keywords):
+        libraries = read(*arguments, **keywords)
         return {
             name: ({key: dataclasses.replace(spec, **changes) for key, spec in handlers.items()}, legacy)
             for name, (handlers, legacy) in libraries.items()

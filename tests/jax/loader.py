@@ -131,8 +131,8 @@ def calls(lib):
     if norm([1.0, 2.0]).dtype != jnp.float32:
         raise AssertionError("a list becomes the declared type")
     raises(TypeError, lambda: norm(X.astype(jnp.int32)), "x is to be F32", "S32", "astype")
-    raises(TypeError, lambda: norm(), "takes 1 operands, got 0")
-    raises(TypeError, lambda: norm(X, X), "takes 1 operands, got 2")
+    raises(TypeError, lambda: norm(), "takes 1 operand, got 0")
+    raises(TypeError, lambda: norm(X, X), "takes 1 operand, got 2")
     raises(TypeError, lambda: norm(X, ep=1.0), "no attribute 'ep'", "'eps'")
     raises(TypeError, lambda: norm(X, eps="small"), "'eps'", "f32")
     raises(TypeError, lambda: norm(X, eps=1.0, attrs={"eps": 2.0}), "twice")
