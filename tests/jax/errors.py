@@ -26,7 +26,7 @@ def described(**changes):
     def changed(*arguments, **keywords):
         libraries = read(*arguments, **keywords)
         return {
-            name: ({key: dataclasses.replace(spec, **changes) for key, spec in handlers.items()}, legacy)
+            name: ({key: dataclasses.replace(spec, **{"gradient": None, **changes}) for key, spec in handlers.items()}, legacy)
             for name, (handlers, legacy) in libraries.items()
         }
 
