@@ -26,6 +26,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from checks import Skip, check, finish, raises  # noqa: E402
+from xla_ffi import _jax  # noqa: E402
 from xla_ffi._checks import plain  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -390,8 +391,8 @@ def main():
         listed = {entry["example"]: entry for entry in json.load(file)}
     for work in (only_within_the_block, states, later, errors, differences, threads, limit, crash, environment, refusals, upstream):
         check(f"recording: {work.__doc__}", work)
-    # The calls of the examples are those of `jax.ffi`, which the oldest jax lacks.
-    for argument in sys.argv[1:] if hasattr(jax, "ffi") else ():
+    # The examples need element types that the jaxlibs before r5 lack.
+    for argument in sys.argv[1:] if _jax.REVISION >= 5 else ():
         name, _, path = argument.partition("=")
         language, _, example = name.partition(":")
         if example == "11_legacy":
