@@ -338,9 +338,10 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(scale, Scale, ffi::Ffi::Bind().Arg<Vector>().Ret<V
 static ffi::Future Later(Vector x, ffi::ResultBuffer<ffi::F32> y) {
   auto promise = std::make_shared<ffi::Promise>();
   ffi::Future future(*promise);
-  std::thread([x, y, promise]() mutable {
+  // The call frame that the buffers point to ends with the call; their memory does not.
+  std::thread([in = x.typed_data(), out = y->typed_data(), count = x.element_count(), promise]() mutable {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = 1 + x.typed_data()[i];
+    for (size_t i = 0; i < count; ++i) out[i] = 1 + in[i];
     promise->SetAvailable();
   }).detach();
   return future;
