@@ -89,18 +89,37 @@ constexpr auto* NativeOf() {
   }
 }
 
-// Elements of a shape. Decoding has refused dimensions that are negative and products that overflow, so
-// nothing does here, but where another dimension is zero and makes the product so.
-XLA_FFI_SDK_HOT inline size_t CountElements(const int64_t* dims, int64_t rank) {
+// Elements of a shape that decoding has judged: it refuses dimensions that are negative and products that
+// overflow, so nothing does here, but where another dimension is zero and makes the product so.
+XLA_FFI_SDK_HOT inline size_t CountJudged(const int64_t* dims, int64_t rank) {
   uint64_t count = 1;
   for (int64_t i = 0; i < rank; ++i) count *= static_cast<uint64_t>(dims[i]);
   return static_cast<size_t>(count);
 }
 
-// Bytes of packed elements.
+// Elements of any shape; the largest number where they are more than memory can hold, or a dimension
+// is negative.
+XLA_FFI_SDK_HOT inline size_t CountElements(const int64_t* dims, int64_t rank) {
+  int64_t count = 1;
+  bool over = false, empty = false;
+  for (int64_t i = 0; i < rank; ++i) {
+    over |= dims[i] < 0;
+    empty |= dims[i] == 0;
+    if (!over) over |= xla_ffi_sdk_multiply(count, dims[i], &count) != 0;
+  }
+  if (XLA_FFI_PREDICT_FALSE(empty)) return 0;
+  return XLA_FFI_PREDICT_FALSE(over) ? std::numeric_limits<size_t>::max()
+                                     : static_cast<size_t>(count);
+}
+
+// Bytes of packed elements; the largest number where they are more than memory can hold.
 XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
   const size_t bits = BitWidth(dtype);
-  return bits < 8 ? count / 8 * bits + (count % 8 * bits + 7) / 8 : count * (bits / 8);
+  if (bits < 8) return count / 8 * bits + (count % 8 * bits + 7) / 8;
+  const size_t width = bits / 8;
+  return XLA_FFI_PREDICT_FALSE(count > std::numeric_limits<size_t>::max() / width)
+             ? std::numeric_limits<size_t>::max()
+             : count * width;
 }
 
 XLA_FFI_SDK_INTERNAL_END
@@ -157,7 +176,7 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_HOT Dimensions dimensions() const {
     return Dimensions(buf_->dims, static_cast<size_t>(buf_->rank));
   }
-  // Bytes of the data.
+  // Bytes of the data; the largest number for a shape that no memory can hold.
   XLA_FFI_SDK_HOT size_t size_bytes() const {
     return internal::CountBytes(element_type(), element_count());
   }
@@ -187,7 +206,8 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   const XLA_FFI_Buffer* buf_;
 };
 
-// A buffer of a known element type and, unless it is kDynamicRank, rank.
+// A buffer of a known element type and, unless it is kDynamicRank, rank. Decoding has judged its shape; one
+// that you make of a buffer by hand counts on yours.
 template <DataType dtype, size_t rank = kDynamicRank>
 class XLA_FFI_SDK_TYPE Buffer {
  public:
@@ -204,7 +224,7 @@ class XLA_FFI_SDK_TYPE Buffer {
     return internal::CountBytes(dtype, element_count());
   }
   XLA_FFI_SDK_HOT size_t element_count() const {
-    return internal::CountElements(
+    return internal::CountJudged(
         buf_->dims, rank == kDynamicRank ? buf_->rank : static_cast<int64_t>(rank));
   }
   XLA_FFI_SDK_HOT void* untyped_data() const { return buf_->data; }
