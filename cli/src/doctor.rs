@@ -199,24 +199,28 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         Format::Github => output::text(&forms::github(&items, &decision))?,
     }
     for (item, reason) in &decision.known {
-        eprintln!("note: known: {}: {reason}", item.key());
+        note(&format!("known: {}: {reason}", item.key()));
     }
     for key in allowed.unused().into_iter().chain(baseline.unused()) {
-        eprintln!("note: nothing needs this line any more: {key}");
+        note(&format!("nothing needs this line any more: {key}"));
     }
     if !decision.open.is_empty() {
         let keys: BTreeSet<String> = decision.open.iter().map(Item::key).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        eprintln!(
-            "note: {} not judged, which --strict does not let pass: {}",
-            keys.len(),
-            list(&keys)
-        );
+        let (count, keys) = (keys.len(), list(&keys));
+        note(&format!(
+            "{count} not judged, which --strict does not let pass: {keys}"
+        ));
     }
     if fails {
         eprintln!("error: {}", output::printable(&conclusion(&decision)));
     }
     Ok(ExitCode::from(code))
+}
+
+/// A word beside what was asked for. Names in it come from libraries.
+fn note(text: &str) {
+    eprintln!("note: {}", output::printable(text));
 }
 
 fn known(path: Option<&Path>, reasons: bool) -> anyhow::Result<Known> {

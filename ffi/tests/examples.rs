@@ -308,6 +308,16 @@ impl Sources {
                 }
                 return;
             }
+            // What is documented where it gets its name.
+            Item::Use(item) => {
+                let docs = docs(&item.attrs);
+                let mut names = Vec::new();
+                leaves(&item.tree, None, &mut names);
+                for (_, name) in names {
+                    self.entry(&name).docs.push_str(&docs);
+                }
+                return;
+            }
             _ => return,
         };
         let docs = docs(attrs);

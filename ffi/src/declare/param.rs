@@ -155,6 +155,13 @@ impl Param {
     }
 
     /// The same with words about it.
+    ///
+    /// ```
+    /// use xla_ffi::{AttrType, Param};
+    ///
+    /// const UNIT: Param = Param::attribute(AttrType::String).named("unit").documented("Of length.");
+    /// assert_eq!(UNIT.doc, "Of length.");
+    /// ```
     #[must_use]
     pub const fn documented(mut self, doc: &'static str) -> Self {
         self.doc = doc;
