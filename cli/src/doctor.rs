@@ -306,7 +306,7 @@ fn missing_type(user_type: &UserType, findings: &mut Vec<Finding>) {
     ));
 }
 
-/// The answer for programs; docs/schema/doctor.json describes it.
+/// The answer for programs.
 fn to_json(judged: &[Judged], decision: &Decision, code: u8) -> Value {
     let libraries: Vec<Value> = judged
         .iter()

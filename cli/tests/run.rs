@@ -634,7 +634,12 @@ fn terminals_obey_no_library() {
         assert!(text.contains(r"h\u{1b}]0;x\u{7}"), "{text}");
         let json = xla_ffi(command, &lib, &["--json"]).stdout;
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
-        assert_eq!(json["handlers"][0]["name"], "h\u{1b}]0;x\u{7}");
+        let library = if command == "doctor" {
+            &json["libraries"][0]
+        } else {
+            &json
+        };
+        assert_eq!(library["handlers"][0]["name"], "h\u{1b}]0;x\u{7}");
     }
 }
 

@@ -311,6 +311,9 @@ impl Sources {
             // What is documented where it gets its name.
             Item::Use(item) => {
                 let docs = docs(&item.attrs);
+                if docs.is_empty() {
+                    return;
+                }
                 let mut names = Vec::new();
                 leaves(&item.tree, None, &mut names);
                 for (_, name) in names {
