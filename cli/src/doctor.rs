@@ -24,7 +24,7 @@ use xla_ffi_doctor::{
 };
 use xla_ffi_runtime::Stage;
 
-/// The form of `--json`, `docs/schema/doctor.json`: another number says that something in it changed its
+/// The form of `--json`: another number says that something in it changed its
 /// meaning or went.
 const SCHEMA: &str = "xla-ffi-doctor-1";
 
