@@ -198,6 +198,15 @@ XFFI_INLINE void xffi_legacy_blank(xffi_legacy_builder* b) {
   while (*b->at == ' ') ++b->at;
 }
 
+/* Goes on behind a letter that has to stand there; never behind the text's end. */
+XFFI_INLINE void xffi_legacy_take(xffi_legacy_builder* b, char letter) {
+  if (*b->at == letter) {
+    ++b->at;
+  } else {
+    b->bad = 1;
+  }
+}
+
 /* Elements of the tuple that begins behind `at`, its opening bracket. */
 XFFI_INLINE size_t xffi_legacy_elements(const char* at) {
   size_t count = 0, depth = 0;
@@ -232,10 +241,10 @@ static inline void* xffi_legacy_node(xffi_legacy_builder* b) {
       void* element = xffi_legacy_node(b);
       b->slots[first + i] = element;
       xffi_legacy_blank(b);
-      if (i + 1 < count && *b->at++ != ',') b->bad = 1;
+      if (i + 1 < count) xffi_legacy_take(b, ',');
     }
     xffi_legacy_blank(b);
-    if (!b->bad && *b->at++ != ')') b->bad = 1;
+    xffi_legacy_take(b, ')');
     address = b->device != NULL ? (void*)(b->device + first * sizeof(void*)) : &b->slots[first];
   } else {
     b->bad = 1;
