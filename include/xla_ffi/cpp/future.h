@@ -418,7 +418,11 @@ struct ResultEncoding<stage, Future> {
                                  "a future without a promise was returned"),
               nullptr};
     }
-    if (future.data_->ready()) return {internal::CreateError(api, *future.data_->error()), nullptr};
+    if (future.data_->ready()) {
+      // It may have become so since Tell looked, and then without an error.
+      const std::optional<Error>& error = future.data_->error();
+      return {error.has_value() ? internal::CreateError(api, *error) : nullptr, nullptr};
+    }
     const internal::FutureFunctions functions(api);
     if (!functions) return {internal::AwaitFuture(api, std::move(future)), nullptr};
     // Future_Create expects struct_size 16 and writes `future` behind it.
