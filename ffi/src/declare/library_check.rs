@@ -7,7 +7,7 @@ use crate::declare::handler_info::HandlerInfo;
 use crate::declare::kind::Presence;
 use crate::declare::manifest::Library;
 use crate::declare::param::Param;
-use crate::declare::text::same;
+use crate::declare::text::{Text, same};
 use crate::operand::element::DataTypes;
 use xla_ffi_sys::{ELEMENT_TYPES, ElementClass};
 
@@ -138,9 +138,7 @@ impl<'a> Reference<'a> {
             }
             i += 1;
         }
-        self.head()
-            .raw(": the library has no handler of that name")
-            .fail();
+        fail(&self.head().raw(": the library has no handler of that name"));
     }
 
     const fn compare(&self, what: &str, have: Option<usize>, want: Option<usize>) {
@@ -148,69 +146,30 @@ impl<'a> Reference<'a> {
             return;
         };
         if have != want {
-            let text = self
-                .head()
-                .raw(", which has ")
-                .number(have)
-                .raw(" ")
-                .raw(what);
-            text.raw("; expected ").number(want).fail();
+            let message = self.head().raw(", which has ").number(have).raw(" ");
+            fail(&message.raw(what).raw("; expected ").number(want));
         }
     }
 
-    const fn head(&self) -> Text {
-        let text = Text::new()
-            .raw("handler `")
-            .raw(self.from.name)
-            .raw("` says ");
-        text.raw(self.what).raw(" = \"").raw(self.name).raw("\"")
+    const fn head(&self) -> Message {
+        let message = Message::new().raw("handler `").raw(self.from.name);
+        let message = message.raw("` says ").raw(self.what);
+        message.raw(" = \"").raw(self.name).raw("\"")
     }
 }
 
-/// A message, put together in constant evaluation.
-struct Text {
-    bytes: [u8; 256],
-    len: usize,
-}
+/// A message; longer ones are cut.
+type Message = Text<256>;
 
-impl Text {
-    const fn new() -> Self {
-        Self {
-            bytes: [0; 256],
-            len: 0,
-        }
-    }
-
-    const fn raw(mut self, text: &str) -> Self {
-        let mut i = 0;
-        while i < text.len() && self.len < self.bytes.len() {
-            self.bytes[self.len] = text.as_bytes()[i];
-            self.len += 1;
-            i += 1;
-        }
-        self
-    }
-
-    const fn number(self, number: usize) -> Self {
-        let this = if number >= 10 {
-            self.number(number / 10)
-        } else {
-            self
-        };
-        let digit = [b'0' + (number % 10) as u8];
-        match std::str::from_utf8(&digit) {
-            Ok(digit) => this.raw(digit),
-            Err(_) => this,
-        }
-    }
-
-    const fn fail(&self) -> ! {
-        match std::str::from_utf8(self.bytes.split_at(self.len).0) {
-            Ok(text) => panic!("{}", text),
-            // A name was cut in the middle of a character.
-            Err(_) => {
-                panic!("a handler names another one that the library lacks or that does not fit")
-            }
-        }
+const fn fail(message: &Message) -> ! {
+    let len = if message.len < message.bytes.len() {
+        message.len
+    } else {
+        message.bytes.len()
+    };
+    match std::str::from_utf8(message.bytes.split_at(len).0) {
+        Ok(text) => panic!("{}", text),
+        // A name was cut in the middle of a character.
+        Err(_) => panic!("a handler names another one that the library lacks or that does not fit"),
     }
 }

@@ -1,15 +1,17 @@
 //! The manifest: what a library says about itself, written when it is compiled. The format is
 //! described in `docs/manifest.md`.
 
+mod json;
+mod params;
+
 use crate::declare::about::{About, Batch, Gradient};
 use crate::declare::handler_info::HandlerInfo;
-use crate::declare::kind::{Kind, Presence};
-use crate::declare::layout::Layout as Order;
-use crate::declare::param::Param;
+use crate::declare::kind::Kind;
+use crate::declare::text::Text;
 use crate::entry::device_check::uses_host_memory;
 use crate::legacy::target::{Layout, OperandShape, TargetInfo};
 use crate::operand::element::DataTypes;
-use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_ExecutionStage};
+use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
 /// Bytes before the payload.
 const HEAD: usize = 16;
@@ -62,80 +64,11 @@ pub const fn manifest<const N: usize>(library: &Library) -> [u8; N] {
     bytes
 }
 
-/// Collects text in constant evaluation; with `N` 0 it only counts.
-struct Json<const N: usize> {
-    bytes: [u8; N],
-    len: usize,
+const fn payload<const N: usize>(library: &Library) -> Text<N> {
+    Text::new().library(library)
 }
 
-const fn payload<const N: usize>(library: &Library) -> Json<N> {
-    Json {
-        bytes: [0; N],
-        len: 0,
-    }
-    .library(library)
-}
-
-impl<const N: usize> Json<N> {
-    const fn byte(mut self, byte: u8) -> Self {
-        if self.len < N {
-            self.bytes[self.len] = byte;
-        }
-        self.len += 1;
-        self
-    }
-
-    const fn raw(mut self, text: &str) -> Self {
-        let bytes = text.as_bytes();
-        let mut i = 0;
-        while i < bytes.len() {
-            self = self.byte(bytes[i]);
-            i += 1;
-        }
-        self
-    }
-
-    const fn string(self, text: &str) -> Self {
-        self.byte(b'"').escaped(text).byte(b'"')
-    }
-
-    const fn escaped(mut self, text: &str) -> Self {
-        let bytes = text.as_bytes();
-        let hex = b"0123456789abcdef";
-        let mut i = 0;
-        while i < bytes.len() {
-            let byte = bytes[i];
-            if byte == b'"' || byte == b'\\' {
-                self = self.byte(b'\\').byte(byte);
-            } else if byte < 0x20 {
-                self = self.raw("\\u00").byte(hex[(byte >> 4) as usize]);
-                self = self.byte(hex[(byte & 15) as usize]);
-            } else {
-                self = self.byte(byte);
-            }
-            i += 1;
-        }
-        self
-    }
-
-    const fn number(self, number: usize) -> Self {
-        let this = if number >= 10 {
-            self.number(number / 10)
-        } else {
-            self
-        };
-        this.byte(b'0' + (number % 10) as u8)
-    }
-
-    const fn boolean(self, value: bool) -> Self {
-        self.raw(if value { "true" } else { "false" })
-    }
-
-    /// A comma where something went before.
-    const fn comma(self, first: bool) -> Self {
-        if first { self } else { self.byte(b',') }
-    }
-
+impl<const N: usize> Text<N> {
     const fn library(mut self, library: &Library) -> Self {
         self = self.raw("{\"library\":").string(library.name);
         self = self.raw(",\"sdk\":").string(env!("CARGO_PKG_VERSION"));
@@ -239,14 +172,6 @@ impl<const N: usize> Json<N> {
         self.byte(b'}')
     }
 
-    /// The key `doc`, where there is something to say.
-    const fn doc(self, doc: &str) -> Self {
-        if doc.is_empty() {
-            return self;
-        }
-        self.raw(",\"doc\":").string(doc)
-    }
-
     const fn traits(mut self, info: &HandlerInfo, about: &About) -> Self {
         let traits = [
             (info.traits & 1 != 0, "command_buffer_compatible"),
@@ -317,114 +242,11 @@ impl<const N: usize> Json<N> {
         }
     }
 
-    const fn layout(self, layout: Order) -> Self {
-        match layout {
-            Order::Row => self,
-            Order::Column => self.raw(",\"layout\":\"column\""),
-            Order::Order(axes) => {
-                let mut list = self.raw(",\"layout\":[");
-                let mut i = 0;
-                while i < axes.len() {
-                    list = list.comma(i == 0).number(axes[i]);
-                    i += 1;
-                }
-                list.byte(b']')
-            }
-        }
-    }
-
     const fn stage(self, stage: u32) -> Self {
         match XLA_FFI_ExecutionStage(stage).lower_name() {
             Some(name) => self.string(name),
             None => panic!("a handler has stages of the ABI"),
         }
-    }
-
-    const fn operands(mut self, params: &[Param], args: bool) -> Self {
-        let mut first = true;
-        let mut i = 0;
-        while i < params.len() {
-            let param = &params[i];
-            if param.takes(args) {
-                self = self.comma(first).operand(param);
-                first = false;
-            }
-            i += 1;
-        }
-        self
-    }
-
-    const fn operand(mut self, param: &Param) -> Self {
-        let token = param.dtypes.is_only_token();
-        self = self.raw("{\"name\":").string(param.name);
-        self = self
-            .raw(",\"kind\":")
-            .string(if token { "token" } else { "buffer" });
-        self = self.raw(",\"dtypes\":").dtypes(param.dtypes);
-        self = self.raw(",\"rank\":");
-        self = match param.rank {
-            Some(rank) => self.number(rank),
-            None => self.raw("null"),
-        };
-        self = self.raw(",\"optional\":");
-        self = self.boolean(matches!(param.presence, Presence::Optional));
-        self = self.raw(",\"variadic\":");
-        self = self.boolean(matches!(param.presence, Presence::Variadic));
-        if matches!(param.kind, Kind::InOut) {
-            self = self.raw(",\"inout\":true");
-        }
-        self.layout(param.layout).doc(param.doc).byte(b'}')
-    }
-
-    const fn dtypes(mut self, dtypes: DataTypes) -> Self {
-        if dtypes.is_any() {
-            return self.raw("null");
-        }
-        self = self.byte(b'[');
-        let mut first = true;
-        let mut i = 0;
-        while i < ELEMENT_TYPES.len() {
-            let dtype = ELEMENT_TYPES[i].dtype;
-            if let (true, Some(name)) = (dtypes.contains(dtype), dtype.name()) {
-                self = self.comma(first).string(name);
-                first = false;
-            }
-            i += 1;
-        }
-        self.byte(b']')
-    }
-
-    const fn attrs(mut self, info: &HandlerInfo) -> Self {
-        let mut i = 0;
-        while let Some(attr) = info.attr(i) {
-            self = self.comma(i == 0).attr(attr, None);
-            i += 1;
-        }
-        self
-    }
-
-    /// An attribute, and behind it the known entries of a dictionary.
-    const fn attr(mut self, attr: &Param, from: Option<&str>) -> Self {
-        self = self.raw("{\"name\":").string(attr.name);
-        if let Some(dictionary) = from {
-            self = self.raw(",\"from\":").string(dictionary);
-        }
-        self = self.raw(",\"type\":").string(attr.attr.name());
-        self = self.raw(",\"optional\":");
-        self = self.boolean(!matches!(attr.presence, Presence::Required));
-        self = self.raw(",\"default\":");
-        self = match attr.default {
-            Some(json) => self.raw(json),
-            None => self.raw("null"),
-        };
-        self = self.raw(",\"narrow\":").boolean(attr.narrow);
-        self = self.doc(attr.doc).byte(b'}');
-        let mut i = 0;
-        while i < attr.members.len() {
-            self = self.byte(b',').attr(&attr.members[i], Some(attr.name));
-            i += 1;
-        }
-        self
     }
 
     const fn context(mut self, info: &HandlerInfo) -> Self {
@@ -451,6 +273,7 @@ mod tests {
     use super::*;
     use crate::declare::attr_type::AttrType;
     use crate::declare::handler_info::StageInfo;
+    use crate::declare::param::Param;
     use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
     const INFO: HandlerInfo = HandlerInfo {

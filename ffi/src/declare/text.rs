@@ -1,4 +1,4 @@
-//! Texts compared at compile time.
+//! Texts compared and put together at compile time.
 
 pub(crate) const fn same(a: &str, b: &str) -> bool {
     matches!(order(a, b), std::cmp::Ordering::Equal)
@@ -24,5 +24,48 @@ pub(crate) const fn order(a: &str, b: &str) -> std::cmp::Ordering {
         Ordering::Greater
     } else {
         Ordering::Equal
+    }
+}
+
+/// Collects text in constant evaluation: what does not fit `N` bytes is only counted.
+pub(crate) struct Text<const N: usize> {
+    pub(crate) bytes: [u8; N],
+    /// Bytes collected and counted.
+    pub(crate) len: usize,
+}
+
+impl<const N: usize> Text<N> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            bytes: [0; N],
+            len: 0,
+        }
+    }
+
+    pub(crate) const fn byte(mut self, byte: u8) -> Self {
+        if self.len < N {
+            self.bytes[self.len] = byte;
+        }
+        self.len += 1;
+        self
+    }
+
+    pub(crate) const fn raw(mut self, text: &str) -> Self {
+        let bytes = text.as_bytes();
+        let mut i = 0;
+        while i < bytes.len() {
+            self = self.byte(bytes[i]);
+            i += 1;
+        }
+        self
+    }
+
+    pub(crate) const fn number(self, number: usize) -> Self {
+        let this = if number >= 10 {
+            self.number(number / 10)
+        } else {
+            self
+        };
+        this.byte(b'0' + (number % 10) as u8)
     }
 }
