@@ -69,15 +69,7 @@ XFFI_COLD const char* xffi_dtype_name(XLA_FFI_DataType dtype) {
 /* Bits that one element takes; 0 for tokens and unknown types. Elements of less than a byte are
  * packed, the first in the low bits. */
 XFFI_INLINE unsigned xffi_dtype_bits(XLA_FFI_DataType dtype) {
-  switch ((unsigned)dtype) {
-#define XFFI_ELEMENT_(name, lower, bits) \
-  case XLA_FFI_DataType_##name:          \
-    return bits;
-    XLA_FFI_SDK_ELEMENT_TYPES(XFFI_ELEMENT_)
-#undef XFFI_ELEMENT_
-    default:
-      return 0;
-  }
+  return xla_ffi_sdk_bits((unsigned)dtype);
 }
 
 /* The bytes of a buffer's data; packed types are rounded up to whole bytes. */
@@ -104,21 +96,24 @@ XFFI_COLD void xffi_problem(xffi_call* call, const char* format, ...) {
   ++call->problems;
 }
 
+/* Writes the first dimensions into a text of XFFI_DIMS_TEXT_ bytes, as "2,3". */
+#define XFFI_DIMS_TEXT_ 160
+XFFI_COLD void xffi_dims_text(char* text, const int64_t* dims, int64_t rank) {
+  size_t at = 0;
+  int64_t i;
+  text[0] = '\0';
+  for (i = 0; i < rank && at < XFFI_DIMS_TEXT_ - 24; ++i) {
+    at += (size_t)snprintf(text + at, XFFI_DIMS_TEXT_ - at, i == 0 ? "%lld" : ",%lld",
+                           (long long)dims[i]);
+  }
+}
+
 /* Notes that two buffers are not of one shape. */
 XFFI_COLD void xffi_shape_problem(xffi_call* call, const char* a, const xffi_buffer* x,
                                   const char* b, const xffi_buffer* y) {
-  char text[2][160];
-  const xffi_buffer* const buffers[2] = {x, y};
-  int k;
-  for (k = 0; k < 2; ++k) {
-    size_t at = 0;
-    int64_t i;
-    text[k][0] = '\0';
-    for (i = 0; i < buffers[k]->rank && at < 120; ++i) {
-      at += (size_t)snprintf(text[k] + at, sizeof(text[k]) - at, i == 0 ? "%lld" : ",%lld",
-                             (long long)buffers[k]->dims[i]);
-    }
-  }
+  char text[2][XFFI_DIMS_TEXT_];
+  xffi_dims_text(text[0], x->dims, x->rank);
+  xffi_dims_text(text[1], y->dims, y->rank);
   xffi_problem(call, "'%s' and '%s': expected equal shapes, got [%s] and [%s]", a, b, text[0],
                text[1]);
 }
@@ -148,16 +143,10 @@ XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long 
     xffi_problem(call, "%s '%s' (%lld): expected rank %lld, got %lld", kind, name, index,
                  (long long)rank, (long long)got->rank);
   } else {
-    char text[160];
-    const size_t size = sizeof(text);
-    size_t at = (size_t)snprintf(text, size, "%s[", xffi_dtype_name(got->dtype));
+    char text[XFFI_DIMS_TEXT_ + 32], dims[XFFI_DIMS_TEXT_];
     xla_ffi_sdk_region region;
-    int64_t i;
-    for (i = 0; i < got->rank && at < size - 24; ++i) {
-      at += (size_t)snprintf(text + at, size - at, i == 0 ? "%lld" : ",%lld",
-                             (long long)got->dims[i]);
-    }
-    snprintf(text + at, size - at, "]");
+    xffi_dims_text(dims, got->dims, got->rank);
+    snprintf(text, sizeof(text), "%s[%s]", xffi_dtype_name(got->dtype), dims);
     switch (xla_ffi_sdk_locate_any(got, (unsigned)got->dtype, got->rank, &region)) {
       case xla_ffi_sdk_fault_bytes:
         xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_BYTES, kind, name, index, text);

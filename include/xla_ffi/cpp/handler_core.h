@@ -365,15 +365,7 @@ class HandlerCore {
     if constexpr (kCountsVary) {
       return MemoryIsGoodOf(frame, ArgCount(frame), RetCount(frame), kHasMemory);
     } else if constexpr (kHasMemory && kRets > 0) {
-      int overlap = 0;
-      for (int r = 0; r < kRets; ++r) {
-        for (int a = 0; a < kArgs; ++a) {
-          overlap |= xla_ffi_sdk_overlap(regions.rets[r], regions.args[a]);
-        }
-        for (int other = 0; other < r; ++other) {
-          overlap |= xla_ffi_sdk_overlap(regions.rets[r], regions.rets[other]);
-        }
-      }
+      const int overlap = xla_ffi_sdk_overlaps(regions.rets, kRets, regions.args, kArgs);
       // It may be an alias that the program declared.
       xla_ffi_sdk_clash_of clash = {0, -1, 1};
       return XLA_FFI_PREDICT_TRUE(overlap == 0) ||
