@@ -208,48 +208,16 @@ fn to_json(handler: &Chosen<'_>, asked: &Reception) -> Value {
         .collect();
     let mut value = json!({"name": handler.name, "stages": stages});
     if let (Some(says), Some(object)) = (handler.manifest, value.as_object_mut()) {
-        let operand = |operand: &manifest::Operand| {
-            json!({
-                "name": operand.name,
-                "kind": match operand.kind { manifest::Kind::Token => "token", _ => "buffer" },
-                "dtypes": operand.dtypes,
-                "rank": operand.rank,
-                "optional": operand.optional,
-                "variadic": operand.variadic,
-                "inout": operand.inout,
-                "layout": match &operand.layout {
-                    None => json!("row"),
-                    Some(manifest::Layout::Word(word)) => json!(word),
-                    Some(manifest::Layout::Order(axes)) => json!(axes),
-                    Some(_) => Value::Null,
-                },
-                "doc": operand.doc,
-            })
-        };
-        let attribute = |attribute: &manifest::Attribute| {
-            json!({
-                "name": attribute.name,
-                "type": attribute.ty,
-                "optional": attribute.optional,
-                "default": attribute.default,
-                "narrow": attribute.narrow,
-                "from": attribute.from,
-                "doc": attribute.doc,
-            })
-        };
         object.insert("doc".into(), says.doc.clone().into());
         object.insert("described".into(), says.described.into());
         object.insert("platforms".into(), json!(says.platforms));
-        object.insert("args".into(), says.args.iter().map(operand).collect());
-        object.insert("rets".into(), says.rets.iter().map(operand).collect());
-        object.insert("attrs".into(), says.attrs.iter().map(attribute).collect());
+        object.insert("args".into(), json!(says.args));
+        object.insert("rets".into(), json!(says.rets));
+        object.insert("attrs".into(), json!(says.attrs));
         object.insert("open_attrs".into(), says.open_attrs.into());
         object.insert("shape".into(), json!(says.shape));
-        object.insert(
-            "gradient".into(),
-            json!(says.gradient.as_ref().map(gradient_json)),
-        );
-        object.insert("batch".into(), batch_json(says.batch.as_ref()));
+        object.insert("gradient".into(), json!(says.gradient));
+        object.insert("batch".into(), json!(says.batch));
         object.insert("context".into(), json!(says.context));
         object.insert("async".into(), says.is_async.into());
         object.insert(
@@ -394,40 +362,27 @@ fn operand(operand: &manifest::Operand) -> String {
         }
     }
     match &operand.layout {
-        Some(manifest::Layout::Word(word)) if word != "row" => notes += &format!(" ({word} major)"),
-        Some(manifest::Layout::Order(axes)) => notes += &format!(" (layout {axes:?})"),
+        manifest::Layout::Word(word) if word != "row" => notes += &format!(" ({word} major)"),
+        manifest::Layout::Order(axes) => notes += &format!(" (layout {axes:?})"),
         _ => {}
     }
     format!("{}: {dtypes}{rank}{notes}", operand.name)
 }
 
-/// The rules of a gradient by name.
-fn rules(gradient: &manifest::Gradient) -> [(&'static str, Option<&str>); 4] {
-    [
-        ("vjp", gradient.vjp.as_deref()),
-        ("forward", gradient.forward.as_deref()),
-        ("jvp", gradient.jvp.as_deref()),
-        ("transpose", gradient.transpose.as_deref()),
-    ]
-}
-
 fn gradient(gradient: &manifest::Gradient) -> String {
     let linear = gradient.linear.then(|| "linear".to_owned());
-    let rules = rules(gradient)
-        .into_iter()
-        .filter_map(|(rule, name)| Some(format!("{rule} by {}", name?)));
+    let rules = [
+        ("vjp", &gradient.vjp),
+        ("forward", &gradient.forward),
+        ("jvp", &gradient.jvp),
+        ("transpose", &gradient.transpose),
+    ];
+    let rules = rules.into_iter();
+    let rules = rules.filter_map(|(rule, name)| Some(format!("{rule} by {}", name.as_ref()?)));
     let residuals = gradient.residuals.as_ref();
     let residuals = residuals.map(|names| format!("from {}", names.join(", ")));
     let parts: Vec<_> = linear.into_iter().chain(rules).chain(residuals).collect();
     parts.join(", ")
-}
-
-fn gradient_json(gradient: &manifest::Gradient) -> Value {
-    let mut value = json!({"linear": gradient.linear, "residuals": gradient.residuals});
-    for (rule, name) in rules(gradient) {
-        value[rule] = json!(name);
-    }
-    value
 }
 
 fn batch(batch: Option<&manifest::Batch>) -> String {
@@ -437,15 +392,6 @@ fn batch(batch: Option<&manifest::Batch>) -> String {
         Some(manifest::Batch::Each(words)) => words.join(", "),
         Some(manifest::Batch::Handler { handler }) => format!("by {handler}"),
         Some(_) => "unknown".to_owned(),
-    }
-}
-
-fn batch_json(batch: Option<&manifest::Batch>) -> Value {
-    match batch {
-        Some(manifest::Batch::Word(word)) => json!(word),
-        Some(manifest::Batch::Each(words)) => json!(words),
-        Some(manifest::Batch::Handler { handler }) => json!({"handler": handler}),
-        _ => Value::Null,
     }
 }
 
