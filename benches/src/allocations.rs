@@ -11,30 +11,10 @@ mod handlers;
 #[expect(dead_code, reason = "the comparison uses the rest")]
 mod host;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+use xla_ffi_testing::allocations::{Counting, during};
 
 use cases::{CASES, Kind};
-
-/// The system's allocator, which counts.
-struct Counting;
-
-static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: the system's allocator does the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(memory, layout) };
-    }
-}
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -79,9 +59,7 @@ fn count(handler: Handler, frame: *mut XLA_FFI_CallFrame) -> usize {
         }
     };
     call();
-    let before = ALLOCATIONS.load(Ordering::Relaxed);
-    (0..100).for_each(|_| call());
-    ALLOCATIONS.load(Ordering::Relaxed) - before
+    during(|| (0..100).for_each(|_| call()))
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What the tests of several packages share: how a skip is told, where material lies, damaged input.
 //! It is a development dependency alone and never published.
 
+pub mod allocations;
 pub mod compiler;
 pub mod damage;
 pub mod examples;
