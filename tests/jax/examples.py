@@ -22,7 +22,8 @@ jax.config.update("jax_enable_x64", True)  # the examples have f64 too
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
-from checks import Skip, check, finish  # noqa: E402
+from built import built  # noqa: E402
+from checks import check, finish  # noqa: E402
 from jax.interpreters import mlir  # noqa: E402
 from jaxlib.mlir import ir  # noqa: E402
 from xla_ffi import _dtypes  # noqa: E402
@@ -33,7 +34,6 @@ LOOSER = {
     # Its gradient takes a sum of 64 products from another, both of the size of what is left.
     "02_rms_norm": 2e-6,
 }
-TABLE = os.path.join(os.path.dirname(__file__), "../../examples/examples.json")
 
 
 # ---- how a library is called -------------------------------------------------------------------
@@ -385,25 +385,17 @@ def used(library, example, calls):
 def main():
     arguments = sys.argv[1:]
     table = "--table" in arguments
-    with open(TABLE, encoding="utf-8") as file:
-        listed = {entry["example"]: entry for entry in json.load(file)}
     rows = {}
-    for argument in arguments:
-        if argument == "--table":
-            continue
-        name, _, path = argument.partition("=")
-        language, _, example = name.partition(":")
-        calls = [call for call in listed[example]["calls"] if language in call.get("languages", [language])]
+    for library in built(argument for argument in arguments if argument != "--table"):
+        language, example, calls = library.language, library.example, library.calls
 
-        def work(language=language, example=example, path=path, calls=calls):
-            if not path:
-                raise Skip(f"no {language} compiler")
+        def work():
             make = Loaded if language == "Rust" else Symbols
-            worst = used(make(path, f"{language}_{example}"), example, calls)
+            worst = used(make(library.path, f"{language}_{example}"), example, calls)
             row = rows.setdefault(example, [[], 0.0, 0])
             row[:] = [row[0] + [language], max(row[1], worst), row[2] + len(calls)]
 
-        check(f"{name} in JAX, {len(calls)} calls and what it is used for", work, quiet=table)
+        check(f"{library.name} in JAX, {len(calls)} calls and what it is used for", work, quiet=table)
     for example, (languages, worst, calls) in rows.items() if table else ():
         how = USES[example].__doc__ if example in USES else "jit"
         print(f"{example:<14}{how:<58}{', '.join(languages):<14}{calls} calls right, max difference {worst:.1e}")

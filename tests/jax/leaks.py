@@ -9,13 +9,13 @@ the process as the system counts it.
 
 import ctypes
 import gc
-import json
 import sys
 
 import jax
 import jax.numpy as jnp
+from built import built
 from checks import Skip, check, finish
-from examples import TABLE, Loaded, Symbols, attributes, parsed, result_type
+from examples import Loaded, Symbols, attributes, parsed, result_type
 
 # What may be added: less than a byte a call where there are 100,000.
 HEAP, RESIDENT = 96 << 10, 8 << 20
@@ -71,20 +71,14 @@ def flat(name, library, calls, times):
 
 def main():
     times, arguments = int(sys.argv[1]), sys.argv[2:]
-    with open(TABLE, encoding="utf-8") as file:
-        listed = {entry["example"]: entry for entry in json.load(file)}
-    for argument in arguments:
-        name, _, path = argument.partition("=")
-        language, _, example = name.partition(":")
-        calls = [call for call in listed[example]["calls"] if language in call.get("languages", [language])]
+    for library in built(arguments):
 
-        def work(name=name, language=language, path=path, calls=calls):
-            if not path:
-                raise Skip(f"no {language} compiler")
-            make = Loaded if language == "Rust" else Symbols
-            flat(name, make(path, name.replace(":", "_").replace("+", "p")), calls, times)
+        def work():
+            make = Loaded if library.language == "Rust" else Symbols
+            made = make(library.path, library.name.replace(":", "_").replace("+", "p"))
+            flat(library.name, made, library.calls, times)
 
-        check(f"{name}: flat in JAX", work)
+        check(f"{library.name}: flat in JAX", work)
     finish()
 
 

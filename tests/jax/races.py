@@ -13,8 +13,9 @@ import threading
 import jax
 import jax.numpy as jnp
 import numpy as np
+from built import built
 from cells import Absent, Subject, typed
-from checks import Skip, check, finish
+from checks import check, finish
 
 THREADS = 64
 
@@ -125,21 +126,13 @@ def main():
     if arguments[:1] == ["--end"]:
         return ENDS[arguments[1]]("ends", arguments[2])
     too = arguments[:1] == ["--ends"]
-    for argument in arguments[too:]:
-        name, _, path = argument.partition("=")
-        language, _, example = name.partition(":")
-        if example not in RACED:
+    for library in built(arguments[too:]):
+        if library.example not in RACED:
             continue
-        kind = {"C++": "cpp"}.get(language, language)
-
-        def work(run, *given, path=path, language=language):
-            if not path:
-                raise Skip(f"no {language} compiler")
-            run(*given, path)
-
-        check(f"{name}: first calls of {THREADS} threads", lambda: work(race, example, kind))
-        for how in ENDS if too and example == "05_futures" else ():
-            check(f"{name}: the interpreter ends {how}", lambda: work(ends, how))
+        kind = {"C++": "cpp"}.get(library.language, library.language)
+        check(f"{library.name}: first calls of {THREADS} threads", lambda: race(library.example, kind, library.path))
+        for how in ENDS if too and library.example == "05_futures" else ():
+            check(f"{library.name}: the interpreter ends {how}", lambda: ends(how, library.path))
     finish()
 
 

@@ -25,6 +25,7 @@ import examples  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
+from built import built  # noqa: E402
 from checks import Skip, check, finish, raises  # noqa: E402
 from xla_ffi import _jax  # noqa: E402
 from xla_ffi._checks import plain  # noqa: E402
@@ -386,26 +387,14 @@ def upstream():
 
 
 def main():
-    import json
-
-    with open(examples.TABLE, encoding="utf-8") as file:
-        listed = {entry["example"]: entry for entry in json.load(file)}
     for work in (only_within_the_block, states, later, errors, differences, threads, limit, crash, environment, refusals, upstream):
         check(f"recording: {work.__doc__}", work)
     # The examples need element types that the jaxlibs before r5 lack.
-    for argument in sys.argv[1:] if _jax.REVISION >= 5 else ():
-        name, _, path = argument.partition("=")
-        language, _, example = name.partition(":")
-        if example == "11_legacy":
+    for library in built(sys.argv[1:]) if _jax.REVISION >= 5 else ():
+        if library.example == "11_legacy":
             continue  # no XLA FFI: there are no call frames
-        calls = [call for call in listed[example]["calls"] if language in call.get("languages", [language])]
-
-        def work(language=language, example=example, path=path, calls=calls):
-            if not path:
-                raise Skip(f"no {language} compiler")
-            every_call(language, example, path, calls)
-
-        check(f"{name} recorded and replayed", work)
+        work = lambda: every_call(library.language, library.example, library.path, library.calls)
+        check(f"{library.name} recorded and replayed", work)
     finish()
 
 
