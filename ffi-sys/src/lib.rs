@@ -78,3 +78,8 @@ pub use state::*;
 pub use thread_pool::*;
 pub use types::*;
 pub use version::*;
+
+/// What the package shows of itself.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

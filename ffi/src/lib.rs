@@ -401,6 +401,11 @@ pub use xla_ffi_sys::{
     Revision, Slot, XLA_FFI_DataType as DataType, XLA_FFI_Error_Code as RawErrorCode,
 };
 
+/// What the package shows of itself.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// The book's chapter, whose code runs with the tests of the documentation.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust.md")]

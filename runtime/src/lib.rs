@@ -90,3 +90,8 @@ pub use value::tensor::{Element, Tensor};
 pub use value::tree::{Elements, Nodes, Tree};
 pub use value::value_shape::{MAX_DEPTH, MAX_NODES, ValueShape};
 pub use xla_ffi_sys::Revision;
+
+/// What the package shows of itself.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
