@@ -2,17 +2,25 @@
 
 ``lib = xla_ffi.load("libfoo.so")`` reads the manifest of the library, registers its handlers, and
 returns an object with one function a handler.
+
+JAX is imported with the first name that is used: builds that ask where the headers lie have none.
 """
 
-from ._check import check
-from ._errors import CompileError, LibraryError, ManifestError, UnsupportedRuntimeError
-from ._export import Model, Need, export, load_exported, needs
-from ._given import Signature
-from ._handler import Handler
-from ._inline import include, load_inline
-from ._library import Library, load
-from ._record import Recording, from_environment, record
-from ._report import Line, Report
+import importlib
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._check import check
+    from ._errors import CompileError, LibraryError, ManifestError, UnsupportedRuntimeError
+    from ._export import Model, Need, export, load_exported, needs
+    from ._given import Signature
+    from ._handler import Handler
+    from ._inline import load_inline
+    from ._library import Library, load
+    from ._places import include
+    from ._record import Recording, record
+    from ._report import Line, Report
 
 __all__ = [
     "CompileError",
@@ -38,5 +46,33 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-from_environment()
-del from_environment
+# A type checker reads the imports above; a test compares them.
+_MODULES = {
+    "_check": ("check",),
+    "_errors": ("CompileError", "LibraryError", "ManifestError", "UnsupportedRuntimeError"),
+    "_export": ("Model", "Need", "export", "load_exported", "needs"),
+    "_given": ("Signature",),
+    "_handler": ("Handler",),
+    "_inline": ("load_inline",),
+    "_library": ("Library", "load"),
+    "_places": ("include",),
+    "_record": ("Recording", "record"),
+    "_report": ("Line", "Report"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})
+
+
+if os.environ.get("XLA_FFI_RECORD"):
+    importlib.import_module("._record", __name__).from_environment()

@@ -4,13 +4,21 @@ import argparse
 import os
 import sys
 
-from . import LibraryError, _export, _stubs
+from . import _places
+from ._errors import LibraryError
 
 
 def main(arguments=None):
     """Runs the command line; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m xla_ffi", description="Asks libraries made with the SDK.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    places = parser.add_mutually_exclusive_group()
+    for option, place, what in (
+        ("--include-dir", _places.include, "the C and C++ headers, for a compiler's -I"),
+        ("--cmake-dir", _places.cmake, "what find_package(xla_ffi) reads, for xla_ffi_DIR"),
+        ("--lib-dir", _places.lib, "the embedded runtime, for a linker's -L"),
+    ):
+        places.add_argument(option, dest="place", action="store_const", const=place, help=f"print the folder of {what}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     stubs = commands.add_parser("stubs", help="write a stub file (.pyi) of a library, from its manifest")
     stubs.add_argument("library", metavar="LIB")
     stubs.add_argument("-o", "--output", metavar="FILE", help="where to; to standard output unless given")
@@ -20,7 +28,12 @@ def main(arguments=None):
     needs.add_argument("--lib", metavar="LIB", action="append", default=[], help="a library that may have them")
     needs.set_defaults(run=_run_needs)
     given = parser.parse_args(arguments)
+    if (given.place is None) == (given.command is None):
+        parser.error("name one command, or one of --include-dir, --cmake-dir and --lib-dir")
     try:
+        if given.place is not None:
+            print(given.place())
+            return 0
         return given.run(given) or 0
     except (LibraryError, ImportError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -28,6 +41,8 @@ def main(arguments=None):
 
 
 def _run_stubs(given):
+    from . import _stubs
+
     text = _stubs.of(os.fspath(given.library))
     if given.output is None:
         sys.stdout.write(text)
@@ -37,6 +52,8 @@ def _run_stubs(given):
 
 
 def _run_needs(given):
+    from . import _export
+
     text, good = _export.report(_export.needs(given.model), given.lib)
     sys.stdout.write(text)
     return 0 if good else 1

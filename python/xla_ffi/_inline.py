@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 from . import _given, _library
 from ._errors import CompileError, LibraryError
+from ._places import checkout, include
 
 #: How many lines of a compiler's words an error shows.
 _LINES = 60
@@ -128,22 +129,6 @@ def _program(text, what):
     return words, (words, real, status.st_size, status.st_mtime_ns)
 
 
-def _sdk():
-    """The checkout, or None in a package that was installed from elsewhere."""
-    named = os.environ.get("XLA_FFI_SDK")
-    root = pathlib.Path(named) if named else pathlib.Path(__file__).resolve().parents[2]
-    return root if (root / "ffi/Cargo.toml").is_file() else None
-
-
-def include() -> str:
-    """The folder of the SDK's C and C++ headers, for compilers' ``-I``. Raises :class:`LibraryError`."""
-    own, sdk = pathlib.Path(__file__).resolve().parent / "include", _sdk()
-    for folder in (own, *([sdk / "include"] if sdk else [])):
-        if (folder / "xla_ffi/handler.h").is_file():
-            return str(folder)
-    raise LibraryError(f"the SDK's headers are neither in {own} nor in a checkout: name one with XLA_FFI_SDK")
-
-
 class _Compiler:
     """A compiler of C or C++."""
 
@@ -169,7 +154,7 @@ class _Rust:
 
     def __init__(self, _language, name, flags):
         self._name, self._flags = name, flags
-        self._sdk = _sdk()
+        self._sdk = checkout()
         if self._sdk is None:
             raise LibraryError("rust= needs a checkout of the SDK: name it with XLA_FFI_SDK")
         self._words, self._compiler = _program(os.environ.get("CARGO") or "cargo", f"{name}.rs")

@@ -23,7 +23,7 @@ import xla_ffi  # noqa: E402
 from cells import expect, f32, typed  # noqa: E402
 from checks import check, finish, raises  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
-from xla_ffi import _jax  # noqa: E402
+from xla_ffi import _handler, _jax, _manifest  # noqa: E402
 
 X = jnp.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
 
@@ -350,8 +350,8 @@ def x64(lib, matmul):
             expect(matmul.matmul(double, double), np.ones((1, 1, 1), np.float32))
         wide = np.array([[[2.0**200]]])
         raises(TypeError, lambda: matmul.matmul(wide, double), "does not fit F32", "jax_enable_x64")
-        only = xla_ffi._handler._operand
-        spec = xla_ffi._manifest.Operand("x", False, ("F64",), None, False, False, False)
+        only = _handler._operand
+        spec = _manifest.Operand("x", False, ("F64",), None, False, False, False)
         raises(TypeError, lambda: only(spec, "x", jnp.ones(3)), "x is to be F64", "jax_enable_x64")
     expect(matmul.matmul(double, double), np.ones((1, 1, 1)))
 

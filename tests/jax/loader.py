@@ -3,10 +3,12 @@
 usage: loader.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 """
 
+import ast
 import json
 import os
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -393,9 +395,25 @@ def wheel():
         name = build_backend.build_wheel(folder)
         with zipfile.ZipFile(os.path.join(folder, name)) as archive:
             names = archive.namelist()
-            if archive.testzip() or "xla_ffi/__init__.py" not in names or not any(n.endswith("/RECORD") for n in names):
+            wanted = {"xla_ffi/__init__.py", "xla_ffi/py.typed", "xla_ffi/include/xla_ffi/handler.h"}
+            if archive.testzip() or not wanted.issubset(names) or not any(n.endswith("/RECORD") for n in names):
                 raise AssertionError(names)
         build_backend.build_sdist(folder)
+
+
+def package():
+    """The package's names are those that type checkers read, and importing it imports no jax."""
+    with open(xla_ffi.__file__, encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    read = {alias.name: node.module for node in block.body for alias in node.names}
+    if read != xla_ffi._HOMES or sorted(read) != xla_ffi.__all__:
+        raise AssertionError(f"{read} {xla_ffi._HOMES} {xla_ffi.__all__}")
+    for name in xla_ffi.__all__:
+        getattr(xla_ffi, name)
+    raises(AttributeError, lambda: xla_ffi.nothing, "nothing")
+    without = "import sys, xla_ffi; xla_ffi.include(); sys.exit('jax' in sys.modules)"
+    subprocess.run([sys.executable, "-c", without], check=True)
 
 
 def main():
@@ -410,6 +428,7 @@ def main():
     check("sizes from attributes", lambda: sizes(xla_ffi.load(libraries["Rust:03_attributes"])))
     check("targets of the original custom calls", lambda: legacy(libraries))
     check("the wheel", wheel)
+    check("the package", package)
     for language in ("Rust", "C"):
         path = libraries[f"{language}:02_rms_norm"]
         if not path:

@@ -271,18 +271,9 @@ def checkers(path, handler, hard):
 
 
 def marked():
-    """The package says that its types may be read; the wheel has the mark."""
+    """The package says that its types may be read."""
     if not importlib.resources.files(xla_ffi).joinpath("py.typed").is_file():
         raise AssertionError("no py.typed")
-    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(xla_ffi.__file__))))
-    import zipfile
-
-    import build_backend
-
-    with tempfile.TemporaryDirectory() as folder:
-        with zipfile.ZipFile(os.path.join(folder, build_backend.build_wheel(folder))) as archive:
-            if "xla_ffi/py.typed" not in archive.namelist():
-                raise AssertionError(archive.namelist())
 
 
 def main():

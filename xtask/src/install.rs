@@ -50,7 +50,15 @@ const INCLUDE_FROM_CMAKE: &str = "../../../include";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = jaxlibs::root();
-    let prefix = &args.prefix;
+    let built = match args.runtime {
+        true => Some(build(&root)?),
+        false => None,
+    };
+    place(&root, &args.prefix, built.as_deref())
+}
+
+/// Puts the files under a prefix; the runtime from the folder that it was built in.
+pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<()> {
     if prefix.exists() && !prefix.is_dir() {
         bail!("{} is there and no folder", prefix.display());
     }
@@ -62,11 +70,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let text = fs::read(&from).with_context(|| from.display().to_string())?;
         write(&to, &text)?;
     }
-    let version = version(&root)?;
+    let version = version(root)?;
     let mut templates = TEMPLATES.to_vec();
-    if args.runtime {
+    if let Some(built) = built {
         templates.extend(RUNTIME_TEMPLATES);
-        runtime(&root, &prefix.join("lib"), &version)?;
+        runtime(built, &prefix.join("lib"), &version)?;
     }
     for (template, place) in &templates {
         let from = root.join("cmake").join(template);
@@ -80,29 +88,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         "{} headers, {} package files and {} under {}",
         files.len(),
         templates.len(),
-        if args.runtime {
-            "the runtime"
-        } else {
-            "no runtime (--runtime)"
+        match built {
+            Some(_) => "the runtime",
+            None => "no runtime (--runtime)",
         },
         prefix.display()
     ));
     Ok(())
 }
 
-/// Builds the runtime and puts both libraries into `lib`.
-fn runtime(root: &Path, lib: &Path, version: &str) -> Result<()> {
+/// Builds the runtime; gives the folder.
+fn build(root: &Path) -> Result<PathBuf> {
     let built = cargo(root)
         .args(["build", "--quiet", "--release", "-p", "xla-ffi-runtime-c"])
         .status()?;
     ensure!(built.success(), "the runtime does not build");
-    let release = root.join("target/release");
+    Ok(root.join("target/release"))
+}
+
+/// Puts both libraries of the runtime into `lib`.
+fn runtime(built: &Path, lib: &Path, version: &str) -> Result<()> {
     let real = format!("{SHARED}.{version}");
     for (from, to) in [
         ("libxla_ffi_runtime.a", "libxla_ffi_runtime.a"),
         (SHARED, real.as_str()),
     ] {
-        let from = release.join(from);
+        let from = built.join(from);
         let library = fs::read(&from).with_context(|| from.display().to_string())?;
         write(&lib.join(to), &library)?;
     }
@@ -117,7 +128,7 @@ fn runtime(root: &Path, lib: &Path, version: &str) -> Result<()> {
 }
 
 /// The version of the crates, from the workspace.
-fn version(root: &Path) -> Result<String> {
+pub(crate) fn version(root: &Path) -> Result<String> {
     let path = root.join("Cargo.toml");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let (_, package) = text

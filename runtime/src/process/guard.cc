@@ -5,12 +5,37 @@
 #include <cxxabi.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <string>
 #include <typeinfo>
 
+#if defined(__GLIBCXX__)
+namespace xla_ffi_runtime {
+
+// std::current_exception, by what every libstdc++ exports: the destructor in the headers of newer ones
+// calls a function that older ones lack, and one build of this file runs on all of them.
+void Release(void* exception) __asm__("_ZNSt15__exception_ptr13exception_ptrD1Ev");
+
+struct Current {
+  void* object;
+  Current(const Current&) = delete;
+  ~Current() { Release(this); }
+};
+
+Current CurrentException() __asm__("_ZSt17current_exceptionv");
+
+}  // namespace xla_ffi_runtime
+#endif
+
 namespace {
+
+#if defined(__GLIBCXX__)
+bool IsOfCpp() { return xla_ffi_runtime::CurrentException().object != nullptr; }
+#else
+bool IsOfCpp() { return std::current_exception() != nullptr; }
+#endif
 
 void Copy(const char* from, char* text, std::size_t room) {
   std::strncpy(text, from, room - 1);
@@ -35,10 +60,9 @@ int Contain(Call call, char* text, std::size_t room) {
     return 2;
   } catch (...) {
     // Only an exception of C++ can be held; anything else is not ours to end.
-    if (std::current_exception() == nullptr) throw;
+    if (!IsOfCpp()) throw;
     const std::type_info* type = abi::__cxa_current_exception_type();
-    std::string name = std::string("of type ") + (type != nullptr ? type->name() : "?");
-    Copy(name.c_str(), text, room);
+    std::snprintf(text, room, "of type %s", type != nullptr ? type->name() : "?");
     return 2;
   }
 }

@@ -1,0 +1,46 @@
+"""Where the SDK's files for C and C++ lie: beside the package where it was installed from a wheel, else in a checkout."""
+
+import os
+import pathlib
+
+from ._errors import LibraryError
+
+_OWN = pathlib.Path(__file__).resolve().parent
+
+
+def checkout():
+    """The checkout, or None in a package that was installed from elsewhere."""
+    named = os.environ.get("XLA_FFI_SDK")
+    root = pathlib.Path(named) if named else _OWN.parents[1]
+    return root if (root / "ffi/Cargo.toml").is_file() else None
+
+
+def include() -> str:
+    """The folder of the SDK's C and C++ headers, for compilers' ``-I``. Raises :class:`LibraryError`."""
+    sdk = checkout()
+    for folder in (_OWN / "include", *([sdk / "include"] if sdk else [])):
+        if (folder / "xla_ffi/handler.h").is_file():
+            return str(folder)
+    raise LibraryError(
+        f"the SDK's headers are neither in {_OWN / 'include'} nor in a checkout: name one with XLA_FFI_SDK"
+    )
+
+
+def cmake() -> str:
+    """The folder of what ``find_package(xla_ffi)`` reads, for ``xla_ffi_DIR``. Raises :class:`LibraryError`."""
+    return _installed("lib/cmake/xla_ffi", "xla_ffi-config.cmake")
+
+
+def lib() -> str:
+    """The folder of the embedded runtime, for linkers' ``-L``. Raises :class:`LibraryError`."""
+    return _installed("lib", "libxla_ffi_runtime.a")
+
+
+def _installed(folder, file):
+    found = _OWN / folder
+    if not (found / file).is_file():
+        raise LibraryError(
+            f"{found} has no {file}: the package was not installed from a wheel that has it; "
+            "in a checkout, `cargo xtask install --prefix DIR --runtime` makes such a folder"
+        )
+    return str(found)

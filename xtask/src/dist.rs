@@ -1,0 +1,264 @@
+//! `cargo xtask dist`: the packages that users install, in `target/dist`: the crates, the wheel for Python with
+//! the program `xla-ffi`, the embedded runtime and the headers, its sources, and their checksums.
+
+use crate::cargo::cargo;
+use crate::python::{self, Python};
+use crate::{install, jaxlibs, ui, wheel};
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Arguments of the task.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The crates alone, which need no tools from an index.
+    #[arg(long)]
+    crates: bool,
+}
+
+/// The oldest glibc that the wheel's binaries run on, which is the oldest of Rust's standard library too.
+const GLIBC: &str = "2.17";
+/// What pip calls systems with that glibc.
+const PLATFORM: &str = "manylinux_2_17_x86_64.manylinux2014_x86_64";
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// Bytes that the wheel may have without the static runtime, of which most is Rust's standard library.
+const WHEEL_LIMIT: u64 = 15_000_000;
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let root = jaxlibs::root();
+    let dist = make(&root, args.crates)?;
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&dist).with_context(|| dist.display().to_string())? {
+        let entry = entry?;
+        files.push((entry.file_name(), entry.metadata()?.len()));
+    }
+    files.sort();
+    for (name, bytes) in files {
+        ui::note(format_args!("{:>10}  {}", bytes, name.display()));
+    }
+    Ok(())
+}
+
+/// Makes the packages anew; gives the folder.
+pub(crate) fn make(root: &Path, crates_alone: bool) -> Result<PathBuf> {
+    let version = install::version(root)?;
+    check_versions(root, &version)?;
+    let dist = root.join("target/dist");
+    if dist.exists() {
+        fs::remove_dir_all(&dist).with_context(|| dist.display().to_string())?;
+    }
+    fs::create_dir_all(&dist).with_context(|| dist.display().to_string())?;
+    for file in crates(root)? {
+        let name = file.file_name().context("a package has a name")?;
+        fs::copy(&file, dist.join(name)).with_context(|| file.display().to_string())?;
+    }
+    if !crates_alone {
+        let built = build(root)?;
+        let prefix = root.join("target/dist-build/prefix");
+        if prefix.exists() {
+            fs::remove_dir_all(&prefix).with_context(|| prefix.display().to_string())?;
+        }
+        install::place(root, &prefix, Some(&built))?;
+        for (from, to) in [
+            ("xla-ffi", "bin/xla-ffi"),
+            ("libxla_ffi_record.so", "lib/libxla_ffi_record.so"),
+        ] {
+            let to = prefix.join(to);
+            fs::create_dir_all(to.parent().context("a file lies in a folder")?)?;
+            fs::copy(built.join(from), &to).with_context(|| to.display().to_string())?;
+        }
+        for name in pack(root, &prefix, &dist)? {
+            if name.ends_with(".whl") {
+                check_size(&dist.join(name))?;
+            }
+        }
+    }
+    checksums(&dist)?;
+    Ok(dist)
+}
+
+/// All packages have one version, and CHANGELOG's topmost section is it, or is not released yet.
+fn check_versions(root: &Path, version: &str) -> Result<()> {
+    for (file, line) in [
+        ("python/pyproject.toml", format!("version = \"{version}\"")),
+        (
+            "python/xla_ffi/__init__.py",
+            format!("__version__ = \"{version}\""),
+        ),
+    ] {
+        let text = fs::read_to_string(root.join(file)).context(file)?;
+        ensure!(
+            text.lines().any(|known| known == line),
+            "{file} has no line {line}, as the crates' version says"
+        );
+    }
+    let text = fs::read_to_string(root.join("CHANGELOG.md")).context("CHANGELOG.md")?;
+    let top = text.lines().find_map(|line| line.strip_prefix("## "));
+    match top.and_then(|top| top.split_whitespace().next()) {
+        Some("Unreleased") => ui::note(format_args!(
+            "CHANGELOG's topmost section is not released: these packages are for trying"
+        )),
+        Some(top) if top == version => {}
+        top => bail!("CHANGELOG's topmost section is {top:?}; expected {version} or Unreleased"),
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    version: String,
+    /// Empty where it is never published.
+    publish: Option<Vec<String>>,
+}
+
+/// The crates as an index would have them.
+fn crates(root: &Path) -> Result<Vec<PathBuf>> {
+    let output = cargo(root)
+        .args(["metadata", "--format-version=1", "--no-deps"])
+        .output()?;
+    ensure!(output.status.success(), "cargo metadata failed");
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    let published: Vec<&Package> = metadata
+        .packages
+        .iter()
+        .filter(|package| package.publish.is_none())
+        .collect();
+    // What is packed is what lies here, committed or not. It is built where it is tried: by `cargo xtask ship`.
+    let mut command = cargo(root);
+    command.args(["package", "--quiet", "--no-verify", "--allow-dirty"]);
+    for package in &published {
+        command.args(["--package", &package.name]);
+    }
+    ensure!(command.status()?.success(), "cargo package failed");
+    let folder = root.join("target/package");
+    Ok(published
+        .iter()
+        .map(|package| folder.join(format!("{}-{}.crate", package.name, package.version)))
+        .collect())
+}
+
+/// Builds what the wheel brings, for systems as old as [`GLIBC`]; gives the folder.
+fn build(root: &Path) -> Result<PathBuf> {
+    ensure!(
+        cfg!(all(target_os = "linux", target_arch = "x86_64")),
+        "the wheel is built on Linux on x86-64"
+    );
+    let zig = wheel::zig()?;
+    let zigbuild = wheel::zigbuild()?;
+    let folder = root.join("target/dist-build");
+    // zig would give the guard against C++ exceptions a C++ runtime of its own, which does not know the
+    // exceptions of handlers that g++ built: the guard is compiled by g++ and linked to the system's.
+    let libraries = folder.join("libstdc++");
+    fs::create_dir_all(&libraries).with_context(|| libraries.display().to_string())?;
+    let link = libraries.join("libstdc++.so.6");
+    if link.symlink_metadata().is_ok() {
+        fs::remove_file(&link)?;
+    }
+    std::os::unix::fs::symlink(system_libstdcxx()?, &link)?;
+    let mut command = cargo(root);
+    let program = std::mem::replace(&mut command, Command::new(zigbuild));
+    command
+        .current_dir(root)
+        .args(["zigbuild", "--release"])
+        .args(["--target", &format!("{TARGET}.{GLIBC}")])
+        .arg("--target-dir")
+        .arg(&folder)
+        .args(["-p", "xla-ffi-cli", "-p", "xla-ffi-runtime-c"])
+        .args(["-p", "xla-ffi-record"])
+        .env("CARGO", program.get_program())
+        .env("CARGO_ZIGBUILD_ZIG_PATH", zig)
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
+        .env(format!("CXX_{}", TARGET.replace('-', "_")), "g++")
+        .env("CXXSTDLIB", "dylib:+verbatim=libstdc++.so.6")
+        .env("RUSTFLAGS", format!("-L native={}", libraries.display()))
+        .env_remove("CARGO_MANIFEST_DIR");
+    ensure!(
+        command
+            .status()
+            .context("starting cargo-zigbuild")?
+            .success(),
+        "what the wheel brings does not build"
+    );
+    Ok(folder.join(TARGET).join("release"))
+}
+
+/// The C++ runtime of this system's g++.
+fn system_libstdcxx() -> Result<PathBuf> {
+    let output = Command::new("g++")
+        .arg("-print-file-name=libstdc++.so.6")
+        .output()
+        .context("the wheel's runtime needs g++")?;
+    let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+    path.canonicalize()
+        .with_context(|| format!("g++ has no libstdc++.so.6 ({})", path.display()))
+}
+
+/// Packs the wheel and the sources; gives their names.
+fn pack(root: &Path, prefix: &Path, dist: &Path) -> Result<Vec<String>> {
+    const PROGRAM: &str = "import sys, build_backend as b\n\
+         print(b.build_wheel(sys.argv[1], {'prefix': sys.argv[2], 'platform': sys.argv[3]}))\n\
+         print(b.build_sdist(sys.argv[1]))";
+    let pythons = python::all()?;
+    let output = Python::command(&pythons.first().context("no Python")?.exe)
+        .args(["-c", PROGRAM])
+        .arg(dist)
+        .arg(prefix)
+        .arg(PLATFORM)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .current_dir(root.join("python"))
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "the wheel was not packed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let names = String::from_utf8(output.stdout).context("the backend's answer")?;
+    Ok(names.lines().map(str::to_owned).collect())
+}
+
+/// Tells the wheel's size; without the static runtime it has a limit.
+fn check_size(wheel: &Path) -> Result<()> {
+    let whole = fs::metadata(wheel)?.len();
+    let mut archive = zip::ZipArchive::new(fs::File::open(wheel)?).context("the wheel")?;
+    let mut archives = 0;
+    for at in 0..archive.len() {
+        let file = archive.by_index(at)?;
+        if file.name().ends_with(".a") {
+            archives += file.compressed_size();
+        }
+    }
+    ui::note(format_args!(
+        "the wheel has {whole} bytes, {} without the static runtime",
+        whole - archives
+    ));
+    ensure!(
+        whole - archives <= WHEEL_LIMIT,
+        "the wheel may have {WHEEL_LIMIT} bytes without the static runtime"
+    );
+    Ok(())
+}
+
+/// Writes SHA256SUMS, which `sha256sum --check` reads.
+fn checksums(dist: &Path) -> Result<()> {
+    let mut names: Vec<_> = fs::read_dir(dist)?
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    names.sort();
+    let output = Command::new("sha256sum")
+        .args(&names)
+        .current_dir(dist)
+        .output()
+        .context("starting sha256sum")?;
+    ensure!(output.status.success(), "sha256sum failed");
+    fs::write(dist.join("SHA256SUMS"), output.stdout)?;
+    Ok(())
+}
