@@ -117,7 +117,7 @@ fn runtime(root: &Path, lib: &Path, version: &str) -> Result<()> {
 }
 
 /// The version of the crates, from the workspace.
-fn version(root: &Path) -> Result<String> {
+pub(crate) fn version(root: &Path) -> Result<String> {
     let path = root.join("Cargo.toml");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let (_, package) = text
