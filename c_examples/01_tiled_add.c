@@ -20,14 +20,8 @@ static XLA_FFI_Error* tiled_add_impl(xffi_call* call) {
 
 XFFI_HANDLER(tiled_add, tiled_add_impl);
 
-XFFI_MANIFEST(
-    tiled_add,
-    "{\"library\": \"tiled_add\", \"sdk\": \"0.1.0\", \"register\": null, \"handlers\": ["
-    "{\"name\": \"tiled_add\", \"platforms\": [\"cpu\"], \"stages\": {\"execute\": \"tiled_add\"},"
-    " \"args\": [{\"name\": \"b\", \"kind\": \"buffer\", \"dtypes\": [\"F32\"], \"rank\": 1,"
-    " \"optional\": false, \"variadic\": false}, {\"name\": \"c\", \"kind\": \"buffer\","
-    " \"dtypes\": [\"F32\"], \"rank\": 1, \"optional\": false, \"variadic\": false}],"
-    " \"rets\": [{\"name\": \"a\", \"kind\": \"buffer\", \"dtypes\": [\"F32\"], \"rank\": 1,"
-    " \"optional\": false, \"variadic\": false}], \"attrs\": [], \"open_attrs\": false,"
-    " \"shape\": \"n, m -> m\", \"context\": [], \"traits\": [], \"async\": false,"
-    " \"state\": null, \"floor\": \"r0\"}]}");
+XFFI_LIBRARY(tiled_add,
+             XFFI_DESCRIBE(tiled_add,
+                           XFFI_ARGS(XFFI_OPERAND("b", F32, 1), XFFI_OPERAND("c", F32, 1)),
+                           XFFI_RETS(XFFI_OPERAND("a", F32, 1)), XFFI_ATTRS(),
+                           XFFI_SHAPE("n, m -> m")));

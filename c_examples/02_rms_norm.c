@@ -52,20 +52,12 @@ static XLA_FFI_Error* rms_norm_backward_impl(xffi_call* call) {
 XFFI_HANDLER(rms_norm, rms_norm_impl);
 XFFI_HANDLER(rms_norm_backward, rms_norm_backward_impl);
 
-#define ARRAY(name)                                                                  \
-  "{\"name\": \"" name "\", \"kind\": \"buffer\", \"dtypes\": [\"F32\"], "           \
-  "\"rank\": null, \"optional\": false, \"variadic\": false}"
-#define HANDLER(name, args, rets, shape)                                             \
-  "{\"name\": \"" name "\", \"platforms\": [\"cpu\"], \"stages\": {\"execute\": \""  \
-  name "\"}, \"args\": [" args "], \"rets\": [" rets "], \"attrs\": [{\"name\": "    \
-  "\"eps\", \"type\": \"f32\", \"optional\": true, \"default\": 1e-5, "              \
-  "\"narrow\": false}], \"open_attrs\": false, \"shape\": \"" shape "\", "           \
-  "\"context\": [], \"traits\": [], \"async\": false, \"state\": null, "             \
-  "\"floor\": \"r0\"}"
+#define ARRAY(name) XFFI_OPERAND(name, F32, ANY)
+#define EPS XFFI_ATTRS(XFFI_DEFAULT_ATTR("eps", f32, 1e-5))
 
 /* What tools and the loader for JAX read; libraries without it are called by symbol. */
-XFFI_MANIFEST(rms_norm,
-              "{\"library\": \"rms_norm\", \"sdk\": \"0.1.0\", \"register\": null, \"handlers\": ["
-              HANDLER("rms_norm", ARRAY("x"), ARRAY("y"), "... n -> ... n") ", "
-              HANDLER("rms_norm_backward", ARRAY("x") ", " ARRAY("g"), ARRAY("dx"),
-                      "... n, ... n -> ... n") "]}");
+XFFI_LIBRARY(rms_norm,
+             XFFI_DESCRIBE(rms_norm, XFFI_ARGS(ARRAY("x")), XFFI_RETS(ARRAY("y")), EPS,
+                           XFFI_SHAPE("... n -> ... n"), XFFI_VJP("rms_norm_backward")),
+             XFFI_DESCRIBE(rms_norm_backward, XFFI_ARGS(ARRAY("x"), ARRAY("g")),
+                           XFFI_RETS(ARRAY("dx")), EPS, XFFI_SHAPE("... n, ... n -> ... n")));

@@ -8,18 +8,8 @@ namespace ffi = xla::ffi;
 
 using Array = ffi::Buffer<ffi::F32>;
 
-// Size of the rows of `x`, or an error where an array has another shape.
-static ffi::ErrorOr<size_t> RowSize(Array x, const char* name, Array other) {
-  if (ffi::Error error = ffi::Verify(name, other, ffi::match::Buffer().WithShapeOf(x));
-      error.failure()) {
-    return ffi::Unexpected(error);
-  }
-  if (x.dimensions().empty()) {
-    return ffi::Unexpected(
-        ffi::Error::InvalidArgument("argument 'x': expected rank 1 or more, got 0"));
-  }
-  return static_cast<size_t>(x.dimensions().back());
-}
+// Size of the rows of `x`: the contract has seen to it that there is a last dimension.
+static size_t RowSize(Array x) { return static_cast<size_t>(x.dimensions().back()); }
 
 static float MeanProduct(const float* a, const float* b, size_t n) {
   float sum = 0;
@@ -29,13 +19,12 @@ static float MeanProduct(const float* a, const float* b, size_t n) {
 
 // y = x / sqrt(mean(x^2) + eps)
 static ffi::Error RmsNorm(Array x, ffi::Result<Array> y, std::optional<float> eps) {
-  const auto n = RowSize(x, "y", *y);
-  if (n.has_error()) return n.error();
-  for (size_t row = 0; row < x.element_count(); row += *n) {
+  const size_t n = RowSize(x);
+  for (size_t row = 0; row < x.element_count(); row += n) {
     const float* in = x.typed_data() + row;
     float* out = y->typed_data() + row;
-    const float scale = 1 / std::sqrt(MeanProduct(in, in, *n) + eps.value_or(1e-5f));
-    for (size_t i = 0; i < *n; ++i) out[i] = in[i] * scale;
+    const float scale = 1 / std::sqrt(MeanProduct(in, in, n) + eps.value_or(1e-5f));
+    for (size_t i = 0; i < n; ++i) out[i] = in[i] * scale;
   }
   return ffi::Error::Success();
 }
@@ -43,15 +32,13 @@ static ffi::Error RmsNorm(Array x, ffi::Result<Array> y, std::optional<float> ep
 // dx = s (g - x s^2 mean(g x)) with s = 1 / sqrt(mean(x^2) + eps), for the gradient g of y.
 static ffi::Error RmsNormBackward(Array x, Array g, ffi::Result<Array> dx,
                                   std::optional<float> eps) {
-  auto n = RowSize(x, "g", g);
-  if (!n.has_error()) n = RowSize(x, "dx", *dx);
-  if (n.has_error()) return n.error();
-  for (size_t row = 0; row < x.element_count(); row += *n) {
+  const size_t n = RowSize(x);
+  for (size_t row = 0; row < x.element_count(); row += n) {
     const float *in = x.typed_data() + row, *slope = g.typed_data() + row;
     float* out = dx->typed_data() + row;
-    const float scale = 1 / std::sqrt(MeanProduct(in, in, *n) + eps.value_or(1e-5f));
-    const float pull = scale * scale * MeanProduct(in, slope, *n);
-    for (size_t i = 0; i < *n; ++i) out[i] = scale * (slope[i] - in[i] * pull);
+    const float scale = 1 / std::sqrt(MeanProduct(in, in, n) + eps.value_or(1e-5f));
+    const float pull = scale * scale * MeanProduct(in, slope, n);
+    for (size_t i = 0; i < n; ++i) out[i] = scale * (slope[i] - in[i] * pull);
   }
   return ffi::Error::Success();
 }
@@ -60,10 +47,19 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rms_norm, RmsNorm,
                               ffi::Ffi::Bind()
                                   .Arg<Array>("x")
                                   .Ret<Array>("y")
-                                  .Attr<std::optional<float>>("eps"));
+                                  .Attr<std::optional<float>>("eps")
+                                  .Shape(XLA_FFI_SHAPE("... n -> ... n"))
+                                  .HostOnly());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(rms_norm_backward, RmsNormBackward,
                               ffi::Ffi::Bind()
                                   .Arg<Array>("x")
                                   .Arg<Array>("g")
                                   .Ret<Array>("dx")
-                                  .Attr<std::optional<float>>("eps"));
+                                  .Attr<std::optional<float>>("eps")
+                                  .Shape(XLA_FFI_SHAPE("... n, ... n -> ... n"))
+                                  .HostOnly());
+
+// What tools and the loader for JAX read; libraries without it are called by symbol.
+XLA_FFI_LIBRARY(rms_norm,
+                XLA_FFI_HANDLER(rms_norm).Default("eps", "1e-5").Vjp("rms_norm_backward"),
+                XLA_FFI_HANDLER(rms_norm_backward).Default("eps", "1e-5"));

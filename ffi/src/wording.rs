@@ -66,6 +66,10 @@ pub const NO_MULTIPLE: &str = ", which is not a multiple of ";
 /// Between a result and the operand with which it shares memory.
 pub const OVERLAPS: &str = " overlaps ";
 
+/// Behind the name of a handler of host memory that is called with a device's stream.
+pub const DEVICE: &str = ": the call comes with a device stream, but the handler takes its operands from \
+    host memory; register it for platform \"cpu\" alone";
+
 /// A feature of an extension's version 0.2 on a host with 0.`minor`.
 pub(crate) fn older_extension(wanted: Feature, minor: i32, extension: &str) -> String {
     let (wanted, first) = (feature(wanted), wanted.since().first_jaxlib());

@@ -75,6 +75,9 @@
 /* The last of absl's codes. */
 #define XLA_FFI_SDK_LAST_ERROR_CODE XLA_FFI_Error_Code_UNAUTHENTICATED
 
+/* The version of the SDK. */
+#define XLA_FFI_SDK_VERSION "0.1.0"
+
 /* Minor version and bytes of the function table of each revision. */
 #define XLA_FFI_SDK_MINOR_R0 0
 #define XLA_FFI_SDK_TABLE_R0 136
@@ -172,5 +175,7 @@
 #define XLA_FFI_SDK_TEXT_LIES_AT " lies at "
 #define XLA_FFI_SDK_TEXT_NO_MULTIPLE ", which is not a multiple of "
 #define XLA_FFI_SDK_TEXT_OVERLAPS " overlaps "
+#define XLA_FFI_SDK_TEXT_DEVICE \
+  ": the call comes with a device stream, but the handler takes its operands from host memory; register it for platform \"cpu\" alone"
 
 #endif  /* XLA_FFI_FACTS_H_ */

@@ -28,6 +28,8 @@
 #include "xla_ffi/future.h"
 #include "xla_ffi/host.h"
 #include "xla_ffi/manifest.h"
+#include "xla_ffi/place.h"
+#include "xla_ffi/shape.h"
 #include "xla_ffi/state.h"
 
 /* What a handler says about itself. */
@@ -37,6 +39,7 @@ typedef struct xffi_handler {
   xffi_revision floor; /* the oldest revision on which it can do all of its work */
   XLA_FFI_Handler_Traits traits;
   xffi_type* state; /* the type of the state that an instantiate handler leaves, or null */
+  int host_only; /* whether it takes its operands from host memory, and no device's */
 } xffi_handler;
 
 /* An error to return from a handler, its message formatted as by printf. */
@@ -90,6 +93,33 @@ XFFI_COLD void xffi_clashes(xffi_call* call) {
     xffi_problem(call, "result %lld" XLA_FFI_SDK_TEXT_OVERLAPS "%s %lld", (long long)clash.ret,
                  clash.with_arg ? "argument" : "result", (long long)clash.other);
   }
+}
+
+XFFI_COLD void xffi_put_operand(xla_ffi_sdk_line* line, const void* context, int is_arg,
+                                int64_t index) {
+  (void)context;
+  xla_ffi_sdk_put_words(line, is_arg ? "argument " : "result ");
+  xla_ffi_sdk_put_number(line, index);
+}
+
+XFFI_COLD void xffi_misfits(xffi_call* call, xla_ffi_sdk_shapes* shapes) {
+  do {
+    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(call->frame, shapes->is_arg, shapes->index);
+    xla_ffi_sdk_line line;
+    line.size = 0;
+    xla_ffi_sdk_put_misfit(&line, shapes, xffi_dtype_name(buf->dtype), xffi_put_operand, NULL);
+    xffi_problem(call, "%s %lld: %s", shapes->is_arg ? "argument" : "result",
+                 (long long)shapes->index, line.text);
+  } while (xla_ffi_sdk_next_misfit(shapes));
+}
+
+/* Asks that the operands have the shapes of a contract such as "... n, n k -> ... k", which the manifest
+ * names by XFFI_SHAPE. After all of them have been fetched, before xffi_decoded. */
+XFFI_INLINE void xffi_shapes(xffi_call* call, const char* contract) {
+  xla_ffi_sdk_shapes shapes;
+  if (call->problems != 0) return; /* told already */
+  xla_ffi_sdk_shapes_begin(&shapes, contract, call->frame);
+  if (XFFI_UNLIKELY(xla_ffi_sdk_next_misfit(&shapes))) xffi_misfits(call, &shapes);
 }
 
 /* Ends decoding: null where everything that was asked for is there and nothing else is, or the
@@ -174,6 +204,11 @@ XFFI_COLD XLA_FFI_Error* xffi_wrong_call(const XLA_FFI_CallFrame* frame,
                            xffi_stage_name(handler->stage), xffi_stage_name(frame->stage));
 }
 
+XFFI_COLD XLA_FFI_Error* xffi_on_device(const XLA_FFI_CallFrame* frame, const char* handler) {
+  return xffi_error_format(frame->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
+                           "%s" XLA_FFI_SDK_TEXT_DEVICE, handler);
+}
+
 /* Guards a call and hands it on. */
 XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handler* handler,
                                          XLA_FFI_Error* (*function)(xffi_call*)) {
@@ -186,6 +221,9 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
                     frame->api->XLA_FFI_Error_Create == NULL ||
                     frame->stage != handler->stage)) {
     return xffi_wrong_call(frame, handler);
+  }
+  if (handler->host_only && XFFI_UNLIKELY(!xla_ffi_sdk_is_on_host(frame))) {
+    return xffi_on_device(frame, handler->name);
   }
   call.api = frame->api;
   call.ctx = frame->ctx;
@@ -204,10 +242,12 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
 
 /* Defines the exported symbol of a handler of any stage. `floor` is an xffi_revision, `state` the
  * address of an xffi_type that an instantiate handler leaves, or NULL. */
-#define XFFI_HANDLER_WITH(symbol, function, stage, floor, traits, state)         \
+#define XFFI_HANDLER_WITH(symbol, function, stage, floor, traits, state) \
+  XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, 0)
+#define XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, host_only) \
   XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* frame);                   \
   XFFI_EXPORT XLA_FFI_Error* symbol(XLA_FFI_CallFrame* frame) {                  \
-    static const xffi_handler handler = {#symbol, stage, floor, traits, state};  \
+    static const xffi_handler handler = {#symbol, stage, floor, traits, state, host_only}; \
     return xffi_dispatch(frame, &handler, function);                             \
   }                                                                              \
   struct symbol##_needs_a_semicolon
@@ -215,6 +255,12 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
 /* Defines the exported symbol of an execute handler that needs nothing newer than r0. */
 #define XFFI_HANDLER(symbol, function) \
   XFFI_HANDLER_WITH(symbol, function, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R0, 0, NULL)
+
+/* The same for handlers of host memory: a call that comes with a device's stream is refused. */
+#define XFFI_HOST_HANDLER(symbol, function) \
+  XFFI_HOST_HANDLER_WITH(symbol, function, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R0, 0, NULL)
+#define XFFI_HOST_HANDLER_WITH(symbol, function, stage, floor, traits, state) \
+  XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, 1)
 
 /* The registration arguments up to r8, without the record handler. Every host takes these 84 bytes;
  * r8 takes longer ones and loses the traits. */

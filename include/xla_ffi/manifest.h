@@ -1,40 +1,181 @@
-/* A library's description of itself, readable without running any of it (docs/manifest.md). Part
- * of <xla_ffi/handler.h>. */
+/* A library's description of itself, readable from the file without running any of it
+ * (docs/manifest.md). Part of <xla_ffi/handler.h>.
+ *
+ *   XFFI_LIBRARY(rms_norm,
+ *                XFFI_DESCRIBE(rms_norm, XFFI_ARGS(XFFI_OPERAND("x", F32, ANY)),
+ *                              XFFI_RETS(XFFI_OPERAND("y", F32, ANY)),
+ *                              XFFI_ATTRS(XFFI_DEFAULT_ATTR("eps", f32, 1e-5)),
+ *                              XFFI_SHAPE("... n -> ... n"), XFFI_VJP("rms_norm_backward")),
+ *                XFFI_DESCRIBE(rms_norm_backward, ...));
+ *
+ * All of it is text that the compiler puts together. Names and texts are string literals that need no
+ * escaping in JSON. A list has at most 24 entries.
+ */
 #ifndef XLA_FFI_MANIFEST_H_
 #define XLA_FFI_MANIFEST_H_
 
-#include "xla_ffi/host.h"
+#include "xla_ffi/facts.h"
 
-#if defined(__ELF__)
-#define XFFI_MANIFEST_SECTION_ __attribute__((section(".xla_ffi_manifest"), used, aligned(16)))
-#elif defined(__GNUC__)
-#define XFFI_MANIFEST_SECTION_ __attribute__((used, aligned(16)))
+/* What keeps a record in the file, and where readers look for it. */
+#ifdef __has_attribute
+#define XLA_FFI_SDK_HAS_ATTRIBUTE_(name) __has_attribute(name)
 #else
-#define XFFI_MANIFEST_SECTION_
+#define XLA_FFI_SDK_HAS_ATTRIBUTE_(name) 0
+#endif
+#if !defined(__GNUC__)
+#define XLA_FFI_SDK_RECORD_ XFFI_EXPORT
+#elif !defined(__ELF__)
+#define XLA_FFI_SDK_RECORD_ __attribute__((used, aligned(16))) static
+#elif XLA_FFI_SDK_HAS_ATTRIBUTE_(retain)
+#define XLA_FFI_SDK_RECORD_ \
+  __attribute__((section(".xla_ffi_manifest"), used, retain, aligned(16))) static
+#else
+#define XLA_FFI_SDK_RECORD_ __attribute__((section(".xla_ffi_manifest"), used, aligned(16))) static
 #endif
 
-/* Puts the manifest of LIBRARY, a JSON string literal, into the library. The length is taken from
- * the literal; its NUL and the alignment are the zero bytes that may follow a payload. */
-#define XFFI_MANIFEST(library, json)                                                     \
-  typedef struct library##__xla_ffi_manifest_t {                                         \
-    char magic[8];                                                                       \
-    unsigned char head[8];                                                               \
-    char payload[sizeof(json)];                                                          \
-  } library##__xla_ffi_manifest_t;                                                       \
-  XFFI_MANIFEST_EXTERN_ XFFI_MANIFEST_SECTION_ const library##__xla_ffi_manifest_t       \
-      library##__xla_ffi_manifest = {{'X', 'L', 'A', 'F', 'F', 'I', 'M', 'F'},           \
-                                     {1, 0, 0, 0, (sizeof(json) - 1) & 255,              \
-                                      (sizeof(json) - 1) >> 8 & 255,                     \
-                                      (sizeof(json) - 1) >> 16 & 255,                    \
-                                      (sizeof(json) - 1) >> 24 & 255},                   \
+/* Puts the descriptions of handlers of this source file, each an XFFI_DESCRIBE, into the library. Each
+ * file may have one; those of one name describe one library. */
+#define XFFI_LIBRARY(library, ...)                                                           \
+  XFFI_RECORD_(library, "{\"library\": \"" #library "\", \"sdk\": \"" XLA_FFI_SDK_VERSION    \
+                        "\", \"handlers\": [" XFFI_JOIN_(__VA_ARGS__) "]}")
+
+/* The length is taken from the text; its NUL and the alignment are the zero bytes that may follow. */
+#define XFFI_RECORD_(library, json)                                                 \
+  typedef struct library##__xla_ffi_manifest_t {                                    \
+    char magic[8];                                                                  \
+    unsigned char head[8];                                                          \
+    char payload[sizeof(json)];                                                     \
+  } library##__xla_ffi_manifest_t;                                                  \
+  XLA_FFI_SDK_RECORD_ const library##__xla_ffi_manifest_t                           \
+      library##__xla_ffi_manifest = {{'X', 'L', 'A', 'F', 'F', 'I', 'M', 'F'},      \
+                                     {2, 0, 0, 0, (sizeof(json) - 1) & 255,         \
+                                      (sizeof(json) - 1) >> 8 & 255,                \
+                                      (sizeof(json) - 1) >> 16 & 255,               \
+                                      (sizeof(json) - 1) >> 24 & 255},              \
                                      json}
 
-#if defined(__cplusplus)
-#define XFFI_MANIFEST_EXTERN_ extern "C" __attribute__((visibility("default")))
-#elif defined(__GNUC__)
-#define XFFI_MANIFEST_EXTERN_ __attribute__((visibility("default")))
-#else
-#define XFFI_MANIFEST_EXTERN_
-#endif
+/* A handler of the cpu whose one stage, and name, is that symbol; and any other. */
+#define XFFI_DESCRIBE(symbol, ...)                                                            \
+  XFFI_DESCRIBE_WITH(#symbol, XFFI_PLATFORMS("cpu"), XFFI_STAGES(XFFI_STAGE(execute, symbol)), \
+                     XFFI_FLOOR(r0), __VA_ARGS__)
+#define XFFI_DESCRIBE_WITH(name, ...) "{\"name\": \"" name "\", " XFFI_JOIN_(__VA_ARGS__) "}"
+#define XFFI_PLATFORMS(...) "\"platforms\": [" XFFI_QUOTED_(__VA_ARGS__) "]"
+#define XFFI_STAGES(...) "\"stages\": {" XFFI_JOIN_(__VA_ARGS__) "}"
+#define XFFI_STAGE(stage, symbol) "\"" #stage "\": \"" #symbol "\""
+#define XFFI_FLOOR(revision) "\"floor\": \"" #revision "\""
+/* In place of operands and attributes, of which the caller has to tell. */
+#define XFFI_UNDESCRIBED "\"described\": false"
+
+/* Operands: a name, an element type of XLA_FFI_DataType or ANY, a rank or ANY. */
+#define XFFI_ARGS(...) "\"args\": [" XFFI_JOIN_(__VA_ARGS__) "]"
+#define XFFI_RETS(...) "\"rets\": [" XFFI_JOIN_(__VA_ARGS__) "]"
+#define XFFI_OPERAND(name, dtype, rank) XFFI_OPERAND_WITH(name, XFFI_DTYPE(dtype), XFFI_RANK(rank))
+/* Any other: what follows the name are the words below. */
+#define XFFI_OPERAND_WITH(name, ...) \
+  "{\"name\": \"" name "\", \"kind\": \"buffer\", " XFFI_JOIN_(__VA_ARGS__) "}"
+#define XFFI_DTYPE(dtype) "\"dtypes\": " XFFI_OR_(XFFI_IS_##dtype##_, "[\"" #dtype "\"]", unused)
+#define XFFI_DTYPES(...) "\"dtypes\": [" XFFI_QUOTED_(__VA_ARGS__) "]" /* "F32", "F64" */
+#define XFFI_RANK(rank) "\"rank\": " XFFI_OR_(XFFI_IS_##rank##_, #rank, unused)
+#define XFFI_OPTIONAL "\"optional\": true" /* it may be absent */
+#define XFFI_VARIADIC "\"variadic\": true" /* it stands for all operands that are left */
+#define XFFI_INOUT "\"inout\": true" /* a result that is the memory of the argument of its name */
+#define XFFI_LAYOUT(order) "\"layout\": \"" order "\"" /* "column"; "row" where it is left out */
+#define XFFI_TOKEN(name) "{\"name\": \"" name "\", \"kind\": \"token\", \"rank\": 0}"
+
+/* Attributes: a name and a type of the manifest, f32, i64, str, dict and so on. */
+#define XFFI_ATTRS(...) "\"attrs\": [" XFFI_JOIN_(__VA_ARGS__) "]"
+#define XFFI_ATTR(name, type) "{\"name\": \"" name "\", \"type\": \"" #type "\"}"
+#define XFFI_OPTIONAL_ATTR(name, type) \
+  "{\"name\": \"" name "\", \"type\": \"" #type "\", \"optional\": true}"
+/* One that stands for that value where it is absent. */
+#define XFFI_DEFAULT_ATTR(name, type, value) \
+  "{\"name\": \"" name "\", \"type\": \"" #type "\", \"optional\": true, \"default\": " #value "}"
+/* A field of the dictionary of that name. */
+#define XFFI_FIELD_ATTR(from, name, type) \
+  "{\"name\": \"" name "\", \"type\": \"" #type "\", \"from\": \"" from "\"}"
+#define XFFI_OPEN_ATTRS "\"open_attrs\": true"
+
+/* What else a handler has to say; docs/manifest.md has the words. */
+#define XFFI_SHAPE(contract) "\"shape\": \"" contract "\""
+#define XFFI_DOC(text) "\"doc\": \"" text "\""
+#define XFFI_TRAITS(...) "\"traits\": [" XFFI_QUOTED_(__VA_ARGS__) "]"
+#define XFFI_CONTEXT(...) "\"context\": [" XFFI_QUOTED_(__VA_ARGS__) "]"
+#define XFFI_ASYNC "\"async\": true"
+#define XFFI_STATE(type) "\"state\": {\"type\": \"" type "\"}"
+#define XFFI_BATCH(how) "\"batch\": \"" how "\""
+#define XFFI_BATCH_EACH(...) "\"batch\": [" XFFI_QUOTED_(__VA_ARGS__) "]"
+#define XFFI_BATCHED_BY(handler) "\"batch\": {\"handler\": \"" handler "\"}"
+#define XFFI_VJP(handler) XFFI_GRADIENT("\"vjp\": \"" handler "\"")
+#define XFFI_JVP(handler) XFFI_GRADIENT("\"jvp\": \"" handler "\"")
+/* Several of the following in one. */
+#define XFFI_GRADIENT(...) "\"gradient\": {" XFFI_JOIN_(__VA_ARGS__) "}"
+#define XFFI_BY(key, handler) "\"" #key "\": \"" handler "\""
+#define XFFI_LINEAR "\"linear\": true"
+#define XFFI_RESIDUALS(...) "\"residuals\": [" XFFI_QUOTED_(__VA_ARGS__) "]"
+
+/* ANY is null; any other word stays as it is. */
+#define XFFI_IS_ANY_ unused, "null"
+#define XFFI_OR_(...) XFFI_SECOND_(__VA_ARGS__)
+#define XFFI_SECOND_(first, second, ...) second
+
+/* Literals with commas between them, as they are and in quotes. */
+#define XFFI_JOIN_(...) XFFI_COUNTED_(__VA_ARGS__, XFFI_COUNTS_(XFFI_JOIN))(__VA_ARGS__)
+#define XFFI_QUOTED_(...) "\"" XFFI_COUNTED_(__VA_ARGS__, XFFI_COUNTS_(XFFI_QUOTE))(__VA_ARGS__) "\""
+#define XFFI_COUNTS_(name) \
+  name##_24_, name##_23_, name##_22_, name##_21_, name##_20_, name##_19_, name##_18_, \
+  name##_17_, name##_16_, name##_15_, name##_14_, name##_13_, name##_12_, name##_11_, \
+  name##_10_, name##_9_, name##_8_, name##_7_, name##_6_, name##_5_, name##_4_, name##_3_, \
+  name##_2_, name##_1_, unused
+#define XFFI_COUNTED_(...) XFFI_PLACE_(__VA_ARGS__)
+#define XFFI_PLACE_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, \
+                     a18, a19, a20, a21, a22, a23, a24, place, ...) place
+#define XFFI_JOIN_1_(a) a
+#define XFFI_JOIN_2_(a, ...) a ", " XFFI_JOIN_1_(__VA_ARGS__)
+#define XFFI_JOIN_3_(a, ...) a ", " XFFI_JOIN_2_(__VA_ARGS__)
+#define XFFI_JOIN_4_(a, ...) a ", " XFFI_JOIN_3_(__VA_ARGS__)
+#define XFFI_JOIN_5_(a, ...) a ", " XFFI_JOIN_4_(__VA_ARGS__)
+#define XFFI_JOIN_6_(a, ...) a ", " XFFI_JOIN_5_(__VA_ARGS__)
+#define XFFI_JOIN_7_(a, ...) a ", " XFFI_JOIN_6_(__VA_ARGS__)
+#define XFFI_JOIN_8_(a, ...) a ", " XFFI_JOIN_7_(__VA_ARGS__)
+#define XFFI_JOIN_9_(a, ...) a ", " XFFI_JOIN_8_(__VA_ARGS__)
+#define XFFI_JOIN_10_(a, ...) a ", " XFFI_JOIN_9_(__VA_ARGS__)
+#define XFFI_JOIN_11_(a, ...) a ", " XFFI_JOIN_10_(__VA_ARGS__)
+#define XFFI_JOIN_12_(a, ...) a ", " XFFI_JOIN_11_(__VA_ARGS__)
+#define XFFI_JOIN_13_(a, ...) a ", " XFFI_JOIN_12_(__VA_ARGS__)
+#define XFFI_JOIN_14_(a, ...) a ", " XFFI_JOIN_13_(__VA_ARGS__)
+#define XFFI_JOIN_15_(a, ...) a ", " XFFI_JOIN_14_(__VA_ARGS__)
+#define XFFI_JOIN_16_(a, ...) a ", " XFFI_JOIN_15_(__VA_ARGS__)
+#define XFFI_JOIN_17_(a, ...) a ", " XFFI_JOIN_16_(__VA_ARGS__)
+#define XFFI_JOIN_18_(a, ...) a ", " XFFI_JOIN_17_(__VA_ARGS__)
+#define XFFI_JOIN_19_(a, ...) a ", " XFFI_JOIN_18_(__VA_ARGS__)
+#define XFFI_JOIN_20_(a, ...) a ", " XFFI_JOIN_19_(__VA_ARGS__)
+#define XFFI_JOIN_21_(a, ...) a ", " XFFI_JOIN_20_(__VA_ARGS__)
+#define XFFI_JOIN_22_(a, ...) a ", " XFFI_JOIN_21_(__VA_ARGS__)
+#define XFFI_JOIN_23_(a, ...) a ", " XFFI_JOIN_22_(__VA_ARGS__)
+#define XFFI_JOIN_24_(a, ...) a ", " XFFI_JOIN_23_(__VA_ARGS__)
+#define XFFI_QUOTE_1_(a) a
+#define XFFI_QUOTE_2_(a, ...) a "\", \"" XFFI_QUOTE_1_(__VA_ARGS__)
+#define XFFI_QUOTE_3_(a, ...) a "\", \"" XFFI_QUOTE_2_(__VA_ARGS__)
+#define XFFI_QUOTE_4_(a, ...) a "\", \"" XFFI_QUOTE_3_(__VA_ARGS__)
+#define XFFI_QUOTE_5_(a, ...) a "\", \"" XFFI_QUOTE_4_(__VA_ARGS__)
+#define XFFI_QUOTE_6_(a, ...) a "\", \"" XFFI_QUOTE_5_(__VA_ARGS__)
+#define XFFI_QUOTE_7_(a, ...) a "\", \"" XFFI_QUOTE_6_(__VA_ARGS__)
+#define XFFI_QUOTE_8_(a, ...) a "\", \"" XFFI_QUOTE_7_(__VA_ARGS__)
+#define XFFI_QUOTE_9_(a, ...) a "\", \"" XFFI_QUOTE_8_(__VA_ARGS__)
+#define XFFI_QUOTE_10_(a, ...) a "\", \"" XFFI_QUOTE_9_(__VA_ARGS__)
+#define XFFI_QUOTE_11_(a, ...) a "\", \"" XFFI_QUOTE_10_(__VA_ARGS__)
+#define XFFI_QUOTE_12_(a, ...) a "\", \"" XFFI_QUOTE_11_(__VA_ARGS__)
+#define XFFI_QUOTE_13_(a, ...) a "\", \"" XFFI_QUOTE_12_(__VA_ARGS__)
+#define XFFI_QUOTE_14_(a, ...) a "\", \"" XFFI_QUOTE_13_(__VA_ARGS__)
+#define XFFI_QUOTE_15_(a, ...) a "\", \"" XFFI_QUOTE_14_(__VA_ARGS__)
+#define XFFI_QUOTE_16_(a, ...) a "\", \"" XFFI_QUOTE_15_(__VA_ARGS__)
+#define XFFI_QUOTE_17_(a, ...) a "\", \"" XFFI_QUOTE_16_(__VA_ARGS__)
+#define XFFI_QUOTE_18_(a, ...) a "\", \"" XFFI_QUOTE_17_(__VA_ARGS__)
+#define XFFI_QUOTE_19_(a, ...) a "\", \"" XFFI_QUOTE_18_(__VA_ARGS__)
+#define XFFI_QUOTE_20_(a, ...) a "\", \"" XFFI_QUOTE_19_(__VA_ARGS__)
+#define XFFI_QUOTE_21_(a, ...) a "\", \"" XFFI_QUOTE_20_(__VA_ARGS__)
+#define XFFI_QUOTE_22_(a, ...) a "\", \"" XFFI_QUOTE_21_(__VA_ARGS__)
+#define XFFI_QUOTE_23_(a, ...) a "\", \"" XFFI_QUOTE_22_(__VA_ARGS__)
+#define XFFI_QUOTE_24_(a, ...) a "\", \"" XFFI_QUOTE_23_(__VA_ARGS__)
 
 #endif  /* XLA_FFI_MANIFEST_H_ */

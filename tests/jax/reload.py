@@ -4,7 +4,6 @@ usage: reload.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compi
 """
 
 import ctypes
-import json
 import os
 import pickle
 import shutil
@@ -21,12 +20,6 @@ from checks import check, finish, raises, skip
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 X = jnp.arange(4, dtype=np.float32)
 
-MANIFEST = """{"library": "reloaded", "sdk": "0.1.0", "register": null, "handlers": [{"name": "%s", "platforms": ["cpu"],
- "stages": {"execute": "add"}, "args": [{"name": "x", "kind": "buffer", "dtypes": ["F32"], "rank": 1, "optional": false,
- "variadic": false}], "rets": [{"name": "y", "kind": "buffer", "dtypes": ["F32"], "rank": 1, "optional": false,
- "variadic": false}], "attrs": [], "open_attrs": false, "shape": "n -> n", "context": [], "traits": [], "async": false,
- "state": null, "floor": "r0"}]}"""
-
 C = """
 #include "xla_ffi/handler.h"
 %(before)s
@@ -38,13 +31,13 @@ static XLA_FFI_Error* add_impl(xffi_call* call) {
   return NULL;
 }
 XFFI_HANDLER(add, add_impl);
-XFFI_MANIFEST(reloaded, %(manifest)s);
+XFFI_LIBRARY(reloaded, XFFI_DESCRIBE_WITH("%(name)s", XFFI_PLATFORMS("cpu"), XFFI_STAGES(XFFI_STAGE(execute, add)), XFFI_FLOOR(r0),
+    XFFI_ARGS(XFFI_OPERAND("x", F32, 1)), XFFI_RETS(XFFI_OPERAND("y", F32, 1)), XFFI_ATTRS(), XFFI_SHAPE("n -> n")));
 """
 
 # The compiler makes `amount` a symbol that a process has once only (STB_GNU_UNIQUE).
 CPP = """
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/manifest.h"
 namespace ffi = xla::ffi;
 struct Amount { float value; Amount(float v) : value(v) {} };
 inline Amount amount{%(amount)s};
@@ -55,8 +48,8 @@ static ffi::Error Add(ffi::BufferR1<ffi::F32> x, ffi::Result<ffi::BufferR1<ffi::
   return ffi::Error::Success();
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(add, Add,
-    ffi::Ffi::Bind().Arg<ffi::BufferR1<ffi::F32>>("x").Ret<ffi::BufferR1<ffi::F32>>("y"));
-XFFI_MANIFEST(reloaded, %(manifest)s);
+    ffi::Ffi::Bind().Arg<ffi::BufferR1<ffi::F32>>("x").Ret<ffi::BufferR1<ffi::F32>>("y").Shape(XLA_FFI_SHAPE("n -> n")));
+XLA_FFI_LIBRARY(reloaded, XLA_FFI_HANDLER(add).Name("%(name)s"));
 """
 
 
@@ -67,8 +60,7 @@ def build(path, amount, name="add", language="c", before="", options=()):
         skip(f"no compiler for {language}")
     source = f"{path}.{language}"
     with open(source, "w") as file:
-        manifest = json.dumps(MANIFEST.replace("\n", "") % name)
-        file.write((C if language == "c" else CPP) % {"amount": amount, "manifest": manifest, "before": before})
+        file.write((C if language == "c" else CPP) % {"amount": amount, "name": name, "before": before})
     standard = "-std=c99" if language == "c" else "-std=c++17"
     command = [compiler, standard, "-O1", "-shared", "-fPIC", "-I", f"{ROOT}/include", source, "-o", f"{path}.new", *options, "-pthread"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

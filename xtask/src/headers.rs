@@ -77,8 +77,9 @@ fn generate(root: &Path) -> Result<Vec<(PathBuf, String)>> {
         let path = Path::new("include/xla/ffi/api").join(header.file());
         Ok((path, template::render(header, &body, &docs)))
     });
+    let version = crate::install::version(root)?;
     let facts = [
-        ("include/xla_ffi/facts.h", facts::c()),
+        ("include/xla_ffi/facts.h", facts::c(&version)),
         ("python/xla_ffi/_facts.py", facts::python()),
     ];
     let facts = facts

@@ -6,6 +6,7 @@ use crate::call::frame::Frame;
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::param::Param;
 use crate::error::ErrorCode;
+use crate::wording::DEVICE;
 use xla_ffi_sys::*;
 
 /// Function tables of hosts whose contexts have no stream, that is, whose operands lie in host
@@ -71,9 +72,7 @@ pub(crate) fn refuse_device(frame: Frame<'_>, info: &HandlerInfo) -> *mut XLA_FF
     frame.host().make_error(
         ErrorCode::FailedPrecondition,
         &format!(
-            "{}: the call comes with a device stream, but the handler takes its operands from host \
-             memory (`Buffer`, `Out`); register it for platform \"cpu\" alone, or take \
-             `DeviceBuffer` and `DeviceOut`",
+            "{}{DEVICE}, or take `DeviceBuffer` and `DeviceOut` in place of `Buffer` and `Out`",
             info.name
         ),
     )

@@ -251,6 +251,8 @@ class StructDecoder {
                    std::index_sequence_for<Ts...>{});
   }
 
+  constexpr const auto& names() const { return names_; }
+
   XLA_FFI_SDK_FN bool Isa(XLA_FFI_AttrType type, void* attr) const {
     DiagnosticEngine ignored;
     return Decode(type, attr, ignored).has_value();
@@ -392,8 +394,12 @@ XLA_FFI_SDK_NAMESPACE_END
   template <>                                                                                 \
   struct AttrDecoding<T> {                                                                    \
     using Type = T;                                                                           \
+    template <typename U = T>                                                                 \
+    XLA_FFI_SDK_IN_USERS static constexpr auto Fields() {                                     \
+      return ::xla::ffi::internal::MakeStructDecoder<U>(__VA_ARGS__);                         \
+    }                                                                                         \
     XLA_FFI_SDK_IN_USERS static const auto& Decoder() { \
-      static const auto decoder = ::xla::ffi::internal::MakeStructDecoder<T>(__VA_ARGS__);    \
+      static const auto decoder = Fields();                                                   \
       return decoder;                                                                         \
     }                                                                                         \
     XLA_FFI_SDK_IN_USERS static bool Isa(XLA_FFI_AttrType type, void* attr) { \

@@ -6,6 +6,7 @@
 #ifndef XLA_FFI_SDK_CPP_BINDING_H_
 #define XLA_FFI_SDK_CPP_BINDING_H_
 
+#include "xla_ffi/cpp/contract.h"
 #include "xla_ffi/cpp/diagnostic.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
@@ -35,8 +36,12 @@ struct CustomOptions {};
 
 template <ExecutionStage stage, typename... Ts>
 class Binding;
+template <typename Declared, ExecutionStage stage, typename... Ts>
+class DeclaredBinding;
+template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
+class DeclaredHandler;
 template <ExecutionStage stage, typename Fn, typename... Ts>
-class Handler;
+using Handler = DeclaredHandler<internal::Undeclared, stage, Fn, Ts...>;
 template <typename T>
 class Result;
 
@@ -75,6 +80,8 @@ template <typename T>
 struct IsBinding : std::false_type {};
 template <ExecutionStage stage, typename... Ts>
 struct IsBinding<Binding<stage, Ts...>> : std::true_type {};
+template <typename Declared, ExecutionStage stage, typename... Ts>
+struct IsBinding<DeclaredBinding<Declared, stage, Ts...>> : std::true_type {};
 
 struct BindingAccess;
 
@@ -157,6 +164,17 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::AttrsTag<T>>({});
   }
 
+  // Ends the binding: the operands have the shapes of a contract, XLA_FFI_SHAPE("... n -> ... n").
+  template <typename Contract>
+  XLA_FFI_SDK_FN constexpr auto Shape(Contract) && {
+    return DeclaredBinding<internal::WithShape<internal::Undeclared, Contract>, stage, Ts...>(names_);
+  }
+
+  // Ends the binding: operands are in host memory. A call that comes with a device's stream is refused.
+  XLA_FFI_SDK_FN constexpr auto HostOnly() && {
+    return DeclaredBinding<internal::WithHostOnly<internal::Undeclared>, stage, Ts...>(names_);
+  }
+
   // Binds a function.
   template <typename Fn>
   XLA_FFI_SDK_FN std::unique_ptr<Handler<stage, Fn, Ts...>> To(
@@ -170,6 +188,8 @@ class XLA_FFI_SDK_TYPE Binding {
  private:
   template <ExecutionStage, typename...>
   friend class Binding;
+  template <typename, ExecutionStage, typename...>
+  friend class DeclaredBinding;
   friend struct internal::BindingAccess;
 
   XLA_FFI_SDK_FN constexpr Binding() = default;
@@ -182,6 +202,38 @@ class XLA_FFI_SDK_TYPE Binding {
   }
 
   internal::BoundNames<sizeof...(Ts)> names_;
+};
+
+// A binding, and what is declared of its handler beyond its elements.
+template <typename Declared, ExecutionStage stage, typename... Ts>
+class XLA_FFI_SDK_TYPE DeclaredBinding {
+ public:
+  template <typename Contract>
+  XLA_FFI_SDK_FN constexpr auto Shape(Contract) && {
+    static_assert(*Declared::Shape() == '\0', "a handler has one contract");
+    return DeclaredBinding<internal::WithShape<Declared, Contract>, stage, Ts...>(binding_.names_);
+  }
+  XLA_FFI_SDK_FN constexpr auto HostOnly() && {
+    return DeclaredBinding<internal::WithHostOnly<Declared>, stage, Ts...>(binding_.names_);
+  }
+
+  template <typename Fn>
+  XLA_FFI_SDK_FN std::unique_ptr<DeclaredHandler<Declared, stage, Fn, Ts...>> To(
+      Fn fn, std::initializer_list<Traits> traits = {}) const {
+    return std::make_unique<DeclaredHandler<Declared, stage, Fn, Ts...>>(std::move(fn), traits,
+                                                                         binding_.names_);
+  }
+
+  XLA_FFI_SDK_FN constexpr const Binding<stage, Ts...>& binding() const { return binding_; }
+
+  XLA_FFI_SDK_FN constexpr explicit DeclaredBinding(
+      const internal::BoundNames<sizeof...(Ts)>& names)
+      : binding_(names) {}
+  XLA_FFI_SDK_FN DeclaredBinding(DeclaredBinding&&) = default;
+  DeclaredBinding(const DeclaredBinding&) = delete;
+
+ private:
+  Binding<stage, Ts...> binding_;
 };
 
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -365,6 +417,12 @@ class XLA_FFI_SDK_TYPE Ffi {
   }
   XLA_FFI_SDK_FN static constexpr Binding<ExecutionStage::kRecord> BindRecord() {
     return Bind<ExecutionStage::kRecord>();
+  }
+
+  // The binding that the signature of a function makes, for what is to be declared of it.
+  template <ExecutionStage stage = ExecutionStage::kExecute, typename Fn>
+  XLA_FFI_SDK_FN static constexpr auto BindOf(Fn) {
+    return internal::InferOf<Fn>::Bind(Bind<stage>());
   }
 
   // Reads the binding off the signature of `fn`: a function pointer or a callable that is not

@@ -59,7 +59,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const XLA_FFI_Api* api, std::
 #endif
 
 // A handler without a vtable: a constant where its function and its names are.
-template <ExecutionStage stage, typename Fn, typename... Ts>
+template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
 class HandlerCore {
   static constexpr int kSize = sizeof...(Ts);
   static constexpr int kArgs = count_tagged_v<ArgTag, Ts...>;
@@ -101,11 +101,18 @@ class HandlerCore {
       XLA_FFI_Error* error = nullptr;
       if (Unusual(frame, &error)) return error;
     }
+    if constexpr (Declared::kHostOnly && kHasOperands) {
+      if (XLA_FFI_PREDICT_FALSE(!xla_ffi_sdk_is_on_host(frame))) {
+        return RefuseDevice(frame->api, name_);
+      }
+    }
     if (XLA_FFI_PREDICT_FALSE(!Counts(frame))) return WrongCounts(frame);
     return Decode(frame, std::make_index_sequence<kSize>{});
   }
 
  private:
+  friend struct CoreAccess;
+
   static constexpr bool kIsAttr[kSize + 1] = {is_attr_tag_v<Ts>..., false};
   static constexpr ElementKind kKinds[kSize + 1] = {element_kind_v<Ts>..., ElementKind::kOther};
 
@@ -284,6 +291,7 @@ class HandlerCore {
                  ...);
     if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame, places);
     if constexpr (kHasOperands) good = good && MemoryIsGood(frame, regions);
+    if constexpr (kHasShape) good = good && ShapesAreGood(frame, Declared::Shape());
     if (XLA_FFI_PREDICT_FALSE(!good)) return Refuse(frame, is);
     if constexpr ((DecodeOne<Ts>::kTakes && ...)) {
       [[maybe_unused]] Nothing nothing;
@@ -311,6 +319,15 @@ class HandlerCore {
       kArgs + kOptionalArgs + kRets + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
   static constexpr bool kCountsVary =
       kOptionalArgs + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
+
+  static constexpr bool kHasShape = *Declared::Shape() != '\0';
+  static_assert(!kHasShape || ShapeProblem(Declared::Shape(), kArgs, kOptionalArgs, kRemainingArgs, kRets,
+                                           kOptionalRets, kRemainingRets) != ShapeFault::kText,
+                "XLA_FFI_SHAPE is not a contract such as \"... n, n k -> ... k\": docs/rust.md has the grammar");
+  static_assert(!kHasShape || ShapeProblem(Declared::Shape(), kArgs, kOptionalArgs, kRemainingArgs, kRets,
+                                           kOptionalRets, kRemainingRets) != ShapeFault::kCount,
+                "XLA_FFI_SHAPE has another number of entries than the binding has operands; one that is "
+                "optional ends in '?', the remaining ones are one entry that ends in '*'");
 
   // How many arguments and results of the frame belong to the binding.
   static int64_t ArgCount(const XLA_FFI_CallFrame* frame) {
@@ -434,20 +451,30 @@ class HandlerCore {
     return RefuseFrame(frame, static_cast<XLA_FFI_ExecutionStage>(stage), name_, error);
   }
 
+  // How the function's result is encoded.
+  template <typename F>
+  using EncodingOf =
+      ResultEncoding<stage, std::invoke_result_t<const F&, typename ParamOf<Ts>::Type...>>;
+
+  // The oldest revision on which the handler can do all of its work.
+  template <typename F>
+  static constexpr Revision Floor() {
+    Revision floor = Revision::r0;
+    ((floor = Later(floor, floor_v<Ts>)), ...);
+    if constexpr (stage == ExecutionStage::kRecord) {
+      floor = Later(floor, XLA_FFI_SDK_SINCE(RECORD_STAGE));
+    }
+    if constexpr (is_state_v<EncodingOf<F>>) {
+      floor = Later(floor, stage == ExecutionStage::kInstantiate ? XLA_FFI_SDK_SINCE(STATE)
+                                                                 : XLA_FFI_SDK_SINCE(STAGE_STATE));
+    }
+    return floor;
+  }
+
   XLA_FFI_SDK_COLD XLA_FFI_Error* Describe(const XLA_FFI_Api* api,
                                          const XLA_FFI_Metadata_Extension* extension) const {
-    using ResultType = std::invoke_result_t<const Fn&, typename ParamOf<Ts>::Type...>;
-    using Encoding = ResultEncoding<stage, ResultType>;
-    constexpr Revision kFloor = [] {
-      Revision floor = Revision::r0;
-      ((floor = Later(floor, floor_v<Ts>)), ...);
-      if constexpr (stage == ExecutionStage::kRecord) floor = Later(floor, XLA_FFI_SDK_SINCE(RECORD_STAGE));
-      if constexpr (is_state_v<Encoding>) {
-        floor = Later(floor, stage == ExecutionStage::kInstantiate ? XLA_FFI_SDK_SINCE(STATE)
-                                                                   : XLA_FFI_SDK_SINCE(STAGE_STATE));
-      }
-      return floor;
-    }();
+    using Encoding = EncodingOf<Fn>;
+    constexpr Revision kFloor = Floor<Fn>();
     XLA_FFI_Error* error = AnswerMetadata(api, extension, kFloor, traits_, name_);
     if (error != nullptr || api == nullptr || HostMinor(api) < 2) return error;
     XLA_FFI_TypeId id{0};
@@ -507,6 +534,7 @@ class HandlerCore {
     [[maybe_unused]] const Places places = Locate(frame, is);
     (Explain<Is, Ts>(frame, places, refusal), ...);
     if constexpr (kHasOperands) refusal.Memory(ArgCount(frame), RetCount(frame), kHasMemory);
+    if constexpr (kHasShape) refusal.Shapes(Declared::Shape());
     if constexpr (kAttrs > 0) {
       refusal.Enter(-1);
       DiagnoseUnknownAttrs(frame, names_.names, kIsAttr, kSize, refusal.diagnostic());
@@ -523,6 +551,22 @@ class HandlerCore {
   XLA_FFI_Handler_Traits traits_ = 0;
 };
 
+// What else is to be known of a handler.
+struct CoreAccess {
+  template <typename Core>
+  static constexpr const auto& Names(const Core& core) {
+    return core.names_.names;
+  }
+  template <typename Core>
+  static constexpr XLA_FFI_Handler_Traits Traits(const Core& core) {
+    return core.traits_;
+  }
+  template <typename Core, typename Fn>
+  static constexpr Revision Floor() {
+    return Core::template Floor<Fn>();
+  }
+};
+
 // What a macro keeps: the handler itself where it needs no destructor, so that it can be a constant;
 // else one on the heap, which is never destroyed because threads may outlive static objects.
 template <typename Core>
@@ -531,17 +575,30 @@ struct KeptHandler {
   XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const { return core->Call(frame); }
 };
 
-template <ExecutionStage stage, typename Fn, typename... Ts>
-XLA_FFI_SDK_FN constexpr auto MakeHandler(std::string_view name,
-                                          const Binding<stage, Ts...>& binding, Fn fn,
-                                          std::initializer_list<Traits> traits = {}) {
-  using Core = HandlerCore<stage, Fn, Ts...>;
+template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
+XLA_FFI_SDK_FN constexpr auto MakeHandlerOf(std::string_view name,
+                                            const Binding<stage, Ts...>& binding, Fn fn,
+                                            std::initializer_list<Traits> traits) {
+  using Core = HandlerCore<stage, Fn, Declared, Ts...>;
   if constexpr (std::is_trivially_destructible_v<Core>) {
     return Core(name, std::move(fn), traits, BindingAccess::Names(binding));
   } else {
     return KeptHandler<Core>{
         new Core(name, std::move(fn), traits, BindingAccess::Names(binding))};
   }
+}
+
+template <ExecutionStage stage, typename Fn, typename... Ts>
+XLA_FFI_SDK_FN constexpr auto MakeHandler(std::string_view name,
+                                          const Binding<stage, Ts...>& binding, Fn fn,
+                                          std::initializer_list<Traits> traits = {}) {
+  return MakeHandlerOf<Undeclared>(name, binding, std::move(fn), traits);
+}
+template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
+XLA_FFI_SDK_FN constexpr auto MakeHandler(std::string_view name,
+                                          const DeclaredBinding<Declared, stage, Ts...>& binding,
+                                          Fn fn, std::initializer_list<Traits> traits = {}) {
+  return MakeHandlerOf<Declared>(name, binding.binding(), std::move(fn), traits);
 }
 
 // Bindings of other kinds: whatever has a To.
@@ -561,11 +618,11 @@ XLA_FFI_SDK_FN constexpr auto MakeHandlerAuto(std::string_view name, Fn fn) {
 XLA_FFI_SDK_INTERNAL_END
 
 // A handler behind the common base.
-template <ExecutionStage stage, typename Fn, typename... Ts>
-class XLA_FFI_SDK_TYPE Handler final : public Ffi {
+template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
+class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
  public:
-  Handler(Fn fn, std::initializer_list<Traits> traits,
-          const internal::BoundNames<sizeof...(Ts)>& names)
+  DeclaredHandler(Fn fn, std::initializer_list<Traits> traits,
+                  const internal::BoundNames<sizeof...(Ts)>& names)
       : core_({}, std::move(fn), traits, names) {}
 
   XLA_FFI_SDK_FN XLA_FFI_Error* Call(XLA_FFI_CallFrame* call_frame) const override {
@@ -573,7 +630,7 @@ class XLA_FFI_SDK_TYPE Handler final : public Ffi {
   }
 
  private:
-  internal::HandlerCore<stage, Fn, Ts...> core_;
+  internal::HandlerCore<stage, Fn, Declared, Ts...> core_;
 };
 
 XLA_FFI_SDK_NAMESPACE_END

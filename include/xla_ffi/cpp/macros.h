@@ -54,26 +54,24 @@
 #define XLA_FFI_SDK_SYMBOL_TAIL_(fn)                                                            \
   static_assert(std::is_invocable_r_v<XLA_FFI_Error*, decltype(fn), XLA_FFI_CallFrame*>,        \
                 "a handler takes XLA_FFI_CallFrame* and returns XLA_FFI_Error*")
-#define XLA_FFI_SDK_SYMBOL_4_(fn, impl, binding, traits)                                        \
-  XLA_FFI_SDK_SYMBOL_HEAD_(fn) {                                                                \
-    static const auto xla_ffi_handler =                                                         \
-        ::xla::ffi::internal::MakeHandler(#fn, binding, impl, traits);                          \
-    return xla_ffi_handler.Call(call_frame);                                                    \
-  }                                                                                             \
+// Makes the handler behind a symbol. XLA_FFI_LIBRARY looks at it, too, while the source is compiled.
+#define XLA_FFI_SDK_MAKER_(fn, ...) \
+  [[maybe_unused]] static constexpr auto xla_ffi_maker_##fn = [] { return __VA_ARGS__; }
+#define XLA_FFI_SDK_SYMBOL_(fn)                            \
+  XLA_FFI_SDK_SYMBOL_HEAD_(fn) {                           \
+    static const auto xla_ffi_handler = xla_ffi_maker_##fn(); \
+    return xla_ffi_handler.Call(call_frame);               \
+  }                                                        \
   XLA_FFI_SDK_SYMBOL_TAIL_(fn)
-#define XLA_FFI_SDK_SYMBOL_3_(fn, impl, binding)                                                \
-  XLA_FFI_SDK_SYMBOL_HEAD_(fn) {                                                                \
-    static const auto xla_ffi_handler =                                                         \
-        ::xla::ffi::internal::MakeHandler(#fn, binding, impl);                                  \
-    return xla_ffi_handler.Call(call_frame);                                                    \
-  }                                                                                             \
-  XLA_FFI_SDK_SYMBOL_TAIL_(fn)
-#define XLA_FFI_SDK_SYMBOL_2_(fn, impl)                                                         \
-  XLA_FFI_SDK_SYMBOL_HEAD_(fn) {                                                                \
-    static const auto xla_ffi_handler = ::xla::ffi::internal::MakeHandlerAuto(#fn, impl);       \
-    return xla_ffi_handler.Call(call_frame);                                                    \
-  }                                                                                             \
-  XLA_FFI_SDK_SYMBOL_TAIL_(fn)
+#define XLA_FFI_SDK_SYMBOL_4_(fn, impl, binding, traits)                                      \
+  XLA_FFI_SDK_MAKER_(fn, ::xla::ffi::internal::MakeHandler(#fn, binding, impl, traits));      \
+  XLA_FFI_SDK_SYMBOL_(fn)
+#define XLA_FFI_SDK_SYMBOL_3_(fn, impl, binding)                                      \
+  XLA_FFI_SDK_MAKER_(fn, ::xla::ffi::internal::MakeHandler(#fn, binding, impl));      \
+  XLA_FFI_SDK_SYMBOL_(fn)
+#define XLA_FFI_SDK_SYMBOL_2_(fn, impl)                                               \
+  XLA_FFI_SDK_MAKER_(fn, ::xla::ffi::internal::MakeHandlerAuto(#fn, impl));           \
+  XLA_FFI_SDK_SYMBOL_(fn)
 
 // Declarations of exported functions: a handler, a type's number, a type's description.
 #define XLA_FFI_DECLARE_HANDLER_SYMBOL(fn) \

@@ -4,6 +4,8 @@
 
 #include "xla_ffi/cpp/decoding.h"
 #include "xla_ffi/memory.h"
+#include "xla_ffi/place.h"
+#include "xla_ffi/shape.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN

@@ -8,7 +8,7 @@ XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // The name of an element type, or null for a number that these headers do not know.
-XLA_FFI_SDK_COLD inline const char* DTypeName(unsigned dtype) {
+XLA_FFI_SDK_COLD constexpr const char* DTypeName(unsigned dtype) {
   switch (dtype) {
 #define XLA_FFI_SDK_ELEMENT(name, lower, bits) \
   case XLA_FFI_DataType_##name:                \
@@ -34,7 +34,7 @@ XLA_FFI_SDK_COLD inline const char* AttrTypeName(unsigned type) {
   }
 }
 
-XLA_FFI_SDK_COLD inline const char* StageName(unsigned stage) {
+XLA_FFI_SDK_COLD constexpr const char* StageName(unsigned stage) {
   switch (stage) {
 #define XLA_FFI_SDK_STAGE(name, lower)  \
   case XLA_FFI_ExecutionStage_##name:   \

@@ -136,6 +136,20 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
   return true;
 }
 
+// A handler of host memory was called for a device's.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseDevice(const XLA_FFI_Api* api, std::string_view name) {
+  Text text;
+  return NewError(api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
+                  text << name << XLA_FFI_SDK_TEXT_DEVICE);
+}
+
+// Whether the operands have the shapes of a contract.
+XLA_FFI_SDK_SLOW inline bool ShapesAreGood(const XLA_FFI_CallFrame* frame, const char* contract) {
+  xla_ffi_sdk_shapes shapes;
+  xla_ffi_sdk_shapes_begin(&shapes, contract, frame);
+  return !xla_ffi_sdk_next_misfit(&shapes);
+}
+
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* SetFuture(XLA_FFI_CallFrame* frame, XLA_FFI_Future* future) {
   if (HostRevision(frame->api) < XLA_FFI_SDK_SINCE(FUTURES)) {  // those bytes are not the handler's there
     return Lacks(frame->api, XLA_FFI_SDK_FEATURE(FUTURES));
@@ -215,6 +229,23 @@ class Refusal {
       elements_.PutOperand(text, clash.with_arg != 0, clash.other);
     }
   }
+  // Tells which operands break a contract.
+  XLA_FFI_SDK_COLD void Shapes(const char* contract) {
+    xla_ffi_sdk_shapes shapes;
+    xla_ffi_sdk_shapes_begin(&shapes, contract, frame_);
+    while (xla_ffi_sdk_next_misfit(&shapes)) {
+      const XLA_FFI_Buffer* buf =
+          xla_ffi_sdk_operand(frame_, shapes.is_arg, shapes.index);
+      const char* dtype = DTypeName(static_cast<unsigned>(buf->dtype));
+      xla_ffi_sdk_line line;
+      line.size = 0;
+      xla_ffi_sdk_put_misfit(&line, &shapes, dtype != nullptr ? dtype : "?", &PutOperandTo,
+                             &elements_);
+      Text& text = report_.Begin();
+      elements_.PutOperand(text, shapes.is_arg != 0, shapes.index);
+      text << ": " << static_cast<const char*>(line.text);
+    }
+  }
   XLA_FFI_SDK_COLD void MissingAttr(std::string_view name) {
     report_.Begin() << "attribute '" << name << "': missing";
   }
@@ -228,6 +259,13 @@ class Refusal {
   }
 
  private:
+  static void PutOperandTo(xla_ffi_sdk_line* line, const void* elements, int is_arg,
+                           int64_t index) {
+    Text text;
+    static_cast<const Elements*>(elements)->PutOperand(text, is_arg != 0, index);
+    xla_ffi_sdk_put(line, text.view().data(), text.view().size());
+  }
+
   const XLA_FFI_Api* api_;
   const XLA_FFI_CallFrame* frame_;
   const Elements elements_;

@@ -8,8 +8,8 @@ use xla_ffi_sys::{
     XLA_FFI_ExecutionStage, YANKED_JAXLIBS,
 };
 
-/// `include/xla_ffi/facts.h`.
-pub(super) fn c() -> String {
+/// `include/xla_ffi/facts.h`; `version` is that of the crates.
+pub(super) fn c(version: &str) -> String {
     let mut out = String::from(
         "/* Facts of the ABI and words for them, the same in every language. Part of\n \
           * <xla_ffi/handler.h> and <xla/ffi/api/api.h>.\n \
@@ -66,6 +66,8 @@ pub(super) fn c() -> String {
         "LAST_ERROR_CODE",
         last.map_or("", |code| code.name),
     );
+    comment(&mut out, "The version of the SDK.");
+    define(&mut out, "VERSION", format!("{version:?}"));
     comment(
         &mut out,
         "Minor version and bytes of the function table of each revision.",
@@ -126,6 +128,7 @@ pub(super) fn c() -> String {
         ("LIES_AT", wording::LIES_AT),
         ("NO_MULTIPLE", wording::NO_MULTIPLE),
         ("OVERLAPS", wording::OVERLAPS),
+        ("DEVICE", wording::DEVICE),
     ] {
         text(&mut out, name, words);
     }

@@ -31,6 +31,7 @@
 #include "xla_ffi/cpp/error.h"
 #include "xla_ffi/cpp/extension.h"
 #include "xla_ffi/cpp/future.h"
+#include "xla_ffi/cpp/manifest.h"
 #include "xla_ffi/cpp/operand.h"
 #include "xla_ffi/cpp/state.h"
 

@@ -1,0 +1,147 @@
+// What is declared of a handler beyond the elements of its binding: its shape contract, and that it is one
+// of host memory. Part of <xla/ffi/api/api.h>.
+#ifndef XLA_FFI_SDK_CPP_CONTRACT_H_
+#define XLA_FFI_SDK_CPP_CONTRACT_H_
+
+#include "xla_ffi/cpp/config.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+struct Undeclared {
+  static constexpr bool kHostOnly = false;
+  static constexpr const char* Shape() { return ""; }
+};
+template <typename Base>
+struct WithHostOnly : Base {
+  static constexpr bool kHostOnly = true;
+};
+template <typename Base, typename Contract>
+struct WithShape : Base {
+  static constexpr const char* Shape() { return Contract::Text(); }
+};
+
+// Why a contract does not do for a handler: it is none, or it has other operands.
+enum class ShapeFault { kNone, kText, kCount };
+
+constexpr bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+constexpr bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool IsLetter(char c) {
+  return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+// Reads digits; false where there are none, or they are no size.
+constexpr bool ReadSize(std::string_view* text, bool may_be_zero) {
+  int64_t size = 0;
+  size_t n = 0;
+  for (; n < text->size() && IsDigit((*text)[n]); ++n) {
+    if (size <= 0xffffffff) size = size * 10 + ((*text)[n] - '0');
+  }
+  text->remove_prefix(n);
+  return n > 0 && size <= 0x7fffffff && (may_be_zero || size > 0);
+}
+
+// Whether a word is a dimension: a name, a number, `_` or `...`; in results also `3*n/2-1`.
+constexpr bool IsDimension(std::string_view word, bool computes) {
+  if (word == "..." || word == "_") return true;
+  bool computed = false;
+  if (IsDigit(word[0])) {
+    std::string_view rest = word;
+    if (ReadSize(&rest, true) && rest.empty()) return true;
+    if (!ReadSize(&word, false) || word.empty() || word[0] != '*') return false;
+    word.remove_prefix(1);
+    computed = true;
+  }
+  if (word.empty() || !IsLetter(word[0])) return false;
+  size_t length = 0;
+  while (length < word.size() && (IsLetter(word[length]) || IsDigit(word[length]))) ++length;
+  if (length == 1 && word[0] == '_') return false;
+  word.remove_prefix(length);
+  if (!word.empty() && word[0] == '/') {
+    word.remove_prefix(1);
+    computed = true;
+    if (!ReadSize(&word, false)) return false;
+  }
+  if (!word.empty() && (word[0] == '+' || word[0] == '-')) {
+    word.remove_prefix(1);
+    computed = true;
+    if (!ReadSize(&word, true)) return false;
+  }
+  return word.empty() && (computes || !computed);
+}
+
+// Whether a text is an entry's dimensions.
+constexpr bool IsEntry(std::string_view text, bool computes) {
+  if (text.empty()) return false;
+  if (text == "()" || text == "token") return true;
+  int ellipses = 0;
+  while (!text.empty()) {
+    size_t length = 0;
+    while (length < text.size() && !IsBlank(text[length])) ++length;
+    if (length == 0) {
+      text.remove_prefix(1);
+      continue;
+    }
+    if (!IsDimension(text.substr(0, length), computes)) return false;
+    if (text.substr(0, length) == "...") ++ellipses;
+    text.remove_prefix(length);
+  }
+  return ellipses <= 1;
+}
+
+constexpr std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && IsBlank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsBlank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// Judges the entries of one side against so many operands.
+constexpr ShapeFault SideFault(std::string_view side, bool computes, int required, int optional,
+                               bool remaining) {
+  int count = 0;
+  const int most = required + optional + (remaining ? 1 : 0);
+  bool fits = true;
+  for (bool more = !Trimmed(side).empty(); more; ++count) {
+    const size_t comma = side.find(',');
+    std::string_view entry = Trimmed(side.substr(0, comma));
+    more = comma != std::string_view::npos;
+    if (more) side.remove_prefix(comma + 1);
+    const bool repeats = !entry.empty() && entry.back() == '*';
+    if (repeats) entry = Trimmed(entry.substr(0, entry.size() - 1));
+    const bool may_lack = !entry.empty() && entry.back() == '?';
+    if (may_lack) entry = Trimmed(entry.substr(0, entry.size() - 1));
+    if (!IsEntry(entry, computes) || (repeats && (more || may_lack))) return ShapeFault::kText;
+    fits = fits && repeats == (remaining && count == most - 1) &&
+           may_lack == (count >= required && count < required + optional);
+  }
+  return fits && count == most ? ShapeFault::kNone : ShapeFault::kCount;
+}
+
+constexpr ShapeFault ShapeProblem(std::string_view contract, int args, int optional_args,
+                                  bool remaining_args, int rets, int optional_rets,
+                                  bool remaining_rets) {
+  const size_t arrow = contract.find("->");
+  if (arrow == std::string_view::npos || contract.find("->", arrow + 2) != std::string_view::npos) {
+    return ShapeFault::kText;
+  }
+  const ShapeFault fault =
+      SideFault(contract.substr(0, arrow), false, args, optional_args, remaining_args);
+  return fault != ShapeFault::kNone ? fault
+                                    : SideFault(contract.substr(arrow + 2), true, rets,
+                                                optional_rets, remaining_rets);
+}
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+// The shape contract of a handler, `.Shape(XLA_FFI_SHAPE("... n, n k -> ... k"))` at the end of its binding:
+// how the shapes of its operands hang together. It is checked in each call, and the manifest keeps it.
+#define XLA_FFI_SHAPE(contract)                                  \
+  [] {                                                           \
+    struct Contract {                                            \
+      static constexpr const char* Text() { return contract; }   \
+    };                                                           \
+    return Contract();                                           \
+  }()
+
+#endif  // XLA_FFI_SDK_CPP_CONTRACT_H_

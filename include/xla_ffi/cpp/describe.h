@@ -1,0 +1,338 @@
+// What an element of a binding is, in the words of the manifest. Part of <xla/ffi/api/ffi.h>.
+#ifndef XLA_FFI_SDK_CPP_DESCRIBE_H_
+#define XLA_FFI_SDK_CPP_DESCRIBE_H_
+
+#include "xla_ffi/cpp/extension.h"
+#include "xla_ffi/cpp/future.h"
+#include "xla_ffi/cpp/state.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+
+class RecordContext;
+class CommunicatorContext;
+
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// JSON in the making; without a place for it, its size alone.
+class Json {
+ public:
+  constexpr explicit Json(char* out) : out_(out) {}
+  constexpr size_t size() const { return size_; }
+
+  constexpr Json& Raw(std::string_view text) {
+    if (out_ != nullptr) {
+      for (size_t i = 0; i < text.size(); ++i) out_[size_ + i] = text[i];
+    }
+    size_ += text.size();
+    return *this;
+  }
+  constexpr Json& Quoted(std::string_view text) {
+    constexpr char kHex[] = "0123456789abcdef";
+    Put('"');
+    for (const char c : text) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte < 0x20) {
+        Raw("\\u00").Put(kHex[byte >> 4]);
+        Put(kHex[byte & 15]);
+      } else {
+        if (c == '"' || c == '\\') Put('\\');
+        Put(c);
+      }
+    }
+    Put('"');
+    return *this;
+  }
+  constexpr Json& Number(int64_t number) {
+    if (number >= 10) Number(number / 10);
+    Put(static_cast<char>('0' + number % 10));
+    return *this;
+  }
+  constexpr Json& List(const std::string_view* texts, int count) {
+    Put('[');
+    for (int i = 0; i < count; ++i) Raw(i > 0 ? ", " : "").Quoted(texts[i]);
+    Put(']');
+    return *this;
+  }
+
+ private:
+  constexpr void Put(char c) {
+    if (out_ != nullptr) out_[size_] = c;
+    ++size_;
+  }
+
+  char* out_;
+  size_t size_ = 0;
+};
+
+// An operand.
+struct Element {
+  ElementKind kind = ElementKind::kOther;
+  const char* dtype = nullptr;  // null: any
+  int64_t rank = kAnyRank;
+  bool token = false, optional = false, variadic = false, inout = false;
+};
+
+template <typename T>
+constexpr Element OperandElement(ElementKind kind, bool optional) {
+  Element element;
+  element.kind = kind;
+  element.optional = optional;
+  element.dtype = DTypeName(OperandType<T>::kElement);
+  element.token = OperandType<T>::kElement == XLA_FFI_DataType_TOKEN;
+  element.rank = OperandType<T>::kRank;
+  return element;
+}
+constexpr Element VariadicElement(ElementKind kind) {
+  Element element;
+  element.kind = kind;
+  element.variadic = true;
+  return element;
+}
+
+template <typename Tag>
+inline constexpr Element element_of_v = {};
+template <typename T>
+inline constexpr Element element_of_v<ArgTag<T>> = OperandElement<T>(ElementKind::kArg, false);
+template <typename T>
+inline constexpr Element element_of_v<OptionalArgTag<T>> =
+    OperandElement<T>(ElementKind::kArg, true);
+template <>
+inline constexpr Element element_of_v<RemainingArgsTag> = VariadicElement(ElementKind::kArg);
+template <typename T>
+inline constexpr Element element_of_v<RetTag<T>> = OperandElement<T>(ElementKind::kRet, false);
+template <typename T>
+inline constexpr Element element_of_v<OptionalRetTag<T>> =
+    OperandElement<T>(ElementKind::kRet, true);
+template <>
+inline constexpr Element element_of_v<RemainingRetsTag> = VariadicElement(ElementKind::kRet);
+
+// An attribute, or a field of one that is a dictionary.
+struct Attribute {
+  std::string_view name, type, from;
+  bool array = false, optional = false;
+};
+
+struct AttrTable {
+  static constexpr int kMost = 64;
+  Attribute attrs[kMost] = {};
+  int count = 0;
+
+  constexpr void Add(const Attribute& attr) {
+    for (int i = 0; i < count; ++i) {
+      if (attrs[i].name != attr.name || attrs[i].from != attr.from) continue;
+      if (!attr.optional) attrs[i].optional = false;
+      return;
+    }
+    attrs[count++] = attr;
+  }
+};
+
+// The manifest's name of an attribute's scalar type.
+constexpr const char* ScalarName(XLA_FFI_DataType dtype) {
+  switch (static_cast<unsigned>(dtype)) {
+    case XLA_FFI_DataType_PRED:
+      return "bool";
+    case XLA_FFI_DataType_S8:
+      return "i8";
+    case XLA_FFI_DataType_S16:
+      return "i16";
+    case XLA_FFI_DataType_S32:
+      return "i32";
+    case XLA_FFI_DataType_S64:
+      return "i64";
+    case XLA_FFI_DataType_U8:
+      return "u8";
+    case XLA_FFI_DataType_U16:
+      return "u16";
+    case XLA_FFI_DataType_U32:
+      return "u32";
+    case XLA_FFI_DataType_U64:
+      return "u64";
+    case XLA_FFI_DataType_F32:
+      return "f32";
+    case XLA_FFI_DataType_F64:
+      return "f64";
+    case XLA_FFI_DataType_C64:
+      return "c64";
+    case XLA_FFI_DataType_C128:
+      return "c128";
+    default:
+      return "any";
+  }
+}
+
+// Whether an attribute type is a struct whose fields are known.
+template <typename T, typename = void>
+inline constexpr bool has_fields_v = false;
+template <typename T>
+inline constexpr bool has_fields_v<T, std::void_t<decltype(AttrDecoding<T>::Fields())>> = true;
+
+// An attribute type in the manifest's words; a decoder of the user's takes what it likes.
+template <typename T>
+struct AttrAbout {
+  static constexpr bool kArray = false, kOptional = false;
+  static constexpr const char* Type() {
+    if constexpr (has_fields_v<T> || std::is_same_v<T, Dictionary>) {
+      return "dict";
+    } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::string_view>) {
+      return "str";
+    } else if constexpr (std::is_enum_v<T>) {
+      return ScalarName(DTypeOf<std::underlying_type_t<T>>());
+    } else {
+      return ScalarName(DTypeOf<T>());
+    }
+  }
+  static constexpr void Add(AttrTable* list, std::string_view name, std::string_view from,
+                            bool optional) {
+    list->Add(Attribute{name, Type(), from, false, optional});
+    if constexpr (has_fields_v<T>) {
+      if (from.empty()) AddFields(list, name);
+    }
+  }
+  // The fields of T, as attributes of their own or as those of the dictionary `from`.
+  static constexpr void AddFields(AttrTable* list, std::string_view from) {
+    AddAll(AttrDecoding<T>::Fields(), list, from);
+  }
+
+ private:
+  template <typename... Ts>
+  static constexpr void AddAll(const StructDecoder<T, Ts...>& fields, AttrTable* list,
+                               std::string_view from);
+};
+template <typename T>
+struct AttrAbout<std::optional<T>> {
+  static constexpr void Add(AttrTable* list, std::string_view name, std::string_view from, bool) {
+    AttrAbout<T>::Add(list, name, from, true);
+  }
+};
+template <typename T>
+struct AttrAbout<Span<const T>> {
+  static constexpr void Add(AttrTable* list, std::string_view name, std::string_view from,
+                            bool optional) {
+    list->Add(Attribute{name, ScalarName(DTypeOf<T>()), from, true, optional});
+  }
+};
+template <typename T>
+struct AttrAbout<Pointer<T>> : AttrAbout<int64_t> {};
+
+template <typename T>
+template <typename... Ts>
+constexpr void AttrAbout<T>::AddAll(const StructDecoder<T, Ts...>& fields, AttrTable* list,
+                                    std::string_view from) {
+  size_t i = 0;
+  (AttrAbout<Ts>::Add(list, fields.names()[i++], from, false), ...);
+}
+
+// The attributes that an element of a binding takes.
+template <typename Tag>
+struct AttributesOf {
+  static constexpr void Add(AttrTable*, std::string_view) {}
+};
+template <typename T>
+struct AttributesOf<AttrTag<T>> {
+  static constexpr void Add(AttrTable* list, std::string_view name) {
+    AttrAbout<T>::Add(list, name, "", false);
+  }
+};
+template <typename T>
+struct AttributesOf<AttrsTag<T>> {
+  static constexpr void Add(AttrTable* list, std::string_view) {
+    if constexpr (has_fields_v<T>) AttrAbout<T>::AddFields(list, "");
+  }
+};
+
+// Whether an element takes attributes that nothing lists.
+template <typename Tag>
+inline constexpr bool is_open_v = false;
+template <typename T>
+inline constexpr bool is_open_v<AttrsTag<T>> = !has_fields_v<T>;
+
+// What an element takes from the context.
+template <typename Tag>
+struct ContextAbout {
+  static constexpr std::string_view kName = "";
+};
+template <typename Tag>
+constexpr std::string_view ContextName() {
+  return ContextAbout<Tag>::kName;
+}
+template <typename T>
+struct ContextAbout<CtxTag<std::optional<T>>> : ContextAbout<CtxTag<T>> {};
+#define XLA_FFI_SDK_CONTEXT_(Type, name)                 \
+  template <>                                            \
+  struct ContextAbout<CtxTag<Type>> {                    \
+    static constexpr std::string_view kName = name;      \
+  }
+#define XLA_FFI_SDK_CONTEXT_OF_(Template, name)          \
+  template <typename T>                                  \
+  struct ContextAbout<CtxTag<Template<T>>> {             \
+    static constexpr std::string_view kName = name;      \
+  }
+XLA_FFI_SDK_CONTEXT_(Context, "raw");
+XLA_FFI_SDK_CONTEXT_(ScratchAllocator, "scratch");
+XLA_FFI_SDK_CONTEXT_(ThreadPool, "thread_pool");
+XLA_FFI_SDK_CONTEXT_(ThreadPoolSize, "thread_pool");
+XLA_FFI_SDK_CONTEXT_(RunId, "run_id");
+XLA_FFI_SDK_CONTEXT_(DeviceOrdinal, "device_ordinal");
+XLA_FFI_SDK_CONTEXT_(CustomOptions, "custom_options");
+XLA_FFI_SDK_CONTEXT_(RecordContext, "recorder");
+XLA_FFI_SDK_CONTEXT_(CommunicatorContext, "collectives");
+XLA_FFI_SDK_CONTEXT_OF_(PlatformStream, "stream");
+XLA_FFI_SDK_CONTEXT_OF_(UserData, "user_data");
+XLA_FFI_SDK_CONTEXT_OF_(Extension, "extension");
+#undef XLA_FFI_SDK_CONTEXT_
+#undef XLA_FFI_SDK_CONTEXT_OF_
+template <typename T, ExecutionStage stage>
+struct ContextAbout<CtxTag<State<T, stage>>> {
+  static constexpr std::string_view kName = stage == ExecutionStage::kPrepare ? "prepared_state"
+                                            : stage == ExecutionStage::kInitialize
+                                                ? "initialized_state"
+                                                : "state";
+};
+
+template <typename R>
+inline constexpr bool is_async_v = std::is_same_v<R, Future>;
+
+// The name of the state that a result is; empty for other results.
+template <typename R>
+struct StateOf {
+  static constexpr std::string_view Name() { return ""; }
+};
+template <typename T>
+struct StateOf<ErrorOr<std::unique_ptr<T>>> {
+  static constexpr std::string_view Name() {
+    // "… [with T = Counter; …]" (GCC), "… [T = Counter]" (Clang)
+    std::string_view name = PrettyType<T>();
+    const size_t start = name.find("T = ");
+    if (start == std::string_view::npos) return name;
+    name = name.substr(start + 4);
+    return name.substr(0, name.find_first_of(";]"));
+  }
+};
+
+// The handler behind what a maker makes, and its stage; a binding of another kind executes.
+template <typename T>
+struct CoreOf {
+  using Type = T;
+};
+template <typename Core>
+struct CoreOf<KeptHandler<Core>> {
+  using Type = Core;
+};
+template <typename T>
+struct StageOfCore {
+  static constexpr ExecutionStage kStage = ExecutionStage::kExecute;
+};
+template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
+struct StageOfCore<HandlerCore<stage, Fn, Declared, Ts...>> {
+  static constexpr ExecutionStage kStage = stage;
+};
+template <typename T>
+constexpr ExecutionStage StageOf() {
+  return StageOfCore<typename CoreOf<T>::Type>::kStage;
+}
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_DESCRIBE_H_

@@ -1,0 +1,408 @@
+// A library's description of itself, readable from the file without running any of it
+// (docs/manifest.md). Part of <xla/ffi/api/ffi.h>.
+//
+//   XLA_FFI_LIBRARY(rms_norm,
+//                   XLA_FFI_HANDLER(rms_norm).Vjp("rms_norm_backward").Default("eps", "1e-5"),
+//                   XLA_FFI_HANDLER(rms_norm_backward));
+//
+// Everything here happens while the source is compiled; what is left is one array of bytes.
+#ifndef XLA_FFI_SDK_CPP_MANIFEST_H_
+#define XLA_FFI_SDK_CPP_MANIFEST_H_
+
+#include "xla_ffi/cpp/describe.h"
+#include "xla_ffi/manifest.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// A short list of texts.
+template <int n>
+struct Names {
+  std::string_view names[n] = {};
+  int count = 0;
+  template <typename... Ts>
+  constexpr void Set(Ts... texts) {
+    static_assert(sizeof...(Ts) <= n, "more names than this list takes");
+    count = 0;
+    ((names[count++] = std::string_view(texts)), ...);
+  }
+};
+
+// A text for an operand or an attribute.
+struct NamedText {
+  std::string_view name, text;
+};
+
+// What an author says of a handler beyond its binding.
+struct About {
+  std::string_view name, doc, shape, batch, batch_handler;
+  std::string_view vjp, forward, jvp, transpose;
+  Names<4> platforms{{"cpu"}, 1};
+  Names<16> residuals, shared;
+  NamedText defaults[16] = {}, layouts[16] = {};
+  int default_count = 0, layout_count = 0;
+  bool linear = false, has_residuals = false, nondeterministic = false;
+
+  constexpr bool HasGradient() const {
+    return linear || !vjp.empty() || !jvp.empty() || !transpose.empty() || !forward.empty();
+  }
+};
+
+// What is written of the operands and attributes of one stage.
+template <typename Core>
+struct CoreAbout;
+
+template <ExecutionStage stage_, typename Fn, typename Declared_, typename... Ts>
+struct CoreAbout<HandlerCore<stage_, Fn, Declared_, Ts...>> {
+  using Core = HandlerCore<stage_, Fn, Declared_, Ts...>;
+  using Declared = Declared_;
+  using Function = Fn;
+  using Result = std::invoke_result_t<const Fn&, typename ParamOf<Ts>::Type...>;
+  static constexpr ExecutionStage stage = stage_;
+  static constexpr bool kOpen = (is_open_v<Ts> || ...);
+
+  // Calls `each(element, name, position)` for each element of that kind.
+  template <ElementKind kind, typename Each>
+  static constexpr void ForEach(const Core& core, const Each& each) {
+    int i = 0, position = 0;
+    ((element_of_v<Ts>.kind == kind
+          ? each(element_of_v<Ts>, CoreAccess::Names(core)[i].text(), position++)
+          : void(),
+      ++i),
+     ...);
+  }
+  static constexpr void Attributes(const Core& core, AttrTable* list) {
+    int i = 0;
+    (AttributesOf<Ts>::Add(list, CoreAccess::Names(core)[i++].text()), ...);
+  }
+  static constexpr void Context(Names<16>* names) {
+    (AddContext(ContextName<Ts>(), names), ...);
+  }
+
+ private:
+  static constexpr void AddContext(std::string_view name, Names<16>* names) {
+    for (int i = 0; i < names->count; ++i) {
+      if (names->names[i] == name) return;
+    }
+    if (!name.empty() && names->count < 16) names->names[names->count++] = name;
+  }
+};
+
+// Whether a maker makes its handler while the source is compiled.
+template <const auto& maker, int = (static_cast<void>(maker()), 0)>
+constexpr bool IsConstant(int) {
+  return true;
+}
+template <const auto& maker>
+constexpr bool IsConstant(long) {
+  return false;
+}
+
+// A handler's stages, each by what makes it, and what else is to be said of it. The functions that say
+// it give a changed copy.
+template <const auto&... makers>
+class HandlerAbout {
+  static constexpr bool kDescribed = (IsConstant<makers>(0) && ...);
+
+ public:
+  template <typename... Symbols>
+  constexpr explicit HandlerAbout(Symbols... symbols) : symbols_{std::string_view(symbols)...} {
+    about_.name = symbols_[0];
+  }
+
+  // The target's name, where it is not that of the first symbol.
+  constexpr HandlerAbout Name(std::string_view name) const {
+    return With([&](About* about) { about->name = name; });
+  }
+  // The platforms that it is registered for; `cpu` where none is given.
+  template <typename... Ts>
+  constexpr HandlerAbout Platforms(Ts... platforms) const {
+    return With([&](About* about) { about->platforms.Set(platforms...); });
+  }
+  // What it does, for those who call it.
+  constexpr HandlerAbout Doc(std::string_view text) const {
+    return With([&](About* about) { about->doc = text; });
+  }
+  // What the handler takes an attribute for that may be absent: JSON (`"1e-5"`, `"true"`), for a string
+  // the string itself.
+  constexpr HandlerAbout Default(std::string_view attribute, std::string_view value) const {
+    return With([&](About* about) {
+      about->defaults[about->default_count++] = NamedText{attribute, value};
+    });
+  }
+  // The order of an operand's elements: `row`, `column`, or dimensions from the slowest to the fastest as
+  // in `[1, 0, 2]`.
+  constexpr HandlerAbout Layout(std::string_view operand, std::string_view order) const {
+    return With([&](About* about) {
+      about->layouts[about->layout_count++] = NamedText{operand, order};
+    });
+  }
+  // Equal calls may give different results.
+  constexpr HandlerAbout Nondeterministic() const {
+    return With([](About* about) { about->nondeterministic = true; });
+  }
+
+  // The handlers that compute derivatives, by name; docs/gradients.md says what each takes and gives.
+  constexpr HandlerAbout Vjp(std::string_view handler) const {
+    return With([&](About* about) { about->vjp = handler; });
+  }
+  constexpr HandlerAbout Forward(std::string_view handler) const {
+    return With([&](About* about) { about->forward = handler; });
+  }
+  constexpr HandlerAbout Jvp(std::string_view handler) const {
+    return With([&](About* about) { about->jvp = handler; });
+  }
+  constexpr HandlerAbout Transpose(std::string_view handler) const {
+    return With([&](About* about) { about->transpose = handler; });
+  }
+  constexpr HandlerAbout Linear() const {
+    return With([](About* about) { about->linear = true; });
+  }
+  template <typename... Ts>
+  constexpr HandlerAbout Residuals(Ts... operands) const {
+    return With([&](About* about) {
+      about->has_residuals = true;
+      about->residuals.Set(operands...);
+    });
+  }
+
+  // What a batching transformation may do: `leading`, `sequential` or `none`, or one of `leading` and
+  // `shared` for each argument.
+  constexpr HandlerAbout Batch(std::string_view how) const {
+    return With([&](About* about) { about->batch = how; });
+  }
+  template <typename... Ts, typename = std::enable_if_t<(sizeof...(Ts) > 1)>>
+  constexpr HandlerAbout Batch(Ts... each) const {
+    return With([&](About* about) { about->shared.Set(each...); });
+  }
+  constexpr HandlerAbout BatchedBy(std::string_view handler) const {
+    return With([&](About* about) { about->batch_handler = handler; });
+  }
+
+  constexpr void Write(Json& json) const {
+    json.Raw("{\"name\": ").Quoted(about_.name).Raw(", \"platforms\": ");
+    json.List(about_.platforms.names, about_.platforms.count).Raw(", \"stages\": {");
+    int i = 0;
+    (WriteStage<makers>(json, i++), ...);
+    json.Raw("}");
+    if (!about_.doc.empty()) json.Raw(", \"doc\": ").Quoted(about_.doc);
+    if constexpr (kDescribed) {
+      WriteOperands(json);
+      WriteAttributes(json);
+      WriteRest(json);
+    } else {
+      json.Raw(", \"described\": false, \"floor\": \"r0\"");
+    }
+    json.Raw("}");
+  }
+
+ private:
+  template <const auto& maker>
+  using Of = CoreAbout<typename CoreOf<std::decay_t<decltype(maker())>>::Type>;
+  template <const auto& maker>
+  static constexpr ExecutionStage kStage = StageOf<std::decay_t<decltype(maker())>>();
+
+  template <typename Change>
+  constexpr HandlerAbout With(const Change& change) const {
+    HandlerAbout copy = *this;
+    change(&copy.about_);
+    return copy;
+  }
+
+  template <const auto& maker>
+  constexpr void WriteStage(Json& json, int i) const {
+    json.Raw(i > 0 ? ", \"" : "\"").Raw(StageName(static_cast<unsigned>(kStage<maker>)));
+    json.Raw("\": ").Quoted(symbols_[i]);
+  }
+
+  constexpr void WriteOperands(Json& json) const {
+    json.Raw(", \"args\": [");
+    (WriteSide<makers, ElementKind::kArg>(json, "x"), ...);
+    json.Raw("], \"rets\": [");
+    (WriteSide<makers, ElementKind::kRet>(json, "y"), ...);
+    json.Raw("]");
+  }
+  template <const auto& maker, ElementKind kind>
+  constexpr void WriteSide(Json& json, std::string_view letter) const {
+    if constexpr (kStage<maker> == ExecutionStage::kExecute) {
+      constexpr auto core = maker();
+      Of<maker>::template ForEach<kind>(
+          core, [&](const Element& element, std::string_view name, int position) {
+            json.Raw(position > 0 ? ", {\"name\": " : "{\"name\": ");
+            if (name.empty()) {
+              json.Raw("\"").Raw(letter).Number(position).Raw("\"");
+            } else {
+              json.Quoted(name);
+            }
+            json.Raw(element.token ? ", \"kind\": \"token\"" : ", \"kind\": \"buffer\"");
+            if (element.dtype != nullptr && !element.token) {
+              json.Raw(", \"dtypes\": [\"").Raw(element.dtype).Raw("\"]");
+            }
+            if (element.rank >= 0) json.Raw(", \"rank\": ").Number(element.rank);
+            if (element.optional) json.Raw(", \"optional\": true");
+            if (element.variadic) json.Raw(", \"variadic\": true");
+            if (element.inout) json.Raw(", \"inout\": true");
+            for (int i = 0; i < about_.layout_count && !name.empty(); ++i) {
+              if (about_.layouts[i].name != name) continue;
+              json.Raw(", \"layout\": ");
+              const std::string_view order = about_.layouts[i].text;
+              order.substr(0, 1) == "[" ? json.Raw(order) : json.Quoted(order);
+            }
+            json.Raw("}");
+          });
+    }
+  }
+
+  // The attributes of all stages; those of a name that several bind once.
+  constexpr void WriteAttributes(Json& json) const {
+    AttrTable list;
+    bool open = false;
+    (AddAttributes<makers>(&list, &open), ...);
+    json.Raw(", \"attrs\": [");
+    for (int i = 0; i < list.count; ++i) {
+      const Attribute& attr = list.attrs[i];
+      json.Raw(i > 0 ? ", {\"name\": " : "{\"name\": ").Quoted(attr.name).Raw(", \"type\": \"");
+      json.Raw(attr.array ? "[" : "").Raw(attr.type).Raw(attr.array ? "]\"" : "\"");
+      std::string_view value;
+      for (int k = 0; k < about_.default_count; ++k) {
+        if (about_.defaults[k].name == attr.name) value = about_.defaults[k].text;
+      }
+      if (attr.optional || !value.empty()) json.Raw(", \"optional\": true");
+      if (!value.empty()) {
+        json.Raw(", \"default\": ");
+        attr.type == std::string_view("str") ? json.Quoted(value) : json.Raw(value);
+      }
+      if (!attr.from.empty()) json.Raw(", \"from\": ").Quoted(attr.from);
+      json.Raw("}");
+    }
+    json.Raw(open ? "], \"open_attrs\": true" : "]");
+  }
+  template <const auto& maker>
+  static constexpr void AddAttributes(AttrTable* list, bool* open) {
+    constexpr auto core = maker();
+    Of<maker>::Attributes(core, list);
+    *open |= Of<maker>::kOpen;
+  }
+
+  constexpr void WriteRest(Json& json) const {
+    std::string_view shape, state;
+    Names<16> context;
+    unsigned traits = 0;
+    bool async = false, host_only = false;
+    Revision floor = Revision::r0;
+    (Gather<makers>(&shape, &state, &context, &traits, &async, &host_only, &floor), ...);
+    if (!shape.empty()) json.Raw(", \"shape\": ").Quoted(shape);
+    if (context.count > 0) json.Raw(", \"context\": ").List(context.names, context.count);
+    Names<16> words;
+    if ((traits & XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE) != 0) {
+      words.names[words.count++] = "command_buffer_compatible";
+    }
+    if (about_.nondeterministic) words.names[words.count++] = "nondeterministic";
+    if (host_only) words.names[words.count++] = "host_only";
+    if (words.count > 0) json.Raw(", \"traits\": ").List(words.names, words.count);
+    if (async) json.Raw(", \"async\": true");
+    if (!state.empty()) json.Raw(", \"state\": {\"type\": ").Quoted(state).Raw("}");
+    if (about_.HasGradient()) WriteGradient(json);
+    if (!about_.batch.empty()) json.Raw(", \"batch\": ").Quoted(about_.batch);
+    if (about_.shared.count > 0) {
+      json.Raw(", \"batch\": ").List(about_.shared.names, about_.shared.count);
+    }
+    if (!about_.batch_handler.empty()) {
+      json.Raw(", \"batch\": {\"handler\": ").Quoted(about_.batch_handler).Raw("}");
+    }
+    json.Raw(", \"floor\": \"r").Number(static_cast<int>(floor)).Raw("\"");
+  }
+  template <const auto& maker>
+  static constexpr void Gather(std::string_view* shape, std::string_view* state, Names<16>* context,
+                               unsigned* traits, bool* async, bool* host_only, Revision* floor) {
+    using A = Of<maker>;
+    constexpr auto core = maker();
+    if (*A::Declared::Shape() != '\0') *shape = A::Declared::Shape();
+    *host_only |= A::Declared::kHostOnly;
+    A::Context(context);
+    *async |= is_async_v<typename A::Result>;
+    *floor = Later(*floor, CoreAccess::Floor<typename A::Core, typename A::Function>());
+    if constexpr (A::stage == ExecutionStage::kInstantiate) {
+      *state = StateOf<typename A::Result>::Name();
+    } else if constexpr (A::stage == ExecutionStage::kExecute) {
+      *traits = CoreAccess::Traits(core);
+    }
+  }
+
+  constexpr void WriteGradient(Json& json) const {
+    const NamedText handlers[] = {{"vjp", about_.vjp},
+                                  {"forward", about_.forward},
+                                  {"jvp", about_.jvp},
+                                  {"transpose", about_.transpose}};
+    json.Raw(about_.linear ? ", \"gradient\": {\"linear\": true" : ", \"gradient\": {\"linear\": false");
+    for (const NamedText& each : handlers) {
+      if (!each.text.empty()) json.Raw(", \"").Raw(each.name).Raw("\": ").Quoted(each.text);
+    }
+    if (about_.has_residuals) {
+      json.Raw(", \"residuals\": ").List(about_.residuals.names, about_.residuals.count);
+    }
+    json.Raw("}");
+  }
+
+  std::string_view symbols_[sizeof...(makers)];
+  About about_;
+};
+
+// Writes a library's record, or, where there is no place for it, measures it.
+template <typename... Handlers>
+constexpr size_t WriteLibrary(char* out, std::string_view name, const Handlers&... handlers) {
+  Json json(out);
+  json.Raw("{\"library\": ").Quoted(name).Raw(", \"sdk\": \"" XLA_FFI_SDK_VERSION "\", \"handlers\": [");
+  int i = 0;
+  (handlers.Write(json.Raw(i++ > 0 ? ", " : "")), ...);
+  return json.Raw("]}").size();
+}
+
+// A record of the manifest.
+template <size_t n>
+struct Record {
+  char magic[8] = {'X', 'L', 'A', 'F', 'F', 'I', 'M', 'F'};
+  unsigned char head[8] = {2, 0, 0, 0, n & 255, n >> 8 & 255, n >> 16 & 255, n >> 24 & 255};
+  char payload[n] = {};
+};
+
+template <const auto& write>
+constexpr auto MakeRecord() {
+  Record<write(nullptr)> record;
+  write(record.payload);
+  return record;
+}
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+// XLA_FFI_HANDLER(symbol[, symbol of another stage ...]): a handler of this source file, defined by
+// XLA_FFI_DEFINE_HANDLER_SYMBOL, and what is to be said of it. The first symbol is its name.
+#define XLA_FFI_HANDLER(...)                                                                      \
+  XLA_FFI_SDK_PICK_5_(__VA_ARGS__, XLA_FFI_SDK_ABOUT_5_, XLA_FFI_SDK_ABOUT_4_,                    \
+                      XLA_FFI_SDK_ABOUT_3_, XLA_FFI_SDK_ABOUT_2_, XLA_FFI_SDK_ABOUT_1_, unused, ) \
+  (__VA_ARGS__)
+#define XLA_FFI_SDK_PICK_5_(a1, a2, a3, a4, a5, MACRO, ...) MACRO
+#define XLA_FFI_SDK_ABOUT_1_(a) ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a>(#a)
+#define XLA_FFI_SDK_ABOUT_2_(a, b) \
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b>(#a, #b)
+#define XLA_FFI_SDK_ABOUT_3_(a, b, c)                                                        \
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c>( \
+      #a, #b, #c)
+#define XLA_FFI_SDK_ABOUT_4_(a, b, c, d)                                                       \
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c, \
+                                     xla_ffi_maker_##d>(#a, #b, #c, #d)
+#define XLA_FFI_SDK_ABOUT_5_(a, b, c, d, e)                                                    \
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c, \
+                                     xla_ffi_maker_##d, xla_ffi_maker_##e>(#a, #b, #c, #d, #e)
+
+// XLA_FFI_LIBRARY(name, XLA_FFI_HANDLER(symbol), ...): puts the description of handlers of this source
+// file into the library. Each file may have one; those of one name describe one library.
+#define XLA_FFI_LIBRARY(library, ...)                                                         \
+  [[maybe_unused]] static constexpr auto xla_ffi_library_##library = [](char* out) {          \
+    return ::xla::ffi::internal::WriteLibrary(out, #library, __VA_ARGS__);                    \
+  };                                                                                          \
+  XLA_FFI_SDK_RECORD_ constexpr auto library##__xla_ffi_manifest =                     \
+      ::xla::ffi::internal::MakeRecord<xla_ffi_library_##library>()
+
+#endif  // XLA_FFI_SDK_CPP_MANIFEST_H_

@@ -1,0 +1,64 @@
+/* Whether a call's operands lie in host memory. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. */
+#ifndef XLA_FFI_PLACE_H_
+#define XLA_FFI_PLACE_H_
+
+#include <string.h>
+
+#include "xla_ffi/memory.h"
+
+#if defined(__GNUC__)
+#define XLA_FFI_SDK_LOAD_(from) __atomic_load_n(from, __ATOMIC_RELAXED)
+#define XLA_FFI_SDK_STORE_(to, value) __atomic_store_n(to, value, __ATOMIC_RELAXED)
+#else
+/* Pointers of volatile objects are read and written whole by the compilers that come here. */
+#define XLA_FFI_SDK_LOAD_(from) (*(from))
+#define XLA_FFI_SDK_STORE_(to, value) (*(to) = (value))
+#endif
+
+/* Function tables of hosts whose calls have no stream. */
+#define XLA_FFI_SDK_HOSTS_ 4
+typedef const XLA_FFI_Api* volatile xla_ffi_sdk_host;
+
+/* Asks the host for the call's stream. Where it has none it makes an error object to say so, which no
+ * call but the first can afford. */
+XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* frame,
+                                                       xla_ffi_sdk_host* hosts) {
+  const XLA_FFI_Api* api = frame->api;
+  XLA_FFI_Stream_Get_Args args;
+  XLA_FFI_Error* error;
+  int i;
+  for (i = 0; i < XLA_FFI_SDK_HOSTS_; ++i) {
+    if (XLA_FFI_SDK_LOAD_(&hosts[i]) == api) return 1;
+  }
+  if (api->XLA_FFI_Stream_Get != NULL) {
+    memset(&args, 0, sizeof(args));
+    args.struct_size = XLA_FFI_Stream_Get_Args_STRUCT_SIZE;
+    args.ctx = frame->ctx;
+    error = api->XLA_FFI_Stream_Get(&args);
+    if (error == NULL && args.stream != NULL) return 0;
+    if (error != NULL && api->XLA_FFI_Error_Destroy != NULL) {
+      XLA_FFI_Error_Destroy_Args destroy;
+      memset(&destroy, 0, sizeof(destroy));
+      destroy.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+      destroy.error = error;
+      api->XLA_FFI_Error_Destroy(&destroy);
+    }
+  }
+  /* GPU hosts have no stream in their early stages: those prove nothing. */
+  if (frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return 1;
+  for (i = 0; i < XLA_FFI_SDK_HOSTS_; ++i) {
+    if (XLA_FFI_SDK_LOAD_(&hosts[i]) == NULL) {
+      XLA_FFI_SDK_STORE_(&hosts[i], api); /* of two at once the last stays: the other is asked again */
+      break;
+    }
+  }
+  return 1;
+}
+
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_on_host(const XLA_FFI_CallFrame* frame) {
+  static xla_ffi_sdk_host hosts[XLA_FFI_SDK_HOSTS_];
+  return XLA_FFI_SDK_MEMORY_LIKELY(XLA_FFI_SDK_LOAD_(&hosts[0]) == frame->api) ||
+         xla_ffi_sdk_ask_for_stream(frame, hosts);
+}
+
+#endif  /* XLA_FFI_PLACE_H_ */

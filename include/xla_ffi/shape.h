@@ -1,0 +1,394 @@
+/* Shape contracts, "... n, n k -> ... k": how the shapes of a call's operands hang together
+ * (docs/rust.md has the grammar). Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>.
+ *
+ * A contract is read as the call is checked: there are a few characters for each dimension, and nothing is
+ * kept between calls.
+ */
+#ifndef XLA_FFI_SHAPE_H_
+#define XLA_FFI_SHAPE_H_
+
+#include <stdio.h>
+#include <string.h>
+
+#include "xla_ffi/memory.h"
+
+/* As many different names as a contract may have. */
+#define XLA_FFI_SDK_SHAPE_NAMES 26
+
+/* What a name stands for, and which operand said so first; an attribute where `side` is neither. */
+typedef struct xla_ffi_sdk_size {
+  const char* name;
+  size_t length;
+  int64_t size;
+  int64_t index;
+  int side; /* 1: an argument, 0: a result, -1: an attribute */
+} xla_ffi_sdk_size;
+
+/* A contract that is being compared with a call. */
+typedef struct xla_ffi_sdk_shapes {
+  const XLA_FFI_CallFrame* frame;
+  const char* contract;
+  const char* next; /* the entry to look at */
+  const char* entry; /* the one that was looked at, and its end */
+  const char* end;
+  int64_t index; /* of its operand */
+  int64_t next_index;
+  int is_arg, next_is_arg;
+  int sizes;
+  int64_t ellipsis_rank; /* -1 as long as it is not known */
+  const int64_t* ellipsis;
+  xla_ffi_sdk_size size[XLA_FFI_SDK_SHAPE_NAMES];
+} xla_ffi_sdk_shapes;
+
+XLA_FFI_SDK_MEMORY_HOT void xla_ffi_sdk_shapes_begin(xla_ffi_sdk_shapes* at, const char* contract,
+                                                     const XLA_FFI_CallFrame* frame) {
+  at->frame = frame;
+  at->contract = contract;
+  at->next = contract;
+  at->next_index = 0;
+  at->next_is_arg = 1;
+  at->sizes = 0;
+  at->ellipsis_rank = -1;
+  at->ellipsis = NULL;
+}
+
+/* Whether a word of a contract ends here. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Digits; `at` moves behind them. */
+XLA_FFI_SDK_MEMORY_HOT int64_t xla_ffi_sdk_number(const char** at, const char* end) {
+  int64_t number = 0;
+  for (; *at < end && xla_ffi_sdk_is_digit(**at); ++*at) {
+    if (number < INT32_MAX) number = number * 10 + (**at - '0');
+  }
+  return number;
+}
+
+/* The value of an integer attribute; 0 where there is none of that name. */
+XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* frame,
+                                                     const char* name, size_t length,
+                                                     int64_t* value) {
+  int64_t i;
+  for (i = 0; i < frame->attrs.size; ++i) {
+    const XLA_FFI_ByteSpan* span = frame->attrs.names[i];
+    const XLA_FFI_Scalar* scalar = (const XLA_FFI_Scalar*)frame->attrs.attrs[i];
+    if (span->len != length || memcmp(span->ptr, name, length) != 0) continue;
+    if (frame->attrs.types[i] != XLA_FFI_AttrType_SCALAR || scalar == NULL) return 0;
+    switch ((unsigned)scalar->dtype) {
+#define XLA_FFI_SDK_INTEGER_(dtype, type)          \
+  case XLA_FFI_DataType_##dtype: {                 \
+    type number;                                   \
+    memcpy(&number, scalar->value, sizeof(number)); \
+    *value = (int64_t)number;                      \
+    return 1;                                      \
+  }
+      XLA_FFI_SDK_INTEGER_(S8, int8_t)
+      XLA_FFI_SDK_INTEGER_(S16, int16_t)
+      XLA_FFI_SDK_INTEGER_(S32, int32_t)
+      XLA_FFI_SDK_INTEGER_(S64, int64_t)
+      XLA_FFI_SDK_INTEGER_(U8, uint8_t)
+      XLA_FFI_SDK_INTEGER_(U16, uint16_t)
+      XLA_FFI_SDK_INTEGER_(U32, uint32_t)
+      XLA_FFI_SDK_INTEGER_(U64, uint64_t)
+#undef XLA_FFI_SDK_INTEGER_
+      default:
+        return 0;
+    }
+  }
+  return 0;
+}
+
+/* What a name stands for; null as long as nothing has said so. */
+XLA_FFI_SDK_MEMORY_HOT const xla_ffi_sdk_size* xla_ffi_sdk_find_size(xla_ffi_sdk_shapes* at,
+                                                                     const char* name,
+                                                                     size_t length) {
+  xla_ffi_sdk_size* size = at->size;
+  int64_t value;
+  for (; size != at->size + at->sizes; ++size) {
+    if (size->length == length && size->name[0] == name[0] &&
+        (length == 1 || memcmp(size->name, name, length) == 0)) {
+      return size;
+    }
+  }
+  if (at->frame->attrs.size == 0 || at->sizes == XLA_FFI_SDK_SHAPE_NAMES ||
+      !xla_ffi_sdk_integer_attr(at->frame, name, length, &value)) {
+    return NULL;
+  }
+  size->name = name;
+  size->length = length;
+  size->size = value;
+  size->side = -1;
+  ++at->sizes;
+  return size;
+}
+
+/* A dimension of a contract: `times * name / over + plus`, or `plus` alone. */
+typedef struct xla_ffi_sdk_dim {
+  const char* name;
+  size_t length;
+  int64_t times, over, plus;
+  int is_name; /* nothing else */
+} xla_ffi_sdk_dim;
+
+XLA_FFI_SDK_MEMORY_HOT xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) {
+  xla_ffi_sdk_dim dim = {NULL, 0, 1, 1, 0, 0};
+  if (xla_ffi_sdk_is_digit(*at)) {
+    dim.plus = xla_ffi_sdk_number(&at, end);
+    if (at == end || *at != '*') return dim;
+    dim.times = dim.plus;
+    dim.plus = 0;
+    ++at;
+  }
+  dim.name = at;
+  while (at < end && *at != '/' && *at != '+' && *at != '-') ++at;
+  dim.length = (size_t)(at - dim.name);
+  dim.is_name = at == end && dim.times == 1;
+  if (at < end && *at == '/') {
+    ++at;
+    dim.over = xla_ffi_sdk_number(&at, end);
+  }
+  if (at < end) {
+    const int minus = *at++ == '-';
+    dim.plus = xla_ffi_sdk_number(&at, end);
+    if (minus) dim.plus = -dim.plus;
+  }
+  return dim;
+}
+
+/* The size that a dimension is computed to; else why there is none, in `problem`. */
+XLA_FFI_SDK_MEMORY_SLOW int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, int64_t size,
+                                                    const char** problem) {
+  int64_t product, sum;
+  *problem = NULL;
+  if (size < 0) {
+    *problem = "is negative";
+  } else if (dim->over == 0 || xla_ffi_sdk_multiply(size, dim->times, &product) ||
+             product / dim->over > INT64_MAX - INT32_MAX) {
+    *problem = "is too large";
+  } else if (product % dim->over != 0) {
+    *problem = "leaves a remainder";
+  } else if ((sum = product / dim->over + dim->plus) < 0) {
+    *problem = "is negative";
+  } else {
+    return sum;
+  }
+  return -1;
+}
+
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word,
+                                                const char* end, int64_t got) {
+  xla_ffi_sdk_dim dim;
+  const xla_ffi_sdk_size* known;
+  const char* problem;
+  if (end - word == 1 && *word == '_') return 1;
+  dim = xla_ffi_sdk_read_dim(word, end);
+  if (dim.name == NULL) return got == dim.plus;
+  known = xla_ffi_sdk_find_size(at, dim.name, dim.length);
+  if (known != NULL) {
+    return got == (dim.is_name ? known->size : xla_ffi_sdk_compute(&dim, known->size, &problem));
+  }
+  if (dim.is_name && at->sizes < XLA_FFI_SDK_SHAPE_NAMES) {
+    xla_ffi_sdk_size* size = &at->size[at->sizes++];
+    size->name = dim.name;
+    size->length = dim.length;
+    size->size = got;
+    size->side = at->is_arg;
+    size->index = at->index;
+  }
+  return 1; /* nothing says what it is computed from */
+}
+
+/* Whether a buffer has the shape of the entry that `at` looks at. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at,
+                                                  const XLA_FFI_Buffer* buf) {
+  const char *word = at->entry, *end = at->end;
+  int64_t words = 0, rank = buf->rank, d = 0;
+  int has_ellipsis = 0;
+  if (rank < 0 || (rank > 0 && buf->dims == NULL)) return 1; /* told elsewhere */
+  if (end - word == 5 && memcmp(word, "token", 5) == 0) return 1;
+  if (*word == '(') return rank == 0;
+  for (; word < end; ++word) {
+    if (xla_ffi_sdk_is_blank(*word)) continue;
+    ++words;
+    has_ellipsis |= *word == '.';
+    while (word + 1 < end && !xla_ffi_sdk_is_blank(word[1])) ++word;
+  }
+  if (has_ellipsis ? rank < words - 1 : rank != words) return 0;
+  for (word = at->entry; word < end; ++word) {
+    const char* start = word;
+    if (xla_ffi_sdk_is_blank(*word)) continue;
+    while (word < end && !xla_ffi_sdk_is_blank(*word)) ++word;
+    if (*start != '.') {
+      if (!xla_ffi_sdk_dim_fits(at, start, word, buf->dims[d++])) return 0;
+    } else {
+      const int64_t span = rank - (words - 1);
+      int64_t i;
+      if (at->ellipsis_rank < 0) {
+        at->ellipsis_rank = span;
+        at->ellipsis = buf->dims + d;
+      }
+      if (at->ellipsis_rank != span) return 0;
+      for (i = 0; i < span; ++i) {
+        if (at->ellipsis[i] != buf->dims[d + i]) return 0;
+      }
+      d += span;
+    }
+  }
+  return 1;
+}
+
+/* Goes on to the next operand that breaks the contract; 0 where none is left. What the operand would have
+ * said of sizes is forgotten. */
+XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
+  while (at->next != NULL) {
+    const XLA_FFI_CallFrame* frame = at->frame;
+    const int is_arg = at->next_is_arg;
+    const int64_t index = at->next_index, rank = at->ellipsis_rank;
+    const int64_t count = is_arg ? frame->args.size : frame->rets.size;
+    const int sizes = at->sizes;
+    const char *entry = at->next, *stop = entry, *end;
+    const XLA_FFI_Buffer* buf = NULL;
+    int repeats = 0;
+    while (*stop != '\0' && *stop != ',' && !(stop[0] == '-' && stop[1] == '>')) ++stop;
+    while (entry < stop && xla_ffi_sdk_is_blank(*entry)) ++entry;
+    for (end = stop; end > entry && (xla_ffi_sdk_is_blank(end[-1]) || end[-1] == '*' || end[-1] == '?');) {
+      repeats |= *--end == '*';
+    }
+    if (entry < end && index < count) buf = xla_ffi_sdk_operand(frame, is_arg, index);
+    at->entry = entry;
+    at->end = end;
+    at->is_arg = is_arg;
+    at->index = index;
+    if (repeats && index + 1 < count) {
+      at->next_index = index + 1;
+    } else if (*stop == ',') {
+      at->next = stop + 1;
+      at->next_index = index + 1;
+    } else if (*stop == '-' && is_arg) {
+      at->next = stop + 2;
+      at->next_index = 0;
+      at->next_is_arg = 0;
+    } else {
+      at->next = NULL;
+    }
+    if (buf != NULL && !xla_ffi_sdk_entry_fits(at, buf)) {
+      at->sizes = sizes;
+      at->ellipsis_rank = rank;
+      return 1;
+    }
+  }
+  return 0;
+}
+
+/* Text of a limited size. */
+typedef struct xla_ffi_sdk_line {
+  char text[480];
+  size_t size;
+} xla_ffi_sdk_line;
+
+/* Writes what an operand is called: "argument 'x'". */
+typedef void (*xla_ffi_sdk_put_operand)(xla_ffi_sdk_line* line, const void* context, int is_arg,
+                                        int64_t index);
+
+XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put(xla_ffi_sdk_line* line, const char* text, size_t length) {
+  const size_t room = sizeof(line->text) - 1 - line->size;
+  const size_t n = length < room ? length : room;
+  memcpy(line->text + line->size, text, n);
+  line->size += n;
+  line->text[line->size] = '\0';
+}
+
+XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put_words(xla_ffi_sdk_line* line, const char* text) {
+  xla_ffi_sdk_put(line, text, strlen(text));
+}
+
+XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put_number(xla_ffi_sdk_line* line, int64_t number) {
+  char text[24];
+  snprintf(text, sizeof(text), "%lld", (long long)number);
+  xla_ffi_sdk_put_words(line, text);
+}
+
+XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_t* dims,
+                                                  int64_t rank, const char* between) {
+  int64_t i;
+  for (i = 0; i < rank; ++i) {
+    if (i > 0) xla_ffi_sdk_put_words(line, between);
+    xla_ffi_sdk_put_number(line, dims[i]);
+  }
+}
+
+/* Says how the operand that was found breaks the contract: "expected shape [k, m] with k = 2 from argument
+ * 'a', got F32[3,1]; the contract is `n k, k m -> n m`". `dtype` is the name of its element type. */
+XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shapes* at,
+                                                    const char* dtype,
+                                                    xla_ffi_sdk_put_operand operand,
+                                                    const void* context) {
+  const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(at->frame, at->is_arg, at->index);
+  const char *word = at->entry, *joint = " with ";
+  int words = 0, ellipsis = 0;
+  unsigned told = 0;
+  xla_ffi_sdk_put_words(line, "expected shape [");
+  for (; word < at->end && *word != '('; ++word) {
+    const char* start = word;
+    if (xla_ffi_sdk_is_blank(*word)) continue;
+    while (word < at->end && !xla_ffi_sdk_is_blank(*word)) ++word;
+    if (words++ > 0) xla_ffi_sdk_put_words(line, ", ");
+    xla_ffi_sdk_put(line, start, (size_t)(word - start));
+    ellipsis |= *start == '.';
+  }
+  xla_ffi_sdk_put_words(line, "]");
+  for (word = at->entry; word < at->end && *word != '('; ++word) {
+    const char *start = word, *problem;
+    const xla_ffi_sdk_size* size;
+    xla_ffi_sdk_dim dim;
+    if (xla_ffi_sdk_is_blank(*word)) continue;
+    while (word < at->end && !xla_ffi_sdk_is_blank(*word)) ++word;
+    if (*start == '.' || (word - start == 1 && *start == '_')) continue;
+    dim = xla_ffi_sdk_read_dim(start, word);
+    size = dim.name != NULL ? xla_ffi_sdk_find_size(at, dim.name, dim.length) : NULL;
+    if (size == NULL) continue;
+    if ((told >> (size - at->size) & 1) == 0) {
+      told |= 1u << (size - at->size);
+      xla_ffi_sdk_put_words(line, joint);
+      xla_ffi_sdk_put(line, size->name, size->length);
+      xla_ffi_sdk_put_words(line, " = ");
+      xla_ffi_sdk_put_number(line, size->size);
+      xla_ffi_sdk_put_words(line, " from ");
+      if (size->side < 0) {
+        xla_ffi_sdk_put_words(line, "attribute '");
+        xla_ffi_sdk_put(line, size->name, size->length);
+        xla_ffi_sdk_put_words(line, "'");
+      } else {
+        operand(line, context, size->side, size->index);
+      }
+      joint = ", ";
+    }
+    if (!dim.is_name) {
+      const int64_t computed = xla_ffi_sdk_compute(&dim, size->size, &problem);
+      xla_ffi_sdk_put_words(line, ", ");
+      xla_ffi_sdk_put(line, start, (size_t)(word - start));
+      xla_ffi_sdk_put_words(line, problem != NULL ? ", which " : " = ");
+      if (problem != NULL) {
+        xla_ffi_sdk_put_words(line, problem);
+      } else {
+        xla_ffi_sdk_put_number(line, computed);
+      }
+    }
+  }
+  if (ellipsis && at->ellipsis_rank >= 0) {
+    xla_ffi_sdk_put_words(line, joint);
+    xla_ffi_sdk_put_words(line, "... = [");
+    xla_ffi_sdk_put_dims(line, at->ellipsis, at->ellipsis_rank, ", ");
+    xla_ffi_sdk_put_words(line, "]");
+  }
+  xla_ffi_sdk_put_words(line, ", got ");
+  xla_ffi_sdk_put_words(line, dtype);
+  xla_ffi_sdk_put_words(line, "[");
+  if (buf != NULL) xla_ffi_sdk_put_dims(line, buf->dims, buf->rank, ",");
+  xla_ffi_sdk_put_words(line, "]; the contract is `");
+  xla_ffi_sdk_put_words(line, at->contract);
+  xla_ffi_sdk_put_words(line, "`");
+}
+
+#endif  /* XLA_FFI_SHAPE_H_ */
