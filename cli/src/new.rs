@@ -1,6 +1,5 @@
-//! `xla-ffi new`: a project with one handler that builds, tests and loads in JAX.
+//! `xla-ffi new`: a project that builds, tests, and packs as a wheel for JAX.
 
-mod cuda;
 mod templates;
 
 use anyhow::{Context, Result, bail};
@@ -17,8 +16,12 @@ pub(crate) struct Args {
     /// A handler for NVIDIA GPUs, in Rust or C++: it builds and tests without one.
     #[arg(long)]
     cuda: bool,
-    /// Where the SDK lies; without it the environment variable XLA_FFI_SDK says so, else the checkout
-    /// that this program was built in.
+    /// The project's licence.
+    #[arg(long, value_enum, default_value = "both")]
+    license: License,
+    /// Take the SDK's crates from this checkout instead of the index, by a file that git ignores;
+    /// without it the environment variable XLA_FFI_SDK names one, else the checkout that this program
+    /// lies in, if any.
     #[arg(long, value_name = "DIR")]
     sdk: Option<PathBuf>,
 }
@@ -31,37 +34,136 @@ pub(crate) enum Language {
     Cpp,
 }
 
+/// The licence of a project.
+#[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
+pub(crate) enum License {
+    /// MIT or Apache-2.0, as Rust's crates have it.
+    Both,
+    Mit,
+    #[value(name = "apache-2.0")]
+    Apache,
+    /// All rights reserved.
+    None,
+}
+
+impl License {
+    fn expression(self) -> &'static str {
+        match self {
+            Self::Both => "Apache-2.0 OR MIT",
+            Self::Mit => "MIT",
+            Self::Apache => "Apache-2.0",
+            Self::None => "LicenseRef-Proprietary",
+        }
+    }
+
+    fn has_mit(self) -> bool {
+        matches!(self, Self::Both | Self::Mit)
+    }
+
+    fn has_apache(self) -> bool {
+        matches!(self, Self::Both | Self::Apache)
+    }
+}
+
+/// What a project is made from.
+pub(crate) struct Project {
+    name: String,
+    language: Language,
+    cuda: bool,
+    license: License,
+}
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let name = library_name(&args.name)?;
-    let sdk = sdk(args.sdk.as_deref())?;
-    if args.name.exists() {
+    let sdk = checkout(args.sdk.as_deref())?;
+    if args.cuda && args.lang == Language::C {
         bail!(
-            "{} exists already; nothing was written",
-            args.name.display()
+            "--cuda makes projects in Rust and C++: nvcc compiles no C; take --lang cpp, whose kernels \
+             are the same"
         );
     }
-    let files = if args.cuda {
-        cuda::files(args.lang, &name, &sdk)?
-    } else {
-        templates::files(args.lang, &name, &sdk)
+    let project = Project {
+        name,
+        language: args.lang,
+        cuda: args.cuda,
+        license: args.license,
     };
-    for (path, text) in &files {
-        let path = args.name.join(path);
-        let folder = path.parent().context("a file in no folder")?;
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
-        println!("{}", path.display());
+    let mut files = templates::files(&project);
+    if let (Language::Rust, Some(sdk)) = (args.lang, &sdk) {
+        files.push((".cargo/config.toml".to_owned(), replacement(sdk)));
+        let ignored = files.iter_mut().find(|(path, _)| path == ".gitignore");
+        let (_, ignored) = ignored.context("a project has a .gitignore")?;
+        ignored.push_str("# The SDK's crates from a checkout of this machine alone.\n/.cargo\n");
     }
-    let (build, test) = match args.lang {
-        Language::Rust => ("cargo build --release", "cargo test"),
-        Language::C | Language::Cpp => ("make", "make test"),
+    write(&args.name, &files)?;
+    let test = match args.lang {
+        Language::Rust => "`cargo test`",
+        Language::C | Language::Cpp => {
+            "`cmake -B build && cmake --build build && ctest --test-dir build`"
+        }
     };
-    let on_gpu = if args.cuda { " (on a GPU)" } else { "" };
     println!(
-        "\nIn {}: `{build}`, `{test}`, `python3 jax_test.py`{on_gpu}",
+        "\nIn {}: {test}, `pip install .`, `pytest`",
         args.name.display()
     );
+    if let Some(sdk) = sdk {
+        println!(
+            "The SDK comes from the checkout {sdk}: `cargo xtask dist` there, and \
+             `export PIP_FIND_LINKS={sdk}/target/dist` before pip",
+            sdk = sdk.display()
+        );
+    }
     Ok(())
+}
+
+/// Writes all files into a new folder: it is there whole or not at all.
+fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
+    if folder.symlink_metadata().is_ok() {
+        bail!("{} exists already; nothing was written", folder.display());
+    }
+    let parent = match folder.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+    let part = parent.join(format!(".xla-ffi-new-{}", std::process::id()));
+    let made = files.iter().try_for_each(|(path, text)| {
+        let path = part.join(path);
+        let told = || path.display().to_string();
+        let folder = path.parent().context("a file in no folder")?;
+        std::fs::create_dir_all(folder).with_context(told)?;
+        std::fs::write(&path, text).with_context(told)
+    });
+    let made = made.and_then(|()| {
+        std::fs::rename(&part, folder).with_context(|| folder.display().to_string())
+    });
+    if made.is_err() {
+        drop(std::fs::remove_dir_all(&part));
+    }
+    made?;
+    for (path, _) in files {
+        println!("{}", folder.join(path).display());
+    }
+    Ok(())
+}
+
+/// What has cargo take the SDK's crates from a checkout.
+fn replacement(sdk: &Path) -> String {
+    let path = |crate_: &str| toml_string(&sdk.join(crate_).display().to_string());
+    format!(
+        "# The SDK's crates come from a checkout of this machine. Remove this file to take them from the index.\n\
+         [patch.crates-io]\n\
+         xla-ffi = {{ path = {} }}\n\
+         xla-ffi-runtime = {{ path = {} }}\n",
+        path("ffi"),
+        path("runtime")
+    )
+}
+
+/// A basic string of TOML.
+fn toml_string(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("\"{escaped}\"")
 }
 
 /// The library's name: what Rust, C and the linker all take as one.
@@ -96,27 +198,25 @@ fn library_name(path: &Path) -> Result<String> {
     Ok(name)
 }
 
-fn sdk(given: Option<&Path>) -> Result<PathBuf> {
-    let is_sdk = |path: &Path| path.join("include/xla_ffi/handler.h").exists();
-    if let Some(path) = given {
-        if !is_sdk(path) {
+/// The checkout to take the SDK from, if any.
+fn checkout(given: Option<&Path>) -> Result<Option<PathBuf>> {
+    let is_sdk = |path: &Path| {
+        path.join("include/xla_ffi/handler.h").exists() && path.join("ffi/Cargo.toml").exists()
+    };
+    let named = std::env::var_os("XLA_FFI_SDK").map(PathBuf::from);
+    if let Some(path) = given.map(Path::to_owned).or(named) {
+        if !is_sdk(&path) {
             bail!(
                 "{} is not a checkout of the SDK: it has no include/xla_ffi/handler.h",
                 path.display()
             );
         }
-        return path
-            .canonicalize()
-            .with_context(|| path.display().to_string());
+        let path = path.canonicalize();
+        return Ok(Some(path.context("the checkout of the SDK")?));
     }
-    let named = std::env::var_os("XLA_FFI_SDK").map(PathBuf::from);
-    let built = option_env!("CARGO_MANIFEST_DIR").map(|cli| Path::new(cli).join(".."));
-    named
-        .into_iter()
-        .chain(built)
-        .find(|path| is_sdk(path))
-        .and_then(|path| path.canonicalize().ok())
-        .context("the SDK is not found: say where it lies with --sdk DIR or XLA_FFI_SDK")
+    let program = std::env::current_exe().context("where this program lies")?;
+    let found = program.ancestors().find(|folder| is_sdk(folder));
+    Ok(found.map(Path::to_owned))
 }
 
 #[cfg(test)]

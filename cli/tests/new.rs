@@ -51,27 +51,94 @@ fn present(program: &str) -> bool {
         .is_ok_and(|out| out.status.success())
 }
 
+/// `cargo xtask ship` builds them by CMake and pip, and calls them in JAX.
 #[test]
-fn c_and_cxx_projects_build_and_run_on_every_revision() {
-    let folder = folder("make");
-    for (language, compiler) in [("c", "cc"), ("cpp", "c++")] {
-        if !present("make") || !present(compiler) {
+fn c_and_cxx_projects_compile_and_run_on_every_revision() {
+    let folder = folder("native");
+    for (language, compiler, extension) in [("c", "cc", "c"), ("cpp", "c++", "cc")] {
+        if !present(compiler) {
             skip(
                 &format!("c_and_cxx_projects ({language})"),
-                &format!("no make or no {compiler}"),
+                &format!("no {compiler}"),
             );
             continue;
         }
         let name = format!("my-{language}");
         assert!(new(&folder, &[&name, "--lang", language]).status.success());
-        let text = succeeds(
-            Command::new("make")
-                .args(["-s", "test"])
-                .arg(format!("XLA_FFI={}", env!("CARGO_BIN_EXE_xla-ffi")))
-                .current_dir(folder.join(&name)),
+        let project = folder.join(&name);
+        let library = project.join("library.so");
+        succeeds(
+            Command::new(compiler)
+                .args(["-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"])
+                .args(["-fvisibility=hidden", "-I"])
+                .arg(xla_ffi_testing::root().join("include"))
+                .arg(project.join(format!("src/my_{language}.{extension}")))
+                .arg("-o")
+                .arg(&library),
         );
-        assert_eq!(text.lines().count(), 11, "{text}");
+        for revision in 0..=10 {
+            let text = succeeds(
+                Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+                    .arg("run")
+                    .arg(&library)
+                    .args(["--handler", "scale", "--arg", "f32[3]=1,2,3"])
+                    .args(["--ret", "f32[3]", "--attrs", "{factor = 2.0 : f32}"])
+                    .args(["--revision", &format!("r{revision}")]),
+            );
+            assert!(text.contains("[2, 4, 6]"), "{text}");
+        }
+        let told = succeeds(
+            Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+                .arg("inspect")
+                .arg(&library),
+        );
+        assert!(told.contains(&format!("library my_{language}")), "{told}");
     }
+}
+
+/// What a colleague gets: nothing in it knows this machine.
+#[test]
+fn what_is_committed_names_no_checkout() {
+    let folder = folder("committed");
+    for (name, rest) in [
+        ("one", &["--lang", "rust"][..]),
+        ("two", &["--lang", "cpp", "--license", "mit"]),
+        ("three", &["--lang", "cpp", "--cuda", "--license", "none"]),
+    ] {
+        let mut arguments = vec![name];
+        arguments.extend(rest);
+        assert!(new(&folder, &arguments).status.success());
+        let project = folder.join(name);
+        let mut found = 0;
+        for file in files(&project) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let mut parts = text.split('@').skip(1);
+            // A placeholder, unlike a decorator or an action's version.
+            let is_left = parts.any(|part| part.starts_with(|c: char| c.is_ascii_uppercase()));
+            assert!(!is_left, "{}: {text}", file.display());
+            if file.starts_with(project.join(".cargo")) {
+                continue;
+            }
+            found += 1;
+            let root = xla_ffi_testing::root();
+            assert!(!text.contains(root.to_str().unwrap()), "{}", file.display());
+        }
+        assert!(found >= 8, "{found} files");
+        assert_eq!(project.join("LICENSE-MIT").exists(), name != "three");
+        assert_eq!(project.join("LICENSE-APACHE").exists(), name == "one");
+    }
+    let ignored = std::fs::read_to_string(folder.join("one/.gitignore")).unwrap();
+    assert!(ignored.lines().any(|line| line == "/.cargo"), "{ignored}");
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let found = paths.flat_map(|path| match path.is_dir() {
+        true => files(&path),
+        false => vec![path],
+    });
+    found.collect()
 }
 
 #[test]
@@ -104,20 +171,49 @@ fn a_cxx_project_for_gpus_builds_where_nvcc_is() {
     let test = "a_cxx_project_for_gpus";
     let nvcc = std::env::var_os("XLA_FFI_NVCC").unwrap_or_else(|| "nvcc".into());
     let nvcc = nvcc.to_string_lossy().into_owned();
-    if !present("make") || !present(&nvcc) {
-        return skip(test, "no make or no nvcc (XLA_FFI_NVCC)");
+    if !present(&nvcc) {
+        return skip(test, "no nvcc (XLA_FFI_NVCC)");
     }
     let folder = folder("cpp-cuda");
     let made = new(&folder, &["my-gpu", "--cuda", "--lang", "cpp"]);
     assert!(made.status.success());
-    let text = succeeds(
-        Command::new("make")
-            .args(["-s", "test"])
-            .arg(format!("XLA_FFI={}", env!("CARGO_BIN_EXE_xla-ffi")))
-            .arg(format!("NVCC={nvcc}"))
-            .current_dir(folder.join("my-gpu")),
-    );
-    assert!(text.contains("stream"), "{text}");
+    let library = folder.join("library.so");
+    // As its CMakeLists.txt says.
+    let mut compile = Command::new(&nvcc);
+    compile
+        .args([
+            "-std=c++17",
+            "-O3",
+            "-gencode",
+            "arch=compute_75,code=sm_75",
+        ])
+        .args(["-Xcompiler", "-fPIC,-fvisibility=hidden", "-shared"])
+        .args(["-cudart", "static", "-I"])
+        .arg(xla_ffi_testing::root().join("include"))
+        .arg(folder.join("my-gpu/src/my_gpu.cu"))
+        .arg("-o")
+        .arg(&library);
+    // The CUDA runtime, for an nvcc that does not know where it lies.
+    for lib in Path::new(&nvcc).ancestors().skip(2).take(1) {
+        compile.arg(format!("-L{}", lib.join("lib").display()));
+    }
+    succeeds(&mut compile);
+    let out = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg("run")
+        .arg(&library)
+        .args([
+            "--handler",
+            "scale",
+            "--arg",
+            "f32[3]=1,2,3",
+            "--ret",
+            "f32[3]",
+        ])
+        .args(["--attrs", "{factor = 2.0 : f32}"])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && told.contains("stream"), "{told}");
 }
 
 #[test]

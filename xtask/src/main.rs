@@ -23,6 +23,7 @@ mod jaxlibs;
 mod libraries;
 mod matrix;
 mod python;
+mod ship;
 mod soak;
 mod tally;
 mod test;
@@ -64,6 +65,8 @@ enum Task {
     Install(install::Args),
     /// Make the packages that users install: crates, and the wheel with the program and the runtime.
     Dist(dist::Args),
+    /// Do what users do with the packages: install, begin projects, pack and test them, without the checkout.
+    Ship(ship::Args),
     /// Show which files of each crate import each other in a circle.
     Circles(circles::Args),
     /// Write docs/unsafe.md, the list of unsafe code, or check that it is fresh.
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Task::GpuBench(args) => gpu::bench(&args),
         Task::Install(args) => install::run(&args),
         Task::Dist(args) => dist::run(&args),
+        Task::Ship(args) => ship::run(&args),
         Task::Circles(args) => circles::run(&args),
         Task::Unsafe(args) => unsafe_code::run(&args),
         Task::Soak(args) => soak::run(&args),

@@ -1,0 +1,30 @@
+"""Builds the library and puts it into the package: one wheel for every Python."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sysconfig
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+NAME = "lib@NAME@.so"
+
+
+class CustomBuildHook(BuildHookInterface):
+    def initialize(self, version, build_data):
+        root = pathlib.Path(self.root)
+        target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", root / "target"))
+        # GLIBC=2.17 builds for systems that old, with cargo-zigbuild.
+        glibc = os.environ.get("GLIBC")
+        command = ["cargo", "build", "--release", "--manifest-path", str(root / "Cargo.toml")]
+        if glibc:
+            triple = f"{os.uname().machine}-unknown-linux-gnu"
+            command[1:2] = ["zigbuild", "--target", f"{triple}.{glibc}"]
+            target /= triple
+        subprocess.run(command, check=True)
+        shutil.copyfile(target / "release" / NAME, root / "python/@NAME@" / NAME)
+        build_data["artifacts"].append(f"python/@NAME@/{NAME}")
+        # It knows nothing of the interpreter: any Python 3 on this platform.
+        build_data["tag"] = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["pure_python"] = False

