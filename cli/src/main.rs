@@ -8,6 +8,7 @@ mod abi;
 mod ask;
 mod bench;
 mod check;
+mod completions;
 mod contract;
 mod doctor;
 mod engine;
@@ -20,11 +21,13 @@ mod stubs;
 mod supervise;
 mod target;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
+use std::sync::LazyLock;
+use xla_ffi_runtime::Revision;
 
 #[derive(Parser)]
-#[command(name = "xla-ffi", version, about)]
+#[command(name = "xla-ffi", version = VERSION.as_str(), about)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -48,7 +51,20 @@ enum Command {
     Stubs(stubs::Args),
     /// Start a project.
     New(new::Args),
+    /// Write what a shell needs to complete command lines of this program.
+    Completions(completions::Args),
 }
+
+/// The SDK's version, and the newest revision of the ABI that it knows.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let newest = Revision::NEWEST;
+    format!(
+        "{} (knows XLA FFI up to {}, which came with jaxlib {})",
+        env!("CARGO_PKG_VERSION"),
+        newest.name(),
+        newest.first_jaxlib()
+    )
+});
 
 fn main() -> ExitCode {
     let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
@@ -61,6 +77,7 @@ fn main() -> ExitCode {
         Command::Abi(args) => abi::run(&args),
         Command::Stubs(args) => done(stubs::run(&args)),
         Command::New(args) => done(new::run(&args)),
+        Command::Completions(args) => done(completions::run(&args, Cli::command())),
     };
     match outcome {
         Ok(code) => code,
