@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod abi;
+mod advice;
 mod ask;
 mod bench;
 mod check;
@@ -97,7 +98,7 @@ fn error_text(error: &anyhow::Error) -> String {
             texts.push(text);
         }
     }
-    output::printable(&texts.join(": "))
+    output::printable(&advice::for_command_line(&texts.join(": ")))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ from ._errors import ManifestError
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # name type flags addr offset size link info align entsize
 _SYMBOL = struct.Struct("<IBBHQQ")  # name info other shndx value size
 _SYMTAB, _STRTAB, _DYNAMIC, _NOBITS, _DYNSYM = 2, 3, 6, 8, 11
-_GLOBAL, _UNIQUE = 1, 10
+_GLOBAL, _UNIQUE, _FUNCTION = 1, 10, 2
 _RPATH, _RUNPATH = 15, 29
 
 
@@ -66,6 +66,17 @@ class Elf:
                     if home[1] == _NOBITS or start < 0 or start + size > home[5]:
                         raise self._error(f"symbol {text} lies outside its section")
                     found[text] = self._bytes(home[4] + start, size, f"symbol {text}")
+        return found
+
+    def functions(self):
+        """The names of the defined functions."""
+        found = set()
+        for header in self._sections:
+            if header[1] in (_SYMTAB, _DYNSYM):
+                table = self._bytes(header[4], header[5], "a symbol table")
+                names = self._content(header[6], "the symbol names")
+                entries = _SYMBOL.iter_unpack(table[: len(table) // _SYMBOL.size * _SYMBOL.size])
+                found |= {self._text(names, entry[0]) for entry in entries if entry[1] & 15 == _FUNCTION and entry[3]}
         return found
 
     def without_unique_symbols(self):

@@ -5,6 +5,7 @@ import json
 import os
 import struct
 import types
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, Optional, Union
 
@@ -85,7 +86,8 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
     """Reads what :meth:`Model.serialize` wrote, or jax's own serialised form, and loads the handlers that it calls.
 
     ``model`` is a file or its bytes; ``libraries`` are paths or loaded libraries, for those that lie elsewhere than where
-    they were exported: a library that calls itself as that one takes its place. Raises :class:`LibraryError` when a
+    they were exported: a library that calls itself as that one takes its place. A library that is not, byte for byte,
+    the one that the model was exported with is a ``RuntimeWarning``. Raises :class:`LibraryError` when a
     target that the model calls is not there, before anything is called.
     """
     from jax import export as jax_export
@@ -94,15 +96,19 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
     head, body = _parts(data, where)
     given = [each if isinstance(each, _library.Library) else _library.load(each) for each in libraries]
     for about in head.get("libraries", []):
-        file, prefix = about.get("file"), about.get("prefix")
-        if not isinstance(file, str) or not (prefix is None or isinstance(prefix, str)):
+        file, prefix, digest = about.get("file"), about.get("prefix"), about.get("digest")
+        if not isinstance(file, str) or not all(each is None or isinstance(each, str) for each in (prefix, digest)):
             raise LibraryError(f"{where}: its list of libraries is damaged")
         replaced = [library for library in given if os.path.basename(library.path) == os.path.basename(file)]
         if replaced:
             # Under the names that the model calls.
             given += [_library.load(library.path, prefix) for library in replaced if library.prefix != prefix]
         elif os.path.exists(file):
-            given.append(_library.load(file, prefix))
+            replaced = [_library.load(file, prefix)]
+            given += replaced
+        others = [library.path for library in replaced if digest is not None and library.digest != digest]
+        if others:
+            warnings.warn(f"{where} was exported with another build of {' and '.join(others)}: its results may differ", RuntimeWarning, stacklevel=2)
     try:
         exported = jax_export.deserialize(bytearray(body))
     except Exception as error:  # the reader of flat buffers has every kind of error for a damaged file

@@ -68,13 +68,18 @@ def register(target, stages, platform):
     _registered.setdefault(target, set()).add(platform.lower())
 
 
+def platforms_of(context):
+    """The platforms that a call is lowered for."""
+    return getattr(context, "platforms", None) or context.module_context.platforms
+
+
 def check_platforms(target, context):
     """Refuses to lower a call for a platform on which XLA would say that there is no handler, and says why."""
     platforms = _registered.get(target)
     # Of what `jax.lax.platform_dependent` chooses from, earlier jax lowers all, and XLA drops what is not for it.
     if platforms is None or "branch_" in str(context.name_stack):
         return
-    for platform in getattr(context, "platforms", None) or context.module_context.platforms:
+    for platform in platforms_of(context):
         if platform not in platforms:
             raise UnsupportedRuntimeError(
                 f"{target} is a handler for {' and '.join(sorted(platforms))}, and the program is for {platform}: "
@@ -107,6 +112,27 @@ def _not_taken(target, platform):
 def is_cpu(platform):
     """Whether a handler's platform is the CPU, whatever its name."""
     return platform.lower() in ("cpu", "host")
+
+
+#: Whether a type is registered with the info that says how its states are deleted: from r7 on.
+TYPES_HAVE_INFO = REVISION >= 7
+
+
+def registers_types():
+    """Whether this jaxlib registers types for Python."""
+    return any(hasattr(_ffi, name) for name in ("register_ffi_type", "register_ffi_type_id"))
+
+
+def register_type(name, number, info, platform):
+    """Registers a type: ``number`` is the address of its id, ``info`` that of its info, or None."""
+    platform = _PLATFORMS.get(platform.lower(), platform)
+    # jaxlib keeps what it is told before its backends are there, and then takes handlers before their types.
+    jax.devices()
+    if not TYPES_HAVE_INFO:
+        older = getattr(_ffi, "register_ffi_type_id", None) or _ffi.register_ffi_type
+        older(name, capsule(number), platform=platform)
+    else:
+        _ffi.register_ffi_type(name, {"type_id": capsule(number), "type_info": capsule(info)}, platform=platform)
 
 
 def register_legacy(target, address, platform):

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _declared, _file, _given, _handler, _jax, _legacy, _manifest, _record, _signature
+from . import _declared, _file, _given, _handler, _jax, _legacy, _manifest, _record, _signature, _types
 from ._errors import LibraryError
 
 _lock = threading.Lock()
@@ -26,6 +26,7 @@ def load(
     *,
     handlers: Optional[_given.Given] = None,
     legacy: Optional[Mapping[str, str]] = None,
+    types: Optional[Mapping[str, str]] = None,
 ) -> Any:
     """Loads a shared library made with this SDK and registers its handlers with JAX.
 
@@ -41,12 +42,14 @@ def load(
     ``handlers`` says what a library that does not describe itself has, upstream's C++ for one: by symbol the
     signature as ``help`` shows it, ``{"RmsNorm": "(x: f32[... n], *, eps: f32 = 1e-5) -> y: f32[... n]"}``, or a
     :class:`Signature` with stages, platforms and more. ``legacy`` does so for targets of the original custom calls:
-    ``{"tiled_add": "cpu_status (f32[128], f32[2048]) -> f32[2048]"}``.
+    ``{"tiled_add": "cpu_status (f32[128], f32[2048]) -> f32[2048]"}``. ``types`` registers the state types of such
+    a library, by the symbols of each one's id and info: ``{"Counter": "Counter::id, counter_info"}``, objects or
+    functions that return their address. A name is for one type in the process.
 
     To type checkers the :class:`Library` is ``Any``, so that it can be given the class of a stub file
     (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
     """
-    given = tuple(repr(sorted((each or {}).items(), key=lambda item: item[0])) for each in (handlers, legacy))
+    given = tuple(repr(sorted((each or {}).items(), key=lambda item: item[0])) for each in (handlers, legacy, types))
     key = (os.path.realpath(os.fspath(path)), prefix, given)
     with _lock:
         if key in _loaded:
@@ -56,7 +59,7 @@ def load(
         contents = _file.read(key[0])
         named = (*key, contents.digest)
         if named not in _libraries:
-            _libraries[named] = Library(key[0], prefix, contents, handlers, legacy)
+            _libraries[named] = Library(key[0], prefix, contents, handlers, legacy, types)
         _loaded[key] = (contents.stamp, _libraries[named])
         return _libraries[named]
 
@@ -71,14 +74,15 @@ class Library:
     """The handlers of one file, as attributes and in ``handlers``; its targets of the custom calls that
     came before XLA FFI in ``legacy``, under their own names, registered as jaxlib registers those."""
 
-    def __init__(self, path, prefix=None, contents=None, handlers=None, legacy=None):
+    def __init__(self, path, prefix=None, contents=None, handlers=None, legacy=None, types=None):
         self.path: str = path
         self.prefix: Optional[str] = prefix
         contents = contents or _file.read(path)
         #: Names the contents of the file.
         self.digest: str = contents.digest
         self._owner = (path, contents.digest)
-        self._given = {"handlers": dict(handlers or {}), "legacy": dict(legacy or {})}
+        self._given = {"handlers": dict(handlers or {}), "legacy": dict(legacy or {}), "types": dict(types or {})}
+        types = _types.parse(path, types or {})
         described = _manifest.read_all(path, contents.data, required=not (handlers or legacy))
         described = _given.complete(path, described, handlers, legacy).values()
         specs = [spec for each, _ in described for spec in each.values()]
@@ -108,7 +112,9 @@ class Library:
             target = _legacy.LegacyTarget(name, self._legacy_target(name), signature, declared.get(name))
             if self.legacy.setdefault(name, target).signature != signature:
                 raise LibraryError(f"{path}: the legacy target {name} is listed with two signatures")
-        for spec, platform, addresses in self._registered(plans):
+        registered = self._registered(plans)
+        _types.register(path, contents, self._image, types, dict.fromkeys(platform for _, platform, _ in registered))
+        for spec, platform, addresses in registered:
             with self._claim(self._target(spec), platform):
                 _jax.register(self._target(spec), addresses, platform)
         for spec, why, addresses in plans:

@@ -103,7 +103,7 @@ def _lower(context, *operands, split, **params):
 
 def _custom_call(context, *operands, target, attributes, has_side_effect, aliases, layouts, legacy, **_):
     _jax.check_platforms(target, context)
-    target = _record.target_now(target)
+    target = _record.target_now(target, _jax.platforms_of(context))
     given, taken = layouts
     options = {
         "operand_layouts": [_minor_to_major(*pair) for pair in zip(given, context.avals_in)],

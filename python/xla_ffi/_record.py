@@ -43,7 +43,7 @@ def record(directory, *, limit=LIMIT):
     end of the block counts such calls. The directory is made; one with recorded calls in it is refused. Functions that
     jax has compiled are compiled anew, at both ends of the block (``jax.clear_caches()``), except those compiled by
     hand with ``lower().compile()``, whose calls are not recorded. Only calls on CPU are: elsewhere operands lie in the
-    device's memory, and handlers run as they are. One recording at a time; calls of all threads are recorded.
+    device's memory; handlers run there as they are, and a warning names each once. One recording at a time; calls of all threads are recorded.
 
     The environment variable ``XLA_FFI_RECORD=DIR`` records from the import of this package on, into a directory
     ``process-PID`` in ``DIR``; ``XLA_FFI_RECORD_LIMIT`` is its limit. ``XLA_FFI_RECORDER`` names ``libxla_ffi_record.so``
@@ -63,6 +63,7 @@ class Recording:
         if limit < 0:
             raise ValueError(f"limit={limit}: a number of bytes is not negative")
         self.limit = min(limit, (1 << 64) - 1)
+        self._told = set()  # the targets of which a warning said that they are not recorded
         self.calls = self.truncated = self.failed = self.unfinished = None
 
     def __enter__(self):
@@ -122,14 +123,23 @@ def know(target, path, handler, symbols, addresses):
         _handlers[target] = (path, handler, symbols, addresses)
 
 
-def target_now(target):
-    """The target that a call which is traced now is to name."""
+def target_now(target, platforms=("cpu",)):
+    """The target that a call which is traced now, for these platforms, is to name."""
     if _current is None:
         return target
     from . import _jax
 
     with _lock:
-        if _current is None or target not in _handlers:
+        if _current is None:
+            return target
+        elsewhere = [platform for platform in platforms if not _jax.is_cpu(platform)]
+        why = f"it runs on {' and '.join(elsewhere)}, whose memory is not read" if elsewhere else None
+        if target not in _handlers:
+            why = "xla_ffi.load has not loaded it as a handler of XLA FFI"
+        if why and target not in _current._told:
+            _current._told.add(target)
+            warnings.warn(f"{_current.directory}: calls of {target} are not recorded: {why}", RuntimeWarning, stacklevel=2)
+        if target not in _handlers:
             return target
         name = f"{target}@recorded"
         if target not in _recorded:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -134,6 +135,28 @@ def carried(path, folder):
         raise AssertionError(text)
 
 
+def another_build(path, folder):
+    """The library has been rebuilt since: the model is called, with a warning."""
+    wanted()
+    place = shutil.copy(path, os.path.join(folder, "librebuilt.so"))
+    lib = xla_ffi.load(place, prefix="rebuilt")
+    data = xla_ffi.export(lib.rms_norm, X).serialize()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        xla_ffi.load_exported(data)
+    other = os.path.join(folder, "other", "librebuilt.so")
+    os.mkdir(os.path.dirname(other))
+    with open(path, "rb") as file, open(other, "wb") as out:
+        out.write(file.read() + b"another build")
+    file = os.path.join(folder, "rebuilt.bin")
+    with open(file, "wb") as out:
+        out.write(data)
+    os.remove(place)
+    status, text = serve(file, other)
+    if status != 0 or "exported with another build of" not in text or other not in text:
+        raise AssertionError(text)
+
+
 def vouched():
     """What nobody has loaded is refused, as jax refuses it."""
     wanted()
@@ -177,6 +200,7 @@ def main():
         folder = os.path.realpath(folder)
         check("what a model calls", lambda: lists(path, folder))
         check("a model in another process", lambda: carried(path, folder))
+        check("a model of another build", lambda: another_build(path, folder))
         check("who is vouched for", vouched)
         check("damaged and foreign files", lambda: damaged(path, folder))
     finish()

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _given, _manifest, _signature
+from xla_ffi import _given, _jax, _manifest, _signature
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 X = jnp.arange(4, dtype=np.float32)
@@ -37,18 +37,22 @@ extern "C" void add_one(void* out, const void** in) { for (int i = 0; i < 4; ++i
 SCALE = "(x: f32[...], *, by: f32, plus: i64 = 0) -> y: f32[...]"
 
 
-def build(folder):
+def compiled(source, library, *options):
     compiler = shutil.which("c++")
     if compiler is None:
         skip("no compiler for C++")
-    source, library = os.path.join(folder, "plain.cc"), os.path.join(folder, "libplain.so")
-    with open(source, "w", encoding="utf-8") as file:
-        file.write(SOURCE)
-    command = [compiler, "-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-I", f"{ROOT}/include", source, "-o", library, "-pthread"]
+    command = [compiler, "-std=c++17", "-O1", "-w", "-shared", "-fPIC", *options, source, "-o", library, "-pthread"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise AssertionError(done.stderr)
     return library
+
+
+def build(folder):
+    source = os.path.join(folder, "plain.cc")
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(SOURCE)
+    return compiled(source, os.path.join(folder, "libplain.so"), "-I", f"{ROOT}/include")
 
 
 def bare(spec):
@@ -186,6 +190,35 @@ def completed(path):
         raise AssertionError("completed")
 
 
+STATEFUL = {"stateful": xla_ffi.Signature("(x: f32[n]) -> y: f32[n]", stages={"instantiate": "stateful_instantiate", "execute": "stateful"})}
+
+
+def state_types(folder):
+    """The state of a handler built with upstream's headers, those of this jaxlib."""
+    headers = _jax._ffi.include_dir()
+    source = f"{ROOT}/testing/fixtures/upstream/verdicts.cc"
+    path = compiled(source, os.path.join(folder, "libstate.so"), "-I", headers, f"-DREVISION={_jax.REVISION}")
+    load = lambda prefix, types: xla_ffi.load(path, prefix, handlers=STATEFUL, types=types)
+    functions = "factor_type_id, factor_type_info" if _jax.TYPES_HAVE_INFO else "factor_type_id"
+    if not _jax.registers_types():
+        raises(xla_ffi.UnsupportedRuntimeError, lambda: load("old", {"Factor": functions}), "'Factor'", "0.4.38 or newer")
+        return
+    lib = load("state", {"Factor": functions})
+    if not np.array_equal(jax.jit(lib.stateful)(X), 3 * np.asarray(X)):
+        raise AssertionError("wrong numbers")
+    if pickle.loads(pickle.dumps(lib)) is not lib:
+        raise AssertionError("unpickled")
+    # The same type under another prefix is the same registration; another type of its name is none.
+    if not np.array_equal(load("again", {"Factor": functions}).stateful(X), 3 * np.asarray(X)):
+        raise AssertionError("wrong numbers")
+    other = shutil.copy(path, os.path.join(folder, "libother.so"))
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.load(other, "o", handlers=STATEFUL, types={"Factor": functions}), "'Factor' is registered by", path)
+    for text, words in [("", "symbols of its id"), ("a, b, c", "symbols of its id"), (3, "got 3"), (functions.replace("type_id", "id"), "does not export 'factor_id'")]:
+        raises(xla_ffi.LibraryError, lambda text=text: load("wrong", {"F": text}), words)
+    if _jax.TYPES_HAVE_INFO:
+        raises(xla_ffi.LibraryError, lambda: load("wrong", {"F": "factor_type_id"}), "wants the info of the type 'F'", "'factor_type_id, INFO_SYMBOL'")
+
+
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     check("signatures are read back", lambda: read_back([path for path in libraries.values() if path]))
@@ -193,6 +226,7 @@ def main():
     check("hostile texts", hostile)
     with tempfile.TemporaryDirectory() as folder:
         check("a library without manifest", lambda: plain(build(folder)))
+        check("state types", lambda: state_types(os.path.realpath(folder)))
     check("a handler without description", lambda: completed(libraries["Rust:02_rms_norm"]))
     finish()
 

@@ -7,6 +7,7 @@ Needs the command line (`XLA_FFI_CLI`, or `target/debug/xla-ffi`) and `libxla_ff
 one is built here with the headers that jaxlib brings.
 """
 
+import dataclasses
 import os
 import pathlib
 import subprocess
@@ -158,6 +159,40 @@ def states():
         file.unlink()
     if "whose file is not beside it" not in replay(path, files(directory)[-1], code=1):
         raise AssertionError("no state, and nothing said")
+
+
+def elsewhere():
+    """What runs on a device, and targets of the original custom calls, are named by a warning, each once."""
+    path, read = conformance(), xla_ffi._manifest.read_all
+
+    def both(*arguments, **keywords):
+        libraries = read(*arguments, **keywords)
+        for handlers, _legacy in libraries.values():
+            for name, spec in handlers.items():
+                handlers[name] = dataclasses.replace(spec, platforms=("cpu", "cuda"))
+        return libraries
+
+    xla_ffi._manifest.read_all = both
+    try:
+        lib = xla_ffi.load(path, prefix="elsewhere")
+    finally:
+        xla_ffi._manifest.read_all = read
+    x = jnp.arange(3, dtype=jnp.float32)
+    twice = jax.jit(lambda x: lib.scale(lib.scale(x, factor=2.0), factor=3.0))
+
+    def work(_):
+        for platform in ("cpu", "cuda", "cuda"):
+            twice.trace(x).lower(lowering_platforms=(platform,))
+            jax.clear_caches()
+        xla_ffi._record.target_now("some_target")
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        recorded(work)
+    told = [str(each.message) for each in told if "not recorded" in str(each.message)]
+    wanted = ("elsewhere.scale are not recorded: it runs on cuda", "some_target are not recorded: xla_ffi.load has not")
+    if len(told) != 2 or not all(want in text for want, text in zip(wanted, told)):
+        raise AssertionError(told)
 
 
 def later():
@@ -387,7 +422,7 @@ def upstream():
 
 
 def main():
-    for work in (only_within_the_block, states, later, errors, differences, threads, limit, crash, environment, refusals, upstream):
+    for work in (only_within_the_block, states, elsewhere, later, errors, differences, threads, limit, crash, environment, refusals, upstream):
         check(f"recording: {work.__doc__}", work)
     # The examples need element types that the jaxlibs before r5 lack.
     for library in built(sys.argv[1:]) if _jax.REVISION >= 5 else ():

@@ -133,14 +133,15 @@ fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
             if dtype == XLA_FFI_DataType::PRED {
                 text.push_str("; booleans are `Pred`");
             } else if (dtype == XLA_FFI_DataType::F64 || dtype == XLA_FFI_DataType::S64)
+                && !param.name.is_empty()
                 && let Some(cast) = numpy_name(param)
             {
-                let name = if param.name.is_empty() {
-                    "x"
+                // A result has no value yet that could be cast: the caller declares it.
+                if matches!(param.kind, Kind::Ret) {
+                    put(text, &["; declare it as np.", cast]);
                 } else {
-                    param.name
-                };
-                put(text, &["; cast it: ", name, ".astype(np.", cast, ")"]);
+                    put(text, &["; cast it: ", param.name, ".astype(np.", cast, ")"]);
+                }
             }
         }
         Fault::Rank(rank) => {

@@ -45,6 +45,14 @@ fn wrong_operands_by_name() {
         ),
         "matrix (execute): argument `x`: expected F32, got F64[1,1]; cast it: x.astype(np.float32)"
     );
+    // A result has no value that could be cast.
+    let wide = call::<matrix>("{}")
+        .arg(x())
+        .ret(shape(DType::F64, &[1, 1]));
+    assert_eq!(
+        refused(wide),
+        "matrix (execute): result `y`: expected F32, got F64[1,1]; declare it as np.float32"
+    );
     assert_eq!(
         refused(
             call::<matrix>("{extra = 1 : i64}")

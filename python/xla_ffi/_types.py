@@ -1,0 +1,76 @@
+"""State types of libraries that do not register them themselves: upstream's C++ leaves that to its user."""
+
+import ctypes
+import re
+import threading
+from collections.abc import Mapping
+
+from . import _jax
+from ._elf import Elf
+from ._errors import LibraryError, UnsupportedRuntimeError
+
+_lock = threading.Lock()
+_known = {}  # (name, platform): (path, address of the id); XLA knows a name once
+
+_SYMBOL = re.compile(r"\w+(::\w+)*")
+
+
+def parse(path, types):
+    """``{name: (symbol of the id, symbol of the info or None)}`` of what ``load`` was given."""
+    found = {}
+    for name, text in types.items():
+        symbols = [symbol.strip() for symbol in text.split(",")] if isinstance(text, str) else []
+        if not isinstance(name, str) or not 1 <= len(symbols) <= 2 or not all(map(_SYMBOL.fullmatch, symbols)):
+            raise LibraryError(
+                f"{path}: types[{name!r}] is to be the symbols of its id and of its info, as in 'State::id, state_info', "
+                f"objects or functions that return their address; got {text!r}"
+            )
+        found[name] = (symbols[0], symbols[1] if len(symbols) == 2 else None)
+    return found
+
+
+def register(path, contents, image, types: Mapping[str, tuple], platforms):
+    """Registers the types with XLA, each once a platform, before the handlers that use them."""
+    if not types:
+        return
+    if not _jax.registers_types():
+        raise UnsupportedRuntimeError(
+            f"{path}: jaxlib {_jax.JAXLIB} has no function to register the type {next(iter(types))!r}: it takes 0.4.38 or newer"
+        )
+    functions = Elf(contents.data, path).functions()
+    for name, (id_symbol, info_symbol) in types.items():
+        if info_symbol is None and _jax.TYPES_HAVE_INFO:
+            raise LibraryError(
+                f"{path}: jaxlib {_jax.JAXLIB} wants the info of the type {name!r}, by which it deletes states: "
+                f"types={{{name!r}: '{id_symbol}, INFO_SYMBOL'}}"
+            )
+        number = _address(path, image, functions, id_symbol)
+        info = info_symbol and _address(path, image, functions, info_symbol)
+        for platform in platforms:
+            with _lock:
+                before, at = _known.get((name, platform), (path, number))
+                if at != number:
+                    raise LibraryError(f"{path}: the type {name!r} is registered by {before} already: give it another name")
+                if (name, platform) not in _known:
+                    _jax.register_type(name, number, info, platform)
+                    _known[name, platform] = (path, number)
+
+
+def _address(path, image, functions, symbol):
+    exported = _mangled(symbol)
+    try:
+        found = getattr(image, exported)
+    except (AttributeError, ValueError) as error:
+        raise LibraryError(f"{path} does not export {exported!r}, which its caller names for a type") from error
+    if exported not in functions:
+        return ctypes.cast(found, ctypes.c_void_p).value
+    # As XLA_FFI_DECLARE_TYPE_ID_SYMBOL and XLA_FFI_DECLARE_TYPE_INFO_SYMBOL declare them.
+    found.restype, found.argtypes = ctypes.c_void_p, []
+    return found()
+
+
+def _mangled(symbol):
+    """``State::id`` as C++ compilers name it; other symbols stay as they are."""
+    if "::" not in symbol:
+        return symbol
+    return f"_ZN{''.join(f'{len(part)}{part}' for part in symbol.split('::'))}E"
