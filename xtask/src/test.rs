@@ -27,7 +27,7 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 15] = [
+const DRIVERS: [&str; 16] = [
     "exports.py",
     "inline.py",
     "given.py",
@@ -43,6 +43,7 @@ const DRIVERS: [&str; 15] = [
     "sharding.py",
     "record.py",
     "check.py",
+    "skew.py",
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
