@@ -4,11 +4,14 @@ import contextlib
 import ctypes
 import inspect
 import os
+import re
 
 import jax
 import jaxlib
 import numpy as np
 from jax._src import core, effects
+from jax._src.lib.mlir import ir
+from jax.interpreters import mlir
 
 from . import _revisions
 from ._errors import UnsupportedRuntimeError
@@ -222,6 +225,29 @@ for _kind in ("lowerable", "control_flow_allowed", "remat_allowed", "custom_deri
 
 #: The effect of a call that has one.
 EFFECT = _Effect()
+
+
+#: Each call is lowered where it stands: what jax lowers once for several has no place of its own to be named.
+LOWERED_IN_PLACE = {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
+
+
+def named(location, primitives, name):
+    """A place of the program whose operation is called by ``name``, not by one of ``primitives``: XLA names its
+    instruction after it, and profiles the instruction's event. Other places stay as they are."""
+    last = re.compile(rf"(^|/)({'|'.join(primitives)})(\[.*)?$", re.DOTALL)
+    if hasattr(location, "child_loc"):  # of a name alone, in earlier bindings an error for others
+        with contextlib.suppress(ValueError):
+            if location.name_str.removesuffix(":") in primitives and location.name_str.endswith(":"):
+                # The kind of operation, as later jax has it around its place.
+                return named(location.child_loc, primitives, name)
+            called, count = last.subn(lambda found: found[1] + name, location.name_str)
+            return ir.Location.name(called, childLoc=location.child_loc) if count else location
+    # Bindings that do not tell: by way of the text.
+    text = re.fullmatch(r'loc\("((?:[^"\\]|\\.)*)"(.*)\)', str(location), re.DOTALL)
+    if text is None or not hasattr(ir.Location, "from_attr"):
+        return location
+    called, count = last.subn(lambda found: found[1] + name, text[1])
+    return ir.Location.from_attr(ir.Attribute.parse(f'loc("{called}"{text[2]})')) if count else location
 
 
 #: jax's own rule leaves the layouts away that it is given: in 0.4.31, which has this function for those that it makes up.

@@ -101,9 +101,15 @@ def _lower(context, *operands, split, **params):
     return _custom_call(context, *operands, **params)
 
 
-def _custom_call(context, *operands, target, attributes, has_side_effect, aliases, layouts, legacy, **_):
+def _custom_call(context, *operands, target, **params):
     _jax.check_platforms(target, context)
-    target = _record.target_now(target, _jax.platforms_of(context))
+    # Instructions are named after the primitive, which is the same for all handlers.
+    with _jax.named(ir.Location.current, [each.name for each in PRIMITIVES], target):
+        now = _record.target_now(target, _jax.platforms_of(context))
+        return _custom_call_here(context, *operands, target=now, **params)
+
+
+def _custom_call_here(context, *operands, target, attributes, has_side_effect, aliases, layouts, legacy, **_):
     given, taken = layouts
     options = {
         "operand_layouts": [_minor_to_major(*pair) for pair in zip(given, context.avals_in)],
@@ -137,7 +143,7 @@ for _primitive in PRIMITIVES:
     _primitive.multiple_results = True
     _primitive.def_impl(functools.partial(dispatch.apply_primitive, _primitive))
     _primitive.def_effectful_abstract_eval(_abstract)
-    mlir.register_lowering(_primitive, _lower)
+    mlir.register_lowering(_primitive, _lower, **_jax.LOWERED_IN_PLACE)
     _jax.allow_in_shard_map(_primitive)
 dispatch.prim_requires_devices_during_lowering.add(PRIMITIVES[1])
 

@@ -25,7 +25,7 @@ import xla_ffi
 import xla_ffi.__main__
 import xla_ffi.typing
 from checks import check, finish, raises, skip
-from xla_ffi import _handler, _manifest, _signature, _stubs
+from xla_ffi import _handler, _jax, _manifest, _signature, _stubs
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
 
@@ -148,12 +148,22 @@ def refused_is_shown(lib):
 
 
 def names(lib):
-    """The handler's name is in the program's metadata, with the user's line, and in the profile."""
+    """The handler's name is in the program's metadata, with the user's line, and in the profile: of each call by jax
+    itself, and of each execution by XLA, which names instructions after operations from jaxlib 0.8.0 on."""
     function = jax.jit(lambda x: lib.rms_norm(x))
     text = function.lower(X).compile().as_text()
     (call,) = [line for line in text.split("\n") if "custom_call_target=" in line]
-    if f"{lib.rms_norm.__qualname__}/" not in call:
+    name, target = lib.rms_norm.__qualname__, lib.rms_norm.target
+    if f'/{name}/{target}"' not in call:
         raise AssertionError(call)
+    instruction = call.split("=")[0].strip().lstrip("%")
+    of_xla = "custom-call" if _jax.REVISION < 6 else target.replace(".", "_")
+    if not re.fullmatch(rf"{of_xla}(\.\d+)?", instruction.removeprefix("ROOT ").lstrip("%")):
+        raise AssertionError(call)
+    # What batching and differentiation make of a call has its names, too.
+    slopes = jax.jit(jax.vmap(jax.grad(lambda x: lib.rms_norm(x).sum()))).lower(X).compile().as_text()
+    if f'/{target}_backward"' not in slopes or "xla_ffi_call" in slopes:
+        raise AssertionError(slopes)
     if "source_file" in call and os.path.basename(__file__) not in call:
         raise AssertionError(f"the source is not the caller's: {call}")
     eager = lib.rms_norm
@@ -161,10 +171,11 @@ def names(lib):
     with tempfile.TemporaryDirectory() as folder:
         with contextlib.redirect_stderr(io.StringIO()), jax.profiler.trace(folder):
             eager(X).block_until_ready()
+            function(X).block_until_ready()
         (trace,) = glob.glob(f"{folder}/**/*.trace.json.gz", recursive=True)
         with gzip.open(trace) as file:
             events = {event.get("name") for event in json.load(file)["traceEvents"]}
-    if eager.__qualname__ not in events:
+    if eager.__qualname__ not in events or _jax.REVISION >= 6 and not any(event and event.startswith(f"{of_xla}.") for event in events):
         raise AssertionError(f"{eager.__qualname__} is not among {sorted(filter(None, events))}")
 
 
