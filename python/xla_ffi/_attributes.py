@@ -20,8 +20,8 @@ def cast_all(spec, given):
     for name in given:
         if not isinstance(name, str):
             raise TypeError(f"{spec.library}.{spec.name}: the names of attributes are to be str, got {_values.shown(name)}")
-    given = {name: value for name, value in given.items() if value is not None}
     declared = {attr.name: attr for attr in spec.attrs if attr.inside is None}
+    given = _stated(spec, declared, {name: value for name, value in given.items() if value is not None})
     problems = []
     for name in given:
         if name not in declared and not spec.open_attrs:
@@ -55,6 +55,13 @@ def cast_all(spec, given):
     return cast
 
 
+def _stated(spec, declared, given):
+    """What is given and, where the handler does not know them itself, the defaults of the rest."""
+    if not spec.states_defaults:
+        return given
+    return {**{name: attr.default for name, attr in declared.items() if attr.default is not None}, **given}
+
+
 def with_defaults(spec, cast):
     """The attributes of a call and, for those that it leaves away, the defaults that the manifest knows."""
     defaults = {attr.name: attr.default for attr in spec.attrs if attr.inside is None and attr.default is not None}
@@ -74,6 +81,7 @@ def _dictionary(spec, name, value, depth=0):
     if not isinstance(value, Mapping):
         raise TypeError(f"expected a dict, got {_values.shown(value)}")
     inner = {attr.name: attr for attr in spec.attrs if attr.inside == name}
+    value = _stated(spec, inner, value)
     result = {}
     for key, item in value.items():
         _key(key)

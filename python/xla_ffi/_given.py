@@ -100,6 +100,7 @@ def _spec(path, library, name, given, known):
         gradient=_manifest._gradient(reader, where, about),
         batch=_manifest._batch(reader, where, about, args),
         doc=given.doc or (known.doc if known else ""),
+        states_defaults=True,
     )
 
 

@@ -77,6 +77,8 @@ class HandlerSpec:
     batch: Any = None  # "leading", "sequential", "none", a tuple with a word for each argument, {"handler": name}
     described: bool = True
     doc: str = ""
+    #: Whether calls state the defaults of attributes: a handler that its caller describes does not know them.
+    states_defaults: bool = False
 
 
 def read(path):

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _given, _jax, _manifest, _signature
+from xla_ffi import _attributes, _given, _jax, _manifest, _signature
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 X = jnp.arange(4, dtype=np.float32)
@@ -132,6 +132,9 @@ def plain(path):
     lib = xla_ffi.load(path, handlers={"Scale": SCALE}, legacy={"add_one": "cpu (f32[4]) -> f32[4]"})
     if not np.array_equal(jax.jit(lambda x: lib.Scale(x, by=2, plus=1))(X), np.asarray(X) * 2 + 1):
         raise AssertionError("wrong numbers")
+    # The handler knows no defaults: the call states them.
+    if not np.array_equal(lib.Scale(X, by=2), np.asarray(X) * 2):
+        raise AssertionError("an attribute's default")
     if lib.Scale.target != "plain.Scale" or SCALE not in repr(lib) or "add_one" not in repr(lib):
         raise AssertionError(repr(lib))
     if not np.array_equal(jax.vmap(lambda x: lib.Scale(x, by=2, plus=0))(X.reshape(2, 2)), np.asarray(X).reshape(2, 2) * 2):
@@ -166,6 +169,17 @@ def plain(path):
         raises(kind, lambda handlers=handlers: xla_ffi.load(path, prefix="wrong", handlers=handlers), *words)
     for legacy in ("host", "cpu (f32[n]) -> f32[4]", "cpu (f32) -> f32[4]"):
         raises(xla_ffi.LibraryError, lambda legacy=legacy: xla_ffi.load(path, legacy={"add_one": legacy}), "legacy['add_one']")
+
+
+def dictionaries():
+    """A dictionary's members have defaults too."""
+    attrs = _given.parse("(x: f32[n], *, o: {lo: f64, hi: i8 = 2}, p: {q: f32 = 0.5} = None, k: u8 = 7) -> ()")[1]
+    spec = _manifest.HandlerSpec("l", "f", ("cpu",), {}, (), (), attrs, False, None, 0, states_defaults=True)
+    cast = _attributes.cast_all(spec, {"o": {"lo": 1}})
+    if cast != {"o": {"lo": 1.0, "hi": 2}, "k": 7} or not isinstance(cast["o"]["hi"], np.int8) or not isinstance(cast["k"], np.uint8):
+        raise AssertionError(cast)
+    if _attributes.cast_all(dataclasses.replace(spec, states_defaults=False), {"o": {"lo": 1}}) != {"o": {"lo": 1.0}}:
+        raise AssertionError("a library's own defaults are its own")
 
 
 def completed(path):
@@ -224,6 +238,7 @@ def main():
     check("signatures are read back", lambda: read_back([path for path in libraries.values() if path]))
     check("texts of signatures are read", parses)
     check("hostile texts", hostile)
+    check("defaults in dictionaries", dictionaries)
     with tempfile.TemporaryDirectory() as folder:
         check("a library without manifest", lambda: plain(build(folder)))
         check("state types", lambda: state_types(os.path.realpath(folder)))
