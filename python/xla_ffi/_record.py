@@ -47,7 +47,7 @@ def record(directory, *, limit=LIMIT):
 
     The environment variable ``XLA_FFI_RECORD=DIR`` records from the import of this package on, into a directory
     ``process-PID`` in ``DIR``; ``XLA_FFI_RECORD_LIMIT`` is its limit. ``XLA_FFI_RECORDER`` names ``libxla_ffi_record.so``
-    where it lies neither in this package nor in the ``target`` of its checkout.
+    where it lies neither in the ``lib`` of this package (as in wheels for a platform) nor in the ``target`` of its checkout.
     """
     return Recording(directory, limit)
 
@@ -171,11 +171,11 @@ def _recorder_path():
     if named:
         return pathlib.Path(named)
     built = [here.parent.parent / "target" / profile / _NAME for profile in ("release", "debug")]
-    for place in [here / _NAME, *sorted((path for path in built if path.exists()), key=lambda path: -path.stat().st_mtime)]:
+    for place in [here / "lib" / _NAME, *sorted((path for path in built if path.exists()), key=lambda path: -path.stat().st_mtime)]:
         if place.exists():
             return place
     raise LibraryError(
-        f"{_NAME} is neither beside {here} nor built in its checkout: recording needs it. Build it with "
+        f"{_NAME} is neither in {here / 'lib'}, as in wheels for a platform, nor built in a checkout: recording needs it. Build it with "
         "`cargo build --release -p xla-ffi-record`, or name it in the environment variable XLA_FFI_RECORDER"
     )
 

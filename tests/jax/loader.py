@@ -398,6 +398,21 @@ def wheel():
             wanted = {"xla_ffi/__init__.py", "xla_ffi/py.typed", "xla_ffi/include/xla_ffi/handler.h"}
             if archive.testzip() or not wanted.issubset(names) or not any(n.endswith("/RECORD") for n in names):
                 raise AssertionError(names)
+        # One with what was built finds the recorder in itself.
+        built = os.path.join(folder, "built")
+        for name in ("bin/xla-ffi", "lib/libxla_ffi_record.so"):
+            os.makedirs(os.path.dirname(os.path.join(built, name)), exist_ok=True)
+            with open(os.path.join(built, name), "wb") as file:
+                file.write(b"built")
+        name = build_backend.build_wheel(folder, {"prefix": built, "platform": "linux_x86_64"})
+        installed = os.path.join(folder, "installed")
+        with zipfile.ZipFile(os.path.join(folder, name)) as archive:
+            archive.extractall(installed)
+        code = "from xla_ffi import _record; print(_record._recorder_path())"
+        environment = {key: value for key, value in os.environ.items() if key != "XLA_FFI_RECORDER"} | {"PYTHONPATH": installed}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+        if done.stdout.strip() != os.path.join(os.path.realpath(installed), "xla_ffi/lib/libxla_ffi_record.so"):
+            raise AssertionError(done.stdout + done.stderr)
         build_backend.build_sdist(folder)
 
 
