@@ -19,7 +19,7 @@ import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from checks import check, finish, raises  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
-from xla_ffi import _declared, _handler  # noqa: E402
+from xla_ffi import _declared, _handler, _manifest  # noqa: E402
 
 X = jnp.linspace(0.3, 1.7, 4)
 Y = jnp.linspace(-0.8, 0.9, 4)
@@ -346,6 +346,14 @@ def main():
         check(f"gradients, {work.__name__}", lambda work=work: work(lib))
     check("example rms_norm", lambda: rms_norm(norm))
     check("example matmul", lambda: matmul(product))
+    for language in ("C++", "C"):
+        # As far as those describe a gradient.
+        for example, handler, work in (("02_rms_norm", "rms_norm", rms_norm), ("09_matmul", "matmul", matmul)):
+            path = libraries.get(f"{language}:{example}")
+            specs = [specs for specs, _ in _manifest.read_all(path, required=False).values()] if path else []
+            if any(handler in each and each[handler].gradient for each in specs):
+                named = xla_ffi.load(path, prefix=f"{language}_{example}")
+                check(f"example {handler}, {language}", lambda work=work, named=named: work(named))
     finish()
 
 
