@@ -139,10 +139,11 @@ def _embedded(folder, handler, values, more, time_limit):
         given = more.get("result_shape_dtypes")
         for ret in given if isinstance(given, (list, tuple)) else [] if given is None else [given]:
             command += ["--ret", _type(np.dtype(ret.dtype), ret.shape)]
-        text = _mlir(_attributes.cast_all(handler.spec, attributes))
+        cast = _attributes.cast_all(handler.spec, attributes)
+        text = _mlir(cast)
     except TypeError as error:
         return [Line("embedded", "skipped", f"this call cannot be written on a command line: {error}")]
-    if attributes:
+    if cast:
         command += ["--attrs", text]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=time_limit, stdin=subprocess.DEVNULL)

@@ -246,7 +246,7 @@ def named(location, primitives, name):
     text = re.fullmatch(r'loc\("((?:[^"\\]|\\.)*)"(.*)\)', str(location), re.DOTALL)
     if text is None or not hasattr(ir.Location, "from_attr"):
         return location
-    called, count = last.subn(lambda found: found[1] + name, text[1])
+    called, count = last.subn(lambda found: found[1] + re.sub(r"[^\w.@-]", "_", name, flags=re.ASCII), text[1])
     return ir.Location.from_attr(ir.Attribute.parse(f'loc("{called}"{text[2]})')) if count else location
 
 

@@ -106,10 +106,10 @@ def _custom_call(context, *operands, target, **params):
     # Instructions are named after the primitive, which is the same for all handlers.
     with _jax.named(ir.Location.current, [each.name for each in PRIMITIVES], target):
         now = _record.target_now(target, _jax.platforms_of(context))
-        return _custom_call_here(context, *operands, target=now, **params)
+        return _emitted(context, *operands, target=now, **params)
 
 
-def _custom_call_here(context, *operands, target, attributes, has_side_effect, aliases, layouts, legacy, **_):
+def _emitted(context, *operands, target, attributes, has_side_effect, aliases, layouts, legacy, **_):
     given, taken = layouts
     options = {
         "operand_layouts": [_minor_to_major(*pair) for pair in zip(given, context.avals_in)],
