@@ -131,12 +131,16 @@ def _embedded(folder, handler, values, more, time_limit):
         return [Line("embedded", "skipped", "the command line xla-ffi is not found: name it in XLA_FFI_CLI")]
     own = ("attrs", "result_shape_dtypes", "vmap_method", "input_output_aliases", "has_side_effect", "partition_batch", "shapes")
     attributes = {**(more.get("attrs") or {}), **{name: value for name, value in more.items() if name not in own}}
-    command = [tool, "check", handler._path, "--handler", handler.spec.name, "--json"]
+    command = [tool, "check", handler._path, "--json", *_named(handler)]
     try:
         arrays, _ = handler._operands(values)
         for index, array in enumerate(arrays):
             command += ["--arg", _spec(folder / f"arg{index}.npy", np.asarray(array))]
         given = more.get("result_shape_dtypes")
+        if given is None and handler.spec.states_defaults:
+            import jax
+
+            given = jax.eval_shape(lambda *args: handler(*args, **more), *arrays)
         for ret in given if isinstance(given, (list, tuple)) else [] if given is None else [given]:
             command += ["--ret", _type(np.dtype(ret.dtype), ret.shape)]
         cast = _attributes.cast_all(handler.spec, attributes)
@@ -154,6 +158,15 @@ def _embedded(folder, handler, values, more, time_limit):
         return [Line("embedded", "FAIL", f"xla-ffi check: {done.stderr.strip()}")]
     (entry,) = report["handlers"]
     return [Line(f"embedded: {line['name']}", line["verdict"], line["text"]) for line in entry["lines"]]
+
+
+def _named(handler):
+    """How the command line is told of a handler: by name, or what its manifest does not say and the caller does."""
+    if not handler.spec.states_defaults:
+        return ["--handler", handler.spec.name]
+    symbols = [f"{stage}={symbol}" for stage, symbol in handler.spec.stages.items()]
+    types = [f"--type={name}={symbols.replace(' ', '')}" for name, symbols in handler._given["types"].items()]
+    return ["--handler", ",".join(symbols), *types]
 
 
 def _type(dtype, shape):

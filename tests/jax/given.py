@@ -182,6 +182,16 @@ def dictionaries():
         raise AssertionError("a library's own defaults are its own")
 
 
+def checked(folder):
+    """`check` tells the embedded runtime what the library does not say: symbols, results, defaults."""
+    if not (os.environ.get("XLA_FFI_CLI") or os.path.exists(f"{ROOT}/target/debug/xla-ffi")):
+        skip("no command line")
+    lib = xla_ffi.load(build(folder), "checked", handlers={"scale": xla_ffi.Signature("(x: f32[n], *, by: f32 = 2.0, plus: i64 = 0) -> y: f32[n]", stages={"execute": "Scale"})})
+    report = xla_ffi.check(lib.scale, X, skip=("wrong ranks",))
+    if not report or report["embedded: written"].verdict != "ok" or report["embedded: runs"].verdict != "ok":
+        raise AssertionError(report)
+
+
 def completed(path):
     """A handler that its manifest only names is completed; one that it describes is not."""
     raises(xla_ffi.LibraryError, lambda: xla_ffi.load(path, handlers={"rms_norm": "(x: f32) -> y: f32"}), "rms_norm describes itself", "leave it out")
@@ -241,6 +251,7 @@ def main():
     check("defaults in dictionaries", dictionaries)
     with tempfile.TemporaryDirectory() as folder:
         check("a library without manifest", lambda: plain(build(folder)))
+        check("a check of a library without manifest", lambda: checked(folder))
         check("state types", lambda: state_types(os.path.realpath(folder)))
     check("a handler without description", lambda: completed(libraries["Rust:02_rms_norm"]))
     finish()
