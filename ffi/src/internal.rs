@@ -53,10 +53,11 @@ pub use user_data::UserData;
 #[doc(hidden)]
 pub use xla_ffi_runtime::statics as __statics;
 pub use xla_ffi_runtime::{
-    ALIGNMENT, Attribute, Attributes, Bundle, Call, CallFrame, Code, CpuDevice, CpuStream, DType,
-    DeviceAllocator, DeviceStream, Element, Error, Executable, Finding, Handler, Hazard,
-    HostAllocator, Library, Metadata, Outcome, PreparedCall, Ret, Revision, Runtime, Shape, Stage,
-    Stages, StaticHandler, Stream, Tensor, TypeInfo, living_objects,
+    ALIGNMENT, Attribute, Attributes, Bundle, Call, CallFrame, Cancellation, Canceller, Code,
+    CpuDevice, CpuStream, DType, DeviceAllocator, DeviceStream, Element, Error, Executable,
+    Finding, Handler, HandlerCounts, Hazard, HostAllocator, Library, Metadata, Outcome,
+    PreparedCall, Ret, Revision, Runtime, Shape, Stage, Stages, StaticHandler, Stream, Tensor,
+    TypeInfo, living_objects,
 };
 
 /// The functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`].

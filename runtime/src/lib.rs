@@ -59,6 +59,7 @@ pub use device::cpu::{CpuDevice, CpuStream};
 #[cfg(feature = "cuda")]
 pub use device::cuda::{CudaDevice, CudaMemory, CudaStream};
 pub use device::{DeviceAllocator, DeviceStream, HostAllocator, Stream};
+pub use extension::cancellation::{Cancellation, Canceller};
 pub use extension::collectives::{Collectives, CommunicatorKey};
 pub use extension::record::{Command, KernelArg, Recorded, Recorder};
 pub use frame::call_frame::CallFrame;
@@ -70,6 +71,7 @@ pub use handler::metadata::{self, Metadata};
 pub use handler::statics;
 pub use handler::statics::StaticHandler;
 pub use handler::{Executable, Handler};
+pub use host::calls::HandlerCounts;
 pub use host::platform::canonical_platform;
 pub use host::types::TypeInfo;
 pub use library::Library;

@@ -15,9 +15,9 @@ use crate::context::Parts;
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
 use crate::handler::Executable;
-use crate::{Attributes, CallFrame, Error, Result, Shape, Stage, Tensor, UserData};
+use crate::{Attributes, CallFrame, Canceller, Error, Result, Shape, Stage, Tensor, UserData};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 
 /// One result of a call that is being put together.
@@ -255,6 +255,25 @@ impl Call {
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Sets when the result is wanted at the latest; there is no such time unless set. From then on
+    /// [`PreparedCall::wait`] and what waits like it return, handlers that poll see the call cancelled, and a
+    /// call that has not begun is refused; all as `DEADLINE_EXCEEDED`. A handler that is done late has its
+    /// result taken.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.parts.deadline = Some(deadline);
+        self
+    }
+
+    /// Lets the call be cancelled: handlers that poll see it (from r9; those of the internal API everywhere),
+    /// and a call that has not begun is refused as `CANCELLED`. Cancelling ends neither the handler nor the
+    /// waiting for it.
+    #[must_use]
+    pub fn canceller(mut self, canceller: &Canceller) -> Self {
+        self.parts.canceller = Some(canceller.clone());
         self
     }
 

@@ -8,6 +8,7 @@ pub mod statics;
 
 use crate::call::ready::Spare;
 use crate::frame::encoded::Encoded;
+use crate::host::calls::Tally;
 use crate::host::shared::Shared;
 use crate::host::state_object::StateSlot;
 use crate::{Bundle, Error, Metadata, Result, Stage};
@@ -22,6 +23,7 @@ pub struct Handler {
     pub(crate) name: Arc<str>,
     pub(crate) bundle: Bundle,
     pub(crate) metadata: Option<Metadata>,
+    pub(crate) tally: Arc<Tally>,
 }
 
 impl Handler {
@@ -34,6 +36,7 @@ impl Handler {
             name: name.into(),
             bundle,
             metadata,
+            tally: shared.calls.tally(name),
         })
     }
 

@@ -59,6 +59,7 @@ impl Runtime {
                 name: name.into(),
                 bundle: known.bundle,
                 metadata: known.metadata,
+                tally: shared.calls.tally(name),
             });
         }
         let known = shared.handlers.describe();
