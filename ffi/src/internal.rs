@@ -55,7 +55,7 @@ pub use xla_ffi_runtime::statics as __statics;
 pub use xla_ffi_runtime::{
     ALIGNMENT, Attribute, Attributes, Bundle, Call, CallFrame, Cancellation, Canceller, Code,
     CpuDevice, CpuStream, DType, DeviceAllocator, DeviceStream, Element, Error, Executable,
-    Finding, Handler, HandlerCounts, Hazard, HostAllocator, Library, Metadata, Outcome,
+    Executor, Finding, Handler, HandlerCounts, Hazard, HostAllocator, Library, Metadata, Outcome,
     PreparedCall, Ret, Revision, Runtime, Shape, Stage, Stages, StaticHandler, Stream, Tensor,
     TypeInfo, living_objects,
 };

@@ -191,7 +191,7 @@ impl<'f> Invocation<'f> {
     /// # Errors
     /// `UNIMPLEMENTED` where the call has no pool.
     pub fn num_threads(&self) -> Result<usize> {
-        self.context.pool().map(crate::host::pool::ThreadPool::size)
+        self.context.pool().map(|pool| pool.size())
     }
 
     /// Runs `task` on the thread pool.

@@ -73,6 +73,7 @@ pub use handler::statics::StaticHandler;
 pub use handler::{Executable, Handler};
 pub use host::calls::HandlerCounts;
 pub use host::platform::canonical_platform;
+pub use host::pool::Executor;
 pub use host::types::TypeInfo;
 pub use library::Library;
 pub use process::guard::CONTAINS_CXX_EXCEPTIONS;

@@ -1,8 +1,8 @@
-//! Calls that outlast their time limit, in C and C++: nobody touches memory that is not his.
+//! Calls that outlast their time limit, and how they end, in C and C++: nobody touches memory that is not his.
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{SYSTEM, libraries, program, run, skip};
 
@@ -37,7 +37,14 @@ fn sanitizes(compiler: &str) -> bool {
             .is_ok_and(|done| done.status.success())
 }
 
-fn outlasts(test: &str, compiler: &str, standard: &str, source: &str) {
+/// Builds the program and runs it alone, under valgrind and with sanitizers; it says `said`.
+fn outlasts(
+    test: &str,
+    compiler: &str,
+    standard: &str,
+    source: &str,
+    said: &str,
+) -> Option<PathBuf> {
     let libraries = libraries();
     let archive = libraries.join("libxla_ffi_runtime.a");
     let flags = [standard, "-g", "-Wall", "-Wextra", "-Werror", "-Iinclude"];
@@ -46,19 +53,19 @@ fn outlasts(test: &str, compiler: &str, standard: &str, source: &str) {
         let all = [&flags[..], more, &files, &SYSTEM].concat();
         program(test, compiler, name, &all)
     };
-    let Some(linked) = build(&format!("open-{compiler}"), &[]) else {
-        return;
-    };
-    assert_eq!(run(&linked, &libraries), "done\n");
+    let stem = Path::new(source).file_stem()?.to_str()?;
+    let linked = build(&format!("{stem}-{compiler}"), &[])?;
+    assert_eq!(run(&linked, &libraries), said);
     under_valgrind(test, &linked);
     if !sanitizes(compiler) {
         skip(test, "no sanitizers");
-        return;
+        return Some(linked);
     }
-    let sanitized = format!("open-{compiler}-sanitized");
+    let sanitized = format!("{stem}-{compiler}-sanitized");
     if let Some(linked) = build(&sanitized, &["-fsanitize=address,undefined"]) {
-        assert_eq!(run(&linked, &libraries), "done\n");
+        assert_eq!(run(&linked, &libraries), said);
     }
+    Some(linked)
 }
 
 #[test]
@@ -68,6 +75,7 @@ fn open_calls_in_c() {
         "cc",
         "-std=c99",
         "runtime/c/tests/programs/open.c",
+        "done\n",
     );
 }
 
@@ -78,5 +86,42 @@ fn open_calls_in_cxx() {
         "c++",
         "-std=c++17",
         "runtime/c/tests/programs/open.cc",
+        "done\n",
+    );
+}
+
+#[test]
+fn the_end_of_a_runtime_in_c() {
+    let linked = outlasts(
+        "the_end_of_a_runtime_in_c",
+        "cc",
+        "-std=gnu99",
+        "runtime/c/tests/programs/server.c",
+        "all ended\n",
+    );
+    let Some(linked) = linked else { return };
+    let logs = Command::new(linked)
+        .arg("log")
+        .env("XLA_FFI_PRINT_FRAMES", "1")
+        .output()
+        .expect("the program starts");
+    assert_eq!(String::from_utf8_lossy(&logs.stdout), "logged\n");
+    // With no logger, frames go there.
+    let said = String::from_utf8_lossy(&logs.stderr);
+    assert_eq!(
+        said.matches("call frame, execute stage\n").count(),
+        1,
+        "{said}"
+    );
+}
+
+#[test]
+fn the_end_of_a_runtime_in_cxx() {
+    outlasts(
+        "the_end_of_a_runtime_in_cxx",
+        "c++",
+        "-std=c++17",
+        "runtime/c/tests/programs/server.cc",
+        "all ended\n",
     );
 }

@@ -15,7 +15,9 @@ use crate::context::Parts;
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
 use crate::handler::Executable;
-use crate::{Attributes, CallFrame, Canceller, Error, Result, Shape, Stage, Tensor, UserData};
+use crate::{
+    Attributes, CallFrame, Canceller, Error, Executor, Result, Shape, Stage, Tensor, UserData,
+};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
@@ -178,6 +180,13 @@ impl Call {
         self
     }
 
+    /// Runs the tasks that handlers put on the thread pool on the program's own threads instead.
+    #[must_use]
+    pub fn executor(mut self, executor: impl Into<Option<Arc<dyn Executor>>>) -> Self {
+        self.parts.executor = executor.into();
+        self
+    }
+
     /// Sets the platform's stream; there is none unless set.
     #[must_use]
     pub fn stream(mut self, stream: Stream) -> Self {
@@ -263,8 +272,8 @@ impl Call {
     /// call that has not begun is refused; all as `DEADLINE_EXCEEDED`. A handler that is done late has its
     /// result taken.
     #[must_use]
-    pub fn deadline(mut self, deadline: Instant) -> Self {
-        self.parts.deadline = Some(deadline);
+    pub fn deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
+        self.parts.deadline = deadline.into();
         self
     }
 
@@ -272,8 +281,8 @@ impl Call {
     /// and a call that has not begun is refused as `CANCELLED`. Cancelling ends neither the handler nor the
     /// waiting for it.
     #[must_use]
-    pub fn canceller(mut self, canceller: &Canceller) -> Self {
-        self.parts.canceller = Some(canceller.clone());
+    pub fn canceller<'c>(mut self, canceller: impl Into<Option<&'c Canceller>>) -> Self {
+        self.parts.canceller = canceller.into().cloned();
         self
     }
 

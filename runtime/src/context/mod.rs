@@ -9,7 +9,7 @@ use crate::extension::cancellation::{Cancellation, CancellationExtension, Cancel
 use crate::frame::encoded::Encoded;
 use crate::host::calls::{Progress, Tally};
 use crate::host::futures;
-use crate::host::pool::ThreadPool;
+use crate::host::pool::{Executor, Tasks};
 use crate::host::shared::Shared;
 use crate::host::state_object::StateSlot;
 use crate::{Code, Error, Finding, Hazard, Result, Runtime, Stage};
@@ -30,6 +30,7 @@ pub(crate) struct Parts {
     pub(crate) run_id: i64,
     pub(crate) device_ordinal: i32,
     pub(crate) thread_pool: bool,
+    pub(crate) executor: Option<Arc<dyn Executor>>,
     pub(crate) stream: Option<Stream>,
     pub(crate) allocator: Option<Arc<dyn DeviceAllocator>>,
     pub(crate) user_data: Option<Arc<UserData>>,
@@ -67,6 +68,7 @@ impl Parts {
             run_id: 0,
             device_ordinal: 0,
             thread_pool: true,
+            executor: None,
             stream: None,
             allocator: None,
             user_data: None,
@@ -272,14 +274,18 @@ impl Context {
         }
     }
 
-    pub(crate) fn pool(&self) -> Result<&ThreadPool> {
+    /// Who runs the tasks that the handler puts on the thread pool.
+    pub(crate) fn pool(&self) -> Result<Tasks<'_>> {
         if !self.parts.thread_pool {
             return Err(Error::new(
                 Code::Unimplemented,
                 "this call's context has no thread pool (XLA has one on CPU only)",
             ));
         }
-        self.shared().pool()
+        if let Some(executor) = &self.parts.executor {
+            return Ok(Tasks::Executor(&**executor));
+        }
+        self.shared().pool().map(Tasks::Pool)
     }
 
     fn loose(&self) -> std::sync::MutexGuard<'_, Loose> {
