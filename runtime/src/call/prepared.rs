@@ -432,7 +432,7 @@ impl PreparedCall {
     pub fn try_clone(&self) -> Result<Self> {
         self.check_closed()?;
         let body = &**self.body;
-        if body.is_on_memory_of_callers() {
+        if body.is_on_memory_of_callers() && body.frame.has_operands() {
             return Err(Error::new(
                 Code::FailedPrecondition,
                 "the operands are the caller's memory, which two calls cannot have at once: name other \
