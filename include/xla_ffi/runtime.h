@@ -358,6 +358,24 @@ xffi_rt_status* xffi_rt_call_arg(xffi_rt_call* call, XLA_FFI_DataType dtype, int
 xffi_rt_status* xffi_rt_call_ret(xffi_rt_call* call, XLA_FFI_DataType dtype, int64_t rank,
                                  const int64_t* dims, void* data);
 
+/* Adds an argument that another library describes, without a copy.
+ *   call     before its first run.
+ *   tensor   a DLTensor of dlpack.h (`&managed->dl_tensor` of a DLManagedTensor) in host memory, row-major,
+ *            its elements at a multiple of 16 bytes. What it says is copied; its data are the caller's, who
+ *            lets them alone while the call is open.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for any other tensor,
+ *            FAILED_PRECONDITION after the first run.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_arg_dlpack(xffi_rt_call* call, const void* tensor);
+
+/* Adds a result in the memory of an array of another library's.
+ *   call     before its first run.
+ *   tensor   as for xffi_rt_call_arg_dlpack.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for any other tensor,
+ *            FAILED_PRECONDITION after the first run.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_ret_dlpack(xffi_rt_call* call, const void* tensor);
+
 /* Takes all operands away, so that others, of other shapes, can be added for the runs to come.
  *   call     run before or not.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open. A handler

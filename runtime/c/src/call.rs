@@ -3,6 +3,7 @@
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, object_mut, optional_text, take_back, text};
+use host::dlpack::{DLTensor, describe};
 use host::{Attributes, Call, CallFrame, Code, DType, Error, PreparedCall, Result, Runtime, Shape};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
@@ -140,14 +141,59 @@ unsafe fn operand(
         // SAFETY: as promised by the caller.
         _ => unsafe { std::slice::from_raw_parts(dims, rank) },
     };
-    let shape = Shape::new(dtype, dims)?;
+    add(side(call), Shape::new(dtype, dims)?, data)
+}
+
+fn add(side: &mut Side, shape: Shape, data: *mut c_void) -> Result<()> {
     if data.is_null() && shape.bytes() > 0 {
         return Err(crate::null("data"));
     }
-    let side = side(call);
     side.shapes.push(shape);
     side.data.push(data);
     Ok(())
+}
+
+unsafe fn operand_of_dlpack(
+    call: *mut xffi_rt_call,
+    side: fn(&mut xffi_rt_call) -> &mut Side,
+    tensor: *const c_void,
+) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { object_mut(call, "call") }?;
+    if call.prepared.is_some() && !call.reshaped {
+        return Err(started());
+    }
+    // SAFETY: as promised by the caller.
+    let tensor = unsafe { object(tensor.cast::<DLTensor>(), "tensor") }?;
+    // SAFETY: as promised by the caller.
+    let (shape, data) = unsafe { describe(tensor) }?;
+    add(side(call), shape, data)
+}
+
+/// `xffi_rt_call_arg_dlpack`.
+///
+/// # Safety
+/// The call is null or the caller's, the tensor null or a `DLTensor`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack(
+    call: *mut xffi_rt_call,
+    tensor: *const c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.args, tensor) })
+}
+
+/// `xffi_rt_call_ret_dlpack`.
+///
+/// # Safety
+/// The call is null or the caller's, the tensor null or a `DLTensor`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack(
+    call: *mut xffi_rt_call,
+    tensor: *const c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.rets, tensor) })
 }
 
 fn started() -> Error {

@@ -1,4 +1,5 @@
-//! Calls that outlast their time limit, and how they end, in C and C++: nobody touches memory that is not his.
+//! Calls that outlast their time limit, how they end, and whose memory they work in, in C and C++: nobody touches
+//! memory that is not his.
 
 mod support;
 
@@ -38,7 +39,7 @@ fn sanitizes(compiler: &str) -> bool {
 }
 
 /// Builds the program and runs it alone, under valgrind and with sanitizers; it says `said`.
-fn outlasts(
+fn is_clean(
     test: &str,
     compiler: &str,
     standard: &str,
@@ -70,7 +71,7 @@ fn outlasts(
 
 #[test]
 fn open_calls_in_c() {
-    outlasts(
+    is_clean(
         "open_calls_in_c",
         "cc",
         "-std=c99",
@@ -81,7 +82,7 @@ fn open_calls_in_c() {
 
 #[test]
 fn open_calls_in_cxx() {
-    outlasts(
+    is_clean(
         "open_calls_in_cxx",
         "c++",
         "-std=c++17",
@@ -92,7 +93,7 @@ fn open_calls_in_cxx() {
 
 #[test]
 fn the_end_of_a_runtime_in_c() {
-    let linked = outlasts(
+    let linked = is_clean(
         "the_end_of_a_runtime_in_c",
         "cc",
         "-std=gnu99",
@@ -117,11 +118,22 @@ fn the_end_of_a_runtime_in_c() {
 
 #[test]
 fn the_end_of_a_runtime_in_cxx() {
-    outlasts(
+    is_clean(
         "the_end_of_a_runtime_in_cxx",
         "c++",
         "-std=c++17",
         "runtime/c/tests/programs/server.cc",
         "all ended\n",
+    );
+}
+
+#[test]
+fn handlers_work_in_the_callers_memory() {
+    is_clean(
+        "handlers_work_in_the_callers_memory",
+        "cc",
+        "-std=c99",
+        "runtime/c/tests/programs/memory.c",
+        "in place\n",
     );
 }

@@ -38,6 +38,7 @@ impl Call {
             .into_iter()
             .map(|ret| match ret {
                 Ret::New(shape) => Ok(shape),
+                Ret::In(tensor) => Ok(tensor.shape().clone()),
                 Ret::Alias(_) => Err(Error::invalid("a result lies in an argument's memory")),
             });
         let shapes: Vec<Shape> = shapes.collect::<Result<_>>()?;

@@ -24,11 +24,20 @@ use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 
 /// One result of a call that is being put together.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Ret {
     /// Memory of its own.
     New(Shape),
     /// The memory of an argument.
     Alias(usize),
+    /// Memory of the program's, as it is.
+    In(Tensor),
+}
+
+impl From<Shape> for Ret {
+    fn from(shape: Shape) -> Self {
+        Self::New(shape)
+    }
 }
 
 /// A call that is being put together.
@@ -145,10 +154,18 @@ impl Call {
         self
     }
 
-    /// Adds a result, which begins as zeros.
+    /// Adds a result: of a shape, which begins as zeros, or as [`Ret`] says.
     #[must_use]
-    pub fn ret(mut self, shape: Shape) -> Self {
-        self.rets.push(Ret::New(shape));
+    pub fn ret(mut self, ret: impl Into<Ret>) -> Self {
+        self.rets.push(ret.into());
+        self
+    }
+
+    /// Adds a result in the memory of a tensor, whose elements stay what they are until the handler writes
+    /// them. Nobody else may hold it.
+    #[must_use]
+    pub fn ret_in(mut self, tensor: Tensor) -> Self {
+        self.rets.push(Ret::In(tensor));
         self
     }
 
@@ -354,6 +371,7 @@ impl Call {
             .bundle
             .get(Stage::Instantiate)
             .is_some()
+            || self.rets.iter().any(|ret| matches!(ret, Ret::In(_)))
             || self.parts.stream.is_some()
             || self.parts.allocator.is_some()
             || self
@@ -367,6 +385,7 @@ impl Call {
     fn ret_shapes(&self) -> Result<Vec<Shape>> {
         let shape = |ret: &Ret| match ret {
             Ret::New(shape) => Ok(shape.clone()),
+            Ret::In(tensor) => Ok(tensor.shape().clone()),
             Ret::Alias(index) => self
                 .args
                 .get(*index)
@@ -398,6 +417,15 @@ impl Call {
         for (number, ret) in rets.into_iter().enumerate() {
             results.push(match ret {
                 Ret::New(shape) => Tensor::zeros(shape)?,
+                Ret::In(mut tensor) => {
+                    if tensor.bytes_mut().is_none() {
+                        return Err(Error::invalid(format!(
+                            "result {number} is to lie in a tensor that has clones; only one without can \
+                             be written"
+                        )));
+                    }
+                    tensor
+                }
                 Ret::Alias(index) => {
                     let count = args.len();
                     let missing = || {
