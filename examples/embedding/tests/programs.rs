@@ -59,5 +59,5 @@ fn the_chapter_shows_what_runs() {
             shown += 1;
         }
     }
-    assert_eq!(shown, 6);
+    assert_eq!(shown, 7);
 }

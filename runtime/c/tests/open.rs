@@ -7,20 +7,29 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{SYSTEM, libraries, program, run, skip};
 
-/// The program under valgrind, which ends it with 9 where memory is misused or lost.
-fn under_valgrind(test: &str, linked: &Path) {
+/// The program under valgrind, which ends it with 9 where memory is misused or lost; how it ended, and what
+/// valgrind said.
+fn valgrind(test: &str, linked: &Path, arguments: &[&str]) -> Option<(Option<i32>, String)> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         skip(test, "no valgrind");
-        return;
+        return None;
     }
     let done = Command::new("valgrind")
         .args(["--quiet", "--leak-check=full", "--error-exitcode=9"])
         .args(["--errors-for-leak-kinds=definite", "--read-var-info=no"])
         .arg(linked)
+        .args(arguments)
         .output()
         .expect("valgrind starts");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(0), "{said}");
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    Some((done.status.code(), said))
+}
+
+/// Fails where valgrind finds anything.
+fn under_valgrind(test: &str, linked: &Path) {
+    if let Some((code, said)) = valgrind(test, linked, &[]) {
+        assert_eq!(code, Some(0), "{said}");
+    }
 }
 
 /// Whether programs of this compiler can be run under a sanitizer here.
@@ -136,4 +145,38 @@ fn handlers_work_in_the_callers_memory() {
         "runtime/c/tests/programs/memory.c",
         "in place\n",
     );
+}
+
+/// The chapter says that nothing but a tool can tell; this one does.
+#[test]
+fn valgrind_tells_of_data_that_is_freed_too_early() {
+    let test = "valgrind_tells_of_data_that_is_freed_too_early";
+    let archive = libraries().join("libxla_ffi_runtime.a");
+    let source = "runtime/c/tests/programs/freed.c";
+    let flags = [
+        "-std=gnu99",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+    ];
+    let files = [source, archive.to_str().expect("UTF-8")];
+    let all = [&flags[..], &files, &SYSTEM].concat();
+    let Some(linked) = program(test, "cc", "freed", &all) else {
+        return;
+    };
+    for (arguments, expected) in [(&["waits"][..], 0), (&[], 9)] {
+        let Some((code, said)) = valgrind(test, &linked, arguments) else {
+            return;
+        };
+        assert_eq!(code, Some(expected), "{said}");
+        for words in [
+            "Invalid read of size 4",
+            "Invalid write of size 4",
+            "free'd",
+        ] {
+            assert_eq!(said.contains(words), expected == 9, "{words}: {said}");
+        }
+    }
 }

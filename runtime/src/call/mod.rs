@@ -120,6 +120,7 @@ impl Executable {
     }
 
     /// A call to be filled with operands.
+    #[inline]
     #[must_use]
     pub fn call(&self) -> Call {
         Call::new(self.clone(), Parts::new())
@@ -127,6 +128,7 @@ impl Executable {
 }
 
 impl Call {
+    #[inline]
     fn new(executable: Executable, parts: Parts) -> Self {
         let limit = Some(Duration::from_secs(60));
         Self {
@@ -141,6 +143,7 @@ impl Call {
     }
 
     /// Adds an argument.
+    #[inline]
     #[must_use]
     pub fn arg(mut self, tensor: Tensor) -> Self {
         self.args.push(tensor);
@@ -155,6 +158,7 @@ impl Call {
     }
 
     /// Adds a result: of a shape, which begins as zeros, or as [`Ret`] says.
+    #[inline]
     #[must_use]
     pub fn ret(mut self, ret: impl Into<Ret>) -> Self {
         self.rets.push(ret.into());
@@ -321,6 +325,7 @@ impl Call {
     ///
     /// # Errors
     /// Element types that the revision lacks, memory that cannot be allocated, and what the stages answer.
+    #[inline]
     pub fn prepare(self) -> Result<PreparedCall> {
         PreparedCall::new(self, None)
     }
@@ -354,6 +359,7 @@ impl Call {
     /// In a build without a C++ compiler ([`CONTAINS_CXX_EXCEPTIONS`](crate::CONTAINS_CXX_EXCEPTIONS)
     /// is false) this is [`Call::run_isolated`], because an exception would end the program; except
     /// for calls that have to touch this process: with state, user data, a stream or an allocator.
+    #[inline]
     pub fn run(self) -> Result<Outcome> {
         if crate::CONTAINS_CXX_EXCEPTIONS || self.touches_this_process() {
             return self.run_here();
@@ -400,6 +406,7 @@ impl Call {
     }
 
     /// Runs the call in this process.
+    #[inline]
     fn run_here(self) -> Result<Outcome> {
         let mut call = self.prepare()?;
         call.invoke()?;

@@ -198,9 +198,9 @@ pub struct PreparedCall {
 impl PreparedCall {
     pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
         let executable = call.executable;
-        let shared = executable.handler().shared.clone();
+        let shared = &executable.handler().shared;
         if let Some(data) = &call.parts.user_data {
-            data.check(&shared)?;
+            data.check(shared)?;
         }
         let (args, rets) = operands(call.args, call.rets, shared.revision)?;
         let rules = Rules {

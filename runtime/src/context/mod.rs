@@ -63,6 +63,7 @@ impl Parts {
     }
 
     /// What a call on a CPU has: run id 0, device 0, a thread pool.
+    #[inline]
     pub(crate) fn new() -> Self {
         Self {
             run_id: 0,
