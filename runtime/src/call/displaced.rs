@@ -12,6 +12,7 @@ use std::mem::ManuallyDrop;
 
 /// Where the operands of a call lie, in place of where they should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Displaced {
     /// An argument, by its index, a byte behind an aligned address.
     Argument(usize),

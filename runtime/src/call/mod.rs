@@ -91,6 +91,7 @@ pub struct Call {
 
 /// Which stages a call runs besides execute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stages {
     /// Prepare and initialize where the handler has them, as GPU hosts do.
     #[default]
@@ -101,6 +102,7 @@ pub enum Stages {
 
 /// What a call left.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The results, in order.
     pub rets: Vec<Tensor>,

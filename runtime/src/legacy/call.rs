@@ -11,6 +11,7 @@ use xla_ffi_sys::XlaCustomCallStatus;
 
 /// How tuples reach a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TupleForm {
     /// CPU, as the documents have it: one pointer an operand and one for the result; a tuple's is
     /// that of an array of its elements' pointers, nested.
