@@ -57,8 +57,8 @@ pub use xla_ffi_runtime::{
     Collectives, CommunicatorKey, CpuDevice, CpuStream, DType, DeviceAllocator, DeviceStream,
     Element, Error, Executable, Executor, Finding, Handler, HandlerCounts, Hazard, HostAllocator,
     LEAST_ALIGNMENT, Library, Metadata, Outcome, ParseError, PreparedCall, Recorded, Recorder, Ret,
-    Revision, Runtime, Shape, Stage, Stages, StaticHandler, Stream, Tensor, TypeInfo, dlpack,
-    legacy, living_objects,
+    Revision, Runtime, Shape, Stage, Stages, StaticHandler, Stream, Tensor, Traits, TypeInfo,
+    dlpack, legacy, living_objects,
 };
 
 /// The functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`].

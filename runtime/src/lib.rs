@@ -70,6 +70,7 @@ pub use handler::metadata::{self, Metadata};
 #[doc(hidden)]
 pub use handler::statics;
 pub use handler::statics::StaticHandler;
+pub use handler::traits::Traits;
 pub use handler::{Executable, Handler};
 pub use host::calls::HandlerCounts;
 pub use host::platform::canonical_platform;

@@ -5,6 +5,7 @@ pub mod metadata;
 pub(crate) mod negotiate;
 pub(crate) mod registry;
 pub mod statics;
+pub(crate) mod traits;
 
 use crate::call::ready::Spare;
 use crate::frame::encoded::Encoded;
