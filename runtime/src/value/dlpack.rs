@@ -190,7 +190,9 @@ struct Exported {
 
 unsafe extern "C" fn drop_exported(managed: *mut DLManagedTensor) {
     // SAFETY: the deleter of an `Exported`, called once with it.
-    drop(unsafe { Box::from_raw((*managed).manager_ctx.cast::<Exported>()) });
+    let exported = unsafe { (*managed).manager_ctx };
+    // SAFETY: as above: boxed by `into_dlpack`.
+    drop(unsafe { Box::from_raw(exported.cast::<Exported>()) });
 }
 
 impl Tensor {
@@ -208,7 +210,9 @@ impl Tensor {
         }
         let owner = Foreign(managed);
         // SAFETY: as promised by the caller.
-        let (shape, data) = unsafe { describe(&(*managed).dl_tensor) }?;
+        let tensor = unsafe { &(*managed).dl_tensor };
+        // SAFETY: as promised by the caller.
+        let (shape, data) = unsafe { describe(tensor) }?;
         // SAFETY: as promised by the caller.
         unsafe { Self::from_raw(shape, data, owner) }
     }
@@ -295,10 +299,10 @@ mod tests {
         let data: *mut c_void = words.as_mut_ptr().cast();
         let mut dims = [2, 3];
         let good = tensor(&mut dims, data);
-        // SAFETY: whole, here and below.
         let told = |tensor: &DLTensor| {
-            unsafe { describe(tensor) }
-                .map(|(shape, at)| (shape.to_string(), at as usize - data as usize))
+            // SAFETY: as many dimensions as it says, or refused before they are read.
+            let described = unsafe { describe(tensor) };
+            described.map(|(shape, at)| (shape.to_string(), at as usize - data as usize))
         };
         assert_eq!(told(&good).unwrap(), ("f32[2,3]".to_owned(), 0));
         let offset = DLTensor {
