@@ -96,12 +96,11 @@ int main(void) {
   check(xffi_rt_compiled_run(compiled, args, 1, rets, 1));
   for (i = 0; i < ROWS; ++i) printf("%g ", y[i]);
 
-  /* After a failure no result is written. */
+  /* What a target says is the status. */
   x[0] = NAN;
-  y[0] = 7;
   status = xffi_rt_compiled_run(compiled, args, 1, rets, 1);
   if (status == NULL) return 3;
-  printf("%s %g\n", xffi_rt_status_message(status), y[0]);
+  printf("%s\n", xffi_rt_status_message(status));
   xffi_rt_status_destroy(status);
   xffi_rt_compiled_destroy(compiled);
   xffi_rt_program_destroy(program);

@@ -1,4 +1,5 @@
-//! The ABI of XLA's foreign function interface and nothing else.
+//! The ABI of XLA's foreign function interface, and nothing else but the one extension of this SDK's own
+//! ([`XFFI_Cancellation_Extension`]).
 //!
 //! Every struct, enumeration, constant and function table that an XLA runtime and a custom call
 //! exchange, in every *revision* that a released jaxlib has spoken ([`Revision`]). What all
@@ -38,6 +39,7 @@ mod api;
 mod attribute;
 mod buffer;
 mod call_frame;
+mod cancellation;
 mod collectives;
 mod context;
 mod data_type;
@@ -60,6 +62,7 @@ pub use api::*;
 pub use attribute::*;
 pub use buffer::*;
 pub use call_frame::*;
+pub use cancellation::*;
 pub use collectives::*;
 pub use context::*;
 pub use data_type::*;

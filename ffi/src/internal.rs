@@ -53,10 +53,12 @@ pub use user_data::UserData;
 #[doc(hidden)]
 pub use xla_ffi_runtime::statics as __statics;
 pub use xla_ffi_runtime::{
-    ALIGNMENT, Attribute, Attributes, Bundle, Call, CallFrame, Code, CpuDevice, CpuStream, DType,
-    DeviceAllocator, DeviceStream, Element, Error, Executable, Finding, Handler, Hazard,
-    HostAllocator, Library, Metadata, Outcome, PreparedCall, Ret, Revision, Runtime, Shape, Stage,
-    Stages, StaticHandler, Stream, Tensor, TypeInfo, living_objects,
+    ALIGNMENT, Attribute, Attributes, Bundle, Call, CallFrame, Cancellation, Canceller, Code,
+    Collectives, CommunicatorKey, CpuDevice, CpuStream, DType, DeviceAllocator, DeviceStream,
+    Element, Error, Executable, Executor, Finding, Handler, HandlerCounts, Hazard, HostAllocator,
+    LEAST_ALIGNMENT, Library, Metadata, Outcome, ParseError, PreparedCall, Recorded, Recorder, Ret,
+    Revision, Runtime, Shape, Stage, Stages, StaticHandler, Stream, Tensor, Traits, TypeInfo,
+    dlpack, legacy, living_objects,
 };
 
 /// The functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`].

@@ -38,7 +38,7 @@
 //! | results | [`Out`], [`AnyOut`], [`OneOfOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`], [`DeviceOut`] |
 //! | both | [`InOut`] |
 //! | attributes | whatever implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
-//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Later`], [`RawCall`] |
+//! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`StateRef`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`], [`Recorder`], [`Collectives`], [`Cancellation`], [`Later`], [`RawCall`] |
 //!
 //! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
 //! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. With the feature
@@ -82,9 +82,9 @@ pub use call::frame_copy::OutlivesCall;
 pub use call::host::Host;
 pub use context::launch::{KernelArg, KernelArgs, Launch, RawArg};
 pub use context::{
-    Collectives, Command, CustomOptions, DeviceOrdinal, Extension, Group, Initialized,
-    KernelSource, MemoryRegion, Prepared, RawCall, Recorder, RunId, Scratch, ScratchBuffer,
-    StateRef, Stream, ThreadPool, UserData, Window,
+    Cancellation, Collectives, Command, CustomOptions, DeviceOrdinal, Extension, Group,
+    Initialized, KernelSource, MemoryRegion, Prepared, RawCall, Recorder, RunId, Scratch,
+    ScratchBuffer, StateRef, Stream, ThreadPool, UserData, Window,
 };
 pub use declare::at::At;
 pub use declare::attr_type::AttrType;

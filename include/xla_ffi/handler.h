@@ -24,6 +24,7 @@
 
 #include "xla_ffi/attribute.h"
 #include "xla_ffi/call.h"
+#include "xla_ffi/cancellation.h"
 #include "xla_ffi/context.h"
 #include "xla_ffi/future.h"
 #include "xla_ffi/host.h"

@@ -324,16 +324,18 @@ size_t xffi_rt_compiled_arg_bytes(const xffi_rt_compiled* compiled, size_t index
 size_t xffi_rt_compiled_ret_bytes(const xffi_rt_compiled* compiled, size_t index);
 
 /* Runs the program: one pointer for each array of the parameters and of the result, in pre-order,
- * row-major whatever the layouts. Calls compute in memory of the library's own. One that takes
- * longer than 60 seconds is the status DEADLINE_EXCEEDED (4); what its handler may still use is
- * kept until the handler has completed its future. The caller's arrays, the program, what it was
- * compiled from and the runtime may go at once.
+ * row-major whatever the layouts. Handlers read and write the caller's arrays in place where these begin
+ * at a multiple of 16 bytes; others are copied, and so are results that are parameters, constants, not
+ * row-major, in the memory of an operand, or twice in the result. A call that takes longer than 60 seconds
+ * is the status DEADLINE_EXCEEDED (4): its arrays belong to the handler until it has completed its future,
+ * which xffi_rt_wait_for_calls waits for. The program, what it was compiled from and the runtime may go at
+ * once.
  *   compiled   stays as it is.
- *   args       the arguments' arrays, copied in; they stay the caller's. May be NULL when there
- *              are none.
+ *   args       the arguments' arrays, which are only read. May be NULL when there are none.
  *   arg_count  xffi_rt_compiled_arg_count.
- *   rets       where the result's arrays are copied; one that is NULL is not copied. After a
- *              failure none is written. May be NULL when there are none.
+ *   rets       where the result's arrays go, which overlap neither each other nor an argument; NULL for one
+ *              that is not wanted. What they hold after a failure is not said. May be NULL when there are
+ *              none.
  *   ret_count  xffi_rt_compiled_ret_count.
  *   Returns    NULL, or a status that the caller destroys: what the handlers answer.
  *   Threads    any, several at once. */

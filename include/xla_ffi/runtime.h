@@ -131,6 +131,59 @@ void xffi_rt_destroy(xffi_rt* runtime);
  *   Threads  any. */
 const XLA_FFI_Api* xffi_rt_api(const xffi_rt* runtime);
 
+/* Waits until no call of the runtime is under way: none inside of its handler, and none open. Calls that
+ * others make meanwhile are waited for, too.
+ *   runtime       whose calls.
+ *   milliseconds  negative: for ever.
+ *   Returns       NULL, or a status that the caller destroys: DEADLINE_EXCEEDED (4) when time is up, with
+ *                 the handlers that are late.
+ *   Threads       any, but not a handler, which would wait for itself. */
+xffi_rt_status* xffi_rt_wait_for_calls(const xffi_rt* runtime, int64_t milliseconds);
+
+/* Ends a runtime: every call from here on is FAILED_PRECONDITION (9), handlers that poll see their calls
+ * cancelled, and this waits until none is under way. What the program lent to handlers is its own then. May be
+ * asked again. The handle stays to be destroyed.
+ *   runtime       of the caller's, or that of xffi_rt_global.
+ *   milliseconds  not negative.
+ *   Returns       NULL, or a status that the caller destroys: DEADLINE_EXCEEDED (4) when time is up, with
+ *                 the handlers that are late; INVALID_ARGUMENT for a negative time.
+ *   Threads       any, but not a handler, which would wait for itself. */
+xffi_rt_status* xffi_rt_shutdown(const xffi_rt* runtime, int64_t milliseconds);
+
+/* Counts executions by handler from here on, or no more; off unless asked for, and then at no cost.
+ *   runtime  whose calls.
+ *   on       0 or not.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  any. */
+xffi_rt_status* xffi_rt_count_calls(const xffi_rt* runtime, int on);
+
+/* Tells what was counted.
+ *   runtime  whose calls.
+ *   told     called for each handler that was called, here and now: its name, which ends with the call;
+ *            executions that are over; how many of them ended with an error; how long they took together,
+ *            until the handler or its future was done.
+ *   user     what it gets first; may be NULL.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  any. */
+xffi_rt_status* xffi_rt_counts(const xffi_rt* runtime,
+                               void (*told)(void* user, const char* name, uint64_t calls,
+                                            uint64_t errors, uint64_t nanoseconds),
+                               void* user);
+
+/* How much what is logged matters. */
+#define XFFI_RT_LOG_ERROR 1
+#define XFFI_RT_LOG_WARNING 2
+#define XFFI_RT_LOG_INFO 3
+
+/* Sets who is told what nobody is left to answer to, of all runtimes: an exception that left a deleter, for
+ * instance. It goes to standard error where nobody is.
+ *   told     gets `user`, one of XFFI_RT_LOG_* and a text that ends with the call; must neither throw nor
+ *            set a logger. NULL for standard error. When this returns the one before is called no more.
+ *   user     what it gets first; may be NULL. It has to live as long.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  any; the function is called on any thread, by several at once. */
+xffi_rt_status* xffi_rt_set_logger(void (*told)(void* user, int level, const char* text), void* user);
+
 /* Registers functions of this program as a handler, asked what they need as XLA asks.
  *   runtime   which knows the handler from now on.
  *   name      copied.
@@ -305,6 +358,31 @@ xffi_rt_status* xffi_rt_call_arg(xffi_rt_call* call, XLA_FFI_DataType dtype, int
 xffi_rt_status* xffi_rt_call_ret(xffi_rt_call* call, XLA_FFI_DataType dtype, int64_t rank,
                                  const int64_t* dims, void* data);
 
+/* Adds an argument that another library describes, without a copy.
+ *   call     before its first run.
+ *   tensor   a DLTensor of dlpack.h (`&managed->dl_tensor` of a DLManagedTensor) in host memory, row-major,
+ *            its elements at a multiple of 16 bytes. What it says is copied; its data are the caller's, who
+ *            lets them alone while the call is open.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for any other tensor,
+ *            FAILED_PRECONDITION after the first run.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_arg_dlpack(xffi_rt_call* call, const void* tensor);
+
+/* Adds a result in the memory of an array of another library's.
+ *   call     before its first run.
+ *   tensor   as for xffi_rt_call_arg_dlpack.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for any other tensor,
+ *            FAILED_PRECONDITION after the first run.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_ret_dlpack(xffi_rt_call* call, const void* tensor);
+
+/* Takes all operands away, so that others, of other shapes, can be added for the runs to come.
+ *   call     run before or not.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open. A handler
+ *            with a stage before execute has seen the operands: the next run is FAILED_PRECONDITION then.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_clear_operands(xffi_rt_call* call);
+
 /* Other data for an argument; cheap.
  *   call     whose next run it is for: one that is open goes on with the data that it has.
  *   index    of the argument, from 0.
@@ -354,6 +432,21 @@ xffi_rt_status* xffi_rt_call_set_allocator(xffi_rt_call* call,
                                            void (*free)(void* user, void* data, size_t size),
                                            void* user);
 
+/* Sets who runs the tasks that handlers put on the thread pool: the runtime's threads unless set.
+ *   call         whose next run it is for, and those behind.
+ *   execute      gets `user`, and a task and its data: it has task(data) called once, soon, on a thread
+ *                that does not wait for other tasks, and not on this one, because the handler may wait for
+ *                it; must not throw. NULL for the runtime's threads.
+ *   num_threads  1 to 1024: how many tasks run at a time, as handlers are told.
+ *   user         what `execute` gets first; may be NULL. It outlives the call.
+ *   Returns      NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open,
+ *                INVALID_ARGUMENT for another number of threads.
+ *   Threads      one at a time for a call; the function is called on any thread. */
+xffi_rt_status* xffi_rt_call_set_executor(xffi_rt_call* call,
+                                          void (*execute)(void* user, XLA_FFI_Task* task,
+                                                          void* data),
+                                          size_t num_threads, void* user);
+
 /* Sets the number of the execution.
  *   call     whose next run it is for, and those behind.
  *   run_id   what handlers see; 0 unless set.
@@ -383,6 +476,48 @@ xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);
  *                 open.
  *   Threads       one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_time_limit(xffi_rt_call* call, int64_t milliseconds);
+
+/* The time on a clock that only goes forward.
+ *   Returns  nanoseconds since a time that means nothing; never 0.
+ *   Threads  any. */
+int64_t xffi_rt_now(void);
+
+/* Sets when the result is wanted at the latest. From then on xffi_rt_call_run returns, handlers that poll
+ * (xla_ffi/cancellation.h) see the call cancelled, and a run that has not begun is refused; all as
+ * DEADLINE_EXCEEDED (4). A handler that is done late has its result taken.
+ *   call     whose next run it is for, and those behind.
+ *   time     as xffi_rt_now counts, xffi_rt_now() + 5000000 is in five milliseconds; 0 for none.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_set_deadline(xffi_rt_call* call, int64_t time);
+
+/* Cancels calls. */
+typedef struct xffi_rt_canceller xffi_rt_canceller;
+
+/* Makes a canceller, which has not cancelled anything.
+ *   out      the canceller: the caller's, for xffi_rt_canceller_destroy.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  any. */
+xffi_rt_status* xffi_rt_canceller_create(xffi_rt_canceller** out);
+
+/* Cancels the calls that have it, for good: handlers that poll (xla_ffi/cancellation.h) see it, and a run
+ * that has not begun is refused as CANCELLED (1). It ends neither the handler nor the waiting for it.
+ *   canceller  of the caller's.
+ *   Returns    NULL, or a status that the caller destroys.
+ *   Threads    any, also while another one runs the call. */
+xffi_rt_status* xffi_rt_canceller_cancel(const xffi_rt_canceller* canceller);
+
+/* Gives a canceller back. Calls keep what they need of it.
+ *   canceller  no longer the caller's; NULL is fine.
+ *   Threads    any, while no other thread uses it. */
+void xffi_rt_canceller_destroy(xffi_rt_canceller* canceller);
+
+/* Lets the call be cancelled.
+ *   call       whose next run it is for, and those behind.
+ *   canceller  shared with the call; NULL for none.
+ *   Returns    NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
+ *   Threads    one at a time for a call. */
+xffi_rt_status* xffi_rt_call_set_canceller(xffi_rt_call* call, const xffi_rt_canceller* canceller);
 
 /* Whether to look for what the handler leaves unwritten. Random bytes lie in the results before
  * each run then, and where eight of them or more in a row are still there after a success, the

@@ -56,6 +56,7 @@ fn attribute(value: &Attribute) -> Result<String, String> {
         }
         Attribute::Str(bytes) => string(bytes),
         Attribute::Dict(attributes) => dictionary(attributes)?,
+        other => return Err(format!("MLIR has no attribute {other}")),
     })
 }
 

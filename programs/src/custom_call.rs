@@ -8,6 +8,7 @@ use xla_ffi_runtime::{Attributes, Tensor};
 /// they were built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Schedule {
     /// Whenever it suits.
     #[default]
@@ -46,6 +47,7 @@ impl fmt::Display for Schedule {
 
 /// What a call is configured with.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Config {
     /// Bytes, handed to legacy targets untouched.
     Opaque(Vec<u8>),

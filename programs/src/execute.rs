@@ -5,6 +5,7 @@ use super::instruction::Kind;
 use super::live::{leaves, live};
 use super::relayout::{lay_out, row_major};
 use super::{Called, CustomCall, Options, Program, ValueShape};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::sync::Arc;
 use xla_ffi_runtime::__programs::Poison;
@@ -24,7 +25,14 @@ pub struct Compiled {
     /// For each instruction, what runs it; `None` for those that are no calls or need not run.
     runners: Vec<Option<Runner>>,
     live: Vec<bool>,
+    /// For each leaf of the result, the call and its leaf that it is, where nothing lies between.
+    places: Vec<Option<Place>>,
 }
+
+/// An instruction and a leaf of its value.
+type Place = (usize, usize);
+/// Where calls write leaves of theirs.
+type Places = BTreeMap<Place, Tensor>;
 
 impl Program {
     /// Finds the targets on a runtime, for the CPU. The instantiate stages of typed handlers run here;
@@ -58,12 +66,53 @@ impl Program {
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Compiled {
+            places: places(self),
             program: self.clone(),
             options,
             runners,
             live,
         })
     }
+}
+
+/// The calls whose results are the program's.
+fn places(program: &Program) -> Vec<Option<Place>> {
+    let instructions = &program.inner.instructions;
+    let mut taken = BTreeSet::new();
+    let count = program.result().leaves().count();
+    (0..count)
+        .map(|mut leaf| {
+            let mut at = program.inner.root;
+            loop {
+                match &instructions[at].kind {
+                    Kind::CustomCall(call) => {
+                        let layout = call.shape.leaves().nth(leaf)?;
+                        let place = (at, leaf);
+                        return (layout.is_row_major() && taken.insert(place)).then_some(place);
+                    }
+                    Kind::Tuple(operands) => {
+                        for &operand in operands {
+                            let own = instructions[operand].shape.leaves().count();
+                            at = operand;
+                            if leaf < own {
+                                break;
+                            }
+                            leaf -= own;
+                        }
+                    }
+                    Kind::GetTupleElement { operand, element } => {
+                        let Tree::Tuple(elements) = &instructions[*operand].shape else {
+                            return None;
+                        };
+                        let before = elements.iter().take(*element);
+                        leaf += before.map(|tree| tree.leaves().count()).sum::<usize>();
+                        at = *operand;
+                    }
+                    _ => return None,
+                }
+            }
+        })
+        .collect()
 }
 
 /// An error with the instruction before its text; a target's own text is left as it is.
@@ -106,6 +155,36 @@ impl Compiled {
         self.run_with(arguments, |call| call)
     }
 
+    /// As [`Compiled::run`], where calls write leaves of the result, in pre-order, into tensors of the
+    /// program's. What this gives is those tensors where a call could do so; another one, to be copied, where a
+    /// leaf is a parameter, a constant, in an operand's memory, not row-major, or twice in the result, and where
+    /// none is given. What the tensors hold after a failure is not said.
+    ///
+    /// # Errors
+    /// As [`Compiled::run`]; tensors that have clones, or another shape than their leaf.
+    pub fn run_into(
+        &self,
+        arguments: impl IntoIterator<Item = Tree<Tensor>>,
+        results: impl IntoIterator<Item = Option<Tensor>>,
+    ) -> Result<Tree<Tensor>> {
+        let mut places = Places::new();
+        let leaves = self.program.result().leaves();
+        for ((result, leaf), place) in results.into_iter().zip(leaves).zip(&self.places) {
+            let Some(tensor) = result else { continue };
+            if tensor.shape() != leaf.shape() {
+                return Err(Error::invalid(format!(
+                    "a tensor {} is given for {} of the result",
+                    tensor.shape(),
+                    leaf.shape()
+                )));
+            }
+            if let Some(place) = place {
+                places.insert(*place, tensor);
+            }
+        }
+        self.execute(arguments, places, |call| call)
+    }
+
     /// As [`Compiled::run`], where `context` sets what the typed handlers' contexts have: run id,
     /// device ordinal, user data, options, a time limit.
     ///
@@ -114,6 +193,15 @@ impl Compiled {
     pub fn run_with(
         &self,
         arguments: impl IntoIterator<Item = Tree<Tensor>>,
+        context: impl FnMut(Call) -> Call,
+    ) -> Result<Tree<Tensor>> {
+        self.execute(arguments, Places::new(), context)
+    }
+
+    fn execute(
+        &self,
+        arguments: impl IntoIterator<Item = Tree<Tensor>>,
+        mut places: Places,
         mut context: impl FnMut(Call) -> Call,
     ) -> Result<Tree<Tensor>> {
         let mut arguments: Vec<_> = arguments.into_iter().map(Some).collect();
@@ -147,13 +235,16 @@ impl Compiled {
                         let values = operands.map(|&at| read(&mut values, &mut uses, at));
                         values.collect()
                     };
+                    let mut place = |leaf: usize| places.remove(&(index, leaf));
                     let result = match &self.runners[index] {
                         // Nobody reads it, or only arrays without elements.
                         None => unread(&instruction.shape),
                         Some(Runner::Typed(executable)) => {
-                            self.typed(executable, call, operands(), &mut context)
+                            self.typed(executable, call, operands(), &mut place, &mut context)
                         }
-                        Some(Runner::Legacy(target)) => self.legacy(target, call, operands()),
+                        Some(Runner::Legacy(target)) => {
+                            self.legacy(target, call, operands(), &mut place)
+                        }
                     };
                     Some(result.map_err(|error| within(error, &instruction.name))?)
                 }
@@ -212,6 +303,7 @@ impl Compiled {
         executable: &Executable,
         call: &CustomCall<usize>,
         operands: Vec<Tree<Tensor>>,
+        place: &mut impl FnMut(usize) -> Option<Tensor>,
         context: &mut impl FnMut(Call) -> Call,
     ) -> Result<Tree<Tensor>> {
         let mut frame = executable
@@ -240,10 +332,11 @@ impl Compiled {
             }
         }
         let mut sources = alias_sources(call, &starts, &laid_out).into_iter();
-        for leaf in call.shape.leaves() {
-            frame = match sources.next().flatten() {
-                Some(argument) => frame.ret_alias(argument),
-                None => frame.ret(leaf.shape().clone()),
+        for (number, leaf) in call.shape.leaves().enumerate() {
+            frame = match (sources.next().flatten(), place(number)) {
+                (Some(argument), _) => frame.ret_alias(argument),
+                (None, Some(tensor)) => frame.ret_in(tensor),
+                (None, None) => frame.ret(leaf.shape().clone()),
             };
         }
         let results = frame.run()?.rets;
@@ -258,6 +351,7 @@ impl Compiled {
         target: &Target,
         call: &CustomCall<usize>,
         operands: Vec<Tree<Tensor>>,
+        place: &mut impl FnMut(usize) -> Option<Tensor>,
     ) -> Result<Tree<Tensor>> {
         let laid_out = operand_layouts(call, &operands);
         let starts = starts(&operands);
@@ -275,9 +369,11 @@ impl Compiled {
         let rets = alias_sources(call, &starts, &laid_out)
             .into_iter()
             .zip(call.shape.leaves())
-            .map(|(source, leaf)| match source {
-                Some(argument) => xla_ffi_runtime::Ret::Alias(argument),
-                None => xla_ffi_runtime::Ret::New(leaf.shape().clone()),
+            .enumerate()
+            .map(|(number, (source, leaf))| match (source, place(number)) {
+                (Some(argument), _) => xla_ffi_runtime::Ret::Alias(argument),
+                (None, Some(tensor)) => xla_ffi_runtime::Ret::In(tensor),
+                (None, None) => xla_ffi_runtime::Ret::New(leaf.shape().clone()),
             })
             .collect();
         let (arguments, results) = Call::operands(arguments, rets)?;

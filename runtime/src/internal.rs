@@ -16,7 +16,8 @@ use crate::host::errors;
 use crate::host::shared::find_living;
 use crate::host::state_object::{RUST_ALONE, StateObject};
 use crate::{
-    Attributes, Code, DType, DeviceAllocator, Error, Result, Runtime, Shape, Stage, Stream,
+    Attributes, Cancellation, Code, DType, DeviceAllocator, Error, Result, Runtime, Shape, Stage,
+    Stream,
 };
 use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
 
@@ -116,6 +117,18 @@ impl<'f> Invocation<'f> {
         computation.downcast_ref()
     }
 
+    /// Whether nobody waits for the result any more: a handler that works for long asks now and then.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.context.cancellation().is_cancelled()
+    }
+
+    /// The same, to be kept beyond the handler's return.
+    #[must_use]
+    pub fn cancellation(&self) -> Cancellation {
+        self.context.cancellation().clone()
+    }
+
     /// Types and dimensions of the arguments.
     ///
     /// # Errors
@@ -178,7 +191,7 @@ impl<'f> Invocation<'f> {
     /// # Errors
     /// `UNIMPLEMENTED` where the call has no pool.
     pub fn num_threads(&self) -> Result<usize> {
-        self.context.pool().map(crate::host::pool::ThreadPool::size)
+        self.context.pool().map(|pool| pool.size())
     }
 
     /// Runs `task` on the thread pool.

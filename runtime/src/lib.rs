@@ -59,6 +59,7 @@ pub use device::cpu::{CpuDevice, CpuStream};
 #[cfg(feature = "cuda")]
 pub use device::cuda::{CudaDevice, CudaMemory, CudaStream};
 pub use device::{DeviceAllocator, DeviceStream, HostAllocator, Stream};
+pub use extension::cancellation::{Cancellation, Canceller};
 pub use extension::collectives::{Collectives, CommunicatorKey};
 pub use extension::record::{Command, KernelArg, Recorded, Recorder};
 pub use frame::call_frame::CallFrame;
@@ -69,8 +70,11 @@ pub use handler::metadata::{self, Metadata};
 #[doc(hidden)]
 pub use handler::statics;
 pub use handler::statics::StaticHandler;
+pub use handler::traits::Traits;
 pub use handler::{Executable, Handler};
+pub use host::calls::HandlerCounts;
 pub use host::platform::canonical_platform;
+pub use host::pool::Executor;
 pub use host::types::TypeInfo;
 pub use library::Library;
 pub use process::guard::CONTAINS_CXX_EXCEPTIONS;
@@ -82,6 +86,7 @@ pub use text::parse::ParseError;
 pub use text::{npy, spec};
 pub use value::array_shape::ArrayShape;
 pub use value::attribute::{Attribute, Attributes};
+pub use value::dlpack;
 pub use value::dtype::{self, DType};
 pub use value::memory::{ALIGNMENT, LEAST_ALIGNMENT};
 pub use value::scalar_codec;

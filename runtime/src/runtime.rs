@@ -5,8 +5,9 @@
 
 use crate::host::shared::{Shared, find_living};
 use crate::host::{errors, futures};
-use crate::{Finding, Result, TypeInfo};
+use crate::{Finding, HandlerCounts, Result, TypeInfo};
 use std::sync::Arc;
+use std::time::Duration;
 use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InternalApi};
 
 /// A host for handlers that speaks one revision of the ABI. Clones are the same runtime.
@@ -119,6 +120,44 @@ impl Runtime {
     /// `NOT_FOUND`.
     pub fn type_id(&self, name: &str) -> Result<i64> {
         self.shared.types.id(name)
+    }
+
+    /// Waits until no call of this runtime is under way: none inside of its handler, and none open. Calls that
+    /// others make meanwhile are waited for, too. `None` waits for ever.
+    ///
+    /// # Errors
+    /// `DEADLINE_EXCEEDED` when time is up, with the handlers that are late.
+    pub fn wait_for_calls(&self, limit: Option<Duration>) -> Result<()> {
+        self.shared.calls.wait(limit)
+    }
+
+    /// Ends the runtime: every call and every instantiation from here on is `FAILED_PRECONDITION`, handlers
+    /// that poll see their calls cancelled, and this waits until none is under way. What the program lent to
+    /// handlers is its own then. Not to be called by a handler, which it would wait for.
+    ///
+    /// # Errors
+    /// `DEADLINE_EXCEEDED` when time is up, with the handlers that are late; it may be asked again.
+    ///
+    /// ```
+    /// let runtime = xla_ffi_runtime::Runtime::default();
+    /// runtime.shutdown(std::time::Duration::from_secs(5))?;
+    /// # Ok::<(), xla_ffi_runtime::Error>(())
+    /// ```
+    pub fn shutdown(&self, limit: Duration) -> Result<()> {
+        self.shared.calls.end();
+        self.wait_for_calls(Some(limit))
+    }
+
+    /// Counts executions by handler from here on, or no more; off unless asked for, and then at no cost.
+    pub fn count_calls(&self, on: bool) {
+        self.shared.calls.count(on);
+    }
+
+    /// What was counted, by handler: executions that are over, errors, time. Calls of one handler on several
+    /// threads write to one place while they are counted.
+    #[must_use]
+    pub fn counts(&self) -> Vec<HandlerCounts> {
+        self.shared.calls.counts()
     }
 
     /// What was found outside of any call (in pool tasks, for instance) since the last time.

@@ -163,6 +163,7 @@ impl Hazard {
 
 /// A hazard with what was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// Which hazard.
     pub hazard: Hazard,

@@ -100,7 +100,7 @@ fn read_sources(folder: &Path) -> Result<Vec<(String, Source)>> {
             path.extension().and_then(|extension| extension.to_str()),
         ) && !matches!(
             stem,
-            "lib" | "layout" | "history" | "revision" | "feature" | "legacy"
+            "lib" | "layout" | "history" | "revision" | "feature" | "legacy" | "cancellation"
         ) {
             names.push(stem.to_owned());
         }

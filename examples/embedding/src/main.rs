@@ -2,8 +2,8 @@
 //! explains it.
 
 use std::time::Duration;
-use xla_ffi::internal::{self, Attributes, Code, DType, Runtime, Shape, Tensor};
-use xla_ffi::{Future, Later, prelude::*};
+use xla_ffi::internal::{self, Attributes, Canceller, Code, DType, Runtime, Shape, Tensor};
+use xla_ffi::{Cancellation, Future, Later, prelude::*};
 
 /// What the program hands to its handlers.
 #[derive(xla_ffi::UserType)]
@@ -28,6 +28,19 @@ fn late(later: Later) -> Result<Future> {
     Ok(future)
 }
 internal::register_handler!("my_server.late", "Host", late);
+
+/// One that goes on until nobody wants its result.
+#[xla_ffi::handler]
+fn search(cancelled: Cancellation) -> Result<()> {
+    while !cancelled.is_cancelled() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(Error::new(
+        ErrorCode::Cancelled,
+        "nobody waits for it any more",
+    ))
+}
+internal::register_handler!("my_server.search", "Host", search);
 
 const THREADS: usize = 4;
 const CALLS: usize = 25_000;
@@ -86,6 +99,24 @@ fn main() -> Result<(), internal::Error> {
     assert_eq!(error.code(), Code::DeadlineExceeded);
     assert!(late.is_open());
     late.wait_for(None)?;
+
+    // A canceller: any thread may say that a result is not wanted any more.
+    let search = runtime.find("my_server.search", "Host")?;
+    let canceller = Canceller::new();
+    let call = search.instantiate(&Attributes::new())?.call();
+    let call = call.canceller(&canceller);
+    let error = std::thread::scope(|scope| {
+        let running = scope.spawn(|| call.run().map(|_| ()));
+        std::thread::sleep(Duration::from_millis(20));
+        canceller.cancel();
+        running.join().expect("no panic")
+    });
+    assert_eq!(error.expect_err("cancelled").code(), Code::Cancelled);
+
+    // The end: no handler is at work behind this, and calls are refused.
+    runtime.shutdown(Duration::from_secs(5))?;
+    let error = executable.call().run().expect_err("it is over");
+    assert_eq!(error.code(), Code::FailedPrecondition);
 
     println!("{} calls from {THREADS} threads", THREADS * CALLS);
     Ok(())

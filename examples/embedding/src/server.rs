@@ -1,7 +1,8 @@
 //! A small server: requests of eight numbers come over a Unix socket, a thread for each connection calls
 //! the handler on them, and the answer goes back. `embedding-server SOCKET` serves;
-//! `embedding-server SOCKET SECONDS` serves and puts itself under load for so long, and says how many
-//! requests were answered and what memory it had at the beginning and at the end.
+//! `embedding-server SOCKET SECONDS [RATE]` serves and puts itself under load for so long, with as many
+//! requests as it can take or so many a second, and says how many were answered and what memory it had at
+//! the beginning and at the end.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -63,8 +64,8 @@ fn serve(listener: &UnixListener, prepared: &PreparedCall) -> Result<(), Failure
     Ok(())
 }
 
-/// Sends requests until time is up; how many were answered rightly.
-fn load(socket: &Path, end: Instant) -> Result<u64, Failure> {
+/// Sends requests until time is up, with a pause before each; how many were answered rightly.
+fn load(socket: &Path, end: Instant, pause: Duration) -> Result<u64, Failure> {
     let mut stream = UnixStream::connect(socket)?;
     let request: Vec<u8> = [2.0_f32; WIDTH]
         .iter()
@@ -77,6 +78,7 @@ fn load(socket: &Path, end: Instant) -> Result<u64, Failure> {
     let mut reply = vec![0; expected.len()];
     let mut count = 0;
     while Instant::now() < end {
+        std::thread::sleep(pause);
         stream.write_all(&request)?;
         stream.read_exact(&mut reply)?;
         if reply != expected {
@@ -99,12 +101,19 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let socket = arguments
         .next()
-        .ok_or("embedding-server SOCKET [SECONDS]")?;
+        .ok_or("embedding-server SOCKET [SECONDS [RATE]]")?;
     let socket = Path::new(&socket).to_owned();
-    let seconds: Option<u64> = arguments
-        .next()
-        .map(|seconds| seconds.parse())
-        .transpose()?;
+    let mut number = || {
+        arguments
+            .next()
+            .map(|number| number.parse::<u32>())
+            .transpose()
+    };
+    let (seconds, rate) = (number()?, number()?);
+    let seconds = seconds.map(u64::from);
+    let pause = rate.map_or(Duration::ZERO, |rate| {
+        Duration::from_secs(CLIENTS as u64) / rate.max(1)
+    });
 
     let runtime = Runtime::default();
     runtime.register_static()?;
@@ -129,7 +138,7 @@ fn main() -> Result<(), Failure> {
     let start = Instant::now();
     let clients = |end: Instant| -> Result<u64, Failure> {
         std::thread::scope(|scope| {
-            let load = || scope.spawn(|| load(&socket, end));
+            let load = || scope.spawn(|| load(&socket, end, pause));
             let clients: Vec<_> = (0..CLIENTS).map(|_| load()).collect();
             clients
                 .into_iter()
@@ -141,6 +150,8 @@ fn main() -> Result<(), Failure> {
     let before = memory();
     answered += clients(start + Duration::from_secs(seconds))?;
     let after = memory();
+    // No call is under way from here on, and whoever makes one is told so.
+    runtime.shutdown(Duration::from_secs(5))?;
     std::fs::remove_file(&socket)?;
     let served = data
         .get::<Served>()

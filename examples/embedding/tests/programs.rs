@@ -59,5 +59,37 @@ fn the_chapter_shows_what_runs() {
             shown += 1;
         }
     }
-    assert_eq!(shown, 6);
+    assert_eq!(shown, 7);
+}
+
+/// As the chapter begins: an empty folder, one dependency, the program.
+#[test]
+fn a_project_of_its_own_with_one_dependency() {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = tmp.join("my_server");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(folder.join("src")).expect("the folder");
+    let manifest = format!(
+        "[package]\nname = \"my_server\"\nedition = \"2024\"\npublish = false\n\
+         [dependencies]\nxla-ffi = {{ path = {:?}, features = [\"internal\"] }}\n[workspace]\n",
+        repository().join("ffi")
+    );
+    std::fs::write(folder.join("Cargo.toml"), manifest).expect("the manifest");
+    // The versions that are here.
+    for (from, to) in [
+        ("Cargo.lock", "Cargo.lock"),
+        ("examples/embedding/src/main.rs", "src/main.rs"),
+    ] {
+        std::fs::copy(repository().join(from), folder.join(to)).expect(from);
+    }
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["run", "--quiet", "--offline"])
+        .current_dir(&folder);
+    let said = said(
+        cargo
+            .arg("--target-dir")
+            .arg(tmp.parent().expect("the target folder")),
+    );
+    assert!(said.ends_with("100000 calls from 4 threads\n"), "{said}");
 }

@@ -266,6 +266,7 @@ outlives! {
     {} crate::TokenOut<'_>;
     {} crate::RunId;
     {} crate::DeviceOrdinal;
+    {} crate::Cancellation;
     {T} crate::UserData<'_, T>;
     {T} crate::StateRef<'_, T>;
     {T} crate::Prepared<'_, T>;

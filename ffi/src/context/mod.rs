@@ -2,6 +2,7 @@
 
 pub(crate) mod launch;
 
+mod cancellation;
 mod collectives;
 mod device_ordinal;
 mod extension;
@@ -16,6 +17,7 @@ mod stream;
 mod thread_pool;
 mod user_data;
 
+pub use cancellation::Cancellation;
 pub use collectives::{Collectives, Group, MemoryRegion, Window};
 pub use device_ordinal::DeviceOrdinal;
 pub use extension::Extension;

@@ -4,7 +4,7 @@ use super::client::Client;
 use crate::{Builder, CustomCall, Program, ValueShape};
 use std::ffi::c_void;
 use std::time::Duration;
-use xla_ffi_runtime::{Attributes, DType, Error, Result, Ret, Shape, Tensor, Tree};
+use xla_ffi_runtime::{Attributes, Code, DType, Error, Result, Ret, Shape, Tensor, Tree};
 /// A call of one registered handler, being put together; the twin of [`xla_ffi_runtime::Call`].
 #[must_use = "a call does nothing before it is run"]
 pub struct Call {
@@ -51,8 +51,8 @@ impl Call {
     }
 
     /// One more result.
-    pub fn ret(mut self, shape: Shape) -> Self {
-        self.rets.push(Ret::New(shape));
+    pub fn ret(mut self, ret: impl Into<Ret>) -> Self {
+        self.rets.push(ret.into());
         self
     }
 
@@ -112,6 +112,10 @@ impl Call {
                     .get(*argument)
                     .ok_or_else(|| Error::invalid(format!("there is no argument {argument}")))
                     .and_then(|argument| value(argument.shape())),
+                _ => Err(Error::new(
+                    Code::Unimplemented,
+                    "a plugin's results have memory of its own or of an argument",
+                )),
             })
             .collect::<Result<Vec<_>>>()?;
         let single = shapes.len() == 1;

@@ -2,14 +2,10 @@
 
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
-use crate::user_data::xffi_rt_user_data;
 use crate::{hand_over, object, object_mut, optional_text, take_back, text};
-use host::{
-    Attributes, Call, CallFrame, Code, DType, DeviceAllocator, Error, PreparedCall, Result,
-    Runtime, Shape,
-};
+use host::dlpack::{DLTensor, describe};
+use host::{Attributes, Call, CallFrame, Code, DType, Error, PreparedCall, Result, Runtime, Shape};
 use std::ffi::{c_char, c_int, c_void};
-use std::sync::Arc;
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_DataType;
 
@@ -26,6 +22,28 @@ pub(crate) struct xffi_rt_call {
     stale: bool,
     /// Whether the context was changed since the last run.
     changed: bool,
+    /// Whether operands were taken away since the last run, and others added.
+    reshaped: bool,
+}
+
+impl xffi_rt_call {
+    /// Changes the context of the runs to come.
+    pub(crate) fn change(&mut self, change: impl FnOnce(Call) -> Result<Call>) -> Result<()> {
+        self.check_closed()?;
+        self.call = change(self.call.clone())?;
+        self.changed = true;
+        Ok(())
+    }
+
+    fn check_closed(&self) -> Result<()> {
+        if self.prepared.as_ref().is_some_and(PreparedCall::is_open) {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "the call is open: its context and its operands are the handler's until it is over",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// Operands: their shapes and where the caller keeps them.
@@ -76,6 +94,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
             rets: Side::default(),
             stale: false,
             changed: false,
+            reshaped: false,
         };
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, call) }
@@ -102,8 +121,8 @@ unsafe fn operand(
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
     let call = unsafe { object_mut(call, "call") }?;
-    if call.prepared.is_some() {
-        return Err(started("operands are added"));
+    if call.prepared.is_some() && !call.reshaped {
+        return Err(started());
     }
     let invalid = |message: String| Error::new(Code::InvalidArgument, message);
     let dtype = DType::from_raw(dtype)
@@ -122,21 +141,84 @@ unsafe fn operand(
         // SAFETY: as promised by the caller.
         _ => unsafe { std::slice::from_raw_parts(dims, rank) },
     };
-    let shape = Shape::new(dtype, dims)?;
+    add(side(call), Shape::new(dtype, dims)?, data)
+}
+
+fn add(side: &mut Side, shape: Shape, data: *mut c_void) -> Result<()> {
     if data.is_null() && shape.bytes() > 0 {
         return Err(crate::null("data"));
     }
-    let side = side(call);
     side.shapes.push(shape);
     side.data.push(data);
     Ok(())
 }
 
-fn started(what: &str) -> Error {
+unsafe fn operand_of_dlpack(
+    call: *mut xffi_rt_call,
+    side: fn(&mut xffi_rt_call) -> &mut Side,
+    tensor: *const c_void,
+) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { object_mut(call, "call") }?;
+    if call.prepared.is_some() && !call.reshaped {
+        return Err(started());
+    }
+    // SAFETY: as promised by the caller.
+    let tensor = unsafe { object(tensor.cast::<DLTensor>(), "tensor") }?;
+    // SAFETY: as promised by the caller.
+    let (shape, data) = unsafe { describe(tensor) }?;
+    add(side(call), shape, data)
+}
+
+/// `xffi_rt_call_arg_dlpack`.
+///
+/// # Safety
+/// The call is null or the caller's, the tensor null or a `DLTensor`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack(
+    call: *mut xffi_rt_call,
+    tensor: *const c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.args, tensor) })
+}
+
+/// `xffi_rt_call_ret_dlpack`.
+///
+/// # Safety
+/// The call is null or the caller's, the tensor null or a `DLTensor`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack(
+    call: *mut xffi_rt_call,
+    tensor: *const c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.rets, tensor) })
+}
+
+fn started() -> Error {
     Error::new(
         Code::FailedPrecondition,
-        format!("{what} before the first run"),
+        "operands are added before the first run, or after xffi_rt_call_clear_operands",
     )
+}
+
+/// `xffi_rt_call_clear_operands`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_clear_operands(
+    call: *mut xffi_rt_call,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let call = unsafe { object_mut(call, "call") }?;
+        call.check_closed()?;
+        (call.args, call.rets) = (Side::default(), Side::default());
+        call.reshaped = true;
+        Ok(())
+    })
 }
 
 /// `xffi_rt_call_arg`.
@@ -221,95 +303,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_ret_data(
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
     status_or_null(|| unsafe { set_data(call, |call| &mut call.rets, index, data) })
-}
-
-unsafe fn change(
-    call: *mut xffi_rt_call,
-    change: impl FnOnce(Call) -> Result<Call>,
-) -> *mut xffi_rt_status {
-    status_or_null(|| {
-        // SAFETY: as promised by the caller.
-        let call = unsafe { object_mut(call, "call") }?;
-        if call.prepared.as_ref().is_some_and(PreparedCall::is_open) {
-            return Err(Error::new(
-                Code::FailedPrecondition,
-                "the call is open: its context is the handler's until it is over",
-            ));
-        }
-        call.call = change(call.call.clone())?;
-        call.changed = true;
-        Ok(())
-    })
-}
-
-/// `xffi_rt_call_set_run_id`.
-///
-/// # Safety
-/// The call is null or the caller's.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_set_run_id(
-    call: *mut xffi_rt_call,
-    run_id: i64,
-) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.run_id(run_id))) }
-}
-
-/// `xffi_rt_call_set_device_ordinal`.
-///
-/// # Safety
-/// The call is null or the caller's.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_set_device_ordinal(
-    call: *mut xffi_rt_call,
-    ordinal: i32,
-) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.device_ordinal(ordinal))) }
-}
-
-/// `xffi_rt_call_set_stream`.
-///
-/// # Safety
-/// The call is null or the caller's; the stream outlives its runs.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_set_stream(
-    call: *mut xffi_rt_call,
-    stream: *mut c_void,
-) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        change(call, |call| {
-            Ok(call.stream(crate::stream::stream_from_handle(stream)))
-        })
-    }
-}
-
-/// `xffi_rt_call_set_time_limit`.
-///
-/// # Safety
-/// The call is null or the caller's.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_set_time_limit(
-    call: *mut xffi_rt_call,
-    milliseconds: i64,
-) -> *mut xffi_rt_status {
-    let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
-    // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.time_limit(limit))) }
-}
-
-/// `xffi_rt_call_set_check_unwritten`.
-///
-/// # Safety
-/// The call is null or the caller's.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_set_check_unwritten(
-    call: *mut xffi_rt_call,
-    check: c_int,
-) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.check_unwritten(check != 0))) }
 }
 
 /// `xffi_rt_call_is_open`.
@@ -425,6 +418,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
             rets: call.rets.clone(),
             stale: false,
             changed: false,
+            reshaped: false,
         };
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, clone) }
@@ -446,11 +440,21 @@ unsafe fn ready<'a>(call: *mut xffi_rt_call) -> Result<&'a mut PreparedCall> {
         )?;
         // SAFETY: the caller keeps the operands' data until the execution is over.
         call.prepared = Some(unsafe { call.call.clone().prepare_on(frame) }?);
-        (call.stale, call.changed) = (false, false);
+        (call.stale, call.changed, call.reshaped) = (false, false, false);
     }
     let Some(prepared) = &mut call.prepared else {
         return Err(Error::new(Code::Internal, "the call is not prepared"));
     };
+    if call.reshaped {
+        let frame = CallFrame::new(
+            call.runtime.revision(),
+            &call.args.operands(),
+            &call.rets.operands(),
+        )?;
+        // SAFETY: as above.
+        unsafe { prepared.renew_on(call.call.clone(), frame) }?;
+        (call.stale, call.changed, call.reshaped) = (false, false, false);
+    }
     if call.changed {
         prepared.renew(call.call.clone())?;
         call.changed = false;
@@ -461,90 +465,4 @@ unsafe fn ready<'a>(call: *mut xffi_rt_call) -> Result<&'a mut PreparedCall> {
         call.stale = false;
     }
     Ok(prepared)
-}
-
-/// `xffi_rt_call_set_user_data`.
-///
-/// # Safety
-/// The call and the data are null or the caller's.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_set_user_data(
-    call: *mut xffi_rt_call,
-    data: *const xffi_rt_user_data,
-) -> *mut xffi_rt_status {
-    let user_data = |call: Call| {
-        // SAFETY: as promised by the caller.
-        let data = unsafe { object(data, "data") }?;
-        Ok(call.user_data(data.shared()))
-    };
-    // SAFETY: as promised by the caller.
-    unsafe { change(call, user_data) }
-}
-
-/// `xffi_rt_call_set_custom_options`.
-///
-/// # Safety
-/// The call is null or the caller's, the options null or a string.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_set_custom_options(
-    call: *mut xffi_rt_call,
-    options: *const c_char,
-) -> *mut xffi_rt_status {
-    let custom_options = |call: Call| {
-        // SAFETY: as promised by the caller.
-        let options = unsafe { text(options, "options") }?;
-        Ok(call.custom_options(&Attributes::parse(options)?))
-    };
-    // SAFETY: as promised by the caller.
-    unsafe { change(call, custom_options) }
-}
-
-/// `xffi_rt_call_set_allocator`.
-///
-/// # Safety
-/// The call is null or the caller's; the functions may be called from any thread with `user`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_set_allocator(
-    call: *mut xffi_rt_call,
-    allocate: Option<unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void>,
-    free: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize)>,
-    user: *mut c_void,
-) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
-    unsafe {
-        change(call, |call| {
-            let allocate = allocate.ok_or_else(|| crate::null("allocate"))?;
-            let free = free.ok_or_else(|| crate::null("free"))?;
-            Ok(call.allocator(Arc::new(Scratch {
-                allocate,
-                free,
-                user,
-            })))
-        })
-    }
-}
-
-/// Scratch memory of the caller's.
-struct Scratch {
-    allocate: unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void, *mut c_void, usize),
-    user: *mut c_void,
-}
-
-// SAFETY: the contract of `xffi_rt_call_set_allocator`: any thread may call the functions.
-unsafe impl Send for Scratch {}
-// SAFETY: as above, several at once.
-unsafe impl Sync for Scratch {}
-
-impl DeviceAllocator for Scratch {
-    fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
-        // SAFETY: as promised by the caller of `xffi_rt_call_set_allocator`.
-        let data = unsafe { (self.allocate)(self.user, size, alignment) };
-        (!data.is_null()).then_some(data)
-    }
-
-    fn free(&self, data: *mut c_void, size: usize) {
-        // SAFETY: as above, with what `allocate` gave.
-        unsafe { (self.free)(self.user, data, size) };
-    }
 }

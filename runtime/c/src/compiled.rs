@@ -204,8 +204,28 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         for (index, shape) in compiled.args.iter().enumerate() {
             // SAFETY: as many pointers as were counted.
             let data: *const c_void = unsafe { args.wrapping_add(index).read() };
-            // SAFETY: as promised by the caller: as many bytes as the shape says.
-            arrays.push(unsafe { copied_in(shape, data, index) }?);
+            if data.is_null() && shape.bytes() > 0 {
+                return Err(null(&format!("argument {index}")));
+            }
+            // SAFETY: as promised by the caller: as many bytes as the shape says, for as long as calls run. They
+            // are only read: `shared` holds a clone of each, and what is shared is not written.
+            arrays.push(
+                match unsafe { Tensor::from_raw(shape.clone(), data.cast_mut(), ()) } {
+                    Ok(tensor) => tensor,
+                    // SAFETY: as above.
+                    Err(_) => unsafe { copied_in(shape, data) }?,
+                },
+            );
+        }
+        let shared = arrays.clone();
+        let mut places = vec![];
+        for (index, shape) in compiled.rets.iter().enumerate() {
+            // SAFETY: as many pointers as were counted.
+            let data: *mut c_void = unsafe { rets.wrapping_add(index).read() };
+            // SAFETY: as promised by the caller: as many bytes as the shape says, the library's alone for as
+            // long as calls run.
+            let tensor = unsafe { Tensor::from_raw(shape.clone(), data, ()) };
+            places.push(tensor.ok().filter(|_| !data.is_null()));
         }
         let mut arrays = arrays.into_iter();
         let arguments: Vec<Tree<Tensor>> = compiled
@@ -214,32 +234,28 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
             .parameters()
             .filter_map(|(_, shape)| shape.filled(arrays.by_ref().take(shape.leaves().count())))
             .collect();
-        let results = compiled.compiled.run(arguments)?;
+        let results = compiled.compiled.run_into(arguments, places)?;
+        drop(shared);
         for (index, array) in results.leaves().enumerate() {
             // SAFETY: as many pointers as were counted.
             let data: *mut c_void = unsafe { rets.wrapping_add(index).read() };
-            if !data.is_null() {
-                let bytes = array.bytes();
-                // SAFETY: as promised by the caller: as many bytes as the shape says.
-                unsafe {
-                    data.cast::<u8>()
-                        .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-                };
+            let bytes = array.bytes();
+            // What a call has written in place is there.
+            if !data.is_null() && bytes.as_ptr() != data.cast_const().cast() {
+                // SAFETY: as promised by the caller: as many bytes as the shape says. An array of another call
+                // may lie there that is an operand of this one, not this one itself.
+                unsafe { data.cast::<u8>().copy_from(bytes.as_ptr(), bytes.len()) };
             }
         }
         Ok(())
     })
 }
 
+/// An array that is not aligned as handlers may count on.
+///
 /// # Safety
-/// The data is null or as long as the shape says.
-unsafe fn copied_in(shape: &Shape, data: *const c_void, index: usize) -> Result<Tensor> {
-    if shape.bytes() == 0 {
-        return Tensor::zeros(shape.clone());
-    }
-    if data.is_null() {
-        return Err(null(&format!("argument {index}")));
-    }
+/// The data is as long as the shape says.
+unsafe fn copied_in(shape: &Shape, data: *const c_void) -> Result<Tensor> {
     // SAFETY: as promised by the caller.
     let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), shape.bytes()) };
     Tensor::from_bytes(shape.clone(), bytes)

@@ -3,9 +3,12 @@
 
 mod builder;
 mod call;
+mod canceller;
 mod compiled;
+mod context;
 mod custom_call;
 mod library;
+mod operations;
 mod program;
 mod runtime;
 mod status;
@@ -20,6 +23,7 @@ const _: () = {
     const fn any_thread<T: Send + Sync>() {}
     any_thread::<status::xffi_rt_status>();
     any_thread::<runtime::xffi_rt>();
+    any_thread::<canceller::xffi_rt_canceller>();
     any_thread::<library::xffi_rt_library>();
     any_thread::<stream::xffi_rt_stream>();
     any_thread::<program::xffi_rt_program>();

@@ -78,6 +78,17 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
 /// As many threads as a pool may have.
 const MOST_THREADS: usize = 1024;
 
+/// A number of threads that a pool may have.
+pub(crate) fn known_threads(threads: usize) -> Result<usize, Error> {
+    if (1..=MOST_THREADS).contains(&threads) {
+        return Ok(threads);
+    }
+    Err(Error::new(
+        Code::InvalidArgument,
+        format!("{threads} threads: there are 1 to {MOST_THREADS}"),
+    ))
+}
+
 const VERSION: &std::ffi::CStr = match std::ffi::CStr::from_bytes_with_nul(
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes(),
 ) {
@@ -128,13 +139,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_create_with_threads(
     out: *mut *mut xffi_rt,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        if !(1..=MOST_THREADS).contains(&threads) {
-            return Err(Error::new(
-                Code::InvalidArgument,
-                format!("{threads} threads: there are 1 to {MOST_THREADS}"),
-            ));
-        }
-        let runtime = Runtime::with_threads(known_revision(revision)?, threads);
+        let revision = known_revision(revision)?;
+        let runtime = Runtime::with_threads(revision, known_threads(threads)?);
         // SAFETY: as promised by the caller.
         unsafe { hand_over(out, xffi_rt(runtime)) }
     })

@@ -1,25 +1,35 @@
-//! Calls that outlast their time limit, in C and C++: nobody touches memory that is not his.
+//! Calls that outlast their time limit, how they end, and whose memory they work in, in C and C++: nobody touches
+//! memory that is not his.
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{SYSTEM, libraries, program, run, skip};
 
-/// The program under valgrind, which ends it with 9 where memory is misused or lost.
-fn under_valgrind(test: &str, linked: &Path) {
+/// The program under valgrind, which ends it with 9 where memory is misused or lost; how it ended, and what
+/// valgrind said.
+fn valgrind(test: &str, linked: &Path, arguments: &[&str]) -> Option<(Option<i32>, String)> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         skip(test, "no valgrind");
-        return;
+        return None;
     }
     let done = Command::new("valgrind")
         .args(["--quiet", "--leak-check=full", "--error-exitcode=9"])
         .args(["--errors-for-leak-kinds=definite", "--read-var-info=no"])
         .arg(linked)
+        .args(arguments)
         .output()
         .expect("valgrind starts");
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(0), "{said}");
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    Some((done.status.code(), said))
+}
+
+/// Fails where valgrind finds anything.
+fn under_valgrind(test: &str, linked: &Path) {
+    if let Some((code, said)) = valgrind(test, linked, &[]) {
+        assert_eq!(code, Some(0), "{said}");
+    }
 }
 
 /// Whether programs of this compiler can be run under a sanitizer here.
@@ -37,7 +47,14 @@ fn sanitizes(compiler: &str) -> bool {
             .is_ok_and(|done| done.status.success())
 }
 
-fn outlasts(test: &str, compiler: &str, standard: &str, source: &str) {
+/// Builds the program and runs it alone, under valgrind and with sanitizers; it says `said`.
+fn is_clean(
+    test: &str,
+    compiler: &str,
+    standard: &str,
+    source: &str,
+    said: &str,
+) -> Option<PathBuf> {
     let libraries = libraries();
     let archive = libraries.join("libxla_ffi_runtime.a");
     let flags = [standard, "-g", "-Wall", "-Wextra", "-Werror", "-Iinclude"];
@@ -46,37 +63,120 @@ fn outlasts(test: &str, compiler: &str, standard: &str, source: &str) {
         let all = [&flags[..], more, &files, &SYSTEM].concat();
         program(test, compiler, name, &all)
     };
-    let Some(linked) = build(&format!("open-{compiler}"), &[]) else {
-        return;
-    };
-    assert_eq!(run(&linked, &libraries), "done\n");
+    let stem = Path::new(source).file_stem()?.to_str()?;
+    let linked = build(&format!("{stem}-{compiler}"), &[])?;
+    assert_eq!(run(&linked, &libraries), said);
     under_valgrind(test, &linked);
     if !sanitizes(compiler) {
         skip(test, "no sanitizers");
-        return;
+        return Some(linked);
     }
-    let sanitized = format!("open-{compiler}-sanitized");
+    let sanitized = format!("{stem}-{compiler}-sanitized");
     if let Some(linked) = build(&sanitized, &["-fsanitize=address,undefined"]) {
-        assert_eq!(run(&linked, &libraries), "done\n");
+        assert_eq!(run(&linked, &libraries), said);
     }
+    Some(linked)
 }
 
 #[test]
 fn open_calls_in_c() {
-    outlasts(
+    is_clean(
         "open_calls_in_c",
         "cc",
         "-std=c99",
         "runtime/c/tests/programs/open.c",
+        "done\n",
     );
 }
 
 #[test]
 fn open_calls_in_cxx() {
-    outlasts(
+    is_clean(
         "open_calls_in_cxx",
         "c++",
         "-std=c++17",
         "runtime/c/tests/programs/open.cc",
+        "done\n",
     );
+}
+
+#[test]
+fn the_end_of_a_runtime_in_c() {
+    let linked = is_clean(
+        "the_end_of_a_runtime_in_c",
+        "cc",
+        "-std=gnu99",
+        "runtime/c/tests/programs/server.c",
+        "all ended\n",
+    );
+    let Some(linked) = linked else { return };
+    let logs = Command::new(linked)
+        .arg("log")
+        .env("XLA_FFI_PRINT_FRAMES", "1")
+        .output()
+        .expect("the program starts");
+    assert_eq!(String::from_utf8_lossy(&logs.stdout), "logged\n");
+    // With no logger, frames go there.
+    let said = String::from_utf8_lossy(&logs.stderr);
+    assert_eq!(
+        said.matches("call frame, execute stage\n").count(),
+        1,
+        "{said}"
+    );
+}
+
+#[test]
+fn the_end_of_a_runtime_in_cxx() {
+    is_clean(
+        "the_end_of_a_runtime_in_cxx",
+        "c++",
+        "-std=c++17",
+        "runtime/c/tests/programs/server.cc",
+        "all ended\n",
+    );
+}
+
+#[test]
+fn handlers_work_in_the_callers_memory() {
+    is_clean(
+        "handlers_work_in_the_callers_memory",
+        "cc",
+        "-std=c99",
+        "runtime/c/tests/programs/memory.c",
+        "in place\n",
+    );
+}
+
+/// The chapter says that nothing but a tool can tell; this one does.
+#[test]
+fn valgrind_tells_of_data_that_is_freed_too_early() {
+    let test = "valgrind_tells_of_data_that_is_freed_too_early";
+    let archive = libraries().join("libxla_ffi_runtime.a");
+    let source = "runtime/c/tests/programs/freed.c";
+    let flags = [
+        "-std=gnu99",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+    ];
+    let files = [source, archive.to_str().expect("UTF-8")];
+    let all = [&flags[..], &files, &SYSTEM].concat();
+    let Some(linked) = program(test, "cc", "freed", &all) else {
+        return;
+    };
+    for (arguments, expected) in [(&["waits"][..], 0), (&[], 9)] {
+        let Some((code, said)) = valgrind(test, &linked, arguments) else {
+            return;
+        };
+        assert_eq!(code, Some(expected), "{said}");
+        for words in [
+            "Invalid read of size 4",
+            "Invalid write of size 4",
+            "free'd",
+        ] {
+            assert_eq!(said.contains(words), expected == 9, "{words}: {said}");
+        }
+    }
 }

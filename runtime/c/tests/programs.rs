@@ -19,7 +19,7 @@ operand_layout_constraints={f32[3]{0}}, output_to_operand_aliasing={{}: (0, {})}
 }
 instruction 'custom-call.1': no legacy target is registered as 'squares' for platform 'cpu'; there \
 are: none
-2 4 6 not a number 7
+2 4 6 not a number
 ";
 
 /// A C program with the runtime linked into it.

@@ -12,6 +12,7 @@ use std::mem::ManuallyDrop;
 
 /// Where the operands of a call lie, in place of where they should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Displaced {
     /// An argument, by its index, a byte behind an aligned address.
     Argument(usize),
@@ -38,6 +39,7 @@ impl Call {
             .into_iter()
             .map(|ret| match ret {
                 Ret::New(shape) => Ok(shape),
+                Ret::In(tensor) => Ok(tensor.shape().clone()),
                 Ret::Alias(_) => Err(Error::invalid("a result lies in an argument's memory")),
             });
         let shapes: Vec<Shape> = shapes.collect::<Result<_>>()?;

@@ -38,7 +38,9 @@ fn instantiate(executable: &Executable) -> Result<()> {
         device_ordinal: -1,
         ..Parts::new()
     };
-    let context = Context::new(shared.clone(), parts, executable.state().clone(), false);
+    let tally = &executable.handler().tally;
+    let state = executable.state().clone();
+    let context = Context::new(shared.clone(), tally, parts, state, false);
     let mut raw = frame.raw(shared.api(), context.raw(), Stage::Instantiate);
     let completion = invoke(shared, &context, handler, Stage::Instantiate, &mut raw)
         .map_err(|error| stage_error(error, executable, Stage::Instantiate))?;

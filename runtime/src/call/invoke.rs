@@ -7,10 +7,12 @@ use crate::frame::print;
 use crate::handler::Executable;
 use crate::host::errors;
 use crate::host::futures::{self, Completion};
+use crate::host::log::tell;
 use crate::host::shared::Shared;
 use crate::process::guard;
 use crate::{Error, Finding, Hazard, Result, Stage};
 use std::sync::Arc;
+use std::time::Instant;
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Handler};
 
 /// Calls a handler and says what it left: nothing, an error, or an open future.
@@ -26,15 +28,61 @@ pub(crate) fn invoke(
     frame.reset(revision);
     if context.prints() {
         // SAFETY: the frame is laid out for the revision, and this runtime's buffers are the host's.
-        eprintln!("{}", unsafe { print::describe(frame.as_mut_ptr()) });
+        let text = unsafe { print::describe(frame.as_mut_ptr()) };
+        tell(log::Level::Info, format_args!("{text}"));
     }
     context.begin(stage);
+    // Behind the beginning: a shutdown sees the call, or the call sees the shutdown.
+    if !shared.calls.are_plain() {
+        return invoke_watched(shared, context, handler, stage, frame);
+    }
+    enter(shared, context, handler, frame)
+}
+
+/// As [`invoke`], where calls are refused or counted.
+#[cold]
+fn invoke_watched(
+    shared: &Shared,
+    context: &Context,
+    handler: XLA_FFI_Handler,
+    stage: Stage,
+    frame: &mut RawFrame,
+) -> Result<Option<Arc<Completion>>> {
+    if let Err(error) = shared.calls.check() {
+        context.end(false);
+        return Err(error);
+    }
+    let begun = Instant::now();
+    let outcome = enter(shared, context, handler, frame);
+    if stage != Stage::Execute || !shared.calls.are_counted() {
+        return outcome;
+    }
+    let tally = context.progress().tally();
+    match &outcome {
+        Ok(Some(completion)) => {
+            let tally = tally.clone();
+            completion.on_done(Box::new(move |failed| tally.add(begun.elapsed(), failed)));
+        }
+        outcome => tally.add(begun.elapsed(), outcome.is_err()),
+    }
+    outcome
+}
+
+/// Calls the handler of a call that has begun.
+#[inline]
+fn enter(
+    shared: &Shared,
+    context: &Context,
+    handler: XLA_FFI_Handler,
+    frame: &mut RawFrame,
+) -> Result<Option<Arc<Completion>>> {
+    let revision = shared.revision;
     let entered = Entered::new(shared, Some(context));
     // SAFETY: the frame is laid out for the revision and lives for the call; whoever loaded the
     // handler vouches for it.
     let outcome = unsafe { guard::call_handler(handler, frame.as_mut_ptr()) };
     drop(entered);
-    context.end();
+    context.end(!frame.future(revision).is_null());
     match outcome {
         Ok(error)
             if error.is_null()
@@ -44,7 +92,12 @@ pub(crate) fn invoke(
         {
             Ok(None)
         }
-        outcome => outcome_of(shared, context, frame, outcome),
+        outcome => {
+            let outcome = outcome_of(shared, context, frame, outcome);
+            let open = outcome.as_ref().ok().and_then(Clone::clone);
+            context.progress().set_open(open);
+            outcome
+        }
     }
 }
 

@@ -15,18 +15,29 @@ use crate::context::Parts;
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
 use crate::handler::Executable;
-use crate::{Attributes, CallFrame, Error, Result, Shape, Stage, Tensor, UserData};
+use crate::{
+    Attributes, CallFrame, Canceller, Error, Executor, Result, Shape, Stage, Tensor, UserData,
+};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 
 /// One result of a call that is being put together.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Ret {
     /// Memory of its own.
     New(Shape),
     /// The memory of an argument.
     Alias(usize),
+    /// Memory of the program's, as it is.
+    In(Tensor),
+}
+
+impl From<Shape> for Ret {
+    fn from(shape: Shape) -> Self {
+        Self::New(shape)
+    }
 }
 
 /// A call that is being put together.
@@ -80,6 +91,7 @@ pub struct Call {
 
 /// Which stages a call runs besides execute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Stages {
     /// Prepare and initialize where the handler has them, as GPU hosts do.
     #[default]
@@ -90,6 +102,7 @@ pub enum Stages {
 
 /// What a call left.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Outcome {
     /// The results, in order.
     pub rets: Vec<Tensor>,
@@ -109,6 +122,7 @@ impl Executable {
     }
 
     /// A call to be filled with operands.
+    #[inline]
     #[must_use]
     pub fn call(&self) -> Call {
         Call::new(self.clone(), Parts::new())
@@ -116,6 +130,7 @@ impl Executable {
 }
 
 impl Call {
+    #[inline]
     fn new(executable: Executable, parts: Parts) -> Self {
         let limit = Some(Duration::from_secs(60));
         Self {
@@ -130,6 +145,7 @@ impl Call {
     }
 
     /// Adds an argument.
+    #[inline]
     #[must_use]
     pub fn arg(mut self, tensor: Tensor) -> Self {
         self.args.push(tensor);
@@ -143,10 +159,19 @@ impl Call {
         self
     }
 
-    /// Adds a result, which begins as zeros.
+    /// Adds a result: of a shape, which begins as zeros, or as [`Ret`] says.
+    #[inline]
     #[must_use]
-    pub fn ret(mut self, shape: Shape) -> Self {
-        self.rets.push(Ret::New(shape));
+    pub fn ret(mut self, ret: impl Into<Ret>) -> Self {
+        self.rets.push(ret.into());
+        self
+    }
+
+    /// Adds a result in the memory of a tensor, whose elements stay what they are until the handler writes
+    /// them. Nobody else may hold it.
+    #[must_use]
+    pub fn ret_in(mut self, tensor: Tensor) -> Self {
+        self.rets.push(Ret::In(tensor));
         self
     }
 
@@ -175,6 +200,13 @@ impl Call {
     #[must_use]
     pub fn without_thread_pool(mut self) -> Self {
         self.parts.thread_pool = false;
+        self
+    }
+
+    /// Runs the tasks that handlers put on the thread pool on the program's own threads instead.
+    #[must_use]
+    pub fn executor(mut self, executor: impl Into<Option<Arc<dyn Executor>>>) -> Self {
+        self.parts.executor = executor.into();
         self
     }
 
@@ -258,6 +290,25 @@ impl Call {
         self
     }
 
+    /// Sets when the result is wanted at the latest; there is no such time unless set. From then on
+    /// [`PreparedCall::wait`] and what waits like it return, handlers that poll see the call cancelled, and a
+    /// call that has not begun is refused; all as `DEADLINE_EXCEEDED`. A handler that is done late has its
+    /// result taken.
+    #[must_use]
+    pub fn deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
+        self.parts.deadline = deadline.into();
+        self
+    }
+
+    /// Lets the call be cancelled: handlers that poll see it (from r9; those of the internal API everywhere),
+    /// and a call that has not begun is refused as `CANCELLED`. Cancelling ends neither the handler nor the
+    /// waiting for it.
+    #[must_use]
+    pub fn canceller<'c>(mut self, canceller: impl Into<Option<&'c Canceller>>) -> Self {
+        self.parts.canceller = canceller.into().cloned();
+        self
+    }
+
     /// Looks for what the handler leaves unwritten: random bytes lie in the results before each
     /// execution, and where eight of them or more in a row are still there after a success, that is
     /// the hazard [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), by result and element.
@@ -276,6 +327,7 @@ impl Call {
     ///
     /// # Errors
     /// Element types that the revision lacks, memory that cannot be allocated, and what the stages answer.
+    #[inline]
     pub fn prepare(self) -> Result<PreparedCall> {
         PreparedCall::new(self, None)
     }
@@ -309,6 +361,7 @@ impl Call {
     /// In a build without a C++ compiler ([`CONTAINS_CXX_EXCEPTIONS`](crate::CONTAINS_CXX_EXCEPTIONS)
     /// is false) this is [`Call::run_isolated`], because an exception would end the program; except
     /// for calls that have to touch this process: with state, user data, a stream or an allocator.
+    #[inline]
     pub fn run(self) -> Result<Outcome> {
         if crate::CONTAINS_CXX_EXCEPTIONS || self.touches_this_process() {
             return self.run_here();
@@ -326,6 +379,7 @@ impl Call {
             .bundle
             .get(Stage::Instantiate)
             .is_some()
+            || self.rets.iter().any(|ret| matches!(ret, Ret::In(_)))
             || self.parts.stream.is_some()
             || self.parts.allocator.is_some()
             || self
@@ -339,6 +393,7 @@ impl Call {
     fn ret_shapes(&self) -> Result<Vec<Shape>> {
         let shape = |ret: &Ret| match ret {
             Ret::New(shape) => Ok(shape.clone()),
+            Ret::In(tensor) => Ok(tensor.shape().clone()),
             Ret::Alias(index) => self
                 .args
                 .get(*index)
@@ -353,6 +408,7 @@ impl Call {
     }
 
     /// Runs the call in this process.
+    #[inline]
     fn run_here(self) -> Result<Outcome> {
         let mut call = self.prepare()?;
         call.invoke()?;
@@ -370,6 +426,15 @@ impl Call {
         for (number, ret) in rets.into_iter().enumerate() {
             results.push(match ret {
                 Ret::New(shape) => Tensor::zeros(shape)?,
+                Ret::In(mut tensor) => {
+                    if tensor.bytes_mut().is_none() {
+                        return Err(Error::invalid(format!(
+                            "result {number} is to lie in a tensor that has clones; only one without can \
+                             be written"
+                        )));
+                    }
+                    tensor
+                }
                 Ret::Alias(index) => {
                     let count = args.len();
                     let missing = || {

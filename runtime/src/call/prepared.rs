@@ -12,7 +12,7 @@ use crate::{CallFrame, Code, Error, Recorder, Result, Stage, Tensor};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use xla_ffi_sys::{Revision, XLA_FFI_Handler};
 
 /// What a running handler may touch. While a future is open it is neither read nor freed.
@@ -49,7 +49,7 @@ fn leave_open(completion: Arc<Completion>, body: Box<Body>, executable: Executab
             body,
             _executable: executable,
         });
-    told.on_done(Box::new(|| {
+    told.on_done(Box::new(|_| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
         // Where there is no thread to be had, the next call that ends late frees it.
         let _ = sweeper.spawn(sweep);
@@ -198,9 +198,9 @@ pub struct PreparedCall {
 impl PreparedCall {
     pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
         let executable = call.executable;
-        let shared = executable.handler().shared.clone();
+        let shared = &executable.handler().shared;
         if let Some(data) = &call.parts.user_data {
-            data.check(&shared)?;
+            data.check(shared)?;
         }
         let (args, rets) = operands(call.args, call.rets, shared.revision)?;
         let rules = Rules {
@@ -232,7 +232,9 @@ impl PreparedCall {
     ) -> Result<Self> {
         let shared = executable.handler().shared.clone();
         let both = rules.stages == Stages::All;
-        let context = Context::new(shared.clone(), parts, executable.state().clone(), both);
+        let tally = &executable.handler().tally;
+        let state = executable.state().clone();
+        let context = Context::new(shared.clone(), tally, parts, state, both);
         let context = Box::new(context);
         for stage in [Stage::Prepare, Stage::Initialize] {
             if !executable.runs(stage, rules.stages) {
@@ -430,7 +432,7 @@ impl PreparedCall {
     pub fn try_clone(&self) -> Result<Self> {
         self.check_closed()?;
         let body = &**self.body;
-        if body.is_on_memory_of_callers() {
+        if body.is_on_memory_of_callers() && body.frame.has_operands() {
             return Err(Error::new(
                 Code::FailedPrecondition,
                 "the operands are the caller's memory, which two calls cannot have at once: name other \
@@ -493,6 +495,9 @@ impl PreparedCall {
         }
         let body = &mut **self.body;
         let shared = &self.executable.handler().shared;
+        body.context
+            .check_wanted()
+            .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
         match invoke(
             shared,
             &body.context,
@@ -542,10 +547,17 @@ impl PreparedCall {
     /// What the handler answers, and `DEADLINE_EXCEEDED` when time is up: the execution stays open
     /// then, its operands belong to it, and it may be waited for again.
     pub fn wait(&mut self) -> Result<()> {
-        self.wait_for(self.rules.limit)
+        let deadline = self.body.context.parts().deadline;
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let limit = match (self.rules.limit, left) {
+            (Some(limit), Some(left)) => Some(limit.min(left)),
+            (limit, left) => limit.or(left),
+        };
+        self.wait_for(limit)
     }
 
-    /// As [`PreparedCall::wait`], with a time limit of its own; `None` waits for ever.
+    /// As [`PreparedCall::wait`], with a time limit of its own in place of the call's and its deadline;
+    /// `None` waits for ever.
     ///
     /// # Errors
     /// As [`PreparedCall::wait`].
@@ -594,7 +606,7 @@ impl PreparedCall {
     /// here and now.
     pub fn on_end(&self, told: impl FnOnce() + Send + 'static) {
         match &self.open {
-            Some(completion) => completion.on_done(Box::new(told)),
+            Some(completion) => completion.on_done(Box::new(|_| told())),
             None => told(),
         }
     }

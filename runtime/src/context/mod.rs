@@ -5,9 +5,11 @@ mod extensions;
 pub(crate) mod user_data;
 
 use crate::device::{DeviceAllocator, Stream};
+use crate::extension::cancellation::{Cancellation, CancellationExtension, Canceller};
 use crate::frame::encoded::Encoded;
+use crate::host::calls::{Progress, Tally};
 use crate::host::futures;
-use crate::host::pool::ThreadPool;
+use crate::host::pool::{Executor, Tasks};
 use crate::host::shared::Shared;
 use crate::host::state_object::StateSlot;
 use crate::{Code, Error, Finding, Hazard, Result, Runtime, Stage};
@@ -15,9 +17,12 @@ use extensions::Extensions;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 use user_data::UserData;
-use xla_ffi_sys::{XLA_FFI_Extension, XLA_FFI_Extension_Record, XLA_FFI_InvokeContext};
+use xla_ffi_sys::{
+    XFFI_Extension_Cancellation, XLA_FFI_Extension, XLA_FFI_Extension_Record, XLA_FFI_InvokeContext,
+};
 
 /// What a caller puts into a context.
 #[derive(Clone)]
@@ -25,27 +30,54 @@ pub(crate) struct Parts {
     pub(crate) run_id: i64,
     pub(crate) device_ordinal: i32,
     pub(crate) thread_pool: bool,
+    pub(crate) executor: Option<Arc<dyn Executor>>,
     pub(crate) stream: Option<Stream>,
     pub(crate) allocator: Option<Arc<dyn DeviceAllocator>>,
     pub(crate) user_data: Option<Arc<UserData>>,
     pub(crate) extensions: Extensions,
     pub(crate) custom_options: Option<Arc<Encoded>>,
     pub(crate) called_computation: Option<Arc<dyn std::any::Any + Send + Sync>>,
+    pub(crate) canceller: Option<Canceller>,
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl Parts {
+    #[cold]
+    fn check_wanted(&self) -> Result<()> {
+        if self.canceller.as_ref().is_some_and(Canceller::is_cancelled) {
+            return Err(Error::new(
+                Code::Cancelled,
+                "the call was cancelled before it began",
+            ));
+        }
+        if self
+            .deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+        {
+            return Err(Error::new(
+                Code::DeadlineExceeded,
+                "the deadline was over before the call began",
+            ));
+        }
+        Ok(())
+    }
+
     /// What a call on a CPU has: run id 0, device 0, a thread pool.
+    #[inline]
     pub(crate) fn new() -> Self {
         Self {
             run_id: 0,
             device_ordinal: 0,
             thread_pool: true,
+            executor: None,
             stream: None,
             allocator: None,
             user_data: None,
             extensions: Default::default(),
             custom_options: None,
             called_computation: None,
+            canceller: None,
+            deadline: None,
         }
     }
 }
@@ -57,7 +89,7 @@ impl Parts {
 pub(crate) struct Context {
     runtime: Runtime,
     parts: Parts,
-    alive: AtomicBool,
+    progress: Arc<Progress>,
     stage: AtomicU8,
     instantiate: Arc<StateSlot>,
     /// Whether prepare and initialize belong to this execution.
@@ -68,6 +100,8 @@ pub(crate) struct Context {
     prints: bool,
     /// The record extension while the record stage runs.
     record: AtomicPtr<XLA_FFI_Extension>,
+    /// Made when a handler first asks.
+    cancellation: OnceLock<Box<CancellationExtension>>,
     loose: Mutex<Loose>,
 }
 
@@ -82,14 +116,15 @@ struct Loose {
 impl Context {
     pub(crate) fn new(
         shared: Arc<Shared>,
+        tally: &Arc<Tally>,
         parts: Parts,
         instantiate: Arc<StateSlot>,
         execution: bool,
     ) -> Self {
         Self {
+            progress: shared.calls.enter(tally),
             runtime: Runtime::from_shared(shared),
             parts,
-            alive: AtomicBool::new(false),
             stage: AtomicU8::new(Stage::Instantiate as u8),
             instantiate,
             execution,
@@ -98,6 +133,7 @@ impl Context {
             found: AtomicBool::new(false),
             prints: crate::frame::print::wanted(),
             record: AtomicPtr::default(),
+            cancellation: OnceLock::new(),
             loose: Mutex::default(),
         }
     }
@@ -138,6 +174,7 @@ impl Context {
     /// was given goes.
     pub(crate) fn renew(&mut self, parts: Parts, execution: bool) {
         self.parts = parts;
+        self.cancellation.take();
         self.execution = execution;
     }
 
@@ -158,6 +195,9 @@ impl Context {
         if number == XLA_FFI_Extension_Record && !record.is_null() {
             return Some(record);
         }
+        if number == XFFI_Extension_Cancellation {
+            return Some(self.cancellation_extension().raw());
+        }
         self.parts.extensions.find(number)
     }
 
@@ -170,16 +210,45 @@ impl Context {
     /// The context belongs to a call of `stage` from here on.
     pub(crate) fn begin(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
-        self.alive.store(true, Ordering::Release);
+        self.progress.begin();
     }
 
-    /// The call is over; so is the context, even where a future is still open.
-    pub(crate) fn end(&self) {
-        self.alive.store(false, Ordering::Release);
+    /// The handler has returned, with a future or without; the context is over either way.
+    pub(crate) fn end(&self, open: bool) {
+        self.progress.end(open);
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    fn cancellation_extension(&self) -> &CancellationExtension {
+        self.cancellation.get_or_init(|| {
+            let Parts {
+                canceller,
+                deadline,
+                ..
+            } = &self.parts;
+            let watched = Cancellation::new(canceller.clone(), *deadline, self.shared());
+            CancellationExtension::new(watched)
+        })
+    }
+
+    /// Whether anybody still waits for the call.
+    pub(crate) fn cancellation(&self) -> &Cancellation {
+        self.cancellation_extension().watched()
+    }
+
+    /// Refuses a call that nobody waits for before it begins.
+    pub(crate) fn check_wanted(&self) -> Result<()> {
+        if self.parts.canceller.is_none() && self.parts.deadline.is_none() {
+            return Ok(());
+        }
+        self.parts.check_wanted()
     }
 
     pub(crate) fn check_alive(&self) -> Result<()> {
-        if self.alive.load(Ordering::Acquire) {
+        if self.progress.is_inside() {
             return Ok(());
         }
         self.note(Finding::new(Hazard::ContextAfterCall, AFTER));
@@ -206,14 +275,18 @@ impl Context {
         }
     }
 
-    pub(crate) fn pool(&self) -> Result<&ThreadPool> {
+    /// Who runs the tasks that the handler puts on the thread pool.
+    pub(crate) fn pool(&self) -> Result<Tasks<'_>> {
         if !self.parts.thread_pool {
             return Err(Error::new(
                 Code::Unimplemented,
                 "this call's context has no thread pool (XLA has one on CPU only)",
             ));
         }
-        self.shared().pool()
+        if let Some(executor) = &self.parts.executor {
+            return Ok(Tasks::Executor(&**executor));
+        }
+        self.shared().pool().map(Tasks::Pool)
     }
 
     fn loose(&self) -> std::sync::MutexGuard<'_, Loose> {
@@ -324,5 +397,6 @@ const AFTER: &str = "the context ended with its call: copy what an asynchronous 
 impl Drop for Context {
     fn drop(&mut self) {
         self.sweep(0);
+        self.shared().calls.leave(&self.progress);
     }
 }

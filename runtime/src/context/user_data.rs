@@ -147,6 +147,9 @@ impl UserData {
         if object.is_null() {
             return Err(Error::invalid("the object is a null pointer"));
         }
+        if isize::try_from(size).is_err() {
+            return Err(Error::invalid(format!("no object has {size} bytes")));
+        }
         let shared = self.runtime()?;
         let id = shared.types.get_or_register(name, TypeInfo { deleter })?;
         if size > 0 {

@@ -45,7 +45,9 @@ impl Inner {
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
                 if let Err(payload) = outcome {
                     crate::process::guard::discard(payload);
-                    eprintln!("xla-ffi: a panic left a piece of work on a CPU stream");
+                    crate::host::log::warn(format_args!(
+                        "a panic left a piece of work on a CPU stream"
+                    ));
                 }
                 queue = self.lock();
                 queue.busy = false;

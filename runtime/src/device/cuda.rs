@@ -108,7 +108,9 @@ unsafe extern "C" fn run_work(data: *mut c_void) {
     let work = unsafe { Box::from_raw(data.cast::<Work>()) };
     if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*work)) {
         crate::process::guard::discard(payload);
-        eprintln!("xla-ffi: a panic left a piece of work on a CUDA stream");
+        crate::host::log::warn(format_args!(
+            "a panic left a piece of work on a CUDA stream"
+        ));
     }
 }
 
@@ -196,7 +198,7 @@ impl DeviceStream for CudaStream {
 
     fn synchronize(&self) {
         if let Err(error) = self.wait() {
-            eprintln!("xla-ffi: {error}");
+            crate::host::log::warn(format_args!("{error}"));
         }
     }
 }

@@ -16,6 +16,7 @@ const BASE: usize = 0xC0D_u64.wrapping_shl(52) as usize;
 
 /// One argument of a recorded kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum KernelArg {
     /// An address in device memory.
     Pointer(usize),
@@ -25,6 +26,7 @@ pub enum KernelArg {
 
 /// What a handler recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Recorded {
     /// A kernel launch.
     Launch {

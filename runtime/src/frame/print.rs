@@ -1,7 +1,8 @@
 //! Call frames as text, for debugging.
 //!
 //! With the environment variable `XLA_FFI_PRINT_FRAMES` set (to anything but `0`), every frame is
-//! printed on standard error before its handler runs.
+//! told before its handler runs: to the program's logger (`log`, level info) or, where there is none, on
+//! standard error.
 
 use super::encoded;
 use crate::value::scalar_codec;

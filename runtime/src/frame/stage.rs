@@ -6,6 +6,7 @@ use xla_ffi_sys::XLA_FFI_ExecutionStage;
 /// A stage of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Stage {
     /// Once when the executable is made: all attributes, no operands.
     Instantiate = XLA_FFI_ExecutionStage::INSTANTIATE.0 as u8,

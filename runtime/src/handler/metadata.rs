@@ -6,6 +6,7 @@ use xla_ffi_sys::Revision;
 
 /// What a handler says about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Metadata {
     /// Major and minor version of the ABI.
     pub version: (i32, i32),

@@ -5,9 +5,11 @@ pub mod metadata;
 pub(crate) mod negotiate;
 pub(crate) mod registry;
 pub mod statics;
+pub(crate) mod traits;
 
 use crate::call::ready::Spare;
 use crate::frame::encoded::Encoded;
+use crate::host::calls::Tally;
 use crate::host::shared::Shared;
 use crate::host::state_object::StateSlot;
 use crate::{Bundle, Error, Metadata, Result, Stage};
@@ -22,6 +24,7 @@ pub struct Handler {
     pub(crate) name: Arc<str>,
     pub(crate) bundle: Bundle,
     pub(crate) metadata: Option<Metadata>,
+    pub(crate) tally: Arc<Tally>,
 }
 
 impl Handler {
@@ -34,6 +37,7 @@ impl Handler {
             name: name.into(),
             bundle,
             metadata,
+            tally: shared.calls.tally(name),
         })
     }
 

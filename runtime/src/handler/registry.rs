@@ -4,7 +4,7 @@ use super::Handler;
 use super::negotiate::negotiate;
 use crate::host::registrations::Registration;
 use crate::host::shared::Shared;
-use crate::{Bundle, Code, Error, Result, Runtime, canonical_platform};
+use crate::{Bundle, Code, Error, Result, Runtime, Traits, canonical_platform};
 
 /// Registers a bundle after asking what it needs: an equal registration is fine, another one under
 /// the name is not.
@@ -38,12 +38,19 @@ impl Runtime {
         Handler::new(self.shared(), name, bundle)
     }
 
-    /// Registers functions under a name and a platform, as `Handler_Register` does.
+    /// Registers functions under a name and a platform, as `Handler_Register` does. The traits are added to
+    /// those that the functions tell: [`Traits`], or the ABI's bits of them.
     ///
     /// # Errors
     /// As [`Runtime::handler`], and `INVALID_ARGUMENT` when the name stands for something else.
-    pub fn register(&self, name: &str, platform: &str, bundle: Bundle, traits: u32) -> Result<()> {
-        register(self.shared(), name, platform, bundle, traits)
+    pub fn register(
+        &self,
+        name: &str,
+        platform: &str,
+        bundle: Bundle,
+        traits: impl Into<Traits>,
+    ) -> Result<()> {
+        register(self.shared(), name, platform, bundle, traits.into().bits())
     }
 
     /// The handler that is registered under a name for a platform.
@@ -59,6 +66,7 @@ impl Runtime {
                 name: name.into(),
                 bundle: known.bundle,
                 metadata: known.metadata,
+                tally: shared.calls.tally(name),
             });
         }
         let known = shared.handlers.describe();

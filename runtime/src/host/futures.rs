@@ -20,8 +20,8 @@ pub(crate) struct Completion {
     woken: Condvar,
 }
 
-/// What runs when a future is complete.
-type Then = Box<dyn FnOnce() + Send>;
+/// What runs when a future is complete; it is told whether there was an error.
+type Then = Box<dyn FnOnce(bool) + Send>;
 
 #[derive(Default)]
 struct Progress {
@@ -38,13 +38,14 @@ impl Completion {
                 "the future was completed before",
             ));
         }
+        let failed = outcome.is_err();
         progress.outcome = Some(outcome);
         self.woken.notify_all();
         let then = std::mem::take(&mut progress.then);
         // Not under the lock: what is told may ask whether the future is complete.
         drop(progress);
         for then in then {
-            run_callback(then);
+            run_callback(then, failed);
         }
         Ok(())
     }
@@ -56,8 +57,9 @@ impl Completion {
             progress.then.push(then);
             return;
         }
+        let failed = matches!(progress.outcome, Some(Err(_)));
         drop(progress);
-        run_callback(then);
+        run_callback(then, failed);
     }
 
     /// Whether the future is complete.
@@ -96,9 +98,12 @@ impl Completion {
 }
 
 /// Runs what somebody asked to be run; the handler that completes its future is not to see his panic.
-fn run_callback(then: Then) {
-    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(then)).is_err() {
-        eprintln!("xla-ffi: a panic left what was to run at the end of a call");
+fn run_callback(then: Then, failed: bool) {
+    let then = std::panic::AssertUnwindSafe(|| then(failed));
+    if std::panic::catch_unwind(then).is_err() {
+        super::log::warn(format_args!(
+            "a panic left what was to run at the end of a call"
+        ));
     }
 }
 
@@ -197,13 +202,13 @@ mod tests {
         let (send, told) = std::sync::mpsc::channel();
         let late = send.clone();
         // Without the hook, whose lock a child process of another test would inherit.
-        completion.on_done(Box::new(|| {
+        completion.on_done(Box::new(|_| {
             std::panic::resume_unwind(Box::new("on purpose"))
         }));
-        completion.on_done(Box::new(move || send.send("waiting").unwrap()));
+        completion.on_done(Box::new(move |_| send.send("waiting").unwrap()));
         assert!(told.try_recv().is_err());
         completion.complete(Ok(())).unwrap();
-        completion.on_done(Box::new(move || late.send("late").unwrap()));
+        completion.on_done(Box::new(move |_| late.send("late").unwrap()));
         assert_eq!(told.iter().collect::<Vec<_>>(), ["waiting", "late"]);
     }
 }

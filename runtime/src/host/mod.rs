@@ -1,9 +1,11 @@
 //! What a host keeps for its handlers: the table's memory, registries, threads, and the objects
 //! that handlers hold.
 
+pub(crate) mod calls;
 pub(crate) mod errors;
 pub(crate) mod futures;
 mod handles;
+pub(crate) mod log;
 pub(crate) mod platform;
 pub(crate) mod pool;
 pub(crate) mod registrations;

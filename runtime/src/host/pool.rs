@@ -1,6 +1,59 @@
-//! The host's thread pool.
+//! Who runs handlers' tasks: the host's thread pool, or an executor of the program's.
 
 use crate::{Code, Error, Result};
+
+/// Runs handlers' tasks in place of the runtime's thread pool: a program's own threads.
+///
+/// ```
+/// use xla_ffi_runtime::Executor;
+///
+/// /// A thread for each task.
+/// struct Threads;
+///
+/// impl Executor for Threads {
+///     fn execute(&self, task: Box<dyn FnOnce() + Send>) {
+///         std::thread::spawn(task);
+///     }
+///
+///     fn num_threads(&self) -> usize {
+///         std::thread::available_parallelism().map_or(1, usize::from)
+///     }
+/// }
+/// assert!(Threads.num_threads() > 0);
+/// ```
+pub trait Executor: Send + Sync {
+    /// Runs the task once, soon, on a thread that does not wait for others of these tasks. Not here: the
+    /// handler that asks may wait for it. The task does not panic.
+    fn execute(&self, task: Box<dyn FnOnce() + Send>);
+
+    /// How many tasks it runs at a time, as handlers are told.
+    fn num_threads(&self) -> usize;
+}
+
+/// Who runs the tasks of a call.
+pub(crate) enum Tasks<'c> {
+    /// The runtime.
+    Pool(&'c ThreadPool),
+    /// The program.
+    Executor(&'c dyn Executor),
+}
+
+impl Tasks<'_> {
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Pool(pool) => pool.size(),
+            Self::Executor(executor) => executor.num_threads(),
+        }
+    }
+
+    /// Runs `task` on another thread. A panic in it may end the process.
+    pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
+        match self {
+            Self::Pool(pool) => pool.spawn(task),
+            Self::Executor(executor) => executor.execute(Box::new(task)),
+        }
+    }
+}
 
 /// Threads that run handlers' tasks; never the thread that calls the handler.
 pub(crate) struct ThreadPool {

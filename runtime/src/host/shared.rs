@@ -1,6 +1,7 @@
 //! What all objects of one runtime share: the ground that handlers, calls and the functions of the
 //! table stand on.
 
+use super::calls::Calls;
 use super::pool::ThreadPool;
 use super::registrations::Registrations;
 use super::table::Table;
@@ -22,6 +23,7 @@ pub(crate) struct Shared {
     table: Table,
     pub(crate) types: Types,
     pub(crate) handlers: Registrations,
+    pub(crate) calls: Calls,
     pub(crate) legacy: Targets,
     /// The options of calls that have none.
     pub(crate) no_options: Arc<Encoded>,
@@ -74,6 +76,7 @@ impl Shared {
             table,
             types: Types::default(),
             handlers: Registrations::default(),
+            calls: Calls::default(),
             legacy: Targets::default(),
             no_options: Encoded::new(&Attributes::new(), revision),
             threads,
@@ -131,7 +134,7 @@ impl Drop for Shared {
             .unwrap_or_else(PoisonError::into_inner)
             .drain(..)
         {
-            eprintln!("xla-ffi: {finding}");
+            super::log::warn(format_args!("{finding}"));
         }
     }
 }

@@ -85,7 +85,7 @@ impl Drop for StateObject {
             match self.runtime.upgrade() {
                 Some(runtime) => runtime.note(finding),
                 // Nobody is left to answer to; the text still has to be seen.
-                None => eprintln!("xla-ffi: {finding}"),
+                None => super::log::warn(format_args!("{finding}")),
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::function::Signature;
 use super::registry::Target;
 use super::status::{self, Status};
+use super::underway::Underway;
 use crate::process::guard;
 use crate::{Code, Error, Hazard, Result, Stream, Tree};
 use std::ffi::{c_char, c_void};
@@ -10,6 +11,7 @@ use xla_ffi_sys::XlaCustomCallStatus;
 
 /// How tuples reach a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum TupleForm {
     /// CPU, as the documents have it: one pointer an operand and one for the result; a tuple's is
     /// that of an array of its elements' pointers, nested.
@@ -235,6 +237,9 @@ impl<'a> Invocation<'a> {
     pub unsafe fn launch(self) -> Result<Launched> {
         let signature = self.target.signature();
         self.check(signature)?;
+        let name = self.target.name();
+        let within = |error: Error| error.within(format_args!("legacy target '{name}'"));
+        let underway = Underway::new(self.target.runtime(), name).map_err(within)?;
         let mut kept = Kept::default();
         let mut list = vec![];
         let mut out = std::ptr::null_mut();
@@ -282,11 +287,14 @@ impl<'a> Invocation<'a> {
             name: self.target.name().to_owned(),
             stream,
             kept,
+            underway,
         };
         // SAFETY: `enter` takes these arguments; the function is one of the signature, as its
         // registration promised, and the buffers are as the caller promised.
         let unwound = unsafe { guard::call_void(enter_address(), (&raw mut arguments).cast()) };
         let failure = status.finish();
+        let failed = unwound.is_err() || failure.is_some();
+        launched.underway.called(failed);
         if let Err(unwound) = unwound {
             return Err(
                 Error::hazard(Hazard::Unwound, format!("{unwound} left the target"))
@@ -416,6 +424,8 @@ pub struct Launched {
     name: String,
     stream: Option<Stream>,
     kept: Kept,
+    /// Goes when the stream has been waited for.
+    underway: Underway,
 }
 
 // SAFETY: the tables are used by the stream and, after it has been waited for, by the owner.

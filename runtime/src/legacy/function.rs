@@ -12,6 +12,7 @@ use xla_ffi_sys::{
 /// `CustomCallApiVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
+#[non_exhaustive]
 pub enum ApiVersion {
     /// `API_VERSION_ORIGINAL`: no status.
     Original = 1,
@@ -86,6 +87,7 @@ pub(super) fn is_host(platform: &str) -> bool {
 /// What a target is called as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum Signature {
     /// [`XlaCustomCallCpu`].
     Cpu = XlaFfiLegacyTarget::CPU,

@@ -41,6 +41,7 @@ mod library;
 mod registry;
 mod status;
 mod targets;
+mod underway;
 
 pub use call::{Invocation, Launched, TupleForm};
 pub use function::{ApiVersion, Function, Signature};

@@ -29,9 +29,14 @@ pub struct Target {
     address: usize,
     signature: Signature,
     version: ApiVersion,
+    runtime: Runtime,
 }
 
 impl Target {
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -173,6 +178,7 @@ impl Runtime {
             address: function.address,
             signature: wanted,
             version,
+            runtime: self.clone(),
         })
     }
 

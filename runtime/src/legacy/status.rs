@@ -43,10 +43,9 @@ unsafe extern "C" fn set(
     let object = unsafe { &*this.cast::<Object>() };
     let mut inner = object.lock();
     if !inner.live {
-        eprintln!(
-            "xla-ffi: a legacy target wrote its status after its call had ended; the write is \
-             ignored"
-        );
+        crate::host::log::warn(format_args!(
+            "a legacy target wrote its status after its call had ended; the write is ignored"
+        ));
         return;
     }
     inner.failure = (failed != 0).then(|| {

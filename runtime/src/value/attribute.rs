@@ -6,6 +6,7 @@ use std::fmt;
 
 /// The value of one attribute.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Attribute {
     /// One value: element type and bits.
     Scalar(DType, u128),

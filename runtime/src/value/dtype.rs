@@ -7,6 +7,7 @@ use xla_ffi_sys::{ELEMENT_TYPES, ElementType, Revision, XLA_FFI_DataType};
 macro_rules! dtypes {
     ($(#[$meta:meta])* $name:ident { $($dtype:ident = $raw:ident,)* }) => {
         $(#[$meta])*
+        #[non_exhaustive]
         pub enum $name {
             $($dtype,)*
         }

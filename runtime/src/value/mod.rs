@@ -1,7 +1,10 @@
 //! What calls are made of: element types, shapes, tensors, attributes.
 
 pub(crate) mod array_shape;
+#[cfg(feature = "ndarray")]
+mod arrays;
 pub(crate) mod attribute;
+pub mod dlpack;
 pub mod dtype;
 pub(crate) mod memory;
 pub mod scalar_codec;

@@ -6,6 +6,7 @@ use half::{bf16, f16};
 
 /// One element, in the widest type of its class.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Number {
     /// Of PRED.
     Bool(bool),

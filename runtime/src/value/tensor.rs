@@ -1,7 +1,7 @@
 //! Host arrays: memory as XLA hands it to handlers, 64-byte aligned, with a guard behind it.
 
-use super::memory::{LEAST_ALIGNMENT, Memory};
-use crate::{DType, Error, Finding, Hazard, Result, Shape};
+use super::memory::{ALIGNMENT, LEAST_ALIGNMENT, Memory};
+use crate::{Code, DType, DeviceAllocator, Error, Finding, Hazard, Result, Shape};
 use std::any::Any;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -165,6 +165,50 @@ impl Tensor {
         unsafe { Self::lent(shape, start, Box::new(owner)) }
     }
 
+    /// Zeros in memory of the program's own allocator, to which it goes back with the last clone.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` when the allocator gives none, `INVALID_ARGUMENT` when what it gives does not begin
+    /// at a multiple of 16 bytes.
+    ///
+    /// # Safety
+    /// The allocator gives host memory of the size that it is asked for, to nobody else until it is freed.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use xla_ffi_runtime::{DType, DeviceAllocator, HostAllocator, Shape, Tensor};
+    ///
+    /// let mine = Arc::new(HostAllocator::default());
+    /// let allocator: Arc<dyn DeviceAllocator> = mine.clone();
+    /// // SAFETY: it is the host's memory.
+    /// let y = unsafe { Tensor::zeros_of(Shape::new(DType::F32, [1000])?, &allocator) }?;
+    /// assert_eq!((y.as_slice::<f32>().map(|y| y[999]), mine.living()), (Some(0.0), 1));
+    /// drop(y);
+    /// assert_eq!(mine.living(), 0);
+    /// # Ok::<(), xla_ffi_runtime::Error>(())
+    /// ```
+    pub unsafe fn zeros_of(shape: Shape, allocator: &Arc<dyn DeviceAllocator>) -> Result<Self> {
+        let size = shape.bytes();
+        if size == 0 {
+            return Self::zeros(shape);
+        }
+        let data = allocator.allocate(size, ALIGNMENT).ok_or_else(|| {
+            Error::new(
+                Code::ResourceExhausted,
+                format!("the allocator gives no {size} bytes for {shape}"),
+            )
+        })?;
+        let owner = Allocated {
+            allocator: allocator.clone(),
+            data: data as usize,
+            size,
+        };
+        // SAFETY: as promised by the caller.
+        unsafe { data.cast::<u8>().write_bytes(0, size) };
+        // SAFETY: as above, and the owner frees it.
+        unsafe { Self::from_raw(shape, data, owner) }
+    }
+
     /// # Safety
     /// As [`Tensor::from_raw`], for aligned memory.
     unsafe fn lent(
@@ -231,7 +275,9 @@ impl Tensor {
     }
 
     /// What a host writes into `XLA_FFI_Buffer.data`: null for arrays without elements.
-    pub(crate) fn data(&self) -> *mut c_void {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn data(&self) -> *mut c_void {
         if self.shape.elements() == 0 {
             return std::ptr::null_mut();
         }
@@ -250,7 +296,20 @@ impl Tensor {
     }
 }
 
-fn is_aligned(data: *const c_void) -> bool {
+/// Memory of a program's allocator.
+struct Allocated {
+    allocator: Arc<dyn DeviceAllocator>,
+    data: usize,
+    size: usize,
+}
+
+impl Drop for Allocated {
+    fn drop(&mut self) {
+        self.allocator.free(self.data as *mut c_void, self.size);
+    }
+}
+
+pub(super) fn is_aligned(data: *const c_void) -> bool {
     (data as usize).is_multiple_of(LEAST_ALIGNMENT)
 }
 
@@ -289,7 +348,6 @@ impl<T: Element> Drop for Vector<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::memory::ALIGNMENT;
     use super::*;
 
     #[test]

@@ -24,6 +24,9 @@ const CROWDED: f64 = 1.5;
 /// `Call::run` with shapes that repeat, by a prepared call.
 const RUN: f64 = 20.0;
 
+/// 64 MB through a handler, by what the handler does alone.
+const LARGE: f64 = 1.25;
+
 /// Builds and runs the calls; what is over budget.
 pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
     let built = cargo(root)
@@ -62,6 +65,17 @@ pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
     if run > RUN * prepared {
         misses.push(format!(
             "Call::run: {run:.1} ns, a prepared call takes {prepared:.1} ns, at most {RUN} times that"
+        ));
+    }
+    let cost = |name: &str| report["large"][name].as_f64().context("no cost of 64 MB");
+    let (direct, call) = (cost("direct")?, cost("call")?);
+    println!(
+        "64 MB through a handler that copies them: {call:.2} ms, {direct:.2} ms without a host, at most \
+         {LARGE} times that\n"
+    );
+    if call > LARGE * direct {
+        misses.push(format!(
+            "64 MB through a handler: {call:.2} ms, {direct:.2} ms without a host, at most {LARGE} times that"
         ));
     }
     Ok(misses)

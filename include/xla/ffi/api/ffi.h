@@ -26,6 +26,7 @@
 #include "xla/ffi/api/api.h"
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/cpp/buffer.h"
+#include "xla_ffi/cpp/cancellation.h"
 #include "xla_ffi/cpp/context.h"
 #include "xla_ffi/cpp/dictionary.h"
 #include "xla_ffi/cpp/error.h"

@@ -1,4 +1,5 @@
 /* Whatever a C program does wrong with programs is a status, not a crash. */
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ int main(void) {
   const xffi_rt_program* called = NULL;
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, nothing, NULL};
   xffi_rt_call* rank = NULL;
+  xffi_rt_user_data* data = NULL;
   xffi_rt_custom_call call = XFFI_RT_CUSTOM_CALL_INIT;
   xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
   xffi_rt_alias alias = {NULL, 0, 0, NULL, 0};
@@ -109,8 +111,20 @@ int main(void) {
   WRONG(xffi_rt_builder_custom_call(b, &call, &other), OUT_OF_RANGE, "output");
   alias.output = NULL;
   alias.output_size = 0;
+  alias.operand_index = &minus;
+  alias.operand_index_size = huge;
+  WRONG(xffi_rt_builder_custom_call(b, &call, &other), OUT_OF_RANGE, "operand_index");
+  alias.operand_index = NULL;
+  alias.operand_index_size = 0;
   call.aliases = NULL;
   call.alias_count = 0;
+  call.literal_shape = "f32[2]";
+  call.literal = two;
+  call.literal_size = huge;
+  WRONG(xffi_rt_builder_custom_call(b, &call, &other), INVALID_ARGUMENT, "8 bytes");
+  call.literal_shape = NULL;
+  call.literal = NULL;
+  call.literal_size = 0;
   call.called = &called;
   call.called_count = huge;
   WRONG(xffi_rt_builder_custom_call(b, &call, &other), OUT_OF_RANGE, "called");
@@ -180,6 +194,10 @@ int main(void) {
   WRONG(xffi_rt_compiled_run(NULL, args, 1, rets, 1), INVALID_ARGUMENT, "program");
   WRONG(xffi_rt_compiled_run(compiled, args, 2, rets, 1), INVALID_ARGUMENT, "2 pointers came");
   WRONG(xffi_rt_compiled_run(compiled, args, 1, rets, 0), INVALID_ARGUMENT, "0 pointers came");
+  WRONG(xffi_rt_compiled_run(compiled, args, huge, rets, 1), INVALID_ARGUMENT, "pointers came");
+  WRONG(xffi_rt_compiled_run(compiled, args, 1, rets, huge), INVALID_ARGUMENT, "pointers came");
+  if (xffi_rt_compiled_arg_bytes(compiled, huge) != 0) return 6;
+  if (xffi_rt_compiled_ret_bytes(compiled, huge) != 0) return 6;
   WRONG(xffi_rt_compiled_run(compiled, NULL, 1, rets, 1), INVALID_ARGUMENT, "arguments");
   WRONG(xffi_rt_compiled_run(compiled, args, 1, rets, 1), INVALID_ARGUMENT, "argument 0");
   args[0] = two;
@@ -202,7 +220,15 @@ int main(void) {
   WRONG(xffi_rt_call_arg(rank, XLA_FFI_DataType_F32, -1, &minus, out), INVALID_ARGUMENT, "-1");
   WRONG(xffi_rt_call_arg(rank, XLA_FFI_DataType_F32, 1, &minus, out), INVALID_ARGUMENT, "-1");
   WRONG(xffi_rt_call_set_arg_data(rank, huge, out), OUT_OF_RANGE, "there are 0");
+  WRONG(xffi_rt_call_set_ret_data(rank, SIZE_MAX, out), OUT_OF_RANGE, "there are 0");
   xffi_rt_call_destroy(rank);
+  WRONG(xffi_rt_create(-2, &runtime), INVALID_ARGUMENT, "0 to 10");
+  WRONG(xffi_rt_create(11, &runtime), INVALID_ARGUMENT, "0 to 10");
+  WRONG(xffi_rt_create_with_threads(0, 0, &runtime), INVALID_ARGUMENT, "1 to 1024");
+  WRONG(xffi_rt_create_with_threads(0, huge, &runtime), INVALID_ARGUMENT, "1 to 1024");
+  RIGHT(xffi_rt_user_data_create(runtime, &data));
+  WRONG(xffi_rt_user_data_add(data, "x", SIZE_MAX, out, NULL), INVALID_ARGUMENT, "bytes");
+  xffi_rt_user_data_destroy(data);
   xffi_rt_destroy(runtime);
   printf("%d mistakes told\n", count);
   return 0;

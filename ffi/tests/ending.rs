@@ -1,0 +1,301 @@
+//! How calls end that nobody waits for any more: cancellation as handlers in Rust see it, deadlines, waiting for
+//! calls, shutdown; and what a program counts and runs on its own threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use xla_ffi::internal::{
+    self, Attributes, Bundle, Call, Canceller, Code, DType, Executor, Revision, Runtime, Shape,
+    bundle,
+};
+use xla_ffi::prelude::*;
+use xla_ffi::{Cancellation, Future, Later};
+
+/// How many handlers below are at work. The tests wait for it, one after the other.
+static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn work(is_cancelled: impl Fn() -> bool) -> Error {
+    AT_WORK.fetch_add(1, Ordering::SeqCst);
+    while !is_cancelled() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    AT_WORK.fetch_sub(1, Ordering::SeqCst);
+    Error::new(ErrorCode::Aborted, "gave up")
+}
+
+fn await_work(count: usize) {
+    while AT_WORK.load(Ordering::SeqCst) != count {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[xla_ffi::handler]
+fn endless(cancellation: Cancellation) -> Result<()> {
+    Err(work(|| cancellation.is_cancelled()))
+}
+
+#[xla_ffi::handler]
+fn late(cancellation: Cancellation, later: Later) -> Result<Future> {
+    let (promise, future) = later.promise(());
+    std::thread::spawn(move || {
+        let error = work(|| cancellation.clone().is_cancelled());
+        // Whoever waited until the deadline has gone by then.
+        std::thread::sleep(Duration::from_millis(100));
+        promise.complete(Err(error));
+    });
+    Ok(future)
+}
+
+#[xla_ffi::handler]
+fn inside(call: internal::Invocation) -> Result<()> {
+    let kept = call.cancellation();
+    let cancelled = call.is_cancelled();
+    assert_eq!(kept.is_cancelled(), cancelled);
+    Err(work(|| call.is_cancelled() && kept.is_cancelled()))
+}
+
+#[xla_ffi::handler]
+fn asks(cancellation: Cancellation, mut y: Out<i32, 0>) -> Result<()> {
+    y.fill(cancellation.is_cancelled().into());
+    Ok(())
+}
+
+#[xla_ffi::handler]
+fn tasks(pool: ThreadPool, mut y: Out<i64, 0>) -> Result<()> {
+    let sum = AtomicUsize::new(0);
+    pool.for_each(10, |i| {
+        sum.fetch_add(i, Ordering::SeqCst);
+    });
+    y.fill(sum.into_inner() as i64);
+    Ok(())
+}
+
+fn call(runtime: &Runtime, name: &str, bundle: Bundle) -> Call {
+    let handler = runtime.handler(name, bundle).unwrap();
+    handler.instantiate(&Attributes::new()).unwrap().call()
+}
+
+fn scalar(dtype: DType) -> Shape {
+    Shape::new(dtype, []).unwrap()
+}
+
+#[test]
+fn handlers_see_that_they_are_cancelled() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = Runtime::default();
+    let calls = [
+        call(&runtime, "endless", bundle::<endless>()),
+        call(&runtime, "late", bundle::<late>()),
+        call(&runtime, "inside", bundle::<inside>()),
+    ];
+    for call in calls {
+        let canceller = Canceller::new();
+        let mut call = call.canceller(&canceller).prepare().unwrap();
+        let error = std::thread::scope(|scope| {
+            let running = scope.spawn(|| call.invoke());
+            await_work(1);
+            canceller.cancel();
+            running.join().unwrap().unwrap_err()
+        });
+        assert_eq!(error.message(), "gave up");
+        // It is not even begun the next time, until it is renewed.
+        let error = call.invoke().unwrap_err();
+        assert_eq!(error.code(), Code::Cancelled);
+        assert!(error.message().contains("before it began"), "{error}");
+    }
+}
+
+#[test]
+fn a_renewed_call_is_not_cancelled() {
+    let runtime = Runtime::default();
+    let canceller = Canceller::new();
+    let handler = runtime.handler("asks", bundle::<asks>()).unwrap();
+    let executable = handler.instantiate(&Attributes::new()).unwrap();
+    let call = executable.call().canceller(&canceller);
+    let mut call = call.ret(scalar(DType::S32)).prepare().unwrap();
+    call.invoke().unwrap();
+    canceller.cancel();
+    assert_eq!(call.invoke().unwrap_err().code(), Code::Cancelled);
+    call.renew(executable.call()).unwrap();
+    call.invoke().unwrap();
+    assert_eq!(call.ret_bytes(0).unwrap(), [0; 4]);
+    let past = Instant::now();
+    call.renew(executable.call().deadline(past)).unwrap();
+    assert_eq!(call.invoke().unwrap_err().code(), Code::DeadlineExceeded);
+}
+
+/// Hosts before r9 have no extensions: the call runs, and its handler is told nothing.
+#[test]
+fn older_hosts_never_cancel() {
+    for revision in Revision::ALL {
+        let runtime = Runtime::new(revision);
+        let canceller = Canceller::new();
+        let call = call(&runtime, "asks", bundle::<asks>()).ret(scalar(DType::S32));
+        let outcome = call.canceller(&canceller).run().unwrap();
+        assert_eq!(outcome.rets[0].as_slice(), Some(&[0][..]), "{revision}");
+    }
+}
+
+#[test]
+fn deadlines_are_kept_and_seen() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = Runtime::default();
+    let soon = || Instant::now() + Duration::from_millis(200);
+    // A handler that does not return has to look; nobody else can.
+    let error = call(&runtime, "endless", bundle::<endless>())
+        .deadline(soon())
+        .run();
+    assert_eq!(error.unwrap_err().message(), "gave up");
+    // One that returned is not waited for any longer, whatever the time limit says.
+    let call = call(&runtime, "late", bundle::<late>()).time_limit(None);
+    let mut call = call.deadline(soon()).prepare().unwrap();
+    assert_eq!(call.invoke().unwrap_err().code(), Code::DeadlineExceeded);
+    assert!(call.is_open());
+    assert_eq!(call.wait().unwrap_err().code(), Code::DeadlineExceeded);
+    assert_eq!(call.wait_for(None).unwrap_err().message(), "gave up");
+}
+
+#[test]
+fn a_shutdown_names_who_is_late_and_refuses_what_comes() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = Runtime::default();
+    runtime.wait_for_calls(None).unwrap();
+    let canceller = Canceller::new();
+    let mut open = call(&runtime, "late", bundle::<late>()).prepare().unwrap();
+    let other = Runtime::default();
+    let mut gone = call(&runtime, "dropped", bundle::<late>())
+        .prepare()
+        .unwrap();
+    assert!(!open.start().unwrap() && !gone.start().unwrap());
+    // Nobody has it any more, and it is still under way.
+    drop(gone);
+    let error = std::thread::scope(|scope| {
+        let endless = call(&runtime, "endless", bundle::<endless>()).canceller(&canceller);
+        let running = scope.spawn(|| endless.run());
+        await_work(3);
+        let late = runtime.wait_for_calls(Some(Duration::from_millis(1)));
+        assert_eq!(
+            late.unwrap_err().message(),
+            "after 1ms calls are under way: 1 of 'dropped' (its future is open), 1 of 'endless' (the \
+             handler has not returned), 1 of 'late' (its future is open)"
+        );
+        other.shutdown(Duration::ZERO).unwrap();
+        runtime.shutdown(LONG).unwrap();
+        running.join().unwrap().unwrap_err()
+    });
+    assert_eq!(error.message(), "gave up");
+    assert_eq!(AT_WORK.load(Ordering::SeqCst), 0);
+    assert_eq!(open.wait().unwrap_err().message(), "gave up");
+    for error in [
+        open.invoke().unwrap_err(),
+        call(&runtime, "asks", bundle::<asks>())
+            .ret(scalar(DType::S32))
+            .run()
+            .unwrap_err(),
+    ] {
+        assert_eq!(error.code(), Code::FailedPrecondition);
+        assert!(
+            error.message().contains("the runtime was shut down"),
+            "{error}"
+        );
+    }
+    runtime.shutdown(Duration::ZERO).unwrap();
+}
+
+/// Whatever thread calls at the time of a shutdown: what the program lent is its own afterwards.
+#[test]
+fn no_call_is_under_way_after_a_shutdown() {
+    static INSIDE: AtomicUsize = AtomicUsize::new(0);
+
+    #[xla_ffi::handler]
+    fn busy() -> Result<()> {
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        std::hint::black_box(std::time::Instant::now());
+        INSIDE.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    for _ in 0..50 {
+        let runtime = Runtime::default();
+        let prepared = call(&runtime, "busy", bundle::<busy>()).prepare().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let mut own = prepared.try_clone().unwrap();
+                scope.spawn(move || {
+                    let error = loop {
+                        if let Err(error) = own.invoke() {
+                            break error;
+                        }
+                    };
+                    assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+                });
+            }
+            std::thread::sleep(Duration::from_micros(300));
+            runtime.shutdown(LONG).unwrap();
+            assert_eq!(INSIDE.load(Ordering::SeqCst), 0);
+        });
+    }
+}
+
+#[test]
+fn calls_are_counted_by_handler_when_asked() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = Runtime::default();
+    let asked = || call(&runtime, "asks", bundle::<asks>()).ret(scalar(DType::S32));
+    asked().run().unwrap();
+    assert!(runtime.counts().is_empty());
+    runtime.count_calls(true);
+    let mut prepared = asked().prepare().unwrap();
+    for _ in 0..3 {
+        prepared.invoke().unwrap();
+    }
+    asked().run().unwrap();
+    let soon = Instant::now() + Duration::from_millis(50);
+    let mut open = call(&runtime, "late", bundle::<late>())
+        .deadline(soon)
+        .prepare()
+        .unwrap();
+    assert!(open.invoke().is_err() && open.is_open());
+    assert_eq!(runtime.counts().len(), 1, "the other one is not over");
+    assert!(open.wait_for(None).is_err());
+    runtime.count_calls(false);
+    prepared.invoke().unwrap();
+    let counts = runtime.counts();
+    let row = |name: &str| counts.iter().find(|counts| counts.name == name).unwrap();
+    assert_eq!((row("asks").calls, row("asks").errors), (4, 0));
+    assert_eq!((row("late").calls, row("late").errors), (1, 1));
+    assert!(row("late").time >= Duration::from_millis(50), "{counts:?}");
+}
+
+/// A thread for each task.
+#[derive(Default)]
+struct Threads(AtomicUsize);
+
+impl Executor for Threads {
+    fn execute(&self, task: Box<dyn FnOnce() + Send>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        std::thread::spawn(task);
+    }
+
+    fn num_threads(&self) -> usize {
+        3
+    }
+}
+
+#[test]
+fn tasks_run_on_the_programs_own_threads() {
+    let runtime = Runtime::with_threads(Revision::NEWEST, 2);
+    let threads = Arc::new(Threads::default());
+    let call = || call(&runtime, "tasks", bundle::<tasks>()).ret(scalar(DType::S64));
+    let executor: Arc<dyn Executor> = threads.clone();
+    let outcome = call().executor(executor).run().unwrap();
+    assert_eq!(outcome.rets[0].as_slice(), Some(&[45_i64][..]));
+    let ran = threads.0.load(Ordering::SeqCst);
+    assert!(ran > 0);
+    call().run().unwrap();
+    assert_eq!(threads.0.load(Ordering::SeqCst), ran);
+}

@@ -1,0 +1,96 @@
+/* Whether anybody still wants the result: the one extension of this SDK's own. The embedded runtime tells it from
+ * r9 on (<xla_ffi/runtime.h>: xffi_rt_canceller, deadlines, shutdown); with any other host a call is never
+ * cancelled. Part of <xla_ffi/handler.h> and, for C++, of <xla/ffi/api/ffi.h>.
+ *
+ *   xffi_cancellation cancellation = xffi_cancellation_of(call->api, call->ctx);
+ *   while (more_to_do) {
+ *     if (xffi_is_cancelled(&cancellation)) return xffi_error(call, XLA_FFI_Error_Code_CANCELLED, "...");
+ *     ...
+ *   }
+ *
+ * An asynchronous handler retains it before it returns, and releases it when it is done.
+ */
+#ifndef XLA_FFI_CANCELLATION_H_
+#define XLA_FFI_CANCELLATION_H_
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "xla/ffi/api/c_api.h"
+
+/* Number of the extension: "XFFI" and 1. */
+#define XFFI_EXTENSION_CANCELLATION INT64_C(0x5846464900000001)
+
+/* As a host gives it: the head lives as long as the context, the object as long as somebody has retained
+ * it. Any thread may call the functions. */
+typedef struct xffi_cancellation_extension {
+  XLA_FFI_Extension extension;
+  const void* object;
+  int32_t (*is_cancelled)(const void* object);
+  void (*retain)(const void* object);
+  void (*release)(const void* object);
+} xffi_cancellation_extension;
+
+/* What a handler polls; all null where the host tells nothing. */
+typedef struct xffi_cancellation {
+  const void* object;
+  int32_t (*is_cancelled)(const void* object);
+  void (*retain)(const void* object);
+  void (*release)(const void* object);
+} xffi_cancellation;
+
+/* That of the call in progress, for as long as the handler does not return. */
+static inline xffi_cancellation xffi_cancellation_of(const XLA_FFI_Api* api,
+                                                     XLA_FFI_InvokeContext* ctx) {
+  XLA_FFI_InvokeContext_FindExtension_Args args;
+  xffi_cancellation found;
+  XLA_FFI_Error* error;
+  memset(&found, 0, sizeof(found));
+  if (api->struct_size < offsetof(XLA_FFI_Api, XLA_FFI_InvokeContext_FindExtension) +
+                             sizeof(api->XLA_FFI_InvokeContext_FindExtension) ||
+      api->XLA_FFI_InvokeContext_FindExtension == NULL) {
+    return found;
+  }
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_InvokeContext_FindExtension_Args_STRUCT_SIZE;
+  args.ctx = ctx;
+  args.extension_type = XFFI_EXTENSION_CANCELLATION;
+  error = api->XLA_FFI_InvokeContext_FindExtension(&args);
+  if (error != NULL) {
+    XLA_FFI_Error_Destroy_Args destroyed;
+    memset(&destroyed, 0, sizeof(destroyed));
+    destroyed.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
+    destroyed.error = error;
+    api->XLA_FFI_Error_Destroy(&destroyed);
+    return found;
+  }
+  if (args.extension != NULL && args.extension->id.major_version == 0 &&
+      args.extension->struct_size >= sizeof(xffi_cancellation_extension)) {
+    const xffi_cancellation_extension* extension =
+        (const xffi_cancellation_extension*)(const void*)args.extension;
+    found.object = extension->object;
+    found.is_cancelled = extension->is_cancelled;
+    found.retain = extension->retain;
+    found.release = extension->release;
+  }
+  return found;
+}
+
+/* 1 once nobody waits for the result any more, 0 before. */
+static inline int xffi_is_cancelled(const xffi_cancellation* cancellation) {
+  return cancellation->is_cancelled != NULL &&
+         cancellation->is_cancelled(cancellation->object) != 0;
+}
+
+/* Keeps it beyond the handler's return. */
+static inline void xffi_cancellation_retain(const xffi_cancellation* cancellation) {
+  if (cancellation->retain != NULL) cancellation->retain(cancellation->object);
+}
+
+/* Gives back what was retained. */
+static inline void xffi_cancellation_release(const xffi_cancellation* cancellation) {
+  if (cancellation->release != NULL) cancellation->release(cancellation->object);
+}
+
+#endif  /* XLA_FFI_CANCELLATION_H_ */

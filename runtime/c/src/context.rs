@@ -1,0 +1,250 @@
+//! The context of a call's runs to come.
+
+use crate::call::xffi_rt_call;
+use crate::runtime::known_threads;
+use crate::status::{status_or_null, xffi_rt_status};
+use crate::user_data::xffi_rt_user_data;
+use crate::{object, object_mut, text};
+use host::{Attributes, Call, DeviceAllocator, Executor, Result};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Changes the context of the runs to come.
+///
+/// # Safety
+/// The call is null or the caller's.
+pub(crate) unsafe fn change(
+    call: *mut xffi_rt_call,
+    change: impl FnOnce(Call) -> Result<Call>,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        unsafe { object_mut(call, "call") }?.change(change)
+    })
+}
+
+/// `xffi_rt_call_set_run_id`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_run_id(
+    call: *mut xffi_rt_call,
+    run_id: i64,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, |call| Ok(call.run_id(run_id))) }
+}
+
+/// `xffi_rt_call_set_device_ordinal`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_device_ordinal(
+    call: *mut xffi_rt_call,
+    ordinal: i32,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, |call| Ok(call.device_ordinal(ordinal))) }
+}
+
+/// `xffi_rt_call_set_stream`.
+///
+/// # Safety
+/// The call is null or the caller's; the stream outlives its runs.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_stream(
+    call: *mut xffi_rt_call,
+    stream: *mut c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        change(call, |call| {
+            Ok(call.stream(crate::stream::stream_from_handle(stream)))
+        })
+    }
+}
+
+/// `xffi_rt_call_set_time_limit`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_time_limit(
+    call: *mut xffi_rt_call,
+    milliseconds: i64,
+) -> *mut xffi_rt_status {
+    let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, |call| Ok(call.time_limit(limit))) }
+}
+
+/// `xffi_rt_call_set_check_unwritten`.
+///
+/// # Safety
+/// The call is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_check_unwritten(
+    call: *mut xffi_rt_call,
+    check: c_int,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, |call| Ok(call.check_unwritten(check != 0))) }
+}
+
+/// `xffi_rt_call_set_user_data`.
+///
+/// # Safety
+/// The call and the data are null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_user_data(
+    call: *mut xffi_rt_call,
+    data: *const xffi_rt_user_data,
+) -> *mut xffi_rt_status {
+    let user_data = |call: Call| {
+        // SAFETY: as promised by the caller.
+        let data = unsafe { object(data, "data") }?;
+        Ok(call.user_data(data.shared()))
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, user_data) }
+}
+
+/// `xffi_rt_call_set_custom_options`.
+///
+/// # Safety
+/// The call is null or the caller's, the options null or a string.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_custom_options(
+    call: *mut xffi_rt_call,
+    options: *const c_char,
+) -> *mut xffi_rt_status {
+    let custom_options = |call: Call| {
+        // SAFETY: as promised by the caller.
+        let options = unsafe { text(options, "options") }?;
+        Ok(call.custom_options(&Attributes::parse(options)?))
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, custom_options) }
+}
+
+/// `xffi_rt_call_set_allocator`.
+///
+/// # Safety
+/// The call is null or the caller's; the functions may be called from any thread with `user`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_allocator(
+    call: *mut xffi_rt_call,
+    allocate: Option<unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void>,
+    free: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize)>,
+    user: *mut c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        change(call, |call| {
+            let allocate = allocate.ok_or_else(|| crate::null("allocate"))?;
+            let free = free.ok_or_else(|| crate::null("free"))?;
+            Ok(call.allocator(Arc::new(Scratch {
+                allocate,
+                free,
+                user,
+            })))
+        })
+    }
+}
+
+/// Scratch memory of the caller's.
+struct Scratch {
+    allocate: unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void,
+    free: unsafe extern "C" fn(*mut c_void, *mut c_void, usize),
+    user: *mut c_void,
+}
+
+// SAFETY: the contract of `xffi_rt_call_set_allocator`: any thread may call the functions.
+unsafe impl Send for Scratch {}
+// SAFETY: as above, several at once.
+unsafe impl Sync for Scratch {}
+
+impl DeviceAllocator for Scratch {
+    fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
+        // SAFETY: as promised by the caller of `xffi_rt_call_set_allocator`.
+        let data = unsafe { (self.allocate)(self.user, size, alignment) };
+        (!data.is_null()).then_some(data)
+    }
+
+    fn free(&self, data: *mut c_void, size: usize) {
+        // SAFETY: as above, with what `allocate` gave.
+        unsafe { (self.free)(self.user, data, size) };
+    }
+}
+
+/// `xffi_rt_call_set_executor`.
+///
+/// # Safety
+/// The call is null or the caller's; `execute` may be called from any thread with `user`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_executor(
+    call: *mut xffi_rt_call,
+    execute: Option<
+        unsafe extern "C" fn(
+            user: *mut c_void,
+            task: Option<unsafe extern "C" fn(*mut c_void)>,
+            data: *mut c_void,
+        ),
+    >,
+    num_threads: usize,
+    user: *mut c_void,
+) -> *mut xffi_rt_status {
+    let set = |call: Call| {
+        let Some(execute) = execute else {
+            return Ok(call.executor(None));
+        };
+        let threads: Arc<dyn Executor> = Arc::new(Threads {
+            execute,
+            num_threads: known_threads(num_threads)?,
+            user,
+        });
+        Ok(call.executor(threads))
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, set) }
+}
+
+/// Threads of the caller's.
+struct Threads {
+    execute:
+        unsafe extern "C" fn(*mut c_void, Option<unsafe extern "C" fn(*mut c_void)>, *mut c_void),
+    num_threads: usize,
+    user: *mut c_void,
+}
+
+// SAFETY: the contract of `xffi_rt_call_set_executor`: any thread may call the function.
+unsafe impl Send for Threads {}
+// SAFETY: as above, several at once.
+unsafe impl Sync for Threads {}
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// What the caller's function is given to run.
+///
+/// # Safety
+/// The data is a boxed task, and this is called once with it.
+unsafe extern "C" fn run_task(data: *mut c_void) {
+    // SAFETY: as promised by the caller.
+    let task = unsafe { Box::from_raw(data.cast::<Task>()) };
+    task();
+}
+
+impl Executor for Threads {
+    fn execute(&self, task: Task) {
+        let data = Box::into_raw(Box::new(task)).cast();
+        // SAFETY: as promised by the caller of `xffi_rt_call_set_executor`.
+        unsafe { (self.execute)(self.user, Some(run_task), data) };
+    }
+
+    fn num_threads(&self) -> usize {
+        self.num_threads
+    }
+}

@@ -1,0 +1,175 @@
+//! Running a runtime for long: its end, its log, its counters.
+
+use crate::runtime::xffi_rt;
+use crate::status::{c_text, status_or_null, xffi_rt_status};
+use crate::{null, object};
+use host::{Code, Error};
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+/// `xffi_rt_wait_for_calls`.
+///
+/// # Safety
+/// The runtime is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_wait_for_calls(
+    runtime: *const xffi_rt,
+    milliseconds: i64,
+) -> *mut xffi_rt_status {
+    let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = unsafe { object(runtime, "runtime") }?;
+        runtime.0.wait_for_calls(limit)
+    })
+}
+
+/// `xffi_rt_shutdown`.
+///
+/// # Safety
+/// The runtime is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_shutdown(
+    runtime: *const xffi_rt,
+    milliseconds: i64,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = unsafe { object(runtime, "runtime") }?;
+        let limit = u64::try_from(milliseconds).map_err(|_| {
+            Error::new(
+                Code::InvalidArgument,
+                format!("a shutdown waits with a limit, not {milliseconds} ms"),
+            )
+        })?;
+        runtime.0.shutdown(Duration::from_millis(limit))
+    })
+}
+
+/// `xffi_rt_count_calls`.
+///
+/// # Safety
+/// The runtime is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_count_calls(
+    runtime: *const xffi_rt,
+    on: c_int,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        unsafe { object(runtime, "runtime") }?
+            .0
+            .count_calls(on != 0);
+        Ok(())
+    })
+}
+
+type ToldCounts = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64, u64);
+
+/// `xffi_rt_counts`.
+///
+/// # Safety
+/// The runtime is null or the caller's; `told` may be called with `user`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_counts(
+    runtime: *const xffi_rt,
+    told: Option<
+        unsafe extern "C" fn(
+            user: *mut c_void,
+            name: *const c_char,
+            calls: u64,
+            errors: u64,
+            nanoseconds: u64,
+        ),
+    >,
+    user: *mut c_void,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = unsafe { object(runtime, "runtime") }?;
+        let told: ToldCounts = told.ok_or_else(|| null("told"))?;
+        for counts in runtime.0.counts() {
+            let name = c_text(&counts.name);
+            let nanoseconds = u64::try_from(counts.time.as_nanos()).unwrap_or(u64::MAX);
+            // SAFETY: as promised by the caller.
+            unsafe {
+                told(
+                    user,
+                    name.as_ptr(),
+                    counts.calls,
+                    counts.errors,
+                    nanoseconds,
+                )
+            };
+        }
+        Ok(())
+    })
+}
+
+// How much what is logged matters.
+pub(crate) const XFFI_RT_LOG_ERROR: c_int = 1;
+pub(crate) const XFFI_RT_LOG_WARNING: c_int = 2;
+pub(crate) const XFFI_RT_LOG_INFO: c_int = 3;
+
+/// A function of the program's that is told.
+#[derive(Clone, Copy)]
+struct Listener {
+    told: unsafe extern "C" fn(*mut c_void, c_int, *const c_char),
+    user: *mut c_void,
+}
+
+// SAFETY: the contract of `xffi_rt_set_logger`: any thread may call it.
+unsafe impl Send for Listener {}
+// SAFETY: as above, several at once.
+unsafe impl Sync for Listener {}
+
+/// The end of the `log` facade within this library.
+struct Logger(RwLock<Option<Listener>>);
+
+static LOGGER: Logger = Logger(RwLock::new(None));
+
+impl log::Log for Logger {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        // Held while the function runs: when it has been replaced it runs no more.
+        let listener = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(listener) = *listener else { return };
+        let level = match record.level() {
+            log::Level::Error => XFFI_RT_LOG_ERROR,
+            log::Level::Warn => XFFI_RT_LOG_WARNING,
+            _ => XFFI_RT_LOG_INFO,
+        };
+        let text = c_text(&record.args().to_string());
+        // SAFETY: as promised by the caller of `xffi_rt_set_logger`.
+        unsafe { (listener.told)(listener.user, level, text.as_ptr()) };
+    }
+
+    fn flush(&self) {}
+}
+
+/// `xffi_rt_set_logger`.
+///
+/// # Safety
+/// `told` is null, or may be called with `user` from any thread until it is replaced.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
+    told: Option<unsafe extern "C" fn(user: *mut c_void, level: c_int, text: *const c_char)>,
+    user: *mut c_void,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // Only this library has its facade; the second time it is ours already.
+        let _ = log::set_logger(&LOGGER);
+        let listener = told.map(|told| Listener { told, user });
+        let level = match listener {
+            Some(_) => log::LevelFilter::Info,
+            None => log::LevelFilter::Off,
+        };
+        *LOGGER.0.write().unwrap_or_else(PoisonError::into_inner) = listener;
+        log::set_max_level(level);
+        Ok(())
+    })
+}

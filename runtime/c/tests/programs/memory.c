@@ -1,0 +1,255 @@
+/* Whose memory handlers work in: the caller's, wherever that is possible. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xla_ffi/handler.h"
+#include "xla_ffi/program.h"
+
+#define CHECK(condition)                                      \
+  do {                                                        \
+    if (!(condition)) {                                       \
+      fprintf(stderr, "line %d: " #condition "\n", __LINE__); \
+      exit(1);                                                \
+    }                                                         \
+  } while (0)
+
+static void right_at(xffi_rt_status* status, int line) {
+  if (status == NULL) return;
+  fprintf(stderr, "line %d: %s\n", line, xffi_rt_status_message(status));
+  exit(1);
+}
+#define right(status) right_at(status, __LINE__)
+
+static void wrong_at(xffi_rt_status* status, const char* words, int line) {
+  if (status != NULL && xffi_rt_status_code(status) == XLA_FFI_Error_Code_INVALID_ARGUMENT &&
+      strstr(xffi_rt_status_message(status), words) != NULL) {
+    xffi_rt_status_destroy(status);
+    return;
+  }
+  fprintf(stderr, "line %d: not '%s': %s\n", line, words, xffi_rt_status_message(status));
+  exit(1);
+}
+#define wrong(status, words) wrong_at(status, words, __LINE__)
+
+/* Where the last call found its operands. */
+static const void* x_at;
+static const void* y_at;
+
+/* y = x + 1 */
+static XLA_FFI_Error* next_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
+  XLA_FFI_Error* error = xffi_decoded(call);
+  int64_t i;
+  if (error != NULL) return error;
+  x_at = x.data;
+  y_at = y.data;
+  for (i = 0; i < x.count; ++i) ((float*)y.data)[i] = ((float*)x.data)[i] + 1;
+  return NULL;
+}
+XFFI_HANDLER(next, next_impl);
+
+static void next_target(void* out, const void** in) {
+  x_at = in[0];
+  y_at = out;
+  *(float*)out = *(const float*)in[0] + 1;
+}
+
+/* A program whose result is `root`: 0 a call, 1 a call in the parameter's memory, 2 the parameter, 3 the result
+ * of a call twice and that of a call of it. */
+static xffi_rt_compiled* compiled(xffi_rt* runtime, const char* shape, int root, int typed) {
+  const xffi_rt_alias in_place = {NULL, 0, 0, NULL, 0};
+  xffi_rt_custom_call call = XFFI_RT_CUSTOM_CALL_INIT;
+  xffi_rt_builder* b = NULL;
+  xffi_rt_program* program = NULL;
+  xffi_rt_compiled* result = NULL;
+  xffi_rt_op x, y, z, three[3];
+  right(xffi_rt_builder_create("memory", &b));
+  right(xffi_rt_builder_parameter(b, 0, shape, "x", &x));
+  call.target = typed ? "next" : "next_target";
+  call.operands = &x;
+  call.operand_count = 1;
+  call.shape = shape;
+  call.api_version = typed ? XFFI_RT_API_TYPED_FFI : XFFI_RT_API_ORIGINAL;
+  if (root == 1) {
+    call.aliases = &in_place;
+    call.alias_count = 1;
+  }
+  right(xffi_rt_builder_custom_call(b, &call, &y));
+  if (root == 3) {
+    call.operands = &y;
+    right(xffi_rt_builder_custom_call(b, &call, &z));
+    three[0] = three[1] = y;
+    three[2] = z;
+    right(xffi_rt_builder_tuple(b, three, 3, &y));
+  }
+  right(xffi_rt_builder_build(b, root == 2 ? x : y, &program));
+  right(xffi_rt_compile(runtime, program, NULL, &result));
+  xffi_rt_builder_destroy(b);
+  xffi_rt_program_destroy(program);
+  return result;
+}
+
+static void run(xffi_rt_compiled* program, const float* x, float* y) {
+  const void* args[1];
+  void* rets[1];
+  args[0] = x;
+  rets[0] = y;
+  right(xffi_rt_compiled_run(program, args, 1, rets, 1));
+}
+
+static void programs(xffi_rt* runtime, int typed) {
+  /* An allocation begins at a multiple of 16 bytes. */
+  float* x = (float*)malloc(64);
+  float* y = (float*)malloc(64);
+  float* z = (float*)malloc(64);
+  float* w = (float*)malloc(64);
+  xffi_rt_compiled* program = compiled(runtime, "f32[1]", 0, typed);
+  CHECK(x != NULL && y != NULL && z != NULL && w != NULL);
+  x[0] = 1;
+  x[1] = 5;
+  run(program, x, y);
+  CHECK(y[0] == 2 && x_at == x && y_at == y);
+  /* Elsewhere it is copied. */
+  run(program, x + 1, y);
+  CHECK(y[0] == 6 && x_at != x + 1 && y_at == y);
+  run(program, x, y + 1);
+  CHECK(y[1] == 2 && x_at == x && y_at != y + 1);
+  run(program, x, NULL);
+  xffi_rt_compiled_destroy(program);
+
+  /* A call that works in its argument's memory works in a copy. */
+  program = compiled(runtime, "f32[1]", 1, typed);
+  run(program, x, y);
+  CHECK(y[0] == 2 && x[0] == 1 && x_at != x);
+  xffi_rt_compiled_destroy(program);
+
+  program = compiled(runtime, "f32[1]", 2, typed);
+  run(program, x + 1, y);
+  CHECK(y[0] == 5);
+  xffi_rt_compiled_destroy(program);
+
+  program = compiled(runtime, "f32[1]", 3, typed);
+  {
+    const void* args[1];
+    void* rets[3];
+    args[0] = x;
+    rets[0] = y;
+    rets[1] = z;
+    rets[2] = w;
+    right(xffi_rt_compiled_run(program, args, 1, rets, 3));
+    CHECK(y[0] == 2 && z[0] == 2 && w[0] == 3 && x_at == y && y_at == w);
+    rets[0] = NULL;
+    y[0] = 7;
+    right(xffi_rt_compiled_run(program, args, 1, rets, 3));
+    CHECK(y[0] == 7 && z[0] == 2 && w[0] == 3 && y_at == w);
+  }
+  xffi_rt_compiled_destroy(program);
+  free(x);
+  free(y);
+  free(z);
+  free(w);
+}
+
+/* 64 MB through a program: nothing of it is copied, so that no memory is there for a copy. */
+static void large(xffi_rt* runtime) {
+  const size_t count = (size_t)16 << 20;
+  float* x = (float*)malloc(count * sizeof(float));
+  float* y = (float*)malloc(count * sizeof(float));
+  xffi_rt_compiled* program = compiled(runtime, "f32[16777216]", 0, 1);
+  size_t i;
+  CHECK(x != NULL && y != NULL);
+  for (i = 0; i < count; ++i) x[i] = (float)(i % 1000);
+  run(program, x, y);
+  CHECK(x_at == x && y_at == y && y[count - 1] == x[count - 1] + 1);
+  xffi_rt_compiled_destroy(program);
+  free(x);
+  free(y);
+}
+
+/* As dlpack.h has it. */
+typedef struct tensor {
+  void* data;
+  int32_t device_type, device_id;
+  int32_t ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset;
+} tensor;
+
+static void dlpack(xffi_rt* runtime) {
+  float* memory = (float*)malloc(128);
+  int64_t shape[1] = {3}, strides[1] = {1};
+  tensor x = {NULL, 1, 0, 1, 2, 32, 1, NULL, NULL, 16}, y, odd;
+  xffi_rt_call* call = NULL;
+  int i;
+  CHECK(memory != NULL);
+  for (i = 0; i < 32; ++i) memory[i] = (float)i;
+  x.data = memory;
+  x.shape = shape;
+  x.strides = strides;
+  y = x;
+  y.byte_offset = 32;
+  right(xffi_rt_call_create(runtime, "next", "cpu", NULL, &call));
+  odd = x;
+  odd.device_type = 2;
+  wrong(xffi_rt_call_arg_dlpack(call, &odd), "device type 2");
+  odd = x;
+  strides[0] = 2;
+  wrong(xffi_rt_call_arg_dlpack(call, &odd), "row-major");
+  strides[0] = 1;
+  odd.ndim = INT32_MAX;
+  wrong(xffi_rt_call_ret_dlpack(call, &odd), "0 to 1024");
+  odd.ndim = -1;
+  wrong(xffi_rt_call_ret_dlpack(call, &odd), "-1 dimensions");
+  odd = x;
+  odd.byte_offset = 4;
+  wrong(xffi_rt_call_ret_dlpack(call, &odd), "multiple of 16");
+  wrong(xffi_rt_call_arg_dlpack(call, NULL), "tensor");
+  wrong(xffi_rt_call_arg_dlpack(NULL, &x), "call");
+  right(xffi_rt_call_arg_dlpack(call, &x));
+  right(xffi_rt_call_ret_dlpack(call, &y));
+  right(xffi_rt_call_run(call));
+  CHECK(x_at == memory + 4 && y_at == memory + 8 && memory[8] == 5 && memory[10] == 7);
+  CHECK(memory[11] == 11);
+  xffi_rt_call_destroy(call);
+  free(memory);
+}
+
+int main(void) {
+  const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, next, NULL};
+  xffi_rt* runtime = NULL;
+  right(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
+  right(xffi_rt_register(runtime, "next", "Host", &bundle, 0));
+  right(xffi_rt_register_legacy(runtime, "next_target", "Host", (void*)next_target,
+                                XFFI_RT_LEGACY_CPU));
+  programs(runtime, 1);
+  programs(runtime, 0);
+  large(runtime);
+  dlpack(runtime);
+  /* Programs' calls end with the runtime, too. */
+  {
+    float* x = (float*)calloc(16, sizeof(float));
+    const void* args[1];
+    void* rets[1];
+    int typed;
+    right(xffi_rt_shutdown(runtime, 0));
+    args[0] = x;
+    rets[0] = x + 8;
+    for (typed = 0; typed < 2; ++typed) {
+      xffi_rt_compiled* program = compiled(runtime, "f32[1]", 0, typed);
+      xffi_rt_status* status = xffi_rt_compiled_run(program, args, 1, rets, 1);
+      CHECK(xffi_rt_status_code(status) == XLA_FFI_Error_Code_FAILED_PRECONDITION);
+      CHECK(strstr(xffi_rt_status_message(status), "was shut down") != NULL);
+      xffi_rt_status_destroy(status);
+      xffi_rt_compiled_destroy(program);
+    }
+    free(x);
+  }
+  xffi_rt_destroy(runtime);
+  printf("in place\n");
+  return 0;
+}
