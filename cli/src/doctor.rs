@@ -141,11 +141,7 @@ impl Judged {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let judged = judge(args);
     if let (Err(error), true) = (&judged, args.json || args.format == Format::Json) {
-        output::json(&json!({
-            "schema": SCHEMA,
-            "exit": { "code": 1, "kind": "bad-input" },
-            "error": crate::error_text(error),
-        }))?;
+        output::bad_input(SCHEMA, error)?;
     }
     judged
 }

@@ -10,6 +10,7 @@ mod bench;
 mod check;
 mod completions;
 mod contract;
+mod diff;
 mod doctor;
 mod engine;
 mod inspect;
@@ -41,6 +42,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Tell what would go wrong where.
     Doctor(doctor::Args),
+    /// Tell what callers notice between two builds of a library.
+    Diff(diff::Args),
     /// Measure the cost of one call.
     Bench(bench::Args),
     /// Check whether handlers keep to what hosts and callers take for granted.
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Inspect(args) => done(inspect::run(&args)),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Abi(args) => abi::run(&args),

@@ -19,6 +19,15 @@ pub(crate) fn json(value: &serde_json::Value) -> anyhow::Result<()> {
     exactly(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
+/// The answer for programs where what was given cannot be read.
+pub(crate) fn bad_input(schema: &str, error: &anyhow::Error) -> anyhow::Result<()> {
+    json(&serde_json::json!({
+        "schema": schema,
+        "exit": { "code": 1, "kind": "bad-input" },
+        "error": crate::error_text(error),
+    }))
+}
+
 /// A text with what a terminal would obey made visible.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
