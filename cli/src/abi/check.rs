@@ -85,7 +85,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(source) = &mirror {
         let newest = || Edition::of_revision(Revision::NEWEST);
         let edition = args.revision.unwrap_or_else(newest);
-        checked.push(mirror::check(source, edition, args.names.as_deref())?);
+        match mirror::check(source, edition, args.names.as_deref()) {
+            Ok(mirror) => checked.push(mirror),
+            // SARIF and annotations have no place for an error but a finding.
+            Err(error) if matches!(args.form.format(), Format::Sarif | Format::Github) => {
+                checked.push(header::unreadable(source.path(), None, &error));
+            }
+            Err(error) => return Err(error),
+        }
     }
     let variants: Vec<Option<&Variant>> = match args.variant.as_slice() {
         [] => vec![None],
@@ -144,13 +151,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// The answer for programs: headers stand in a list, a mirror alone.
 fn answer(form: &str, exit: &Value, checked: &[Checked], is_mirror: bool) -> Value {
     let mut values = checked.iter().map(Checked::to_json);
-    let mut answer = if is_mirror {
-        values.next().unwrap_or_default()
-    } else {
-        json!({ "headers": values.collect::<Vec<_>>() })
+    let told = match is_mirror {
+        true => values.next().unwrap_or_default(),
+        false => json!({ "headers": values.collect::<Vec<_>>() }),
     };
-    answer["schema"] = form.into();
-    answer["exit"] = exit.clone();
+    let mut answer = json!({ "schema": form, "exit": exit });
+    for (key, value) in told.as_object().into_iter().flatten() {
+        answer[key] = value.clone();
+    }
     answer
 }
 

@@ -93,6 +93,14 @@ pub(super) enum Source<'a> {
     Library(&'a Path),
 }
 
+impl Source<'_> {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Layout(path) | Self::Library(path) => path,
+        }
+    }
+}
+
 /// Compares a mirror with a revision.
 pub(super) fn check(
     source: &Source<'_>,
