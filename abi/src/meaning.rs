@@ -172,6 +172,8 @@ fn role(name: &str) -> Role {
         | "XLA_FFI_RecordFrame" => Role::Frame,
         "XLA_FFI_TypeInfo" | "XLA_FFI_Handler_Bundle" => Role::Request,
         _ if name.ends_with("_Args") => Role::Request,
+        // That of another extension: its functions stand in it.
+        _ if name.ends_with("_Extension") => Role::Table,
         _ => Role::Part,
     }
 }

@@ -4,9 +4,12 @@ use super::input::{Input, Reading};
 use crate::output;
 use anyhow::bail;
 use serde_json::{Value, json};
+use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::draw;
+use xla_ffi_abi::model::Header;
 use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
 use xla_ffi_abi::spelling;
+use xla_ffi_abi::xla_ffi_sys::Revision;
 
 /// Command line of `abi show`.
 #[derive(clap::Args)]
@@ -51,14 +54,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Input::Edition(edition) => snapshot::of_edition(*edition)?.clone(),
         Input::File(_) => {
             let abi = args.input.layouts(&args.reading)?;
-            let nearest = match snapshot::identify(&abi)? {
-                Verdict::Known(known) => known,
-                Verdict::Unknown { nearest, .. } => nearest,
+            let edition = match abi.header() {
+                Header::Other => Edition {
+                    header: Header::Other,
+                    ..Edition::of_revision(Revision::NEWEST)
+                },
+                _ => match snapshot::identify(&abi)? {
+                    Verdict::Known(known) => known.edition,
+                    Verdict::Unknown { nearest, .. } => nearest.edition,
+                },
             };
-            Snapshot {
-                edition: nearest.edition,
-                abi,
-            }
+            Snapshot { edition, abi }
         }
     };
     let edition = match &args.input {
