@@ -12,6 +12,7 @@ use xla_ffi_abi::dwarf;
 use xla_ffi_abi::emit::{self, Language};
 use xla_ffi_abi::mirror::{Layout, Names};
 use xla_ffi_abi::snapshot::{self, Snapshot};
+use xla_ffi_doctor::library;
 
 /// The form of the JSON about a mirror.
 pub(super) const SCHEMA: &str = "xla-ffi-abi-mirror-1";
@@ -119,7 +120,8 @@ pub(super) fn check(
             (path, vec![layout])
         }
         Source::Library(path) => {
-            let bytes = xla_ffi_doctor::library::bytes(path)?;
+            let bytes = library::bytes(path)?;
+            library::is_for_this_machine(path, &bytes)?;
             let expected = Layout::of(&snapshot.abi, &names);
             let found = dwarf::read_mirror(&bytes, &expected)
                 .with_context(|| path.display().to_string())?;
