@@ -169,7 +169,10 @@ fn libraries_that_tell_nothing() {
             ),
             "no object file",
         ),
-        (&write(folder.path(), "cut.so", &bytes[..900]), "Invalid ELF section header"),
+        (
+            &write(folder.path(), "cut.so", &bytes[..900]),
+            "Invalid ELF section header",
+        ),
     ] {
         check(library, told);
         refused(&["doctor", library], told);
