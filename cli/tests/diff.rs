@@ -353,6 +353,24 @@ fn edits() -> Vec<(&'static str, Value, &'static str, &'static str)> {
             "trait",
         ),
         (
+            "/handlers/0/gradient/residuals",
+            json!(["x"]),
+            "patch",
+            "gradient, residuals",
+        ),
+        (
+            "/handlers/0/args/0/doc",
+            json!("The input."),
+            "patch",
+            "argument x: its words",
+        ),
+        (
+            "/handlers/0/attrs/0/doc",
+            json!("How many."),
+            "patch",
+            "attribute k: its words",
+        ),
+        (
             "/handlers/0/gradient",
             Value::Null,
             "major",
