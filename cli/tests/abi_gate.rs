@@ -205,6 +205,23 @@ fn mirrors_have_lists_and_forms_too() {
         (code, &sarif["runs"][0]["results"][0]["ruleId"]),
         (Some(1), &"XF332".into())
     );
+    // Nobody may allow what was not judged.
+    write(
+        folder,
+        "unjudged",
+        "XF331 my.json/*: why\nXF332 my.json/*: why\n",
+    );
+    let (code, _, said) = run(&["--allow", "unjudged"]);
+    assert!(code == Some(1) && said.contains("states nothing"), "{said}");
+    let (code, _, _) = run(&["--write-baseline", "nothing"]);
+    assert_eq!(code, Some(1));
+    let output = check(
+        folder,
+        &["--header", "nowhere.h", "--write-baseline", "nothing"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let baseline = std::fs::read_to_string(folder.join("nothing")).unwrap();
+    assert!(!baseline.contains("XF3"), "{baseline}");
     write(folder, "my.json", "{");
     let (code, github, _) = run(&["--format", "github"]);
     assert!(

@@ -108,7 +108,7 @@ impl Checked {
         let file = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         for found in &self.found {
             let id = found.rule.id;
-            let known = match found.fails {
+            let known = match found.fails && self.is_judged() {
                 true => lists.reason(id, &file, &found.subject),
                 false => None,
             };
@@ -132,6 +132,11 @@ impl Checked {
         }
     }
 
+    /// Whether there is an answer: what was not judged cannot be known either.
+    pub(super) fn is_judged(&self) -> bool {
+        self.kind == "findings"
+    }
+
     /// Whether anything fails that is not known.
     pub(super) fn fails(&self) -> bool {
         let told = self.found.iter().zip(&self.told);
@@ -142,7 +147,7 @@ impl Checked {
     /// What fails now, known or not: the lines of a baseline.
     pub(super) fn keys(&self) -> impl Iterator<Item = String> {
         let told = self.found.iter().zip(&self.told);
-        told.filter(|(found, _)| found.fails)
+        told.filter(|(found, _)| found.fails && self.is_judged())
             .map(|(_, told)| told.key.clone())
     }
 
