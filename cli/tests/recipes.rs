@@ -1,5 +1,5 @@
 //! The recipes of the book, line by line: every command of docs/ci.md and docs/abi.md runs in a fresh folder that has
-//! what the line names, ends as the book says, and takes less than two seconds.
+//! what the line names, ends as the book says, and takes less than two seconds (of processors, where others compute too).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -109,6 +109,28 @@ fn prepare(folder: &Path, headers: &Path) {
     }
 }
 
+/// What the shell's children took of processors, from what its `times` wrote: user and system, `0m0.250s 0m0.040s`.
+fn computed(times: &Path) -> Duration {
+    let text = std::fs::read_to_string(times).unwrap();
+    let children = text.lines().nth(1).unwrap();
+    let seconds = children.split_whitespace().map(|time| {
+        let (minutes, seconds) = time.trim_end_matches('s').split_once('m').unwrap();
+        minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
+    });
+    Duration::from_secs_f64(seconds.sum())
+}
+
+/// Whether more wants to run on this machine than it has processors.
+fn is_loaded() -> bool {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = text
+        .split(' ')
+        .next()
+        .and_then(|load| load.parse::<f64>().ok());
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    load.is_some_and(|load| load > processors as f64)
+}
+
 #[test]
 fn every_line_of_the_book_runs_in_under_two_seconds() {
     let name = "every_line_of_the_book_runs_in_under_two_seconds";
@@ -132,25 +154,29 @@ fn every_line_of_the_book_runs_in_under_two_seconds() {
     let lines: Vec<String> = ["ci.md", "abi.md"].into_iter().flat_map(commands).collect();
     assert!(lines.len() >= 20, "{lines:#?}");
     for line in lines {
-        let mut fastest = Duration::MAX;
-        // A loaded machine gets another try.
-        for _ in 0..3 {
-            let start = Instant::now();
-            let output = Command::new("sh")
-                .args(["-c", &line])
-                .current_dir(folder.path())
-                .env("PATH", &path)
-                .output()
-                .unwrap();
-            fastest = fastest.min(start.elapsed());
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(0), "{line}: {said}");
-            if fastest < Duration::from_secs(2) {
-                break;
-            }
-        }
-        println!("{:>5} ms  {line}", fastest.as_millis());
-        assert!(fastest < Duration::from_secs(2), "{line} takes {fastest:?}");
+        let start = Instant::now();
+        let output = Command::new("sh")
+            .args([
+                "-c",
+                &format!("{line}\nstatus=$?\ntimes > times\nexit $status"),
+            ])
+            .current_dir(folder.path())
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        let took = start.elapsed();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{line}: {said}");
+        let computed = computed(&folder.path().join("times"));
+        println!(
+            "{:>5} ms, {:>5} computed  {line}",
+            took.as_millis(),
+            computed.as_millis()
+        );
+        let limit = Duration::from_secs(2);
+        assert!(computed < limit, "{line} computes for {computed:?}");
+        // Where others compute too, waiting for a processor is no fault of the command.
+        assert!(took < limit || is_loaded(), "{line} takes {took:?}");
     }
     let page = std::fs::read_to_string(folder.path().join("r9.html")).unwrap();
     assert!(page.contains("XLA_FFI_Buffer"));
