@@ -108,6 +108,7 @@ impl Edition {
             Header::Main => format!("{}-{}", self.revision, self.first_jaxlib),
             Header::Record => format!("record-0.{minor}"),
             Header::Collectives => format!("collectives-0.{minor}"),
+            Header::Other => "another extension".to_owned(),
         }
     }
 
@@ -174,6 +175,7 @@ impl Edition {
             Header::Main => (sys::LAYOUTS, sys::ENUMS),
             Header::Record => (sys::RECORD_LAYOUTS, sys::RECORD_ENUMS),
             Header::Collectives => (sys::COLLECTIVES_LAYOUTS, sys::COLLECTIVES_ENUMS),
+            Header::Other => return Abi::default(),
         };
         let mut abi = Abi::default();
         let renames = Renames::in_revision(self.revision);
@@ -204,6 +206,7 @@ impl Edition {
                 );
             }
             Header::Collectives => self.collectives_parts(&mut abi),
+            Header::Other => {}
         }
         abi.settle();
         abi

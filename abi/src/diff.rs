@@ -7,14 +7,14 @@ mod rename;
 
 use crate::meaning::{self, Effect};
 use crate::model::Abi;
+use crate::spelling;
 use layout::Diff;
 use rename::Renames;
 use serde::Serialize;
 use std::fmt;
 
 /// The class of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Class {
     /// A struct, enumeration, function type or name that was not there.
@@ -68,6 +68,12 @@ impl fmt::Display for Class {
     }
 }
 
+impl Serialize for Class {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// What sort of thing a change is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -105,6 +111,10 @@ pub struct Change {
     pub was: Option<String>,
     /// How it is.
     pub now: Option<String>,
+    /// How it was declared, as C spells it, where it is a field or a type.
+    pub was_c: Option<String>,
+    /// How it is declared, as C spells it.
+    pub now_c: Option<String>,
     /// Whether it only follows from another change in the list.
     pub follows: bool,
     /// What it means where handler and runtime differ.
@@ -120,6 +130,8 @@ impl Change {
             member: None,
             was: None,
             now: None,
+            was_c: None,
+            now_c: None,
             follows: false,
             effect: Effect::default(),
         }
@@ -230,8 +242,42 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
         change.effect = meaning::effect_of(change);
     }
     place::judge(&renamed, new, &mut changes);
+    spell(&renamed, new, &mut changes);
     changes.sort_by_key(|change| change.follows);
     changes
+}
+
+/// Declares in C what changed as a type.
+fn spell(old: &Abi, new: &Abi, changes: &mut [Change]) {
+    let declared = |abi: &Abi, change: &Change, member: &str| match change.subject {
+        Subject::Field | Subject::Slot => spelling::field(abi, &change.owner, member),
+        Subject::Function => {
+            let ty = abi.functions.get(&change.owner)?;
+            Some(spelling::function_type(ty, &change.owner))
+        }
+        Subject::Alias => {
+            let ty = abi.aliases.get(&change.owner)?;
+            Some(spelling::alias(ty, &change.owner))
+        }
+        _ => None,
+    };
+    let renamed: Vec<Change> = changes
+        .iter()
+        .filter(|change| change.class == Class::Renamed)
+        .cloned()
+        .collect();
+    for change in changes
+        .iter_mut()
+        .filter(|change| change.class != Class::Moved)
+    {
+        let member = change.member.clone().unwrap_or_default();
+        let before = renamed
+            .iter()
+            .find(|other| other.owner == change.owner && other.member == change.member)
+            .and_then(|other| other.was.clone());
+        change.was_c = declared(old, change, before.as_deref().unwrap_or(&member));
+        change.now_c = declared(new, change, &member);
+    }
 }
 
 /// Fields of a typedef'd type change with the typedef.

@@ -56,8 +56,10 @@ pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String 
     let head = match language {
         Language::C => "#include <stddef.h>\n",
         Language::Cpp => "#include <cstddef>\n",
+        // Who states no field has no use for it.
+        Language::Rust if layout.structs.values().all(|stated| stated.fields.is_empty()) => "",
         Language::Rust => {
-            "#[allow(dead_code)]\nconst fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {\n    core::mem::size_of::<F>()\n}\n"
+            "const fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {\n    core::mem::size_of::<F>()\n}\n"
         }
         Language::Python => {
             "import ctypes\nimport sys\n\nimport mirror\n\nwrong = []\n\n\ndef expect(what, got, wanted):\n    \

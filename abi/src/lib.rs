@@ -1,6 +1,7 @@
 //! The layouts of the XLA FFI ABI as data: read from three independent places, compared,
 //! classified and explained.
 
+pub mod catalogue;
 mod clang;
 mod compile;
 pub mod declared;
@@ -14,5 +15,6 @@ pub mod mirror;
 pub mod model;
 pub mod reader;
 pub mod snapshot;
+pub mod spelling;
 
 pub use xla_ffi_sys;

@@ -8,8 +8,7 @@ use std::fmt;
 use xla_ffi_sys::Revision;
 
 /// How bad a change is for one direction.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Harm {
     /// Nothing happens at run time.
     #[default]
@@ -27,6 +26,12 @@ impl fmt::Display for Harm {
             Self::Lacks => "lacks",
             Self::Breaks => "breaks",
         })
+    }
+}
+
+impl Serialize for Harm {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -167,6 +172,8 @@ fn role(name: &str) -> Role {
         | "XLA_FFI_RecordFrame" => Role::Frame,
         "XLA_FFI_TypeInfo" | "XLA_FFI_Handler_Bundle" => Role::Request,
         _ if name.ends_with("_Args") => Role::Request,
+        // That of another extension: its functions stand in it.
+        _ if name.ends_with("_Extension") => Role::Table,
         _ => Role::Part,
     }
 }

@@ -139,7 +139,7 @@ pub struct Comparison {
     pub judged: usize,
     /// What is otherwise, one line each, the mirror's name first.
     pub mistakes: Vec<String>,
-    /// Structs of the revision that the mirror does not state.
+    /// Structs and enumerations of the revision that the mirror does not state.
     pub absent: Vec<String>,
 }
 
@@ -209,6 +209,7 @@ impl Layout {
         }
         for (name, known) in &expected.enums {
             let Some(stated) = self.enums.get(name) else {
+                told.absent.push(name.clone());
                 continue;
             };
             told.judged += 1;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Which of the three headers a set of layouts belongs to.
+/// Which header a set of layouts belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Header {
@@ -19,10 +19,12 @@ pub enum Header {
     Record,
     /// `collectives_c_api.h`.
     Collectives,
+    /// That of an extension which no known jaxlib ships; no edition has it.
+    Other,
 }
 
 impl Header {
-    /// All three.
+    /// Those that jaxlibs ship.
     pub const ALL: [Self; 3] = [Self::Main, Self::Record, Self::Collectives];
 
     /// The file's name.
@@ -32,6 +34,7 @@ impl Header {
             Self::Main => "c_api.h",
             Self::Record => "record_c_api.h",
             Self::Collectives => "collectives_c_api.h",
+            Self::Other => "the header of another extension",
         }
     }
 }
@@ -204,9 +207,19 @@ impl Abi {
                 .contains_key("XLA_FFI_Communicator_Request_Args")
         {
             Header::Collectives
+        } else if self.is_extension() {
+            Header::Other
         } else {
             Header::Main
         }
+    }
+
+    /// Whether it declares an extension, and nothing of what the main header alone has.
+    fn is_extension(&self) -> bool {
+        let is_new =
+            |name: &String| name.ends_with("_Extension") && name != "XLA_FFI_Metadata_Extension";
+        let main = ["XLA_FFI_Api", "XLA_FFI_CallFrame", "XLA_FFI_Buffer"];
+        self.structs.keys().any(is_new) && !main.iter().any(|name| self.structs.contains_key(*name))
     }
 
     /// The version that the header states.
@@ -222,8 +235,16 @@ impl Abi {
                 "XLA_FFI_Extension_Collectives_MajorVersion",
                 "XLA_FFI_Extension_Collectives_MinorVersion",
             ],
+            Header::Other => ["_MajorVersion", "_MinorVersion"],
         };
-        Some((*self.constants.get(major)?, *self.constants.get(minor)?))
+        let number = |end: &str| {
+            let mut named = self
+                .constants
+                .iter()
+                .filter(|(name, _)| name.ends_with(end));
+            named.next().map(|(_, value)| *value)
+        };
+        Some((number(major)?, number(minor)?))
     }
 
     /// Brings what a reader found into the one form: `NAME_STRUCT_SIZE` joins its struct, defined

@@ -258,7 +258,8 @@ pub fn identify(abi: &Abi) -> Result<Verdict, Broken> {
         Some((_, nearest, changes)) => Ok(Verdict::Unknown { nearest, changes }),
         None => Err(Broken {
             name: header.file_name().to_owned(),
-            what: "no snapshot of this header is there".to_owned(),
+            what: "no known jaxlib ships it; `xla-ffi abi diff` compares two of its versions"
+                .to_owned(),
         }),
     }
 }

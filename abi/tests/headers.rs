@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_abi::declared::EDITIONS;
-use xla_ffi_abi::model::Header;
+use xla_ffi_abi::header::{Error, Source};
+use xla_ffi_abi::model::{Abi, Header};
+use xla_ffi_abi::reader::Reader;
+use xla_ffi_abi::{snapshot, spelling};
 use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::headers::{self, api_folder};
 use xla_ffi_testing::{root, skip};
@@ -302,4 +305,72 @@ fn meeting_upstream_is_told() {
     assert!(said.contains("keep one of the two include"), "{said}");
     // The other way round upstream's adds nothing: its guard is taken and every name is there.
     both(&ours, &theirs).unwrap();
+}
+
+/// A header with everything of a model, as C spells it.
+fn spelled(abi: &Abi) -> String {
+    let mut text = String::from("#include <stddef.h>\n#include <stdint.h>\n");
+    for name in abi.structs.keys().chain(&abi.opaque) {
+        text.push_str(&format!("typedef struct {name} {name};\n"));
+    }
+    for (name, layout) in &abi.enums {
+        let values = layout
+            .values
+            .iter()
+            .map(|(value, number)| format!("  {value} = {number},\n"));
+        let values: String = values.collect();
+        text.push_str(&format!("typedef enum {name} {{\n{values}}} {name};\n"));
+    }
+    for (name, number) in &abi.constants {
+        text.push_str(&format!("#define {name} {number}\n"));
+    }
+    for (name, ty) in &abi.functions {
+        text.push_str(&format!("{};\n", spelling::function_type(ty, name)));
+    }
+    for (name, ty) in &abi.aliases {
+        text.push_str(&format!("{};\n", spelling::alias(ty, name)));
+    }
+    // What others have by value stands before them.
+    let mut left: Vec<&String> = abi.structs.keys().collect();
+    while !left.is_empty() {
+        let waits = |name: &&String| {
+            let mut fields = abi.structs[*name].fields.iter();
+            fields.any(|field| left.contains(&&field.ty))
+        };
+        let (later, ready): (Vec<&String>, Vec<&String>) = left.iter().copied().partition(waits);
+        assert!(!ready.is_empty(), "{later:?} have each other by value");
+        for name in ready {
+            let layout = &abi.structs[name];
+            let fields = layout.fields.iter().map(|field| {
+                let declared = spelling::declaration(&field.ty, &field.name);
+                format!("  {declared};\n")
+            });
+            let fields: String = fields.collect();
+            text.push_str(&format!("struct {name} {{\n{fields}}};\n"));
+            if let Some(size) = layout.struct_size {
+                text.push_str(&format!("enum {{ {name}_STRUCT_SIZE = {size} }};\n"));
+            }
+        }
+        left = later;
+    }
+    text
+}
+
+#[test]
+fn what_the_model_spells_in_c_is_read_back() {
+    for known in snapshot::all().unwrap() {
+        let name = known.edition.name();
+        // Those of the extensions include the main header.
+        if known.edition.header != Header::Main {
+            continue;
+        }
+        let source = Source::from_text(Path::new("spelled.h"), spelled(&known.abi));
+        match source.read(Reader::Clang) {
+            Ok(read) => assert_eq!(read, known.abi, "{name}"),
+            Err(Error::Missing(why)) => {
+                return skip("what_the_model_spells_in_c_is_read_back", &why);
+            }
+            Err(error) => panic!("{name}: {error}\n{}", spelled(&known.abi)),
+        }
+    }
 }

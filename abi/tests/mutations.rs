@@ -8,9 +8,15 @@ mod edit;
 
 use edit::{Edit, apply, normal};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::diff::{Change, Class};
+use xla_ffi_abi::dwarf;
 use xla_ffi_abi::header::{Error, Source};
+use xla_ffi_abi::mirror::{Layout, Names};
+use xla_ffi_abi::reader::Reader;
 use xla_ffi_abi::snapshot::{self, Verdict};
+use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::headers::{self, api_folder};
 use xla_ffi_testing::{root, skip};
 
@@ -736,6 +742,134 @@ fn harmless_edits_are_not_flagged() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The library that a compiler makes of a header, with the debug information of all that it declares.
+fn compiled(folder: &Path, text: &str) -> Vec<u8> {
+    let (header, library) = (folder.join("edited.h"), folder.join("libedited.so"));
+    std::fs::write(&header, text).unwrap();
+    let output = Command::new("g++")
+        .args([
+            "-shared",
+            "-fPIC",
+            "-g",
+            "-w",
+            "-x",
+            "c++",
+            "-fno-eliminate-unused-debug-types",
+        ])
+        .arg("-o")
+        .args([&library, &header])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    std::fs::read(library).unwrap()
+}
+
+/// What a mirror's layout says of a change; `None` for what no layout states: types of the same size, what
+/// `STRUCT_SIZE` counts up to, names that have no bytes.
+fn stated(class: Class, path: &str, is_field: bool, is_opaque: bool) -> Option<String> {
+    let told = match class {
+        Moved => "is at byte",
+        Resized if is_field => "takes",
+        Resized => "is",
+        Inserted | AddedAtEnd | Renamed if is_field => "is no field of this revision",
+        Renamed if !is_opaque => "is nothing of this revision",
+        Removed if is_field => "is missing",
+        EnumValueAdded | EnumValueRenamed => "is no value of this revision",
+        EnumValueRemoved => "is missing",
+        EnumValueChanged => "is",
+        ConstantChanged => "is",
+        _ => return None,
+    };
+    Some(format!("{path} {told}"))
+}
+
+#[test]
+fn every_form_judges_an_edit_alike() {
+    let name = "every_form_judges_an_edit_alike";
+    if !works("g++") {
+        return skip(name, "g++ is not there");
+    }
+    let text =
+        normal(&std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap());
+    let abi = Edition::find("r10").unwrap().declared();
+    let names = Names::default();
+    let expected = Layout::of(&abi, &names);
+    let (mut wrong, mut expressed) = (Vec::new(), 0);
+    for (what, edit, changes) in CASES {
+        let edited = apply(edit, &text);
+        let source = Source::from_text(&PathBuf::from("edited.h"), edited.clone());
+        let read = match source.read(Reader::Clang) {
+            Ok(read) => read,
+            Err(Error::Missing(why)) => return skip(name, &why),
+            Err(error) => panic!("{what}: {error}"),
+        };
+        // What a program prints of its own layouts, through JSON as `--layout` reads it.
+        let printed = serde_json::to_string(&Layout::of(&read, &names)).unwrap();
+        let layout = Layout::parse(&printed).unwrap().compare(&abi, &names);
+        let folder = tempfile::tempdir().unwrap();
+        let library = compiled(folder.path(), &edited);
+        let dwarf = dwarf::read_mirror(&library, &expected).unwrap();
+        assert_eq!(dwarf.len(), 1, "{what}");
+        let dwarf = dwarf[0].compare(&abi, &names);
+        let wanted: Vec<String> = changes
+            .iter()
+            .filter_map(|(class, path)| {
+                let member = path
+                    .split_once('.')
+                    .is_some_and(|(owner, _)| abi.structs.contains_key(owner));
+                stated(*class, path, member, read.opaque.contains(*path))
+            })
+            .collect();
+        expressed += usize::from(!wanted.is_empty());
+        for wanted in &wanted {
+            if !layout.mistakes.iter().any(|told| told.starts_with(wanted)) {
+                wrong.push(format!(
+                    "{what}: the layout does not say {wanted}: {:?}",
+                    layout.mistakes
+                ));
+            }
+        }
+        // A typedef has no bytes; the fields that have its type do.
+        let is_alias = |(_, path): &(Class, &str)| abi.aliases.contains_key(*path);
+        let follows = changes.iter().any(is_alias);
+        if wanted.is_empty() && !follows && !layout.mistakes.is_empty() {
+            wrong.push(format!(
+                "{what}: no layout states it, and yet: {:?}",
+                layout.mistakes
+            ));
+        }
+        // Debug information has no macros and tells no alignment; a type of another name is not looked for, and not
+        // judged then.
+        let is_in_dwarf = |told: &&String| {
+            let name = told.split([' ', '.']).next().unwrap_or_default();
+            (abi.structs.contains_key(name) || abi.enums.contains_key(name))
+                && !told.contains(" is aligned to ")
+        };
+        let seen: Vec<&String> = layout.mistakes.iter().filter(is_in_dwarf).collect();
+        let told: Vec<&String> = dwarf.mistakes.iter().collect();
+        if seen != told {
+            wrong.push(format!(
+                "{what}: the layout says {seen:?}, the library {told:?}"
+            ));
+        }
+        let gone = |told: &Vec<String>| {
+            told.iter()
+                .filter(|name| !layout.absent.contains(name))
+                .count()
+        };
+        if gone(&dwarf.absent) > 0 {
+            wrong.push(format!("{what}: not in the library: {:?}", dwarf.absent));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(expressed > 40, "{expressed}");
+    println!("{expressed} of {} edits in three forms", CASES.len());
 }
 
 /// Which of the possible edits to all fields of all headers are tried: one in so many, always the

@@ -2,11 +2,13 @@
 
 mod check;
 mod diff;
+mod gate;
 mod input;
 mod mirror;
 mod revisions;
 mod show;
 
+use crate::output;
 use clap::{Args as ClapArgs, Subcommand};
 use std::process::ExitCode;
 use xla_ffi_abi::declared::{Edition, is_not_known_yet};
@@ -37,13 +39,17 @@ enum Command {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
-    match &args.command {
-        Command::Revisions(args) => done(revisions::run(args)),
-        Command::Show(args) => done(show::run(args)),
-        Command::Diff(args) => diff::run(args),
-        Command::Check(args) => check::run(args),
-        Command::Emit(args) => done(mirror::emit(args)),
+    let (form, outcome) = match &args.command {
+        Command::Revisions(args) => (None, done(revisions::run(args))),
+        Command::Show(args) => (args.form(), done(show::run(args))),
+        Command::Diff(args) => (args.form(), diff::run(args)),
+        Command::Check(args) => (args.form(), check::run(args)),
+        Command::Emit(args) => (None, done(mirror::emit(args))),
+    };
+    if let (Err(error), Some(form)) = (&outcome, form) {
+        output::bad_input(form, error)?;
     }
+    outcome
 }
 
 /// From which harm on a change fails.

@@ -5,10 +5,12 @@ mod gate;
 mod range;
 mod report;
 
+use crate::forms::{Form, Format, github, sarif};
+use crate::known::Files;
 use crate::run::{UserType, parse_type};
 use crate::target::HandlerName;
 use crate::{ask, output};
-use gate::{Decision, Item, Known, Threshold};
+use gate::{Decision, Item, Threshold};
 use range::Range;
 use report::{grouped, list, nameless, same_words};
 use serde_json::{Value, json};
@@ -57,29 +59,10 @@ pub(crate) struct Args {
     /// From which weight on a finding fails.
     #[arg(long, value_enum, value_name = "WEIGHT", default_value_t = Threshold::Fails)]
     fail_on: Threshold,
-    /// A file of findings that are allowed, each with its reason: `XF107 libmine.so/library: why`.
-    #[arg(long, value_name = "FILE")]
-    allow: Option<PathBuf>,
-    /// A file of findings that were there before: what is not in it fails.
-    #[arg(long, value_name = "FILE")]
-    baseline: Option<PathBuf>,
-    /// Write what fails now to this file, for --baseline, and succeed.
-    #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
-    write_baseline: Option<PathBuf>,
-    /// How to write it: SARIF 2.1.0 and GitHub's annotations are for CI.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// The same as `--format json`.
-    #[arg(long, conflicts_with = "format")]
-    json: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    Text,
-    Json,
-    Sarif,
-    Github,
+    #[command(flatten)]
+    known: Files,
+    #[command(flatten)]
+    form: Form,
 }
 
 /// Something that one library has, or whichever it is found in.
@@ -140,18 +123,13 @@ impl Judged {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let judged = judge(args);
-    if let (Err(error), true) = (&judged, args.json || args.format == Format::Json) {
-        output::json(&json!({
-            "schema": SCHEMA,
-            "exit": { "code": 1, "kind": "bad-input" },
-            "error": crate::error_text(error),
-        }))?;
+    if let (Err(error), true) = (&judged, args.form.format() == Format::Json) {
+        output::bad_input(SCHEMA, error)?;
     }
     judged
 }
 
 fn judge(args: &Args) -> anyhow::Result<ExitCode> {
-    let format = if args.json { Format::Json } else { args.format };
     let asked = range::releases(&args.jaxlib)?;
     let versions: Vec<&str> = match asked.as_slice() {
         [] => JAXLIBS.to_vec(),
@@ -167,8 +145,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
             anyhow::bail!("--handler {given}:…: no library of this name was given");
         }
     }
-    let mut allowed = known(args.allow.as_deref(), true)?;
-    let mut baseline = known(args.baseline.as_deref(), false)?;
+    let mut lists = args.known.read()?;
     let mut judged = Vec::new();
     for path in &args.libraries {
         judged.push(one(args, path, &versions, asked.is_empty())?);
@@ -177,31 +154,26 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         .iter()
         .flat_map(|judged| gate::items(judged, !asked.is_empty()))
         .collect();
-    let decision = Decision::of(
-        &items,
-        args.fail_on,
-        args.strict,
-        &mut allowed,
-        &mut baseline,
-    );
-    if let Some(path) = &args.write_baseline {
-        std::fs::write(path, gate::baseline(&decision))?;
-    }
-    let fails = !decision.failing.is_empty() && args.write_baseline.is_none();
+    let decision = Decision::of(&items, args.fail_on, args.strict, &mut lists);
+    args.known.write(decision.keys())?;
+    let fails = !decision.failing.is_empty() && !args.known.writes();
     let code = u8::from(fails);
-    match format {
+    match args.form.format() {
         Format::Text => {
             let texts: Vec<String> = judged.iter().map(report::report).collect();
             output::text(&texts.join("\n"))?;
         }
         Format::Json => output::json(&to_json(&judged, &decision, code))?,
-        Format::Sarif => output::json(&forms::sarif(&items, &decision))?,
-        Format::Github => output::text(&forms::github(&items, &decision))?,
+        Format::Sarif => {
+            let told = forms::told(&items, &decision);
+            output::json(&sarif("xla-ffi doctor", &forms::rules(), &told))?;
+        }
+        Format::Github => output::text(&github(&forms::told(&items, &decision)))?,
     }
     for (item, reason) in &decision.known {
         note(&format!("known: {}: {reason}", item.key()));
     }
-    for key in allowed.unused().into_iter().chain(baseline.unused()) {
+    for key in lists.unused() {
         note(&format!("nothing needs this line any more: {key}"));
     }
     if !decision.open.is_empty() {
@@ -221,10 +193,6 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
 /// A word beside what was asked for. Names in it come from libraries.
 fn note(text: &str) {
     eprintln!("note: {}", output::printable(text));
-}
-
-fn known(path: Option<&Path>, reasons: bool) -> anyhow::Result<Known> {
-    path.map_or_else(|| Ok(Known::default()), |path| Known::read(path, reasons))
 }
 
 /// Examines one library, asks its handlers, and judges them.

@@ -11,9 +11,12 @@ mod bench;
 mod check;
 mod completions;
 mod contract;
+mod diff;
 mod doctor;
 mod engine;
+mod forms;
 mod inspect;
+mod known;
 mod new;
 mod output;
 mod replay;
@@ -42,6 +45,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Tell what would go wrong where.
     Doctor(doctor::Args),
+    /// Tell what callers notice between two builds of a library.
+    Diff(diff::Args),
     /// Measure the cost of one call.
     Bench(bench::Args),
     /// Check whether handlers keep to what hosts and callers take for granted.
@@ -69,10 +74,22 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 
 fn main() -> ExitCode {
     let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
-    let outcome = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            if error.use_stderr() && wants_json(std::env::args()) {
+                let told = error.render().to_string();
+                // Whoever closed standard output reads the exit status.
+                let _ = output::failure(COMMAND_LINE, 2, "bad-command-line", &told);
+            }
+            error.exit();
+        }
+    };
+    let outcome = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Inspect(args) => done(inspect::run(&args)),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Abi(args) => abi::run(&args),
@@ -87,6 +104,19 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The form of the JSON where the command line does not parse.
+const COMMAND_LINE: &str = "xla-ffi-command-line-1";
+
+/// Whether a command line that does not parse asks for JSON.
+fn wants_json(arguments: impl Iterator<Item = String>) -> bool {
+    let arguments: Vec<String> = arguments.collect();
+    let mut pairs = arguments.windows(2);
+    arguments
+        .iter()
+        .any(|argument| argument == "--json" || argument == "--format=json")
+        || pairs.any(|pair| pair[0] == "--format" && pair[1] == "json")
 }
 
 /// An error and its causes; a cause whose text stands in the one before it is not said twice.

@@ -19,6 +19,25 @@ pub(crate) fn json(value: &serde_json::Value) -> anyhow::Result<()> {
     exactly(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
+/// How a command that has nothing to judge ended, for programs.
+pub(crate) fn ok() -> serde_json::Value {
+    serde_json::json!({ "code": 0, "kind": "ok" })
+}
+
+/// The answer for programs where what was given cannot be read.
+pub(crate) fn bad_input(schema: &str, error: &anyhow::Error) -> anyhow::Result<()> {
+    failure(schema, 1, "bad-input", &crate::error_text(error))
+}
+
+/// The answer for programs where there is no other.
+pub(crate) fn failure(schema: &str, code: u8, kind: &str, error: &str) -> anyhow::Result<()> {
+    json(&serde_json::json!({
+        "schema": schema,
+        "exit": { "code": code, "kind": kind },
+        "error": error,
+    }))
+}
+
 /// A text with what a terminal would obey made visible.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());

@@ -203,7 +203,7 @@ XLA_FFI_Error* NAME(XLA_FFI_CallFrame* frame) {
 
 #[test]
 fn the_hook_checks_what_it_is_given() {
-    let text = std::fs::read_to_string(root().join("docs/ci/pre-commit-hooks.yaml")).unwrap();
+    let text = std::fs::read_to_string(root().join(".pre-commit-hooks.yaml")).unwrap();
     let value = |key: &str| {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(key));
         line.unwrap_or_else(|| panic!("no {key}")).trim().to_owned()

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod computed;
+mod covers;
 mod infer;
 
 pub use computed::{Computed, NoSize};

@@ -205,7 +205,9 @@ mod tests {
         // The book has the same words.
         let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/findings.md");
         let book = std::fs::read_to_string(book).unwrap();
-        let mut lines = book.lines().filter(|line| line.starts_with("| XF"));
+        // Those of headers and mirrors are of `xla-ffi-abi`.
+        let is_ours = |line: &&str| line.starts_with("| XF") && !line.starts_with("| XF3");
+        let mut lines = book.lines().filter(is_ours);
         for entry in CATALOGUE {
             let line = format!("| {} | {} | {} |", entry.id, entry.meaning, entry.remedy);
             assert_eq!(lines.next(), Some(line.as_str()));

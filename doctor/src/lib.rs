@@ -4,6 +4,7 @@
 
 mod candidate;
 mod catalogue;
+mod difference;
 mod examination;
 mod finding;
 pub mod library;
@@ -14,6 +15,7 @@ mod verdict;
 
 pub use candidate::{Answer, Candidate, Outcome, Use};
 pub use catalogue::{CATALOGUE, Entry};
+pub use difference::{Build, Difference, Step, differences};
 pub use examination::Examination;
 pub use finding::{Finding, Level, Problem, Subject, Weight};
 pub use release::{RELEASES, glibc};

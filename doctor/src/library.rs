@@ -106,11 +106,11 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(read)
 }
 
-/// Reads the facts of the library in `bytes`; `path` names it in messages.
+/// Whether `bytes` are a 64-bit ELF file of this machine; `path` names it in messages.
 ///
 /// # Errors
-/// [`Error::Kind`] for what is no 64-bit ELF library of this machine, [`Error::Damaged`].
-pub fn read(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
+/// [`Error::Kind`] for what is not, [`Error::Damaged`] where its head does not parse.
+pub fn is_for_this_machine(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let kind = |what: &str| Error::Kind {
         path: path.to_owned(),
         what: what.to_owned(),
@@ -135,18 +135,31 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
         Err(_) if bytes.is_empty() => return Err(kind("it is empty")),
         Err(_) => return Err(kind("it begins like no object file that is known")),
     }
-    facts(bytes).map_err(|error| match error {
-        Fault::Kind(what) => kind(&what),
-        Fault::Damaged(what) => Error::Damaged {
-            path: path.to_owned(),
-            what,
-        },
-    })
+    machine_of(bytes).map_err(|fault| fault.of(path))
+}
+
+/// Reads the facts of the library in `bytes`; `path` names it in messages.
+///
+/// # Errors
+/// [`Error::Kind`] for what is no 64-bit ELF library of this machine, [`Error::Damaged`].
+pub fn read(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
+    is_for_this_machine(path, bytes)?;
+    facts(bytes).map_err(|fault| fault.of(path))
 }
 
 enum Fault {
     Kind(String),
     Damaged(String),
+}
+
+impl Fault {
+    fn of(self, path: &Path) -> Error {
+        let path = path.to_owned();
+        match self {
+            Self::Kind(what) => Error::Kind { path, what },
+            Self::Damaged(what) => Error::Damaged { path, what },
+        }
+    }
 }
 
 impl From<object::Error> for Fault {
@@ -170,6 +183,21 @@ fn machine() -> Option<u16> {
     }
 }
 
+fn machine_of(bytes: &[u8]) -> Result<(), Fault> {
+    let header = FileHeader64::<Endianness>::parse(bytes)?;
+    let endian = header.endian()?;
+    let target = header.e_machine(endian);
+    if machine().is_some_and(|machine| machine != target) {
+        let name = match target {
+            elf::EM_X86_64 => "x86-64".to_owned(),
+            elf::EM_AARCH64 => "AArch64".to_owned(),
+            other => format!("ELF machine {other}"),
+        };
+        return Err(Fault::Kind(format!("it is built for {name}")));
+    }
+    Ok(())
+}
+
 fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
     let header = FileHeader64::<Endianness>::parse(bytes)?;
     let endian = header.endian()?;
@@ -182,15 +210,6 @@ fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
         }
         elf::ET_EXEC => return Err(Fault::Kind("it is a program".to_owned())),
         other => return Err(Fault::Kind(format!("its ELF type is {other}"))),
-    }
-    let target = header.e_machine(endian);
-    if machine().is_some_and(|machine| machine != target) {
-        let name = match target {
-            elf::EM_X86_64 => "x86-64".to_owned(),
-            elf::EM_AARCH64 => "AArch64".to_owned(),
-            other => format!("ELF machine {other}"),
-        };
-        return Err(Fault::Kind(format!("it is built for {name}")));
     }
     let mut facts = Facts::default();
     for segment in header.program_headers(endian, bytes)? {

@@ -6,10 +6,14 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_abi::declared::{Edition, parse_version};
+use xla_ffi_abi::diff::{Change, Class};
 use xla_ffi_abi::header::Source;
+use xla_ffi_abi::meaning::Harm;
 use xla_ffi_abi::model::Header;
-use xla_ffi_abi::reader::Reader;
+use xla_ffi_abi::reader::{Opinions, Reader};
 use xla_ffi_abi::snapshot::{self, Verdict};
+use xla_ffi_abi::spelling;
+use xla_ffi_sys::Revision;
 
 /// Command line of `abi`.
 #[derive(clap::Args)]
@@ -119,10 +123,86 @@ fn import(version: &str, include: &Path, out: &Path) -> Result<Vec<Outcome>> {
             println!("jaxlib {version} ships no {header}");
         }
     }
+    for path in others(&folder)? {
+        outcomes.push(another(version, &path, out)?);
+    }
     Ok(outcomes)
 }
 
-fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome> {
+/// Headers of extensions that no known jaxlib ships: upstream wants each in a file of its own.
+fn others(folder: &Path) -> Result<Vec<PathBuf>> {
+    let is_other = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut known = Header::ALL.into_iter().map(Header::file_name);
+        name.ends_with("_c_api.h") && known.all(|known| known != name)
+    };
+    let entries = std::fs::read_dir(folder)?;
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    found.retain(is_other);
+    found.sort();
+    Ok(found)
+}
+
+/// Proposes a snapshot of an extension's header, with everything that it declares in C.
+fn another(version: &str, path: &Path, out: &Path) -> Result<Outcome> {
+    let (opinions, by) = read(path)?;
+    let shown = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut text = format!(
+        "jaxlib {version} {shown}: an extension that no known jaxlib ships, read by {by}\n"
+    );
+    for (name, layout) in &opinions.abi.structs {
+        text.push_str(&format!("  struct {name}, {} bytes\n", layout.size));
+        for field in &layout.fields {
+            let declared = spelling::declaration(&field.ty, &field.name);
+            text.push_str(&format!("    {:>4}  {declared};\n", field.offset));
+        }
+    }
+    for (name, ty) in &opinions.abi.functions {
+        text.push_str(&format!("  {};\n", spelling::function_type(ty, name)));
+    }
+    text.push_str("it gets a header of its own in abi/src/model.rs (`Header`)\n");
+    let file = propose(
+        version,
+        &shown,
+        opinions.abi.header(),
+        &opinions,
+        &text,
+        out,
+    )?;
+    Ok(Outcome::Proposed { text, file })
+}
+
+/// Writes a proposed snapshot, and beside it what was said.
+fn propose(
+    version: &str,
+    shown: &str,
+    header: Header,
+    opinions: &Opinions,
+    text: &str,
+    out: &Path,
+) -> Result<PathBuf> {
+    let name = format!("proposed-{}-{version}", shown.trim_end_matches(".h"));
+    let file = out.join(format!("{name}.json"));
+    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let json = snapshot::render(&name, header, version, None, &opinions.abi);
+    std::fs::write(&file, json).with_context(|| format!("cannot write {}", file.display()))?;
+    std::fs::write(out.join(format!("{name}.diff.txt")), text)?;
+    Ok(file)
+}
+
+/// Whether changes make a new revision; data types and promises to the compiler make an edition of the old one.
+fn is_revision(changes: &[Change]) -> bool {
+    let mut own = changes.iter().filter(|change| !change.follows);
+    own.any(|change| {
+        let is_type = change.class == Class::EnumValueAdded && change.owner == "XLA_FFI_DataType";
+        !is_type && change.effect.harm() > Harm::None
+    })
+}
+
+/// Asks both readers, and says who answered.
+fn read(path: &Path) -> Result<(Opinions, String)> {
     let opinions = Source::open(path, &[])?.opinions()?;
     ensure!(
         opinions.disagreement.is_empty(),
@@ -133,12 +213,12 @@ fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome
     for (reader, why) in &opinions.missing {
         println!("note: one opinion only: {reader} does not serve: {why}");
     }
-    let by = opinions
-        .by
-        .iter()
-        .map(Reader::to_string)
-        .collect::<Vec<_>>()
-        .join(" and ");
+    let by: Vec<String> = opinions.by.iter().map(Reader::to_string).collect();
+    Ok((opinions, by.join(" and ")))
+}
+
+fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome> {
+    let (opinions, by) = read(path)?;
     match snapshot::identify(&opinions.abi)? {
         Verdict::Known(snapshot) => {
             let edition = snapshot.edition;
@@ -159,14 +239,6 @@ fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome
             Ok(Outcome::Known { text })
         }
         Verdict::Unknown { nearest, changes } => {
-            let stem = header.file_name().trim_end_matches(".h");
-            let name = format!("proposed-{stem}-{version}");
-            let file = out.join(format!("{name}.json"));
-            std::fs::create_dir_all(out)
-                .with_context(|| format!("cannot make {}", out.display()))?;
-            let json = snapshot::render(&name, header, version, None, &opinions.abi);
-            std::fs::write(&file, json)
-                .with_context(|| format!("cannot write {}", file.display()))?;
             let mut text = format!(
                 "jaxlib {version} {header}: no known revision; the nearest is {} ({}), read by {by}\n",
                 nearest.edition.name(),
@@ -185,109 +257,17 @@ fn one(version: &str, header: Header, path: &Path, out: &Path) -> Result<Outcome
                     ));
                 }
             }
-            std::fs::write(out.join(format!("{name}.diff.txt")), &text)?;
+            let what = match is_revision(&changes) {
+                true => format!("a new revision, r{}", Revision::NEWEST as u8 + 1),
+                false => format!("a new edition of {}", nearest.edition.revision),
+            };
+            text.push_str(&format!("it is {what}\n"));
+            let shown = header.file_name();
+            let file = propose(version, shown, header, &opinions, &text, out)?;
             Ok(Outcome::Proposed { text, file })
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use xla_ffi_abi::declared::{EDITIONS, witnesses};
-    use xla_ffi_sys::JAXLIBS;
-
-    /// An include folder with our own headers, the main one edited.
-    fn edited(from: &str, to: &str) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        let api = folder.path().join("xla/ffi/api");
-        std::fs::create_dir_all(&api).unwrap();
-        let ours = jaxlibs::root().join("include/xla/ffi/api");
-        for header in Header::ALL {
-            let mut text = std::fs::read_to_string(ours.join(header.file_name())).unwrap();
-            if header == Header::Main {
-                text = text.replacen(from, to, 1);
-            }
-            std::fs::write(api.join(header.file_name()), text).unwrap();
-        }
-        folder
-    }
-
-    /// The outcomes; `None`, told as a skip, where nothing here can read a header.
-    fn outcomes(test: &str, version: &str, include: &Path, out: &Path) -> Option<Vec<Outcome>> {
-        match import(version, include, out) {
-            Ok(outcomes) => Some(outcomes),
-            Err(error) => match error.downcast_ref() {
-                Some(xla_ffi_abi::header::Error::NoReader { .. }) => {
-                    println!("skipped: {error:#}");
-                    if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
-                        let mut skips = std::fs::read_to_string(&path).unwrap_or_default();
-                        skips.push_str(&format!("{test}: {error:#}\n"));
-                        std::fs::write(path, skips).unwrap();
-                    }
-                    None
-                }
-                _ => panic!("{error:#}"),
-            },
-        }
-    }
-
-    #[test]
-    fn known_headers_are_named() {
-        let include = edited("// An XLA_FFI_Array.", "// Another comment.");
-        let out = tempfile::tempdir().unwrap();
-        let Some(outcomes) = outcomes(
-            "known_headers_are_named",
-            "0.12.1",
-            include.path(),
-            out.path(),
-        ) else {
-            return;
-        };
-        assert_eq!(outcomes.len(), 3);
-        for outcome in outcomes {
-            let Outcome::Known { text } = outcome else {
-                panic!("{outcome:?}");
-            };
-            assert!(text.contains("revision r10"), "{text}");
-        }
-        assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn an_unknown_header_is_proposed_with_its_diff() {
-        let include = edited("  int64_t rank;", "  uint64_t rank;");
-        let out = tempfile::tempdir().unwrap();
-        let Some(outcomes) = outcomes(
-            "an_unknown_header_is_proposed_with_its_diff",
-            "0.13.0",
-            include.path(),
-            out.path(),
-        ) else {
-            return;
-        };
-        let Outcome::Proposed { text, file } = &outcomes[0] else {
-            panic!("{outcomes:?}");
-        };
-        assert!(text.contains("retyped: XLA_FFI_Buffer.rank"), "{text}");
-        assert!(file.is_file());
-        let diff = out.path().join("proposed-c_api-0.13.0.diff.txt");
-        assert_eq!(std::fs::read_to_string(diff).unwrap(), *text);
-        assert!(matches!(outcomes[1], Outcome::Known { .. }));
-    }
-
-    #[test]
-    fn every_edition_has_a_witness() {
-        let versions = witnesses(&JAXLIBS);
-        assert!(versions.starts_with(&JAXLIBS));
-        for edition in EDITIONS {
-            assert!(
-                versions
-                    .iter()
-                    .any(|v| Edition::of_jaxlib(edition.header, v) == Some(edition)),
-                "{}",
-                edition.name()
-            );
-        }
-    }
-}
+mod tests;

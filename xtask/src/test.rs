@@ -329,7 +329,7 @@ fn properties(root: &Path) -> Command {
         .args(["-p", "xla-ffi-runtime", "--test", "properties"])
         .args(["-p", "xla-ffi", "--test", "frames"])
         .args(["-p", "xla-ffi-abi", "-p", "xla-ffi-doctor"])
-        .args(["--test", "hostile"]);
+        .args(["--test", "hostile", "--test", "mirrors"]);
     command
 }
 

@@ -1,17 +1,21 @@
 //! `xla-ffi abi check`.
 
+mod header;
+
 use super::Threshold;
+use super::gate::{self, Checked};
 use super::input::{Reading, Variant};
 use super::mirror::{self, Source};
+use crate::forms::{Form, Format, Told, github, sarif};
+use crate::known::Files;
 use crate::output;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use xla_ffi_abi::declared::{EDITIONS, Edition};
-use xla_ffi_abi::diff::{self, Change};
-use xla_ffi_abi::reader::{Opinions, Reader};
-use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
+use xla_ffi_abi::declared::Edition;
+use xla_ffi_abi::diff;
+use xla_ffi_abi::snapshot::{self, Snapshot};
 use xla_ffi_abi::xla_ffi_sys::Revision;
 
 /// Command line of `abi check`.
@@ -44,190 +48,129 @@ pub(crate) struct Args {
     /// From which harm on a difference fails.
     #[arg(long, value_enum, value_name = "HARM", default_value_t = Threshold::Any)]
     fail_on: Threshold,
-    /// Write JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    known: Files,
+    #[command(flatten)]
+    form: Form,
+}
+
+/// The form of the JSON about headers.
+const SCHEMA: &str = "xla-ffi-abi-check-1";
+
+/// The form of the JSON about the committed snapshots.
+const SNAPSHOTS: &str = "xla-ffi-abi-snapshots-1";
+
+impl Args {
+    /// The form of the JSON that is wanted, if any.
+    pub(super) fn form(&self) -> Option<&'static str> {
+        let form = match (self.snapshots, self.header.as_slice()) {
+            (true, _) => SNAPSHOTS,
+            (false, []) => mirror::SCHEMA,
+            (false, _) => SCHEMA,
+        };
+        (self.form.format() == Format::Json).then_some(form)
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.snapshots {
-        return snapshots(args.json).map(|()| ExitCode::SUCCESS);
+        return match args.form.format() {
+            Format::Text => snapshots(false),
+            Format::Json => snapshots(true),
+            Format::Sarif | Format::Github => {
+                bail!("--snapshots answers as text or JSON: nobody's file is looked at")
+            }
+        };
     }
+    let mut lists = args.known.read()?;
     let mirror = match (&args.layout, &args.dwarf) {
         (Some(path), _) => Some(Source::Layout(path)),
         (_, Some(path)) => Some(Source::Library(path)),
         _ => None,
     };
-    if let Some(source) = mirror {
-        let edition = args
-            .revision
-            .unwrap_or_else(|| Edition::of_revision(Revision::NEWEST));
-        return mirror::check(&source, edition, args.names.as_deref(), args.json);
+    let mut checked = Vec::new();
+    if let Some(source) = &mirror {
+        let newest = || Edition::of_revision(Revision::NEWEST);
+        let edition = args.revision.unwrap_or_else(newest);
+        match mirror::check(source, edition, args.names.as_deref()) {
+            Ok(mirror) => checked.push(mirror),
+            // SARIF and annotations have no place for an error but a finding.
+            Err(error) if matches!(args.form.format(), Format::Sarif | Format::Github) => {
+                checked.push(header::unreadable(source.path(), None, &error));
+            }
+            Err(error) => return Err(error),
+        }
     }
     let variants: Vec<Option<&Variant>> = match args.variant.as_slice() {
         [] => vec![None],
         some => some.iter().map(Some).collect(),
     };
-    let mut checked = Vec::new();
     for path in &args.header {
         for variant in &variants {
-            checked.push(header(args, path, *variant));
+            let (revision, fail_on) = (args.revision, args.fail_on);
+            let header = header::check(path, *variant, &args.reading, revision, fail_on);
+            checked.push(header.unwrap_or_else(|error| header::unreadable(path, *variant, &error)));
         }
     }
-    let kind = if checked.iter().any(Result::is_err) {
-        "bad-input"
-    } else if checked.iter().flatten().any(|header| header.fails) {
-        "findings"
-    } else {
-        "ok"
-    };
-    let code = u8::from(kind != "ok");
-    if args.json {
-        let headers: Vec<Value> = checked
-            .iter()
-            .map(|header| match header {
-                Ok(header) => header.value.clone(),
-                Err(error) => json!({ "error": crate::error_text(error) }),
-            })
-            .collect();
-        output::json(&json!({
-            "schema": "xla-ffi-abi-check-1",
-            "exit": { "code": code, "kind": kind },
-            "headers": headers,
-        }))?;
+    for checked in &mut checked {
+        checked.look_up(&mut lists);
     }
-    for header in &checked {
-        match header {
-            Ok(header) if header.fails => eprintln!("error: {}", output::printable(&header.text)),
-            Ok(_) if args.json => {}
-            Ok(header) => output::text(&header.text)?,
-            Err(error) => eprintln!("error: {}", crate::error_text(error)),
+    args.known.write(checked.iter().flat_map(Checked::keys))?;
+    let fails =
+        |checked: &Checked| checked.fails() && (!args.known.writes() || !checked.is_judged());
+    let kind = ["bad-input", "findings", "not-judged"];
+    let kind = kind.into_iter().find(|kind| {
+        let mut failing = checked.iter().filter(|checked| fails(checked));
+        failing.any(|checked| checked.kind == *kind)
+    });
+    let code = u8::from(kind.is_some());
+    let exit = json!({ "code": code, "kind": kind.unwrap_or("ok") });
+    let told = || checked.iter().flat_map(|checked| checked.told.clone());
+    match (args.form.format(), args.form()) {
+        (Format::Json, Some(form)) => {
+            output::json(&answer(form, &exit, &checked, mirror.is_some()))?;
         }
+        (Format::Sarif, _) => {
+            let told: Vec<Told> = told().collect();
+            output::json(&sarif("xla-ffi abi check", &gate::rules(), &told))?;
+        }
+        (Format::Github, _) => output::text(&github(&told().collect::<Vec<_>>()))?,
+        _ => {
+            for checked in checked.iter().filter(|checked| !fails(checked)) {
+                output::text(&checked.text)?;
+            }
+        }
+    }
+    for checked in &checked {
+        for note in &checked.notes {
+            eprintln!("note: {}", output::printable(note));
+        }
+        if fails(checked) {
+            eprintln!("error: {}", output::printable(checked.text.trim_end()));
+        }
+    }
+    for key in lists.unused() {
+        let key = output::printable(key);
+        eprintln!("note: nothing needs this line any more: {key}");
     }
     Ok(ExitCode::from(code))
 }
 
-/// What became of one header.
-struct Checked {
-    fails: bool,
-    text: String,
-    value: Value,
-}
-
-fn header(args: &Args, path: &Path, variant: Option<&Variant>) -> anyhow::Result<Checked> {
-    let title = match variant {
-        Some(variant) => format!("{} ({})", path.display(), variant.name),
-        None => path.display().to_string(),
+/// The answer for programs: headers stand in a list, a mirror alone.
+fn answer(form: &str, exit: &Value, checked: &[Checked], is_mirror: bool) -> Value {
+    let mut values = checked.iter().map(Checked::to_json);
+    let told = match is_mirror {
+        true => values.next().unwrap_or_default(),
+        false => json!({ "headers": values.collect::<Vec<_>>() }),
     };
-    let opinions = args.reading.opinions(path, variant)?;
-    let verdict = match args.revision {
-        Some(edition) => against(edition, &opinions)?,
-        None => snapshot::identify(&opinions.abi)?,
-    };
-    let readers = opinions
-        .by
-        .iter()
-        .map(Reader::to_string)
-        .collect::<Vec<_>>()
-        .join(" and ");
-    for (reader, why) in &opinions.missing {
-        eprintln!("note: one opinion only: {reader} does not serve: {why}");
+    let mut answer = json!({ "schema": form, "exit": exit });
+    for (key, value) in told.as_object().into_iter().flatten() {
+        answer[key] = value.clone();
     }
-    let (known, nearest, changes): (_, _, &[Change]) = match &verdict {
-        Verdict::Known(snapshot) => (Some(*snapshot), *snapshot, &[]),
-        Verdict::Unknown { nearest, changes } => (None, *nearest, changes),
-    };
-    let fails = known.is_none() && args.fail_on.is_reached(changes);
-    let value = json!({
-        "header": path.display().to_string(),
-        "variant": variant.map(|variant| &variant.name),
-        "file": opinions.abi.header().file_name(),
-        "readers": opinions.by.iter().map(|reader| name(*reader)).collect::<Vec<_>>(),
-        "missing": opinions.missing.iter().map(|(reader, why)| {
-            json!({ "reader": name(*reader), "why": why })
-        }).collect::<Vec<_>>(),
-        "version": opinions.abi.version().map(|(major, minor)| [major, minor]),
-        "revision": known.map(|snapshot| snapshot.edition.revision.name()),
-        "edition": known.map(|snapshot| snapshot.edition.name()),
-        "nearest": described(nearest),
-        "passes": !fails,
-        "changes": changes,
-    });
-    let edition = nearest.edition;
-    let text = if known.is_some() {
-        format!(
-            "{title}: {} of revision {} ({}, {}), read by {readers}\n",
-            edition.header,
-            edition.revision,
-            edition.name(),
-            edition.jaxlibs()
-        )
-    } else {
-        let name = edition.name();
-        let own = changes.iter().filter(|change| !change.follows).count();
-        let told = super::diff::report(changes, &name, "this header");
-        let what = match args.revision {
-            Some(_) => format!(
-                "{title} is not {name} ({}): {own} differences",
-                edition.jaxlibs()
-            ),
-            None => format!(
-                "{title} is not a revision that a jaxlib shipped; the nearest is {name} ({}), with {own} \
-                 differences",
-                edition.jaxlibs()
-            ),
-        };
-        format!("{what} of their own, read by {readers}\n{told}")
-    };
-    Ok(Checked { fails, text, value })
+    answer
 }
 
-fn name(reader: Reader) -> &'static str {
-    match reader {
-        Reader::Clang => "clang",
-        Reader::Dwarf => "dwarf",
-    }
-}
-
-fn described(snapshot: &Snapshot) -> Value {
-    json!({
-        "edition": snapshot.edition.name(),
-        "revision": snapshot.edition.revision.name(),
-        "first_jaxlib": snapshot.edition.first_jaxlib,
-        "last_jaxlib": snapshot.edition.last_jaxlib,
-    })
-}
-
-/// Compares with the wanted revision; any header of it will do.
-fn against(wanted: Edition, opinions: &Opinions) -> anyhow::Result<Verdict> {
-    let header = opinions.abi.header();
-    let editions = EDITIONS.into_iter().filter(|edition| {
-        edition.header == header
-            && (*edition == wanted
-                || (edition.revision == wanted.revision
-                    && (wanted == Edition::of_revision(wanted.revision)
-                        || wanted.header != header)))
-    });
-    let mut nearest: Option<(&'static Snapshot, Vec<Change>)> = None;
-    for edition in editions {
-        let snapshot = snapshot::of_edition(edition)?;
-        if snapshot.abi == opinions.abi {
-            return Ok(Verdict::Known(snapshot));
-        }
-        let changes = diff::changes(&snapshot.abi, &opinions.abi);
-        if nearest
-            .as_ref()
-            .is_none_or(|(_, least)| diff::distance(&changes) < diff::distance(least))
-        {
-            nearest = Some((snapshot, changes));
-        }
-    }
-    let (nearest, changes) =
-        nearest.with_context(|| format!("revision {} has no {header}", wanted.revision))?;
-    Ok(Verdict::Unknown { nearest, changes })
-}
-
-fn snapshots(as_json: bool) -> anyhow::Result<()> {
+fn snapshots(as_json: bool) -> anyhow::Result<ExitCode> {
     let all = snapshot::all()?;
     let mut wrong = Vec::new();
     for snapshot in all {
@@ -242,16 +185,18 @@ fn snapshots(as_json: bool) -> anyhow::Result<()> {
         }
     }
     if as_json {
+        let kind = if wrong.is_empty() { "ok" } else { "findings" };
         output::json(&json!({
-            "snapshots": all.iter().map(described).collect::<Vec<_>>(),
+            "schema": SNAPSHOTS,
+            "exit": { "code": u8::from(!wrong.is_empty()), "kind": kind },
+            "snapshots": all.iter().map(header::described).collect::<Vec<_>>(),
             "wrong": wrong,
         }))?;
     }
     if !wrong.is_empty() {
-        bail!(
-            "our definitions and the committed snapshots differ:\n  {}",
-            wrong.join("\n  ")
-        );
+        let wrong = output::printable(&wrong.join("\n  "));
+        eprintln!("error: our definitions and the committed snapshots differ:\n  {wrong}");
+        return Ok(ExitCode::FAILURE);
     }
     if !as_json {
         output::text(&format!(
@@ -259,7 +204,7 @@ fn snapshots(as_json: bool) -> anyhow::Result<()> {
             all.len()
         ))?;
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 fn diff_lines(snapshot: &Snapshot) -> Vec<String> {

@@ -30,6 +30,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// The form of its JSON.
+const SCHEMA: &str = "xla-ffi-abi-diff-1";
+
+impl Args {
+    /// The form of the JSON that is wanted, if any.
+    pub(super) fn form(&self) -> Option<&'static str> {
+        self.json.then_some(SCHEMA)
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (old, new) = (
         args.old.layouts(&args.reading)?,
@@ -63,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             })
             .collect();
         output::json(&json!({
-            "schema": "xla-ffi-abi-diff-1",
+            "schema": SCHEMA,
             "exit": { "code": code, "kind": if fails { "findings" } else { "ok" } },
             "old": old_name,
             "new": new_name,

@@ -1,16 +1,21 @@
 //! `xla-ffi abi emit`, and `abi check` of what is no header: a layout that a program printed, the debug
 //! information of a library.
 
+use super::gate::{Checked, Found};
 use crate::output;
 use anyhow::{Context, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use xla_ffi_abi::catalogue::{MIRROR, NOT_JUDGED};
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::dwarf;
 use xla_ffi_abi::emit::{self, Language};
 use xla_ffi_abi::mirror::{Layout, Names};
 use xla_ffi_abi::snapshot::{self, Snapshot};
+use xla_ffi_doctor::library;
+
+/// The form of the JSON about a mirror.
+pub(super) const SCHEMA: &str = "xla-ffi-abi-mirror-1";
 
 /// Command line of `abi emit`.
 #[derive(clap::Args)]
@@ -89,13 +94,20 @@ pub(super) enum Source<'a> {
     Library(&'a Path),
 }
 
+impl Source<'_> {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Layout(path) | Self::Library(path) => path,
+        }
+    }
+}
+
 /// Compares a mirror with a revision.
 pub(super) fn check(
     source: &Source<'_>,
     edition: Edition,
     names_file: Option<&Path>,
-    as_json: bool,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Checked> {
     let snapshot = snapshot::of_edition(edition)?;
     let names = names(names_file, snapshot)?;
     let (path, layouts) = match source {
@@ -108,7 +120,8 @@ pub(super) fn check(
             (path, vec![layout])
         }
         Source::Library(path) => {
-            let bytes = xla_ffi_doctor::library::bytes(path)?;
+            let bytes = library::bytes(path)?;
+            library::is_for_this_machine(path, &bytes)?;
             let expected = Layout::of(&snapshot.abi, &names);
             let found = dwarf::read_mirror(&bytes, &expected)
                 .with_context(|| path.display().to_string())?;
@@ -137,42 +150,39 @@ pub(super) fn check(
     let absent = absent.unwrap_or_default();
     let shown = path.display();
     let name = edition.name();
-    let kind = match (mistakes.is_empty(), judged) {
-        (true, 0) => "not-judged",
-        (true, _) => "ok",
-        (false, _) => "findings",
+    let value = json!({
+        "mirror": shown.to_string(),
+        "edition": name,
+        "judged": judged,
+        "mistakes": mistakes,
+        "absent": absent,
+    });
+    // A mistake begins with the name of what it is about.
+    let found: Vec<Found> = mistakes
+        .iter()
+        .map(|mistake| {
+            let subject = mistake.split(' ').next().unwrap_or_default();
+            Found::failure(
+                MIRROR,
+                subject,
+                &format!("{shown} is not {name}: {mistake}"),
+            )
+        })
+        .collect();
+    if judged == 0 && found.is_empty() {
+        let text = format!("{shown} states nothing of {name}: was a naming map meant?");
+        let found = vec![Found::failure(NOT_JUDGED, "file", &text)];
+        let mut checked = Checked::new(path, found, text, value);
+        checked.kind = "not-judged";
+        return Ok(checked);
+    }
+    let text = match found.is_empty() {
+        true => format!("{shown}: {judged} structs and enumerations are those of {name}\n"),
+        false => format!("{shown} is not {name}:\n  {}\n", mistakes.join("\n  ")),
     };
-    let code = u8::from(kind != "ok");
-    if as_json {
-        output::json(&json!({
-            "schema": "xla-ffi-abi-mirror-1",
-            "exit": { "code": code, "kind": kind },
-            "mirror": shown.to_string(),
-            "edition": name,
-            "judged": judged,
-            "mistakes": mistakes,
-            "absent": absent,
-        }))?;
-    } else if kind == "ok" {
-        output::text(&format!(
-            "{shown}: {judged} structs and enumerations are those of {name}\n"
-        ))?;
-    }
-    if !absent.is_empty() && kind != "not-judged" {
-        eprintln!("note: not stated, so not judged: {}", absent.join(", "));
-    }
-    match kind {
-        "ok" => {}
-        "not-judged" => {
-            eprintln!("error: {shown} states nothing of {name}: was a naming map meant?")
-        }
-        _ => eprintln!(
-            "error: {}",
-            output::printable(&format!(
-                "{shown} is not {name}:\n  {}",
-                mistakes.join("\n  ")
-            ))
-        ),
-    }
-    Ok(ExitCode::from(code))
+    let notes = match absent.as_slice() {
+        [] => vec![],
+        absent => vec![format!("not stated, so not judged: {}", absent.join(", "))],
+    };
+    Ok(Checked::new(path, found, text, value).notes(notes))
 }

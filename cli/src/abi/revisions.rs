@@ -37,7 +37,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 })
             })
             .collect();
-        return output::json(&json!({ "revisions": revisions }));
+        return output::json(&json!({
+            "schema": "xla-ffi-abi-revisions-1",
+            "exit": output::ok(),
+            "revisions": revisions,
+        }));
     }
     let mut text = format!(
         "{:<4} {:<18} {:>7} {:>5} {:>11} {:>6}  what it brought\n",

@@ -3,9 +3,13 @@
 use super::input::{Input, Reading};
 use crate::output;
 use anyhow::bail;
-use serde_json::json;
+use serde_json::{Value, json};
+use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::draw;
+use xla_ffi_abi::model::Header;
 use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
+use xla_ffi_abi::spelling;
+use xla_ffi_abi::xla_ffi_sys::Revision;
 
 /// Command line of `abi show`.
 #[derive(clap::Args)]
@@ -27,6 +31,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// The form of its JSON.
+const SCHEMA: &str = "xla-ffi-abi-show-1";
+
+impl Args {
+    /// The form of the JSON that is wanted, if any.
+    pub(super) fn form(&self) -> Option<&'static str> {
+        (self.json || self.format == Format::Json).then_some(SCHEMA)
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
     Text,
@@ -40,14 +54,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Input::Edition(edition) => snapshot::of_edition(*edition)?.clone(),
         Input::File(_) => {
             let abi = args.input.layouts(&args.reading)?;
-            let nearest = match snapshot::identify(&abi)? {
-                Verdict::Known(known) => known,
-                Verdict::Unknown { nearest, .. } => nearest,
+            let edition = match abi.header() {
+                Header::Other => Edition {
+                    header: Header::Other,
+                    ..Edition::of_revision(Revision::NEWEST)
+                },
+                _ => match snapshot::identify(&abi)? {
+                    Verdict::Known(known) => known.edition,
+                    Verdict::Unknown { nearest, .. } => nearest.edition,
+                },
             };
-            Snapshot {
-                edition: nearest.edition,
-                abi,
-            }
+            Snapshot { edition, abi }
         }
     };
     let edition = match &args.input {
@@ -70,20 +87,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         },
         None => None,
     };
-    if args.json || args.format == Format::Json {
+    if let Some(form) = args.form() {
         return match only {
             Some(only) => output::json(&json!({
+                "schema": form,
+                "exit": output::ok(),
                 "revision": edition.map(|edition| edition.revision.name()),
                 "edition": name,
                 "name": only,
-                "struct": snapshot.abi.structs[only],
+                "struct": with_c(json!(snapshot.abi.structs[only])),
             })),
             None => output::json(&json!({
+                "schema": form,
+                "exit": output::ok(),
                 "revision": edition.map(|edition| edition.revision.name()),
                 "edition": name,
                 "first_jaxlib": edition.map(|edition| edition.first_jaxlib),
                 "last_jaxlib": edition.and_then(|edition| edition.last_jaxlib),
-                "abi": snapshot.abi,
+                "abi": abi(&snapshot),
             })),
         };
     }
@@ -113,6 +134,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     output::text(&text)
+}
+
+/// The layouts, every field as C declares it too.
+fn abi(snapshot: &Snapshot) -> Value {
+    let mut value = json!(snapshot.abi);
+    for layout in value["structs"].as_object_mut().into_iter().flatten() {
+        *layout.1 = with_c(layout.1.take());
+    }
+    value
+}
+
+/// A struct with every field as C declares it too.
+fn with_c(mut layout: Value) -> Value {
+    for field in layout["fields"].as_array_mut().into_iter().flatten() {
+        if let (Some(ty), Some(name)) = (field["type"].as_str(), field["name"].as_str()) {
+            field["c"] = spelling::declaration(ty, name).into();
+        }
+    }
+    layout
 }
 
 /// The snapshots of the same header that are older than `snapshot`, oldest first; all for a file.

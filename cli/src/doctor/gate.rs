@@ -2,9 +2,7 @@
 //! with its reason, and those of the baseline.
 
 use super::Judged;
-use anyhow::{Context, bail};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use crate::known::{self, Lists};
 use xla_ffi_doctor::{Finding, Level, Loads, Problem, Subject, Weight};
 
 /// From which weight on a finding fails the gate.
@@ -33,12 +31,15 @@ pub(crate) struct Item {
 impl Item {
     /// `XF204 libmine.so/my_op`, by which lists know it.
     pub(crate) fn key(&self) -> String {
-        let subject = match &self.finding.subject {
-            Subject::Library => "library".to_owned(),
-            Subject::Machine => "machine".to_owned(),
-            Subject::Handler(name) => name.clone(),
-        };
-        format!("{} {}/{subject}", self.finding.problem.id(), self.library)
+        known::key(self.finding.problem.id(), &self.library, self.subject())
+    }
+
+    fn subject(&self) -> &str {
+        match &self.finding.subject {
+            Subject::Library => "library",
+            Subject::Machine => "machine",
+            Subject::Handler(name) => name,
+        }
     }
 
     /// Whether it fails at this threshold.
@@ -133,72 +134,6 @@ pub(crate) fn items(judged: &Judged, asked: bool) -> Vec<Item> {
     items
 }
 
-/// A list of keys: `XF204 libmine.so/my_op`, one a line, with a reason behind a colon where it is wanted.
-/// `*` stands for any name.
-#[derive(Debug, Default)]
-pub(crate) struct Known {
-    lines: BTreeMap<String, String>,
-    used: BTreeSet<String>,
-}
-
-impl Known {
-    /// Reads a list; `reasons` says that every line needs one.
-    pub(crate) fn read(path: &Path, reasons: bool) -> anyhow::Result<Self> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-        let mut known = Self::default();
-        for (at, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let (key, reason) = match line.split_once(": ") {
-                Some((key, reason)) => (key.trim(), reason.trim()),
-                None => (line, ""),
-            };
-            let is_key = key
-                .split_once(' ')
-                .is_some_and(|(id, subject)| id.starts_with("XF") && subject.contains('/'));
-            if !is_key || (reasons && reason.is_empty()) {
-                bail!(
-                    "{shown}, line {}: expected `XF204 LIBRARY/HANDLER{}`, got {line:?}",
-                    at + 1,
-                    if reasons { ": REASON" } else { "" }
-                );
-            }
-            known.lines.insert(key.to_owned(), reason.to_owned());
-        }
-        Ok(known)
-    }
-
-    /// The reason where the item is on the list.
-    fn reason(&mut self, item: &Item) -> Option<String> {
-        let key = item.key();
-        let id = item.finding.problem.id();
-        let subject = key
-            .split_once('/')
-            .map_or("", |(_, subject)| subject)
-            .to_owned();
-        let any_library = format!("{id} */{subject}");
-        let any_subject = format!("{id} {}/*", item.library);
-        for wanted in [key, any_library, any_subject, format!("{id} */*")] {
-            if let Some(reason) = self.lines.get(&wanted) {
-                self.used.insert(wanted);
-                return Some(reason.clone());
-            }
-        }
-        None
-    }
-
-    /// Lines that nothing needed: what they allowed is mended.
-    pub(crate) fn unused(&self) -> Vec<&String> {
-        self.lines
-            .keys()
-            .filter(|key| !self.used.contains(*key))
-            .collect()
-    }
-}
-
 /// What the gate says.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
@@ -215,8 +150,7 @@ impl Decision {
         items: &[Item],
         threshold: Threshold,
         strict: bool,
-        allowed: &mut Known,
-        baseline: &mut Known,
+        lists: &mut Lists,
     ) -> Self {
         let mut decision = Self::default();
         for item in items {
@@ -224,14 +158,12 @@ impl Decision {
                 if item.open {
                     decision.open.push(item.clone());
                 }
-            } else if let Some(reason) = allowed.reason(item) {
-                decision.known.push((item.clone(), reason));
-            } else if baseline.reason(item).is_some() {
-                decision
-                    .known
-                    .push((item.clone(), "in the baseline".to_owned()));
-            } else {
-                decision.failing.push(item.clone());
+                continue;
+            }
+            let id = item.finding.problem.id();
+            match lists.reason(id, &item.library, item.subject()) {
+                Some(reason) => decision.known.push((item.clone(), reason)),
+                None => decision.failing.push(item.clone()),
             }
         }
         decision
@@ -245,23 +177,10 @@ impl Decision {
             _ => "findings",
         }
     }
-}
 
-/// The text of a baseline with everything that fails now.
-pub(crate) fn baseline(decision: &Decision) -> String {
-    let mut text = String::from(
-        "# What `xla-ffi doctor` found when this file was written; what is new fails.\n",
-    );
-    let known = decision.known.iter().map(|(item, _)| item);
-    let keys: BTreeSet<String> = decision
-        .failing
-        .iter()
-        .chain(known)
-        .map(Item::key)
-        .collect();
-    for key in keys {
-        text.push_str(&key);
-        text.push('\n');
+    /// Everything that fails now: the lines of a baseline.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = String> {
+        let known = self.known.iter().map(|(item, _)| item);
+        self.failing.iter().chain(known).map(Item::key)
     }
-    text
 }

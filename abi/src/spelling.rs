@@ -1,0 +1,197 @@
+//! Types of the model as C spells them.
+
+use crate::model::Abi;
+
+/// A declaration in C of `name` with a type of the model: `XLA_FFI_Error* (*name)(int32_t)`.
+///
+/// ```
+/// use xla_ffi_abi::spelling::declaration;
+///
+/// assert_eq!(declaration("*mut *const char", "text"), "const char** text");
+/// assert_eq!(declaration("[u8; 16]", "bytes"), "uint8_t bytes[16]");
+/// assert_eq!(declaration("fn(*mut A, i32) -> *mut E", "call"), "E* (*call)(A*, int32_t)");
+/// ```
+#[must_use]
+pub fn declaration(ty: &str, name: &str) -> String {
+    match bits(ty) {
+        Some((ty, width)) => format!("{} : {width}", declare(ty, name)),
+        None => declare(ty, name),
+    }
+}
+
+/// The function type `name` in C, which the model keeps as a pointer to it.
+#[must_use]
+pub fn function_type(ty: &str, name: &str) -> String {
+    let pointer = declare(ty, name);
+    format!(
+        "typedef {}",
+        pointer.replacen(&format!("(*{name})"), name, 1)
+    )
+}
+
+/// A typedef of another type.
+#[must_use]
+pub fn alias(ty: &str, name: &str) -> String {
+    format!("typedef {}", declare(ty, name))
+}
+
+/// A field of a struct as C declares it; `None` where there is none.
+pub(crate) fn field(abi: &Abi, owner: &str, name: &str) -> Option<String> {
+    let field = abi.structs.get(owner)?.field(name)?;
+    Some(declaration(&field.ty, &field.name))
+}
+
+/// A bit field: its type and how many bits it has.
+fn bits(ty: &str) -> Option<(&str, &str)> {
+    let (ty, rest) = ty.split_once(": ")?;
+    Some((ty, rest.split_once(" bits from bit ")?.0))
+}
+
+/// `inner` is what stands where a declaration has its name.
+fn declare(ty: &str, inner: &str) -> String {
+    if let Some(to) = ty.strip_prefix("*mut ") {
+        return declare(to, &pointer(to, inner));
+    }
+    if let Some(to) = ty.strip_prefix("*const ") {
+        return constant(to, &pointer(to, inner));
+    }
+    if let Some(to) = ty.strip_prefix('&') {
+        return declare(to, &format!("&{inner}"));
+    }
+    if let Some((parameters, result)) = signature(ty) {
+        let parameters: Vec<String> = parameters.iter().map(|ty| declare(ty, "")).collect();
+        let parameters = match parameters.as_slice() {
+            [] => "void".to_owned(),
+            some => some.join(", "),
+        };
+        return declare(result, &format!("(*{inner})({parameters})"));
+    }
+    if let Some((element, count)) = array(ty) {
+        return declare(element, &format!("{inner}[{count}]"));
+    }
+    for word in ["const ", "volatile "] {
+        if let Some(rest) = ty.strip_prefix(word).filter(|rest| is_plain(rest)) {
+            return format!("{word}{}", declare(rest, inner));
+        }
+    }
+    // Stars belong to the type, as upstream writes them.
+    let stars = inner.len() - inner.trim_start_matches('*').len();
+    let (stars, name) = inner.split_at(stars);
+    let name = name.trim_start().replace("const *", "const* ");
+    let blank = if name.is_empty() || name.starts_with('[') {
+        ""
+    } else {
+        " "
+    };
+    format!("{}{stars}{blank}{name}", plain(ty))
+}
+
+/// Whether a type is a name alone.
+fn is_plain(ty: &str) -> bool {
+    ty.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// The same of a type that is constant: a pointer says so behind its star.
+fn constant(ty: &str, inner: &str) -> String {
+    let inside = |to: &str| pointer(to, &format!("const {inner}"));
+    if let Some(to) = ty.strip_prefix("*mut ") {
+        declare(to, &inside(to))
+    } else if let Some(to) = ty.strip_prefix("*const ") {
+        constant(to, &inside(to))
+    } else {
+        format!("const {}", declare(ty, inner))
+    }
+}
+
+/// What a pointer makes of a declarator: arrays bind tighter than stars.
+fn pointer(to: &str, inner: &str) -> String {
+    match array(to) {
+        Some(_) => format!("(*{inner})"),
+        None => format!("*{inner}"),
+    }
+}
+
+/// The parameters and the result of a pointer to a function.
+fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
+    let rest = ty.strip_prefix("fn(")?;
+    let mut depth = 0_usize;
+    let mut start = 0;
+    let mut parameters = Vec::new();
+    for (at, byte) in rest.bytes().enumerate() {
+        match byte {
+            b'(' | b'[' => depth += 1,
+            b')' if depth == 0 => {
+                if at > start {
+                    parameters.push(&rest[start..at]);
+                }
+                let result = rest[at + 1..].strip_prefix(" -> ").unwrap_or("void");
+                return Some((parameters, result));
+            }
+            b')' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                parameters.push(&rest[start..at]);
+                // A blank stands behind the comma.
+                start = rest.len().min(at + 2);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn array(ty: &str) -> Option<(&str, &str)> {
+    let rest = ty.strip_prefix('[')?.strip_suffix(']')?;
+    Some(rest.rsplit_once("; ").unwrap_or((rest, "")))
+}
+
+fn plain(ty: &str) -> String {
+    let width = |rest: &str| matches!(rest, "8" | "16" | "32" | "64" | "128");
+    match (ty.strip_prefix('i'), ty.strip_prefix('u')) {
+        (Some(bits), _) if width(bits) => format!("int{bits}_t"),
+        (_, Some(bits)) if width(bits) => format!("uint{bits}_t"),
+        _ => match ty {
+            "f32" => "float".to_owned(),
+            "f64" => "double".to_owned(),
+            other => other.to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_spelled_as_in_c() {
+        for (ty, expected) in [
+            ("*mut void", "void* x"),
+            ("*const i64", "const int64_t* x"),
+            ("*const *mut void", "void* const* x"),
+            ("*mut *mut XLA_FFI_Buffer", "XLA_FFI_Buffer** x"),
+            ("*const *const char", "const char* const* x"),
+            ("fn(*mut void)", "void (*x)(void*)"),
+            ("fn()", "void (*x)(void)"),
+            ("*mut fn(i32) -> u8", "uint8_t (**x)(int32_t)"),
+            (
+                "fn(fn(*mut void), f32, ...) -> *const E",
+                "const E* (*x)(void (*)(void*), float, ...)",
+            ),
+            ("[[i32; 4]; 2]", "int32_t x[2][4]"),
+            ("[*mut A; 2]", "A* x[2]"),
+            ("*mut [f64; 3]", "double (*x)[3]"),
+            ("fn() -> fn(u8)", "void (*(*x)(void))(uint8_t)"),
+            ("u32: 3 bits from bit 2", "uint32_t x : 3"),
+            ("XLA_FFI_DataType", "XLA_FFI_DataType x"),
+            ("const u32", "const uint32_t x"),
+            // What no notation has stays as it is.
+            ("fn(", "fn( x"),
+        ] {
+            assert_eq!(declaration(ty, "x"), expected, "{ty}");
+        }
+        assert_eq!(
+            function_type("fn(*mut A) -> *mut E", "F"),
+            "typedef E* F(A*)"
+        );
+        assert_eq!(alias("u32", "T"), "typedef uint32_t T");
+    }
+}

@@ -1,0 +1,165 @@
+//! Mirrors that lie, and what is damaged: every lie is found and named, whatever comes is no panic; and a mirror is
+//! judged the same in every form.
+//!
+//! `XLA_FFI_CASES` sets the number of cases.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::process::Command;
+use xla_ffi_abi::declared::Edition;
+use xla_ffi_abi::dwarf;
+use xla_ffi_abi::mirror::{Layout, Names};
+use xla_ffi_testing::damage::{apply, cases, damage, runner};
+use xla_ffi_testing::{root, skip};
+
+/// Every number of a layout, by its place in the JSON.
+fn numbers(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                numbers(value, &format!("{at}/{key}"), found);
+            }
+        }
+        Value::Number(_) => found.push(at.to_owned()),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_lie_of_a_layout_is_found_and_named() {
+    let abi = Edition::find("r10").unwrap().declared();
+    let names = Names::default();
+    let truth = serde_json::to_value(Layout::of(&abi, &names)).unwrap();
+    let mut places = Vec::new();
+    numbers(&truth, "", &mut places);
+    assert!(places.len() > 500, "{}", places.len());
+    let number = prop_oneof![0..100_i64, any::<i64>()];
+    let lie = (any::<prop::sample::Index>(), number);
+    runner(cases(2000, 100))
+        .run(&lie, |(at, number)| {
+            let place = &places[at.index(places.len())];
+            let mut told = truth.clone();
+            let there = told.pointer_mut(place).unwrap();
+            prop_assume!(*there != json!(number));
+            *there = json!(number);
+            match Layout::parse(&told.to_string()) {
+                Ok(layout) => {
+                    let told = layout.compare(&abi, &names);
+                    // `/structs/NAME/fields/FIELD/offset`
+                    let parts: Vec<&str> = place.split('/').collect();
+                    let name = match parts.as_slice() {
+                        [_, "structs", owner, "fields", field, _] => format!("{owner}.{field} "),
+                        [_, "enums", owner, "values", value] => format!("{owner}.{value} "),
+                        [_, _, owner, ..] => format!("{owner} "),
+                        _ => String::new(),
+                    };
+                    prop_assert!(
+                        told.mistakes.len() == 1 && told.mistakes[0].starts_with(&name),
+                        "{place} {number}: {:?}",
+                        told.mistakes
+                    );
+                }
+                // Bytes are not negative.
+                Err(why) => prop_assert!(number < 0 && why.contains("does not parse"), "{why}"),
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn damaged_layouts_and_maps_are_survived() {
+    let abi = Edition::find("r10").unwrap().declared();
+    let names = Names::default();
+    let layout = serde_json::to_vec(&Layout::of(&abi, &names)).unwrap();
+    let map = std::fs::read(root().join("cli/tests/mirrors/names.json")).unwrap();
+    runner(cases(300, 100))
+        .run(&prop::collection::vec(damage(), 1..4), |damages| {
+            let damaged = |bytes: &[u8]| {
+                let mut bytes = bytes.to_vec();
+                for damage in &damages {
+                    apply(&mut bytes, damage);
+                }
+                String::from_utf8_lossy(&bytes).into_owned()
+            };
+            let map = Names::parse(&damaged(&map));
+            match Layout::parse(&damaged(&layout)) {
+                Ok(layout) => {
+                    let told = layout.compare(&abi, map.as_ref().unwrap_or(&names));
+                    prop_assert!(told.mistakes.iter().all(|mistake| !mistake.is_empty()));
+                }
+                Err(why) => prop_assert!(!why.is_empty()),
+            }
+            if let Ok(map) = map {
+                let _ = map.unknown(&abi);
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_map_that_names_what_is_not_there_is_told() {
+    let abi = Edition::find("r10").unwrap().declared();
+    let known = [
+        "XLA_FFI_Buffer",
+        "XLA_FFI_Buffer.rank",
+        "XLA_FFI_DataType_F32",
+    ];
+    runner(cases(300, 1))
+        .run(&"(XLA_FFI_)?[A-Za-z_.]{1,20}", |name| {
+            let map = json!({ "names": { name.clone(): "Mine", known[0]: "B", known[1]: null, known[2]: "F" } });
+            let map = Names::parse(&map.to_string()).map_err(TestCaseError::fail)?;
+            let is_there = Layout::of(&abi, &Names::default()).structs.contains_key(&name);
+            let unknown = map.unknown(&abi);
+            prop_assert!(unknown.len() == usize::from(!is_there), "{unknown:?}");
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn damaged_debug_information_is_survived() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("mirror.c");
+    let text = "#include \"mirror.h\"\nlong uses(Buffer* b, Args* a, Stage s) { return b->rank + a->size + s; }\n";
+    std::fs::write(&source, text).unwrap();
+    let library = folder.path().join("libmirror.so");
+    let built = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-g", "-I"])
+        .arg(root().join("cli/tests/mirrors"))
+        .arg("-o")
+        .args([&library, &source])
+        .status();
+    match built {
+        Ok(status) => assert!(status.success()),
+        Err(_) => return skip("damaged_debug_information_is_survived", "gcc is not there"),
+    }
+    let whole = std::fs::read(&library).unwrap();
+    let abi = Edition::find("r10").unwrap().declared();
+    let map = std::fs::read_to_string(root().join("cli/tests/mirrors/names.json")).unwrap();
+    let names = Names::parse(&map).unwrap();
+    let expected = Layout::of(&abi, &names);
+    let right = dwarf::read_mirror(&whole, &expected).unwrap();
+    assert!(right[0].compare(&abi, &names).mistakes.is_empty());
+    runner(cases(600, 100))
+        .run(&prop::collection::vec(damage(), 1..5), |damages| {
+            let mut bytes = whole.clone();
+            for damage in &damages {
+                apply(&mut bytes, damage);
+            }
+            match dwarf::read_mirror(&bytes, &expected) {
+                Ok(layouts) => {
+                    for layout in layouts {
+                        let _ = layout.compare(&abi, &names);
+                    }
+                }
+                Err(why) => prop_assert!(!why.to_string().is_empty()),
+            }
+            Ok(())
+        })
+        .unwrap();
+    for end in (0..whole.len()).step_by(97) {
+        let _ = dwarf::read_mirror(&whole[..end], &expected);
+    }
+}

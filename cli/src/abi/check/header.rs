@@ -1,0 +1,154 @@
+//! One header: which revision it is, or how it differs from the nearest.
+
+use super::super::Threshold;
+use super::super::diff::report;
+use super::super::gate::{Checked, Found};
+use super::super::input::{Reading, Variant};
+use anyhow::Context;
+use serde_json::{Value, json};
+use std::path::Path;
+use xla_ffi_abi::catalogue::UNREADABLE;
+use xla_ffi_abi::declared::{EDITIONS, Edition};
+use xla_ffi_abi::diff::{self, Change};
+use xla_ffi_abi::reader::{Opinions, Reader};
+use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
+
+fn title(path: &Path, variant: Option<&Variant>) -> String {
+    match variant {
+        Some(variant) => format!("{} ({})", path.display(), variant.name),
+        None => path.display().to_string(),
+    }
+}
+
+/// A header that cannot be read.
+pub(super) fn unreadable(path: &Path, variant: Option<&Variant>, error: &anyhow::Error) -> Checked {
+    let error = crate::error_text(error);
+    let value = json!({
+        "header": path.display().to_string(),
+        "variant": variant.map(|variant| &variant.name),
+        "error": error,
+    });
+    let found = Found::failure(UNREADABLE, "file", &error);
+    let mut checked = Checked::new(path, vec![found], error, value);
+    checked.kind = "bad-input";
+    checked
+}
+
+/// Reads a header and compares it with a revision, or with all of them.
+pub(super) fn check(
+    path: &Path,
+    variant: Option<&Variant>,
+    reading: &Reading,
+    revision: Option<Edition>,
+    fail_on: Threshold,
+) -> anyhow::Result<Checked> {
+    let title = title(path, variant);
+    let opinions = reading.opinions(path, variant)?;
+    let verdict = match revision {
+        Some(edition) => against(edition, &opinions)?,
+        None => snapshot::identify(&opinions.abi)?,
+    };
+    let readers = opinions
+        .by
+        .iter()
+        .map(Reader::to_string)
+        .collect::<Vec<_>>()
+        .join(" and ");
+    let notes = opinions
+        .missing
+        .iter()
+        .map(|(reader, why)| format!("one opinion only: {reader} does not serve: {why}"));
+    let (known, nearest, changes): (_, _, &[Change]) = match &verdict {
+        Verdict::Known(snapshot) => (Some(*snapshot), *snapshot, &[]),
+        Verdict::Unknown { nearest, changes } => (None, *nearest, changes),
+    };
+    let value = json!({
+        "header": path.display().to_string(),
+        "variant": variant.map(|variant| &variant.name),
+        "file": opinions.abi.header().file_name(),
+        "readers": opinions.by.iter().map(|reader| name(*reader)).collect::<Vec<_>>(),
+        "missing": opinions.missing.iter().map(|(reader, why)| {
+            json!({ "reader": name(*reader), "why": why })
+        }).collect::<Vec<_>>(),
+        "version": opinions.abi.version().map(|(major, minor)| [major, minor]),
+        "revision": known.map(|snapshot| snapshot.edition.revision.name()),
+        "edition": known.map(|snapshot| snapshot.edition.name()),
+        "nearest": described(nearest),
+        "changes": changes,
+    });
+    let edition = nearest.edition;
+    let text = if known.is_some() {
+        format!(
+            "{title}: {} of revision {} ({}, {}), read by {readers}\n",
+            edition.header,
+            edition.revision,
+            edition.name(),
+            edition.jaxlibs()
+        )
+    } else {
+        let name = edition.name();
+        let own = changes.iter().filter(|change| !change.follows).count();
+        let told = report(changes, &name, "this header");
+        let what = match revision {
+            Some(_) => format!(
+                "{title} is not {name} ({}): {own} differences",
+                edition.jaxlibs()
+            ),
+            None => format!(
+                "{title} is not a revision that a jaxlib shipped; the nearest is {name} ({}), with {own} \
+                 differences",
+                edition.jaxlibs()
+            ),
+        };
+        format!("{what} of their own, read by {readers}\n{told}")
+    };
+    let own = changes.iter().filter(|change| !change.follows);
+    let found = own.map(|change| Found::change(change, &title, &edition.name(), fail_on));
+    Ok(Checked::new(path, found.collect(), text, value).notes(notes.collect()))
+}
+
+fn name(reader: Reader) -> &'static str {
+    match reader {
+        Reader::Clang => "clang",
+        Reader::Dwarf => "dwarf",
+    }
+}
+
+/// The edition of a snapshot, for programs.
+pub(super) fn described(snapshot: &Snapshot) -> Value {
+    json!({
+        "edition": snapshot.edition.name(),
+        "revision": snapshot.edition.revision.name(),
+        "first_jaxlib": snapshot.edition.first_jaxlib,
+        "last_jaxlib": snapshot.edition.last_jaxlib,
+    })
+}
+
+/// Compares with the wanted revision; any header of it will do.
+fn against(wanted: Edition, opinions: &Opinions) -> anyhow::Result<Verdict> {
+    let header = opinions.abi.header();
+    let editions = EDITIONS.into_iter().filter(|edition| {
+        edition.header == header
+            && (*edition == wanted
+                || (edition.revision == wanted.revision
+                    && (wanted == Edition::of_revision(wanted.revision)
+                        || wanted.header != header)))
+    });
+    let mut nearest: Option<(&'static Snapshot, Vec<Change>)> = None;
+    for edition in editions {
+        let snapshot = snapshot::of_edition(edition)?;
+        if snapshot.abi == opinions.abi {
+            return Ok(Verdict::Known(snapshot));
+        }
+        let changes = diff::changes(&snapshot.abi, &opinions.abi);
+        if nearest
+            .as_ref()
+            .is_none_or(|(_, least)| diff::distance(&changes) < diff::distance(least))
+        {
+            nearest = Some((snapshot, changes));
+        }
+    }
+    let (nearest, changes) =
+        nearest.with_context(|| format!("revision {} has no {header}", wanted.revision))?;
+    Ok(Verdict::Unknown { nearest, changes })
+}

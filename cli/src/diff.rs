@@ -1,0 +1,242 @@
+//! `xla-ffi diff`: what callers notice when a newer build of a library takes the place of an older one.
+
+use crate::target::HandlerName;
+use crate::{ask, output};
+use anyhow::bail;
+use serde_json::json;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use xla_ffi_doctor::{
+    Build, Candidate, Difference, Examination, Problem, Step, Subject, differences,
+};
+use xla_ffi_runtime::{Revision, Stage};
+
+/// The form of `--json`: another number says that something in it changed its
+/// meaning or went.
+const SCHEMA: &str = "xla-ffi-diff-1";
+
+/// Command line of `diff`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The library as it was.
+    #[arg(value_name = "OLD")]
+    old: PathBuf,
+    /// The library as it is.
+    #[arg(value_name = "NEW")]
+    new: PathBuf,
+    /// Ask this exported symbol, or execute=SYMBOL,instantiate=SYMBOL,…, too, as `doctor` does.
+    #[arg(long, value_name = "NAME")]
+    handler: Vec<HandlerName>,
+    /// Run nothing: compare the files alone.
+    #[arg(long)]
+    no_run: bool,
+    /// Seconds that loading, and each answer, may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// The version of OLD, MAJOR.MINOR.PATCH: the suggestion is a number then.
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    was: Option<String>,
+    /// From which step of the version number on a difference fails; without it every one is only told.
+    #[arg(long, value_enum, value_name = "STEP")]
+    fail_on: Option<Threshold>,
+    /// Write JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Threshold {
+    /// Calls that worked are refused, or give something else.
+    Major,
+    /// Something new can be called: that too.
+    Minor,
+    /// Every difference.
+    Patch,
+}
+
+impl Threshold {
+    fn step(self) -> Step {
+        match self {
+            Self::Major => Step::Major,
+            Self::Minor => Step::Minor,
+            Self::Patch => Step::Patch,
+        }
+    }
+}
+
+fn version(text: &str) -> Result<String, String> {
+    match Step::Patch.after(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("expected MAJOR.MINOR.PATCH".to_owned()),
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let compared = compare(args);
+    if let (Err(error), true) = (&compared, args.json) {
+        output::bad_input(SCHEMA, error)?;
+    }
+    compared
+}
+
+fn compare(args: &Args) -> anyhow::Result<ExitCode> {
+    let (old, was) = build(args, &args.old)?;
+    let (new, now) = build(args, &args.new)?;
+    let nowhere = args
+        .handler
+        .iter()
+        .find(|wanted| !has(&old, wanted) && !has(&new, wanted));
+    if let Some(wanted) = nowhere {
+        bail!("neither library exports the handler '{}'", named(wanted).0);
+    }
+    let builds = [(&old, &was), (&new, &now)].map(|(examination, candidates)| Build {
+        examination,
+        candidates,
+    });
+    let found = differences(&builds[0], &builds[1]);
+    let step = found.iter().map(|difference| difference.step).max();
+    let next = step.zip(args.was.as_ref());
+    let next = next.and_then(|(step, version)| step.after(version));
+    let fails = match (args.fail_on, step) {
+        (Some(least), Some(step)) => step >= least.step(),
+        _ => false,
+    };
+    let code = u8::from(fails);
+    let notes = notes(args, &builds);
+    if args.json {
+        output::json(&json!({
+            "schema": SCHEMA,
+            "exit": { "code": code, "kind": if fails { "findings" } else { "ok" } },
+            "old": args.old.display().to_string(),
+            "new": args.new.display().to_string(),
+            "differences": found,
+            "step": step,
+            "version": next,
+            "not_judged": notes,
+        }))?;
+    } else {
+        output::text(&report(args, &found, step, next.as_deref()))?;
+    }
+    for note in notes {
+        eprintln!("note: {}", output::printable(&note));
+    }
+    if fails {
+        let names = format!("{} and {}", args.old.display(), args.new.display());
+        let names = output::printable(&names);
+        eprintln!("error: {names} differ by more than --fail-on allows");
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Reads one library, and asks its handlers.
+fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate>)> {
+    let mut examination = Examination::of(path)?;
+    let unreadable = |problem| problem == Problem::Manifest;
+    if let Some(finding) = examination
+        .findings
+        .iter()
+        .find(|finding| unreadable(finding.problem))
+    {
+        bail!("{}: {}: {}", path.display(), finding.what, finding.why);
+    }
+    let named: Vec<_> = args
+        .handler
+        .iter()
+        .filter(|wanted| has(&examination, wanted))
+        .map(named)
+        .collect();
+    let mut candidates = examination.candidates(&named);
+    if !args.no_run {
+        let asking = ask::Asking {
+            path,
+            limit: Duration::from_secs(args.timeout),
+            wanted: &Revision::ALL[1..],
+            types: &[],
+        };
+        asking.all(&mut candidates, &mut examination.findings);
+        for candidate in &mut candidates {
+            candidate.learn_state();
+        }
+    }
+    Ok((examination, candidates))
+}
+
+/// A handler of the command line with the symbols of its stages.
+fn named(wanted: &HandlerName) -> (String, Vec<(String, String)>) {
+    let stages = match wanted {
+        HandlerName::Name(name) => vec![(Stage::Execute, name.clone())],
+        HandlerName::Stages(stages) => stages.clone(),
+    };
+    let execute = stages.iter().find(|(stage, _)| *stage == Stage::Execute);
+    let name = execute.map_or_else(String::new, |(_, symbol)| symbol.clone());
+    let stages = stages.into_iter();
+    let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol));
+    (name, stages.collect())
+}
+
+fn has(examination: &Examination, wanted: &HandlerName) -> bool {
+    let (name, stages) = named(wanted);
+    let mut declared = examination.manifests.iter().flat_map(|m| &m.handlers);
+    declared.any(|handler| handler.name == name)
+        || stages
+            .iter()
+            .all(|(_, symbol)| examination.facts.exports.contains(symbol))
+}
+
+/// What was not compared, and why.
+fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (build, path) in builds.iter().zip([&args.old, &args.new]) {
+        let shown = path.display();
+        if build.candidates.is_empty() {
+            notes.push(format!(
+                "{shown} does not say which of its functions are handlers: --handler names them"
+            ));
+        }
+        let broken =
+            build.examination.findings.iter().filter(|finding| {
+                matches!(finding.problem, Problem::DoesNotLoad | Problem::Breaks)
+            });
+        notes.extend(broken.map(|finding| format!("{shown}: {}: {}", finding.what, finding.why)));
+    }
+    if args.no_run {
+        notes.push("--no-run: what handlers answer was not compared".to_owned());
+    }
+    notes
+}
+
+/// The differences in words.
+fn report(args: &Args, found: &[Difference], step: Option<Step>, next: Option<&str>) -> String {
+    let mut text = format!("{} and {}\n", args.old.display(), args.new.display());
+    let mut about: Option<&Subject> = None;
+    for difference in found {
+        if about != Some(&difference.about) {
+            let _ = match &difference.about {
+                Subject::Handler(name) => writeln!(text, "\nhandler {name}"),
+                other => writeln!(text, "\n{other}"),
+            };
+            about = Some(&difference.about);
+        }
+        let _ = write!(text, "  {}: {}", difference.step, difference.what);
+        let _ = match (&difference.was, &difference.now) {
+            (Some(was), Some(now)) => writeln!(text, ": was {was}, is {now}"),
+            (Some(was), None) => writeln!(text, ": gone: {was}"),
+            (None, Some(now)) => writeln!(text, ": new: {now}"),
+            (None, None) => writeln!(text),
+        };
+        let _ = writeln!(text, "    {}", difference.why);
+    }
+    let suggestion = match (step, next, &args.was) {
+        (None, ..) => {
+            "callers notice nothing: the version may stay, or its last number rise".to_owned()
+        }
+        (Some(step), Some(next), Some(was)) => {
+            format!("suggested: a {step} step, {next} after {was}")
+        }
+        (Some(step), ..) => format!("suggested: a {step} step of the version number"),
+    };
+    let _ = writeln!(text, "\n{suggestion}");
+    text
+}

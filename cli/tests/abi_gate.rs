@@ -1,0 +1,231 @@
+//! What stops a release where headers and mirrors are checked: thresholds, lists of what is allowed, baselines, and
+//! the forms that CI reads.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use xla_ffi_testing::skip;
+
+fn check(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .args(["abi", "check"])
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn words(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+/// A copy of the newest header with two differences: a rank of another sign (breaks), a function's type more (lacks).
+fn edited(folder: &Path) {
+    let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/xla/ffi/api/c_api.h");
+    let text = std::fs::read_to_string(ours).unwrap();
+    let text = text.replacen("  int64_t rank;", "  uint64_t rank;", 1);
+    let more = "struct XLA_FFI_Api {";
+    assert_eq!(text.matches(more).count(), 1);
+    let text = text.replacen(
+        more,
+        &format!("typedef void XLA_FFI_Ours(void);\n{more}"),
+        1,
+    );
+    write(folder, "c_api.h", &text);
+}
+
+fn prepared(test: &str) -> Option<(tempfile::TempDir, PathBuf)> {
+    let folder = tempfile::tempdir().unwrap();
+    edited(folder.path());
+    let output = check(folder.path(), &["--header", "c_api.h"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = words(&output.stderr);
+    if said.contains("nothing here can read a header") {
+        skip(test, &said);
+        return None;
+    }
+    assert!(
+        said.contains("retyped: rank") && said.contains("added: XLA_FFI_Ours"),
+        "{said}"
+    );
+    let path = folder.path().to_owned();
+    Some((folder, path))
+}
+
+#[test]
+fn known_differences_stay_quiet_and_new_ones_fail() {
+    let Some((_folder, folder)) = prepared("known_differences_stay_quiet_and_new_ones_fail") else {
+        return;
+    };
+    let run = |arguments: &[&str]| {
+        let output = check(&folder, &[&["--header", "c_api.h"], arguments].concat());
+        (output.status.code(), words(&output.stderr))
+    };
+    write(
+        &folder,
+        "one",
+        "# ours\nXF306 c_api.h/XLA_FFI_Buffer.rank: we count from zero\n",
+    );
+    let (code, said) = run(&["--allow", "one"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("known: XF306 c_api.h/XLA_FFI_Buffer.rank: we count from zero"),
+        "{said}"
+    );
+    write(
+        &folder,
+        "both",
+        "XF306 */XLA_FFI_Buffer.rank: why\nXF301 c_api.h/*: why\nXF308 c_api.h/gone: why\n",
+    );
+    let (code, said) = run(&["--allow", "both"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        said.contains("nothing needs this line any more: XF308 c_api.h/gone"),
+        "{said}"
+    );
+    // A list without reasons is no list of what is allowed.
+    write(&folder, "no-reason", "XF306 c_api.h/XLA_FFI_Buffer.rank\n");
+    let (code, said) = run(&["--allow", "no-reason"]);
+    assert!(
+        code == Some(1) && said.contains("no-reason, line 1: expected"),
+        "{said}"
+    );
+    // A baseline: written, then nothing old fails, and what is new does.
+    assert_eq!(run(&["--write-baseline", "base"]).0, Some(0));
+    assert_eq!(run(&["--baseline", "base"]).0, Some(0));
+    let text = std::fs::read_to_string(folder.join("c_api.h")).unwrap();
+    write(
+        &folder,
+        "c_api.h",
+        &text.replacen("  int64_t *dims;", "  uint64_t *dims;", 1),
+    );
+    let (code, said) = run(&["--baseline", "base"]);
+    assert!(code == Some(1) && said.contains("retyped: dims"), "{said}");
+    let json = check(
+        &folder,
+        &["--header", "c_api.h", "--baseline", "base", "--json"],
+    );
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let header = &json["headers"][0];
+    assert_eq!(header["failing"][0], "XF306 c_api.h/XLA_FFI_Buffer.dims");
+    assert_eq!(header["known"].as_array().unwrap().len(), 2, "{header:#}");
+}
+
+#[test]
+fn ci_reads_headers_in_its_own_forms() {
+    let Some((_folder, folder)) = prepared("ci_reads_headers_in_its_own_forms") else {
+        return;
+    };
+    let run = |arguments: &[&str]| {
+        let headers = ["--header", "c_api.h", "nowhere.h", "--fail-on", "breaks"];
+        let output = check(&folder, &[&headers, arguments].concat());
+        assert_eq!(output.status.code(), Some(1));
+        words(&output.stdout)
+    };
+    let sarif: Value = serde_json::from_str(&run(&["--format", "sarif"])).unwrap();
+    let rules = sarif["runs"][0]["tool"]["driver"]["rules"]
+        .as_array()
+        .unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let told: Vec<[&str; 3]> = results
+        .iter()
+        .map(|result| {
+            assert!(rules.iter().any(|rule| rule["id"] == result["ruleId"]));
+            assert!(!result["message"]["text"].as_str().unwrap().is_empty());
+            let place = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+            [&result["ruleId"], &result["level"], place].map(|value| value.as_str().unwrap())
+        })
+        .collect();
+    let expected = [
+        ["XF306", "error", "c_api.h"],
+        ["XF301", "warning", "c_api.h"],
+        ["XF331", "error", "nowhere.h"],
+    ];
+    for expected in expected {
+        assert!(told.contains(&expected), "{expected:?}: {told:?}");
+    }
+    assert_eq!(told.len(), expected.len(), "{told:?}");
+    let github = run(&["--format", "github"]);
+    let lines: Vec<&str> = github.lines().collect();
+    assert_eq!(lines.len(), 3, "{github}");
+    assert!(
+        lines[0].starts_with("::error file=c_api.h,title=XF306::"),
+        "{github}"
+    );
+    assert!(lines[0].contains("was i64, is u64"), "{github}");
+    assert!(
+        lines[2].starts_with("::error file=nowhere.h,title=XF331::"),
+        "{github}"
+    );
+}
+
+#[test]
+fn mirrors_have_lists_and_forms_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let wrong = r#"{ "structs": { "XLA_FFI_ByteSpan": { "size": 16, "fields": {
+        "ptr": { "offset": 8 }, "len": { "offset": 0 } } } } }"#;
+    write(folder, "my.json", wrong);
+    let run = |arguments: &[&str]| {
+        let output = check(
+            folder,
+            &[&["--layout", "my.json", "--revision", "r9"], arguments].concat(),
+        );
+        (
+            output.status.code(),
+            words(&output.stdout),
+            words(&output.stderr),
+        )
+    };
+    let (code, github, _) = run(&["--format", "github"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        github.contains("title=XF321::my.json is not r9: XLA_FFI_ByteSpan.ptr is at byte 8"),
+        "{github}"
+    );
+    assert_eq!(github.lines().count(), 2, "{github}");
+    write(
+        folder,
+        "allowed",
+        "XF321 my.json/XLA_FFI_ByteSpan.ptr: turned\nXF321 my.json/XLA_FFI_ByteSpan.len: turned\n",
+    );
+    let (code, _, said) = run(&["--allow", "allowed"]);
+    assert!(
+        code == Some(0) && said.contains("ByteSpan.ptr: turned"),
+        "{said}"
+    );
+    write(folder, "my.json", "{}");
+    let (code, sarif, _) = run(&["--format", "sarif"]);
+    let sarif: Value = serde_json::from_str(&sarif).unwrap();
+    assert_eq!(
+        (code, &sarif["runs"][0]["results"][0]["ruleId"]),
+        (Some(1), &"XF332".into())
+    );
+    // Nobody may allow what was not judged.
+    write(
+        folder,
+        "unjudged",
+        "XF331 my.json/*: why\nXF332 my.json/*: why\n",
+    );
+    let (code, _, said) = run(&["--allow", "unjudged"]);
+    assert!(code == Some(1) && said.contains("states nothing"), "{said}");
+    let (code, _, _) = run(&["--write-baseline", "nothing"]);
+    assert_eq!(code, Some(1));
+    let output = check(
+        folder,
+        &["--header", "nowhere.h", "--write-baseline", "nothing"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let baseline = std::fs::read_to_string(folder.join("nothing")).unwrap();
+    assert!(!baseline.contains("XF3"), "{baseline}");
+    write(folder, "my.json", "{");
+    let (code, github, _) = run(&["--format", "github"]);
+    assert!(
+        code == Some(1) && github.contains("title=XF331::"),
+        "{github}"
+    );
+}

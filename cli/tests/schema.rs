@@ -1,0 +1,258 @@
+//! Answers as JSON against `docs/schema/xla-ffi-1.json`: every form, from real runs, and nothing but these forms.
+
+use jsonschema::Validator;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use xla_ffi_testing::compiler::works;
+use xla_ffi_testing::skip;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_owned()
+}
+
+fn schema() -> Value {
+    let path = root().join("docs/schema/xla-ffi-1.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// What a command writes; its exit status is what it says.
+fn answer(arguments: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let value: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{arguments:?}: {e}: {stderr}"));
+    let code = output.status.code().unwrap();
+    assert_eq!(value["exit"]["code"], code, "{arguments:?}: {value:#}");
+    assert_eq!(
+        value["exit"]["kind"] == "ok",
+        code == 0,
+        "{arguments:?}: {value:#}"
+    );
+    value
+}
+
+fn assert_fits(validator: &Validator, value: &Value, arguments: &[&str]) {
+    let errors: Vec<String> = validator
+        .iter_errors(value)
+        .map(|error| format!("{} at {}", error, error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{arguments:?}: {errors:#?}");
+}
+
+/// The answer with a key that the schema does not know, in each of its maps in turn.
+fn with_another_key(value: &Value) -> Vec<Value> {
+    let mut all = Vec::new();
+    match value {
+        Value::Object(map) => {
+            let mut more = map.clone();
+            more.insert("later".to_owned(), Value::Null);
+            all.push(Value::Object(more));
+            for (key, inner) in map {
+                for inner in with_another_key(inner) {
+                    let mut changed = map.clone();
+                    changed.insert(key.clone(), inner);
+                    all.push(Value::Object(changed));
+                }
+            }
+        }
+        // What stands in a list has one form or two: the first and the last tell.
+        Value::Array(list) => {
+            let ends: BTreeSet<usize> = [0, list.len().saturating_sub(1)].into();
+            for at in ends.into_iter().filter(|at| *at < list.len()) {
+                for inner in with_another_key(&list[at]) {
+                    let mut changed = list.clone();
+                    changed[at] = inner;
+                    all.push(Value::Array(changed));
+                }
+            }
+        }
+        _ => {}
+    }
+    all
+}
+
+#[test]
+fn every_answer_has_its_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let text = file("text.so", "no library");
+    let one = r#"{"structs":{"XLA_FFI_Error_Details":{"size":1,"fields":{}}}}"#;
+    let layouts = [
+        file("wrong.json", one),
+        file("nothing.json", "{}"),
+        file("broken.json", "{"),
+    ];
+    let mut runs: Vec<Vec<&str>> = vec![
+        vec!["abi", "revisions", "--json"],
+        vec!["abi", "show", "r9", "--json"],
+        vec![
+            "abi",
+            "show",
+            "collectives-0.2",
+            "Communicator_Get_Args",
+            "--format",
+            "json",
+        ],
+        vec!["abi", "show", "r9", "Nothing", "--json"],
+        vec!["abi", "diff", "r8", "r9", "--json"],
+        vec![
+            "abi",
+            "diff",
+            "r2",
+            "r3-0.4.38",
+            "--json",
+            "--fail-on",
+            "breaks",
+        ],
+        vec!["abi", "diff", "nowhere.json", "r10", "--json"],
+        vec!["abi", "check", "--snapshots", "--json"],
+        vec!["abi", "check", "--header", "nowhere.h", "--json"],
+        vec!["abi", "check", "--layout", &layouts[0], "--json"],
+        vec!["abi", "check", "--layout", &layouts[1], "--json"],
+        vec!["abi", "check", "--layout", &layouts[2], "--json"],
+        vec!["abi", "check", "--dwarf", &text, "--json"],
+        vec!["doctor", &text, "--json"],
+        vec!["diff", &text, &text, "--json"],
+        vec!["abi", "diff", "r1", "--json"],
+        vec!["doctor", "--format", "json"],
+    ];
+    let header = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();
+    let edited = file(
+        "c_api.h",
+        &header.replacen("  int64_t rank;", "  int8_t rank;", 1),
+    );
+    let source = "int one(void* frame) { return 0; }\nint two(void* frame) { return *(int*)0; }";
+    let [old, new] = ["old", "new"].map(|name| {
+        let path = folder.path().join(format!("{name}.so"));
+        path.display().to_string()
+    });
+    if works("gcc") {
+        let source = file("library.c", source);
+        for (library, more) in [(&old, "-Done=one"), (&new, "-Done=other")] {
+            let flags = ["-shared", "-fPIC", more, &source, "-o", library];
+            assert!(Command::new("gcc").args(flags).status().unwrap().success());
+        }
+        runs.extend([
+            vec![
+                "abi",
+                "check",
+                "--header",
+                &edited,
+                "include/xla/ffi/api/c_api.h",
+                "--json",
+            ],
+            vec![
+                "abi",
+                "check",
+                "--header",
+                &edited,
+                "--variant",
+                "a:B=1",
+                "--json",
+            ],
+            vec![
+                "doctor",
+                &old,
+                "--handler",
+                "two",
+                "--jaxlib",
+                "0.9.1..",
+                "--json",
+            ],
+            vec!["doctor", &old, "--strict", "--no-run", "--format", "json"],
+            vec![
+                "diff",
+                &old,
+                &new,
+                "--json",
+                "--was",
+                "1.0.0",
+                "--handler",
+                "two",
+            ],
+        ]);
+    } else {
+        skip("every_answer_has_its_form", "gcc is not there");
+    }
+    let schema = schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut seen = BTreeSet::new();
+    let mut wrong = 0;
+    for arguments in &runs {
+        let value = answer(arguments);
+        assert_fits(&validator, &value, arguments);
+        seen.insert((
+            value["schema"].as_str().unwrap().to_owned(),
+            value["error"].is_string(),
+        ));
+        for (at, changed) in with_another_key(&value).iter().enumerate().take(200) {
+            assert!(
+                !validator.is_valid(changed),
+                "{arguments:?}: {at}: {changed:#}"
+            );
+            wrong += 1;
+        }
+        for key in value.as_object().unwrap().keys() {
+            let mut changed = value.clone();
+            changed.as_object_mut().unwrap().remove(key);
+            assert!(!validator.is_valid(&changed), "{arguments:?} without {key}");
+        }
+    }
+    assert!(wrong > 200, "{wrong}");
+    // Every form that the schema lists was seen, and every one whose answer may fail failed once.
+    if works("gcc") {
+        let told = schema
+            .pointer("/$defs/failed/properties/schema/enum")
+            .unwrap();
+        let failed: BTreeSet<&str> = told
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        let seen_failing = seen
+            .iter()
+            .filter(|(_, failed)| *failed)
+            .map(|(form, _)| form.as_str());
+        let mut expected = failed.clone();
+        // The committed snapshots and the headers fail one by one.
+        for form in ["xla-ffi-abi-check-1", "xla-ffi-abi-snapshots-1"] {
+            expected.remove(form);
+        }
+        assert_eq!(seen_failing.collect::<BTreeSet<_>>(), expected);
+        let well: BTreeSet<&str> = seen
+            .iter()
+            .filter(|(_, failed)| !failed)
+            .map(|(form, _)| form.as_str())
+            .collect();
+        assert_eq!(well.len(), 8, "{well:?}");
+    }
+}
+
+#[test]
+fn the_schema_and_the_book_have_the_same_classes() {
+    let schema = schema();
+    let book = std::fs::read_to_string(root().join("docs/abi.md")).unwrap();
+    let classes = schema
+        .pointer("/$defs/change/properties/class/enum")
+        .unwrap();
+    for class in classes.as_array().unwrap() {
+        assert!(
+            book.contains(class.as_str().unwrap().trim_start_matches("enum value ")),
+            "{class}"
+        );
+    }
+}

@@ -1,0 +1,248 @@
+//! Whether a contract takes every call that another one takes, with the same results.
+
+use crate::{Contract, Dim, Entry};
+use std::collections::BTreeMap;
+
+/// What one contract has where the other has a name or `...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Bound {
+    Name(usize),
+    Size(u32),
+    /// An attribute, by its name, or a name that arguments do not bind.
+    Word(String),
+    /// `_`: each is a size of its own.
+    Free(usize),
+    Ellipsis,
+}
+
+/// What the names and the `...` of the wider contract stand for in the narrower one.
+struct Match<'a> {
+    wide: &'a Contract,
+    narrow: &'a Contract,
+    attributes: &'a [&'a str],
+    names: BTreeMap<usize, Bound>,
+    ellipsis: Option<Vec<Bound>>,
+    free: usize,
+}
+
+impl Contract {
+    /// Whether every call that fits `other` fits this contract too and gets results of the same shapes, whatever
+    /// sizes are called. `attributes` are names that stand for attributes' values in both.
+    ///
+    /// ```
+    /// use xla_ffi_contract::Contract;
+    ///
+    /// let covers = |wide: &str, narrow: &str| {
+    ///     Contract::parse(wide).unwrap().covers(&Contract::parse(narrow).unwrap(), &["k"])
+    /// };
+    /// assert!(covers("... m -> ... m", "n -> n") && !covers("n -> n", "... m -> ... m"));
+    /// assert!(covers("n, m -> n", "n, n -> n") && !covers("n, n -> n", "n, m -> n"));
+    /// assert!(covers("n -> 2*n k", "m -> 2*m k") && !covers("n -> 2*n", "n -> 3*n"));
+    /// ```
+    #[must_use]
+    pub fn covers(&self, other: &Self, attributes: &[&str]) -> bool {
+        let mut matching = Match {
+            wide: self,
+            narrow: other,
+            attributes,
+            names: BTreeMap::new(),
+            ellipsis: None,
+            free: 0,
+        };
+        matching.arguments() && matching.results()
+    }
+}
+
+impl Match<'_> {
+    fn arguments(&mut self) -> bool {
+        let (wide, narrow) = (self.wide, self.narrow);
+        let mut at = 0;
+        for entry in &narrow.args {
+            let Some(over) = wide.args.get(at) else {
+                return false;
+            };
+            let fits = over.token == entry.token
+                && (over.optional || over.repeats || !entry.optional)
+                && (over.repeats || !entry.repeats);
+            if !fits || !self.entry(over, entry) {
+                return false;
+            }
+            // One that repeats stands for all operands that are left.
+            at += usize::from(!over.repeats);
+        }
+        let mut left = wide.args[at..].iter();
+        left.all(|entry| entry.optional || entry.repeats)
+    }
+
+    fn entry(&mut self, over: &Entry, entry: &Entry) -> bool {
+        let dims: Vec<Bound> = entry.dims.iter().map(|dim| self.bound(dim)).collect();
+        let at = over.dims.iter().position(|dim| *dim == Dim::Ellipsis);
+        let Some(at) = at else {
+            return over.dims.len() == dims.len()
+                && over
+                    .dims
+                    .iter()
+                    .zip(dims)
+                    .all(|(dim, bound)| self.dim(dim, bound));
+        };
+        let behind = over.dims.len() - at - 1;
+        if dims.len() < at + behind {
+            return false;
+        }
+        let middle = dims[at..dims.len() - behind].to_vec();
+        let ends = over.dims[..at].iter().zip(&dims[..at]);
+        let ends = ends.chain(over.dims[at + 1..].iter().zip(&dims[dims.len() - behind..]));
+        let mut fits = true;
+        for (dim, bound) in ends {
+            fits &= self.dim(dim, bound.clone());
+        }
+        fits && *self.ellipsis.get_or_insert_with(|| middle.clone()) == middle
+    }
+
+    /// What a dimension of the narrower contract stands for.
+    fn bound(&mut self, dim: &Dim) -> Bound {
+        match dim {
+            Dim::Name(name) => self.named(*name),
+            Dim::Size(size) => Bound::Size(*size),
+            Dim::Ellipsis => Bound::Ellipsis,
+            // Arguments compute nothing.
+            Dim::Any | Dim::Computed(_) => {
+                self.free += 1;
+                Bound::Free(self.free)
+            }
+        }
+    }
+
+    fn named(&self, name: usize) -> Bound {
+        let word = &self.narrow.names[name];
+        let has = |entry: &Entry| entry.dims.contains(&Dim::Name(name));
+        if self.attributes.contains(&word.as_str()) || !self.narrow.args.iter().any(has) {
+            Bound::Word(word.clone())
+        } else {
+            Bound::Name(name)
+        }
+    }
+
+    /// Whether a dimension of the wider contract takes what the narrower one has there.
+    fn dim(&mut self, dim: &Dim, bound: Bound) -> bool {
+        match dim {
+            Dim::Any => bound != Bound::Ellipsis,
+            Dim::Size(size) => bound == Bound::Size(*size),
+            Dim::Name(name) => {
+                let word = self.wide.names[*name].as_str();
+                if self.attributes.contains(&word) {
+                    return bound == Bound::Word(word.to_owned());
+                }
+                bound != Bound::Ellipsis
+                    && *self.names.entry(*name).or_insert_with(|| bound.clone()) == bound
+            }
+            Dim::Ellipsis | Dim::Computed(_) => false,
+        }
+    }
+
+    fn results(&self) -> bool {
+        let (wide, narrow) = (&self.wide.rets, &self.narrow.rets);
+        wide.len() == narrow.len()
+            && wide.iter().zip(narrow).all(|(over, entry)| {
+                (over.token, over.optional, over.repeats)
+                    == (entry.token, entry.optional, entry.repeats)
+                    && self.is_result(&over.dims, &entry.dims)
+            })
+    }
+
+    /// Whether two results are the same once the names are replaced.
+    fn is_result(&self, over: &[Dim], dims: &[Dim]) -> bool {
+        let mut at = 0;
+        for dim in over {
+            let taken = match dim {
+                Dim::Ellipsis => {
+                    let stands_for = self.ellipsis.clone().unwrap_or(vec![Bound::Ellipsis]);
+                    let theirs = dims.get(at..at + stands_for.len());
+                    let same = theirs.is_some_and(|theirs| {
+                        let mut pairs = theirs.iter().zip(&stands_for);
+                        pairs.all(|(dim, bound)| self.result(dim).as_ref() == Some(bound))
+                    });
+                    same.then_some(stands_for.len())
+                }
+                Dim::Name(name) => {
+                    let theirs = dims.get(at).and_then(|dim| self.result(dim));
+                    (theirs == Some(self.stands_for(*name))).then_some(1)
+                }
+                Dim::Computed(over) => match dims.get(at) {
+                    Some(Dim::Computed(dim)) => ((over.times, over.over, over.plus)
+                        == (dim.times, dim.over, dim.plus)
+                        && self.stands_for(over.name) == self.named(dim.name))
+                    .then_some(1),
+                    _ => None,
+                },
+                Dim::Any | Dim::Size(_) => (dims.get(at) == Some(dim)).then_some(1),
+            };
+            let Some(taken) = taken else { return false };
+            at += taken;
+        }
+        at == dims.len()
+    }
+
+    fn stands_for(&self, name: usize) -> Bound {
+        let word = || Bound::Word(self.wide.names[name].clone());
+        self.names.get(&name).cloned().unwrap_or_else(word)
+    }
+
+    fn result(&self, dim: &Dim) -> Option<Bound> {
+        match dim {
+            Dim::Name(name) => Some(self.named(*name)),
+            Dim::Size(size) => Some(Bound::Size(*size)),
+            Dim::Ellipsis => Some(Bound::Ellipsis),
+            Dim::Any | Dim::Computed(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Contract;
+
+    #[test]
+    fn wider_and_narrower_contracts() {
+        let covers = |wide: &str, narrow: &str| {
+            let [wide, narrow] = [wide, narrow].map(|text| Contract::parse(text).unwrap());
+            wide.covers(&narrow, &["k"])
+        };
+        let pairs = [
+            // wider, narrower, whether they are equal
+            ("b n k, b k m -> b n m", "a i k, a k o -> a i o", true),
+            ("n -> n", "3 -> 3", false),
+            ("_ -> _", "_ -> _", true),
+            ("_ -> 1", "n -> 1", true),
+            ("n, m -> n", "n, n -> n", false),
+            ("... n -> ... n", "b n -> b n", false),
+            ("... n -> ... n", "... 4 n -> ... 4 n", false),
+            ("..., ... -> ...", "a b, a b -> a b", false),
+            ("n, m? -> n", "n -> n", false),
+            ("n* -> n", "n, n -> n", false),
+            ("n, k -> n", "m, k -> m", true),
+            // A size that has to be the attribute's is one of all sizes.
+            ("n -> n", "k -> k", false),
+            ("n -> n/2+1", "m -> m/2+1", true),
+        ];
+        for (wide, narrow, equal) in pairs {
+            assert!(covers(wide, narrow), "{wide} | {narrow}");
+            assert_eq!(covers(narrow, wide), equal, "{narrow} | {wide}");
+        }
+        let neither = [
+            ("n -> n", "n -> n n"),
+            ("n -> 2*n", "n -> n"),
+            ("n -> n", "token -> token"),
+            ("n -> n", "n, n -> n"),
+            ("..., ... -> ...", "a, b -> a"),
+            ("n, n -> n", "_, _ -> 1"),
+            ("n m -> n", "n m -> m"),
+        ];
+        for (one, other) in neither {
+            assert!(
+                !covers(one, other) && !covers(other, one),
+                "{one} | {other}"
+            );
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What callers of a library notice when a newer build takes the place of an older one: handlers, their
+//! manifests and contracts, what they answer, what the library asks of a system.
+
+mod handler;
+mod operands;
+mod system;
+
+use crate::candidate::Candidate;
+use crate::examination::Examination;
+use crate::finding::{Level, Subject};
+use crate::manifest::{self, Manifest};
+use crate::verdict::{Loads, verdict};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::fmt;
+use xla_ffi_sys::Revision;
+
+/// What a difference asks of the version number, as semantic versions have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Step {
+    /// Calls that worked work as before.
+    Patch,
+    /// The same, and something new can be called.
+    Minor,
+    /// Calls that worked are refused, or give something else.
+    Major,
+}
+
+impl Step {
+    /// The version that follows `version`: before 1.0.0 what breaks raises the second number. `None` for what is
+    /// no `MAJOR.MINOR.PATCH`.
+    ///
+    /// ```
+    /// use xla_ffi_doctor::Step;
+    ///
+    /// assert_eq!(Step::Major.after("1.4.2").as_deref(), Some("2.0.0"));
+    /// assert_eq!(Step::Major.after("0.4.2").as_deref(), Some("0.5.0"));
+    /// assert_eq!(Step::Minor.after("0.4.2").as_deref(), Some("0.4.3"));
+    /// assert_eq!(Step::Patch.after("new"), None);
+    /// ```
+    #[must_use]
+    pub fn after(self, version: &str) -> Option<String> {
+        let parts: Vec<u64> = version
+            .split('.')
+            .map(|part| part.parse().ok())
+            .collect::<Option<_>>()?;
+        let &[major, minor, patch] = parts.as_slice() else {
+            return None;
+        };
+        let next = |number: u64| number.checked_add(1);
+        let (major, minor, patch) = match (self, major) {
+            (Self::Major, 0) => (0, next(minor)?, 0),
+            (Self::Major, _) => (next(major)?, 0, 0),
+            (Self::Minor, 1..) => (major, next(minor)?, 0),
+            _ => (major, minor, next(patch)?),
+        };
+        Some(format!("{major}.{minor}.{patch}"))
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Patch => "patch",
+            Self::Minor => "minor",
+            Self::Major => "major",
+        })
+    }
+}
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What it asks of the version number.
+    pub step: Step,
+    /// What it is about.
+    pub about: Subject,
+    /// What is another one: `argument x: element types`, `platforms`, `handler`.
+    pub what: String,
+    /// What it was; `None` where it was not there.
+    pub was: Option<String>,
+    /// What it is; `None` where it is gone.
+    pub now: Option<String>,
+    /// What a caller notices.
+    pub why: String,
+}
+
+/// One build of a library.
+#[derive(Clone, Copy, Debug)]
+pub struct Build<'a> {
+    /// What its file says.
+    pub examination: &'a Examination,
+    /// Its handlers, asked or not.
+    pub candidates: &'a [Candidate],
+}
+
+/// The differences between two builds, by what they are about; what breaks comes first.
+#[must_use]
+pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
+    let mut list = List::default();
+    let (was, now) = (&old.examination.manifests, &new.examination.manifests);
+    for (was, now) in pairs(was, now, &mut list) {
+        handler::all(was, now, &mut list);
+    }
+    system::compare(old, new, &mut list);
+    answers(old, new, &mut list);
+    let mut found = list.found;
+    found.sort_by(|one, other| (&one.about, other.step).cmp(&(&other.about, one.step)));
+    found
+}
+
+/// The manifests of both that describe one library: by its name, or since there is only one.
+fn pairs<'a>(
+    old: &'a [Manifest],
+    new: &'a [Manifest],
+    list: &mut List,
+) -> Vec<(Option<&'a Manifest>, Option<&'a Manifest>)> {
+    if let ([was], [now]) = (old, new) {
+        if was.library != now.library {
+            list.about(Subject::Library).changed(
+                Step::Major,
+                "name of the library",
+                &was.library,
+                &now.library,
+                "targets are registered under the library's name: programs that were exported, and callers who \
+                 name a target, name the old one",
+            );
+        }
+        return vec![(Some(was), Some(now))];
+    }
+    let by_name = |all: &'a [Manifest], name: &str| all.iter().find(|one| one.library == name);
+    let names: BTreeSet<&str> = old.iter().chain(new).map(|m| m.library.as_str()).collect();
+    names
+        .into_iter()
+        .map(|name| (by_name(old, name), by_name(new, name)))
+        .collect()
+}
+
+/// What handlers of both builds answer: which jaxlibs take them. What was not found out is no difference.
+fn answers(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
+    for was in old.candidates {
+        let Some(now) = new.candidates.iter().find(|now| now.name == was.name) else {
+            continue;
+        };
+        if was.answers.is_empty() || now.answers.is_empty() {
+            continue;
+        }
+        let changed = |from: Loads, to: Loads| -> Vec<Revision> {
+            let is = |revision: &Revision| {
+                loads(was, old.examination, *revision) == from
+                    && loads(now, new.examination, *revision) == to
+            };
+            Revision::ALL.into_iter().filter(is).collect()
+        };
+        let mut about = list.about(Subject::Handler(was.name.clone()));
+        let lost = changed(Loads::Yes, Loads::No);
+        if !lost.is_empty() {
+            let why = "these jaxlibs refuse it, or it lacks there what it needs";
+            about.removed(Step::Major, "jaxlibs that take it", &jaxlibs(&lost), why);
+        }
+        let won = changed(Loads::No, Loads::Yes);
+        if !won.is_empty() {
+            let why = "these jaxlibs take it too";
+            about.added(Step::Minor, "jaxlibs that take it", &jaxlibs(&won), why);
+        }
+    }
+}
+
+fn loads(candidate: &Candidate, examination: &Examination, on: Revision) -> Loads {
+    let compiled = &examination.compiled_with;
+    let jaxlib = on.first_jaxlib();
+    verdict(jaxlib, (on, Level::Proved), candidate, None, compiled).loads
+}
+
+fn jaxlibs(revisions: &[Revision]) -> String {
+    let told: Vec<String> = revisions
+        .iter()
+        .map(|revision| match revision.last_jaxlib() {
+            Some(last) if last == revision.first_jaxlib() => last.to_owned(),
+            Some(last) => format!("{} to {last}", revision.first_jaxlib()),
+            None => format!("{} or later", revision.first_jaxlib()),
+        })
+        .collect();
+    told.join(", ")
+}
+
+/// Differences while they are collected.
+#[derive(Default)]
+struct List {
+    found: Vec<Difference>,
+}
+
+impl List {
+    fn about(&mut self, subject: Subject) -> About<'_> {
+        About {
+            list: self,
+            subject,
+            before: String::new(),
+        }
+    }
+}
+
+/// Collects what is about one subject, or one part of it.
+struct About<'a> {
+    list: &'a mut List,
+    subject: Subject,
+    before: String,
+}
+
+impl About<'_> {
+    /// The same about a part, which is named before what differs.
+    fn part(&mut self, name: &str) -> About<'_> {
+        About {
+            list: self.list,
+            subject: self.subject.clone(),
+            before: format!("{}{name}: ", self.before),
+        }
+    }
+
+    fn tell(&mut self, step: Step, what: &str, was: Option<&str>, now: Option<&str>, why: &str) {
+        let difference = Difference {
+            step,
+            about: self.subject.clone(),
+            what: format!("{}{what}", self.before),
+            was: was.map(str::to_owned),
+            now: now.map(str::to_owned),
+            why: why.to_owned(),
+        };
+        self.list.found.push(difference);
+    }
+
+    fn changed(&mut self, step: Step, what: &str, was: &str, now: &str, why: &str) {
+        self.tell(step, what, Some(was), Some(now), why);
+    }
+
+    fn added(&mut self, step: Step, what: &str, now: &str, why: &str) {
+        self.tell(step, what, None, Some(now), why);
+    }
+
+    fn removed(&mut self, step: Step, what: &str, was: &str, why: &str) {
+        self.tell(step, what, Some(was), None, why);
+    }
+
+    /// A property that narrows or widens what is taken.
+    fn toggled(&mut self, what: &str, (was, now): (bool, bool), (narrows, widens): (&str, &str)) {
+        let word = |is: bool| if is { "yes" } else { "no" };
+        match (was, now) {
+            (true, false) => self.changed(Step::Major, what, word(was), word(now), narrows),
+            (false, true) => self.changed(Step::Minor, what, word(was), word(now), widens),
+            _ => {}
+        }
+    }
+
+    /// Things that a caller may use: what is gone breaks calls.
+    fn offers(&mut self, what: &str, was: &[String], now: &[String], (gone, came): (&str, &str)) {
+        self.sets(what, (was, now), (Step::Major, gone), (Step::Minor, came));
+    }
+
+    /// Things that a caller or a system has to have: what came breaks calls.
+    fn demands(&mut self, what: &str, was: &[String], now: &[String], (gone, came): (&str, &str)) {
+        self.sets(what, (was, now), (Step::Minor, gone), (Step::Major, came));
+    }
+
+    fn sets(
+        &mut self,
+        what: &str,
+        (was, now): (&[String], &[String]),
+        gone: (Step, &str),
+        came: (Step, &str),
+    ) {
+        let missing = |from: &[String], other: &[String]| {
+            let list: Vec<&str> = from
+                .iter()
+                .filter(|one| !other.contains(one))
+                .map(String::as_str)
+                .collect();
+            list.join(", ")
+        };
+        let (lost, won) = (missing(was, now), missing(now, was));
+        if !lost.is_empty() {
+            self.removed(gone.0, what, &lost, gone.1);
+        }
+        if !won.is_empty() {
+            self.added(came.0, what, &won, came.1);
+        }
+    }
+}
+
+/// The names of attributes that stand for sizes in a contract.
+fn attribute_names(handler: &manifest::Handler) -> Vec<&str> {
+    let integers = handler.attrs.iter();
+    let integers = integers.filter(|attr| attr.from.is_none() && attr.ty.starts_with(['i', 'u']));
+    integers.map(|attr| attr.name.as_str()).collect()
+}

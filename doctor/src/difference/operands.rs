@@ -1,0 +1,239 @@
+//! Operands, results and attributes of a handler in two builds. Operands are given in order, so that they are
+//! compared by place; attributes by name.
+
+use super::{About, Step};
+use crate::manifest::{Attribute, Handler, Kind, Layout, Operand};
+
+pub(super) fn arguments(was: &Handler, now: &Handler, about: &mut About<'_>) {
+    places("argument", &was.args, &now.args, about);
+}
+
+pub(super) fn results(was: &Handler, now: &Handler, about: &mut About<'_>) {
+    places("result", &was.rets, &now.rets, about);
+}
+
+fn places(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
+    for (was, now) in old.iter().zip(new) {
+        let mut part = about.part(&format!("{side} {}", was.name));
+        operand(side == "result", was, now, &mut part);
+    }
+    for was in old.iter().skip(new.len()) {
+        let why = "calls that have it are refused";
+        about.removed(Step::Major, side, &was.name, why);
+    }
+    for now in new.iter().skip(old.len()) {
+        let may_be_missing = now.optional || now.variadic;
+        let (step, why) = match may_be_missing {
+            true => (Step::Minor, "calls may have it"),
+            false => (Step::Major, "calls without it are refused"),
+        };
+        about.added(step, side, &now.name, why);
+    }
+}
+
+fn operand(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) {
+    if was.name != now.name {
+        let why = "messages and stub files call it so; operands are given in order";
+        about.changed(Step::Patch, "name", &was.name, &now.name, why);
+    }
+    if was.kind != now.kind {
+        let word = |kind: Kind| match kind {
+            Kind::Buffer => "array",
+            Kind::Token => "token",
+        };
+        let why = "calls that fitted are refused";
+        return about.changed(Step::Major, "kind", word(was.kind), word(now.kind), why);
+    }
+    dtypes(is_result, was, now, about);
+    match (was.rank, now.rank) {
+        (was, now) if was == now => {}
+        (was, now) => {
+            let word = |rank: Option<u32>| rank.map_or("any".to_owned(), |rank| rank.to_string());
+            let (step, why) = match now {
+                Some(_) => (Step::Major, "calls of another rank are refused"),
+                None => (Step::Minor, "calls of any rank are taken"),
+            };
+            about.changed(step, "rank", &word(was), &word(now), why);
+        }
+    }
+    let toggles = [
+        (
+            "may be missing",
+            was.optional,
+            now.optional,
+            "calls without it are refused",
+        ),
+        (
+            "stands for all that remain",
+            was.variadic,
+            now.variadic,
+            "calls with several are refused",
+        ),
+    ];
+    for (what, was, now, narrows) in toggles {
+        about.toggled(
+            what,
+            (was, now),
+            (narrows, "calls of either kind are taken"),
+        );
+    }
+    if was.inout != now.inout {
+        let word = |is: bool| if is { "yes" } else { "no" };
+        let why = "programs say which results alias arguments; those that were made for the old one do not fit";
+        about.changed(
+            Step::Major,
+            "shares memory with its argument",
+            word(was.inout),
+            word(now.inout),
+            why,
+        );
+    }
+    let layout = |layout: &Layout| match layout {
+        Layout::Word(word) => word.clone(),
+        Layout::Order(axes) => format!("{axes:?}"),
+    };
+    words(&was.doc, &now.doc, about);
+    let (old, new) = (layout(&was.layout), layout(&now.layout));
+    if old != new {
+        let why = "programs that were exported, and callers that state layouts, hand elements over in the old order";
+        about.changed(Step::Major, "order of its elements", &old, &new, why);
+    }
+}
+
+/// What the author says of an operand or an attribute.
+fn words(was: &str, now: &str, about: &mut About<'_>) {
+    if was != now {
+        let why = "help texts and stub files say something else";
+        about.changed(Step::Patch, "its words", was, now, why);
+    }
+}
+
+fn dtypes(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) {
+    let what = "element types";
+    let narrows = "calls with these are refused";
+    let widens = "calls with these are taken";
+    match (&was.dtypes, &now.dtypes) {
+        (None, None) => {}
+        (None, Some(now)) => {
+            about.changed(
+                Step::Major,
+                what,
+                "any",
+                &lower(now),
+                "calls with others are refused",
+            );
+        }
+        (Some(was), None) => {
+            let why = "calls with any are taken";
+            about.changed(Step::Minor, what, &lower(was), "any", why);
+        }
+        (Some(old), Some(new)) => about.offers(what, &small(old), &small(new), (narrows, widens)),
+    }
+    // Where only one type is taken, callers need not say a result's.
+    let is_sure = |operand: &Operand| {
+        operand
+            .dtypes
+            .as_ref()
+            .is_some_and(|dtypes| dtypes.len() == 1)
+    };
+    if is_result && is_sure(was) && !is_sure(now) {
+        let why = "calls that did not say it may get another type, or are refused";
+        let (old, new) = (was.dtypes.as_deref(), now.dtypes.as_deref());
+        let word = |dtypes: Option<&[String]>| dtypes.map_or("any".to_owned(), lower);
+        about.changed(
+            Step::Major,
+            "the type that follows by itself",
+            &word(old),
+            &word(new),
+            why,
+        );
+    }
+}
+
+fn small(dtypes: &[String]) -> Vec<String> {
+    dtypes.iter().map(|dtype| dtype.to_lowercase()).collect()
+}
+
+fn lower(dtypes: &[String]) -> String {
+    small(dtypes).join(", ")
+}
+
+pub(super) fn attributes(was: &Handler, now: &Handler, about: &mut About<'_>) {
+    let key = |attribute: &Attribute| (attribute.from.clone(), attribute.name.clone());
+    let find = |all: &[Attribute], wanted: &Attribute| {
+        let found = all.iter().find(|attribute| key(attribute) == key(wanted));
+        found.cloned()
+    };
+    for old in &was.attrs {
+        match find(&now.attrs, old) {
+            Some(new) => attribute(
+                old,
+                &new,
+                &mut about.part(&format!("attribute {}", shown(old))),
+            ),
+            None => {
+                let why = match now.open_attrs {
+                    true => "it is ignored",
+                    false => "calls that give it are refused",
+                };
+                about.removed(Step::Major, "attribute", &shown(old), why);
+            }
+        }
+    }
+    for new in now
+        .attrs
+        .iter()
+        .filter(|new| find(&was.attrs, new).is_none())
+    {
+        let (step, why) = match new.optional {
+            true => (Step::Minor, "calls may give it"),
+            false => (Step::Major, "calls without it are refused"),
+        };
+        about.added(step, "attribute", &shown(new), why);
+    }
+}
+
+fn shown(attribute: &Attribute) -> String {
+    match &attribute.from {
+        Some(from) => format!("{from}.{}", attribute.name),
+        None => attribute.name.clone(),
+    }
+}
+
+fn attribute(was: &Attribute, now: &Attribute, about: &mut About<'_>) {
+    if was.ty != now.ty {
+        let (step, why) = match now.ty.as_str() {
+            "any" => (Step::Minor, "values of any type are taken"),
+            _ => (
+                Step::Major,
+                "calls that give the old type are refused, or their value is converted",
+            ),
+        };
+        about.changed(step, "type", &was.ty, &now.ty, why);
+    }
+    let narrows = "calls without it are refused";
+    about.toggled(
+        "may be missing",
+        (was.optional, now.optional),
+        (narrows, "calls may leave it out"),
+    );
+    if was.optional && now.optional && was.default != now.default {
+        let why = "calls that leave it out get another result";
+        about.changed(
+            Step::Major,
+            "default",
+            &was.default.to_string(),
+            &now.default.to_string(),
+            why,
+        );
+    }
+    words(&was.doc, &now.doc, about);
+    about.toggled(
+        "wider types converted",
+        (was.narrow, now.narrow),
+        (
+            "calls that give wider types are refused",
+            "calls may give wider types",
+        ),
+    );
+}
