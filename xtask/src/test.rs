@@ -27,7 +27,8 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 15] = [
+const DRIVERS: [&str; 16] = [
+    "declared.py",
     "exports.py",
     "inline.py",
     "given.py",
@@ -46,7 +47,8 @@ const DRIVERS: [&str; 15] = [
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 11] = [
+const OLDEST_DRIVERS: [&str; 12] = [
+    "declared.py",
     "record.py",
     "exports.py",
     "inline.py",
@@ -61,7 +63,8 @@ const OLDEST_DRIVERS: [&str; 11] = [
 ];
 
 /// Those that run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 9] = [
+const MIDDLE_DRIVERS: [&str; 10] = [
+    "declared.py",
     "record.py",
     "signatures.py",
     "errors.py",
