@@ -175,7 +175,7 @@ fn headers_are_clean_under_stricter_warnings() {
                 .args(Headers::Ours.flags())
                 .arg(&source);
             let beside = source.parent().expect("a folder");
-            let inputs = [&source, beside, Path::new(env!("SDK_INCLUDE_DIR"))];
+            let inputs = [source.as_path(), beside, Path::new(env!("SDK_INCLUDE_DIR"))];
             once::compile(&mut command, &inputs, None).unwrap_or_else(|error| panic!("{error}"));
         }
     }
