@@ -18,7 +18,7 @@ static XLA_FFI_Error* tiled_add_impl(xffi_call* call) {
   return NULL;
 }
 
-XFFI_HANDLER(tiled_add, tiled_add_impl);
+XFFI_HOST_HANDLER(tiled_add, tiled_add_impl);
 
 XFFI_LIBRARY(tiled_add,
              XFFI_DESCRIBE(tiled_add,

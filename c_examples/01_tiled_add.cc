@@ -20,4 +20,11 @@ static ffi::Error TiledAdd(Vector b, Vector c, ffi::Result<Vector> a) {
 }
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(tiled_add, TiledAdd,
-                              ffi::Ffi::Bind().Arg<Vector>("b").Arg<Vector>("c").Ret<Vector>("a"));
+                              ffi::Ffi::Bind()
+                                  .Arg<Vector>("b")
+                                  .Arg<Vector>("c")
+                                  .Ret<Vector>("a")
+                                  .Shape(XLA_FFI_SHAPE("n, m -> m"))
+                                  .HostOnly());
+
+XLA_FFI_LIBRARY(tiled_add, XLA_FFI_HANDLER(tiled_add));

@@ -49,8 +49,8 @@ static XLA_FFI_Error* rms_norm_backward_impl(xffi_call* call) {
   return NULL;
 }
 
-XFFI_HANDLER(rms_norm, rms_norm_impl);
-XFFI_HANDLER(rms_norm_backward, rms_norm_backward_impl);
+XFFI_HOST_HANDLER(rms_norm, rms_norm_impl);
+XFFI_HOST_HANDLER(rms_norm_backward, rms_norm_backward_impl);
 
 #define ARRAY(name) XFFI_OPERAND(name, F32, ANY)
 #define EPS XFFI_ATTRS(XFFI_DEFAULT_ATTR("eps", f32, 1e-5))

@@ -50,7 +50,7 @@ static XLA_FFI_Error* filter_impl(xffi_call* call) {
   return NULL;
 }
 
-XFFI_HANDLER(filter, filter_impl);
+XFFI_HOST_HANDLER(filter, filter_impl);
 
 static XLA_FFI_Error* powers_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
@@ -73,4 +73,4 @@ static XLA_FFI_Error* powers_impl(xffi_call* call) {
   return NULL;
 }
 
-XFFI_HANDLER(powers, powers_impl);
+XFFI_HOST_HANDLER(powers, powers_impl);

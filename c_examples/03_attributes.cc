@@ -58,7 +58,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(filter, Filter,
                                   .Ret<Vector>("y")
                                   .Attr<ffi::Span<const float>>("weights")
                                   .Attr<std::optional<Edge>>("edge")
-                                  .Attr<std::optional<Scale>>("scale"));
+                                  .Attr<std::optional<Scale>>("scale")
+                                  .Shape(XLA_FFI_SHAPE("n -> n"))
+                                  .HostOnly());
 
 static ffi::Error Powers(Vector x, ffi::Result<ffi::BufferR2<ffi::F32>> y,
                          std::optional<int64_t> degree) {
@@ -81,4 +83,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(powers, Powers,
                               ffi::Ffi::Bind()
                                   .Arg<Vector>("x")
                                   .Ret<ffi::BufferR2<ffi::F32>>("y")
-                                  .Attr<std::optional<int64_t>>("degree"));
+                                  .Attr<std::optional<int64_t>>("degree")
+                                  .Shape(XLA_FFI_SHAPE("n -> n degree+1"))
+                                  .HostOnly());
+
+XLA_FFI_LIBRARY(attributes, XLA_FFI_HANDLER(filter),
+                XLA_FFI_HANDLER(powers).Default("degree", "2"));

@@ -32,6 +32,6 @@ static XLA_FFI_Error* counter_impl(xffi_call* call) {
   return NULL;
 }
 
-XFFI_HANDLER_WITH(counter_instantiate, instantiate_impl, XLA_FFI_ExecutionStage_INSTANTIATE,
+XFFI_HOST_HANDLER_WITH(counter_instantiate, instantiate_impl, XLA_FFI_ExecutionStage_INSTANTIATE,
                   XFFI_R1, 0, &counter_type);
-XFFI_HANDLER_WITH(counter, counter_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R1, 0, NULL);
+XFFI_HOST_HANDLER_WITH(counter, counter_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R1, 0, NULL);

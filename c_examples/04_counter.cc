@@ -33,4 +33,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(counter, Count,
                               ffi::Ffi::Bind()
                                   .Ctx<ffi::State<Counter>>()
                                   .Ret<ffi::BufferR0<ffi::S32>>("y")
-                                  .Attr<int32_t>("start"));
+                                  .Attr<int32_t>("start")
+                                  .Shape(XLA_FFI_SHAPE("-> ()"))
+                                  .HostOnly());
+
+XLA_FFI_LIBRARY(counter, XLA_FFI_HANDLER(counter, counter_instantiate));

@@ -51,4 +51,4 @@ static XLA_FFI_Error* double_later_impl(xffi_call* call) {
   return xffi_error(call, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory or no thread");
 }
 
-XFFI_HANDLER(double_later, double_later_impl);
+XFFI_HOST_HANDLER(double_later, double_later_impl);

@@ -33,4 +33,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(double_later, DoubleLater,
                               ffi::Ffi::Bind()
                                   .Arg<ffi::Buffer<ffi::F32>>("x")
                                   .Ret<ffi::Buffer<ffi::F32>>("y")
-                                  .Attr<int64_t>("delay_ms"));
+                                  .Attr<int64_t>("delay_ms")
+                                  .Shape(XLA_FFI_SHAPE("... -> ..."))
+                                  .HostOnly());
+
+XLA_FFI_LIBRARY(futures, XLA_FFI_HANDLER(double_later));

@@ -17,4 +17,4 @@ static XLA_FFI_Error* axpy_impl(xffi_call* call) {
   return NULL;
 }
 
-XFFI_HANDLER(axpy, axpy_impl);
+XFFI_HOST_HANDLER(axpy, axpy_impl);

@@ -17,6 +17,13 @@ static ffi::Error Axpy(Vector x, Vector y, ffi::Result<Vector> out, float a) {
   return ffi::Error::Success();
 }
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(
-    axpy, Axpy,
-    ffi::Ffi::Bind().Arg<Vector>("x").Arg<Vector>("y").Ret<Vector>("out").Attr<float>("a"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(axpy, Axpy,
+                              ffi::Ffi::Bind()
+                                  .Arg<Vector>("x")
+                                  .Arg<Vector>("y")
+                                  .Ret<Vector>("out")
+                                  .Attr<float>("a")
+                                  .Shape(XLA_FFI_SHAPE("n, n -> n"))
+                                  .HostOnly());
+
+XLA_FFI_LIBRARY(aliasing, XLA_FFI_HANDLER(axpy));

@@ -66,4 +66,4 @@ static XLA_FFI_Error* softmax_impl(xffi_call* call) {
   return xffi_promise_return(call, promise);
 }
 
-XFFI_HANDLER(softmax, softmax_impl);
+XFFI_HOST_HANDLER(softmax, softmax_impl);

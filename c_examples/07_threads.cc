@@ -45,4 +45,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(softmax, Softmax,
                               ffi::Ffi::Bind()
                                   .Arg<ffi::Buffer<ffi::F32>>("x")
                                   .Ret<ffi::Buffer<ffi::F32>>("y")
-                                  .Ctx<ffi::ThreadPool>());
+                                  .Ctx<ffi::ThreadPool>()
+                                  .Shape(XLA_FFI_SHAPE("... n -> ... n"))
+                                  .HostOnly());
+
+XLA_FFI_LIBRARY(threads, XLA_FFI_HANDLER(softmax));

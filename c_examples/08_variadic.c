@@ -27,4 +27,4 @@ static XLA_FFI_Error* weighted_sum_impl(xffi_call* call) {
   return NULL;
 }
 
-XFFI_HANDLER(weighted_sum, weighted_sum_impl);
+XFFI_HOST_HANDLER(weighted_sum, weighted_sum_impl);

@@ -31,4 +31,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(weighted_sum, WeightedSum,
                               ffi::Ffi::Bind()
                                   .RemainingArgs()
                                   .Ret<ffi::Buffer<ffi::F32>>("y")
-                                  .Attr<ffi::Span<const float>>("weights"));
+                                  .Attr<ffi::Span<const float>>("weights")
+                                  .Shape(XLA_FFI_SHAPE("...* -> ..."))
+                                  .HostOnly());
+
+XLA_FFI_LIBRARY(variadic, XLA_FFI_HANDLER(weighted_sum));

@@ -42,4 +42,4 @@ static XLA_FFI_Error* matmul_impl(xffi_call* call) {
   return NULL;
 }
 
-XFFI_HANDLER(matmul, matmul_impl);
+XFFI_HOST_HANDLER(matmul, matmul_impl);

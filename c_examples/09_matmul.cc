@@ -38,4 +38,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(matmul, Matmul,
                               ffi::Ffi::Bind()
                                   .Arg<ffi::AnyBuffer>("x")
                                   .Arg<ffi::AnyBuffer>("y")
-                                  .Ret<ffi::AnyBuffer>("z"));
+                                  .Ret<ffi::AnyBuffer>("z")
+                                  .Shape(XLA_FFI_SHAPE("b n k, b k m -> b n m"))
+                                  .HostOnly());
+
+XLA_FFI_LIBRARY(matmul, XLA_FFI_HANDLER(matmul));

@@ -22,4 +22,4 @@ static XLA_FFI_Error* dequantize_impl(xffi_call* call) {
   return NULL;
 }
 
-XFFI_HANDLER(dequantize, dequantize_impl);
+XFFI_HOST_HANDLER(dequantize, dequantize_impl);

@@ -24,4 +24,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(dequantize, Dequantize,
                               ffi::Ffi::Bind()
                                   .Arg<ffi::BufferR2<ffi::S4>>("q")
                                   .Arg<ffi::BufferR1<ffi::F32>>("scale")
-                                  .Ret<ffi::BufferR2<ffi::F32>>("w"));
+                                  .Ret<ffi::BufferR2<ffi::F32>>("w")
+                                  .Shape(XLA_FFI_SHAPE("n m, n -> n m"))
+                                  .HostOnly());
+
+XLA_FFI_LIBRARY(int4, XLA_FFI_HANDLER(dequantize));

@@ -156,6 +156,31 @@ fn c_sources_compile_without_a_warning() {
     }
 }
 
+/// What projects turn on besides: the headers, and what handlers make of their templates.
+#[test]
+fn headers_are_clean_under_stricter_warnings() {
+    const STRICTER: [&str; 3] = ["-Wshadow", "-Wconversion", "-Wold-style-cast"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for compiler in cpp_compilers("headers_are_clean_under_stricter_warnings") {
+        for source in [
+            "tests/cpp/async.cc",
+            "tests/cpp/declared.cc",
+            "c_examples/03_attributes.cc",
+        ] {
+            let source = root.join(source);
+            let mut command = Command::new(compiler);
+            command.args(["-std=c++17", "-fsyntax-only"]).args(STRICTER);
+            command
+                .args(STRICT)
+                .args(Headers::Ours.flags())
+                .arg(&source);
+            let beside = source.parent().expect("a folder");
+            let inputs = [source.as_path(), beside, Path::new(env!("SDK_INCLUDE_DIR"))];
+            once::compile(&mut command, &inputs, None).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
 /// Two buffers and an attribute, checked: no more than 25 lines of C.
 #[test]
 fn a_handler_in_c_is_short() {

@@ -31,7 +31,7 @@ static XLA_FFI_Error* scale_impl(xffi_call* call) {
   }
   return NULL;
 }
-XFFI_HANDLER(scale, scale_impl);
+XFFI_HOST_HANDLER(scale, scale_impl);
 
 /* One that is done after its caller's patience. */
 static void* end_late(void* promise) {
@@ -53,7 +53,7 @@ static XLA_FFI_Error* late_impl(xffi_call* call) {
   pthread_detach(thread);
   return xffi_promise_return(call, promise);
 }
-XFFI_HANDLER(late, late_impl);
+XFFI_HOST_HANDLER(late, late_impl);
 
 /* --- the program ------------------------------------------------------------------------------- */
 

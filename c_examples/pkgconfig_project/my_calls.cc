@@ -14,4 +14,8 @@ static ffi::Error Negate(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y)
 XLA_FFI_DEFINE_HANDLER_SYMBOL(negate, Negate,
                               ffi::Ffi::Bind()
                                   .Arg<ffi::Buffer<ffi::F32>>("x")
-                                  .Ret<ffi::Buffer<ffi::F32>>("y"));
+                                  .Ret<ffi::Buffer<ffi::F32>>("y")
+                                  .Shape(XLA_FFI_SHAPE("... -> ..."))
+                                  .HostOnly());
+
+XLA_FFI_LIBRARY(my_calls, XLA_FFI_HANDLER(negate));

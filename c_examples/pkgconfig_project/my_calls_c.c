@@ -13,4 +13,4 @@ static XLA_FFI_Error* scale_impl(xffi_call* call) {
   return NULL;
 }
 
-XFFI_HANDLER(scale, scale_impl);
+XFFI_HOST_HANDLER(scale, scale_impl);

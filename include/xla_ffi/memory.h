@@ -11,6 +11,12 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/facts.h"
 
+/* C, which C++ reads too: its casts are of one kind. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
 #if defined(__GNUC__)
 #define XLA_FFI_SDK_MEMORY_HOT static inline __attribute__((always_inline))
 #define XLA_FFI_SDK_MEMORY_SLOW static __attribute__((noinline, unused))
@@ -205,5 +211,9 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* fram
   }
   return 0;
 }
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif  /* XLA_FFI_MEMORY_H_ */

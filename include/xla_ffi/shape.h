@@ -12,6 +12,12 @@
 
 #include "xla_ffi/memory.h"
 
+/* C, which C++ reads too: its casts are of one kind. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
 /* As many different names as a contract may have. */
 #define XLA_FFI_SDK_SHAPE_NAMES 26
 
@@ -390,5 +396,9 @@ XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_
   xla_ffi_sdk_put_words(line, at->contract);
   xla_ffi_sdk_put_words(line, "`");
 }
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif  /* XLA_FFI_SHAPE_H_ */

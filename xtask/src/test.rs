@@ -27,7 +27,8 @@ pub(crate) struct Args {
 }
 
 /// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 16] = [
+const DRIVERS: [&str; 17] = [
+    "declared.py",
     "exports.py",
     "inline.py",
     "given.py",
@@ -47,7 +48,8 @@ const DRIVERS: [&str; 16] = [
 ];
 
 /// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 11] = [
+const OLDEST_DRIVERS: [&str; 12] = [
+    "declared.py",
     "record.py",
     "exports.py",
     "inline.py",
@@ -62,7 +64,8 @@ const OLDEST_DRIVERS: [&str; 11] = [
 ];
 
 /// Those that run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 9] = [
+const MIDDLE_DRIVERS: [&str; 10] = [
+    "declared.py",
     "record.py",
     "signatures.py",
     "errors.py",

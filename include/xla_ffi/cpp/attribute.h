@@ -185,7 +185,7 @@ struct AttrDecoding<std::variant<T0, T1, Ts...>> {
 template <typename T>
 struct StructMember {
   using Type = T;
-  XLA_FFI_SDK_FN constexpr explicit StructMember(std::string_view name) : name(name) {}
+  XLA_FFI_SDK_FN constexpr explicit StructMember(std::string_view field) : name(field) {}
   std::string_view name;
 };
 

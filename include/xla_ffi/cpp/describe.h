@@ -8,9 +8,6 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-class RecordContext;
-class CommunicatorContext;
-
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // JSON in the making; without a place for it, its size alone.
@@ -275,13 +272,17 @@ XLA_FFI_SDK_CONTEXT_(ThreadPoolSize, "thread_pool");
 XLA_FFI_SDK_CONTEXT_(RunId, "run_id");
 XLA_FFI_SDK_CONTEXT_(DeviceOrdinal, "device_ordinal");
 XLA_FFI_SDK_CONTEXT_(CustomOptions, "custom_options");
-XLA_FFI_SDK_CONTEXT_(RecordContext, "recorder");
-XLA_FFI_SDK_CONTEXT_(CommunicatorContext, "collectives");
 XLA_FFI_SDK_CONTEXT_OF_(PlatformStream, "stream");
 XLA_FFI_SDK_CONTEXT_OF_(UserData, "user_data");
-XLA_FFI_SDK_CONTEXT_OF_(Extension, "extension");
 #undef XLA_FFI_SDK_CONTEXT_
 #undef XLA_FFI_SDK_CONTEXT_OF_
+template <typename T>
+struct ContextAbout<CtxTag<Extension<T>>> {
+  static constexpr std::string_view kExtension = T::kName;
+  static constexpr std::string_view kName = kExtension == "RecordExtension"        ? "recorder"
+                                            : kExtension == "CollectivesExtension" ? "collectives"
+                                                                                   : "extension";
+};
 template <typename T, ExecutionStage stage>
 struct ContextAbout<CtxTag<State<T, stage>>> {
   static constexpr std::string_view kName = stage == ExecutionStage::kPrepare ? "prepared_state"

@@ -324,8 +324,8 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
  private:
   friend class Future;
   struct State {
-    XLA_FFI_SDK_FN State(Promise promise, int64_t count)
-        : promise(std::move(promise)), count(count) {}
+    XLA_FFI_SDK_FN State(Promise whole, int64_t parts)
+        : promise(std::move(whole)), count(parts) {}
     XLA_FFI_SDK_FN ~State() = default;
     Promise promise;
     std::atomic<int64_t> count;

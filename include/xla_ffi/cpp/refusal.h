@@ -229,8 +229,9 @@ class Refusal {
       elements_.PutOperand(text, clash.with_arg != 0, clash.other);
     }
   }
-  // Tells which operands break a contract.
+  // Tells which operands break a contract, where nothing else is wrong with them.
   XLA_FFI_SDK_COLD void Shapes(const char* contract) {
+    if (report_.count != 0) return;
     xla_ffi_sdk_shapes shapes;
     xla_ffi_sdk_shapes_begin(&shapes, contract, frame_);
     while (xla_ffi_sdk_next_misfit(&shapes)) {

@@ -149,7 +149,7 @@ XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // Why a look-up gave nothing.
-enum class Found { kYes, kAbsent, kFailed };
+enum class Found { kYes, kNothing, kFailed };
 
 // Whether a host says that there is nothing to be found. Hosts before r9 tell no code, so `words` of
 // the message have to do.
@@ -158,7 +158,7 @@ XLA_FFI_SDK_COLD inline Found Why(const XLA_FFI_Api* api, XLA_FFI_Error* error,
   const ErrorDetails details = GetErrorDetails(api, error);
   const bool said = std::string_view(details.message).find(words) != std::string_view::npos;
   return details.errc == XLA_FFI_Error_Code_NOT_FOUND || (said && HostMinor(api) < 4)
-             ? Found::kAbsent
+             ? Found::kNothing
              : Found::kFailed;
 }
 
@@ -171,7 +171,7 @@ XLA_FFI_SDK_HOT inline std::optional<std::optional<Object>> FindOptional(
   DiagnosticEngine ignored;
   const Found found = CtxDecoding<Tag>::Find(api, ctx, ignored, object);
   if (XLA_FFI_PREDICT_TRUE(found == Found::kYes)) return Type(object);
-  if (found == Found::kAbsent) return std::make_optional(Type());
+  if (found == Found::kNothing) return std::make_optional(Type());
   const auto told = CtxDecoding<Tag>::Decode(api, ctx, diagnostic);
   return told.has_value() ? std::make_optional(Type(*told)) : std::nullopt;
 }
@@ -218,7 +218,7 @@ struct CtxDecoding<UserData<T>> {
     internal::DiagnosticAccess::Add(diagnostic)
         << "failed to get user data from the context: its type is not registered"
         << (refused ? ", for the host refused it" : "");
-    return refused ? internal::Found::kFailed : internal::Found::kAbsent;
+    return refused ? internal::Found::kFailed : internal::Found::kNothing;
   }
   XLA_FFI_SDK_COLD static internal::Found Tell(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                                DiagnosticEngine& diagnostic) {
@@ -264,7 +264,7 @@ struct CtxDecoding<State<T, stage>> {
     if (XLA_FFI_PREDICT_FALSE(!internal::HostHasState<stage>(api))) {
       internal::DiagnoseLack(diagnostic, api, internal::kStateFeature<stage>,
                              internal::kStateSince<stage>);
-      return internal::Found::kAbsent;
+      return internal::Found::kNothing;
     }
     XLA_FFI_TypeId id{0};
     void* state = nullptr;

@@ -224,8 +224,13 @@ fn main_macros(text: &mut String) {
     line(text, "");
     text.push_str(
         "// Bytes from the start of a struct to the end of one of its fields.
+#ifdef __cplusplus
+#define XLA_FFI_STRUCT_SIZE(struct_type, last_field) \\
+  (offsetof(struct_type, last_field) + sizeof(static_cast<struct_type*>(nullptr)->last_field))
+#else
 #define XLA_FFI_STRUCT_SIZE(struct_type, last_field) \\
   (offsetof(struct_type, last_field) + sizeof(((struct_type*)0)->last_field))
+#endif
 
 // For a struct of your own that travels with this API: declares its name and its STRUCT_SIZE.
 #define XLA_FFI_DEFINE_STRUCT_TRAITS(sname, last_field) \\

@@ -1,0 +1,87 @@
+// What a binding declares beyond its elements: a shape contract, and that the handler is one of host
+// memory. XLA's own headers have neither. See operands.cc for the RUN lines.
+#include "common.h"
+
+#if defined(XLA_FFI_SDK_FFI_H_)
+
+template <typename... Operands>
+static ffi::Error Nothing(Operands...) {
+  return ffi::Error::Success();
+}
+using Any = ffi::Buffer<ffi::F32>;
+using AnyOut = ffi::Result<Any>;
+
+// RUN-OURS product {} f32[2,3]=zeros f32[3,4]=zeros -> f32[2,4] == 0,0,0,0,0,0,0,0
+// RUN-OURS product {} f32[1,2]=zeros f32[3,1]=zeros -> f32[1,1] !! INVALID_ARGUMENT argument 'b' (1): expected shape [k, m] with k = 2 from argument 'a' (0), got F32[3,1]; the contract is `n k, k m -> n m`
+// RUN-OURS product {} f32[1,2]=zeros f32[2,1]=zeros -> f32[2,1] !! INVALID_ARGUMENT result 0: expected shape [n, m] with n = 1 from argument 'a' (0), m = 1 from argument 'b' (1), got F32[2,1]
+// RUN-OURS product {} f32[2]=zeros f32[2,1]=zeros -> f32[2,1] !! INVALID_ARGUMENT argument 'a' (0): expected shape [n, k], got F32[2]
+// RUN-OURS product {} s32[1,2]=zeros f32[2,1]=zeros -> f32[2,1] !! INVALID_ARGUMENT argument 'a' (0): expected dtype F32, got S32
+static ffi::Error Zero(Any, Any, AnyOut y) {
+  std::fill_n(y->typed_data(), y->element_count(), 0.0f);
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    product, Zero,
+    ffi::Ffi::Bind().Arg<Any>("a").Arg<Any>("b").Ret<Any>().Shape(
+        XLA_FFI_SHAPE("n k, k m -> n m")));
+
+// RUN-OURS rows {} f32[2,3,4]=zeros f32[4]=zeros -> f32[2,3,0] ==
+// RUN-OURS rows {} f32[4]=zeros f32[4]=zeros -> f32[0] ==
+// RUN-OURS rows {} f32[2,3,4]=zeros f32[4]=zeros -> f32[3,0] !! INVALID_ARGUMENT expected shape [..., 0] with ... = [2, 3], got F32[3,0]
+// RUN-OURS rows {} f32[]=zeros f32[4]=zeros -> f32[0] !! INVALID_ARGUMENT argument 0: expected shape [..., n], got F32[]
+// RUN-OURS rows {} f32[5,4]=zeros f32[5]=zeros -> f32[5,0] !! INVALID_ARGUMENT argument 1: expected shape [n] with n = 4 from argument 0
+XLA_FFI_DEFINE_HANDLER_SYMBOL(rows, (Nothing<Any, Any, AnyOut>),
+                              ffi::Ffi::Bind().Arg<Any>().Arg<Any>().Ret<Any>().Shape(
+                                  XLA_FFI_SHAPE("... n, n -> ... 0")));
+
+// RUN-OURS pairs {k = 3 : i32} f32[4]=zeros -> f32[2,3,5] == 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0
+// RUN-OURS pairs {k = 3 : i32} f32[3]=zeros -> f32[1,3,4] !! INVALID_ARGUMENT with n = 3 from argument 0, n/2, which leaves a remainder, k = 3 from attribute 'k', 3*n/2-1, which leaves a remainder, got
+// RUN-OURS pairs {k = 3 : i32} f32[4]=zeros -> f32[2,2,5] !! INVALID_ARGUMENT result 0: expected shape [n/2, k, 3*n/2-1] with n = 4 from argument 0, n/2 = 2, k = 3 from attribute 'k', 3*n/2-1 = 5, got F32[2,2,5]
+// RUN-OURS pairs {k = -1 : i32} f32[4]=zeros -> f32[2,2,5] !! INVALID_ARGUMENT k = -1 from attribute 'k'
+// RUN-OURS pairs {k = 1 : i32} f32[0]=zeros -> f32[0,1,0] !! INVALID_ARGUMENT 3*n/2-1, which is negative
+static ffi::Error Pairs(Any, ffi::ResultBufferR3<ffi::F32> y, int32_t) {
+  std::fill_n(y->typed_data(), y->element_count(), 0.0f);
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(pairs, Pairs,
+                              ffi::Ffi::Bind()
+                                  .Arg<Any>()
+                                  .Ret<ffi::BufferR3<ffi::F32>>()
+                                  .Attr<int32_t>("k")
+                                  .Shape(XLA_FFI_SHAPE("n -> n/2 k 3*n/2-1")));
+
+// RUN-OURS many {} f32[3]=zeros -> f32[] == 0
+// RUN-OURS many {} f32[3]=zeros f32[]=zeros -> f32[] == 0
+// RUN-OURS many {} f32[3]=zeros f32[]=zeros f32[3,1]=zeros f32[3,1]=zeros -> f32[] == 0
+// RUN-OURS many {} f32[3]=zeros f32[1]=zeros -> f32[] !! INVALID_ARGUMENT argument 'scale' (1): expected shape [], got F32[1]
+// RUN-OURS many {} f32[3]=zeros f32[]=zeros f32[3,1]=zeros f32[3,2]=zeros -> f32[] !! INVALID_ARGUMENT argument 3: expected shape [n, 1] with n = 3 from argument 'x' (0), got F32[3,2]
+// RUN-OURS many {} f32[3]=zeros f32[]=zeros f32[2,1]=zeros f32[3,2]=zeros -> f32[] !! INVALID_ARGUMENT argument 2: expected shape [n, 1] with n = 3 from argument 'x' (0), got F32[2,1]; the contract is `n, ()?, n 1* -> ()`\nargument 3:
+static ffi::Error Many(Any, std::optional<Any>, ffi::RemainingArgs, ffi::ResultBufferR0<ffi::F32> y) {
+  *y->typed_data() = 0;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(many, Many,
+                              ffi::Ffi::Bind()
+                                  .Arg<Any>("x")
+                                  .OptionalArg<Any>("scale")
+                                  .RemainingArgs()
+                                  .Ret<ffi::BufferR0<ffi::F32>>()
+                                  .Shape(XLA_FFI_SHAPE("n, ()?, n 1* -> ()")));
+
+// RUN-OURS host_only {} f32[2]=zeros -> f32[0] ==
+// RUN-OURS host_only stream=4660 {} f32[2]=zeros -> f32[0] !! FAILED_PRECONDITION host_only: the call comes with a device stream, but the handler takes its operands from host memory
+// RUN-OURS either stream=4660 {} f32[2]=zeros -> f32[0] ==
+XLA_FFI_DEFINE_HANDLER_SYMBOL(host_only, (Nothing<Any, AnyOut>),
+                              ffi::Ffi::BindOf(Nothing<Any, AnyOut>).HostOnly());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(either, (Nothing<Any, AnyOut>));
+
+// By To and in a class of the user's.
+// RUN-OURS by_to {} f32[2]=zeros -> f32[3] !! INVALID_ARGUMENT expected shape [n]
+extern "C" XLA_FFI_SDK_EXPORT XLA_FFI_Error* by_to(XLA_FFI_CallFrame* frame) {
+  static const auto handler =
+      ffi::Ffi::Bind().Arg<Any>().Ret<Any>().HostOnly().Shape(XLA_FFI_SHAPE("n -> n")).To(
+          Nothing<Any, AnyOut>);
+  return handler->Call(frame);
+}
+
+#endif
