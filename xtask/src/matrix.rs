@@ -85,7 +85,7 @@ fn check_space(versions: &[String]) -> Result<()> {
     let cache = Cache::open()?;
     let missing = versions
         .iter()
-        .filter(|version| !venv::is_known(&cache, version))
+        .filter(|version| !venv::is_known(&cache, venv::JAXLIB, version))
         .count();
     let need = BYTES_A_JAXLIB * u64::try_from(missing).unwrap_or(u64::MAX);
     let free = cache.free_bytes()?;
