@@ -93,8 +93,10 @@ class Host:
             ) from error
         register.restype, register.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
         error = register(self.address, b"Host")
-        if not error:
-            return None
+        return self._told(error) if error else None
+
+    def _told(self, error):
+        """The text of an error, which ends with it."""
         api = _Api.from_address(self.address)
         text = _Text(struct_size=ctypes.sizeof(_Text) if self.minor >= 4 else _Text.code.offset, error=error)
         api.error_text(ctypes.addressof(text))

@@ -16,7 +16,7 @@ from typing import Any, Optional, Union
 import numpy as np
 import tensorflow as tf
 
-from . import _declared, _dtypes, _file, _manifest, _mlir, _signature, _values
+from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _signature, _values
 from ._described import Described, checked
 from ._errors import LibraryError, UnsupportedRuntimeError
 from ._tf_host import Host
@@ -270,9 +270,12 @@ def _static(name, shape):
 def _numpy(dtype):
     """A tensor's element type as NumPy has it."""
     try:
-        return np.dtype(dtype.as_numpy_dtype)
+        plain = np.dtype(dtype.as_numpy_dtype)
     except TypeError as error:
         raise TypeError(f"XLA has no arrays of {dtype.name}") from error
+    if _facts.ELEMENT_TYPES.get(_dtypes.of(plain), (None, 8))[1] in (2, 4):
+        raise TypeError(f"TensorFlow keeps {dtype.name} one element a byte, and XLA takes them packed: a handler would read others")
+    return plain
 
 
 def _differentiable(dtype):

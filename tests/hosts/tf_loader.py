@@ -33,6 +33,11 @@ def compiled(function):
     return tf.function(function, jit_compile=True, autograph=False)
 
 
+def made(handler, **options):
+    """A call with these keywords under XLA, as a function of the operands."""
+    return compiled(lambda *args: handler(*args, **options))
+
+
 def equal(got, wanted):
     """Equality of arrays, type and shape included."""
     got, wanted = np.asarray(got), np.asarray(wanted)
@@ -67,11 +72,11 @@ def attributes():
     equal(compiled(lambda: lib.echo_ints(**integers, result_shape_dtypes=tf.TensorSpec([8], tf.int64)))(), list(integers.values()))
     for value in (0.1, -3.5e30, float("inf"), 5e-324, -0.0):
         small = np.float32(value)
-        got = compiled(functools.partial(lib.echo_floats, f32=small, f64=value, shapes=[2]))().numpy()
+        got = made(lib.echo_floats, f32=small, f64=value, shapes=[2])().numpy()
         equal(got.view(np.uint64), np.array([small, value], np.float64).view(np.uint64))
     for text in ("plain", "grüße, 世界", 'quote " and \\ and \n', "NUL \0 inside"):
         data = np.frombuffer(text.encode(), np.uint8)
-        equal(compiled(functools.partial(lib.echo_string, text=text, shapes=[len(data)]))(), data)
+        equal(made(lib.echo_string, text=text, shapes=[len(data)])(), data)
     arrays = {"i8": [-1, 2], "i16": [3], "i32": [-4], "i64": [2**40], "f32": [0.5, float("inf")], "f64": [-0.25]}
     wanted = [float(item) for array in arrays.values() for item in array]
     equal(compiled(lambda: lib.echo_arrays(**arrays, shapes=[len(wanted)]))(), np.array(wanted))
@@ -114,6 +119,8 @@ def calls():
     raises(RuntimeError, lambda: norm(X), "rms_norm.rms_norm is called eagerly", "tf.function(jit_compile=True)")
     raises(RuntimeError, lambda: tf.function(norm)(X), "XLA does not compile", "tf.function(jit_compile=True)")
     raises(TypeError, lambda: compiled(lambda x: lib.add_tokens(x, x))(X), "TensorFlow has none")
+    # TensorFlow does not pack them, and hands them to XLA as if it did.
+    raises(TypeError, lambda: compiled(lambda x: lib.unpack(x, shapes=[3]))(tf.cast(tf.constant([1, 2, 3]), tf.int4)), "int4 one element a byte")
     # Inside of one that is compiled, another function is, too.
     near(compiled(lambda x: tf.function(norm, autograph=False)(x))(X), normed(X.numpy()))
 
@@ -130,7 +137,7 @@ def errors():
     for code, kind in enumerate(kinds, 1):
         message = f"told as {code}, grüße"
         for handler in (lib.fail, lib.async_fail):
-            run = compiled(functools.partial(handler, code=code, message=message, result_shape_dtypes=LIKE_X))
+            run = made(handler, code=code, message=message, result_shape_dtypes=LIKE_X)
             # TensorFlow keeps this code for its own networking, and says so.
             said = "originally returned UnavailableError" if kind is tf.errors.UnavailableError else ""
             raises(tf.errors.InternalError if said else kind, functools.partial(run, X), message, said)
