@@ -120,7 +120,7 @@ def calls():
     raises(RuntimeError, lambda: tf.function(norm)(X), "XLA does not compile", "tf.function(jit_compile=True)")
     raises(TypeError, lambda: compiled(lambda x: lib.add_tokens(x, x))(X), "TensorFlow has none")
     # TensorFlow does not pack them, and hands them to XLA as if it did.
-    raises(TypeError, lambda: compiled(lambda x: lib.unpack(x, shapes=[3]))(tf.cast(tf.constant([1, 2, 3]), tf.int4)), "int4 one element a byte")
+    raises(TypeError, lambda: compiled(lambda x: lib.unpack(x, shapes=[3]))(tf.cast(tf.constant([1, 2, 3]), tf.as_dtype("int4"))), "int4 one element a byte")
     # Inside of one that is compiled, another function is, too.
     near(compiled(lambda x: tf.function(norm, autograph=False)(x))(X), normed(X.numpy()))
 

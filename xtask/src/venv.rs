@@ -67,7 +67,11 @@ pub(crate) fn newest() -> Result<Venv> {
             Ok(venv) => return Ok(venv),
             Err(error) if error.is::<NoWheel>() => last = Some(error),
             // Without the index nobody knows whether this version could be had: take what is at hand.
-            Err(error) if listed.iter().any(|version| is_known(&cache, JAXLIB, version)) => {
+            Err(error)
+                if listed
+                    .iter()
+                    .any(|version| is_known(&cache, JAXLIB, version)) =>
+            {
                 ui::note(format_args!("{error:#}"));
                 last = Some(error);
             }
@@ -140,7 +144,8 @@ pub(crate) fn wheel_name(version: &str) -> Result<String> {
     let cache = Cache::open()?;
     let start = format!("jaxlib-{version}-");
     for python in python::all()? {
-        if let Ok(text) = fs::read_to_string(resolved_file(&cache, &python, Wanted::jaxlib(version)))
+        if let Ok(text) =
+            fs::read_to_string(resolved_file(&cache, &python, Wanted::jaxlib(version)))
             && let Some(name) = text.lines().find(|name| name.starts_with(&start))
         {
             return Ok(name.to_owned());
@@ -212,10 +217,7 @@ fn prepare_for(cache: &Cache, python: &Python, wanted: Wanted<'_>) -> Result<Ven
         "python -m venv",
     )?;
     let site = place.join(format!("lib/python3.{}/site-packages", python.minor));
-    let lines: String = folders
-        .iter()
-        .map(|folder| path_lines(folder))
-        .collect();
+    let lines: String = folders.iter().map(|folder| path_lines(folder)).collect();
     let pth = site.join("xla_ffi_cache.pth");
     fs::write(&pth, lines).map_err(|error| cache.io(error, &pth))?;
     // The stamp comes last: without it the environment is made again.
@@ -232,7 +234,10 @@ fn path_lines(folder: &Path) -> String {
             .any(|entry| entry.path().extension().is_some_and(|end| end == "pth"))
     });
     if own {
-        return format!("import site; site.addsitedir({:?})\n", folder.display().to_string());
+        return format!(
+            "import site; site.addsitedir({:?})\n",
+            folder.display().to_string()
+        );
     }
     format!("{}\n", folder.display())
 }
@@ -337,7 +342,12 @@ fn fitting(python: &Python, jaxlib: &[u32]) -> Vec<String> {
     }
 }
 
-fn unpack_or_heal(cache: &Cache, python: &Python, wanted: Wanted<'_>, file: &str) -> Result<PathBuf> {
+fn unpack_or_heal(
+    cache: &Cache,
+    python: &Python,
+    wanted: Wanted<'_>,
+    file: &str,
+) -> Result<PathBuf> {
     let place = cache.path("unpacked").join(file.trim_end_matches(".whl"));
     if wheel::whole(&place) {
         return Ok(place);
