@@ -109,6 +109,9 @@ fn check(language: &str, path: &Path, name: &str) {
     // SAFETY: plain data, whose zeros are a frame without operands.
     let mut frame: XLA_FFI_CallFrame = unsafe { std::mem::zeroed() };
     frame.struct_size = XLA_FFI_CallFrame::STRUCT_SIZE;
+    frame.args.struct_size = XLA_FFI_Args::STRUCT_SIZE;
+    frame.rets.struct_size = XLA_FFI_Rets::STRUCT_SIZE;
+    frame.attrs.struct_size = XLA_FFI_Attrs::STRUCT_SIZE;
     frame.api = api;
     frame.stage = XLA_FFI_ExecutionStage(EXECUTE);
     // SAFETY: a frame as such hosts make them.
