@@ -109,6 +109,14 @@ impl Revision {
         }
     }
 
+    /// What a runtime from before r0 (jaxlib 0.4.29 and 0.4.30, TensorFlow 2.17) writes there. Its table has no
+    /// `api_version`: after `internal_api`, at 16, come the functions of r0 in r0's order.
+    pub const BEFORE_R0_STRUCT_SIZE: usize = 64;
+
+    /// Where the first function of a table from before r0 lies: [`Error_Create`](crate::XLA_FFI_Error_Create_Args),
+    /// whose arguments are those of r0.
+    pub const BEFORE_R0_TABLE_HEAD: usize = 24;
+
     /// The first jaxlib release with this revision.
     #[must_use]
     pub const fn first_jaxlib(self) -> &'static str {

@@ -12,6 +12,8 @@ pub(crate) mod kind;
 pub(crate) mod layout;
 pub(crate) mod library_check;
 pub(crate) mod manifest;
+#[cfg(unix)]
+pub(crate) mod on_load;
 pub(crate) mod param;
 pub(crate) mod register;
 pub(crate) mod text;

@@ -465,6 +465,8 @@ pub mod __private {
     pub use crate::declare::layout::laid_out;
     pub use crate::declare::library_check::check;
     pub use crate::declare::manifest::{Library, manifest, size};
+    #[cfg(unix)]
+    pub use crate::declare::on_load::register_on_load;
     pub use crate::declare::param::one_api;
     pub use crate::declare::register::{Entries, Exported, Registrable, register};
     pub use crate::entry::outcome::{completed, finish, finish_stage};

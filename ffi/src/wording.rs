@@ -44,6 +44,10 @@ pub const THIS_EXTENSION: &str = ": this host has version 0.";
 /// What stands between the extension's name and the first jaxlib that has the feature.
 pub const NEWER_EXTENSION: &str = " extension; the first jaxlib that has 0.2 is ";
 
+/// Behind the name of what was to be registered or called, where the host is from before r0.
+pub const BEFORE_R0: &str = ": this host has the typed FFI from before its first revision, as in jaxlib 0.4.29, \
+    0.4.30 and TensorFlow 2.17, which calls handlers in another way; the oldest that is supported is jaxlib 0.4.31";
+
 /// What C and C++, which decode an operand without asking its host, say behind an element type of less
 /// than a byte that came without its number.
 pub const WITHOUT_NUMBER: &str = " arrives without its type in this XLA and packed the other way \

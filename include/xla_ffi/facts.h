@@ -157,6 +157,14 @@
 #define XLA_FFI_SDK_TEXT_THIS_EXTENSION ": this host has version 0."
 #define XLA_FFI_SDK_TEXT_NEWER_EXTENSION " extension; the first jaxlib that has 0.2 is "
 
+/* A host from before r0: what its table says of its size, where its first function lies, and
+ * what is said of it behind a name. */
+#define XLA_FFI_SDK_SIZE_BEFORE_R0 64
+#define XLA_FFI_SDK_HEAD_BEFORE_R0 24
+#define XLA_FFI_SDK_SIZE_R0 88
+#define XLA_FFI_SDK_TEXT_BEFORE_R0 \
+  ": this host has the typed FFI from before its first revision, as in jaxlib 0.4.29, 0.4.30 and TensorFlow 2.17, which calls handlers in another way; the oldest that is supported is jaxlib 0.4.31"
+
 /* Behind an element type of less than a byte without its number. */
 #define XLA_FFI_SDK_TEXT_WITHOUT_NUMBER \
   " arrives without its type in this XLA and packed the other way round; the first jaxlib that has it is "

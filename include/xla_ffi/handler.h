@@ -190,6 +190,8 @@ XFFI_COLD XLA_FFI_Error* xffi_wrong_call(const XLA_FFI_CallFrame* frame,
                                          const xffi_handler* handler) {
   if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx)) return NULL; /* nobody to tell */
   if (frame->api == NULL) return NULL;
+  /* The stages had other numbers before r0, so that every call from there ends here. */
+  if (xffi_is_before_r0(frame->api)) return xffi_refuse_before_r0(frame->api, handler->name);
   if (frame->api->XLA_FFI_Error_Create == NULL) {
     fprintf(stderr, "xla-ffi: %s: not called, for its host gave no means to report an error\n",
             handler->name);
@@ -280,6 +282,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const c
                                                  const XLA_FFI_Handler_Bundle* bundle,
                                                  XLA_FFI_Handler_Traits traits) {
   XLA_FFI_ByteSpan name_span, platform_span;
+  if (xffi_is_before_r0(api)) return xffi_refuse_before_r0(api, name);
   name_span.ptr = name;
   name_span.len = strlen(name);
   platform_span.ptr = platform;

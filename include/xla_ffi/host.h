@@ -96,6 +96,31 @@ XFFI_INLINE int xffi_host_minor(const XLA_FFI_Api* api) {
   return api->api_version.major_version > 0 ? 1000 : api->api_version.minor_version;
 }
 
+/* Whether the host is from before r0: its table is shorter than r0's. Nothing but its size may be read of it. */
+XFFI_INLINE int xffi_is_before_r0(const XLA_FFI_Api* api) {
+  return api->struct_size < XLA_FFI_SDK_SIZE_R0;
+}
+
+/* The error for such a host; null, told on stderr, where its table is of no known layout. */
+XFFI_COLD XLA_FFI_Error* xffi_refuse_before_r0(const XLA_FFI_Api* api, const char* what) {
+  XLA_FFI_Error* (*create)(XLA_FFI_Error_Create_Args*) = NULL;
+  XLA_FFI_Error_Create_Args args;
+  char text[512];
+  snprintf(text, sizeof(text), "%.200s" XLA_FFI_SDK_TEXT_BEFORE_R0, what);
+  if (api->struct_size == XLA_FFI_SDK_SIZE_BEFORE_R0) {
+    memcpy(&create, (const char*)api + XLA_FFI_SDK_HEAD_BEFORE_R0, sizeof(create));
+  }
+  if (create == NULL) {
+    fprintf(stderr, "xla-ffi: %s\n", text);
+    return NULL;
+  }
+  memset(&args, 0, sizeof(args));
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = text;
+  args.errc = XLA_FFI_Error_Code_UNIMPLEMENTED;
+  return create(&args);
+}
+
 /* The true size of the host's table in bytes. */
 XFFI_INLINE size_t xffi_host_size(const XLA_FFI_Api* api) {
   uintptr_t gap;

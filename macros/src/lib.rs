@@ -111,6 +111,14 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `legacy PATH` in the list: they get symbols and a place in the manifest, and the library exports
 /// the function `xla_ffi_legacy_targets`, by which hosts find them.
 ///
+/// `register_on_load` in the list is for hosts that do nothing but load a file: a constructor of the library looks
+/// among what the process has loaded for the function that gives a host's table, and calls `xla_ffi_register` with it.
+/// It is silent where there is none, and tells on stderr what a host refuses.
+///
+/// ```text
+/// xla_ffi::library! { rms_norm, register_on_load }
+/// ```
+///
 /// A name that a C library uses, such as `exp` or `read`, does not compile, and neither does
 /// `panic = "abort"`, which would take the host down with a handler.
 #[proc_macro]

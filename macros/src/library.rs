@@ -11,6 +11,8 @@ struct Library {
     handlers: Vec<Path>,
     /// Targets of the original custom calls.
     legacy: Vec<Path>,
+    /// Whether the library registers itself when it is loaded.
+    on_load: bool,
 }
 
 /// `PATH` or `legacy PATH`.
@@ -47,6 +49,10 @@ impl Parse for Library {
             input.parse::<Token![;]>()?;
         }
         let entries = Punctuated::<Entry, Token![,]>::parse_terminated(input)?;
+        let mut entries: Vec<_> = entries.into_iter().collect();
+        let before = entries.len();
+        entries.retain(|entry| entry.legacy || !entry.path.is_ident("register_on_load"));
+        let on_load = entries.len() < before;
         let (legacy, handlers): (Vec<_>, Vec<_>) =
             entries.into_iter().partition(|entry| entry.legacy);
         let paths = |entries: Vec<Entry>| entries.into_iter().map(|entry| entry.path).collect();
@@ -54,6 +60,7 @@ impl Parse for Library {
             name,
             handlers: paths(handlers),
             legacy: paths(legacy),
+            on_load,
         })
     }
 }
@@ -145,6 +152,18 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             }
         }
     });
+    let on_load = library.on_load.then(|| {
+        quote! {
+            extern "C" fn on_load() {
+                const OWN: &::xla_ffi::__private::Library = &LIBRARY;
+                ::xla_ffi::__private::register_on_load(register, OWN);
+            }
+            #[used]
+            #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
+            #[cfg_attr(not(target_os = "macos"), unsafe(link_section = ".init_array"))]
+            static ON_LOAD: extern "C" fn() = on_load;
+        }
+    });
     Ok(quote! {
         #[cfg(panic = "abort")]
         ::core::compile_error!(
@@ -188,6 +207,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             }
             #register_alias
             #legacy_list
+            #on_load
         };
     })
 }

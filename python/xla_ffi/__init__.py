@@ -1,9 +1,9 @@
-"""Load XLA custom-call libraries into JAX.
+"""Load XLA custom-call libraries into JAX and TensorFlow.
 
-``lib = xla_ffi.load("libfoo.so")`` reads the manifest of the library, registers its handlers, and
-returns an object with one function a handler.
+``lib = xla_ffi.load("libfoo.so")`` reads the manifest of the library, registers its handlers with JAX, and
+returns an object with one function a handler; ``xla_ffi.tensorflow.load`` does so with TensorFlow.
 
-JAX is imported with the first name that is used: builds that ask where the headers lie have none.
+JAX is imported with the first name that is used: builds that ask where the headers lie have none, nor has TensorFlow.
 """
 
 import importlib
@@ -63,9 +63,16 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name):
+    if name == "tensorflow":
+        return importlib.import_module(".tensorflow", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    try:
+        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    except ModuleNotFoundError as error:
+        if error.name != "jax":
+            raise
+        raise ImportError(f"xla_ffi.{name} needs jax, which this Python does not have; for TensorFlow there is xla_ffi.tensorflow.load") from error
     globals()[name] = value
     return value
 

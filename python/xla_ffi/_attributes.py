@@ -113,7 +113,7 @@ def _value(kind, value):
     if kind.startswith("["):
         return _array(kind[1:-1], value)
     if kind in ("c64", "c128"):
-        raise TypeError(f"it is of type {kind}, and JAX has no complex attributes; the handler cannot be called from JAX")
+        raise TypeError(f"it is of type {kind}, and XLA passes no complex attributes; the handler cannot be called from JAX or TensorFlow")
     value = _elements(kind, value)
     if value.ndim != 0:
         raise TypeError(f"expected one {kind}, got an array of shape {list(value.shape)}")
@@ -122,7 +122,7 @@ def _value(kind, value):
 
 def _array(kind, value):
     if kind in ("bool", "c64", "c128"):
-        raise TypeError(f"it is an array of {kind}, which JAX cannot pass as an attribute")
+        raise TypeError(f"it is an array of {kind}, which XLA does not pass as an attribute")
     return np.ascontiguousarray(_elements(kind, value)).reshape(-1)
 
 
@@ -149,7 +149,7 @@ def _constant(value, depth):
 
 
 def _untyped(value, depth=0):
-    """A value whose type nobody declares, as JAX alone decides it: an int becomes S64, a float F64."""
+    """A value whose type nobody declares, as JAX too decides it: an int becomes S64, a float F64."""
     if isinstance(value, Mapping):
         if depth == _DEEPEST:
             raise TypeError(f"its dictionaries are nested more than {_DEEPEST} deep, or one contains itself")
@@ -157,9 +157,9 @@ def _untyped(value, depth=0):
             _key(key)
         return {key: _untyped(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        raise TypeError(f"JAX passes no list, got {_values.shown(value)}: write numpy.array(..., dtype)")
+        raise TypeError(f"no list is passed, got {_values.shown(value)}: write numpy.array(..., dtype)")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise TypeError(f"{value} does not fit i64, which JAX makes of an int")
+        raise TypeError(f"{value} does not fit i64, which an int becomes")
     return value
 
 

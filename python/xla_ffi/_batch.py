@@ -1,28 +1,19 @@
 """vmap: what becomes of a call when its operands have one more dimension.
 
 A call's ``batch`` says it: one of jax's words for it (``vmap_method``), None where it is refused, or what the
-author declared: a tuple with ``"leading"`` or ``"shared"`` for each operand, or another handler (``Other``).
+author declared: a tuple with ``"leading"`` or ``"shared"`` for each operand, or another handler (``_declared.Other``).
 """
 
-import dataclasses
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.interpreters import batching
 
-from . import _gradient, _jax
+from . import _declared, _gradient, _jax
 from ._primitive import PRIMITIVES
 
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
-
-
-@dataclasses.dataclass(frozen=True)
-class Other:
-    """Batching by another handler, which takes all operands with one more leading dimension."""
-
-    handler: Any
 
 
 def declared(spec, contract):
@@ -66,7 +57,7 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     axes = tuple("one" if w and not b and method == "expand_dims" else 0 if w else None for w, b in zip(wide, batched))
     results = tuple(result and ((size, *result[0]), result[1]) for result in results)
     gradient = None if gradient is None else _gradient.Batched(gradient, axes)
-    if isinstance(batch, Other):
+    if isinstance(batch, _declared.Other):
         out = batch.handler.batched(args, params["attributes"], results, gradient)
         return tuple(out), (0,) * len(out)
     split = None if split is None or "one" in axes else split.batched([axis == 0 for axis in axes])

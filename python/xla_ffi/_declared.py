@@ -3,12 +3,19 @@
 All is checked when the library is loaded: names, and whether the signatures fit.
 """
 
-import jax
+import dataclasses
+from typing import Any
 
-from . import _batch
 from ._errors import ManifestError
 
 _FLOATS = ("F", "BF", "C")
+
+
+@dataclasses.dataclass(frozen=True)
+class Other:
+    """Batching by another handler, which takes all operands with one more leading dimension."""
+
+    handler: Any
 
 
 class Gradient:
@@ -34,9 +41,26 @@ class Gradient:
         ``results`` are the types of the results as ``(shape, dtype)``; with ``more`` there are further ones.
         """
         handler = self._own if which == "linear" else getattr(self, which)
-        given = None if more else [jax.ShapeDtypeStruct(*result) for result in results]
+        given = None if more else [self._own._array_type(*result) for result in results]
         out = handler(*args, attrs=passed_on(self._own.spec, handler.spec, attributes), result_shape_dtypes=given)
         return out if isinstance(out, tuple) else () if out is None else (out,)
+
+    def saved(self, args, rets, differentiable):
+        """Which of a call's operands its linear map needs: indices into the arguments and then the results.
+
+        ``args`` and ``rets`` are the operands' names, ``differentiable`` has a bool for each argument.
+        """
+        names = [(name, True) for name in args] + [(name, False) for name in (*rets, *self.more)]
+        constant = [i for i, varies in enumerate(differentiable) if not varies]
+        if self.residuals is None:
+            found = constant if self.linear else list(range(len(args)))
+        else:
+            found = []
+            for name in self.residuals:
+                # The argument where an argument and a result share a name.
+                is_argument = (name, True) in names
+                found += [i for i, entry in enumerate(names) if entry == (name, is_argument)]
+        return tuple(found + (constant if self.linear else []))
 
 
 def passed_on(spec, to, attributes):
@@ -59,7 +83,7 @@ def resolve(path, handlers):
             problem = problem or _attributes(spec, other.spec)
             if problem:
                 raise ManifestError(f"{path}: handler {spec.name!r} is batched by {name!r}, but {problem}")
-            handler.batch = _batch.Other(other)
+            handler.batch = Other(other)
         if spec.gradient is not None:
             handler.gradient = _gradient(path, handler, handlers)
 

@@ -12,7 +12,7 @@ from typing import Any, Optional, Union
 
 from . import _facts, _manifest, _signature
 from ._errors import LibraryError
-from ._legacy import LegacySpec
+from ._legacy_list import LegacySpec
 
 _OPERAND = re.compile(r"(?P<kind>[\w|]+)\s*(\[(?P<dims>[^\]]*)\])?\s*(?P<layout>row|column|layout\([\d ]+\))?")
 _NAME = re.compile(r"(?P<stars>\*{0,2})(?P<inout>inout\s+)?(?P<name>[^\s:*]+)\s*(:(?P<rest>.*))?", re.DOTALL)
@@ -267,11 +267,11 @@ _LEGACY = re.compile(r"\s*(?P<kind>\w+)\s*(\((?P<args>[^)]*)\)\s*->\s*(?P<rets>.
 
 def _legacy(name, text):
     """``"cpu_status"`` or ``"cpu_status (f32[128], f32[2048]) -> f32[2048]"``."""
-    from ._legacy import _API_VERSIONS
+    from ._legacy_list import API_VERSIONS
 
     found = _LEGACY.fullmatch(text)
-    if found is None or found["kind"] not in _API_VERSIONS:
-        raise ValueError(f"a legacy target is one of {', '.join(_API_VERSIONS)}, and may say '(f32[128]) -> f32[128]' behind it")
+    if found is None or found["kind"] not in API_VERSIONS:
+        raise ValueError(f"a legacy target is one of {', '.join(API_VERSIONS)}, and may say '(f32[128]) -> f32[128]' behind it")
     if found["args"] is None:
         return LegacySpec(name, found["kind"], None, None)
 

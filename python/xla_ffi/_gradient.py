@@ -44,19 +44,7 @@ class Rule:
 
     def saved(self, args):
         """Which of the operands the linear map needs: indices into the arguments and then the results."""
-        more = () if self.handlers.forward is None else self.handlers.more
-        names = [(name, True) for name in self.args] + [(name, False) for name in (*self.rets, *more)]
-        differentiable = [_is_differentiable(arg) for arg in args]
-        constant = [i for i, is_differentiable in enumerate(differentiable) if not is_differentiable]
-        if self.handlers.residuals is None:
-            found = constant if self.handlers.linear else list(range(len(args)))
-        else:
-            found = []
-            for name in self.handlers.residuals:
-                # The argument where an argument and a result share a name.
-                is_argument = (name, True) in names
-                found += [i for i, entry in enumerate(names) if entry == (name, is_argument)]
-        return tuple(found + (constant if self.handlers.linear else []))
+        return self.handlers.saved(self.args, self.rets, [_is_differentiable(arg) for arg in args])
 
     def lifted(self, _args, tangents):
         """The tangents as the linear map takes them; None stands for zero."""

@@ -1,68 +1,8 @@
 """Targets of the custom calls that came before XLA FFI."""
 
-import ctypes
-import dataclasses
-from typing import Optional
-
 import jax
 
-from . import _dtypes, _jax, _primitive, _values
-from ._errors import LibraryError
-
-#: By the number of the signature in a library's list.
-_SIGNATURES = (None, "cpu", "cpu_status", "gpu", "gpu_status", "cpu_unified")
-
-#: XLA's CustomCallApiVersion under which a signature is called; devices call "gpu_status" as 3 too.
-_API_VERSIONS = {"cpu": 1, "cpu_status": 2, "cpu_unified": 3, "gpu": 1, "gpu_status": 2}
-
-#: The function that gives a library's list.
-LEGACY_LIST = "xla_ffi_legacy_targets"
-_MOST = 100_000
-
-
-class _Target(ctypes.Structure):
-    """An entry of the list that a library exports."""
-
-
-_Target._fields_ = [
-    ("struct_size", ctypes.c_size_t),
-    ("name", ctypes.c_char_p),
-    ("platform", ctypes.c_char_p),
-    ("function", ctypes.c_void_p),
-    ("signature", ctypes.c_uint32),
-    ("next", ctypes.POINTER(_Target)),
-]
-
-
-@dataclasses.dataclass(frozen=True)
-class LegacySpec:
-    """What a manifest says of a target."""
-
-    name: str
-    signature: str
-    args: Optional[tuple]  # (dtype, dims) of each operand, where they are declared
-    rets: Optional[tuple]
-
-
-def listed(image, path):
-    """``(name, platform, address, signature)`` of each target that a loaded library has registered."""
-    try:
-        function = getattr(image, LEGACY_LIST)
-    except AttributeError:
-        return []
-    function.restype = ctypes.POINTER(_Target)
-    function.argtypes = []
-    targets, at = [], function()
-    while at:
-        entry = at.contents
-        if entry.struct_size < ctypes.sizeof(_Target) or len(targets) == _MOST or not entry.name:
-            raise LibraryError(f"{path}: entry {len(targets)} of {LEGACY_LIST}() is no target")
-        if entry.signature >= len(_SIGNATURES):
-            raise LibraryError(f"{path}: {entry.name!r} has signature {entry.signature}, which this xla_ffi does not know")
-        name, platform = entry.name.decode("utf-8", "replace"), (entry.platform or b"").decode("utf-8", "replace")
-        targets.append((name, platform, entry.function, _SIGNATURES[entry.signature]))
-        at = entry.next
-    return targets[::-1]
+from . import _dtypes, _jax, _legacy_list, _primitive, _values
 
 
 class LegacyTarget:
@@ -80,7 +20,7 @@ class LegacyTarget:
         #: One of ``cpu``, ``cpu_status``, ``cpu_unified``, ``gpu``, ``gpu_status``, or None.
         self.signature = signature
         #: XLA's CustomCallApiVersion, or None.
-        self.api_version = _API_VERSIONS.get(signature)
+        self.api_version = _legacy_list.API_VERSIONS.get(signature)
         self._spec = spec
         self.__name__ = name
 

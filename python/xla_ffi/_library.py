@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _declared, _file, _given, _handler, _jax, _legacy, _manifest, _record, _signature, _types
+from . import _declared, _file, _given, _handler, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types
 from ._errors import LibraryError
 
 _lock = threading.Lock()
@@ -89,7 +89,7 @@ class Library:
         if self._owner not in _images:
             _images[self._owner] = _file.load(contents, any(known == path for known, _ in _images))
         self._image = _images[self._owner]
-        listed = _legacy.listed(self._image, path)
+        listed = _legacy_list.listed(self._image, path)
         known = {name for name, *_ in listed}
         given = {spec.name: spec for _, targets in described for spec in targets if spec.name in (legacy or {})}
         listed += [self._exported_target(spec) for name, spec in given.items() if name not in known]

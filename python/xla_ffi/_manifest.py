@@ -10,7 +10,7 @@ from typing import Any, Optional
 from . import _dtypes, _facts, _file
 from ._elf import Elf
 from ._errors import ManifestError
-from ._legacy import LEGACY_LIST, LegacySpec
+from ._legacy_list import LEGACY_LIST, LegacySpec
 
 _MAGIC = b"XLAFFIMF"
 _SECTION = ".xla_ffi_manifest"

@@ -14,7 +14,7 @@ from jax._src.lib.mlir import ir
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from . import _jax, _record, _sharding
+from . import _jax, _mlir, _record, _sharding
 from ._errors import UnsupportedRuntimeError
 
 #: The primitive, and the same for calls that may be split over devices: jax asks of a primitive whether lowering it
@@ -112,8 +112,8 @@ def _custom_call(context, *operands, target, **params):
 def _emitted(context, *operands, target, attributes, has_side_effect, aliases, layouts, legacy, **_):
     given, taken = layouts
     options = {
-        "operand_layouts": [_minor_to_major(*pair) for pair in zip(given, context.avals_in)],
-        "result_layouts": [_minor_to_major(*pair) for pair in zip(taken, context.avals_out)],
+        "operand_layouts": [_mlir.minor_to_major(layout, len(getattr(aval, "shape", ()))) for layout, aval in zip(given, context.avals_in)],
+        "result_layouts": [_mlir.minor_to_major(layout, len(getattr(aval, "shape", ()))) for layout, aval in zip(taken, context.avals_out)],
         "has_side_effect": has_side_effect,
         "operand_output_aliases": dict(aliases),
     }
@@ -125,18 +125,6 @@ def _emitted(context, *operands, target, attributes, has_side_effect, aliases, l
             target, operands=operands, result_types=types, backend_config=config, api_version=version, **options
         ).results
     return _jax.ffi_lowering(target, backend_config=config, **options)(context, *operands)
-
-
-def _minor_to_major(layout, aval):
-    """A declared layout, which counts from the slowest dimension, as XLA counts: from the fastest."""
-    rank = len(getattr(aval, "shape", ()))
-    if layout == "column":
-        return list(range(rank))
-    if layout == "row":
-        return list(reversed(range(rank)))
-    # Further leading dimensions are the slowest.
-    more = rank - len(layout)
-    return [*(axis + more for axis in reversed(layout)), *reversed(range(more))]
 
 
 for _primitive in PRIMITIVES:

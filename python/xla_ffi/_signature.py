@@ -100,15 +100,16 @@ def python_type(kind):
     return int if kind[0] in "iu" else complex if kind[0] == "c" else float
 
 
-def signature(spec, options):
-    """An ``inspect.Signature``: operands by position, attributes by keyword, ``options`` for what every handler takes."""
-    import jax
+def signature(spec, options, array):
+    """An ``inspect.Signature``: operands by position, attributes by keyword, ``options`` for what every handler takes.
 
+    ``array`` is the framework's class of arrays.
+    """
     parameters = []
     for arg, name in zip(spec.args, operand_names(spec)):
         kind = inspect.Parameter.VAR_POSITIONAL if arg.variadic else inspect.Parameter.POSITIONAL_ONLY
         default = None if arg.optional and not arg.variadic else _NO_DEFAULT
-        parameters.append(inspect.Parameter(name, kind, default=default, annotation=jax.Array))
+        parameters.append(inspect.Parameter(name, kind, default=default, annotation=array))
     # What comes after an operand that may be left out may be left out, too.
     for at in range(1, len(parameters)):
         if parameters[at - 1].default is None and parameters[at].kind == inspect.Parameter.POSITIONAL_ONLY:
@@ -118,7 +119,7 @@ def signature(spec, options):
         annotation = python_type(attr.type)
         parameters.append(inspect.Parameter(attr.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
     parameters.append(inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD))
-    results = None if not spec.rets else jax.Array if len(spec.rets) == 1 else tuple
+    results = None if not spec.rets else array if len(spec.rets) == 1 else tuple
     return inspect.Signature(parameters, return_annotation=results)
 
 

@@ -7,6 +7,7 @@ that would become infinite, an integer that a float type cannot hold.
 
 import math
 import re
+import sys
 
 import numpy as np
 
@@ -101,9 +102,8 @@ def canonical(dtype):
 
 def is_jax(value):
     """Whether a value is an array of jax or a traced one."""
-    import jax
-
-    return isinstance(value, jax.Array)
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array)
 
 
 def shown(value):

@@ -70,7 +70,7 @@ def python_signatures():
     if set(options) != set(xla_ffi.typing.Options.__annotations__):
         raise AssertionError(f"typing.Options has {set(xla_ffi.typing.Options.__annotations__)}, handlers take {set(options)}")
     attrs = (attribute("eps", "f32", 1e-5), attribute("n", "i64"), attribute("w", "[f32]", optional=True), attribute("flag", "bool"), attribute("name", "str"))
-    signature = _signature.signature(spec(attrs=attrs), options)
+    signature = _signature.signature(spec(attrs=attrs), options, jax.Array)
     if str(signature) != "(x: jax.Array, /, *, eps: float = 1e-05, n: int, w: list = None, flag: bool, name: str, **options) -> jax.Array":
         raise AssertionError(signature)
     bound = signature.bind(1, n=2, flag=True, name="x")
@@ -85,12 +85,12 @@ def python_signatures():
         args=(operand("class"), operand("n"), operand("")),
         attrs=(attribute("n", "i64"), attribute("lambda", "i64"), attribute("attrs", "i64"), attribute("a-b", "i64")),
     )
-    signature = _signature.signature(odd, options)
+    signature = _signature.signature(odd, options, jax.Array)
     if str(signature) != "(operand0: jax.Array, n_: jax.Array, operand2: jax.Array, /, *, n: int, **options) -> jax.Array":
         raise AssertionError(signature)
     many = spec(args=(operand("x"), operand("b", optional=True), operand("xs", variadic=True)), rets=())
-    if str(_signature.signature(many, options)) != "(x: jax.Array, b: jax.Array = None, /, *xs: jax.Array, **options) -> None":
-        raise AssertionError(_signature.signature(many, options))
+    if str(_signature.signature(many, options, jax.Array)) != "(x: jax.Array, b: jax.Array = None, /, *xs: jax.Array, **options) -> None":
+        raise AssertionError(_signature.signature(many, options, jax.Array))
 
 
 DOCUMENTED = spec(

@@ -350,7 +350,7 @@ def operands(x64):
                     return value.dtype == dtype
                 return even(value) and all(holds(name, leaf) for leaf in leaves(value)) and not isinstance(value, memoryview)
 
-            judge(tally, problems, name, name, value, lambda value=value: _handler._operand(spec, "x", value), must)
+            judge(tally, problems, name, name, value, lambda value=value: _handler.Handler._operand(spec, "x", value), must)
     report(tally, problems)
 
 
@@ -365,7 +365,7 @@ def open_operands(x64):
         must = lambda value=value: (type(value) in (bool, float) and (x64 or abs(value) < 1e38)) or (
             hasattr(value, "dtype") and value.dtype in DTYPES.values() and jax_takes(value.dtype) and value.dtype.itemsize < 4
         )
-        judge(tally, problems, "any", None, value, lambda value=value: _handler._operand(spec, "x", value), must)
+        judge(tally, problems, "any", None, value, lambda value=value: _handler.Handler._operand(spec, "x", value), must)
     report(tally, problems)
 
 
@@ -407,7 +407,7 @@ def texts():
     """Refusals say what to write."""
     jax.config.update("jax_enable_x64", False)
     spec = lambda *names: _manifest.Operand("x", False, names, None, False, False, False)
-    operand = lambda value, *names: lambda: _handler._operand(spec(*names), "x", value)
+    operand = lambda value, *names: lambda: _handler.Handler._operand(spec(*names), "x", value)
     for work, *parts in [
         (operand([1.5, 2.9], "S32"), "x is to be S32", "float64", "1.5", "round(x)"),
         (operand(2.0, "S32"), "x is to be S32", "round(x)"),
@@ -426,9 +426,9 @@ def texts():
         raises(TypeError, work, *parts)
     # Arrays of jax and traced ones go by their type, in lists too.
     x = jnp.arange(3, dtype=np.float32)
-    if jax.jit(lambda x: _handler._operand(spec("F32"), "x", [x, x + 1]))(x).shape != (2, 3):
+    if jax.jit(lambda x: _handler.Handler._operand(spec("F32"), "x", [x, x + 1]))(x).shape != (2, 3):
         raise AssertionError("a list of traced arrays")
-    raises(TypeError, lambda: jax.jit(lambda x: _handler._operand(spec("S32"), "x", [x, x + 1]))(x), "x is to be S32", "astype")
+    raises(TypeError, lambda: jax.jit(lambda x: _handler.Handler._operand(spec("S32"), "x", [x, x + 1]))(x), "x is to be S32", "astype")
     raises(TypeError, operand([x], "S32"), "x is to be S32", "astype")
     raises(TypeError, operand(x, "S32"), "x is to be S32, got F32")
 

@@ -7,7 +7,7 @@
 //! nested = absent before r2 "Unsupported"; absent jaxlib 0.4.35..0.4.36 "passes no"
 //! ```
 //! A rule is a cell and where it holds: `before rN`, `from rN`, `rA..rB` (both included), the same with
-//! `jaxlib X.Y.Z` in place of a revision, or nothing for everywhere. The first rule that holds decides; where
+//! `jaxlib X.Y.Z` in place of a revision, `on HOST [X.Y.Z]` for another host, or nothing for everywhere. The first rule that holds decides; where
 //! none does, the cell is `ok`. What is absent says so in these words: another lack is another cell.
 
 use crate::jaxlibs;
@@ -68,9 +68,11 @@ impl Cell {
     }
 }
 
-/// A jaxlib and its revision.
+/// A host and its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Runtime {
+    /// Its package: `jaxlib`, or another host's.
+    pub(crate) host: String,
     /// The version, as given.
     pub(crate) version: String,
     numbers: Vec<u32>,
@@ -87,10 +89,29 @@ impl Runtime {
             format!("jaxlib {version} is older than {oldest}, the first with this ABI")
         })?;
         Ok(Self {
+            host: "jaxlib".to_owned(),
             version: version.to_owned(),
             numbers,
             revision,
         })
+    }
+
+    /// A host that is no jaxlib.
+    pub(crate) fn of_host(name: &str, version: &str, revision: Revision) -> Self {
+        Self {
+            host: name.to_owned(),
+            version: version.to_owned(),
+            numbers: vec![],
+            revision,
+        }
+    }
+
+    /// What heads its column.
+    pub(crate) fn label(&self) -> String {
+        if self.host == "jaxlib" {
+            return self.version.clone();
+        }
+        format!("{} {}", self.host, self.version)
     }
 }
 
@@ -98,6 +119,8 @@ impl Runtime {
 enum Bound {
     Revision(Revision),
     Jaxlib(Vec<u32>),
+    /// A host by its name, of any version or of one.
+    Host(String, Option<String>),
 }
 
 impl Bound {
@@ -115,6 +138,11 @@ impl Bound {
         match self {
             Self::Revision(revision) => runtime.revision.cmp(revision),
             Self::Jaxlib(numbers) => runtime.numbers.cmp(numbers),
+            Self::Host(name, version) => {
+                let other = runtime.host.as_str().cmp(name);
+                let version = version.as_ref().map(|version| runtime.version.cmp(version));
+                other.then(version.unwrap_or(std::cmp::Ordering::Equal))
+            }
         }
     }
 }
@@ -154,6 +182,12 @@ impl Rule {
         let Some(mut next) = words.next() else {
             return Ok(rule);
         };
+        if next == "on" {
+            let name = words.next().context("`on` which host?")?.to_owned();
+            let bound = Bound::Host(name, words.next().map(str::to_owned));
+            (rule.from, rule.to) = (Some(bound.clone()), Some(bound));
+            return Ok(rule);
+        }
         let place = if matches!(next, "before" | "from") {
             Some(next)
         } else {
@@ -312,6 +346,20 @@ mod tests {
         ] {
             assert!(Expected::parse(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn rules_hold_on_hosts() {
+        let text = "[a]\nx = absent on one 2.0 \"here\"; moot on two\n";
+        let expected = Expected::parse(text).unwrap();
+        let cell = |name, version| {
+            let runtime = Runtime::of_host(name, version, Revision::R7);
+            expected.cell("a", "x", &runtime).map(|(cell, _)| cell)
+        };
+        assert_eq!(cell("one", "2.0"), Some(Cell::Absent));
+        assert_eq!(cell("one", "2.1"), Some(Cell::Ok));
+        assert_eq!(cell("two", "2.1"), Some(Cell::Moot));
+        assert!(Expected::parse("[a]\nx = moot on").is_err());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::cargo::{build_examples, cargo, python_driver};
 use crate::counts::{Counts, Format};
 use crate::examples::Built;
 use crate::tally::{self, Log, Tally};
+use crate::wheel::NoWheel;
 use crate::{circles, cuda, features, gpu, jaxlibs, libraries, matrix, venv};
 use anyhow::{Context, Result, bail};
 use material::Material;
@@ -83,6 +84,9 @@ const MIDDLE: &str = "0.5.1";
 /// First calls of many threads hang on the copy of XLA: these run on the oldest, a middle and the newest
 /// listed jaxlib.
 const RACES: &str = "races.py";
+
+/// The TensorFlow on which its loader is tested; `cargo xtask matrix` runs the rows of hosts on others too.
+const TENSORFLOW: (&str, &str) = ("tensorflow-cpu", "2.21.0");
 
 /// What `--quick` leaves out besides the test programs that take long.
 const NOT_QUICK: &str = "the features one by one, rustdoc, the tests in documentation, the properties \
@@ -235,6 +239,23 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
                 });
             });
         }
+        scope.spawn(move || {
+            tally.work("TensorFlow tf_loader.py", |log| {
+                let (package, version) = TENSORFLOW;
+                let venv = match venv::with(package, version) {
+                    Err(error) if error.is::<NoWheel>() => {
+                        return Ok(Counts {
+                            skips: vec![format!("TensorFlow tf_loader.py: {error}")],
+                            ..Counts::default()
+                        });
+                    }
+                    venv => venv?,
+                };
+                let mut command = matrix::hosts::tensorflow(root, &venv.python, "tf_loader.py");
+                command.arg(libraries::rust_folder(root));
+                tally::run_some(Format::Driver, "TensorFlow", &mut command, log)
+            })
+        });
         let oldest = listed.first().cloned().unwrap_or_default();
         let older = OLDEST_DRIVERS.map(|driver| (driver, oldest.clone()));
         let middle = MIDDLE_DRIVERS.map(|driver| (driver, MIDDLE.to_owned()));

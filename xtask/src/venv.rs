@@ -1,4 +1,4 @@
-//! Virtual environments with jax, one a (Python, jaxlib) pair.
+//! Virtual environments: with jax, one a (Python, jaxlib) pair, and with another framework.
 //!
 //! An environment is a few kilobytes: its packages are the unpacked wheels of the cache, named by a
 //! `.pth` file, so numpy and scipy lie on the disk once however many jaxlibs use them.
@@ -10,22 +10,49 @@ use crate::ui;
 use crate::wheel::{self, Dependencies, NoWheel};
 use anyhow::{Context, Result};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// An environment that can run jax.
+/// The package that an environment is made for.
+pub(crate) const JAXLIB: &str = "jaxlib";
+
+/// An environment that can run jax, or another framework.
 #[derive(Clone, Debug)]
 pub(crate) struct Venv {
     /// Its interpreter.
     pub(crate) python: PathBuf,
     /// 12 for Python 3.12.
     pub(crate) minor: u32,
-    /// Its jaxlib.
-    pub(crate) jaxlib: String,
+    /// The package that it is made for.
+    pub(crate) package: String,
+    /// The package's version.
+    pub(crate) version: String,
+}
+
+/// What an environment is to have.
+#[derive(Clone, Copy, Debug)]
+struct Wanted<'a> {
+    package: &'a str,
+    version: &'a str,
+}
+
+impl<'a> Wanted<'a> {
+    fn jaxlib(version: &'a str) -> Self {
+        Self {
+            package: JAXLIB,
+            version,
+        }
+    }
+
+    /// The name of the environment for Python 3.`minor`.
+    fn name(self, minor: u32) -> String {
+        format!("cp3{minor}-{}-{}", self.package, self.version)
+    }
 }
 
 impl std::fmt::Display for Venv {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "jaxlib {} on Python 3.{}", self.jaxlib, self.minor)
+        let (package, version) = (&self.package, &self.version);
+        write!(f, "{package} {version} on Python 3.{}", self.minor)
     }
 }
 
@@ -36,11 +63,15 @@ pub(crate) fn newest() -> Result<Venv> {
     let mut last = None;
     let listed = jaxlibs::listed();
     for version in listed.iter().rev() {
-        match prepare(&cache, &pythons, version) {
+        match prepare(&cache, &pythons, Wanted::jaxlib(version)) {
             Ok(venv) => return Ok(venv),
             Err(error) if error.is::<NoWheel>() => last = Some(error),
             // Without the index nobody knows whether this version could be had: take what is at hand.
-            Err(error) if listed.iter().any(|version| is_known(&cache, version)) => {
+            Err(error)
+                if listed
+                    .iter()
+                    .any(|version| is_known(&cache, JAXLIB, version)) =>
+            {
                 ui::note(format_args!("{error:#}"));
                 last = Some(error);
             }
@@ -76,7 +107,7 @@ pub(crate) fn latest() -> Result<Venv> {
         }
     }
     let (_, version) = best.context("no Python")?;
-    prepare(&cache, &pythons, &version)
+    prepare(&cache, &pythons, Wanted::jaxlib(&version))
 }
 
 /// Every jaxlib with this ABI that the index has for some Python of this machine, oldest first.
@@ -96,7 +127,16 @@ pub(crate) fn published() -> Result<Vec<String>> {
 /// [`NoWheel`] when none of the machine's Pythons has a wheel of it.
 pub(crate) fn exactly(version: &str) -> Result<Venv> {
     jaxlibs::parts(version)?;
-    prepare(&Cache::open()?, &python::all()?, version)
+    prepare(&Cache::open()?, &python::all()?, Wanted::jaxlib(version))
+}
+
+/// An environment with exactly this version of a package, and what it requires.
+///
+/// # Errors
+/// [`NoWheel`] when none of the machine's Pythons has a wheel of it.
+pub(crate) fn with(package: &str, version: &str) -> Result<Venv> {
+    let wanted = Wanted { package, version };
+    prepare(&Cache::open()?, &python::all()?, wanted)
 }
 
 /// The file name of the wheel of a jaxlib for which an environment was made; its tags tell the oldest glibc.
@@ -104,7 +144,8 @@ pub(crate) fn wheel_name(version: &str) -> Result<String> {
     let cache = Cache::open()?;
     let start = format!("jaxlib-{version}-");
     for python in python::all()? {
-        if let Ok(text) = fs::read_to_string(resolved_file(&cache, &python, version))
+        if let Ok(text) =
+            fs::read_to_string(resolved_file(&cache, &python, Wanted::jaxlib(version)))
             && let Some(name) = text.lines().find(|name| name.starts_with(&start))
         {
             return Ok(name.to_owned());
@@ -114,43 +155,44 @@ pub(crate) fn wheel_name(version: &str) -> Result<String> {
 }
 
 /// Whether everything that some Python needs for this jaxlib was fetched before.
-pub(crate) fn is_known(cache: &Cache, version: &str) -> bool {
+pub(crate) fn is_known(cache: &Cache, package: &str, version: &str) -> bool {
     python::MINORS.iter().any(|minor| {
         cache
             .path("resolved")
-            .join(format!("cp3{minor}-jaxlib-{version}"))
+            .join(Wanted { package, version }.name(*minor))
             .is_file()
     })
 }
 
-fn prepare(cache: &Cache, pythons: &[Python], version: &str) -> Result<Venv> {
+fn prepare(cache: &Cache, pythons: &[Python], wanted: Wanted<'_>) -> Result<Venv> {
     // A Python for which everything is at hand goes first: a warm cache needs no index.
-    let at_hand = |python: &&Python| resolved_file(cache, python, version).is_file();
+    let at_hand = |python: &&Python| resolved_file(cache, python, wanted).is_file();
     let known = pythons.iter().filter(at_hand);
     let unknown = pythons.iter().filter(|python| !at_hand(python));
     for python in known.chain(unknown) {
-        match prepare_for(cache, python, version) {
+        match prepare_for(cache, python, wanted) {
             Ok(venv) => return Ok(venv),
             Err(error) if error.is::<NoWheel>() => {}
             Err(error) => return Err(error),
         }
     }
-    Err(NoWheel::new(&format!("jaxlib=={version}"), pythons).into())
+    Err(NoWheel::new(&format!("{}=={}", wanted.package, wanted.version), pythons).into())
 }
 
-fn prepare_for(cache: &Cache, python: &Python, version: &str) -> Result<Venv> {
-    let name = format!("{}-jaxlib-{version}", python.tag());
+fn prepare_for(cache: &Cache, python: &Python, wanted: Wanted<'_>) -> Result<Venv> {
+    let name = wanted.name(python.minor);
     let _lock = cache.lock(&format!("venv-{name}"))?;
-    let wheels = resolve(cache, python, version)?;
+    let wheels = resolve(cache, python, wanted)?;
     let mut folders = Vec::new();
     for file in &wheels {
-        folders.push(unpack_or_heal(cache, python, version, file)?);
+        folders.push(unpack_or_heal(cache, python, wanted, file)?);
     }
     let place = cache.path("venvs").join(&name);
     let venv = Venv {
         python: place.join("bin/python"),
         minor: python.minor,
-        jaxlib: version.to_owned(),
+        package: wanted.package.to_owned(),
+        version: wanted.version.to_owned(),
     };
     let stamp = format!(
         "{}\n{}\n",
@@ -175,10 +217,7 @@ fn prepare_for(cache: &Cache, python: &Python, version: &str) -> Result<Venv> {
         "python -m venv",
     )?;
     let site = place.join(format!("lib/python3.{}/site-packages", python.minor));
-    let lines: String = folders
-        .iter()
-        .map(|folder| format!("{}\n", folder.display()))
-        .collect();
+    let lines: String = folders.iter().map(|folder| path_lines(folder)).collect();
     let pth = site.join("xla_ffi_cache.pth");
     fs::write(&pth, lines).map_err(|error| cache.io(error, &pth))?;
     // The stamp comes last: without it the environment is made again.
@@ -186,15 +225,30 @@ fn prepare_for(cache: &Cache, python: &Python, version: &str) -> Result<Venv> {
     Ok(venv)
 }
 
-fn resolved_file(cache: &Cache, python: &Python, version: &str) -> PathBuf {
-    cache
-        .path("resolved")
-        .join(format!("{}-jaxlib-{version}", python.tag()))
+/// The lines of a `.pth` file by which Python finds the packages in a folder. What they have in such files of their
+/// own (setuptools' stand-in for `distutils`, which TensorFlow 2.18 imports) is read as if they were installed.
+fn path_lines(folder: &Path) -> String {
+    let own = fs::read_dir(folder).is_ok_and(|entries| {
+        entries
+            .flatten()
+            .any(|entry| entry.path().extension().is_some_and(|end| end == "pth"))
+    });
+    if own {
+        return format!(
+            "import site; site.addsitedir({:?})\n",
+            folder.display().to_string()
+        );
+    }
+    format!("{}\n", folder.display())
+}
+
+fn resolved_file(cache: &Cache, python: &Python, wanted: Wanted<'_>) -> PathBuf {
+    cache.path("resolved").join(wanted.name(python.minor))
 }
 
 /// Names of the wheels that the pair needs: from the cache when it knows them, else pip's answer.
-fn resolve(cache: &Cache, python: &Python, version: &str) -> Result<Vec<String>> {
-    let file = resolved_file(cache, python, version);
+fn resolve(cache: &Cache, python: &Python, wanted: Wanted<'_>) -> Result<Vec<String>> {
+    let file = resolved_file(cache, python, wanted);
     if let Ok(text) = fs::read_to_string(&file) {
         let names: Vec<String> = text.lines().map(str::to_owned).collect();
         let there = |name: &String| {
@@ -205,7 +259,7 @@ fn resolve(cache: &Cache, python: &Python, version: &str) -> Result<Vec<String>>
             return Ok(names);
         }
     }
-    let wheels = fetch_pair(cache, python, version)?;
+    let wheels = fetch_set(cache, python, wanted)?;
     let names: Vec<String> = wheels
         .iter()
         .filter_map(|path| path.file_name())
@@ -223,6 +277,15 @@ fn resolve(cache: &Cache, python: &Python, version: &str) -> Result<Vec<String>>
     .map_err(|error| cache.io(error, &made))?;
     cache.publish(&made, &file)?;
     Ok(names)
+}
+
+/// Asks pip for what an environment needs.
+fn fetch_set(cache: &Cache, python: &Python, wanted: Wanted<'_>) -> Result<Vec<PathBuf>> {
+    if wanted.package == JAXLIB {
+        return fetch_pair(cache, python, wanted.version);
+    }
+    let requirement = format!("{}=={}", wanted.package, wanted.version);
+    wheel::fetch(cache, python, &[requirement], Dependencies::With)
 }
 
 /// Asks pip for jaxlib, the jax of the same number (or the nearest that accepts it) and what both need.
@@ -279,7 +342,12 @@ fn fitting(python: &Python, jaxlib: &[u32]) -> Vec<String> {
     }
 }
 
-fn unpack_or_heal(cache: &Cache, python: &Python, version: &str, file: &str) -> Result<PathBuf> {
+fn unpack_or_heal(
+    cache: &Cache,
+    python: &Python,
+    wanted: Wanted<'_>,
+    file: &str,
+) -> Result<PathBuf> {
     let place = cache.path("unpacked").join(file.trim_end_matches(".whl"));
     if wheel::whole(&place) {
         return Ok(place);
@@ -290,7 +358,7 @@ fn unpack_or_heal(cache: &Cache, python: &Python, version: &str, file: &str) -> 
         // A wheel that turned out damaged is gone now: fetch the set once more.
         Err(error) if !path.exists() => {
             ui::note(format_args!("{error:#}"));
-            fetch_pair(cache, python, version)?;
+            fetch_set(cache, python, wanted)?;
             wheel::unpack(cache, &path)
         }
         Err(error) => Err(error),

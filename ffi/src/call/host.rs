@@ -70,11 +70,30 @@ impl Host {
         self.api
     }
 
-    /// Major and minor version that the host states; 0.1 where it gave no table to ask.
+    /// Whether the host is from before r0: its table is shorter than r0's, and nothing but its size is read of it,
+    /// and the three functions for errors where that is the known one.
+    #[must_use]
+    pub(crate) fn is_before_r0(self) -> bool {
+        // SAFETY: not null; the first field in every revision.
+        !self.api.is_null() && unsafe { (*self.api).struct_size } < Revision::R0.api_struct_size()
+    }
+
+    /// The error for a host from before r0; `what` is asked for. Null where its table is of no known layout.
+    #[cold]
+    pub(crate) fn refuse_before_r0(self, what: &str) -> *mut XLA_FFI_Error {
+        let text = [what, wording::BEFORE_R0].concat();
+        self.make_error(crate::error::ErrorCode::Unimplemented, &text)
+    }
+
+    /// Major and minor version that the host states; 0.1 where it gave no table to ask, 0.0 from before r0, whose
+    /// table has none.
     #[must_use]
     pub fn version(self) -> (i32, i32) {
         if self.api.is_null() {
             return (0, 1);
+        }
+        if self.is_before_r0() {
+            return (0, 0);
         }
         // SAFETY: not null; the version lies at the same place in every revision.
         let version = unsafe { &raw const (*self.api).api_version };
@@ -97,6 +116,9 @@ impl Host {
     /// that never moved are taken to be there.
     fn slots(self) -> usize {
         if self.api.is_null() {
+            return 0;
+        }
+        if self.is_before_r0() {
             return 0;
         }
         // SAFETY: not null; the first field in every revision.
@@ -156,6 +178,17 @@ impl Host {
     #[cold]
     #[inline(never)]
     fn slot_of_old_table(self, slot: Slot) -> Option<*const c_void> {
+        // SAFETY: the caller looked at the same field.
+        let size = unsafe { (*self.api).struct_size };
+        if size < Revision::R0.api_struct_size() {
+            // Of tables from before r0 only the functions for errors are wanted: they say why nothing else is.
+            let wanted = slot as usize <= Slot::ErrorDestroy as usize;
+            return (size == Revision::BEFORE_R0_STRUCT_SIZE && wanted).then(|| {
+                let place = Revision::BEFORE_R0_TABLE_HEAD + size_of::<usize>() * slot as usize;
+                // SAFETY: the table has `size` bytes, and these functions lie within.
+                unsafe { self.api.cast::<u8>().add(place) }.cast()
+            });
+        }
         let slots = self.slots();
         let order = if slots == Revision::R2.slot_count() {
             Revision::R2

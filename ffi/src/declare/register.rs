@@ -34,6 +34,9 @@ pub unsafe fn register(
 ) -> *mut XLA_FFI_Error {
     // SAFETY: the caller's promise.
     let host = unsafe { Host::new(api) };
+    if host.is_before_r0() {
+        return host.refuse_before_r0(library);
+    }
     if platform.is_null() {
         return host.make_error(
             ErrorCode::InvalidArgument,

@@ -43,6 +43,10 @@ pub(crate) unsafe fn refuse_short_frame(
 
 #[cold]
 pub(crate) fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *mut XLA_FFI_Error {
+    // The stages had other numbers before r0, so that every call from there ends here.
+    if frame.host().is_before_r0() {
+        return frame.host().refuse_before_r0(info.name);
+    }
     let why = format!(
         "called at stage {}; register the bundle's functions each for its own stage",
         crate::entry::problems::stage_name(frame.stage())

@@ -165,6 +165,26 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
   return NewError(api, code, message, std::strlen(message));
 }
 
+// The error for a host from before r0, of whose table nothing but its size and the function that makes errors is
+// read; null, told on stderr, where that is of no known layout.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseBeforeR0(const XLA_FFI_Api* api, std::string_view what) {
+  Text text;
+  text << what << XLA_FFI_SDK_TEXT_BEFORE_R0;
+  XLA_FFI_Error_Create* create = nullptr;
+  if (api->struct_size == XLA_FFI_SDK_SIZE_BEFORE_R0) {
+    std::memcpy(&create, reinterpret_cast<const char*>(api) + XLA_FFI_SDK_HEAD_BEFORE_R0, sizeof(create));
+  }
+  if (create == nullptr) {
+    std::fprintf(stderr, "xla-ffi: %s\n", text.c_str());
+    return nullptr;
+  }
+  XLA_FFI_Error_Create_Args args{};
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = text.c_str();
+  args.errc = XLA_FFI_Error_Code_UNIMPLEMENTED;
+  return create(&args);
+}
+
 // Why a feature is not available: what, the first that has it, and which host this is.
 XLA_FFI_SDK_COLD inline Text& PutLack(Text& text, const XLA_FFI_Api* api, std::string_view feature,
                                       Revision since) {

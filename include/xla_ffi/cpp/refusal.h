@@ -120,6 +120,11 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
   if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) || frame->api == nullptr) {
     return true;  // nobody to tell
   }
+  // The stages had other numbers before r0, so that every call from there ends here.
+  if (frame->api->struct_size < XLA_FFI_SDK_SIZE_R0) {
+    *error = RefuseBeforeR0(frame->api, name);
+    return true;
+  }
   if (frame->api->XLA_FFI_Error_Create == nullptr) {
     text << "not called";  // the error's own words follow on stderr
   } else if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE) {

@@ -194,6 +194,7 @@ XLA_FFI_Error* Ffi::RegisterStaticHandler(const XLA_FFI_Api* api, std::string_vi
                                                  std::string_view platform,
                                                  XLA_FFI_Handler_Bundle bundle,
                                                  XLA_FFI_Handler_Traits traits) {
+  if (api->struct_size < XLA_FFI_SDK_SIZE_R0) return internal::RefuseBeforeR0(api, name);
   const XLA_FFI_ByteSpan name_span{name.data(), name.size()};
   const XLA_FFI_ByteSpan platform_span{platform.data(), platform.size()};
   if (bundle.record != nullptr) {

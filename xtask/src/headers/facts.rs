@@ -107,6 +107,15 @@ pub(super) fn c(version: &str) -> String {
     }
     comment(
         &mut out,
+        "A host from before r0: what its table says of its size, where its first function lies, and what is said of it \
+         behind a name.",
+    );
+    define(&mut out, "SIZE_BEFORE_R0", Revision::BEFORE_R0_STRUCT_SIZE);
+    define(&mut out, "HEAD_BEFORE_R0", Revision::BEFORE_R0_TABLE_HEAD);
+    define(&mut out, "SIZE_R0", Revision::R0.api_struct_size());
+    text(&mut out, "BEFORE_R0", wording::BEFORE_R0);
+    comment(
+        &mut out,
         "Behind an element type of less than a byte without its number.",
     );
     text(&mut out, "WITHOUT_NUMBER", wording::WITHOUT_NUMBER);

@@ -1,0 +1,175 @@
+"""A handler as its manifest describes it: what a call of it takes and gives, whatever the framework."""
+
+from . import _attributes, _dtypes, _shapes, _signature
+from ._contract import Contract
+from ._errors import ManifestError
+
+
+class Described:
+    """The operands, attributes and results of a handler's calls.
+
+    A framework says what an operand becomes (``_operand``) and what stands for the type of an array
+    (``_array_type``) and of a token (``_token_type``).
+    """
+
+    def __init__(self, spec, path):
+        self.spec = spec
+        self._path = path
+        self.__name__ = spec.name
+        self.__qualname__ = f"{spec.library}.{spec.name}"
+        self.__doc__ = _signature.describe(spec)
+        try:
+            self._contract = Contract(spec.shape) if spec.shape else None
+        except ValueError as error:
+            raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
+
+    def __repr__(self):
+        return f"<handler {self.__qualname__} of {self._path}>"
+
+    def _attributes(self, given, more):
+        """The attributes of a call in the types that the handler declares: from ``attrs=``, and keywords."""
+        both = sorted(set(given or {}) & set(more))
+        if both:
+            raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")
+        return _attributes.cast_all(self.spec, {**(given or {}), **more})
+
+    def _operands(self, args):
+        """The operands as arrays, and ``[(declared operand, index of ours)]``."""
+        declared = self.spec.args
+        while args and args[-1] is None and len(args) <= len(declared) and declared[len(args) - 1].optional:
+            args = args[:-1]
+        required = sum(not (arg.optional or arg.variadic) for arg in declared)
+        most = None if any(arg.variadic for arg in declared) else len(declared)
+        if len(args) < required or (most is not None and len(args) > most):
+            names = ", ".join(map(_signature.operand, declared))
+            wants = str(required) if most == required else f"{required} to {most}" if most else f"at least {required}"
+            count = "1 operand" if wants == "1" else f"{wants} operands"
+            given = {attr.name for attr in self.spec.attrs if attr.inside is None}
+            hint = f"; attributes are keywords: {', '.join(f'{name}=' for name in sorted(given))}" if given and len(args) > required else ""
+            raise TypeError(f"{self.__qualname__}({names}) takes {count}, got {len(args)}{hint}")
+        bound, values, problems = [], [], []
+        for index, value in enumerate(args):
+            arg = declared[min(index, len(declared) - 1)]
+            name = f"{arg.name}[{index - len(declared) + 1}]" if arg.variadic else arg.name
+            bound.append((arg, name))
+            try:
+                values.append(self._operand(arg, name, value))
+            except TypeError as error:
+                problems.append(str(error))
+        if problems:
+            raise TypeError(f"{self.__qualname__}: " + "\n".join(problems))
+        return values, bound
+
+    def _results(self, args, bound, given, own_shapes, cast):
+        rets = self.spec.rets
+        variadic = any(ret.variadic or ret.optional for ret in rets)
+        if given is not None:
+            if own_shapes is not None:
+                raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says the shapes, give no shapes=")
+            single = not isinstance(given, (list, tuple))
+            types = [given] if single else list(given)
+            if not variadic and len(types) != len(rets):
+                raise TypeError(f"{self.__qualname__} has {len(rets)} results, result_shape_dtypes has {len(types)}")
+            if not variadic:
+                self._check_results(types, args, bound, sum(not ret.token for ret in rets), cast)
+            return types, single
+        rets = [(ret, None) for ret in rets]
+        if own_shapes is not None:
+            operands = [getattr(arg, "shape", ()) for arg in args]
+            try:
+                rets = _shapes.given(own_shapes, operands, _attributes.with_defaults(self.spec, cast), self.spec.rets)
+            except TypeError as error:
+                raise TypeError(f"{self.__qualname__}: {error}") from error
+        elif variadic:
+            self._undecided("it has a variable number of results")
+        buffers = sum(not ret.token for ret, _ in rets)
+        shapes = iter([None] * buffers) if variadic else self._shapes(args, bound, buffers, cast)
+        types = []
+        for ret, own in rets:
+            if ret.token:
+                types.append(self._token_type())
+                continue
+            source = next((i for i, (arg, _) in enumerate(bound) if ret.inout and arg.name == ret.name), None)
+            shape = next(shapes)
+            if own is not None and shape is not None and own != shape:
+                says = f"shapes= gives {list(own)} for {ret.name}, the contract {self._contract.text!r} {list(shape)}"
+                raise TypeError(f"{self.__qualname__}: {says}")
+            shape = own if shape is None else shape
+            if shape is None and source is not None:
+                shape = args[source].shape
+            if shape is None and ret.rank == 0:
+                shape = ()
+            if shape is None:
+                self._undecided(f"it declares no shape for {ret.name}")
+            types.append(self._array_type(shape, self._dtype(ret, source, args, bound)))
+        return types, len(self.spec.rets) == len(types) == 1 and not self.spec.rets[0].variadic
+
+    def _check_results(self, types, args, bound, count, cast):
+        """Refuses result types that the handler would refuse when it runs. A result cannot be cast: the caller declares it."""
+        shapes, problems = self._shapes(args, bound, count, cast), []
+        for ret, given in zip(self.spec.rets, types):
+            if ret.token or not (hasattr(given, "shape") and hasattr(given, "dtype")):
+                continue
+            wanted, shape = next(shapes), tuple(given.shape)
+            have = _dtypes.of(given.dtype)
+            if ret.dtypes is not None and have not in ret.dtypes:
+                accepted = " or ".join(ret.dtypes)
+                problems.append(
+                    f"the result {ret.name} is {accepted}, and result_shape_dtypes says {have}: say "
+                    f"{_dtypes.NAMES[ret.dtypes[0]]!r} there and convert what comes back"
+                )
+            if wanted is not None and shape != wanted:
+                problems.append(
+                    f"the result {ret.name} has shape {list(wanted)} by the contract {self.spec.shape!r}, "
+                    f"and result_shape_dtypes says {list(shape)}: leave it out"
+                )
+            elif ret.rank is not None and len(shape) != ret.rank:
+                problems.append(f"the result {ret.name} has {ret.rank} dimensions, and result_shape_dtypes says {list(shape)}")
+        if problems:
+            raise TypeError(f"{self.__qualname__}: " + "\n".join(problems))
+
+    def _shapes(self, args, bound, count, cast):
+        if self._contract is None:
+            return iter([None] * count)
+        buffers = [(name, arg.shape) for arg, (spec, name) in zip(args, bound) if not spec.token]
+        try:
+            names, shapes = [name for name, _ in buffers], [shape for _, shape in buffers]
+            shapes = self._contract.infer(names, shapes, _attributes.integers(self.spec, cast))
+        except ValueError as error:
+            raise TypeError(f"{self.__qualname__}: {error}") from error
+        if len(shapes) != count:
+            raise TypeError(f"{self.__qualname__}: its contract has {len(shapes)} results, its signature {count}")
+        return iter(shapes)
+
+    def _dtype(self, ret, source, args, bound):
+        if source is not None:
+            return args[source].dtype
+        if ret.dtypes is not None and len(ret.dtypes) == 1:
+            return _dtypes.to_numpy(ret.dtypes[0])
+        # A generic handler: the result is of the type that the arguments of the same set have.
+        for value, (arg, _name) in zip(args, bound):
+            if not arg.token and arg.dtypes == ret.dtypes:
+                return value.dtype
+        return self._undecided(f"{ret.name} may have several element types", "result_shape_dtypes=")
+
+    def _undecided(self, why, how="shapes= or result_shape_dtypes="):
+        raise TypeError(f"{self.__qualname__}: the result types cannot be inferred, since {why}: give {how}")
+
+    def _declared_aliases(self, bound):
+        for out, ret in enumerate(self.spec.rets):
+            for index, (arg, _name) in enumerate(bound):
+                if ret.inout and arg.name == ret.name:
+                    yield index, out
+
+
+def checked(arg, name, shape, have, convert, more_dims):
+    """Refuses an array that the handler would refuse; ``convert`` and ``more_dims`` say how it would be taken."""
+    if arg.dtypes is not None and have not in arg.dtypes:
+        raise TypeError(f"{name} is to be {' or '.join(arg.dtypes)}, got {have} of shape {list(shape)}: {convert}")
+    if arg.rank is not None and len(shape) != arg.rank:
+        how = more_dims
+        if len(shape) < arg.rank:
+            how = f"write {name}[{', '.join(['None'] * (arg.rank - len(shape)) + ['...'])}] to put dimensions of size 1 first"
+        raise TypeError(f"{name} is to have {arg.rank} dimensions, got shape {list(shape)}: {how}")
+    if isinstance(arg.layout, tuple) and len(shape) != len(arg.layout):
+        raise TypeError(f"{name} has a layout of {len(arg.layout)} dimensions, got shape {list(shape)}")

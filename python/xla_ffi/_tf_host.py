@@ -1,0 +1,122 @@
+"""The XLA in this process's TensorFlow: its function table, what it speaks, and registration with it."""
+
+import ctypes
+import os
+
+import tensorflow as tf
+
+from . import _revisions
+from ._errors import LibraryError, UnsupportedRuntimeError
+
+#: `xla::ffi::GetXlaFfiApi()`, as compilers write it.
+GETTER = "_ZN3xla3ffi12GetXlaFfiApiEv"
+
+_LIBRARY = "libtensorflow_cc.so.2"
+
+# The table of the first revision ends with the stream, as its size says; the one before it had no version.
+_FIRST, _BEFORE_FIRST = 88, 64
+
+
+class _Version(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("next", ctypes.c_void_p), ("major", ctypes.c_int), ("minor", ctypes.c_int)]
+
+
+class _Api(ctypes.Structure):
+    """The table as far as this module reads it, the same in every revision."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("next", ctypes.c_void_p),
+        ("version", _Version),
+        ("internal", ctypes.c_void_p),
+        ("error_create", ctypes.c_void_p),
+        ("error_text", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)),
+        ("error_destroy", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+    ]
+
+
+class _Text(ctypes.Structure):
+    """Arguments of the function that tells an error's text, in their longest form; shorter ones are its beginning."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("next", ctypes.c_void_p),
+        ("error", ctypes.c_void_p),
+        ("message", ctypes.c_char_p),
+        ("code", ctypes.c_int),
+    ]
+
+
+class _Destroy(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("next", ctypes.c_void_p), ("error", ctypes.c_void_p)]
+
+
+class Host:
+    """The function table of one TensorFlow."""
+
+    def __init__(self, folder=None):
+        self.name = f"TensorFlow {tf.__version__}"
+        if not tf.test.is_built_with_xla():
+            raise UnsupportedRuntimeError(f"{self.name} was built without XLA: there is nothing that calls handlers; install another build of it")
+        path = os.path.join(tf.sysconfig.get_lib() if folder is None else folder, _LIBRARY)
+        try:
+            image = ctypes.CDLL(path)
+        except OSError as error:
+            raise UnsupportedRuntimeError(f"{self.name} has no {_LIBRARY}, which holds its XLA: {error}") from error
+        try:
+            getter = image[GETTER]
+        except AttributeError as error:
+            raise UnsupportedRuntimeError(
+                f"{self.name}: {path} does not export xla::ffi::GetXlaFfiApi(), by which handlers are registered; "
+                "TensorFlow 2.18 and newer do"
+            ) from error
+        getter.restype = ctypes.c_void_p
+        self.address = getter()
+        self.minor = version(self.address, self.name)
+
+    def refusal(self, spec):
+        """Why this XLA cannot take a handler, or None; `_handler.refusal` says when one is refused before it is registered."""
+        if _revisions.version(spec.floor) <= max(1, self.minor):
+            return None
+        first = _revisions.first_jaxlib(spec.floor)
+        needs = f"an XLA as in jaxlib {first} or newer" if first else "a newer XLA than this xla_ffi knows"
+        return f"handler {spec.library}.{spec.name} needs {needs} (r{spec.floor}); {self.name} speaks XLA FFI 0.{self.minor}"
+
+    def register(self, image, path):
+        """Calls a library's own registration. Returns the text of its error, one line a handler, or None."""
+        try:
+            register = image.xla_ffi_register
+        except AttributeError as error:
+            raise LibraryError(
+                f"{path} does not export xla_ffi_register, by which a library registers its handlers with {self.name}: "
+                "libraries made with this SDK do (`library!`, `XLA_FFI_LIBRARY`)"
+            ) from error
+        register.restype, register.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
+        error = register(self.address, b"Host")
+        return self._told(error) if error else None
+
+    def _told(self, error):
+        """The text of an error, which ends with it."""
+        api = _Api.from_address(self.address)
+        text = _Text(struct_size=ctypes.sizeof(_Text) if self.minor >= 4 else _Text.code.offset, error=error)
+        api.error_text(ctypes.addressof(text))
+        said = (text.message or b"").decode("utf-8", "replace")
+        destroy = _Destroy(struct_size=ctypes.sizeof(_Destroy), error=error)
+        api.error_destroy(ctypes.addressof(destroy))
+        return said
+
+
+def version(address, name):
+    """The minor version that a table states. Nothing is read that a table of its size does not have."""
+    size = ctypes.c_size_t.from_address(address).value
+    if size == _BEFORE_FIRST:
+        raise UnsupportedRuntimeError(
+            f"{name} has the typed FFI from before its first revision (a table of {size} bytes, as in jaxlib 0.4.29 and "
+            "0.4.30), whose handlers are called in another way: TensorFlow 2.18 and newer are supported"
+        )
+    if size < _FIRST:
+        raise UnsupportedRuntimeError(f"{name}: its function table of {size} bytes is of no known revision")
+    stated = _Api.from_address(address).version
+    if stated.major != 0:
+        raise UnsupportedRuntimeError(f"{name} speaks XLA FFI {stated.major}.{stated.minor}, which this xla_ffi does not know")
+    return stated.minor

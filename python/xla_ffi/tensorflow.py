@@ -1,0 +1,342 @@
+"""Load XLA custom-call libraries into TensorFlow.
+
+``lib = xla_ffi.tensorflow.load("libfoo.so")`` registers the handlers of a library with the XLA in TensorFlow and
+returns an object with one function a handler, for use under ``tf.function(jit_compile=True)``. It needs no jax.
+"""
+
+import contextlib
+import dataclasses
+import difflib
+import os
+import threading
+import types
+from collections.abc import Mapping
+from typing import Any, Optional, Union
+
+import numpy as np
+import tensorflow as tf
+
+from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _signature, _values
+from ._described import Described, checked
+from ._errors import LibraryError, UnsupportedRuntimeError
+from ._tf_host import Host
+
+__all__ = ["Handler", "Library", "load"]
+
+_FORMAT = 9  # of XlaCallModule: TensorFlow 2.18 knows no newer one
+
+_lock = threading.Lock()
+_host = None
+_libraries = {}  # (real path, digest): Library; libraries stay loaded as long as the process
+_targets = {}  # handler: path of the library that registered it
+_within = threading.local()
+
+
+def load(path: Union[str, "os.PathLike[str]"]) -> Any:
+    """Loads a shared library made with this SDK and registers its handlers with TensorFlow, for its CPU.
+
+    The library registers itself (``xla_ffi_register``), so each target has the handler's own name: a saved model
+    names it so, and runs in any process that has loaded the library before. A second library with a handler of
+    the same name is a :class:`LibraryError`, as is a file that was rebuilt since this process loaded it: one name
+    stands for one function. Loading a file twice gives the same object. Raises :class:`LibraryError` or a
+    subclass, :class:`UnsupportedRuntimeError` where this TensorFlow has no such XLA.
+    """
+    global _host
+    path = os.path.realpath(os.fspath(path))
+    with _lock:
+        contents = _file.read(path)
+        if (path, contents.digest) not in _libraries:
+            if _host is None:
+                _host = Host()
+            _libraries[path, contents.digest] = Library(path, contents, _host)
+        return _libraries[path, contents.digest]
+
+
+class Library:
+    """The handlers of one file, as attributes and in ``handlers``."""
+
+    def __init__(self, path, contents, host):
+        self.path: str = path
+        specs = [spec for handlers, _ in _manifest.read_all(path, contents.data).values() for spec in handlers.values()]
+        for spec in specs:
+            owner = _targets.get(spec.name)
+            if owner is not None and _on_cpu(spec):
+                what = "an earlier build of this file" if owner == path else owner
+                raise LibraryError(
+                    f"{path}: {spec.name} is registered with {host.name} by {what} already, and a name stands for one "
+                    "function there: rename the handler, or start a new process"
+                )
+        refused = {spec.name: _refusal(spec, host) for spec in specs}
+        said = host.register(_file.load(contents, any(known == path for known, _ in _libraries)), path)
+        for name in refused:
+            if refused[name] is None:
+                _targets[name] = path
+        # What the host was known to lack is told when it is called; anything else that it refused, here.
+        told = [line.split(":")[0].strip() for line in (said or "").splitlines()]
+        if said and (not any(refused.get(name) for name in told) or any(refused.get(name, "no handler") is None for name in told)):
+            raise LibraryError(f"{path}: {host.name} does not take all of its handlers: {said}")
+        self.handlers: dict[str, Handler] = {spec.name: Handler(spec, path, refused[spec.name]) for spec in specs}
+        for library in dict.fromkeys(spec.library for spec in specs):
+            mine = {spec.name: self.handlers[spec.name] for spec in specs if spec.library == library}
+            _declared.resolve(path, mine)
+        #: Targets of the original custom calls: TensorFlow's XLA takes none from here.
+        self.legacy: Mapping[str, Any] = {}
+
+    def __getattr__(self, name):
+        handlers = self.__dict__.get("handlers", {})
+        if name in handlers:
+            return handlers[name]
+        near = difflib.get_close_matches(name, handlers, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(handlers)}"
+        raise AttributeError(f"{self.__dict__.get('path')} has no handler {name!r}: {hint}")
+
+    def __getitem__(self, name: str) -> "Handler":
+        return getattr(self, name)
+
+    def __dir__(self):
+        return [*super().__dir__(), *self.handlers]
+
+    def __repr__(self):
+        return _signature.table(self)
+
+
+def _on_cpu(spec):
+    return any(platform.lower() in ("cpu", "host") for platform in spec.platforms)
+
+
+def _refusal(spec, host):
+    if not _on_cpu(spec):
+        return f"handler {spec.library}.{spec.name} is for {', '.join(spec.platforms)}; this package registers handlers for TensorFlow's CPU"
+    if not spec.described:
+        return f"handler {spec.library}.{spec.name}: its library does not say what it takes"
+    return host.refusal(spec)
+
+
+class Handler(Described):
+    """Calls a handler under ``tf.function(jit_compile=True)``: operands by position, attributes by keyword.
+
+    Further keywords: ``shapes`` where the result shapes do not follow from the contract, as for
+    :class:`xla_ffi.Handler`; ``result_shape_dtypes``, one ``tf.TensorSpec`` or a sequence of them, where the types
+    do not follow either; ``input_output_aliases``; ``has_side_effect``; ``attrs``, a dict for attributes whose names
+    are taken by these keywords. What the handler answers is raised as the ``tf.errors`` of its code.
+
+    Differentiable in reverse mode where the author declared a gradient; ``tf.custom_gradient`` around it otherwise.
+    """
+
+    def __init__(self, spec, path, refusal):
+        super().__init__(spec, path)
+        self._refusal = refusal
+        self.__signature__ = _signature.signature(spec, (), tf.Tensor)
+        # What `_declared.resolve` fills in; TensorFlow has nothing that would ask how a call is batched.
+        self.batch = None
+        self.gradient = None
+
+    @property
+    def refused(self) -> Optional[str]:
+        """Why the TensorFlow of this process cannot take the handler, or None."""
+        return self._refusal
+
+    def __call__(
+        self,
+        *args: Any,
+        result_shape_dtypes: Any = None,
+        shapes: Any = None,
+        input_output_aliases: Optional[Mapping[int, int]] = None,
+        has_side_effect: bool = False,
+        attrs: Optional[Mapping[str, Any]] = None,
+        **more_attrs: Any,
+    ) -> Any:
+        if self._refusal:
+            raise UnsupportedRuntimeError(self._refusal)
+        self._compiled()
+        cast = self._attributes(attrs, more_attrs)
+        values, bound = self._operands(args)
+        if result_shape_dtypes is not None:
+            many = isinstance(result_shape_dtypes, (list, tuple))
+            given = [self._said(each) for each in (result_shape_dtypes if many else [result_shape_dtypes])]
+            result_shape_dtypes = given if many else given[0]
+        results, single = self._results(values, bound, result_shape_dtypes, shapes, cast)
+        aliases = {**(input_output_aliases or {}), **dict(self._declared_aliases(bound))}
+        run = lambda *tensors: self._run(tensors, values, bound, results, cast, aliases, has_side_effect)
+        tensors = [value.tensor for value in values]
+        if any(_differentiable(value.dtype) for value in values):
+            run = _with_gradient(self, run, values, bound, results, cast)
+        out = run(*tensors)
+        if not results:
+            return None
+        return out[0] if single else tuple(out)
+
+    def _compiled(self):
+        """Refuses a call that TensorFlow would not compile together with what is around it."""
+        from tensorflow.python.ops import control_flow_util
+
+        graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        if getattr(_within, "gradient", False) or (graph is not None and control_flow_util.GraphOrParentsInXlaContext(graph)):
+            return
+        raise RuntimeError(
+            f"{self.__qualname__} is called {'eagerly' if graph is None else 'in a graph that XLA does not compile'}: "
+            "call it from a function under tf.function(jit_compile=True)"
+        )
+
+    def _run(self, tensors, values, bound, results, attrs, aliases, has_side_effect):
+        from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+        rets = [self.spec.rets[min(index, len(self.spec.rets) - 1)] for index in range(len(results))]
+        module = _mlir.call(
+            self.spec.name,
+            [(value.shape, value.dtype) for value in values],
+            [(result.shape, result.dtype) for result in results],
+            attrs,
+            ([arg.layout for arg, _ in bound], [ret.layout for ret in rets]),
+            sorted(aliases.items()),
+            has_side_effect or not results,
+        )
+        out = gen_xla_ops.xla_call_module(
+            list(tensors),
+            version=_FORMAT,
+            module=module,
+            Sout=[list(result.shape) for result in results],
+            Tout=[tf.as_dtype(result.dtype) for result in results],
+            platforms=["CPU"],
+            # Else a saved model could not be loaded: TensorFlow takes no calls that it does not know.
+            disabled_checks=[f"custom_call:{self.spec.name}"],
+        )
+        return list(out) if results else []
+
+    def _said(self, spec):
+        """A result's type as a caller writes it."""
+        if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
+            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= takes tf.TensorSpec(shape, dtype), got {spec!r}")
+        return _Type(_static("result_shape_dtypes=", spec.shape), _numpy(tf.as_dtype(spec.dtype)))
+
+    @staticmethod
+    def _array_type(shape, dtype):
+        return _Type(tuple(shape), np.dtype(dtype))
+
+    def _token_type(self):
+        raise TypeError(f"{self.__qualname__} has a token, and TensorFlow has none")
+
+    @staticmethod
+    def _operand(arg, name, value):
+        if arg.token:
+            raise TypeError(f"{name} is a token, and TensorFlow has none")
+        if not tf.is_tensor(value):
+            only = _dtypes.to_numpy(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
+            if only is not None and not hasattr(value, "dtype"):
+                # A Python number or list has no type of its own: it takes the only one that is accepted.
+                try:
+                    _values.check(value, only, arg.dtypes[0])
+                    value = _values.convert(value, only)
+                except (TypeError, ValueError, OverflowError) as error:
+                    raise TypeError(f"{name} is to be {arg.dtypes[0]}: {error}") from error
+        try:
+            value = tf.convert_to_tensor(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{name} is to be an array: {error}") from error
+        shape, dtype = _static(name, value.shape), _numpy(value.dtype)
+        how = f"convert it with tf.cast({name}, {_dtypes.NAMES[arg.dtypes[0]]!r})" if arg.dtypes else ""
+        checked(arg, name, shape, _dtypes.of(dtype), how, "tf.map_fn maps over leading dimensions")
+        return _Value(value, shape, dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Type:
+    """The type of an array."""
+
+    shape: tuple
+    dtype: np.dtype
+
+
+@dataclasses.dataclass(frozen=True)
+class _Value:
+    """A tensor and its type."""
+
+    tensor: Any
+    shape: tuple
+    dtype: np.dtype
+
+
+def _static(name, shape):
+    """A shape whose sizes are all known."""
+    shape = tf.TensorShape(shape)
+    if not shape.is_fully_defined():
+        raise TypeError(
+            f"{name} has the shape {shape}, and XLA compiles for fixed sizes: leave the function's input_signature "
+            "away, or write sizes there"
+        )
+    return tuple(shape.as_list())
+
+
+def _numpy(dtype):
+    """A tensor's element type as NumPy has it."""
+    try:
+        plain = np.dtype(dtype.as_numpy_dtype)
+    except TypeError as error:
+        raise TypeError(f"XLA has no arrays of {dtype.name}") from error
+    if _facts.ELEMENT_TYPES.get(_dtypes.of(plain), (None, 8))[1] in (2, 4):
+        raise TypeError(f"TensorFlow keeps {dtype.name} one element a byte, and XLA takes them packed: a handler would read others")
+    return plain
+
+
+def _differentiable(dtype):
+    return tf.as_dtype(dtype).is_floating or tf.as_dtype(dtype).is_complex
+
+
+def _with_gradient(handler, run, values, bound, results, cast):
+    """The call with the derivative that its author declared."""
+    declared = handler.gradient
+    varies = [_differentiable(value.dtype) for value in values]
+    attributes = [(name, types.SimpleNamespace(value=value)) for name, value in cast.items()]
+    kinds = [(result.shape, result.dtype) for result in results]
+
+    @tf.custom_gradient
+    def differentiable(*tensors):
+        if declared is not None and declared.forward is not None:
+            with _inside():
+                known = list(declared.call("forward", attributes, tensors, kinds, more=True))
+        else:
+            known = run(*tensors)
+        out = known[: len(results)]
+
+        def gradient(*cotangents):
+            if declared is None:
+                raise TypeError(
+                    f"{handler.__qualname__} cannot be differentiated: its author declared no gradient (`vjp = …`, "
+                    "`jvp = …` or `linear`): write one around the call with tf.custom_gradient"
+                )
+            if declared.vjp is None and declared.transpose is None:
+                raise TypeError(
+                    f"{handler.__qualname__} has no derivative in reverse mode, the only one of TensorFlow here: its author "
+                    "declared no `vjp = …` and no `transpose = …`"
+                )
+            names = [arg.name for arg, _ in bound], [ret.name for ret in handler.spec.rets]
+            saved = declared.saved(*names, varies)
+            if declared.linear:
+                saved = saved[: len(saved) - varies.count(False)]
+            residuals = [[*tensors, *known][index] for index in saved]
+            # A handler multiplies cotangents as JAX has them: TensorFlow's of complex values are their conjugates.
+            given = [
+                tf.zeros(result.shape, result.dtype) if cotangent is None else tf.math.conj(cotangent)
+                for result, cotangent in zip(results, cotangents)
+                if _differentiable(result.dtype)
+            ]
+            wanted = [(value.shape, value.dtype) for value, is_varying in zip(values, varies) if is_varying]
+            with _inside():
+                which = "vjp" if declared.vjp is not None else "transpose"
+                found = iter(declared.call(which, attributes, [*residuals, *given], wanted))
+            return [tf.math.conj(next(found)) if is_varying else None for is_varying in varies]
+
+        return out, gradient
+
+    return differentiable
+
+
+@contextlib.contextmanager
+def _inside():
+    """Calls of a derivative's handlers: TensorFlow builds the backward graph of a compiled function where nothing says so."""
+    before = getattr(_within, "gradient", False)
+    _within.gradient = True
+    try:
+        yield
+    finally:
+        _within.gradient = before

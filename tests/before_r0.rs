@@ -1,0 +1,163 @@
+//! Hosts from before r0 (jaxlib 0.4.29 and 0.4.30, TensorFlow 2.17): libraries of every language refuse to be
+//! registered and to be called, by name, and read nothing of the table that is not there.
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::path::{Path, PathBuf};
+use xla_ffi_sys::*;
+use xla_ffi_testing::examples::rust_examples;
+use xla_ffi_testing::skip;
+
+/// Where in a table from before r0 each function lies.
+const ERROR_CREATE: usize = Revision::BEFORE_R0_TABLE_HEAD;
+const SIZE: usize = Revision::BEFORE_R0_STRUCT_SIZE;
+
+/// The execute stage's number there.
+const EXECUTE: u32 = 2;
+
+const REFUSAL: [&str; 3] = [
+    "before its first revision",
+    "0.4.29, 0.4.30 and TensorFlow 2.17",
+    "jaxlib 0.4.31",
+];
+
+/// The code and text of an error: the stand-in's error object.
+struct Told(XLA_FFI_Error_Code, String);
+
+unsafe extern "C" fn create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
+    // SAFETY: libraries pass the arguments of this function.
+    let args = unsafe { &*args };
+    assert_eq!(args.struct_size, XLA_FFI_Error_Create_Args::STRUCT_SIZE);
+    // SAFETY: a C string.
+    let text = unsafe { CStr::from_ptr(args.message) };
+    let told = Told(args.errc, text.to_string_lossy().into_owned());
+    Box::into_raw(Box::new(told)).cast()
+}
+
+/// Every other function of the table.
+unsafe extern "C" fn never(_: *mut c_void) -> *mut c_void {
+    eprintln!("a function of the table was called");
+    std::process::abort();
+}
+
+/// A table of `size` bytes behind which no memory is readable.
+fn table(size: usize) -> *const XLA_FFI_Api {
+    // SAFETY: plain calls of the system.
+    let page = unsafe {
+        let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let read_write = libc::PROT_READ | libc::PROT_WRITE;
+        let at = libc::mmap(std::ptr::null_mut(), 2 * page, read_write, flags, -1, 0);
+        assert_ne!(at, libc::MAP_FAILED);
+        let second = at.cast::<u8>().add(page);
+        assert_eq!(libc::mprotect(second.cast(), page, libc::PROT_NONE), 0);
+        second
+    };
+    // SAFETY: within the first page.
+    let table = unsafe { page.sub(size) };
+    for at in (0..size).step_by(8) {
+        let word = match at {
+            0 => size,
+            8 => 0,
+            // What r0 has there is a version; here it is a pointer to memory of the host.
+            16 => table as usize,
+            ERROR_CREATE if size == SIZE => create as *const () as usize,
+            _ => never as *const () as usize,
+        };
+        // SAFETY: within the table.
+        unsafe { table.add(at).cast::<usize>().write(word) };
+    }
+    table.cast()
+}
+
+fn told(error: *mut XLA_FFI_Error) -> Option<Told> {
+    if error.is_null() {
+        return None;
+    }
+    // SAFETY: made by `create`.
+    Some(*unsafe { Box::from_raw(error.cast::<Told>()) })
+}
+
+type Register = unsafe extern "C" fn(*const XLA_FFI_Api, *const c_char) -> *mut XLA_FFI_Error;
+type Handler = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+
+fn refused(what: &str, error: *mut XLA_FFI_Error, name: &str) {
+    let Told(code, text) = told(error).unwrap_or_else(|| panic!("{what}: no error"));
+    assert_eq!(code, XLA_FFI_Error_Code::UNIMPLEMENTED, "{what}: {text}");
+    assert!(
+        text.starts_with(&format!("{name}: this host")),
+        "{what}: {text}"
+    );
+    for words in REFUSAL {
+        assert!(text.contains(words), "{what}: {words:?} is not in {text}");
+    }
+}
+
+/// The library's own registration and its handler `scale`.
+fn check(language: &str, path: &Path, name: &str) {
+    // SAFETY: a library of ours.
+    let library = unsafe { libloading::Library::new(path) }.expect("the library loads");
+    // SAFETY: the type that libraries export it with.
+    let register = unsafe { library.get::<Register>(b"xla_ffi_register") }.unwrap();
+    let cpu = CString::new("Host").unwrap();
+    let api = table(SIZE);
+    // SAFETY: the table of a host.
+    let error = unsafe { register(api, cpu.as_ptr()) };
+    refused(&format!("{language}, registration"), error, name);
+
+    // SAFETY: as above.
+    let scale = unsafe { library.get::<Handler>(b"scale") }.unwrap();
+    // SAFETY: plain data, whose zeros are a frame without operands.
+    let mut frame: XLA_FFI_CallFrame = unsafe { std::mem::zeroed() };
+    frame.struct_size = XLA_FFI_CallFrame::STRUCT_SIZE;
+    frame.args.struct_size = XLA_FFI_Args::STRUCT_SIZE;
+    frame.rets.struct_size = XLA_FFI_Rets::STRUCT_SIZE;
+    frame.attrs.struct_size = XLA_FFI_Attrs::STRUCT_SIZE;
+    frame.api = api;
+    frame.stage = XLA_FFI_ExecutionStage(EXECUTE);
+    // SAFETY: a frame as such hosts make them.
+    let error = unsafe { scale(&raw mut frame) };
+    refused(&format!("{language}, a call"), error, "scale");
+
+    // A table of no known layout has nothing by which it could be told: stderr has it.
+    // SAFETY: as above.
+    let error = unsafe { register(table(24), cpu.as_ptr()) };
+    assert!(error.is_null(), "{language}");
+    std::mem::forget(library);
+}
+
+#[test]
+fn rust() {
+    check(
+        "Rust",
+        &rust_examples().join("libconformance.so"),
+        "conformance",
+    );
+}
+
+/// A C or C++ example, or `None`, told, where there was no compiler.
+fn example(test: &str, name: &str, compiler: Option<&str>) -> Option<PathBuf> {
+    if compiler.is_none() {
+        skip(test, "no compiler");
+        return None;
+    }
+    Some(Path::new(env!("C_EXAMPLES_DIR")).join(name))
+}
+
+#[test]
+fn c() {
+    if let Some(path) = example(
+        "before_r0.c",
+        "libconformance.so",
+        option_env!("C_COMPILER"),
+    ) {
+        check("C", &path, "conformance_c.scale");
+    }
+}
+
+#[test]
+fn cpp() {
+    let name = "libconformance_cpp.so";
+    if let Some(path) = example("before_r0.cpp", name, option_env!("CPP_COMPILER")) {
+        check("C++", &path, "conformance_c.scale");
+    }
+}

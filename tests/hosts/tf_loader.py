@@ -1,0 +1,308 @@
+"""The loader for TensorFlow: `xla_ffi.tensorflow`.
+
+usage: tf_loader.py FOLDER (of the Rust example libraries)
+"""
+
+import ctypes
+import functools
+import importlib.util
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+import xla_ffi
+import xla_ffi.tensorflow
+from checks import check, finish, raises
+from xla_ffi import _mlir, _tf_host
+
+FOLDER = pathlib.Path(sys.argv[1])
+X = tf.constant(np.arange(6, dtype=np.float32).reshape(2, 3))
+LIKE_X = tf.TensorSpec([2, 3], tf.float32)
+
+
+def load(name):
+    return xla_ffi.tensorflow.load(FOLDER / f"lib{name}.so")
+
+
+def compiled(function):
+    """The function under XLA."""
+    return tf.function(function, jit_compile=True, autograph=False)
+
+
+def made(handler, **options):
+    """A call with these keywords under XLA, as a function of the operands."""
+    return compiled(lambda *args: handler(*args, **options))
+
+
+def equal(got, wanted):
+    """Equality of arrays, type and shape included."""
+    got, wanted = np.asarray(got), np.asarray(wanted)
+    if got.dtype != wanted.dtype or not np.array_equal(got, wanted):
+        raise AssertionError(f"expected {wanted.dtype}{list(wanted.shape)} {wanted}, got {got.dtype}{list(got.shape)} {got}")
+
+
+def near(got, wanted):
+    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=1e-6)
+
+
+def normed(x, eps=1e-5):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(eps))
+
+
+def results():
+    norm = load("rms_norm").rms_norm
+    near(compiled(norm)(X), normed(X.numpy()))
+    near(compiled(lambda x: norm(x, eps=0.5) + 1)(X), normed(X.numpy(), 0.5) + 1)
+    near(compiled(lambda x: tf.nn.relu(norm(norm(x) - 1)))(X), np.maximum(normed(normed(X.numpy()) - 1), 0))
+    # A Python list takes the only type that the handler has.
+    near(compiled(lambda: norm([[3.0, 4.0]]))(), normed(np.array([[3, 4]], np.float32)))
+    near(compiled(norm)(tf.Variable(X)), normed(X.numpy()))
+    if load("rms_norm") is not load("rms_norm") or norm.refused is not None:
+        raise AssertionError("loaded twice")
+
+
+def attributes():
+    """Cast to the declared types, bit for bit."""
+    lib = load("conformance")
+    integers = {f"{sign}{bits}": (1 if sign == "u" else -1) * bits for sign in "iu" for bits in (8, 16, 32, 64)}
+    equal(compiled(lambda: lib.echo_ints(**integers, result_shape_dtypes=tf.TensorSpec([8], tf.int64)))(), list(integers.values()))
+    for value in (0.1, -3.5e30, float("inf"), 5e-324, -0.0):
+        small = np.float32(value)
+        got = made(lib.echo_floats, f32=small, f64=value, shapes=[2])().numpy()
+        equal(got.view(np.uint64), np.array([small, value], np.float64).view(np.uint64))
+    for text in ("plain", "grüße, 世界", 'quote " and \\ and \n', "NUL \0 inside"):
+        data = np.frombuffer(text.encode(), np.uint8)
+        equal(made(lib.echo_string, text=text, shapes=[len(data)])(), data)
+    arrays = {"i8": [-1, 2], "i16": [3], "i32": [-4], "i64": [2**40], "f32": [0.5, float("inf")], "f64": [-0.25]}
+    wanted = [float(item) for array in arrays.values() for item in array]
+    equal(compiled(lambda: lib.echo_arrays(**arrays, shapes=[len(wanted)]))(), np.array(wanted))
+    options = {"flag": True, "n": 3, "x": 0.5, "name": "four"}
+    equal(compiled(lambda: lib.echo_dict(options=options, shapes=[4]))(), np.array([1, 3, 0.5, 4.0]))
+    equal(compiled(lambda: (lib.echo_bool(value=True), lib.echo_bool(value=False)))()[0], np.int64(1))
+
+
+def shapes():
+    """What follows from the contract, and what does not."""
+    lib = load("conformance")
+    if compiled(lambda x: lib.scale(x, factor=2.0))(X).shape != (2, 3):
+        raise AssertionError("the contract says the shape")
+    raises(TypeError, lambda: compiled(lambda: lib.echo_ints(**{f"{s}{b}": 1 for s in "iu" for b in (8, 16, 32, 64)}))(), "cannot be inferred")
+    raises(TypeError, lambda: compiled(lambda x: lib.scale(x, factor=2.0, shapes=[3, 2]))(X), "shapes= gives [3, 2]", "[2, 3]")
+    raises(TypeError, lambda: compiled(lambda x: lib.scale(x, factor=2.0, result_shape_dtypes=tf.TensorSpec([2, 3], tf.int32)))(X), "F32", "S32")
+    unknown = tf.function(lambda x: lib.scale(x, factor=2.0), jit_compile=True, input_signature=[tf.TensorSpec([None, 3], tf.float32)])
+    raises(TypeError, lambda: unknown(X), "x has the shape (None, 3)", "fixed sizes", "input_signature")
+    near(compiled(lambda x: lib.sum_all(x, x, shapes=()))(X), np.float32(30))
+
+
+def in_place():
+    lib = load("conformance")
+    x = tf.constant([1, 2, 3], tf.float32)
+    equal(compiled(lambda x: lib.increment(x))(x), np.array([2, 3, 4], np.float32))
+    equal(x, np.array([1, 2, 3], np.float32))
+
+
+def calls():
+    """What is wrong with a call is said at the call."""
+    norm = load("rms_norm").rms_norm
+    lib = load("conformance")
+    raises(TypeError, lambda: compiled(norm)(tf.cast(X, tf.int32)), "x is to be F32, got S32 of shape [2, 3]", "tf.cast(x, 'float32')")
+    raises(TypeError, lambda: compiled(lambda x: lib.scale(x))(X), "attribute 'factor' (f32) is missing")
+    raises(TypeError, lambda: compiled(lambda x: norm(x, epsilon=1.0))(X), "no attribute 'epsilon'", "did you mean 'eps'")
+    raises(TypeError, lambda: compiled(lambda x: norm(x, 1e-5))(X), "takes 1 operand, got 2", "attributes are keywords")
+    raises(TypeError, lambda: compiled(lambda: norm("text"))(), "x is to be F32")
+    raises(TypeError, lambda: compiled(lambda: norm([1j]))(), "x is to be F32", "complex")
+    raises(AttributeError, lambda: load("rms_norm").rms_nrm, "did you mean 'rms_norm'")
+    raises(RuntimeError, lambda: norm(X), "rms_norm.rms_norm is called eagerly", "tf.function(jit_compile=True)")
+    raises(RuntimeError, lambda: tf.function(norm)(X), "XLA does not compile", "tf.function(jit_compile=True)")
+    raises(TypeError, lambda: compiled(lambda x: lib.add_tokens(x, x))(X), "TensorFlow has none")
+    # TensorFlow does not pack them, and hands them to XLA as if it did.
+    raises(TypeError, lambda: compiled(lambda x: lib.unpack(x, shapes=[3]))(tf.cast(tf.constant([1, 2, 3]), tf.as_dtype("int4"))), "int4 one element a byte")
+    # Inside of one that is compiled, another function is, too.
+    near(compiled(lambda x: tf.function(norm, autograph=False)(x))(X), normed(X.numpy()))
+
+
+def errors():
+    """A handler's errors are tf.errors, its texts whole."""
+    lib = load("conformance")
+    kinds = (
+        tf.errors.CancelledError, tf.errors.UnknownError, tf.errors.InvalidArgumentError, tf.errors.DeadlineExceededError,
+        tf.errors.NotFoundError, tf.errors.AlreadyExistsError, tf.errors.PermissionDeniedError, tf.errors.ResourceExhaustedError,
+        tf.errors.FailedPreconditionError, tf.errors.AbortedError, tf.errors.OutOfRangeError, tf.errors.UnimplementedError,
+        tf.errors.InternalError, tf.errors.UnavailableError, tf.errors.DataLossError, tf.errors.UnauthenticatedError,
+    )  # fmt: skip
+    for code, kind in enumerate(kinds, 1):
+        message = f"told as {code}, grüße"
+        for handler in (lib.fail, lib.async_fail):
+            run = made(handler, code=code, message=message, result_shape_dtypes=LIKE_X)
+            # TensorFlow keeps this code for its own networking, and says so.
+            said = "originally returned UnavailableError" if kind is tf.errors.UnavailableError else ""
+            raises(tf.errors.InternalError if said else kind, functools.partial(run, X), message, said)
+    panic = compiled(lambda x: lib.panic(x, message="at the disco", result_shape_dtypes=LIKE_X))
+    for _ in range(2):
+        raises(tf.errors.InternalError, lambda: panic(X), "panic", "at the disco")
+
+
+def lacks():
+    """A handler that needs more than this XLA has."""
+    lib = load("conformance")
+    raises(
+        xla_ffi.UnsupportedRuntimeError,
+        lambda: compiled(lambda x: lib.custom_options(x))(X),
+        "conformance.custom_options needs an XLA as in jaxlib 0.12.0",
+        f"TensorFlow {tf.__version__} speaks XLA FFI 0.{_tf_host.Host().minor}",
+    )
+    if lib.custom_options.refused is None or lib.scale.refused is not None or "needs jaxlib 0.12.0" not in repr(lib):
+        raise AssertionError(repr(lib))
+
+
+def gradients():
+    norm, lib = load("rms_norm").rms_norm, load("derivatives")
+    x = tf.constant([[1.0, 2.0, 4.0]])
+
+    def slope(function, *args):
+        """Reverse mode inside of the compiled function, and around it: both are the same."""
+        @compiled
+        def inner(*args):
+            with tf.GradientTape() as tape:
+                tape.watch(args)
+                y = tf.nest.map_structure(tf.reduce_sum, function(*args))
+            return tape.gradient(y, args)
+
+        outer = compiled(function)
+        with tf.GradientTape() as tape:
+            tape.watch(args)
+            y = outer(*args)
+        for one, two in zip(inner(*args), tape.gradient(y, args)):
+            if (one is None) != (two is None):
+                raise AssertionError("one of them has no gradient")
+            if one is not None:
+                near(one, two)
+        return inner(*args)
+
+    plain = lambda x: x / tf.sqrt(tf.reduce_mean(x * x, -1, keepdims=True) + 1e-5)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = plain(x) ** 2
+    np.testing.assert_allclose(slope(lambda x: norm(x) ** 2, x)[0], tape.gradient(y, x), atol=1e-6)
+    v = tf.constant([1.0, 2.0], tf.float64)
+    near(slope(lib.cube, v)[0], 6 * v**2)
+    near(slope(lambda v: lib.cube(v, a=5.0), v)[0], 15 * v**2)
+    near(slope(lib.exponential, v)[0], tf.exp(v))  # by what its forward handler keeps
+    near(slope(lib.sine, v)[0], tf.cos(v))  # by the transpose of its map
+    k = tf.constant([2, 3])
+    got = slope(lambda v, k: lib.mixed(v, k, v * 2)[0], v, k)
+    near(got[0], tf.constant([6.0, 64.0], tf.float64))
+    if got[1] is not None:
+        raise AssertionError("integers have no gradient")
+    z = tf.constant([1 + 2j, -3 + 0.5j], tf.complex128)
+    near(slope(lib.square, z)[0], tf.math.conj(2 * z))
+    conformance = load("conformance")
+    raises(TypeError, lambda: slope(lambda x: conformance.scale(x, factor=2.0), X), "conformance.scale cannot be differentiated", "tf.custom_gradient")
+
+
+SAVED = """
+import sys
+import tensorflow as tf
+import xla_ffi.tensorflow
+if sys.argv[2] != "none":
+    xla_ffi.tensorflow.load(sys.argv[2])
+model = tf.saved_model.load(sys.argv[1])
+print(model.norm(tf.constant([[3.0, 4.0]])).numpy().tolist())
+"""
+
+
+def saved_model():
+    norm = load("rms_norm").rms_norm
+    module = tf.Module()
+    module.norm = tf.function(lambda x: norm(x, eps=0.0), jit_compile=True, autograph=False, input_signature=[tf.TensorSpec([1, 2], tf.float32)])
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder)
+        run = lambda library: subprocess.run([sys.executable, "-c", SAVED, folder, library], capture_output=True, text=True, check=False)
+        done = run(str(FOLDER / "librms_norm.so"))
+        wanted = normed(np.array([[3, 4]], np.float32), 0).tolist()
+        if done.returncode != 0 or done.stdout.strip() != str(wanted):
+            raise AssertionError(f"{done.stdout} {done.stderr[-2000:]}")
+        # Where nobody has loaded the library, XLA names the handler.
+        done = run("none")
+        if done.returncode == 0 or "rms_norm" not in done.stderr:
+            raise AssertionError(f"{done.stdout} {done.stderr[-2000:]}")
+
+
+def names_taken():
+    """A name stands for one function."""
+    load("rms_norm")
+    with tempfile.TemporaryDirectory() as folder:
+        other = pathlib.Path(folder) / "libother.so"
+        shutil.copy(FOLDER / "librms_norm.so", other)
+        raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(other), "rms_norm is registered with TensorFlow", "librms_norm.so already")
+
+
+def bad_libraries():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        raises(xla_ffi.ManifestError, lambda: xla_ffi.tensorflow.load(folder / "none.so"), "No such file")
+        (folder / "text.so").write_text("no library")
+        raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(folder / "text.so"), "text.so")
+    image = ctypes.CDLL(None)
+    raises(xla_ffi.LibraryError, lambda: _tf_host.Host().register(image, "libplain.so"), "libplain.so does not export xla_ffi_register", "XLA_FFI_LIBRARY")
+
+
+def bad_hosts():
+    """TensorFlows that are not what this package needs: stand-ins, for none can be had beside this one."""
+    with tempfile.TemporaryDirectory() as folder:
+        raises(xla_ffi.UnsupportedRuntimeError, lambda: _tf_host.Host(folder), "has no libtensorflow_cc.so.2")
+        shutil.copy(FOLDER / "librms_norm.so", pathlib.Path(folder) / "libtensorflow_cc.so.2")
+        raises(xla_ffi.UnsupportedRuntimeError, lambda: _tf_host.Host(folder), f"TensorFlow {tf.__version__}", "does not export xla::ffi::GetXlaFfiApi()")
+    built = tf.test.is_built_with_xla
+    tf.test.is_built_with_xla = lambda: False
+    try:
+        raises(xla_ffi.UnsupportedRuntimeError, _tf_host.Host, "was built without XLA")
+    finally:
+        tf.test.is_built_with_xla = built
+    # A table is read as far as its size says: of the shortest one nothing but that.
+    size = lambda size: (ctypes.c_size_t * (size // 8))(size)
+    asked = lambda size: _tf_host.version(ctypes.addressof(size), "TensorFlow 2.17.1")
+    raises(xla_ffi.UnsupportedRuntimeError, lambda: asked(size(64)), "TensorFlow 2.17.1", "before its first revision", "0.4.30")
+    raises(xla_ffi.UnsupportedRuntimeError, lambda: asked(size(8)), "8 bytes")
+    later = size(88)
+    later[4] = 1  # major 1, minor 0
+    raises(xla_ffi.UnsupportedRuntimeError, lambda: asked(later), "speaks XLA FFI 1.0")
+
+
+def without_jax():
+    """Nothing of the above needs jax, and what does says so."""
+    if importlib.util.find_spec("jax") is not None:
+        raise AssertionError("this environment is to have no jax")
+    raises(ImportError, lambda: xla_ffi.load, "xla_ffi.load needs jax", "xla_ffi.tensorflow.load")
+    raises(AttributeError, lambda: xla_ffi.lode, "no attribute 'lode'")
+    if "jax" in sys.modules:
+        raise AssertionError("jax was imported")
+
+
+def texts():
+    """The program of a call, for what has more than one result and layouts of its own."""
+    module = _mlir.call("two", [((2, 3), np.dtype(np.float32))], [((), np.dtype(bool)), ((2,), np.dtype(np.uint8))], {"a b": 1}, (["column"], ["row", (0,)]), [(0, 1)], True)
+    for part in (
+        "operand_layouts = [dense<[0, 1]> : tensor<2xindex>]", "result_layouts = [dense<> : tensor<0xindex>, dense<[0]> : tensor<1xindex>]",
+        'backend_config = {"a b" = 1 : i64}', "output_tuple_indices = [1], operand_index = 0", "has_side_effect = true",
+        "-> (tensor<i1>, tensor<2xui8>)", "return %0#0, %0#1 : tensor<i1>, tensor<2xui8>",
+    ):  # fmt: skip
+        if part not in module:
+            raise AssertionError(f"{part!r} is not in {module}")
+
+
+def main():
+    for name, work in {
+        "results": results, "attributes": attributes, "result shapes": shapes, "in-out operands": in_place, "wrong calls": calls,
+        "errors": errors, "a handler that needs more": lacks, "gradients": gradients, "a saved model": saved_model,
+        "names taken": names_taken, "bad libraries": bad_libraries, "bad hosts": bad_hosts, "no jax": without_jax, "text": texts,
+    }.items():  # fmt: skip
+        check(name, work)
+    finish()
+
+
+main()
