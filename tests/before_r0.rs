@@ -41,19 +41,18 @@ unsafe extern "C" fn never(_: *mut c_void) -> *mut c_void {
 
 /// A table of `size` bytes behind which no memory is readable.
 fn table(size: usize) -> *const XLA_FFI_Api {
-    // SAFETY: plain calls of the system.
-    let page = unsafe {
-        let page = usize::try_from(libc::sysconf(libc::_SC_PAGESIZE)).unwrap();
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let read_write = libc::PROT_READ | libc::PROT_WRITE;
-        let at = libc::mmap(std::ptr::null_mut(), 2 * page, read_write, flags, -1, 0);
-        assert_ne!(at, libc::MAP_FAILED);
-        let second = at.cast::<u8>().add(page);
-        assert_eq!(libc::mprotect(second.cast(), page, libc::PROT_NONE), 0);
-        second
-    };
-    // SAFETY: within the first page.
-    let table = unsafe { page.sub(size) };
+    // SAFETY: a plain question.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let read_write = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: fresh memory, wherever there is some.
+    let at = unsafe { libc::mmap(std::ptr::null_mut(), 2 * page, read_write, flags, -1, 0) };
+    assert_ne!(at, libc::MAP_FAILED);
+    let second = at.cast::<u8>().wrapping_add(page);
+    // SAFETY: the second page of that memory, which nobody uses.
+    let closed = unsafe { libc::mprotect(second.cast(), page, libc::PROT_NONE) };
+    assert_eq!(closed, 0);
+    let table = second.wrapping_sub(size);
     for at in (0..size).step_by(8) {
         let word = match at {
             0 => size,
@@ -63,8 +62,9 @@ fn table(size: usize) -> *const XLA_FFI_Api {
             ERROR_CREATE if size == SIZE => create as *const () as usize,
             _ => never as *const () as usize,
         };
-        // SAFETY: within the table.
-        unsafe { table.add(at).cast::<usize>().write(word) };
+        let place = table.wrapping_add(at).cast::<usize>();
+        // SAFETY: within the first page, at a multiple of 8.
+        unsafe { place.write(word) };
     }
     table.cast()
 }
