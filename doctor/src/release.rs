@@ -90,7 +90,7 @@ pub(crate) fn about_glibc(floor: &[u32], versions: &[&str]) -> Option<Finding> {
             ),
             format!("its symbols ask for GLIBC_{shown}; first systems with it: {systems}"),
         )
-        .fix("build it on an older system, in a manylinux image for instance"),
+        .fix("build it for an older system: with cargo-zigbuild or zig as the compiler, or in a manylinux image (docs/shipping.md)"),
     )
 }
 
