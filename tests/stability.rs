@@ -94,7 +94,7 @@ fn functions_and_macros_for_handlers_in_c() {
         for line in header.lines() {
             let name = match line.strip_prefix("#define ") {
                 Some(defined) => defined.split([' ', '(']).next(),
-                None if line.starts_with("XFFI_") => line
+                None if line.starts_with("XFFI_") || line.starts_with("static inline") => line
                     .split('(')
                     .next()
                     .and_then(|head| head.split([' ', '*']).next_back()),

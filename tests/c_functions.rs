@@ -1,0 +1,193 @@
+//! Functions of the C headers that no example calls, on every revision of the embedded runtime; and that none
+//! of those that docs/c.md names is left uncalled.
+
+use std::collections::BTreeSet;
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use xla_ffi_runtime::{
+    Attributes, Call, Error, HostAllocator, Outcome, Revision, Runtime, Stage, Stream, Tensor, spec,
+};
+use xla_ffi_testing::{compiler, root};
+
+fn library(test: &str) -> Option<PathBuf> {
+    let flags = [
+        "-I".to_owned(),
+        root().join("include").display().to_string(),
+        "-fvisibility=hidden".to_owned(),
+    ];
+    let folder = xla_ffi_testing::target_folder().join("tmp/c-functions");
+    let source = root().join("tests/c_functions.c");
+    compiler::shared_library(&folder, test, &source, "c_functions", &flags)
+}
+
+/// Calls a handler with operands as on the command line, and what `more` gives the call.
+fn call(
+    revision: Revision,
+    library: &Path,
+    (symbol, attributes): (&str, &str),
+    (args, rets): (&[&str], &[&str]),
+    more: impl FnOnce(Call) -> Call,
+) -> Result<Outcome, Error> {
+    let runtime = Runtime::new(revision);
+    let library = runtime.open(library)?;
+    let handler = library.handler(symbol, &[(Stage::Execute, symbol)])?;
+    let mut call = handler.instantiate(&Attributes::parse(attributes)?)?.call();
+    for arg in args {
+        call = call.arg(spec::Spec::parse(arg)?.tensor()?);
+    }
+    for ret in rets {
+        call = call.ret(spec::parse_result(ret)?);
+    }
+    let outcome = more(call).run();
+    // Libraries know a copy of XLA by the address of its table: keep it.
+    std::mem::forget(runtime);
+    outcome
+}
+
+fn ints(tensor: &Tensor) -> Vec<i32> {
+    tensor.to_vec().expect("s32")
+}
+
+#[test]
+fn operands_that_may_be_absent() {
+    let Some(library) = library("operands_that_may_be_absent") else {
+        return;
+    };
+    for revision in Revision::ALL {
+        let call = |args: &[&str], rets: &[&str]| {
+            call(revision, &library, ("optional", ""), (args, rets), |call| {
+                call
+            })
+        };
+        let alone = call(&["f32[2]=1,2"], &["f32[2]"]).expect("it runs");
+        assert_eq!(alone.rets[0].to_vec::<f32>().unwrap(), [1.0, 2.0]);
+        let both = call(&["f32[2]=1,2", "f32[2]=10,20"], &["f32[2]", "s32"]).expect("it runs");
+        assert_eq!(both.rets[0].to_vec::<f32>().unwrap(), [11.0, 22.0]);
+        assert_eq!(ints(&both.rets[1]), [1]);
+        let error = call(&["f32[2]=1,2", "f32[3]=1,2,3"], &["f32[2]"]).unwrap_err();
+        assert!(error.message().contains("'x' and 'm'"), "{error}");
+    }
+}
+
+#[test]
+fn texts_and_shapes() {
+    let Some(library) = library("texts_and_shapes") else {
+        return;
+    };
+    for revision in Revision::ALL {
+        let call = |symbol: &str, attributes: &str, args: &[&str], ret: &str| {
+            call(
+                revision,
+                &library,
+                (symbol, attributes),
+                (args, &[ret]),
+                |call| call,
+            )
+        };
+        let absent = call("words", "", &[], "s32[2]").expect("it runs");
+        assert_eq!(ints(&absent.rets[0]), [4, i32::from(b'n')]);
+        let given = call("words", "text = \"ox\"", &[], "s32[2]").expect("it runs");
+        assert_eq!(ints(&given.rets[0]), [2, i32::from(b'o')]);
+        let args = ["f32[1,2]=3,4", "f32[2,1]=5,6"];
+        let product = call("product", "", &args, "f32[1,1]").expect("it runs");
+        assert_eq!(product.rets[0].to_vec::<f32>().unwrap(), [39.0]);
+        let args = ["f32[1,2]=3,4", "f32[3,1]=5,6,7"];
+        let error = call("product", "", &args, "f32[1,1]").unwrap_err();
+        assert!(error.message().contains("k = 2 from argument"), "{error}");
+    }
+}
+
+#[test]
+fn what_the_context_has() {
+    let Some(library) = library("what_the_context_has") else {
+        return;
+    };
+    for revision in Revision::ALL {
+        let device = |call: Call| {
+            // An address that is never followed.
+            let call = call.stream(Stream::borrowed(0x5000 as *mut c_void));
+            call.allocator(Arc::new(HostAllocator::default()))
+        };
+        let outcome = call(
+            revision,
+            &library,
+            ("device", ""),
+            (&[], &["s64[2]"]),
+            device,
+        );
+        let outcome = outcome.expect("it runs");
+        assert_eq!(outcome.rets[0].to_vec::<i64>().unwrap(), [0x5000, 8]);
+        let without = call(
+            revision,
+            &library,
+            ("device", ""),
+            (&[], &["s64[2]"]),
+            |call| call,
+        );
+        assert!(without.is_err());
+
+        let nobodys = call(
+            revision,
+            &library,
+            ("nobodys", ""),
+            (&[], &["s32"]),
+            |call| call,
+        );
+        assert_eq!(ints(&nobodys.expect("it runs").rets[0]), [1]);
+
+        let extension = call(
+            revision,
+            &library,
+            ("extension", ""),
+            (&[], &["s32"]),
+            |call| call,
+        );
+        if revision >= Revision::R9 {
+            assert_eq!(ints(&extension.expect("it runs").rets[0]), [0]);
+        } else {
+            let error = extension.unwrap_err();
+            assert!(error.message().contains("0.11.1"), "{error}");
+        }
+    }
+}
+
+/// The words of a text that are names in C.
+fn words(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+        .collect()
+}
+
+#[test]
+fn every_function_of_the_chapter_is_called() {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let chapter = read(&root().join("docs/c.md"));
+    let headers = read(&root().join("tests/stability/handlers.txt"));
+    let named: BTreeSet<&str> = words(&chapter);
+    let functions: Vec<&str> = headers
+        .lines()
+        .filter(|name| name.starts_with("xffi_") && named.contains(name))
+        .collect();
+    assert!(functions.len() > 25, "{functions:?}");
+    let mut sources = String::new();
+    for folder in [
+        "c_examples",
+        "c_examples/embed_project",
+        "runtime/c/tests/programs",
+        "testing/fixtures",
+        "tests",
+    ] {
+        for entry in std::fs::read_dir(root().join(folder)).unwrap().flatten() {
+            let path = entry.path();
+            if path.extension().is_some_and(|extension| extension == "c") {
+                sources += &read(&path);
+            }
+        }
+    }
+    let called = words(&sources);
+    let uncalled: Vec<_> = functions
+        .into_iter()
+        .filter(|name| !called.contains(name))
+        .collect();
+    assert!(uncalled.is_empty(), "nobody calls {uncalled:?}");
+}
