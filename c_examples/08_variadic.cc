@@ -29,7 +29,7 @@ static ffi::Error WeightedSum(ffi::RemainingArgs xs, ffi::ResultBuffer<ffi::F32>
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(weighted_sum, WeightedSum,
                               ffi::Ffi::Bind()
-                                  .RemainingArgs()
+                                  .RemainingArgs("xs")
                                   .Ret<ffi::Buffer<ffi::F32>>("y")
                                   .Attr<ffi::Span<const float>>("weights")
                                   .Shape(XLA_FFI_SHAPE("...* -> ..."))

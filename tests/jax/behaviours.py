@@ -350,7 +350,7 @@ def x64(lib, matmul):
             expect(matmul.matmul(double, double), np.ones((1, 1, 1), np.float32))
         wide = np.array([[[2.0**200]]])
         raises(TypeError, lambda: matmul.matmul(wide, double), "does not fit F32", "jax_enable_x64")
-        only = _handler._operand
+        only = _handler.Handler._operand
         spec = _manifest.Operand("x", False, ("F64",), None, False, False, False)
         raises(TypeError, lambda: only(spec, "x", jnp.ones(3)), "x is to be F64", "jax_enable_x64")
     expect(matmul.matmul(double, double), np.ones((1, 1, 1)))

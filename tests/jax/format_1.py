@@ -1,4 +1,4 @@
-"""The reader of manifests as it was before format 2, word for word; skew.py asks it about the libraries of today.
+"""The reader of manifests as it was before format 2, its imports aside; skew.py asks it about the libraries of today.
 
 Not to be changed: it stands for what is installed somewhere.
 """
@@ -12,7 +12,7 @@ from typing import Any, Optional
 from . import _dtypes, _facts, _file
 from ._elf import Elf
 from ._errors import ManifestError
-from ._legacy import LEGACY_LIST, LegacySpec
+from ._legacy_list import LEGACY_LIST, LegacySpec
 
 _MAGIC = b"XLAFFIMF"
 _SECTION = ".xla_ffi_manifest"

@@ -79,8 +79,10 @@ def read_back(paths):
                 if _signature.text(again) != text:
                     raise AssertionError(f"{text}: {_signature.text(again)}")
                 ordered = lambda entries: sorted(entries, key=lambda entry: (entry.inside or "", entry.name))
-                if spec.shape and (args, rets, ordered(attrs), shape) != (spec.args, spec.rets, ordered(spec.attrs), spec.shape):
-                    raise AssertionError(f"{text}: {bare(again)} is not {bare(spec)}")
+                plainly = lambda contract: contract.split()
+                read, said = (args, rets, ordered(attrs)), (spec.args, spec.rets, ordered(spec.attrs))
+                if spec.shape and (read, plainly(shape)) != (said, plainly(spec.shape)):
+                    raise AssertionError(f"{text}: {bare(again)}, {shape!r} is not {bare(spec)}, {spec.shape!r}")
                 count += 1
     if count < 5:
         raise AssertionError(f"{count} handlers")

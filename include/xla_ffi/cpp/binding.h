@@ -127,16 +127,18 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::OptionalRetTag<T>>(name);
   }
 
-  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::RemainingArgsTag> RemainingArgs() && {
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::RemainingArgsTag> RemainingArgs(
+      internal::BoundName name = {}) && {
     static_assert(!internal::contains_v<internal::RemainingArgsTag, Ts...>,
                   "the remaining arguments can be bound once");
-    return Add<internal::RemainingArgsTag>({});
+    return Add<internal::RemainingArgsTag>(name);
   }
 
-  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::RemainingRetsTag> RemainingRets() && {
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::RemainingRetsTag> RemainingRets(
+      internal::BoundName name = {}) && {
     static_assert(!internal::contains_v<internal::RemainingRetsTag, Ts...>,
                   "the remaining results can be bound once");
-    return Add<internal::RemainingRetsTag>({});
+    return Add<internal::RemainingRetsTag>(name);
   }
 
   template <typename T>

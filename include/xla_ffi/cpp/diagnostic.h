@@ -11,7 +11,8 @@ class DiagnosticEngine;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-enum class ElementKind : uint8_t { kArg, kRet, kAttr, kOther };
+// From kOther on: what is told without a name, unless it is about one of several operands.
+enum class ElementKind : uint8_t { kArg, kRet, kAttr, kOther, kRemainingArgs, kRemainingRets };
 
 // The elements of a binding, for messages.
 struct Elements {
@@ -23,7 +24,7 @@ struct Elements {
   XLA_FFI_SDK_SLOW void Put(Text& text, int element) const {
     const std::string_view name = names[element].text();
     const ElementKind kind = kinds[element];
-    if (kind == ElementKind::kOther) return;
+    if (kind >= ElementKind::kOther) return;
     if (kind == ElementKind::kAttr) {
       text << "attribute '" << name << "': ";
       return;
@@ -37,10 +38,12 @@ struct Elements {
   // Adds what an argument or a result is called: "argument 'x' (0)", or "argument 0".
   XLA_FFI_SDK_SLOW void PutOperand(Text& text, bool is_arg, int64_t position) const {
     const ElementKind kind = is_arg ? ElementKind::kArg : ElementKind::kRet;
+    const ElementKind rest = is_arg ? ElementKind::kRemainingArgs : ElementKind::kRemainingRets;
     text << (is_arg ? "argument " : "result ");
     int64_t seen = 0;
     for (int i = 0; i < size; ++i) {
-      if (kinds[i] != kind || seen++ != position || names[i].text().empty()) continue;
+      const bool is_it = kinds[i] == kind ? seen++ == position : kinds[i] == rest && seen <= position;
+      if (!is_it || names[i].text().empty()) continue;
       text << "'" << names[i].text() << "' (" << position << ")";
       return;
     }

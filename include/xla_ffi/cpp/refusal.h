@@ -15,6 +15,8 @@ inline constexpr ElementKind element_kind_v =
     is_tagged_v<ArgTag, Tag> || is_tagged_v<OptionalArgTag, Tag>   ? ElementKind::kArg
     : is_tagged_v<RetTag, Tag> || is_tagged_v<OptionalRetTag, Tag> ? ElementKind::kRet
     : is_tagged_v<AttrTag, Tag>                                    ? ElementKind::kAttr
+    : std::is_same_v<Tag, RemainingArgsTag>                        ? ElementKind::kRemainingArgs
+    : std::is_same_v<Tag, RemainingRetsTag>                        ? ElementKind::kRemainingRets
                                                                    : ElementKind::kOther;
 
 inline std::string_view ViewOf(const XLA_FFI_ByteSpan* span) {
@@ -191,7 +193,7 @@ class Refusal {
   XLA_FFI_SDK_SLOW void Failed() {
     if (report_.count != count_) return;
     Text& text = report_.Begin();
-    if (elements_.kinds[report_.element] == ElementKind::kOther) {
+    if (elements_.kinds[report_.element] >= ElementKind::kOther) {
       text << "element " << report_.element << " of the binding: ";
     }
     text << "cannot be decoded";
