@@ -19,6 +19,12 @@
 
 #include "xla/ffi/api/c_api.h"
 
+/* C, which C++ reads too: its casts are of one kind. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
 /* Number of the extension: "XFFI" and 1. */
 #define XFFI_EXTENSION_CANCELLATION INT64_C(0x5846464900000001)
 
@@ -92,5 +98,9 @@ static inline void xffi_cancellation_retain(const xffi_cancellation* cancellatio
 static inline void xffi_cancellation_release(const xffi_cancellation* cancellation) {
   if (cancellation->release != NULL) cancellation->release(cancellation->object);
 }
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif  /* XLA_FFI_CANCELLATION_H_ */

@@ -6,7 +6,9 @@ import re
 import jax
 import numpy as np
 import xla_ffi
-from xla_ffi import _jax, _manifest, _primitive, _revisions
+
+# With the handlers come the rules of the primitive, for vmap and grad.
+from xla_ffi import _handler, _jax, _manifest, _primitive, _revisions
 
 
 class Absent(Exception):
@@ -91,8 +93,6 @@ class Subject:
             return
         if self.has_manifest:
             spec = self._specs[name]
-            from xla_ffi import _handler
-
             refusal = _handler.refusal(spec)
             if refusal:
                 raise Absent(refusal)

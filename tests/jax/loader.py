@@ -118,7 +118,7 @@ def casts():
         ("i8", 128, "does not fit i8"), ("u8", -1, "does not fit u8"), ("i32", 1.5, "expected i32"),
         ("i32", True, "expected i32"), ("bool", 1, "expected bool"), ("f32", 1e300, "does not fit f32"),
         ("f32", "1", "expected f32"), ("str", 1, "expected a str"), ("i32", [1, 2], "got an array"),
-        ("c64", 1j, "no complex"), ("[bool]", [True], "cannot pass"), ("dict", 3, "expected a dict"),
+        ("c64", 1j, "no complex"), ("[bool]", [True], "does not pass"), ("dict", 3, "expected a dict"),
     ]:  # fmt: skip
         raises(TypeError, lambda kind=kind, value=value: cast(kind, value), "lib.h", "'a'", text)
     raises(TypeError, lambda: _attributes.cast_all(spec("i32"), {}), "'a' (i32) is missing")
