@@ -80,7 +80,12 @@ def read_back(paths):
                     raise AssertionError(f"{text}: {_signature.text(again)}")
                 ordered = lambda entries: sorted(entries, key=lambda entry: (entry.inside or "", entry.name))
                 plainly = lambda contract: contract.split()
-                read, said = (args, rets, ordered(attrs)), (spec.args, spec.rets, ordered(spec.attrs))
+                # What a binding leaves open the contract may say.
+                ranked = lambda said, read: [
+                    dataclasses.replace(one, rank=other.rank) if one.rank is None else one for one, other in zip(said, read)
+                ]
+                read = list(args), list(rets), ordered(attrs)
+                said = ranked(spec.args, args), ranked(spec.rets, rets), ordered(spec.attrs)
                 if spec.shape and (read, plainly(shape)) != (said, plainly(spec.shape)):
                     raise AssertionError(f"{text}: {bare(again)}, {shape!r} is not {bare(spec)}, {spec.shape!r}")
                 count += 1
