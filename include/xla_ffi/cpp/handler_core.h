@@ -382,7 +382,16 @@ class HandlerCore {
     if constexpr (kCountsVary) {
       return MemoryIsGoodOf(frame, ArgCount(frame), RetCount(frame), kHasMemory);
     } else if constexpr (kHasMemory && kRets > 0) {
-      const int overlap = xla_ffi_sdk_overlaps(regions.rets, kRets, regions.args, kArgs);
+      // Written out rather than xla_ffi_sdk_overlaps: behind pointers the regions would have to lie in memory.
+      int overlap = 0;
+      for (int r = 0; r < kRets; ++r) {
+        for (int arg = 0; arg < kArgs; ++arg) {
+          overlap |= xla_ffi_sdk_overlap(regions.rets[r], regions.args[arg]);
+        }
+        for (int other = 0; other < r; ++other) {
+          overlap |= xla_ffi_sdk_overlap(regions.rets[r], regions.rets[other]);
+        }
+      }
       // It may be an alias that the program declared.
       xla_ffi_sdk_clash_of clash = {0, -1, 1};
       return XLA_FFI_PREDICT_TRUE(overlap == 0) ||
