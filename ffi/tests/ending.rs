@@ -15,6 +15,8 @@ use xla_ffi::{Cancellation, Future, Later};
 /// How many handlers below are at work. The tests wait for it, one after the other.
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Who holds it keeps the future of `late` open.
+static OPEN: Mutex<()> = Mutex::new(());
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -43,8 +45,7 @@ fn late(cancellation: Cancellation, later: Later) -> Result<Future> {
     let (promise, future) = later.promise(());
     std::thread::spawn(move || {
         let error = work(|| cancellation.clone().is_cancelled());
-        // Whoever waited until the deadline has gone by then.
-        std::thread::sleep(Duration::from_millis(100));
+        drop(OPEN.lock());
         promise.complete(Err(error));
     });
     Ok(future)
@@ -144,7 +145,7 @@ fn older_hosts_never_cancel() {
 fn deadlines_are_kept_and_seen() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Runtime::default();
-    let soon = || Instant::now() + Duration::from_millis(200);
+    let soon = || Instant::now() + Duration::from_millis(500);
     // A handler that does not return has to look; nobody else can.
     let error = call(&runtime, "endless", bundle::<endless>())
         .deadline(soon())
@@ -153,9 +154,11 @@ fn deadlines_are_kept_and_seen() {
     // One that returned is not waited for any longer, whatever the time limit says.
     let call = call(&runtime, "late", bundle::<late>()).time_limit(None);
     let mut call = call.deadline(soon()).prepare().unwrap();
+    let held = OPEN.lock().unwrap();
     assert_eq!(call.invoke().unwrap_err().code(), Code::DeadlineExceeded);
     assert!(call.is_open());
     assert_eq!(call.wait().unwrap_err().code(), Code::DeadlineExceeded);
+    drop(held);
     assert_eq!(call.wait_for(None).unwrap_err().message(), "gave up");
 }
 
@@ -254,13 +257,14 @@ fn calls_are_counted_by_handler_when_asked() {
         prepared.invoke().unwrap();
     }
     asked().run().unwrap();
-    let soon = Instant::now() + Duration::from_millis(50);
-    let mut open = call(&runtime, "late", bundle::<late>())
-        .deadline(soon)
-        .prepare()
-        .unwrap();
-    assert!(open.invoke().is_err() && open.is_open());
+    let canceller = Canceller::new();
+    let open = call(&runtime, "late", bundle::<late>()).canceller(&canceller);
+    let mut open = open.prepare().unwrap();
+    assert!(!open.start().unwrap());
+    let long = Duration::from_millis(50);
+    std::thread::sleep(long);
     assert_eq!(runtime.counts().len(), 1, "the other one is not over");
+    canceller.cancel();
     assert!(open.wait_for(None).is_err());
     runtime.count_calls(false);
     prepared.invoke().unwrap();
@@ -268,7 +272,7 @@ fn calls_are_counted_by_handler_when_asked() {
     let row = |name: &str| counts.iter().find(|counts| counts.name == name).unwrap();
     assert_eq!((row("asks").calls, row("asks").errors), (4, 0));
     assert_eq!((row("late").calls, row("late").errors), (1, 1));
-    assert!(row("late").time >= Duration::from_millis(50), "{counts:?}");
+    assert!(row("late").time >= long, "{counts:?}");
 }
 
 /// A thread for each task.
