@@ -1,16 +1,10 @@
 //! `xla-ffi abi` from the outside: what it prints, and its exit codes.
 
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_owned()
-}
+use xla_ffi_testing::root;
 
 fn abi(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xla-ffi"))

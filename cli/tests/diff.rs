@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{root, skip};
 
 const HANDLERS: &str = r#"
 #include "xla/ffi/api/c_api.h"
@@ -41,10 +41,7 @@ fn library(folder: &Path, name: &str, manifest: Option<&Value>, flags: &[&str]) 
     let file = folder.join(format!("{name}.c"));
     std::fs::write(&file, source).unwrap();
     let library = folder.join(format!("{name}.so"));
-    let include = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .join("include");
+    let include = root().join("include");
     let output = Command::new("gcc")
         .args(["-shared", "-fPIC", "-w"])
         .arg(&file)

@@ -5,14 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_owned()
-}
-
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{root, skip};
 
 /// Builds a library of C, or of C++ where `compiler` is one; `None` where it is not there.
 fn build(

@@ -3,17 +3,9 @@
 use jsonschema::Validator;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_testing::compiler::works;
-use xla_ffi_testing::skip;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_owned()
-}
+use xla_ffi_testing::{root, skip};
 
 fn schema() -> Value {
     let path = root().join("docs/schema/xla-ffi-1.json");

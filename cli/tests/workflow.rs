@@ -2,10 +2,10 @@
 //! in place of the installed one.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use xla_ffi_testing::compiler::works;
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{root, skip};
 
 /// What the runner needs of the file: the values under `env`, and the steps that run something.
 struct Workflow {
@@ -14,13 +14,6 @@ struct Workflow {
     steps: Vec<(String, String)>,
     /// What a step's `if` asks to be not empty, by the step's name.
     conditions: BTreeMap<String, String>,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap()
-        .to_owned()
 }
 
 /// Reads the one file that we wrote: two spaces a level, `run:` inline or as a block.

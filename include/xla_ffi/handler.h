@@ -134,11 +134,17 @@ XFFI_HOT XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   }
   if (!call->open_attrs) xffi_dict_done(call, &call->attrs);
   if (call->problems == 0 && call->next_ret > 0 && xffi_has_memory(call)) {
-    const int many = call->next_arg > XFFI_REGIONS_ || call->next_ret > XFFI_REGIONS_;
-    if (XFFI_UNLIKELY(many || xla_ffi_sdk_overlaps(call->rets, call->next_ret, call->args,
-                                                   call->next_arg))) {
-      xffi_clashes(call);
+    int64_t r, other;
+    int overlap = call->next_arg > XFFI_REGIONS_ || call->next_ret > XFFI_REGIONS_;
+    for (r = 0; !overlap && r < call->next_ret; ++r) {
+      for (other = 0; other < call->next_arg; ++other) {
+        overlap |= xla_ffi_sdk_overlap(call->rets[r], call->args[other]);
+      }
+      for (other = 0; other < r; ++other) {
+        overlap |= xla_ffi_sdk_overlap(call->rets[r], call->rets[other]);
+      }
     }
+    if (XFFI_UNLIKELY(overlap)) xffi_clashes(call);
   }
   return XFFI_UNLIKELY(call->problems != 0) ? xffi_refuse(call) : NULL;
 }

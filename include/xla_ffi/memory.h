@@ -136,19 +136,6 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_overlap(xla_ffi_sdk_region a, xla_ffi_sdk
   return (a.start < b.end) & (b.start < a.end);
 }
 
-/* Whether a result shares a byte with an argument or with another result. Made for counts that are
- * constants: nothing is branched upon. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_overlaps(const xla_ffi_sdk_region* rets, int64_t ret_count,
-                                                const xla_ffi_sdk_region* args, int64_t arg_count) {
-  int overlap = 0;
-  int64_t r, other;
-  for (r = 0; r < ret_count; ++r) {
-    for (other = 0; other < arg_count; ++other) overlap |= xla_ffi_sdk_overlap(rets[r], args[other]);
-    for (other = 0; other < r; ++other) overlap |= xla_ffi_sdk_overlap(rets[r], rets[other]);
-  }
-  return overlap;
-}
-
 /* The buffer at a place of the frame's arguments or results; null where there is none to be judged. */
 XLA_FFI_SDK_MEMORY_HOT const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_CallFrame* frame,
                                                                  int is_arg, int64_t index) {

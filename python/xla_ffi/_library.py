@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import difflib
 import itertools
 import os
 import threading
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _declared, _file, _given, _handler, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types
-from ._errors import LibraryError
+from ._errors import LibraryError, no_handler
 
 _lock = threading.Lock()
 # Libraries stay loaded as long as the process.
@@ -195,9 +194,8 @@ class Library:
             handlers = self.__dict__.get("handlers", {})
             if name in handlers:
                 return handlers[name]
-            near = difflib.get_close_matches(name, handlers, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(h for h in handlers if '.' not in h)}"
-            raise AttributeError(f"{self.__dict__.get('path')} has no handler {name!r}: {hint}")
+            short = [handler for handler in handlers if "." not in handler]
+            raise no_handler(self.__dict__.get("path"), name, handlers, short)
 
     def __getitem__(self, name: str) -> _handler.Handler:
         return getattr(self, name)

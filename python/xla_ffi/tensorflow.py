@@ -6,7 +6,6 @@ returns an object with one function a handler, for use under ``tf.function(jit_c
 
 import contextlib
 import dataclasses
-import difflib
 import os
 import threading
 import types
@@ -18,7 +17,7 @@ import tensorflow as tf
 
 from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _signature, _values
 from ._described import Described, checked
-from ._errors import LibraryError, UnsupportedRuntimeError
+from ._errors import LibraryError, UnsupportedRuntimeError, no_handler
 from ._tf_host import Host
 
 __all__ = ["Handler", "Library", "load"]
@@ -86,9 +85,7 @@ class Library:
         handlers = self.__dict__.get("handlers", {})
         if name in handlers:
             return handlers[name]
-        near = difflib.get_close_matches(name, handlers, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(handlers)}"
-        raise AttributeError(f"{self.__dict__.get('path')} has no handler {name!r}: {hint}")
+        raise no_handler(self.__dict__.get("path"), name, handlers, handlers)
 
     def __getitem__(self, name: str) -> "Handler":
         return getattr(self, name)

@@ -3,6 +3,9 @@
 use crate::cuda;
 use crate::python::Python;
 use crate::venv::Venv;
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -17,6 +20,38 @@ pub(crate) fn cargo(root: &Path) -> Command {
         command.env("XLA_FFI_NVCC", nvcc);
     }
     command
+}
+
+/// What cargo says of the workspace.
+#[derive(Deserialize)]
+pub(crate) struct Metadata {
+    pub(crate) packages: Vec<Package>,
+}
+
+/// A package of the workspace.
+#[derive(Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) version: String,
+    pub(crate) features: BTreeMap<String, Vec<String>>,
+    /// Where it may be published; an empty list where nowhere, `None` where anywhere.
+    pub(crate) publish: Option<Vec<String>>,
+}
+
+/// Asks cargo about the workspace's own packages.
+pub(crate) fn metadata(root: &Path) -> Result<Metadata> {
+    let output = cargo(root)
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .output()
+        .context("running cargo metadata")?;
+    if !output.status.success() {
+        bail!(
+            "cargo metadata: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    serde_json::from_slice(&output.stdout).context("reading cargo metadata")
 }
 
 /// Builds the Rust example libraries into `target/release/examples`.

@@ -1,11 +1,10 @@
 //! `cargo xtask dist`: the packages that users install, in `target/dist`: the crates, the wheel for Python with
 //! the program `xla-ffi`, the embedded runtime and the headers, its sources, and their checksums.
 
-use crate::cargo::cargo;
+use crate::cargo::{Package, cargo, metadata};
 use crate::python::{self, Python};
 use crate::{install, jaxlibs, ui, wheel};
 use anyhow::{Context, Result, bail, ensure};
-use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -106,26 +105,9 @@ fn check_versions(root: &Path, version: &str) -> Result<()> {
     Ok(())
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    version: String,
-    /// Empty where it is never published.
-    publish: Option<Vec<String>>,
-}
-
 /// The crates as an index would have them.
 fn crates(root: &Path) -> Result<Vec<PathBuf>> {
-    let output = cargo(root)
-        .args(["metadata", "--format-version=1", "--no-deps"])
-        .output()?;
-    ensure!(output.status.success(), "cargo metadata failed");
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
+    let metadata = metadata(root)?;
     let published: Vec<&Package> = metadata
         .packages
         .iter()
@@ -163,8 +145,7 @@ fn build(root: &Path) -> Result<PathBuf> {
         fs::remove_file(&link)?;
     }
     std::os::unix::fs::symlink(system_libstdcxx()?, &link)?;
-    let mut command = cargo(root);
-    let program = std::mem::replace(&mut command, Command::new(zigbuild));
+    let mut command = Command::new(zigbuild);
     command
         .current_dir(root)
         .args(["zigbuild", "--release"])
@@ -173,7 +154,7 @@ fn build(root: &Path) -> Result<PathBuf> {
         .arg(&folder)
         .args(["-p", "xla-ffi-cli", "-p", "xla-ffi-runtime-c"])
         .args(["-p", "xla-ffi-record"])
-        .env("CARGO", program.get_program())
+        .env("CARGO", cargo(root).get_program())
         .env("CARGO_ZIGBUILD_ZIG_PATH", zig)
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .env(format!("CXX_{}", TARGET.replace('-', "_")), "g++")

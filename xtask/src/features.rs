@@ -1,49 +1,24 @@
 //! Each feature of each package alone: users turn on one, the workspace's own builds all of them.
 
-use crate::cargo::cargo;
+use crate::cargo::{Metadata, Package, cargo, metadata};
 use crate::counts::{Counts, Format};
 use crate::tally::{self, Log};
-use anyhow::{Context, Result, bail};
-use serde::Deserialize;
-use std::collections::BTreeMap;
+use anyhow::{Result, bail};
 use std::path::Path;
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    features: BTreeMap<String, Vec<String>>,
-}
-
-impl Package {
-    /// What to check: the library without features, then each one.
-    fn choices(&self) -> Vec<&str> {
-        let named = self.features.iter();
-        let named = named.filter(|(name, _)| *name != "default");
-        std::iter::once("")
-            .chain(named.map(|(name, _)| name.as_str()))
-            .collect()
-    }
+/// What to check of a package: the library without features, then each one.
+fn choices(package: &Package) -> Vec<&str> {
+    let named = package.features.iter();
+    let named = named.filter(|(name, _)| *name != "default");
+    std::iter::once("")
+        .chain(named.map(|(name, _)| name.as_str()))
+        .collect()
 }
 
 /// Clippy on the library of each package that has features, with none and with each alone. Nothing is
 /// built, and tests stay out: their own dependencies would turn features on.
 pub(crate) fn check(root: &Path, log: &mut Log) -> Result<Counts> {
-    let output = cargo(root)
-        .args(["metadata", "--no-deps", "--format-version", "1"])
-        .output()
-        .context("running cargo metadata")?;
-    if !output.status.success() {
-        bail!(
-            "cargo metadata: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    let metadata = serde_json::from_slice(&output.stdout).context("reading cargo metadata")?;
+    let metadata = metadata(root)?;
     let mut counts = Counts::default();
     for (package, feature) in pairs(&metadata) {
         let mut command = cargo(root);
@@ -69,10 +44,10 @@ pub(crate) fn check(root: &Path, log: &mut Log) -> Result<Counts> {
 
 fn pairs(metadata: &Metadata) -> Vec<(&str, &str)> {
     let packages = metadata.packages.iter();
-    let packages = packages.filter(|package| package.choices().len() > 1);
+    let packages = packages.filter(|package| choices(package).len() > 1);
     packages
         .flat_map(|package| {
-            let choices = package.choices().into_iter();
+            let choices = choices(package).into_iter();
             choices.map(|feature| (package.name.as_str(), feature))
         })
         .collect()

@@ -73,56 +73,50 @@ fn common(project: &Project) -> Files {
 }
 
 fn rust(project: &Project) -> Files {
+    let (dependency, library, test) = match project.cuda {
+        false => (
+            "xla-ffi = \"@VERSION@\"",
+            include_str!("../../templates/rust/lib.rs"),
+            include_str!("../../templates/rust/embedded.rs"),
+        ),
+        true => (
+            "# The driver is loaded when the first call needs it: this builds on any machine.\n\
+             xla-ffi = { version = \"@VERSION@\", features = [\"cuda\"] }",
+            include_str!("../../templates/rust-cuda/lib.rs"),
+            include_str!("../../templates/rust-cuda/embedded.rs"),
+        ),
+    };
+    let manifest =
+        include_str!("../../templates/rust/Cargo.toml").replace("@DEPENDENCY@", dependency);
     let mut files = vec![
+        ("Cargo.toml", manifest),
+        ("src/lib.rs", library.to_owned()),
+        ("tests/embedded.rs", test.to_owned()),
         (
             "pyproject.toml",
-            include_str!("../../templates/rust/pyproject.toml"),
+            include_str!("../../templates/rust/pyproject.toml").to_owned(),
         ),
         (
             "hatch_build.py",
-            include_str!("../../templates/rust/hatch_build.py"),
+            include_str!("../../templates/rust/hatch_build.py").to_owned(),
         ),
-        (".gitignore", include_str!("../../templates/rust/gitignore")),
+        (
+            ".gitignore",
+            include_str!("../../templates/rust/gitignore").to_owned(),
+        ),
     ];
-    files.extend(match project.cuda {
-        false => vec![
-            (
-                "Cargo.toml",
-                include_str!("../../templates/rust/Cargo.toml"),
-            ),
-            ("src/lib.rs", include_str!("../../templates/rust/lib.rs")),
-            (
-                "tests/embedded.rs",
-                include_str!("../../templates/rust/embedded.rs"),
-            ),
-        ],
-        true => vec![
-            (
-                "Cargo.toml",
-                include_str!("../../templates/rust-cuda/Cargo.toml"),
-            ),
-            (
-                "build.rs",
-                include_str!("../../templates/rust-cuda/build.rs"),
-            ),
-            (
-                "src/kernels.cu",
-                include_str!("../../templates/cpp-cuda/kernels.cu"),
-            ),
-            (
-                "src/lib.rs",
-                include_str!("../../templates/rust-cuda/lib.rs"),
-            ),
-            (
-                "tests/embedded.rs",
-                include_str!("../../templates/rust-cuda/embedded.rs"),
-            ),
-        ],
-    });
+    if project.cuda {
+        let build = include_str!("../../templates/rust-cuda/build.rs");
+        files.push(("build.rs", build.to_owned()));
+        files.push(kernels());
+    }
     files
-        .into_iter()
-        .map(|(path, text)| (path, text.to_owned()))
-        .collect()
+}
+
+/// What kernels a project for GPUs begins with, in either language.
+fn kernels() -> (&'static str, String) {
+    let text = include_str!("../../templates/cpp-cuda/kernels.cu");
+    ("src/kernels.cu", text.to_owned())
 }
 
 fn native(project: &Project) -> Files {
@@ -171,8 +165,7 @@ fn native(project: &Project) -> Files {
         ),
     ];
     if project.cuda {
-        let kernels = include_str!("../../templates/cpp-cuda/kernels.cu");
-        files.push(("src/kernels.cu", kernels.to_owned()));
+        files.push(kernels());
     }
     files
 }

@@ -382,7 +382,7 @@ class HandlerCore {
     if constexpr (kCountsVary) {
       return MemoryIsGoodOf(frame, ArgCount(frame), RetCount(frame), kHasMemory);
     } else if constexpr (kHasMemory && kRets > 0) {
-      // Written out rather than xla_ffi_sdk_overlaps: behind pointers the regions would have to lie in memory.
+      // Not one function with C's: behind pointers the regions would have to lie in memory.
       int overlap = 0;
       for (int r = 0; r < kRets; ++r) {
         for (int arg = 0; arg < kArgs; ++arg) {

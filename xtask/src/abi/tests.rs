@@ -26,12 +26,7 @@ fn outcomes(test: &str, version: &str, include: &Path, out: &Path) -> Option<Vec
         Ok(outcomes) => Some(outcomes),
         Err(error) => match error.downcast_ref() {
             Some(xla_ffi_abi::header::Error::NoReader { .. }) => {
-                println!("skipped: {error:#}");
-                if let Some(path) = std::env::var_os("XLA_FFI_SKIPS") {
-                    let mut skips = std::fs::read_to_string(&path).unwrap_or_default();
-                    skips.push_str(&format!("{test}: {error:#}\n"));
-                    std::fs::write(path, skips).unwrap();
-                }
+                xla_ffi_testing::skip(test, &format!("{error:#}"));
                 None
             }
             _ => panic!("{error:#}"),

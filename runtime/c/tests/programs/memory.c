@@ -6,31 +6,7 @@
 #include "xla_ffi/handler.h"
 #include "xla_ffi/program.h"
 
-#define CHECK(condition)                                      \
-  do {                                                        \
-    if (!(condition)) {                                       \
-      fprintf(stderr, "line %d: " #condition "\n", __LINE__); \
-      exit(1);                                                \
-    }                                                         \
-  } while (0)
-
-static void right_at(xffi_rt_status* status, int line) {
-  if (status == NULL) return;
-  fprintf(stderr, "line %d: %s\n", line, xffi_rt_status_message(status));
-  exit(1);
-}
-#define right(status) right_at(status, __LINE__)
-
-static void wrong_at(xffi_rt_status* status, const char* words, int line) {
-  if (status != NULL && xffi_rt_status_code(status) == XLA_FFI_Error_Code_INVALID_ARGUMENT &&
-      strstr(xffi_rt_status_message(status), words) != NULL) {
-    xffi_rt_status_destroy(status);
-    return;
-  }
-  fprintf(stderr, "line %d: not '%s': %s\n", line, words, xffi_rt_status_message(status));
-  exit(1);
-}
-#define wrong(status, words) wrong_at(status, words, __LINE__)
+#include "checks.h"
 
 /* Where the last call found its operands. */
 static const void* x_at;
@@ -196,20 +172,20 @@ static void dlpack(xffi_rt* runtime) {
   right(xffi_rt_call_create(runtime, "next", "cpu", NULL, &call));
   odd = x;
   odd.device_type = 2;
-  wrong(xffi_rt_call_arg_dlpack(call, &odd), "device type 2");
+  wrong(xffi_rt_call_arg_dlpack(call, &odd), INVALID_ARGUMENT, "device type 2");
   odd = x;
   strides[0] = 2;
-  wrong(xffi_rt_call_arg_dlpack(call, &odd), "row-major");
+  wrong(xffi_rt_call_arg_dlpack(call, &odd), INVALID_ARGUMENT, "row-major");
   strides[0] = 1;
   odd.ndim = INT32_MAX;
-  wrong(xffi_rt_call_ret_dlpack(call, &odd), "0 to 1024");
+  wrong(xffi_rt_call_ret_dlpack(call, &odd), INVALID_ARGUMENT, "0 to 1024");
   odd.ndim = -1;
-  wrong(xffi_rt_call_ret_dlpack(call, &odd), "-1 dimensions");
+  wrong(xffi_rt_call_ret_dlpack(call, &odd), INVALID_ARGUMENT, "-1 dimensions");
   odd = x;
   odd.byte_offset = 4;
-  wrong(xffi_rt_call_ret_dlpack(call, &odd), "multiple of 16");
-  wrong(xffi_rt_call_arg_dlpack(call, NULL), "tensor");
-  wrong(xffi_rt_call_arg_dlpack(NULL, &x), "call");
+  wrong(xffi_rt_call_ret_dlpack(call, &odd), INVALID_ARGUMENT, "multiple of 16");
+  wrong(xffi_rt_call_arg_dlpack(call, NULL), INVALID_ARGUMENT, "tensor");
+  wrong(xffi_rt_call_arg_dlpack(NULL, &x), INVALID_ARGUMENT, "call");
   right(xffi_rt_call_arg_dlpack(call, &x));
   right(xffi_rt_call_ret_dlpack(call, &y));
   right(xffi_rt_call_run(call));

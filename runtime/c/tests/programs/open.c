@@ -7,13 +7,7 @@
 #include "xla_ffi/handler.h"
 #include "xla_ffi/runtime.h"
 
-#define CHECK(condition)                                             \
-  do {                                                               \
-    if (!(condition)) {                                              \
-      fprintf(stderr, "line %d: " #condition "\n", __LINE__);        \
-      exit(1);                                                       \
-    }                                                                \
-  } while (0)
+#include "checks.h"
 
 /* What everybody waits for: how far the handlers may go, and how many calls have been told to be over. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -76,21 +70,6 @@ static XLA_FFI_Error* late_impl(xffi_call* call) {
 }
 XFFI_HANDLER(late, late_impl);
 
-static void right(xffi_rt_status* status) {
-  if (status != NULL) fprintf(stderr, "%s\n", xffi_rt_status_message(status));
-  CHECK(status == NULL);
-}
-
-static void wrong(xffi_rt_status* status, XLA_FFI_Error_Code code, const char* words) {
-  if (status != NULL && xffi_rt_status_code(status) == code &&
-      strstr(xffi_rt_status_message(status), words) != NULL) {
-    xffi_rt_status_destroy(status);
-    return;
-  }
-  fprintf(stderr, "not code %d, '%s': %s\n", (int)code, words, xffi_rt_status_message(status));
-  exit(1);
-}
-
 /* A call that has been run past its time limit, its data on the heap. */
 typedef struct open {
   xffi_rt* runtime;
@@ -116,7 +95,7 @@ static open start(float first) {
   right(xffi_rt_call_set_time_limit(it.call, 20));
   CHECK(!xffi_rt_call_is_open(it.call));
   right(xffi_rt_call_wait(it.call, -1)); /* Nothing to wait for. */
-  wrong(xffi_rt_call_run(it.call), XLA_FFI_Error_Code_DEADLINE_EXCEEDED, "'late'");
+  wrong(xffi_rt_call_run(it.call), DEADLINE_EXCEEDED, "'late'");
   CHECK(xffi_rt_call_is_open(it.call));
   return it;
 }
@@ -149,9 +128,9 @@ int main(void) {
 
   /* Waited for; it can be run again then. */
   it = start(1);
-  wrong(xffi_rt_call_run(it.call), XLA_FFI_Error_Code_FAILED_PRECONDITION, "not over");
-  wrong(xffi_rt_call_wait(it.call, 0), XLA_FFI_Error_Code_DEADLINE_EXCEEDED, "'late'");
-  wrong(xffi_rt_call_wait(it.call, 5), XLA_FFI_Error_Code_DEADLINE_EXCEEDED, "is open");
+  wrong(xffi_rt_call_run(it.call), FAILED_PRECONDITION, "not over");
+  wrong(xffi_rt_call_wait(it.call, 0), DEADLINE_EXCEEDED, "'late'");
+  wrong(xffi_rt_call_wait(it.call, 5), DEADLINE_EXCEEDED, "is open");
   right(xffi_rt_call_on_end(it.call, count, NULL));
   CHECK(told == 0);
   set(&released, 1);
@@ -168,14 +147,14 @@ int main(void) {
   /* What the handler says late is what waiting says. */
   it = start(-1);
   set(&released, 1);
-  wrong(xffi_rt_call_wait(it.call, -1), XLA_FFI_Error_Code_ABORTED, "too late");
+  wrong(xffi_rt_call_wait(it.call, -1), ABORTED, "too late");
   end(it);
 
   /* Other data are those of the next run. */
   it = start(1);
   right(xffi_rt_call_set_ret_data(it.call, 0, other));
-  wrong(xffi_rt_call_run(it.call), XLA_FFI_Error_Code_FAILED_PRECONDITION, "open");
-  wrong(xffi_rt_call_set_run_id(it.call, 1), XLA_FFI_Error_Code_FAILED_PRECONDITION, "open");
+  wrong(xffi_rt_call_run(it.call), FAILED_PRECONDITION, "open");
+  wrong(xffi_rt_call_set_run_id(it.call, 1), FAILED_PRECONDITION, "open");
   set(&released, 1);
   right(xffi_rt_call_wait(it.call, -1));
   CHECK(it.y[999] == 2 * it.x[999]);
@@ -199,8 +178,8 @@ int main(void) {
   right(xffi_rt_call_wait(it.call, -1));
   end(it);
 
-  wrong(xffi_rt_call_wait(NULL, 0), XLA_FFI_Error_Code_INVALID_ARGUMENT, "call");
-  wrong(xffi_rt_call_on_end(NULL, count, NULL), XLA_FFI_Error_Code_INVALID_ARGUMENT, "call");
+  wrong(xffi_rt_call_wait(NULL, 0), INVALID_ARGUMENT, "call");
+  wrong(xffi_rt_call_on_end(NULL, count, NULL), INVALID_ARGUMENT, "call");
   CHECK(!xffi_rt_call_is_open(NULL));
   printf("done\n");
   return 0;
