@@ -17,7 +17,9 @@ use std::time::Instant;
 
 /// Programs that take long: they start first, since what is left at the end runs alone, and `--quick`
 /// leaves them out.
-const LONG: [&str; 20] = [
+const LONG: [&str; 32] = [
+    "xla-ffi-cli verdicts",
+    "xla-ffi-embedding-example programs",
     "xla-ffi-programs pjrt",
     "xla-ffi-runtime-c open",
     "xla-ffi ui",
@@ -38,6 +40,16 @@ const LONG: [&str; 20] = [
     "xla-ffi-programs programs",
     "xla-ffi-runtime-c programs",
     "xla-ffi-runtime-c unwritten",
+    "xla-ffi embedding",
+    "xla-ffi-tests examples",
+    "xla-ffi-runtime behaviours",
+    "xla-ffi-cli stubs",
+    "xla-ffi-cli doctor",
+    "xla-ffi-cli pjrt",
+    "xla-ffi-cli mirrors",
+    "xla-ffi-cuda-examples emulated",
+    "xla-ffi-tests hostile",
+    "xla-ffi-tests races",
 ];
 
 /// One test program.
