@@ -13,6 +13,8 @@ pub(crate) struct Counts {
     pub(crate) skips: Vec<String>,
     /// How long single tests took, where that can be seen.
     pub(crate) times: Vec<(Duration, String)>,
+    /// Processor time of the programs that were started, where the system tells it.
+    pub(crate) processor: Duration,
 }
 
 impl Counts {
@@ -31,6 +33,7 @@ impl Counts {
         self.failures.extend(other.failures);
         self.skips.extend(other.skips);
         self.times.extend(other.times);
+        self.processor += other.processor;
     }
 
     /// Moves tests that skipped themselves from passed to skipped. Each wrote a line `NAME: REASON`

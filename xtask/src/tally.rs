@@ -68,9 +68,13 @@ impl Log {
         self.0.extend_from_slice(bytes);
     }
 
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0).into_owned()
+    }
+
     /// Forgets the lines that say nothing of a test: what passes may print thousands.
     pub(crate) fn keep_verdicts(&mut self) {
-        let text = String::from_utf8_lossy(&self.0).into_owned();
+        let text = self.text();
         let lines = text.lines();
         self.0.clear();
         for line in lines.filter(|line| line.starts_with("test ")) {
@@ -156,11 +160,15 @@ impl Tally {
         let steps = lock(&self.steps);
         let mut total = Counts::default();
         let width = steps.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
-        println!("{:width$}  {:>10}  passed  failed  skipped", "step", "time");
+        println!(
+            "{:width$}  {:>10}  {:>10}  passed  failed  skipped",
+            "step", "time", "processor"
+        );
         for (name, counts, took) in &*steps {
             println!(
-                "{name:width$}  {:>10}  {:6}  {:6}  {:7}",
+                "{name:width$}  {:>10}  {:>10}  {:6}  {:6}  {:7}",
                 ui::seconds(*took),
+                ui::seconds(counts.processor),
                 counts.passed,
                 counts.failed,
                 counts.skips.len()
@@ -168,7 +176,7 @@ impl Tally {
             total.add(counts.clone());
         }
         println!("by the clock: {}", ui::seconds(self.start.elapsed()));
-        if let Some(time) = processor_time() {
+        if let Some(time) = processor_time("self") {
             println!("processor time: {}", ui::seconds(time));
         }
         total
@@ -208,9 +216,9 @@ fn lacking_in_ci(skips: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// The processor time of everything that ran and ended, where the system tells it.
-fn processor_time() -> Option<Duration> {
-    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+/// The processor time of a process and of its children that ended, where the system tells it.
+fn processor_time(process: &str) -> Option<Duration> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // Behind the name, which may hold anything, the third field is the first.
     let (_, fields) = text.rsplit_once(')')?;
     let ticks = fields.split_whitespace().skip(11).take(4);
@@ -262,10 +270,13 @@ pub(crate) fn run(
     if !line.is_empty() {
         tests.line(&String::from_utf8_lossy(&line), since);
     }
+    // It closed its output, so that it has ended or is about to; afterwards nobody can ask any more.
+    let processor = processor_time(&child.id().to_string()).unwrap_or_default();
     let status = child
         .wait()
         .with_context(|| format!("waiting for {program}"))?;
     let mut counts = tests.finish(status.success());
+    counts.processor = processor;
     // A step that fails without a failed test did not come so far: that is a failure too.
     if !status.success() && counts.failed == 0 {
         log.line(format_args!("{program} ended with {status}"));
@@ -309,7 +320,7 @@ mod tests {
         assert_eq!(sh(Format::Libtest, "exit 101").failed, 1);
         assert_eq!(sh(Format::Libtest, "true").failed, 1);
         assert_eq!(sh(Format::Whole, "exit 1").failed, 1);
-        assert_eq!(sh(Format::Whole, "true"), Counts::one(true));
+        assert_eq!(sh(Format::Whole, "true").passed, 1);
         assert_eq!(sh(Format::Driver, "echo ok a; exit 1").failed, 1);
         let died = sh(Format::Serial, "printf 'test a ... '; kill -9 $$");
         assert_eq!(died.failures, ["sh a (did not end)"]);
@@ -322,6 +333,23 @@ mod tests {
         let mut log = Log::default();
         run(Format::Whole, "sh", &mut command, &mut log).unwrap();
         assert_eq!(log.0, b"one\ntwo\nthree");
+    }
+
+    #[test]
+    fn processor_time_is_the_commands_own() {
+        let busy = |turns: &str| {
+            let mut command = Command::new("sh");
+            let script = "i=0; while [ $i -lt $0 ]; do i=$((i + 1)); done; sleep 0.01";
+            command.args(["-c", script, turns]);
+            let counts = run(Format::Whole, "sh", &mut command, &mut Log::default());
+            counts.unwrap().processor
+        };
+        // Where the system tells nothing both are nothing.
+        let (long, short) = (busy("400000"), busy("1"));
+        assert!(
+            long > short || long.is_zero() && !cfg!(target_os = "linux"),
+            "{long:?}"
+        );
     }
 
     #[test]

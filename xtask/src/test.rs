@@ -157,8 +157,7 @@ fn debug_lane(root: &Path, shared: &Shared, tally: &Tally) {
     tally.work("build of the tests", |log| {
         let mut command = cargo(root);
         command.args(["test", "--workspace"]);
-        built = binaries::build(command, log)?;
-        Ok(Counts::one(true))
+        binaries::build(command, &mut built, log)
     });
     let mut examples = vec![];
     tally.work("examples in C and C++", |_| {
@@ -186,8 +185,7 @@ fn release_lane(root: &Path, shared: &Shared, tally: &Tally) {
     let _ = shared.rust.set(());
     let mut built = vec![];
     tally.work("build of the properties", |log| {
-        built = binaries::build(properties(root), log)?;
-        Ok(Counts::one(true))
+        binaries::build(properties(root), &mut built, log)
     });
     let material = shared.material.wait();
     let cases = if matrix::in_ci() { "1000000" } else { "20000" };
@@ -288,11 +286,11 @@ fn quick(root: &Path, tally: &Tally) -> String {
     tally.work("build of the tests", |log| {
         let mut command = cargo(root);
         command.args(["test", "--workspace"]);
-        built = binaries::build(command, log)?;
+        let counts = binaries::build(command, &mut built, log);
         let (long, short): (Vec<_>, Vec<_>) = built.drain(..).partition(binaries::is_long);
         built = short;
         left_out.extend(long.iter().map(|binary| binary.name().to_owned()));
-        Ok(Counts::one(true))
+        counts
     });
     tally.wide("tests", |_| {
         binaries::run_all(root, &built, &material, &[], tally)

@@ -10,7 +10,7 @@ use crate::ui;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -83,24 +83,35 @@ struct Profile {
     test: bool,
 }
 
-/// Builds test programs with `cargo test --no-run` and says where they are.
-pub(super) fn build(mut command: Command, log: &mut Log) -> Result<Vec<Binary>> {
+/// Builds test programs with `cargo test --no-run`, adds them to `built`, and counts the build as one check.
+pub(super) fn build(
+    mut command: Command,
+    built: &mut Vec<Binary>,
+    log: &mut Log,
+) -> Result<Counts> {
     command.args(["--no-run", "--message-format=json-render-diagnostics"]);
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .context("starting cargo")?;
-    log.bytes(&output.stderr);
-    ensure!(output.status.success(), "the tests do not build");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut binaries: Vec<_> = text.lines().filter_map(binary).collect();
-    ensure!(!binaries.is_empty(), "cargo built no test");
-    binaries.sort_by_key(|binary| {
+    let mut said = Log::default();
+    let counts = tally::run(
+        Format::Whole,
+        "cargo test --no-run",
+        &mut command,
+        &mut said,
+    )?;
+    for line in said.text().lines() {
+        match binary(line) {
+            Some(binary) => built.push(binary),
+            None if line.starts_with('{') => {}
+            None => log.line(line),
+        }
+    }
+    ensure!(counts.failed == 0, "the tests do not build");
+    ensure!(!built.is_empty(), "cargo built no test");
+    built.sort_by_key(|binary| {
         let rank = LONG.iter().position(|long| *long == binary.name);
         (rank.unwrap_or(LONG.len()), binary.name.clone())
     });
-    log.line(format_args!("{} test programs", binaries.len()));
-    Ok(binaries)
+    log.line(format_args!("{} test programs", built.len()));
+    Ok(counts)
 }
 
 /// Whether `--quick` leaves it out.
