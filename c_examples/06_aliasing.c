@@ -1,18 +1,16 @@
-/* An operand that is argument and result at once: y = a x + y, in place where the caller aliases
- * argument 1 with result 0, and into fresh memory where it does not. x, y: f32[n]; a: f32. */
+/* An operand that is argument and result at once: y = a x + y, in place. A call in which argument 1 is not
+ * aliased with result 0 is refused. x, y: f32[n]; a: f32. */
 #include "xla_ffi/handler.h"
 
 static XLA_FFI_Error* axpy_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
-  xffi_buffer y = xffi_arg(call, "y", XLA_FFI_DataType_F32, 1);
-  xffi_buffer out = xffi_ret(call, "out", XLA_FFI_DataType_F32, 1);
+  xffi_buffer y = xffi_inout(call, "y", XLA_FFI_DataType_F32, 1);
   const float a = xffi_attr_f32(call, "a");
   XLA_FFI_Error* error;
   xffi_same_shape(call, "x", &x, "y", &y);
-  xffi_same_shape(call, "x", &x, "out", &out);
   if ((error = xffi_decoded(call)) != NULL) return error;
   for (int64_t i = 0; i < x.count; ++i) {
-    ((float*)out.data)[i] = a * ((const float*)x.data)[i] + ((const float*)y.data)[i];
+    ((float*)y.data)[i] += a * ((const float*)x.data)[i];
   }
   return NULL;
 }

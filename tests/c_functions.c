@@ -20,6 +20,34 @@ static XLA_FFI_Error* optional_impl(xffi_call* call) {
 }
 XFFI_HANDLER(optional, optional_impl);
 
+/* y = x + y in place, and the sum of y. */
+static XLA_FFI_Error* in_place_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
+  xffi_buffer y = xffi_inout(call, "y", XLA_FFI_DataType_F32, 1);
+  xffi_buffer sum = xffi_ret(call, "sum", XLA_FFI_DataType_F32, 1);
+  XLA_FFI_Error* error;
+  float total = 0;
+  int64_t i;
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  for (i = 0; i < x.count; ++i) total += ((float*)y.data)[i] += ((const float*)x.data)[i];
+  ((float*)sum.data)[0] = total;
+  return NULL;
+}
+XFFI_HANDLER(in_place, in_place_impl);
+
+/* y = -x. */
+static XLA_FFI_Error* negated_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
+  XLA_FFI_Error* error;
+  int64_t i;
+  xffi_same_shape(call, "x", &x, "y", &y);
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  for (i = 0; i < x.count; ++i) ((float*)y.data)[i] = -((const float*)x.data)[i];
+  return NULL;
+}
+XFFI_HANDLER(negated, negated_impl);
+
 /* The length of a text, which is "none" unless it is given, and its first byte. */
 static XLA_FFI_Error* words_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);

@@ -71,6 +71,81 @@ fn operands_that_may_be_absent() {
 }
 
 #[test]
+fn operands_that_are_changed_in_place() {
+    let Some(library) = library("operands_that_are_changed_in_place") else {
+        return;
+    };
+    for revision in Revision::ALL {
+        let called = |args: &[&str], ret: &str, alias: bool| {
+            let rets: &[&str] = if alias { &[] } else { &[ret, "f32[1]"] };
+            call(revision, &library, ("in_place", ""), (args, rets), |call| {
+                if alias {
+                    let sum = spec::parse_result("f32[1]").expect("a result");
+                    call.ret_alias(1).ret(sum)
+                } else {
+                    call
+                }
+            })
+        };
+        let args = ["f32[2]=1,2", "f32[2]=10,20"];
+        let outcome = called(&args, "", true).expect("it runs");
+        assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), [11.0, 22.0]);
+        assert_eq!(outcome.rets[1].to_vec::<f32>().unwrap(), [33.0]);
+        for (args, ret, alias, text) in [
+            (
+                args,
+                "f32[2]",
+                false,
+                "in-out operand 'y' (1): argument and result lie in different memory; declare the \
+                 aliasing: input_output_aliases={1: 0}",
+            ),
+            (
+                args,
+                "f32[3]",
+                false,
+                "in-out operand 'y' (1): the argument is F32[2], the result F32[3]; both have to be \
+                 the same array",
+            ),
+            (
+                ["f32[2]=1,2", "s32[2]=1,2"],
+                "f32[2]",
+                false,
+                "argument 'y' (1): expected dtype F32, got S32",
+            ),
+        ] {
+            let error = called(&args, ret, alias).unwrap_err();
+            assert!(error.message().contains(text), "{error}");
+        }
+    }
+}
+
+/// Whose memory is shared is told by name.
+#[test]
+fn overlaps_are_told_by_name() {
+    let Some(library) = library("overlaps_are_told_by_name") else {
+        return;
+    };
+    let mut memory = vec![0_u128; 4];
+    let start: *mut c_void = memory.as_mut_ptr().cast();
+    let vector = |bytes: usize| {
+        let shape = spec::parse_result("f32[8]").expect("a result");
+        // SAFETY: 32 bytes of the memory, which is touched by nobody: the call is refused.
+        unsafe { Tensor::from_raw(shape, start.byte_add(bytes), ()) }.expect("aligned")
+    };
+    let shared = |call: Call| call.arg(vector(0)).ret_in(vector(16));
+    let error = call(
+        Revision::NEWEST,
+        &library,
+        ("negated", ""),
+        (&[], &[]),
+        shared,
+    );
+    let text = error.unwrap_err().message().to_owned();
+    let told = "negated [execute]: result 'y' (0) overlaps argument 'x' (0)";
+    assert_eq!(text, told);
+}
+
+#[test]
 fn texts_and_shapes() {
     let Some(library) = library("texts_and_shapes") else {
         return;
@@ -94,7 +169,10 @@ fn texts_and_shapes() {
         assert_eq!(product.rets[0].to_vec::<f32>().unwrap(), [39.0]);
         let args = ["f32[1,2]=3,4", "f32[3,1]=5,6,7"];
         let error = call("product", "", &args, "f32[1,1]").unwrap_err();
-        assert!(error.message().contains("k = 2 from argument"), "{error}");
+        assert!(
+            error.message().contains("k = 2 from argument 'x' (0)"),
+            "{error}"
+        );
     }
 }
 

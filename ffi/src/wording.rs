@@ -69,6 +69,11 @@ pub const LIES_AT: &str = " lies at ";
 pub const NO_MULTIPLE: &str = ", which is not a multiple of ";
 /// Between a result and the operand with which it shares memory.
 pub const OVERLAPS: &str = " overlaps ";
+/// Of an in-out operand whose argument and result lie apart: `{0: 0}` follows, their indices.
+pub const APART: &str = "argument and result lie in different memory; declare the aliasing: \
+    input_output_aliases=";
+/// Behind the shapes of an in-out operand's argument and result, which differ.
+pub const ONE_ARRAY: &str = "; both have to be the same array";
 
 /// Behind the name of a handler of host memory that is called with a device's stream.
 pub const DEVICE: &str = ": the call comes with a device stream, but the handler takes its operands from \

@@ -22,6 +22,11 @@ typedef struct xffi_dict {
   uint64_t seen[4];
 } xffi_dict;
 
+/* Where an operand lies, and what the handler calls it. */
+typedef struct xffi_region_ {
+  xla_ffi_sdk_region at;
+  const char* name;
+} xffi_region_;
 #define XFFI_REGIONS_ 8
 
 /* A call that is being decoded. */
@@ -31,8 +36,7 @@ typedef struct xffi_call {
   XLA_FFI_CallFrame* frame;
   const char* handler; /* the handler's name, for messages */
   int64_t next_arg, next_ret;
-  /* Where the first of them lie. */
-  xla_ffi_sdk_region args[XFFI_REGIONS_], rets[XFFI_REGIONS_];
+  xffi_region_ args[XFFI_REGIONS_], rets[XFFI_REGIONS_]; /* the first of them */
   xffi_dict attrs;
   int open_attrs; /* set it to ignore attributes that were not asked for */
   int problems;
@@ -177,7 +181,7 @@ XFFI_HOT int xffi_has_memory(const xffi_call* call) {
 XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t index,
                                        const char* name, const XLA_FFI_Buffer* from,
                                        XLA_FFI_DataType dtype, int64_t rank,
-                                       xla_ffi_sdk_region* regions) {
+                                       xffi_region_* regions) {
   xffi_buffer to = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
   xla_ffi_sdk_region region = {UINTPTR_MAX, 0, 0};
   int bad = from == NULL || from->struct_size < XLA_FFI_Buffer_STRUCT_SIZE || from->rank < 0 ||
@@ -199,7 +203,10 @@ XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t i
     xffi_buffer_problem(call, kind, (long long)index, name, from, dtype, rank);
     return to;
   }
-  if (index < XFFI_REGIONS_) regions[index] = region;
+  if (index < XFFI_REGIONS_) {
+    regions[index].at = region;
+    regions[index].name = name;
+  }
   /* An empty one may lie nowhere; but memcpy and its like take no null pointer, whatever the size. */
   to.data = from->data != NULL || region.count != 0 ? from->data : (void*)(uintptr_t)from;
   to.dims = from->dims;
@@ -258,6 +265,43 @@ XFFI_HOT xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataTyp
   }
   return xffi_buffer_of(call, "result", i, name, (const XLA_FFI_Buffer*)rets->rets[i], dtype, rank,
                         call->rets);
+}
+
+XFFI_COLD void xffi_inout_problem(xffi_call* call, const char* name, int64_t arg, int64_t ret,
+                                  const xffi_buffer* x, const xffi_buffer* y) {
+  char text[2][XFFI_DIMS_TEXT_];
+  if (xla_ffi_sdk_alike(xla_ffi_sdk_operand(call->frame, 1, arg),
+                        xla_ffi_sdk_operand(call->frame, 0, ret))) {
+    xffi_problem(call, "in-out operand '%s' (%lld): " XLA_FFI_SDK_TEXT_APART "{%lld: %lld}", name,
+                 (long long)arg, (long long)arg, (long long)ret);
+    return;
+  }
+  xffi_dims_text(text[0], x->dims, x->rank);
+  xffi_dims_text(text[1], y->dims, y->rank);
+  xffi_problem(call, "in-out operand '%s' (%lld): the argument is %s[%s], the result %s[%s]"
+               XLA_FFI_SDK_TEXT_ONE_ARRAY, name, (long long)arg, xffi_dtype_name(x->dtype), text[0],
+               xffi_dtype_name(y->dtype), text[1]);
+}
+
+/* The next argument and the next result, one array in one place, which comes in and is changed where it
+ * lies: the caller declares it (input_output_aliases), and a call where they lie apart is refused. */
+XFFI_INLINE xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
+                                   int64_t rank) {
+  const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
+  const int64_t arg = call->next_arg, ret = call->next_ret;
+  const xffi_buffer x = xffi_arg(call, name, dtype, rank), y = xffi_ret(call, name, dtype, rank);
+  int64_t i;
+  int same = x.rank == y.rank && x.dtype == y.dtype;
+  if (!x.present || !y.present) return none; /* told already */
+  for (i = 0; same && i < x.rank; ++i) same = x.dims[i] == y.dims[i];
+  same = same && (x.data == y.data || x.count == 0 || !xffi_has_memory(call));
+  if (XFFI_UNLIKELY(!same)) {
+    xffi_inout_problem(call, name, arg, ret, &x, &y);
+    return none;
+  }
+  /* It is the result that others may not touch. */
+  if (arg < XFFI_REGIONS_) call->args[arg].at.end = 0;
+  return y;
 }
 
 /* The next operand where there is one; else `present` is 0. */

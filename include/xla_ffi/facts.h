@@ -183,6 +183,9 @@
 #define XLA_FFI_SDK_TEXT_LIES_AT " lies at "
 #define XLA_FFI_SDK_TEXT_NO_MULTIPLE ", which is not a multiple of "
 #define XLA_FFI_SDK_TEXT_OVERLAPS " overlaps "
+#define XLA_FFI_SDK_TEXT_APART \
+  "argument and result lie in different memory; declare the aliasing: input_output_aliases="
+#define XLA_FFI_SDK_TEXT_ONE_ARRAY "; both have to be the same array"
 #define XLA_FFI_SDK_TEXT_DEVICE \
   ": the call comes with a device stream, but the handler takes its operands from host memory; register it for platform \"cpu\" alone"
 

@@ -86,21 +86,35 @@ XFFI_COLD void xffi_left_over(xffi_call* call) {
   }
 }
 
+/* What an operand is called in messages: "argument 'x' (0)"; the name is known of the first ones. */
+XFFI_COLD void xffi_put_operand(xla_ffi_sdk_line* line, const void* context, int is_arg,
+                                int64_t index) {
+  const xffi_call* call = (const xffi_call*)context;
+  const xffi_region_* regions = is_arg ? call->args : call->rets;
+  const int known = index < XFFI_REGIONS_ && index < (is_arg ? call->next_arg : call->next_ret) &&
+                    regions[index].name != NULL;
+  xla_ffi_sdk_put_words(line, is_arg ? "argument " : "result ");
+  if (known) {
+    xla_ffi_sdk_put_words(line, "'");
+    xla_ffi_sdk_put_words(line, regions[index].name);
+    xla_ffi_sdk_put_words(line, "' (");
+  }
+  xla_ffi_sdk_put_number(line, index);
+  if (known) xla_ffi_sdk_put_words(line, ")");
+}
+
 /* Tells which results share memory with other operands as they may not: an argument in the very same
  * place, of the same type and shape, is an alias that the program declared. */
 XFFI_COLD void xffi_clashes(xffi_call* call) {
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
   while (xla_ffi_sdk_next_clash(call->frame, call->next_arg, call->next_ret, &clash)) {
-    xffi_problem(call, "result %lld" XLA_FFI_SDK_TEXT_OVERLAPS "%s %lld", (long long)clash.ret,
-                 clash.with_arg ? "argument" : "result", (long long)clash.other);
+    xla_ffi_sdk_line line;
+    line.size = 0;
+    xffi_put_operand(&line, call, 0, clash.ret);
+    xla_ffi_sdk_put_words(&line, XLA_FFI_SDK_TEXT_OVERLAPS);
+    xffi_put_operand(&line, call, clash.with_arg, clash.other);
+    xffi_problem(call, "%s", line.text);
   }
-}
-
-XFFI_COLD void xffi_put_operand(xla_ffi_sdk_line* line, const void* context, int is_arg,
-                                int64_t index) {
-  (void)context;
-  xla_ffi_sdk_put_words(line, is_arg ? "argument " : "result ");
-  xla_ffi_sdk_put_number(line, index);
 }
 
 XFFI_COLD void xffi_misfits(xffi_call* call, xla_ffi_sdk_shapes* shapes) {
@@ -108,9 +122,10 @@ XFFI_COLD void xffi_misfits(xffi_call* call, xla_ffi_sdk_shapes* shapes) {
     const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(call->frame, shapes->is_arg, shapes->index);
     xla_ffi_sdk_line line;
     line.size = 0;
-    xla_ffi_sdk_put_misfit(&line, shapes, xffi_dtype_name(buf->dtype), xffi_put_operand, NULL);
-    xffi_problem(call, "%s %lld: %s", shapes->is_arg ? "argument" : "result",
-                 (long long)shapes->index, line.text);
+    xffi_put_operand(&line, call, shapes->is_arg, shapes->index);
+    xla_ffi_sdk_put_words(&line, ": ");
+    xla_ffi_sdk_put_misfit(&line, shapes, xffi_dtype_name(buf->dtype), xffi_put_operand, call);
+    xffi_problem(call, "%s", line.text);
   } while (xla_ffi_sdk_next_misfit(shapes));
 }
 
@@ -138,10 +153,10 @@ XFFI_HOT XLA_FFI_Error* xffi_decoded(xffi_call* call) {
     int overlap = call->next_arg > XFFI_REGIONS_ || call->next_ret > XFFI_REGIONS_;
     for (r = 0; !overlap && r < call->next_ret; ++r) {
       for (other = 0; other < call->next_arg; ++other) {
-        overlap |= xla_ffi_sdk_overlap(call->rets[r], call->args[other]);
+        overlap |= xla_ffi_sdk_overlap(call->rets[r].at, call->args[other].at);
       }
       for (other = 0; other < r; ++other) {
-        overlap |= xla_ffi_sdk_overlap(call->rets[r], call->rets[other]);
+        overlap |= xla_ffi_sdk_overlap(call->rets[r].at, call->rets[other].at);
       }
     }
     if (XFFI_UNLIKELY(overlap)) xffi_clashes(call);

@@ -25,6 +25,38 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     ffi::Ffi::Bind().Arg<Any>("a").Arg<Any>("b").Ret<Any>().Shape(
         XLA_FFI_SHAPE("n k, k m -> n m")));
 
+// RUN-OURS in_place {} f32[2]=1,2 f32[2]=10,20 -> alias:1 f32[] == 11,22;33
+// RUN-OURS in_place {} f32[0]= f32[0]= -> alias:1 f32[] == ;0
+// RUN-OURS in_place {} f32[2]=1,2 f32[2]=10,20 -> f32[2] f32[] !! INVALID_ARGUMENT in-out operand 'y' (1): argument and result lie in different memory; declare the aliasing: input_output_aliases={1: 0}
+// RUN-OURS in_place {} f32[2]=1,2 f32[2]=10,20 -> f32[3] f32[] !! INVALID_ARGUMENT in-out operand 'y' (1): the argument is F32[2], the result F32[3]; both have to be the same array
+// RUN-OURS in_place {} f32[2]=1,2 s32[2]=10,20 -> f32[2] f32[] !! INVALID_ARGUMENT in-out operand 'y' (1): expected dtype F32, got S32
+// RUN-OURS in_place {} f32[2]=1,2 f32[2]=10,20 -> s32[2] f32[] !! INVALID_ARGUMENT in-out operand 'y' (1): expected dtype F32, got S32
+// RUN-OURS in_place {} f32[2]=1,2 -> f32[2] f32[] !! INVALID_ARGUMENT arguments: expected 2, got 1
+// RUN-OURS in_place {} f32[2]=1,2 f32[2]=10,20 -> alias:1 !! INVALID_ARGUMENT results: expected 2, got 1
+static ffi::Error InPlace(Any x, ffi::InOut<ffi::BufferR1<ffi::F32>> y, AnyOut sum) {
+  float total = 0;
+  for (size_t i = 0; i < x.element_count(); ++i) total += y->typed_data()[i] += x.typed_data()[i];
+  *sum->typed_data() = total;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(in_place, InPlace,
+                              ffi::Ffi::Bind()
+                                  .Arg<Any>("x")
+                                  .InOut<ffi::BufferR1<ffi::F32>>("y")
+                                  .Ret<Any>("sum"));
+
+// By its signature, behind a result that is its own, beside arguments that are counted when the call comes.
+// RUN-OURS in_place_any {} f32[2]=1,2 -> f32[] alias:0 == 8;3,4
+// RUN-OURS in_place_any {} f32[2]=1,2 f32[1]=1 -> f32[] alias:0 == 9;3,4
+// RUN-OURS in_place_any {} f32[2]=1,2 f32[1]=1 -> f32[] f32[2] !! INVALID_ARGUMENT in-out operand 0: argument and result lie in different memory; declare the aliasing: input_output_aliases={0: 1}
+static ffi::Error InPlaceAny(AnyOut size, ffi::InOut<ffi::AnyBuffer> x, ffi::RemainingArgs rest) {
+  float* data = x->typed_data<float>();
+  for (size_t i = 0; i < x->element_count(); ++i) data[i] += 2;
+  *size->typed_data() = static_cast<float>(x->size_bytes() + rest.size());
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(in_place_any, InPlaceAny);
+
 // RUN-OURS rows {} f32[2,3,4]=zeros f32[4]=zeros -> f32[2,3,0] ==
 // RUN-OURS rows {} f32[4]=zeros f32[4]=zeros -> f32[0] ==
 // RUN-OURS rows {} f32[2,3,4]=zeros f32[4]=zeros -> f32[3,0] !! INVALID_ARGUMENT expected shape [..., 0] with ... = [2, 3], got F32[3,0]

@@ -12,6 +12,7 @@ use crate::declare::param::Param;
 use crate::entry::problems::Problems;
 use crate::operand::element::{DataTypes, Element};
 use crate::operand::rank::{ANY_RANK, rank};
+use crate::wording;
 
 /// An argument and a result in the same memory: the elements come in and are changed in place.
 ///
@@ -162,16 +163,17 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
         let name = at.param.name;
         if arg.raw_dims() != ret.raw_dims() {
             problems.push(format!(
-                "in-out operand `{name}`: the argument has shape {:?}, the result {:?}; both have \
-                 to be the same array",
+                "in-out operand `{name}`: the argument has shape {:?}, the result {:?}{}",
                 arg.raw_dims(),
-                ret.raw_dims()
+                ret.raw_dims(),
+                wording::ONE_ARRAY
             ));
         } else if arg.data() != ret.data() && !arg.raw_dims().contains(&0) {
             problems.push(format!(
-                "in-out operand `{name}`: argument and result lie in different memory; declare the \
-                 aliasing: input_output_aliases={{{}: {}}}",
-                at.arg, at.ret
+                "in-out operand `{name}`: {}{{{}: {}}}",
+                wording::APART,
+                at.arg,
+                at.ret
             ));
         }
     }

@@ -44,6 +44,8 @@ template <ExecutionStage stage, typename Fn, typename... Ts>
 using Handler = DeclaredHandler<internal::Undeclared, stage, Fn, Ts...>;
 template <typename T>
 class Result;
+template <typename T>
+class InOut;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
@@ -58,6 +60,8 @@ struct RetTag {};
 template <typename T>
 struct OptionalRetTag {};
 struct RemainingRetsTag {};
+template <typename T>
+struct InOutTag {};
 template <typename T>
 struct AttrTag {};
 template <typename T>
@@ -109,6 +113,20 @@ class XLA_FFI_SDK_TYPE Binding {
     static_assert(!internal::contains_v<internal::RemainingRetsTag, Ts...>,
                   "a result cannot stand after the remaining ones");
     return Add<internal::RetTag<T>>(name);
+  }
+
+  // The next argument and the next result, which are one array in one place: the caller declares it
+  // (input_output_aliases), and a call where they lie apart is refused.
+  template <typename T>
+  XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::InOutTag<T>> InOut(
+      internal::BoundName name = {}) && {
+    static_assert((!internal::is_tagged_v<internal::OptionalArgTag, Ts> && ...) &&
+                      (!internal::is_tagged_v<internal::OptionalRetTag, Ts> && ...),
+                  "an in-out operand cannot stand after an optional one");
+    static_assert(!internal::contains_v<internal::RemainingArgsTag, Ts...> &&
+                      !internal::contains_v<internal::RemainingRetsTag, Ts...>,
+                  "an in-out operand cannot stand after the remaining ones");
+    return Add<internal::InOutTag<T>>(name);
   }
 
   template <typename T>
@@ -268,6 +286,22 @@ class XLA_FFI_SDK_TYPE Result {
   T value_;
 };
 
+// An argument that is a result at the same place: what comes in is changed where it lies. A pointer-like
+// wrapper of a buffer.
+template <typename T>
+class XLA_FFI_SDK_TYPE InOut {
+ public:
+  XLA_FFI_SDK_DEFAULTS(InOut);
+  XLA_FFI_SDK_HOT explicit InOut(T value) : value_(std::move(value)) {}
+  XLA_FFI_SDK_HOT T& operator*() { return value_; }
+  XLA_FFI_SDK_HOT const T& operator*() const { return value_; }
+  XLA_FFI_SDK_HOT T* operator->() { return &value_; }
+  XLA_FFI_SDK_HOT const T* operator->() const { return &value_; }
+
+ private:
+  T value_;
+};
+
 // An attribute whose name is part of its type, for automatic binding.
 template <typename T, char const* attr_name>
 class XLA_FFI_SDK_TYPE Attr {
@@ -328,6 +362,16 @@ struct CtxBinding<Context> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
+// The buffer of an in-out operand, void for other types.
+template <typename T>
+struct InOutOf {
+  using Type = void;
+};
+template <typename T>
+struct InOutOf<InOut<T>> {
+  using Type = T;
+};
+
 // The wrapped type of std::optional, void for other types.
 template <typename T>
 struct OptionalOf {
@@ -361,6 +405,8 @@ struct Infer<Param, Params...> {
       return Next::Bind(std::move(binding).template Arg<typename ArgBinding<T>::Arg>());
     } else if constexpr (!std::is_void_v<typename RetBinding<T>::Ret>) {
       return Next::Bind(std::move(binding).template Ret<typename RetBinding<T>::Ret>());
+    } else if constexpr (!std::is_void_v<typename InOutOf<T>::Type>) {
+      return Next::Bind(std::move(binding).template InOut<typename InOutOf<T>::Type>());
     } else if constexpr (!std::is_void_v<typename AttrBinding<T>::Attr>) {
       return Next::Bind(std::move(binding).template Attr<typename AttrBinding<T>::Attr>(
           std::string_view(AttrBinding<T>::name())));

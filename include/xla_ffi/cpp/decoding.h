@@ -102,6 +102,10 @@ struct ParamOf<RemainingRetsTag> {
   using Type = RemainingRets;
 };
 template <typename T>
+struct ParamOf<InOutTag<T>> {
+  using Type = InOut<T>;
+};
+template <typename T>
 struct ParamOf<AttrTag<T>> {
   using Type = typename AttrDecoding<T>::Type;
 };
@@ -132,6 +136,7 @@ inline constexpr Revision floor_v<CtxTag<T>> = ctx_floor_v<T>;
 struct Place {
   const XLA_FFI_CallFrame* frame;
   int64_t index;
+  int64_t ret = 0;  // of an in-out operand, among the results
 };
 inline constexpr int64_t kAbsent = -1;   // an optional operand or attribute that is not there
 inline constexpr int64_t kMissing = -2;  // an attribute that has to be there

@@ -86,8 +86,17 @@ constexpr Element VariadicElement(ElementKind kind) {
   return element;
 }
 
+template <typename T>
+constexpr Element InOutElement() {
+  Element element = OperandElement<T>(ElementKind::kInOut, false);
+  element.inout = true;
+  return element;
+}
+
 template <typename Tag>
 inline constexpr Element element_of_v = {};
+template <typename T>
+inline constexpr Element element_of_v<InOutTag<T>> = InOutElement<T>();
 template <typename T>
 inline constexpr Element element_of_v<ArgTag<T>> = OperandElement<T>(ElementKind::kArg, false);
 template <typename T>

@@ -12,7 +12,7 @@ class DiagnosticEngine;
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // From kOther on: what is told without a name, unless it is about one of several operands.
-enum class ElementKind : uint8_t { kArg, kRet, kAttr, kOther, kRemainingArgs, kRemainingRets };
+enum class ElementKind : uint8_t { kArg, kRet, kInOut, kAttr, kOther, kRemainingArgs, kRemainingRets };
 
 // The elements of a binding, for messages.
 struct Elements {
@@ -29,9 +29,12 @@ struct Elements {
       text << "attribute '" << name << "': ";
       return;
     }
-    int position = 0;
-    for (int i = 0; i < element; ++i) position += kinds[i] == kind;
-    PutOperand(text, kind == ElementKind::kArg, position);
+    if (kind == ElementKind::kInOut) {
+      text << "in-out operand ";
+      PutName(text, name, Position(element, ElementKind::kArg));
+    } else {
+      PutOperand(text, kind == ElementKind::kArg, Position(element, kind));
+    }
     text << ": ";
   }
 
@@ -42,12 +45,24 @@ struct Elements {
     text << (is_arg ? "argument " : "result ");
     int64_t seen = 0;
     for (int i = 0; i < size; ++i) {
-      const bool is_it = kinds[i] == kind ? seen++ == position : kinds[i] == rest && seen <= position;
-      if (!is_it || names[i].text().empty()) continue;
-      text << "'" << names[i].text() << "' (" << position << ")";
-      return;
+      const bool is_one = kinds[i] == kind || kinds[i] == ElementKind::kInOut;
+      const bool is_it = is_one ? seen++ == position : kinds[i] == rest && seen <= position;
+      if (is_it && !names[i].text().empty()) return PutName(text, names[i].text(), position);
     }
     text << position;
+  }
+
+ private:
+  // The place of an element among the arguments or the results.
+  int64_t Position(int element, ElementKind kind) const {
+    int64_t position = 0;
+    for (int i = 0; i < element; ++i) position += kinds[i] == kind || kinds[i] == ElementKind::kInOut;
+    return position;
+  }
+  static void PutName(Text& text, std::string_view name, int64_t position) {
+    if (!name.empty()) text << "'" << name << "' (";
+    text << position;
+    if (!name.empty()) text << ")";
   }
 };
 

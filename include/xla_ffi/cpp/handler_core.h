@@ -62,10 +62,11 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const XLA_FFI_Api* api, std::
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
 class HandlerCore {
   static constexpr int kSize = sizeof...(Ts);
-  static constexpr int kArgs = count_tagged_v<ArgTag, Ts...>;
+  static constexpr int kInOuts = count_tagged_v<InOutTag, Ts...>;
+  static constexpr int kArgs = count_tagged_v<ArgTag, Ts...> + kInOuts;
   static constexpr int kOptionalArgs = count_tagged_v<OptionalArgTag, Ts...>;
   static constexpr bool kRemainingArgs = contains_v<RemainingArgsTag, Ts...>;
-  static constexpr int kRets = count_tagged_v<RetTag, Ts...>;
+  static constexpr int kRets = count_tagged_v<RetTag, Ts...> + kInOuts;
   static constexpr int kOptionalRets = count_tagged_v<OptionalRetTag, Ts...>;
   static constexpr bool kRemainingRets = contains_v<RemainingRetsTag, Ts...>;
   static constexpr int kAttrs = count_tagged_v<AttrTag, Ts...>;
@@ -125,11 +126,20 @@ class HandlerCore {
     return a.size() < b.size();
   }
 
-  // The place of element `i` among the operands of its kind.
-  static constexpr int Position(int i) {
+  // The place of element `i` among the operands of a kind, in-out ones among both.
+  static constexpr int PositionAs(int i, ElementKind kind) {
     int position = 0;
-    for (int k = 0; k < i; ++k) position += kKinds[k] == kKinds[i];
+    for (int k = 0; k < i; ++k) {
+      position += kKinds[k] == kind || (kKinds[k] == ElementKind::kInOut && IsOperand(kind));
+    }
     return position;
+  }
+  static constexpr bool IsOperand(ElementKind kind) {
+    return kind == ElementKind::kArg || kind == ElementKind::kRet;
+  }
+  // Its place among those of its own kind, an in-out operand's among the arguments.
+  static constexpr int Position(int i) {
+    return PositionAs(i, kKinds[i] == ElementKind::kInOut ? ElementKind::kArg : kKinds[i]);
   }
 
   // Operands are not counted where none is bound: the handler of another stage may look at the
@@ -200,6 +210,15 @@ class HandlerCore {
   }
   static constexpr bool kOptionalFlags[kSize + 1] = {is_optional_attr_v<Ts>..., false};
 
+  template <size_t i, typename Tag>
+  XLA_FFI_SDK_HOT Place PlaceOf(const XLA_FFI_CallFrame* frame, int64_t index) const {
+    if constexpr (is_tagged_v<InOutTag, Tag>) {
+      return Place{frame, index, PositionAs(i, ElementKind::kRet)};
+    } else {
+      return Place{frame, index};
+    }
+  }
+
   // Whether the attribute that an element binds is there, or may be absent.
   template <size_t i>
   XLA_FFI_SDK_HOT bool IsThere([[maybe_unused]] const XLA_FFI_CallFrame* frame,
@@ -219,7 +238,7 @@ class HandlerCore {
     const int64_t index = IndexOf<i, Tag>(frame, places);
     if (XLA_FFI_PREDICT_FALSE(!IsThere<i>(frame, index))) return false;
     if constexpr (DecodeOne<Tag>::kTakes) {
-      return DecodeOne<Tag>::Check(Place{frame, index});
+      return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index));
     } else {
       return true;
     }
@@ -246,7 +265,7 @@ class HandlerCore {
       return Nothing{};
     } else {
       return SlotOf<Tag>{
-          DecodeOne<Tag>::Call(Place{frame, IndexOf<i, Tag>(frame, places)}, *diagnostic)};
+          DecodeOne<Tag>::Call(PlaceOf<i, Tag>(frame, IndexOf<i, Tag>(frame, places)), *diagnostic)};
     }
   }
 
@@ -255,7 +274,7 @@ class HandlerCore {
                                                     [[maybe_unused]] const Places& places,
                                                     [[maybe_unused]] S& slot) const {
     if constexpr (DecodeOne<Tag>::kTakes) {
-      return DecodeOne<Tag>::Take(Place{frame, IndexOf<i, Tag>(frame, places)});
+      return DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, IndexOf<i, Tag>(frame, places)));
     } else {
 #if defined(__GNUC__) && !defined(__clang__)
       // GCC takes the bytes of a variant that its alternative does not use for uninitialized.
@@ -311,10 +330,8 @@ class HandlerCore {
     }
   }
 
-  // Operands have memory where handlers execute or record; where it lies in other stages is the host's
-  // affair. Variadic and optional ones are counted when the call comes.
-  static constexpr bool kHasMemory =
-      stage == ExecutionStage::kExecute || stage == ExecutionStage::kRecord;
+  // Variadic and optional operands are counted when the call comes.
+  static constexpr bool kHasMemory = HasMemory(static_cast<XLA_FFI_ExecutionStage>(stage));
   static constexpr bool kHasOperands =
       kArgs + kOptionalArgs + kRets + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
   static constexpr bool kCountsVary =
@@ -346,8 +363,12 @@ class HandlerCore {
   template <size_t i, template <typename> typename Tag, typename T>
   XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame* frame, Regions* regions,
                                       const Tag<T>*) {
-    constexpr int kPosition = Position(i);
-    constexpr bool kOne = is_tagged_v<ArgTag, Tag<T>> || is_tagged_v<RetTag, Tag<T>>;
+    constexpr bool kInOut = is_tagged_v<InOutTag, Tag<T>>;
+    constexpr int kPosition = kInOut ? PositionAs(i, ElementKind::kRet) : Position(i);
+    constexpr bool kOne =
+        is_tagged_v<ArgTag, Tag<T>> || is_tagged_v<RetTag, Tag<T>> || kInOut;
+    // The argument lies where the result does: it is the result that others may not touch.
+    if constexpr (kInOut) regions->args[Position(i)] = xla_ffi_sdk_region{UINTPTR_MAX, 0, 0};
     if constexpr (kOne && !kCountsVary) {
       constexpr bool kIsArg = is_tagged_v<ArgTag, Tag<T>>;
       xla_ffi_sdk_region* region;
@@ -531,7 +552,7 @@ class HandlerCore {
       good = false;
     } else if constexpr (!std::is_same_v<Tag, RemainingArgsTag> &&
                          !std::is_same_v<Tag, RemainingRetsTag>) {
-      good = DecodeOne<Tag>::Call(Place{frame, index}, refusal.diagnostic()).has_value();
+      good = DecodeOne<Tag>::Call(PlaceOf<i, Tag>(frame, index), refusal.diagnostic()).has_value();
     }
     good ? refusal.Decoded() : refusal.Failed();
   }

@@ -61,14 +61,14 @@ struct CoreAbout<HandlerCore<stage_, Fn, Declared_, Ts...>> {
   static constexpr ExecutionStage stage = stage_;
   static constexpr bool kOpen = (is_open_v<Ts> || ...);
 
-  // Calls `each(element, name, position)` for each element of that kind.
+  // Calls `each(element, name, position, argument)` for each element of that kind; an in-out operand is of
+  // both, `argument` its place on the one side.
   template <ElementKind kind, typename Each>
   static constexpr void ForEach(const Core& core, const Each& each) {
-    int i = 0, position = 0;
-    ((element_of_v<Ts>.kind == kind
-          ? each(element_of_v<Ts>, CoreAccess::Names(core)[i].text(), position++)
-          : void(),
-      ++i),
+    int i = 0, position = 0, argument = 0;
+    ((IsOf<Ts>(kind) ? each(element_of_v<Ts>, CoreAccess::Names(core)[i].text(), position++, argument)
+                     : void(),
+      argument += IsOf<Ts>(ElementKind::kArg), ++i),
      ...);
   }
   static constexpr void Attributes(const Core& core, AttrTable* list) {
@@ -80,6 +80,10 @@ struct CoreAbout<HandlerCore<stage_, Fn, Declared_, Ts...>> {
   }
 
  private:
+  template <typename Tag>
+  static constexpr bool IsOf(ElementKind kind) {
+    return element_of_v<Tag>.kind == kind || element_of_v<Tag>.kind == ElementKind::kInOut;
+  }
   static constexpr void AddContext(std::string_view name, Names<16>* names) {
     for (int i = 0; i < names->count; ++i) {
       if (names->names[i] == name) return;
@@ -227,9 +231,11 @@ class HandlerAbout {
     if constexpr (kStage<maker> == ExecutionStage::kExecute) {
       constexpr auto core = maker();
       Of<maker>::template ForEach<kind>(
-          core, [&](const Element& element, std::string_view name, int position) {
+          core, [&](const Element& element, std::string_view name, int position, int argument) {
             json.Raw(position > 0 ? ", {\"name\": " : "{\"name\": ");
-            if (name.empty()) {
+            if (name.empty() && element.inout) {
+              json.Raw("\"x").Number(argument).Raw("\"");  // one name, since it is one operand
+            } else if (name.empty()) {
               json.Raw("\"").Raw(letter).Number(position).Raw("\"");
             } else {
               json.Quoted(name);

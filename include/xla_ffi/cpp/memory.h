@@ -39,6 +39,12 @@ XLA_FFI_SDK_HOT inline xla_ffi_sdk_fault LocateAs(const XLA_FFI_Buffer* buf,
   }
 }
 
+// Whether operands have memory: where handlers execute or record. Where they lie in other stages is the
+// host's affair.
+constexpr bool HasMemory(XLA_FFI_ExecutionStage stage) {
+  return stage == XLA_FFI_ExecutionStage_EXECUTE || stage == XLA_FFI_ExecutionStage_RECORD;
+}
+
 // Whether an operand with that fault can be used. Its size matters in every stage, where it lies only
 // where it has memory.
 XLA_FFI_SDK_HOT inline bool IsUsable(xla_ffi_sdk_fault fault, bool has_memory) {

@@ -147,6 +147,54 @@ struct RetDecoding<Buffer<dtype, rank>> {
 };
 
 XLA_FFI_SDK_INTERNAL_BEGIN
+// Whether argument and result of an in-out operand are one array. Where it lies matters in those stages
+// alone that have memory.
+XLA_FFI_SDK_HOT inline bool IsOneArray(const XLA_FFI_CallFrame* frame, const XLA_FFI_Buffer* arg,
+                                       const XLA_FFI_Buffer* ret) {
+  bool same = arg->rank == ret->rank, empty = false;
+  for (int64_t i = 0; same && i < ret->rank; ++i) {
+    same = arg->dims[i] == ret->dims[i];
+    empty |= ret->dims[i] == 0;
+  }
+  return same && (arg->data == ret->data || empty || !HasMemory(frame->stage));
+}
+
+XLA_FFI_SDK_SLOW inline void DiagnoseApart(const Place& at, DiagnosticEngine& diagnostic) {
+  const XLA_FFI_Buffer* arg = xla_ffi_sdk_operand(at.frame, 1, at.index);
+  const XLA_FFI_Buffer* ret = xla_ffi_sdk_operand(at.frame, 0, at.ret);
+  Text& text = DiagnosticAccess::Add(diagnostic);
+  if (xla_ffi_sdk_alike(arg, ret)) {
+    text << XLA_FFI_SDK_TEXT_APART "{" << at.index << ": " << at.ret << "}";
+  } else {
+    PutBuffer(PutBuffer(text << "the argument is ", arg) << ", the result ", ret)
+        << XLA_FFI_SDK_TEXT_ONE_ARRAY;
+  }
+}
+
+template <typename T>
+struct DecodeOne<InOutTag<T>> {
+  static_assert(takes_v<ArgDecoding<T>> && takes_v<RetDecoding<T>>,
+                "an in-out operand is an AnyBuffer or a Buffer");
+  static constexpr bool kTakes = true;
+  XLA_FFI_SDK_HOT static bool Check(Place at) {
+    return DecodeOne<ArgTag<T>>::Check(at) && DecodeOne<RetTag<T>>::Check({at.frame, at.ret}) &&
+           IsOneArray(at.frame, static_cast<const XLA_FFI_Buffer*>(ArgList::Value(at)),
+                      static_cast<const XLA_FFI_Buffer*>(RetList::Value({at.frame, at.ret})));
+  }
+  XLA_FFI_SDK_HOT static InOut<T> Take(Place at) {
+    return InOut<T>(ArgDecoding<T>::Take(ArgList::Value(at)));
+  }
+  XLA_FFI_SDK_HOT static std::optional<InOut<T>> Call(Place at, DiagnosticEngine& diagnostic) {
+    if (!DecodeOne<ArgTag<T>>::Call(at, diagnostic).has_value()) return std::nullopt;
+    if (!DecodeOne<RetTag<T>>::Call({at.frame, at.ret}, diagnostic).has_value()) return std::nullopt;
+    if (!Check(at)) {
+      DiagnoseApart(at, diagnostic);
+      return std::nullopt;
+    }
+    return Take(at);
+  }
+};
+
 XLA_FFI_SDK_COLD inline Error OutOfRange(size_t index, size_t size) {
   Text text;
   text << "index out of range: " << index << " of " << size;

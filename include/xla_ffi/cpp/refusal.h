@@ -14,6 +14,7 @@ template <typename Tag>
 inline constexpr ElementKind element_kind_v =
     is_tagged_v<ArgTag, Tag> || is_tagged_v<OptionalArgTag, Tag>   ? ElementKind::kArg
     : is_tagged_v<RetTag, Tag> || is_tagged_v<OptionalRetTag, Tag> ? ElementKind::kRet
+    : is_tagged_v<InOutTag, Tag>                                   ? ElementKind::kInOut
     : is_tagged_v<AttrTag, Tag>                                    ? ElementKind::kAttr
     : std::is_same_v<Tag, RemainingArgsTag>                        ? ElementKind::kRemainingArgs
     : std::is_same_v<Tag, RemainingRetsTag>                        ? ElementKind::kRemainingRets

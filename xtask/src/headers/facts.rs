@@ -137,6 +137,8 @@ pub(super) fn c(version: &str) -> String {
         ("LIES_AT", wording::LIES_AT),
         ("NO_MULTIPLE", wording::NO_MULTIPLE),
         ("OVERLAPS", wording::OVERLAPS),
+        ("APART", wording::APART),
+        ("ONE_ARRAY", wording::ONE_ARRAY),
         ("DEVICE", wording::DEVICE),
     ] {
         text(&mut out, name, words);
