@@ -129,8 +129,9 @@ fn overlaps_are_told_by_name() {
     let start: *mut c_void = memory.as_mut_ptr().cast();
     let vector = |bytes: usize| {
         let shape = spec::parse_result("f32[8]").expect("a result");
-        // SAFETY: 32 bytes of the memory, which is touched by nobody: the call is refused.
-        unsafe { Tensor::from_raw(shape, start.byte_add(bytes), ()) }.expect("aligned")
+        let start = start.wrapping_byte_add(bytes);
+        // SAFETY: 32 bytes of the memory, which nobody touches: the call is refused.
+        unsafe { Tensor::from_raw(shape, start, ()) }.expect("aligned")
     };
     let shared = |call: Call| call.arg(vector(0)).ret_in(vector(16));
     let error = call(
