@@ -1,5 +1,5 @@
-//! Packages of Python that only tests use, from the index: the type checkers that stub files are tried with,
-//! and what `jax.export` wants beyond jax.
+//! Packages of Python that only tests and the book use, from the index: the type checkers that stub files are
+//! tried with, what `jax.export` wants beyond jax, and what makes a site of the book.
 
 use crate::cache::Cache;
 use crate::python;
@@ -16,6 +16,9 @@ const CHECKERS: [&str; 2] = ["mypy==2.4.1", "basedpyright==1.40.2"];
 /// Earlier jax imports absl, and none of them requires either.
 const FOR_EXPORT: [&str; 2] = ["absl-py==2.5.1", "flatbuffers==25.12.19"];
 
+/// What makes a site of Markdown.
+const FOR_BOOK: [&str; 2] = ["mkdocs==1.6.1", "mkdocs-material==9.8.1"];
+
 /// A folder with `mypy` and `basedpyright` as packages for the Python of `venv`.
 ///
 /// # Errors
@@ -30,6 +33,14 @@ pub(crate) fn packages(venv: &Venv) -> Result<PathBuf> {
 /// The wheels are not available.
 pub(crate) fn for_export(venv: &Venv) -> Result<PathBuf> {
     fetched(venv, &FOR_EXPORT)
+}
+
+/// A folder with `mkdocs` and the theme `material`.
+///
+/// # Errors
+/// The wheels are not available.
+pub(crate) fn for_book(venv: &Venv) -> Result<PathBuf> {
+    fetched(venv, &FOR_BOOK)
 }
 
 fn fetched(venv: &Venv, requirements: &[&str]) -> Result<PathBuf> {

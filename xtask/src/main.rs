@@ -3,6 +3,7 @@
 
 mod abi;
 mod bench;
+mod book;
 mod cache;
 mod cargo;
 mod checkers;
@@ -67,6 +68,8 @@ enum Task {
     Dist(dist::Args),
     /// Do what users do with the packages: install, begin projects, pack and test them, without the checkout.
     Ship(ship::Args),
+    /// Make a site of the book, with search, and of the API's documentation: target/book/site.
+    Book(book::Args),
     /// Show which files of each crate import each other in a circle.
     Circles(circles::Args),
     /// Write docs/unsafe.md, the list of unsafe code, or check that it is fresh.
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Task::Install(args) => install::run(&args),
         Task::Dist(args) => dist::run(&args),
         Task::Ship(args) => ship::run(&args),
+        Task::Book(args) => book::run(&args),
         Task::Circles(args) => circles::run(&args),
         Task::Unsafe(args) => unsafe_code::run(&args),
         Task::Soak(args) => soak::run(&args),

@@ -9,7 +9,7 @@ use crate::counts::{Counts, Format};
 use crate::examples::Built;
 use crate::tally::{self, Log, Tally};
 use crate::wheel::NoWheel;
-use crate::{circles, cuda, features, gpu, jaxlibs, libraries, matrix, venv};
+use crate::{book, circles, cuda, features, gpu, jaxlibs, libraries, matrix, venv};
 use anyhow::{Context, Result, bail};
 use material::Material;
 use std::path::Path;
@@ -153,6 +153,13 @@ fn debug_lane(root: &Path, shared: &Shared, tally: &Tally) {
     );
     // One compiler for the GPU's kernels in all builds from here on.
     let material = shared.material.wait();
+    tally.work("book", |log| match (&material.venv, &material.for_book) {
+        (Some(venv), Some(packages)) => book::build(root, venv, packages, log),
+        _ => Ok(Counts {
+            skips: vec!["book: no mkdocs, see the step downloads".into()],
+            ..Counts::default()
+        }),
+    });
     let mut built = vec![];
     tally.work("build of the tests", |log| {
         let mut command = cargo(root);

@@ -24,6 +24,8 @@ pub(super) struct Material {
     checkers: Option<PathBuf>,
     /// Packages that `jax.export` imports.
     for_export: Option<PathBuf>,
+    /// Packages that make a site of the book.
+    pub(super) for_book: Option<PathBuf>,
 }
 
 impl Material {
@@ -50,14 +52,9 @@ impl Material {
             cmake: cmake(log),
             zig: optional("zig", wheel::zig(), log),
             go: optional("go", wheel::go(), log),
-            checkers: checkers::packages(&venv)
-                .inspect_err(|error| log.line(format_args!("no type checkers: {error:#}")))
-                .ok(),
-            for_export: checkers::for_export(&venv)
-                .inspect_err(|error| {
-                    log.line(format_args!("no packages for jax.export: {error:#}"))
-                })
-                .ok(),
+            checkers: optional("type checkers", checkers::packages(&venv), log),
+            for_export: optional("packages for jax.export", checkers::for_export(&venv), log),
+            for_book: optional("mkdocs", checkers::for_book(&venv), log),
             venv: Some(venv),
         })
     }

@@ -244,7 +244,26 @@ fn first_sentence(text: &str) -> Result<String> {
             break;
         }
     }
-    Ok(sentence)
+    Ok(without_links(&sentence))
+}
+
+/// A text whose links are what they show: where they lead, rustdoc alone knows.
+fn without_links(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, shown, behind)) = next_link(rest) {
+        plain += before;
+        plain += shown;
+        rest = behind;
+    }
+    plain + rest
+}
+
+fn next_link(text: &str) -> Option<(&str, &str, &str)> {
+    let (head, behind) = text.split_once("](")?;
+    let (before, shown) = head.rsplit_once('[')?;
+    let (_, behind) = behind.split_once(')')?;
+    Some((before, shown, behind))
 }
 
 #[cfg(test)]
@@ -254,7 +273,7 @@ mod tests {
     #[test]
     fn each_kind_is_counted_where_it_is_written() {
         let found = read(
-            "//! What it is. More of it,\n//! and more.\n\
+            "//! What [`it`](crate::It) is. More of it,\n//! and more.\n\
              unsafe impl Send for X {}\n\
              unsafe trait T { unsafe fn f(&self); }\n\
              type F = Option<unsafe extern \"C\" fn(*mut u8)>;\n\
@@ -263,7 +282,7 @@ mod tests {
              macro_rules! m { () => { unsafe { } unsafe fn $name() {} } }\n",
         )
         .unwrap();
-        assert_eq!(found.doc, "What it is.");
+        assert_eq!(found.doc, "What `it` is.");
         let counts = [found.blocks, found.functions, found.impls, found.traits];
         assert_eq!(counts, [1, 3, 1, 1]);
         assert_eq!(found.unexplained, [3, 8]);
