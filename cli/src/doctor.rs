@@ -156,7 +156,8 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         .collect();
     let decision = Decision::of(&items, args.fail_on, args.strict, &mut lists);
     args.known.write(decision.keys())?;
-    let fails = !decision.failing.is_empty() && !args.known.writes();
+    let fails =
+        !decision.failing.is_empty() && (!args.known.writes() || decision.lacks_judgement());
     let code = u8::from(fails);
     match args.form.format() {
         Format::Text => {

@@ -521,6 +521,20 @@ fn nothing_is_green_that_was_not_judged() {
         assert_eq!(told.code, Some(1), "{id}");
         assert_eq!(told.whole["exit"]["kind"], "not-judged", "{id}");
         assert!(told.stderr.contains(id), "{}", told.stderr);
+        // Nor does a list excuse it: one that names it is refused, and a baseline does not take it.
+        let list = folder.path().join("list").display().to_string();
+        let with = |more: &[&str]| doctor(&library, &[arguments, &newest, more].concat());
+        let told = with(&["--strict", "--write-baseline", &list]);
+        assert_eq!(told.code, Some(1), "{id}: {}", told.stderr);
+        let baseline = std::fs::read_to_string(&list).unwrap();
+        assert!(!baseline.contains(id), "{baseline}");
+        std::fs::write(&list, format!("# ours\n{id} */*: nobody knows\n")).unwrap();
+        for option in ["--allow", "--baseline"] {
+            let output = run(&library, &[arguments, &newest, &[option, &list]].concat());
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let told = format!("line 2: {id} says that something was not judged");
+            assert!(output.status.code() == Some(1) && said.contains(&told), "{said}");
+        }
     }
     let told = doctor(&library, &[&handler[..], &newest, &["--strict"]].concat());
     assert_eq!(
