@@ -99,6 +99,12 @@ fn manifest() -> Value {
         }, {
             "name": "g", "platforms": ["cpu"], "stages": { "execute": "one" }, "described": false, "floor": "r4",
         }],
+        "legacy": [{
+            "name": "old", "platforms": ["Host", "CUDA"], "signature": "cpu_status", "api_version": 2, "symbol": "make",
+            "args": [{ "dtypes": ["F32"], "dims": [128] }], "rets": [{ "dtypes": ["F32"], "dims": [] }],
+        }, {
+            "name": "bare", "platforms": ["Host"], "signature": "cpu", "api_version": 1, "symbol": "make",
+        }],
     })
 }
 
@@ -401,6 +407,31 @@ fn edits() -> Vec<(&'static str, Value, &'static str, &'static str)> {
             "minor",
             "operands described",
         ),
+        ("/legacy/0", Value::Null, "major", "target"),
+        (
+            "/legacy/-",
+            json!({ "name": "new", "platforms": ["Host"], "signature": "cpu_unified", "api_version": 3, "symbol": "one" }),
+            "minor",
+            "target",
+        ),
+        ("/legacy/0/platforms", json!(["Host"]), "major", "platforms"),
+        ("/legacy/1/platforms/-", json!("CUDA"), "minor", "platforms"),
+        ("/legacy/0/symbol", json!("one"), "major", "symbol"),
+        ("/legacy/0/args/0/dims", json!([129]), "major", "argument 0"),
+        (
+            "/legacy/0/rets/0/dtypes",
+            json!(["F64"]),
+            "major",
+            "result 0",
+        ),
+        ("/legacy/0/args/0", Value::Null, "major", "argument 0"),
+        (
+            "/legacy/0/rets/-",
+            json!({ "dtypes": ["S4"], "dims": [2, 3] }),
+            "major",
+            "result 1",
+        ),
+        ("/legacy/0/args", Value::Null, "major", "operands described"),
     ]
 }
 
@@ -486,6 +517,24 @@ fn the_version_number_and_the_exit_status_follow() {
         "{text}"
     );
     assert!(run(&old, &[]).1.contains("callers notice nothing"));
+    // Targets of the original custom calls are told apart from handlers; a call that says the old version is wrong.
+    let mut edited = manifest();
+    edited["legacy"][1]["signature"] = json!("cpu_status");
+    edited["legacy"][1]["api_version"] = json!(2);
+    let status = library(folder.path(), "status", Some(&edited), &[]).unwrap();
+    let (_, text) = run(&status, &[]);
+    let changed = "legacy target bare\n  major: signature: was cpu (API version 1), is cpu_status (API version 2)";
+    assert!(text.contains(changed), "{text}");
+    // One that lies about its version is not read.
+    edited["legacy"][1]["api_version"] = json!(1);
+    let lies = library(folder.path(), "lies", Some(&edited), &[]).unwrap();
+    let output = diff(&old, &lies, &["--no-run"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let wrong = "legacy target \"bare\": \"api_version\" is 1, and cpu_status is called under 2";
+    assert!(
+        output.status.code() == Some(1) && said.contains(wrong),
+        "{said}"
+    );
     let json = told(
         &old,
         &minor,

@@ -533,7 +533,10 @@ fn nothing_is_green_that_was_not_judged() {
             let output = run(&library, &[arguments, &newest, &[option, &list]].concat());
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             let told = format!("line 2: {id} says that something was not judged");
-            assert!(output.status.code() == Some(1) && said.contains(&told), "{said}");
+            assert!(
+                output.status.code() == Some(1) && said.contains(&told),
+                "{said}"
+            );
         }
     }
     let told = doctor(&library, &[&handler[..], &newest, &["--strict"]].concat());

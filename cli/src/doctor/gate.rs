@@ -38,7 +38,7 @@ impl Item {
         match &self.finding.subject {
             Subject::Library => "library",
             Subject::Machine => "machine",
-            Subject::Handler(name) => name,
+            Subject::Handler(name) | Subject::Legacy(name) => name,
         }
     }
 
