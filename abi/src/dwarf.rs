@@ -1,7 +1,7 @@
 //! The third witness: debug information, of a compiled translation unit or of a built library.
 //! It needs no libclang and finds fields that nobody told it of.
 
-use crate::header::{Declared, Error, PROBE, SUBJECT};
+use crate::header::{Declared, Error, PROBE, PROTOTYPE, SUBJECT};
 use crate::mirror::{Layout, StatedEnum, StatedField, StatedStruct};
 use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
 use gimli::{
@@ -70,6 +70,7 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
         .structs
         .keys()
         .chain(expected.enums.keys())
+        .chain(expected.constants.keys())
         .cloned()
         .collect();
     let mut found: Vec<Layout> = Vec::new();
@@ -110,10 +111,8 @@ fn stated(abi: &Abi, expected: &Layout) -> Layout {
         if !expected.structs.contains_key(name) {
             continue;
         }
-        let fields = found.fields.iter().map(|field| {
-            let (offset, size) = (field.offset, Some(field.size));
-            (field.name.clone(), StatedField { offset, size })
-        });
+        let fields = found.fields.iter();
+        let fields = fields.map(|field| (field.name.clone(), StatedField::of(field)));
         let stated = StatedStruct {
             size: found.size,
             align: None,
@@ -128,6 +127,9 @@ fn stated(abi: &Abi, expected: &Layout) -> Layout {
         };
         layout.enums.insert(name.clone(), stated);
     }
+    let constants = abi.constants.iter();
+    let known = constants.filter(|(name, _)| expected.constants.contains_key(*name));
+    layout.constants = known.map(|(name, value)| (name.clone(), *value)).collect();
     layout
 }
 
@@ -384,7 +386,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
                 for (name, value) in values {
                     if let Some(name) = name.strip_prefix(PROBE) {
                         self.abi.constants.insert(name.to_owned(), value);
-                    } else if name.starts_with(PREFIX) {
+                    } else if self.is_wanted(&name) {
                         if in_subject {
                             self.own.insert(name.clone());
                         }
@@ -400,6 +402,14 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         let Some(name) = self.name(entry)?.filter(|name| name.starts_with(PREFIX)) else {
             return Ok(());
         };
+        if let Some(name) = name.strip_prefix(PROTOTYPE) {
+            let target = self.spell(self.target(entry)?, 0)?;
+            if let Some(signature) = target.strip_prefix(FUNCTION) {
+                let prototypes = &mut self.abi.prototypes;
+                prototypes.insert(name.to_owned(), signature.to_owned());
+            }
+            return Ok(());
+        }
         self.note(&name, entry)?;
         let Some(at) = self.target(entry)? else {
             return Ok(());
