@@ -76,8 +76,11 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
     let mut found: Vec<Layout> = Vec::new();
     let mut units = 0;
     let mut split = false;
+    let mut apart = false;
     for_each_unit(library, |dwarf, unit| {
         units += 1;
+        apart |= dwarf.type_units().next()?.is_some()
+            || matches!(unit.header.type_(), gimli::UnitType::Type { .. });
         split |= unit.dwo_id.is_some();
         let mut reader = UnitReader::new(dwarf, unit, true, Some(&wanted))?;
         reader.read()?;
@@ -87,6 +90,11 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
         }
         Ok(())
     })?;
+    if apart {
+        return Err(Error::Dwarf(
+            "its types lie in units of their own; build without -fdebug-types-section".to_owned(),
+        ));
+    }
     if found.is_empty() {
         return Err(Error::Dwarf(
             match (units, split) {
@@ -150,7 +158,10 @@ fn for_each_unit<'a>(
                     .compressed_file_range()
                     .map_err(|error| Error::Dwarf(error.to_string()))?;
                 if range.format != CompressionFormat::None {
-                    return Err(Error::Dwarf("it is compressed".to_owned()));
+                    return Err(Error::Dwarf(
+                        "it is compressed: link without -gz, or undo it with objcopy --decompress-debug-sections"
+                            .to_owned(),
+                    ));
                 }
                 section
                     .data()

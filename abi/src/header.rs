@@ -49,7 +49,8 @@ pub enum Error {
     },
     /// The header declares other things.
     #[error(
-        "{path} declares nothing of XLA's FFI: expected structs named XLA_FFI_…, as in xla/ffi/api/c_api.h",
+        "{path} declares nothing of XLA's FFI: expected structs named XLA_FFI_…, as in xla/ffi/api/c_api.h; --prefix and \
+         --namespace say what a copy calls them",
         path = path.display()
     )]
     Foreign {

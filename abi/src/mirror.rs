@@ -57,6 +57,53 @@ impl Names {
             .collect()
     }
 
+    /// Names of the mirror that stand for two things which are not alike: only one of them would be judged.
+    #[must_use]
+    pub fn ambiguous(&self, abi: &Abi) -> Vec<String> {
+        fn twice<T: PartialEq>(
+            told: &mut Vec<String>,
+            all: impl Iterator<Item = (Option<String>, String, T)>,
+        ) {
+            let mut known: BTreeMap<String, (String, T)> = BTreeMap::new();
+            for (theirs, ours, what) in all {
+                let Some(theirs) = theirs else { continue };
+                match known.get(&theirs) {
+                    Some((other, same)) if *same != what => {
+                        told.push(format!("{theirs} for both {other} and {ours}"));
+                    }
+                    _ => drop(known.insert(theirs, (ours, what))),
+                }
+            }
+        }
+        let mut told = Vec::new();
+        let types = abi.structs.iter().map(|(name, layout)| {
+            let fields = layout.fields.iter();
+            let fields = fields.map(|field| (self.field(name, &field.name), field.offset));
+            let layout = (layout.size, fields.collect::<Vec<_>>());
+            (self.of(name), name.clone(), Ok(layout))
+        });
+        let enums = abi
+            .enums
+            .iter()
+            .map(|(name, layout)| (self.of(name), name.clone(), Err(layout)));
+        twice(&mut told, types.chain(enums));
+        for (owner, layout) in &abi.structs {
+            let fields = layout.fields.iter().map(|field| {
+                let ours = format!("{owner}.{}", field.name);
+                (self.field(owner, &field.name), ours, field.offset)
+            });
+            twice(&mut told, fields);
+        }
+        for layout in abi.enums.values() {
+            let values = layout.values.iter();
+            twice(
+                &mut told,
+                values.map(|(name, value)| (self.of(name), name.clone(), *value)),
+            );
+        }
+        told
+    }
+
     /// What the mirror calls a struct, an enumeration, an enumerator or a constant; `None` for what it has not.
     #[must_use]
     pub fn of(&self, upstream: &str) -> Option<String> {

@@ -4,39 +4,19 @@ use crate::cases;
 use crate::edit::{apply, normal};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::diff::{self, Change, Class, Subject};
 use xla_ffi_abi::dwarf;
 use xla_ffi_abi::header::{Error, Source};
 use xla_ffi_abi::mirror::{Layout, Names};
 use xla_ffi_abi::reader::Reader;
-use xla_ffi_testing::compiler::works;
+use xla_ffi_testing::compiler::{library_of_text, works};
 use xla_ffi_testing::{root, skip};
 
 /// The library that a compiler makes of a header, with the debug information of all that it declares.
 fn compiled(folder: &Path, text: &str) -> Vec<u8> {
-    let (header, library) = (folder.join("edited.h"), folder.join("libedited.so"));
-    std::fs::write(&header, text).unwrap();
-    let output = Command::new("g++")
-        .args([
-            "-shared",
-            "-fPIC",
-            "-g",
-            "-w",
-            "-x",
-            "c++",
-            "-fno-eliminate-unused-debug-types",
-        ])
-        .arg("-o")
-        .args([&library, &header])
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let flags = ["-g", "-fno-eliminate-unused-debug-types"];
+    let library = library_of_text(folder, "edited", "g++", text, &flags).unwrap();
     std::fs::read(library).unwrap()
 }
 

@@ -12,6 +12,7 @@ use xla_ffi_abi::declared::{EDITIONS, Edition};
 use xla_ffi_abi::diff::{self, Change};
 use xla_ffi_abi::reader::{Opinions, Reader};
 use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
+use xla_ffi_abi::xla_ffi_sys::Revision;
 
 fn title(path: &Path, variant: Option<&Variant>) -> String {
     match variant {
@@ -95,8 +96,9 @@ pub(super) fn check(
                 edition.jaxlibs()
             ),
             None => format!(
-                "{title} is not a revision that a jaxlib shipped; the nearest is {name} ({}), with {own} \
+                "{title} is not a revision that a jaxlib shipped, from {} on; the nearest is {name} ({}), with {own} \
                  differences",
+                Revision::ALL[0].first_jaxlib(),
                 edition.jaxlibs()
             ),
         };
