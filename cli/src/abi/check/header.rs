@@ -4,12 +4,13 @@ use super::super::Threshold;
 use super::super::diff::report;
 use super::super::gate::{Checked, Found};
 use super::super::input::{Reading, Variant};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::Path;
 use xla_ffi_abi::catalogue::UNREADABLE;
 use xla_ffi_abi::declared::{EDITIONS, Edition};
 use xla_ffi_abi::diff::{self, Change};
+use xla_ffi_abi::model::Header;
 use xla_ffi_abi::reader::{Opinions, Reader};
 use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
 use xla_ffi_abi::xla_ffi_sys::Revision;
@@ -45,6 +46,12 @@ pub(super) fn check(
 ) -> anyhow::Result<Checked> {
     let title = title(path, variant);
     let opinions = reading.opinions(path, variant)?;
+    if opinions.abi.header() == Header::Other {
+        bail!(
+            "{title} is the header of an extension that no known jaxlib ships: there is nothing to compare it with; \
+             `xla-ffi abi diff` compares two of its versions"
+        );
+    }
     let verdict = match revision {
         Some(edition) => against(edition, &opinions)?,
         None => snapshot::identify(&opinions.abi)?,
