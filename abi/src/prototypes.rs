@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 impl Source {
     /// What may be a function that the text declares, by upstream's name; not what it defines.
     pub(crate) fn prototypes(&self) -> BTreeSet<String> {
-        let text = without_comments(self.text());
+        // A directive may go on in the next line.
+        let text = self.text().replace("\\\r\n", " ").replace("\\\n", " ");
+        let text = without_comments(&text);
         let names = declared(&text).into_iter();
         names.filter_map(|name| self.upstream(name)).collect()
     }
@@ -155,6 +157,7 @@ mod tests {
     #[test]
     fn functions_are_found_in_a_text() {
         let text = "/* XLA_FFI_No(void); */ // XLA_FFI_Neither(void);\n#define XLA_FFI_Macro(x) x\n\
+            #define XLA_FFI_Long(a) \\\n enum { size = a }; \\\n XLA_FFI_Error* XLA_FFI_More(a)\n\
             extern \"C\" {\nconst XLA_FFI_Api* XLA_FFI_GetApi(void);\nMY_EXPORT int\nXLA_FFI_Get(\n  int a, void (*f)(int));\n}\n\
             typedef void XLA_FFI_Task(void* data);\nstruct XLA_FFI_Api { void (*XLA_FFI_Slot)(void); };\n\
             static inline int XLA_FFI_Help(void) { return XLA_FFI_Get(1, 0); }\nint XLA_FFI_Help(void);\n\
