@@ -9,7 +9,7 @@ use crate::compile;
 use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source};
 use crate::model::{Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
 use clang::diagnostic::Severity;
-use clang::{Clang, Entity, EntityKind, Index, Type, TypeKind};
+use clang::{Clang, Entity, EntityKind, Index, Linkage, Type, TypeKind};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -125,6 +125,7 @@ fn declarations(parent: Entity<'_>, found: &mut Declared) {
                 record(entity, found);
             }
             EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, found),
+            EntityKind::FunctionDecl => prototype(entity, found),
             _ => {}
         }
     }
@@ -250,6 +251,22 @@ fn typedef(entity: Entity<'_>, found: &mut Declared) {
         abi.functions.insert(name, signature.to_owned());
     } else {
         abi.aliases.insert(name, target);
+    }
+}
+
+/// A function that others have; what a header defines itself is nobody's interface.
+fn prototype(entity: Entity<'_>, found: &mut Declared) {
+    let named = entity.get_name().filter(|name| name.starts_with(PREFIX));
+    let (Some(name), Some(ty)) = (named, entity.get_type()) else {
+        return;
+    };
+    let is_own = entity.is_definition() || entity.is_inline_function();
+    if is_own || entity.get_linkage() != Some(Linkage::External) {
+        return;
+    }
+    note(&name, entity, found);
+    if let Some(signature) = spell(ty, 0).strip_prefix(FUNCTION) {
+        found.abi.prototypes.insert(name, signature.to_owned());
     }
 }
 

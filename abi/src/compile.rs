@@ -3,7 +3,7 @@
 use crate::header::{Error, FLAT, SUBJECT, Source};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,26 @@ pub(crate) fn debug_library(
     let compiler = find().ok_or_else(|| {
         Error::Missing("no C++ compiler is there (looked for $CXX, g++, clang++, c++)".to_owned())
     })?;
+    // Upstream's table has slots named as their types, which GCC takes from C++ only where `extern "C"` stands around: a
+    // copy in a namespace has none, and Clang reads it.
+    let said = match compile(&compiler, &[], source, folder, limit) {
+        Err(Error::Parse { messages, .. }) if messages.contains("changes meaning of") => {
+            compile(&compiler, &["-fpermissive"], source, folder, limit)
+        }
+        other => other,
+    };
+    said.and_then(|library| Ok(std::fs::read(library)?))
+}
+
+fn compile(
+    compiler: &str,
+    flags: &[&str],
+    source: &Source,
+    folder: &Path,
+    limit: Duration,
+) -> Result<PathBuf, Error> {
     let library = folder.join("unit.so");
-    let mut command = start(&compiler);
+    let mut command = start(compiler);
     command
         .args([
             "-std=c++17",
@@ -31,6 +49,7 @@ pub(crate) fn debug_library(
             "-shared",
             "-nodefaultlibs",
         ])
+        .args(flags)
         // Types that nothing uses are what we came for.
         .arg("-fno-eliminate-unused-debug-types")
         // What the linker would compress or split, this reader would not see.
@@ -66,7 +85,7 @@ pub(crate) fn debug_library(
             messages: messages.trim_end().to_owned(),
         });
     }
-    Ok(std::fs::read(&library)?)
+    Ok(library)
 }
 
 /// The compiler to use; `CXX` decides where it is set.

@@ -250,6 +250,10 @@ impl Edition {
             abi.functions
                 .insert("XLA_FFI_Task".to_owned(), "fn(*mut void)".to_owned());
         }
+        abi.prototypes.insert(
+            "XLA_FFI_GetApi".to_owned(),
+            "fn() -> *const XLA_FFI_Api".to_owned(),
+        );
         abi.aliases
             .insert("XLA_FFI_Handler_Traits".to_owned(), "u32".to_owned());
         if revision >= Revision::R9 {

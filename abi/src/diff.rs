@@ -17,7 +17,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// A struct, enumeration, function type or name that was not there.
+    /// A struct, enumeration, function, function type or name that was not there.
     Added,
     /// A field behind all others.
     AddedAtEnd,
@@ -90,6 +90,8 @@ pub enum Subject {
     Enum,
     /// A function type.
     Function,
+    /// A function that is declared, which stands in no slot.
+    Prototype,
     /// A typedef.
     Alias,
     /// A number.
@@ -228,6 +230,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     diff.enums();
     diff.opaque();
     diff.functions();
+    diff.prototypes();
     diff.aliases();
     diff.constants();
     let mut changes = diff.changes;
@@ -254,6 +257,10 @@ fn spell(old: &Abi, new: &Abi, changes: &mut [Change]) {
         Subject::Function => {
             let ty = abi.functions.get(&change.owner)?;
             Some(spelling::function_type(ty, &change.owner))
+        }
+        Subject::Prototype => {
+            let ty = abi.prototypes.get(&change.owner)?;
+            Some(spelling::prototype(ty, &change.owner))
         }
         Subject::Alias => {
             let ty = abi.aliases.get(&change.owner)?;

@@ -1,7 +1,7 @@
 //! The third witness: debug information, of a compiled translation unit or of a built library.
 //! It needs no libclang and finds fields that nobody told it of.
 
-use crate::header::{Declared, Error, PROBE, SUBJECT};
+use crate::header::{Declared, Error, PROBE, PROTOTYPE, SUBJECT};
 use crate::mirror::{Layout, StatedEnum, StatedField, StatedStruct};
 use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
 use gimli::{
@@ -70,13 +70,17 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
         .structs
         .keys()
         .chain(expected.enums.keys())
+        .chain(expected.constants.keys())
         .cloned()
         .collect();
     let mut found: Vec<Layout> = Vec::new();
     let mut units = 0;
     let mut split = false;
+    let mut apart = false;
     for_each_unit(library, |dwarf, unit| {
         units += 1;
+        apart |= dwarf.type_units().next()?.is_some()
+            || matches!(unit.header.type_(), gimli::UnitType::Type { .. });
         split |= unit.dwo_id.is_some();
         let mut reader = UnitReader::new(dwarf, unit, true, Some(&wanted))?;
         reader.read()?;
@@ -86,6 +90,11 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
         }
         Ok(())
     })?;
+    if apart {
+        return Err(Error::Dwarf(
+            "its types lie in units of their own; build without -fdebug-types-section".to_owned(),
+        ));
+    }
     if found.is_empty() {
         return Err(Error::Dwarf(
             match (units, split) {
@@ -110,10 +119,8 @@ fn stated(abi: &Abi, expected: &Layout) -> Layout {
         if !expected.structs.contains_key(name) {
             continue;
         }
-        let fields = found.fields.iter().map(|field| {
-            let (offset, size) = (field.offset, Some(field.size));
-            (field.name.clone(), StatedField { offset, size })
-        });
+        let fields = found.fields.iter();
+        let fields = fields.map(|field| (field.name.clone(), StatedField::of(field)));
         let stated = StatedStruct {
             size: found.size,
             align: None,
@@ -128,6 +135,9 @@ fn stated(abi: &Abi, expected: &Layout) -> Layout {
         };
         layout.enums.insert(name.clone(), stated);
     }
+    let constants = abi.constants.iter();
+    let known = constants.filter(|(name, _)| expected.constants.contains_key(*name));
+    layout.constants = known.map(|(name, value)| (name.clone(), *value)).collect();
     layout
 }
 
@@ -148,7 +158,10 @@ fn for_each_unit<'a>(
                     .compressed_file_range()
                     .map_err(|error| Error::Dwarf(error.to_string()))?;
                 if range.format != CompressionFormat::None {
-                    return Err(Error::Dwarf("it is compressed".to_owned()));
+                    return Err(Error::Dwarf(
+                        "it is compressed: link without -gz, or undo it with objcopy --decompress-debug-sections"
+                            .to_owned(),
+                    ));
                 }
                 section
                     .data()
@@ -384,7 +397,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
                 for (name, value) in values {
                     if let Some(name) = name.strip_prefix(PROBE) {
                         self.abi.constants.insert(name.to_owned(), value);
-                    } else if name.starts_with(PREFIX) {
+                    } else if self.is_wanted(&name) {
                         if in_subject {
                             self.own.insert(name.clone());
                         }
@@ -400,6 +413,14 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         let Some(name) = self.name(entry)?.filter(|name| name.starts_with(PREFIX)) else {
             return Ok(());
         };
+        if let Some(name) = name.strip_prefix(PROTOTYPE) {
+            let target = self.spell(self.target(entry)?, 0)?;
+            if let Some(signature) = target.strip_prefix(FUNCTION) {
+                let prototypes = &mut self.abi.prototypes;
+                prototypes.insert(name.to_owned(), signature.to_owned());
+            }
+            return Ok(());
+        }
         self.note(&name, entry)?;
         let Some(at) = self.target(entry)? else {
             return Ok(());

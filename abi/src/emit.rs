@@ -2,7 +2,7 @@
 //! language, which a project puts beside it.
 
 use crate::mirror::{Layout, Names};
-use crate::model::Abi;
+use crate::model::{Abi, STRUCT_SIZE};
 use std::fmt::Write;
 
 /// The language of a mirror.
@@ -47,7 +47,17 @@ impl Language {
 /// The test of a mirror of `abi`, which people know as `name`.
 #[must_use]
 pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String {
-    let layout = Layout::of(abi, names);
+    let mut layout = Layout::of(abi, names);
+    // Mirrors ask `sizeof` as a rule: who has the numbers says so.
+    for name in abi
+        .structs
+        .keys()
+        .map(|name| format!("{name}{STRUCT_SIZE}"))
+    {
+        if let Some(theirs) = names.of(&name).filter(|_| !names.says(&name)) {
+            layout.constants.remove(&theirs);
+        }
+    }
     let comment = language.comment();
     let mut text = format!(
         "{comment} Written by `xla-ffi abi emit {name}`: the layouts of XLA's FFI.\n{comment} Run it: {}\n",

@@ -14,6 +14,8 @@ pub(crate) const SUBJECT: &str = "xla_ffi_abi_subject.h";
 const NAMES: &str = "xla_ffi_abi_names.h";
 /// A folder in which `xla/ffi/api` is the header's own folder.
 pub(crate) const FLAT: &str = "flat";
+/// Typedefs that carry the type of a function, in the unit for a compiler.
+pub(crate) const PROTOTYPE: &str = "XLA_FFI_ABI_PROTOTYPE_";
 /// Enumerators that carry the value of a macro.
 pub(crate) const PROBE: &str = "XLA_FFI_ABI_PROBE_";
 
@@ -47,7 +49,8 @@ pub enum Error {
     },
     /// The header declares other things.
     #[error(
-        "{path} declares nothing of XLA's FFI: expected structs named XLA_FFI_…, as in xla/ffi/api/c_api.h",
+        "{path} declares nothing of XLA's FFI: expected structs named XLA_FFI_…, as in xla/ffi/api/c_api.h; --prefix and \
+         --namespace say what a copy calls them",
         path = path.display()
     )]
     Foreign {
@@ -135,6 +138,7 @@ impl Declared {
                 .collect(),
             enums: kept(&abi.enums, &wanted),
             functions: kept(&abi.functions, &wanted),
+            prototypes: kept(&abi.prototypes, &wanted),
             aliases: kept(&abi.aliases, &wanted),
             constants: kept(&abi.constants, &wanted),
         }
@@ -249,8 +253,8 @@ impl Source {
         self
     }
 
-    pub(crate) fn is_in_namespace(&self) -> bool {
-        !self.namespaces.is_empty()
+    pub(crate) fn namespaces(&self) -> &[String] {
+        &self.namespaces
     }
 
     pub(crate) fn defines(&self) -> &[String] {
@@ -330,6 +334,10 @@ impl Source {
         text
     }
 
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The identifiers of the header's text.
     fn words(&self) -> impl Iterator<Item = &str> {
         let words = self
@@ -388,7 +396,7 @@ impl Source {
     }
 
     /// Upstream's name of something that the text calls `name`; `None` for what is not of the FFI.
-    fn upstream(&self, name: &str) -> Option<String> {
+    pub(crate) fn upstream(&self, name: &str) -> Option<String> {
         if name.starts_with(PREFIX) {
             return Some(name.to_owned());
         }
@@ -402,10 +410,10 @@ impl Source {
         // Macros know no namespace: only those that headers have are taken for theirs.
         let upstream = format!("{PREFIX}{name}");
         let known = !self.namespaces.is_empty()
-            && snapshot::all()
-                .into_iter()
-                .flatten()
-                .any(|snapshot| snapshot.abi.constants.contains_key(&upstream));
+            && snapshot::all().into_iter().flatten().any(|snapshot| {
+                let abi = &snapshot.abi;
+                abi.constants.contains_key(&upstream) || abi.prototypes.contains_key(&upstream)
+            });
         known.then_some(upstream)
     }
 }

@@ -13,6 +13,7 @@ pub mod header;
 pub mod meaning;
 pub mod mirror;
 pub mod model;
+mod prototypes;
 pub mod reader;
 pub mod snapshot;
 pub mod spelling;

@@ -207,6 +207,21 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
             ),
             (None, "it does not use the struct"),
         ),
+        (Class::Added, Subject::Prototype) => Effect::new(
+            (None, "it is linked to what it knows"),
+            (
+                Lacks,
+                "where it is linked to the function, the library does not load into a runtime that has none; look the \
+                 function up by name instead",
+            ),
+        ),
+        (Class::Removed, Subject::Prototype) => Effect::new(
+            (
+                Lacks,
+                "where it is linked to the function, the library does not load into a runtime that has none",
+            ),
+            (None, "it is not linked to the function"),
+        ),
         (Class::Removed, Subject::Constant) if change.owner.contains("STRUCT_SIZE") => {
             Effect::both(
                 None,
@@ -365,7 +380,7 @@ fn retyped(change: &Change, subject: Subject) -> Effect {
         );
     }
     match subject {
-        Subject::Slot | Subject::Function => Effect::both(
+        Subject::Slot | Subject::Function | Subject::Prototype => Effect::both(
             Harm::Breaks,
             "the function is called with arguments, or for a result, that it does not have",
         ),

@@ -1,7 +1,8 @@
 //! Mirrors of the ABI in other languages: what they call things, what a program says of its own layouts, and
 //! how both compare with a revision.
 
-use crate::model::{Abi, PREFIX};
+use crate::model::{Abi, Field, PREFIX, STRUCT_SIZE};
+use crate::spelling::signature;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +57,53 @@ impl Names {
             .collect()
     }
 
+    /// Names of the mirror that stand for two things which are not alike: only one of them would be judged.
+    #[must_use]
+    pub fn ambiguous(&self, abi: &Abi) -> Vec<String> {
+        fn twice<T: PartialEq>(
+            told: &mut Vec<String>,
+            all: impl Iterator<Item = (Option<String>, String, T)>,
+        ) {
+            let mut known: BTreeMap<String, (String, T)> = BTreeMap::new();
+            for (theirs, ours, what) in all {
+                let Some(theirs) = theirs else { continue };
+                match known.get(&theirs) {
+                    Some((other, same)) if *same != what => {
+                        told.push(format!("{theirs} for both {other} and {ours}"));
+                    }
+                    _ => drop(known.insert(theirs, (ours, what))),
+                }
+            }
+        }
+        let mut told = Vec::new();
+        let types = abi.structs.iter().map(|(name, layout)| {
+            let fields = layout.fields.iter();
+            let fields = fields.map(|field| (self.field(name, &field.name), field.offset));
+            let layout = (layout.size, fields.collect::<Vec<_>>());
+            (self.of(name), name.clone(), Ok(layout))
+        });
+        let enums = abi
+            .enums
+            .iter()
+            .map(|(name, layout)| (self.of(name), name.clone(), Err(layout)));
+        twice(&mut told, types.chain(enums));
+        for (owner, layout) in &abi.structs {
+            let fields = layout.fields.iter().map(|field| {
+                let ours = format!("{owner}.{}", field.name);
+                (self.field(owner, &field.name), ours, field.offset)
+            });
+            twice(&mut told, fields);
+        }
+        for layout in abi.enums.values() {
+            let values = layout.values.iter();
+            twice(
+                &mut told,
+                values.map(|(name, value)| (self.of(name), name.clone(), *value)),
+            );
+        }
+        told
+    }
+
     /// What the mirror calls a struct, an enumeration, an enumerator or a constant; `None` for what it has not.
     #[must_use]
     pub fn of(&self, upstream: &str) -> Option<String> {
@@ -70,6 +118,11 @@ impl Names {
         }
     }
 
+    /// Whether the map says what `upstream` is called.
+    pub(crate) fn says(&self, upstream: &str) -> bool {
+        self.names.get(upstream).is_some_and(Option::is_some)
+    }
+
     /// What the mirror calls a field; `None` for one that it leaves out.
     #[must_use]
     pub fn field(&self, owner: &str, field: &str) -> Option<String> {
@@ -81,7 +134,7 @@ impl Names {
 }
 
 /// A field as a program states it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedField {
     /// Bytes from the start of the struct.
@@ -89,6 +142,20 @@ pub struct StatedField {
     /// Bytes that it takes.
     #[serde(default)]
     pub size: Option<u64>,
+    /// Its type where it is a number: `i64`, `u32`, `f64`. What a pointer points to, and whether that is constant, has
+    /// no bytes, and every language spells it otherwise: neither is stated.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub number: Option<String>,
+}
+
+/// A function as a program states it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatedFunction {
+    /// The bytes of each parameter.
+    pub parameters: Vec<u64>,
+    /// The bytes of its result, 0 for none.
+    pub result: u64,
 }
 
 /// A struct as a program states it.
@@ -127,7 +194,10 @@ pub struct Layout {
     /// Enumerations.
     #[serde(default)]
     pub enums: BTreeMap<String, StatedEnum>,
-    /// Numbers that belong to none.
+    /// Functions, and types of the functions in slots.
+    #[serde(default)]
+    pub functions: BTreeMap<String, StatedFunction>,
+    /// Numbers that belong to none, and `NAME_STRUCT_SIZE`.
     #[serde(default)]
     pub constants: BTreeMap<String, i64>,
 }
@@ -135,7 +205,7 @@ pub struct Layout {
 /// How a mirror compares with a revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Structs and enumerations that were compared.
+    /// Structs, enumerations and functions that were compared.
     pub judged: usize,
     /// What is otherwise, one line each, the mirror's name first.
     pub mistakes: Vec<String>,
@@ -161,11 +231,7 @@ impl Layout {
                 continue;
             };
             let fields = known.fields.iter().filter_map(|field| {
-                let (offset, size) = (field.offset, Some(field.size));
-                Some((
-                    names.field(name, &field.name)?,
-                    StatedField { offset, size },
-                ))
+                Some((names.field(name, &field.name)?, StatedField::of(field)))
             });
             let stated = StatedStruct {
                 size: known.size,
@@ -186,9 +252,18 @@ impl Layout {
             };
             layout.enums.insert(theirs, stated);
         }
+        for (name, ty) in abi.functions.iter().chain(&abi.prototypes) {
+            let stated = names.of(name).zip(StatedFunction::of(abi, ty));
+            layout.functions.extend(stated);
+        }
         let constants = abi.constants.iter();
+        let sizes = abi.structs.iter().filter_map(|(name, known)| {
+            let size = i64::try_from(known.struct_size?).ok()?;
+            Some((names.of(&format!("{name}{STRUCT_SIZE}"))?, size))
+        });
         layout.constants = constants
             .filter_map(|(name, number)| Some((names.of(name)?, *number)))
+            .chain(sizes)
             .collect();
         layout
     }
@@ -226,6 +301,12 @@ impl Layout {
                 &mut told.mistakes,
             );
         }
+        for (name, known) in &expected.functions {
+            if let Some(stated) = self.functions.get(name) {
+                told.judged += 1;
+                stated.compare(name, known, &mut told.mistakes);
+            }
+        }
         let stated: BTreeMap<String, i64> = self
             .constants
             .iter()
@@ -244,12 +325,77 @@ impl Layout {
                 .keys()
                 .filter(|name| !expected.enums.contains_key(*name)),
         );
+        let functions = self.functions.keys();
+        others.extend(functions.filter(|name| !expected.functions.contains_key(*name)));
         for name in others {
             told.mistakes.push(format!(
                 "{name} is nothing of this revision; a naming map says what it mirrors"
             ));
         }
         told
+    }
+}
+
+impl StatedField {
+    /// A field of the model.
+    pub(crate) fn of(field: &Field) -> Self {
+        Self {
+            offset: field.offset,
+            size: Some(field.size),
+            number: is_number(&field.ty).then(|| field.ty.clone()),
+        }
+    }
+}
+
+/// Whether a type of the model is a number, or some of its bits.
+fn is_number(ty: &str) -> bool {
+    let (ty, _) = ty.split_once(": ").unwrap_or((ty, ""));
+    let digits = ty.strip_prefix(['i', 'u', 'f']);
+    digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+impl StatedFunction {
+    /// The function type `ty`; `None` where the model does not know how large something is.
+    fn of(abi: &Abi, ty: &str) -> Option<Self> {
+        let (parameters, result) = signature(ty)?;
+        let parameters = parameters.iter().map(|ty| size_of(abi, ty));
+        Some(Self {
+            parameters: parameters.collect::<Option<_>>()?,
+            result: size_of(abi, result)?,
+        })
+    }
+
+    fn compare(&self, name: &str, known: &Self, mistakes: &mut Vec<String>) {
+        if self.parameters != known.parameters {
+            let told = |function: &Self| -> String {
+                let sizes: Vec<String> = function.parameters.iter().map(u64::to_string).collect();
+                match sizes.as_slice() {
+                    [] => "nothing".to_owned(),
+                    sizes => format!("{} bytes", sizes.join(", ")),
+                }
+            };
+            let (stated, wanted) = (told(self), told(known));
+            mistakes.push(format!("{name} takes {stated}, expected {wanted}"));
+        }
+        if self.result != known.result {
+            let (stated, wanted) = (self.result, known.result);
+            mistakes.push(format!("{name} gives {stated} bytes, expected {wanted}"));
+        }
+    }
+}
+
+/// The bytes of a parameter or a result of a type of the model.
+fn size_of(abi: &Abi, ty: &str) -> Option<u64> {
+    let ty = ty.strip_prefix("const ").unwrap_or(ty);
+    match ty {
+        "void" => Some(0),
+        "bool" | "char" => Some(1),
+        _ if ty.starts_with(['*', '&']) || ty.starts_with("fn(") => Some(8),
+        _ if is_number(ty) => ty[1..].parse::<u64>().ok().map(|bits| bits / 8),
+        _ => {
+            let of_struct = abi.structs.get(ty).map(|layout| layout.size);
+            of_struct.or_else(|| abi.enums.get(ty).map(|layout| layout.size))
+        }
     }
 }
 
@@ -286,6 +432,10 @@ impl StatedStruct {
                 mistakes.push(format!(
                     "{name}.{field} takes {size} bytes, expected {wanted}"
                 ));
+            } else if let (Some(number), Some(wanted)) = (&stated.number, &wanted.number)
+                && number != wanted
+            {
+                mistakes.push(format!("{name}.{field} is {number}, expected {wanted}"));
             }
         }
         for field in self

@@ -148,6 +148,9 @@ pub struct Abi {
     pub enums: BTreeMap<String, Enum>,
     /// Function types (`typedef R NAME(A)`).
     pub functions: BTreeMap<String, String>,
+    /// Functions that are declared for linking; none stands in a slot.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prototypes: BTreeMap<String, String>,
     /// Other typedefs that are more than a tag's name.
     pub aliases: BTreeMap<String, String>,
     /// Numbers: macros, and enumerators outside of named enumerations.
@@ -156,13 +159,14 @@ pub struct Abi {
 
 /// What the names of this ABI begin with.
 pub const PREFIX: &str = "XLA_FFI_";
-const STRUCT_SIZE: &str = "_STRUCT_SIZE";
+pub(crate) const STRUCT_SIZE: &str = "_STRUCT_SIZE";
 
 impl Abi {
     /// Whether nothing was found.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.structs.is_empty() && self.enums.is_empty() && self.functions.is_empty()
+        let has_types = !self.structs.is_empty() || !self.enums.is_empty();
+        !has_types && self.functions.is_empty() && self.prototypes.is_empty()
     }
 
     /// Every name that it has.
@@ -172,8 +176,9 @@ impl Abi {
             .keys()
             .chain(&self.opaque)
             .chain(self.enums.keys());
-        let others = self.functions.keys().chain(self.aliases.keys());
-        types.chain(others).chain(self.constants.keys())
+        let functions = self.functions.keys().chain(self.prototypes.keys());
+        let others = self.aliases.keys().chain(self.constants.keys());
+        types.chain(functions).chain(others)
     }
 
     /// Every name that it has, those of enumerators, slots and sizes too.

@@ -3,7 +3,7 @@
 
 use crate::header::{Declared, Error, Source};
 use crate::model::Abi;
-use crate::{clang, compile, diff, dwarf};
+use crate::{clang, compile, diff, dwarf, prototypes};
 use std::fmt;
 use std::path::Path;
 use std::sync::mpsc;
@@ -49,10 +49,11 @@ impl Source {
         let mut found = match reader {
             Reader::Clang => self.clang(folder.path())?,
             Reader::Dwarf => {
-                let library = compile::debug_library(self, folder.path(), self.time_limit())?;
+                let library = self.compiled(folder.path())?;
                 dwarf::read_subject(&library)?
             }
         };
+        found.own.extend(self.prototypes());
         let macros = self.number_macros();
         found.own.extend(macros.into_iter().map(|(name, _)| name));
         let abi = found.subject();
@@ -62,6 +63,34 @@ impl Source {
             });
         }
         Ok(abi)
+    }
+
+    /// The header as a compiler has it, with the types of its functions: these leave no trace in debug information
+    /// unless something is called so.
+    fn compiled(&self, folder: &Path) -> Result<Vec<u8>, Error> {
+        let mut names = self.prototypes_of_all_files();
+        let plain = self.unit();
+        let scopes = self.namespaces().iter();
+        let scopes: String = scopes
+            .map(|name| format!("using namespace {name};\n"))
+            .collect();
+        let unit = format!("{plain}{scopes}");
+        loop {
+            if names.is_empty() {
+                std::fs::write(folder.join("unit.cc"), &plain)?;
+                return compile::debug_library(self, folder, self.time_limit());
+            }
+            let typedefs: String = names.iter().map(|name| prototypes::typedef(name)).collect();
+            std::fs::write(folder.join("unit.cc"), format!("{unit}{typedefs}"))?;
+            match compile::debug_library(self, folder, self.time_limit()) {
+                // Perhaps a name is none of a function: something else, or left out by the preprocessor.
+                Err(Error::Parse { messages, .. }) => {
+                    let lines = unit.lines().count();
+                    names = prototypes::without(&names, lines, &messages);
+                }
+                other => return other,
+            }
+        }
     }
 
     /// libclang works in this process, so a header that it does not come to an end with costs a
@@ -113,7 +142,8 @@ impl Source {
             }),
             (Ok(abi), Ok(mut other)) => {
                 adopt_alignment(&abi, &mut other);
-                if self.is_in_namespace() {
+                prototypes::adopt(&abi, &mut other);
+                if !self.namespaces().is_empty() {
                     adopt_typedefs(&abi, &mut other);
                 }
                 Ok(Opinions {

@@ -22,11 +22,20 @@ pub fn declaration(ty: &str, name: &str) -> String {
 /// The function type `name` in C, which the model keeps as a pointer to it.
 #[must_use]
 pub fn function_type(ty: &str, name: &str) -> String {
+    format!("typedef {}", prototype(ty, name))
+}
+
+/// The function `name` in C, whose type the model keeps as a pointer to it.
+///
+/// ```
+/// use xla_ffi_abi::spelling::prototype;
+///
+/// assert_eq!(prototype("fn() -> *const A", "get"), "const A* get(void)");
+/// ```
+#[must_use]
+pub fn prototype(ty: &str, name: &str) -> String {
     let pointer = declare(ty, name);
-    format!(
-        "typedef {}",
-        pointer.replacen(&format!("(*{name})"), name, 1)
-    )
+    pointer.replacen(&format!("(*{name})"), name, 1)
 }
 
 /// A typedef of another type.
@@ -112,7 +121,7 @@ fn pointer(to: &str, inner: &str) -> String {
 }
 
 /// The parameters and the result of a pointer to a function.
-fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
+pub(crate) fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
     let rest = ty.strip_prefix("fn(")?;
     let mut depth = 0_usize;
     let mut start = 0;

@@ -5,10 +5,10 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::process::Command;
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::dwarf;
 use xla_ffi_abi::mirror::{Layout, Names};
+use xla_ffi_testing::compiler::library_of_text;
 use xla_ffi_testing::damage::{apply, cases, damage, runner};
 use xla_ffi_testing::{root, skip};
 
@@ -116,25 +116,34 @@ fn a_map_that_names_what_is_not_there_is_told() {
             Ok(())
         })
         .unwrap();
+    // One name for two things: the second would not be judged, unless it looks the same.
+    for (one, other, alike) in [
+        ("XLA_FFI_Buffer", "XLA_FFI_Args", false),
+        ("XLA_FFI_Buffer", "XLA_FFI_DataType", false),
+        ("XLA_FFI_Buffer.rank", "XLA_FFI_Buffer.dtype", false),
+        ("XLA_FFI_DataType_F32", "XLA_FFI_DataType_F64", false),
+        ("XLA_FFI_DataType_F32", "XLA_FFI_Error_Code_OK", true),
+        (
+            "XLA_FFI_Stream_Get_Args.struct_size",
+            "XLA_FFI_Buffer.struct_size",
+            true,
+        ),
+    ] {
+        let map = json!({ "names": { one: "mine", other: "mine" } });
+        let told = Names::parse(&map.to_string()).unwrap().ambiguous(&abi);
+        assert_eq!(told.is_empty(), alike, "{one} {other}: {told:?}");
+    }
 }
 
 #[test]
 fn damaged_debug_information_is_survived() {
     let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("mirror.c");
     let text = "#include \"mirror.h\"\nlong uses(Buffer* b, Args* a, Stage s) { return b->rank + a->size + s; }\n";
-    std::fs::write(&source, text).unwrap();
-    let library = folder.path().join("libmirror.so");
-    let built = Command::new("gcc")
-        .args(["-shared", "-fPIC", "-g", "-I"])
-        .arg(root().join("cli/tests/mirrors"))
-        .arg("-o")
-        .args([&library, &source])
-        .status();
-    match built {
-        Ok(status) => assert!(status.success()),
-        Err(_) => return skip("damaged_debug_information_is_survived", "gcc is not there"),
-    }
+    let include = format!("-I{}", root().join("cli/tests/mirrors").display());
+    let built = library_of_text(folder.path(), "mirror", "gcc", text, &["-g", &include]);
+    let Some(library) = built else {
+        return skip("damaged_debug_information_is_survived", "gcc is not there");
+    };
     let whole = std::fs::read(&library).unwrap();
     let abi = Edition::find("r10").unwrap().declared();
     let map = std::fs::read_to_string(root().join("cli/tests/mirrors/names.json")).unwrap();

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use xla_ffi_doctor::manifest::Manifest;
 use xla_ffi_doctor::{
     Build, Candidate, Difference, Examination, Problem, Step, Subject, differences,
 };
@@ -190,7 +191,16 @@ fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     for (build, path) in builds.iter().zip([&args.old, &args.new]) {
         let shown = path.display();
-        if build.candidates.is_empty() {
+        let Examination {
+            facts, manifests, ..
+        } = build.examination;
+        let has_targets = manifests.iter().any(|manifest| !manifest.legacy.is_empty());
+        if !has_targets && facts.exports.contains(Manifest::LEGACY_LIST) {
+            notes.push(format!(
+                "{shown} registers targets of the original custom calls when it runs: no manifest has them"
+            ));
+        }
+        if build.candidates.is_empty() && !has_targets {
             notes.push(format!(
                 "{shown} does not say which of its functions are handlers: --handler names them"
             ));

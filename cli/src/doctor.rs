@@ -123,8 +123,16 @@ impl Judged {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let judged = judge(args);
-    if let (Err(error), true) = (&judged, args.form.format() == Format::Json) {
-        output::bad_input(SCHEMA, error)?;
+    if let Err(error) = &judged {
+        match args.form.format() {
+            Format::Text => {}
+            Format::Json => output::bad_input(SCHEMA, error)?,
+            Format::Sarif => {
+                let told = [forms::unreadable(args, error)];
+                output::json(&sarif("xla-ffi doctor", &forms::rules(), &told))?;
+            }
+            Format::Github => output::text(&github(&[forms::unreadable(args, error)]))?,
+        }
     }
     judged
 }
@@ -150,13 +158,15 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
     for path in &args.libraries {
         judged.push(one(args, path, &versions, asked.is_empty())?);
     }
+    nowhere(args, &mut judged);
     let items: Vec<Item> = judged
         .iter()
         .flat_map(|judged| gate::items(judged, !asked.is_empty()))
         .collect();
     let decision = Decision::of(&items, args.fail_on, args.strict, &mut lists);
     args.known.write(decision.keys())?;
-    let fails = !decision.failing.is_empty() && !args.known.writes();
+    let fails =
+        !decision.failing.is_empty() && (!args.known.writes() || decision.lacks_judgement());
     let code = u8::from(fails);
     match args.form.format() {
         Format::Text => {
@@ -188,6 +198,52 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         eprintln!("error: {}", output::printable(&conclusion(&decision)));
     }
     Ok(ExitCode::from(code))
+}
+
+/// What is meant for whichever library has it, and no library has: told of the first.
+fn nowhere(args: &Args, judged: &mut [Judged]) {
+    if judged.len() < 2 {
+        return;
+    }
+    let has_handler = |name: &str| {
+        let mut all = judged.iter().flat_map(|judged| &judged.candidates);
+        all.any(|candidate| candidate.name == name)
+    };
+    let has_symbol = |symbol: &str| {
+        let mut all = judged
+            .iter()
+            .map(|judged| &judged.examination.facts.exports);
+        all.any(|exports| exports.contains(symbol))
+    };
+    let handlers = args.handler.iter().filter(|handler| handler.file.is_none());
+    let handlers = handlers.filter_map(|handler| match &handler.value {
+        HandlerName::Name(name) => Some(name.clone()),
+        HandlerName::Stages(stages) => {
+            let execute = stages.iter().find(|(stage, _)| *stage == Stage::Execute);
+            execute.map(|(_, symbol)| symbol.clone())
+        }
+    });
+    // One that lacks a stage has been told already.
+    let handlers = handlers.filter(|name| !has_handler(name) && !has_symbol(name));
+    let types = args.types.iter().filter(|wanted| wanted.file.is_none());
+    let types = types.map(|wanted| wanted.value.id.clone());
+    let missing: BTreeSet<String> = handlers.chain(types.filter(|id| !has_symbol(id))).collect();
+    let Some(first) = judged.first_mut() else {
+        return;
+    };
+    first
+        .examination
+        .findings
+        .extend(missing.iter().map(|symbol| {
+            Finding::new(
+                Level::Proved,
+                Weight::Fails,
+                Problem::NotExported,
+                format!("none of the libraries exports the symbol '{symbol}'"),
+                "the command line names it",
+            )
+            .about_handler(symbol)
+        }));
 }
 
 /// A word beside what was asked for. Names in it come from libraries.

@@ -4,6 +4,9 @@ use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+/// Numbers that say that something was not judged: a list that names one would make green what nobody looked at.
+const NOT_JUDGED: [&str; 5] = ["XF001", "XF002", "XF003", "XF331", "XF332"];
+
 /// Where the lists stand.
 #[derive(clap::Args)]
 pub(crate) struct Files {
@@ -101,9 +104,16 @@ impl Known {
                 Some((key, reason)) => (key.trim(), reason.trim()),
                 None => (line, ""),
             };
-            let is_key = key
-                .split_once(' ')
-                .is_some_and(|(id, subject)| id.starts_with("XF") && subject.contains('/'));
+            let parts = key.split_once(' ');
+            if let Some((id, _)) = parts.filter(|(id, _)| NOT_JUDGED.contains(id)) {
+                bail!(
+                    "{shown}, line {}: {id} says that something was not judged, and no list excuses that: judge it, or \
+                     ask about less (--jaxlib)",
+                    at + 1
+                );
+            }
+            let is_key =
+                parts.is_some_and(|(id, subject)| id.starts_with("XF") && subject.contains('/'));
             if !is_key || (reasons && reason.is_empty()) {
                 bail!(
                     "{shown}, line {}: expected `XF204 FILE/SUBJECT{}`, got {line:?}",

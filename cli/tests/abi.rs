@@ -376,6 +376,19 @@ fn copies_with_names_of_their_own_are_read() {
     });
     let mapped = check(&[&spaced, "--namespace", "mine"]);
     assert!(out(&mapped).contains("revision r10"), "{}", err(&mapped));
+    // Upstream names slots as their types, which GCC takes outside of a namespace alone.
+    let slots = copy(folder.path(), "slots.h", |text| {
+        let text = text.replace("XLA_FFI_", "");
+        let text = text.replace(
+            "#ifdef __cplusplus\nextern \"C\" {\n#endif",
+            "namespace mine {",
+        );
+        let ours = "Error *(*Stream_Get)(Stream_Get_Args *args)";
+        assert_eq!(text.matches(ours).count(), 1);
+        text.replacen(ours, "Stream_Get* Stream_Get", 1)
+    });
+    let mapped = check(&[&slots, "--namespace", "mine"]);
+    assert!(out(&mapped).contains("revision r10"), "{}", err(&mapped));
 }
 
 #[test]

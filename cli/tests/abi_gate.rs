@@ -206,13 +206,14 @@ fn mirrors_have_lists_and_forms_too() {
         (Some(1), &"XF332".into())
     );
     // Nobody may allow what was not judged.
-    write(
-        folder,
-        "unjudged",
-        "XF331 my.json/*: why\nXF332 my.json/*: why\n",
-    );
-    let (code, _, said) = run(&["--allow", "unjudged"]);
-    assert!(code == Some(1) && said.contains("states nothing"), "{said}");
+    for id in ["XF331", "XF332"] {
+        write(folder, "unjudged", &format!("{id} my.json/*: why\n"));
+        for list in ["--allow", "--baseline"] {
+            let (code, _, said) = run(&[list, "unjudged"]);
+            let told = format!("line 1: {id} says that something was not judged");
+            assert!(code == Some(1) && said.contains(&told), "{said}");
+        }
+    }
     let (code, _, _) = run(&["--write-baseline", "nothing"]);
     assert_eq!(code, Some(1));
     let output = check(

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use xla_ffi_testing::compiler::works;
+use xla_ffi_testing::compiler::{library_of_text, works};
 use xla_ffi_testing::skip;
 
 /// Runs a command twice, in words and as JSON: both end with 1, and both say `told`.
@@ -105,20 +105,9 @@ fn headers_maps_and_layouts_that_do_not_fit() {
 fn library(folder: &Path, flags: &[&str]) -> PathBuf {
     let mirrors = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mirrors");
     let source = "#include \"mirror.h\"\nlong uses(Buffer* b, Args* a, Stage s) { return b->rank + a->size + s; }\n";
-    let source = write(folder, "c.c", source.as_bytes());
-    let out = folder.join("libmine.so");
-    let status = Command::new("gcc")
-        .args(["-shared", "-fPIC", "-I"])
-        .arg(mirrors)
-        .args(flags)
-        .arg("-o")
-        .arg(&out)
-        .arg(source)
-        .current_dir(folder)
-        .status()
-        .unwrap();
-    assert!(status.success());
-    out
+    let include = format!("-I{}", mirrors.display());
+    let flags = [&[include.as_str()], flags].concat();
+    library_of_text(folder, "mine", "gcc", source, &flags).unwrap()
 }
 
 #[test]
@@ -187,6 +176,11 @@ fn libraries_that_tell_nothing() {
             &["-g", "-gsplit-dwarf"],
             "it is split: the types lie in .dwo files",
         ),
+        (
+            &["-g", "-fdebug-types-section"],
+            "its types lie in units of their own",
+        ),
+        (&["-g", "-gz"], "it is compressed: link without -gz"),
     ] {
         check(&library(folder.path(), flags).display().to_string(), told);
     }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use xla_ffi_testing::compiler::works;
+use xla_ffi_testing::compiler::{library_of_text, works};
 use xla_ffi_testing::skip;
 
 fn fixtures() -> PathBuf {
@@ -380,26 +380,16 @@ fn a_mirror_in_a_librarys_debug_information() {
         words(&output)
     );
     assert!(!words(&output).contains("panicked"));
-    if !works("gcc") {
-        return skip("a_mirror_in_a_librarys_debug_information", "no gcc");
-    }
     let source = "#include \"mirror.h\"\nlong uses(Buffer* b, Args* a, Stage s) { return b->rank + a->size + s; }\n";
-    let source = write(folder.path(), "c.c", source);
+    let include = format!("-I{}", fixtures().display());
     for (flags, told) in [
         (&["-g"][..], "are those of r10"),
         (&["-g", "-gsplit-dwarf"], "it is split"),
     ] {
-        let out = folder.path().join("libc_mirror.so");
-        let output = Command::new("gcc")
-            .args(["-shared", "-fPIC", "-I"])
-            .arg(fixtures())
-            .args(flags)
-            .arg("-o")
-            .args([&out, &source])
-            .current_dir(folder.path())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", words(&output));
+        let flags = [&[include.as_str()], flags].concat();
+        let Some(out) = library_of_text(folder.path(), "c_mirror", "gcc", source, &flags) else {
+            return skip("a_mirror_in_a_librarys_debug_information", "no gcc");
+        };
         let output = check(&out);
         assert!(words(&output).contains(told), "{told}: {}", words(&output));
     }

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use xla_ffi_testing::compiler::works;
-use xla_ffi_testing::{headers, root, skip};
+use xla_ffi_testing::{cost, headers, root, skip};
 
 /// Handlers that answer the version they are asked for; an instantiate stage, and a type for its state.
 const LIBRARY: &str = r#"
@@ -109,28 +109,6 @@ fn prepare(folder: &Path, headers: &Path) {
     }
 }
 
-/// What the shell's children took of processors, from what its `times` wrote: user and system, `0m0.250s 0m0.040s`.
-fn computed(times: &Path) -> Duration {
-    let text = std::fs::read_to_string(times).unwrap();
-    let children = text.lines().nth(1).unwrap();
-    let seconds = children.split_whitespace().map(|time| {
-        let (minutes, seconds) = time.trim_end_matches('s').split_once('m').unwrap();
-        minutes.parse::<f64>().unwrap() * 60.0 + seconds.parse::<f64>().unwrap()
-    });
-    Duration::from_secs_f64(seconds.sum())
-}
-
-/// Whether more wants to run on this machine than it has processors.
-fn is_loaded() -> bool {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = text
-        .split(' ')
-        .next()
-        .and_then(|load| load.parse::<f64>().ok());
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    load.is_some_and(|load| load > processors as f64)
-}
-
 #[test]
 fn every_line_of_the_book_runs_in_under_two_seconds() {
     let name = "every_line_of_the_book_runs_in_under_two_seconds";
@@ -154,29 +132,20 @@ fn every_line_of_the_book_runs_in_under_two_seconds() {
     let lines: Vec<String> = ["ci.md", "abi.md"].into_iter().flat_map(commands).collect();
     assert!(lines.len() >= 20, "{lines:#?}");
     for line in lines {
-        let start = Instant::now();
-        let output = Command::new("sh")
-            .args([
-                "-c",
-                &format!("{line}\nstatus=$?\ntimes > times\nexit $status"),
-            ])
-            .current_dir(folder.path())
-            .env("PATH", &path)
-            .output()
-            .unwrap();
-        let took = start.elapsed();
+        let (output, cost) = cost::shell(&line, &[], |command| {
+            command.current_dir(folder.path()).env("PATH", &path);
+        });
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{line}: {said}");
-        let computed = computed(&folder.path().join("times"));
         println!(
             "{:>5} ms, {:>5} computed  {line}",
-            took.as_millis(),
-            computed.as_millis()
+            cost.clock.as_millis(),
+            cost.computed.as_millis()
         );
-        let limit = Duration::from_secs(2);
-        assert!(computed < limit, "{line} computes for {computed:?}");
-        // Where others compute too, waiting for a processor is no fault of the command.
-        assert!(took < limit || is_loaded(), "{line} takes {took:?}");
+        assert!(
+            cost.is_under(Duration::from_secs(2)),
+            "{line} takes {cost:?}"
+        );
     }
     let page = std::fs::read_to_string(folder.path().join("r9.html")).unwrap();
     assert!(page.contains("XLA_FFI_Buffer"));

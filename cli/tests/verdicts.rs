@@ -3,11 +3,10 @@
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use xla_ffi_testing::headers::{Headers, folder_or_skip};
-use xla_ffi_testing::target_folder;
 use xla_ffi_testing::verdicts::{self, End, Kind, Row, Table};
+use xla_ffi_testing::{cost, target_folder};
 
 /// What the doctor claims of a handler on one jaxlib.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,17 +34,14 @@ fn claim(verdict: &Value) -> Claim {
 
 /// The claims for every published jaxlib, in the table's order.
 fn claims(library: &Path, arguments: &[&str], table: &Table) -> Vec<Claim> {
-    let start = Instant::now();
-    let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
-        .arg("doctor")
-        .arg(library)
-        .args(["--json", "--jaxlib", ".."])
-        .args(arguments)
-        .output()
-        .unwrap();
-    let took = start.elapsed();
-    // Two seconds on a quiet machine, which the tests of a workspace do not leave.
-    assert!(took < Duration::from_secs(6), "{took:?}");
+    let library = library.display().to_string();
+    let doctor = [env!("CARGO_BIN_EXE_xla-ffi"), "doctor", &library];
+    let arguments = [&doctor, &["--json", "--jaxlib", ".."][..], arguments].concat();
+    let (output, cost) = cost::shell("\"$@\"", &arguments, |_| {});
+    assert!(
+        cost.is_under(Duration::from_secs(2)),
+        "{library} takes {cost:?}"
+    );
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     let verdicts = told["libraries"][0]["jaxlibs"].as_array().unwrap();
     let releases: Vec<&str> = verdicts

@@ -89,7 +89,7 @@ pub const CATALOGUE: [Entry; 23] = [
         Problem::Glibc,
         "XF107",
         "The glibc that it asks for, beside that of jaxlib's wheels.",
-        "Build it for an older system: with cargo-zigbuild or zig as the compiler, or in a manylinux image (docs/shipping.md).",
+        "Build it for an older system: the finding says with what (docs/shipping.md).",
     ),
     entry(
         Problem::Libstdcxx,

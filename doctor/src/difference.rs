@@ -1,7 +1,8 @@
-//! What callers of a library notice when a newer build takes the place of an older one: handlers, their
-//! manifests and contracts, what they answer, what the library asks of a system.
+//! What callers of a library notice when a newer build takes the place of an older one: handlers, targets
+//! of the original custom calls, their manifests and contracts, what they answer, what the library asks of a system.
 
 mod handler;
+mod legacy;
 mod operands;
 mod system;
 
@@ -102,6 +103,7 @@ pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
     let (was, now) = (&old.examination.manifests, &new.examination.manifests);
     for (was, now) in pairs(was, now, &mut list) {
         handler::all(was, now, &mut list);
+        legacy::all(was, now, &mut list);
     }
     system::compare(old, new, &mut list);
     answers(old, new, &mut list);

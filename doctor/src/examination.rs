@@ -2,7 +2,7 @@
 //! is the caller's work, in a child process; [`Answer`](crate::Answer) brings the outcome here.
 
 use crate::candidate::{Candidate, Use};
-use crate::finding::{Finding, Level, Problem, Weight};
+use crate::finding::{Finding, Level, Problem, Subject, Weight};
 use crate::library::{self, Facts, Surroundings};
 use crate::link;
 use crate::manifest::{self, Manifest};
@@ -196,6 +196,21 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
                 }
             }
         }
+        for target in &manifest.legacy {
+            if !facts.exports.contains(&target.symbol) {
+                findings.push(
+                    Finding::new(
+                        Level::Proved,
+                        Weight::Fails,
+                        Problem::NotExported,
+                        format!("its symbol {} is not exported", target.symbol),
+                        "the manifest and the dynamic symbol table disagree",
+                    )
+                    .about(Subject::Legacy(target.name.clone()))
+                    .fix("do not strip exported symbols; check the linker's version script"),
+                );
+            }
+        }
         if let Some(register) = &manifest.register
             && !facts.exports.contains(register)
         {
@@ -208,7 +223,12 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
             ));
         }
     }
-    if manifests.is_empty() {
+    let is_empty = |manifest: &Manifest| manifest.handlers.is_empty() && manifest.legacy.is_empty();
+    if manifests.iter().all(is_empty) {
+        let has = match manifests {
+            [] => "it has no manifest",
+            _ => "its manifest lists none",
+        };
         let candidates: Vec<&str> = facts
             .functions
             .iter()
@@ -227,7 +247,7 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
                 Weight::Note,
                 Problem::UnknownHandlers,
                 "which of its functions are handlers",
-                format!("it has no manifest; {exported}"),
+                format!("{has}; {exported}"),
             )
             .fix("name handlers with --handler SYMBOL; they are then asked for their metadata"),
         );

@@ -56,6 +56,8 @@ pub enum Subject {
     Machine,
     /// One handler, by its name.
     Handler(String),
+    /// One target of the original custom calls, by its name.
+    Legacy(String),
 }
 
 impl fmt::Display for Subject {
@@ -64,6 +66,7 @@ impl fmt::Display for Subject {
             Self::Library => "library",
             Self::Machine => "this machine",
             Self::Handler(name) => name,
+            Self::Legacy(name) => return write!(f, "legacy target {name}"),
         })
     }
 }

@@ -3,10 +3,13 @@
 
 mod check;
 mod format;
+mod legacy;
 
 pub use format::{Attribute, Batch, Gradient, Handler, Kind, Layout, Operand, Stages, State};
+pub use legacy::{Shape, Target};
 
 use check::{check_handler, check_symbol};
+use legacy::check_target;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -85,6 +88,8 @@ pub struct Manifest {
     pub register: Option<String>,
     /// Its handlers.
     pub handlers: Vec<Handler>,
+    /// Its targets of the original custom calls.
+    pub legacy: Vec<Target>,
 }
 
 /// What stands at one place of a file: a library, or a part of one.
@@ -98,6 +103,8 @@ struct Record {
     #[serde(default)]
     register: Option<String>,
     handlers: Vec<Handler>,
+    #[serde(default)]
+    legacy: Vec<Target>,
 }
 
 /// Reads all manifests of a library; an empty list says that the library has none.
@@ -169,6 +176,7 @@ fn join(records: Vec<Record>) -> Result<Vec<Manifest>, Error> {
                 sdk: String::new(),
                 register: None,
                 handlers: Vec::new(),
+                legacy: Vec::new(),
             });
         }
     }
@@ -193,6 +201,10 @@ fn join(records: Vec<Record>) -> Result<Vec<Manifest>, Error> {
 }
 
 impl Manifest {
+    /// The exported function that lists a library's targets of the original custom calls, those included that it
+    /// registers when it runs, which no manifest has.
+    pub const LEGACY_LIST: &str = "xla_ffi_legacy_targets";
+
     fn add(&mut self, record: Record) -> Result<(), Error> {
         let fail = |library: &str, what: String| Error::Content {
             library: library.to_owned(),
@@ -204,6 +216,13 @@ impl Manifest {
                 return Err(fail(&self.library, what));
             }
             self.handlers.push(handler);
+        }
+        for target in record.legacy {
+            if self.legacy.iter().any(|known| known.name == target.name) {
+                let what = format!("legacy target {:?} is listed twice", target.name);
+                return Err(fail(&self.library, what));
+            }
+            self.legacy.push(target);
         }
         match (&self.register, record.register) {
             (Some(one), Some(other)) if *one != other => {
@@ -306,6 +325,10 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
     for handler in &record.handlers {
         check_handler(handler)
             .map_err(|what| fail(format!("handler {:?}: {what}", handler.name)))?;
+    }
+    for target in &record.legacy {
+        check_target(target)
+            .map_err(|what| fail(format!("legacy target {:?}: {what}", target.name)))?;
     }
     Ok(record)
 }

@@ -5,11 +5,11 @@
 
 use proptest::prelude::*;
 use std::path::Path;
-use std::process::Command;
 use xla_ffi_abi::dwarf;
 use xla_ffi_doctor::{Examination, library, manifest};
+use xla_ffi_testing::compiler::library_of_text;
 use xla_ffi_testing::damage::{apply, cases, damage, runner};
-use xla_ffi_testing::{root, skip};
+use xla_ffi_testing::skip;
 
 const LIBRARY: &str = r#"
 #include "xla/ffi/api/c_api.h"
@@ -22,21 +22,7 @@ XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return frame->api ? NULL : NU
 /// A small library with debug information and a manifest.
 fn sample() -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
-    let source = folder.path().join("sample.c");
-    let library = folder.path().join("libsample.so");
-    std::fs::write(&source, LIBRARY).unwrap();
-    let output = Command::new("gcc")
-        .args(["-shared", "-fPIC", "-g", "-o"])
-        .arg(&library)
-        .arg(&source)
-        .arg(format!("-I{}", root().join("include").display()))
-        .output()
-        .ok()?;
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let library = library_of_text(folder.path(), "sample", "gcc", LIBRARY, &["-g"])?;
     Some(std::fs::read(&library).unwrap())
 }
 

@@ -46,6 +46,44 @@ pub fn cpp_compilers(test: &str) -> Vec<&'static str> {
     here
 }
 
+/// Builds `libNAME.so` in `folder` from a text in C, or in C++ where `program` compiles that, with our headers behind all
+/// that `flags` name; `None` where the program is not there.
+///
+/// # Panics
+/// Where it does not compile.
+#[must_use]
+pub fn library_of_text(
+    folder: &Path,
+    name: &str,
+    program: &str,
+    text: &str,
+    flags: &[&str],
+) -> Option<PathBuf> {
+    let is_cpp = program.ends_with("++");
+    let source = folder.join(format!("{name}.{}", if is_cpp { "cc" } else { "c" }));
+    std::fs::write(&source, text).expect("the test's folder");
+    let library = folder.join(format!("lib{name}.so"));
+    let output = Command::new(program)
+        .args(["-shared", "-fPIC", "-w"])
+        .arg(&source)
+        // Libraries among them count behind what needs them.
+        .args(flags)
+        .arg("-idirafter")
+        .arg(crate::root().join("include"))
+        .arg("-o")
+        .arg(&library)
+        // What a compiler writes beside the library belongs there.
+        .current_dir(folder)
+        .output()
+        .ok()?;
+    assert!(
+        output.status.success(),
+        "{name}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(library)
+}
+
 /// Compiles `source` into `libNAME.so` in `folder`, unless it is there and newer; `None`, told, where
 /// there is no compiler.
 ///

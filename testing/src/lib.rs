@@ -3,6 +3,7 @@
 
 pub mod allocations;
 pub mod compiler;
+pub mod cost;
 pub mod damage;
 pub mod examples;
 pub mod frames;

@@ -162,6 +162,9 @@ fn another(version: &str, path: &Path, out: &Path) -> Result<Outcome> {
     for (name, ty) in &opinions.abi.functions {
         text.push_str(&format!("  {};\n", spelling::function_type(ty, name)));
     }
+    for (name, ty) in &opinions.abi.prototypes {
+        text.push_str(&format!("  {};\n", spelling::prototype(ty, name)));
+    }
     text.push_str("it gets a header of its own in abi/src/model.rs (`Header`)\n");
     let file = propose(
         version,

@@ -135,6 +135,26 @@ impl Diff<'_> {
         }
     }
 
+    /// Functions that are linked to by their names: another name is another function.
+    pub(super) fn prototypes(&mut self) {
+        let (old, new) = (self.old, self.new);
+        for (name, ty) in &old.prototypes {
+            let class = match new.prototypes.get(name) {
+                Some(other) if other == ty => continue,
+                Some(_) => Class::Retyped,
+                None => Class::Removed,
+            };
+            let mut change = Change::new(class, Subject::Prototype, name).was(ty.as_str());
+            change.now = new.prototypes.get(name).cloned();
+            self.push(change);
+        }
+        for (name, ty) in &new.prototypes {
+            if !old.prototypes.contains_key(name) {
+                self.push(Change::new(Class::Added, Subject::Prototype, name).now(ty.as_str()));
+            }
+        }
+    }
+
     pub(super) fn aliases(&mut self) {
         let (old, new) = (self.old, self.new);
         for (name, ty) in &old.aliases {

@@ -178,6 +178,11 @@ impl Renames {
                     (key.clone(), rename_in(ty, &self.types))
                 })
                 .collect(),
+            prototypes: old
+                .prototypes
+                .iter()
+                .map(|(key, ty)| (key.clone(), rename_in(ty, &self.types)))
+                .collect(),
             aliases: old
                 .aliases
                 .iter()

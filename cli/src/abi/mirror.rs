@@ -83,6 +83,13 @@ fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
             unknown.join(", ")
         );
     }
+    let ambiguous = names.ambiguous(&snapshot.abi);
+    if !ambiguous.is_empty() {
+        bail!(
+            "{shown} has one name for things that are not alike: {}",
+            ambiguous.join(", ")
+        );
+    }
     Ok(names)
 }
 
@@ -177,7 +184,9 @@ pub(super) fn check(
         return Ok(checked);
     }
     let text = match found.is_empty() {
-        true => format!("{shown}: {judged} structs and enumerations are those of {name}\n"),
+        true => {
+            format!("{shown}: {judged} structs, enumerations and functions are those of {name}\n")
+        }
         false => format!("{shown} is not {name}:\n  {}\n", mistakes.join("\n  ")),
     };
     let notes = match absent.as_slice() {

@@ -132,6 +132,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             }
             text.push('\n');
         }
+        for (name, ty) in &snapshot.abi.prototypes {
+            text.push_str(&format!("{};\n", spelling::prototype(ty, name)));
+        }
     }
     output::text(&text)
 }

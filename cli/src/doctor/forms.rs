@@ -1,7 +1,10 @@
 //! The doctor's findings as CI is told of them.
 
+use super::Args;
 use super::gate::{Decision, Item};
 use crate::forms::{Rule, Told};
+use crate::known;
+use xla_ffi_abi::catalogue::UNREADABLE;
 use xla_ffi_doctor::{CATALOGUE, Weight};
 
 /// Every number that the doctor gives.
@@ -12,7 +15,34 @@ pub(super) fn rules() -> Vec<Rule> {
         meaning: entry.meaning,
         remedy: entry.remedy,
     });
-    rules.collect()
+    let unreadable = Rule {
+        id: UNREADABLE.id,
+        name: UNREADABLE.name.to_owned(),
+        meaning: UNREADABLE.meaning,
+        remedy: UNREADABLE.remedy,
+    };
+    rules.chain([unreadable]).collect()
+}
+
+/// An error that ended it all: SARIF and annotations have no place for one but a finding.
+pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Told {
+    let message = crate::error_text(error);
+    let paths = args.libraries.iter().map(|path| path.display().to_string());
+    let is_named = |path: &String| message.contains(path.as_str());
+    let path = paths
+        .clone()
+        .find(is_named)
+        .or_else(|| paths.clone().next());
+    let path = path.unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    Told {
+        id: UNREADABLE.id,
+        level: "error",
+        key: known::key(UNREADABLE.id, name, "library"),
+        message,
+        path,
+        known: None,
+    }
 }
 
 /// What CI is told.

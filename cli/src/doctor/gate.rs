@@ -38,7 +38,7 @@ impl Item {
         match &self.finding.subject {
             Subject::Library => "library",
             Subject::Machine => "machine",
-            Subject::Handler(name) => name,
+            Subject::Handler(name) | Subject::Legacy(name) => name,
         }
     }
 
@@ -161,7 +161,12 @@ impl Decision {
                 continue;
             }
             let id = item.finding.problem.id();
-            match lists.reason(id, &item.library, item.subject()) {
+            // What was not judged cannot be known either.
+            let known = match item.open {
+                true => None,
+                false => lists.reason(id, &item.library, item.subject()),
+            };
+            match known {
                 Some(reason) => decision.known.push((item.clone(), reason)),
                 None => decision.failing.push(item.clone()),
             }
@@ -178,9 +183,15 @@ impl Decision {
         }
     }
 
-    /// Everything that fails now: the lines of a baseline.
+    /// Everything that was judged and fails now: the lines of a baseline.
     pub(crate) fn keys(&self) -> impl Iterator<Item = String> {
         let known = self.known.iter().map(|(item, _)| item);
-        self.failing.iter().chain(known).map(Item::key)
+        let judged = self.failing.iter().filter(|item| !item.open);
+        judged.chain(known).map(Item::key)
+    }
+
+    /// Whether something fails that no baseline takes either.
+    pub(crate) fn lacks_judgement(&self) -> bool {
+        self.failing.iter().any(|item| item.open)
     }
 }

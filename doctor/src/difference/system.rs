@@ -3,6 +3,7 @@
 use super::{Build, List, Step};
 use crate::examination::Examination;
 use crate::finding::Subject;
+use crate::manifest::Manifest;
 use std::collections::BTreeSet;
 
 /// What systems with a glibc always have.
@@ -100,9 +101,13 @@ fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
                 .handlers
                 .iter()
                 .flat_map(|handler| handler.stages.iter());
+            let targets = manifest.legacy.iter().map(|target| target.symbol.as_str());
             stages
                 .map(|(_, symbol)| symbol)
                 .chain(manifest.register.as_deref())
+                .chain(targets)
+                // What it lists is in the manifest, too.
+                .chain((!manifest.legacy.is_empty()).then_some(Manifest::LEGACY_LIST))
         })
         .collect();
     let functions = |build: &Build<'_>| -> Vec<String> {

@@ -4,14 +4,16 @@ use super::super::Threshold;
 use super::super::diff::report;
 use super::super::gate::{Checked, Found};
 use super::super::input::{Reading, Variant};
-use anyhow::Context;
+use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::Path;
 use xla_ffi_abi::catalogue::UNREADABLE;
 use xla_ffi_abi::declared::{EDITIONS, Edition};
 use xla_ffi_abi::diff::{self, Change};
+use xla_ffi_abi::model::Header;
 use xla_ffi_abi::reader::{Opinions, Reader};
 use xla_ffi_abi::snapshot::{self, Snapshot, Verdict};
+use xla_ffi_abi::xla_ffi_sys::Revision;
 
 fn title(path: &Path, variant: Option<&Variant>) -> String {
     match variant {
@@ -44,6 +46,12 @@ pub(super) fn check(
 ) -> anyhow::Result<Checked> {
     let title = title(path, variant);
     let opinions = reading.opinions(path, variant)?;
+    if opinions.abi.header() == Header::Other {
+        bail!(
+            "{title} is the header of an extension that no known jaxlib ships: there is nothing to compare it with; \
+             `xla-ffi abi diff` compares two of its versions"
+        );
+    }
     let verdict = match revision {
         Some(edition) => against(edition, &opinions)?,
         None => snapshot::identify(&opinions.abi)?,
@@ -95,8 +103,9 @@ pub(super) fn check(
                 edition.jaxlibs()
             ),
             None => format!(
-                "{title} is not a revision that a jaxlib shipped; the nearest is {name} ({}), with {own} \
+                "{title} is not a revision that a jaxlib shipped, from {} on; the nearest is {name} ({}), with {own} \
                  differences",
+                Revision::ALL[0].first_jaxlib(),
                 edition.jaxlibs()
             ),
         };

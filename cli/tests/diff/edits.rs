@@ -1,86 +1,8 @@
-//! `xla-ffi diff` on pairs of libraries built here: every kind of difference, what it asks of the version number,
-//! exit codes.
+//! A manifest, and edits of it with what each asks of the version number.
 
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use xla_ffi_testing::{root, skip};
 
-const HANDLERS: &str = r#"
-#include "xla/ffi/api/c_api.h"
-XLA_FFI_Error* one(XLA_FFI_CallFrame* frame) {
-  XLA_FFI_Metadata_Extension* extension = (XLA_FFI_Metadata_Extension*)frame->extension_start;
-  if (extension && extension->extension_base.type == XLA_FFI_Extension_Metadata) {
-    extension->metadata->api_version.major_version = 0;
-    extension->metadata->api_version.minor_version = MINOR;
-    extension->metadata->traits = 0;
-  }
-  return 0;
-}
-XLA_FFI_Error* make(XLA_FFI_CallFrame* frame) { return one(frame); }
-"#;
-
-/// A library with this manifest, if any; `None` where there is no compiler.
-fn library(folder: &Path, name: &str, manifest: Option<&Value>, flags: &[&str]) -> Option<PathBuf> {
-    let mut source = HANDLERS.to_owned();
-    if let Some(manifest) = manifest {
-        let payload = manifest.to_string();
-        let mut bytes = b"XLAFFIMF\x02\0\0\0".to_vec();
-        bytes.extend(u32::try_from(payload.len()).unwrap().to_le_bytes());
-        bytes.extend(payload.bytes());
-        source.push_str(&format!(
-            "__attribute__((section(\".xla_ffi_manifest\"), used, aligned(16)))\n\
-             const unsigned char lib__xla_ffi_manifest[] = {{{}}};\n",
-            bytes
-                .iter()
-                .map(|byte| byte.to_string())
-                .collect::<Vec<_>>()
-                .join(",")
-        ));
-    }
-    let file = folder.join(format!("{name}.c"));
-    std::fs::write(&file, source).unwrap();
-    let library = folder.join(format!("{name}.so"));
-    let include = root().join("include");
-    let output = Command::new("gcc")
-        .args(["-shared", "-fPIC", "-w"])
-        .arg(&file)
-        .arg("-o")
-        .arg(&library)
-        .arg(format!("-I{}", include.display()))
-        .args(if flags.is_empty() {
-            &["-DMINOR=5"][..]
-        } else {
-            flags
-        })
-        .output()
-        .ok()?;
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Some(library)
-}
-
-fn diff(old: &Path, new: &Path, arguments: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
-        .arg("diff")
-        .args([old, new])
-        .args(arguments)
-        .output()
-        .unwrap();
-    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
-    output
-}
-
-fn told(old: &Path, new: &Path, arguments: &[&str]) -> Value {
-    let output = diff(old, new, &[arguments, &["--json"]].concat());
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)))
-}
-
-fn manifest() -> Value {
+pub(crate) fn manifest() -> Value {
     json!({
         "library": "lib", "sdk": "0.1.0", "handlers": [{
             "name": "f", "platforms": ["cpu"], "doc": "Words.",
@@ -99,12 +21,18 @@ fn manifest() -> Value {
         }, {
             "name": "g", "platforms": ["cpu"], "stages": { "execute": "one" }, "described": false, "floor": "r4",
         }],
+        "legacy": [{
+            "name": "old", "platforms": ["Host", "CUDA"], "signature": "cpu_status", "api_version": 2, "symbol": "make",
+            "args": [{ "dtypes": ["F32"], "dims": [128] }], "rets": [{ "dtypes": ["F32"], "dims": [] }],
+        }, {
+            "name": "bare", "platforms": ["Host"], "signature": "cpu", "api_version": 1, "symbol": "make",
+        }],
     })
 }
 
 /// What is edited, how, and what has to be told: the step, and what it is about. An empty step says that
 /// nothing is told.
-fn edits() -> Vec<(&'static str, Value, &'static str, &'static str)> {
+pub(crate) fn edits() -> Vec<(&'static str, Value, &'static str, &'static str)> {
     let operand = |name: &str, optional: bool| json!({ "name": name, "kind": "buffer", "dtypes": null, "rank": null, "optional": optional });
     let attribute =
         |name: &str, optional: bool| json!({ "name": name, "type": "i64", "optional": optional });
@@ -401,11 +329,36 @@ fn edits() -> Vec<(&'static str, Value, &'static str, &'static str)> {
             "minor",
             "operands described",
         ),
+        ("/legacy/0", Value::Null, "major", "target"),
+        (
+            "/legacy/-",
+            json!({ "name": "new", "platforms": ["Host"], "signature": "cpu_unified", "api_version": 3, "symbol": "one" }),
+            "minor",
+            "target",
+        ),
+        ("/legacy/0/platforms", json!(["Host"]), "major", "platforms"),
+        ("/legacy/1/platforms/-", json!("CUDA"), "minor", "platforms"),
+        ("/legacy/0/symbol", json!("one"), "major", "symbol"),
+        ("/legacy/0/args/0/dims", json!([129]), "major", "argument 0"),
+        (
+            "/legacy/0/rets/0/dtypes",
+            json!(["F64"]),
+            "major",
+            "result 0",
+        ),
+        ("/legacy/0/args/0", Value::Null, "major", "argument 0"),
+        (
+            "/legacy/0/rets/-",
+            json!({ "dtypes": ["S4"], "dims": [2, 3] }),
+            "major",
+            "result 1",
+        ),
+        ("/legacy/0/args", Value::Null, "major", "operands described"),
     ]
 }
 
 /// Sets, appends (`-`) or, for null in a list or map, takes away.
-fn edit(value: &mut Value, at: &str, with: &Value) {
+pub(crate) fn edit(value: &mut Value, at: &str, with: &Value) {
     let (owner, key) = at.rsplit_once('/').unwrap();
     let owner = value.pointer_mut(owner).unwrap();
     match (owner, key) {
@@ -421,141 +374,4 @@ fn edit(value: &mut Value, at: &str, with: &Value) {
             }
         }
     }
-}
-
-#[test]
-fn every_edit_of_a_manifest_asks_for_its_step() {
-    let name = "every_edit_of_a_manifest_asks_for_its_step";
-    let folder = tempfile::tempdir().unwrap();
-    let Some(old) = library(folder.path(), "old", Some(&manifest()), &[]) else {
-        return skip(name, "gcc is not there");
-    };
-    assert_eq!(told(&old, &old, &["--no-run"])["differences"], json!([]));
-    for (number, (at, with, step, what)) in edits().into_iter().enumerate() {
-        let mut edited = manifest();
-        edit(&mut edited, at, &with);
-        let new = library(folder.path(), &format!("new{number}"), Some(&edited), &[]).unwrap();
-        let told = told(&old, &new, &["--no-run"]);
-        let found = told["differences"].as_array();
-        let found = found.unwrap_or_else(|| panic!("{at} {with}: {told:#}"));
-        let has = |difference: &Value| difference["step"] == step && difference["what"] == what;
-        if step.is_empty() {
-            assert!(
-                found.is_empty() && told["step"].is_null(),
-                "{at} {with}: {told:#}"
-            );
-            continue;
-        }
-        assert!(
-            found.iter().any(has),
-            "{at} {with}: {step} {what}: {told:#}"
-        );
-        assert_eq!(told["step"], step, "{at} {with}: {told:#}");
-    }
-}
-
-#[test]
-fn the_version_number_and_the_exit_status_follow() {
-    let name = "the_version_number_and_the_exit_status_follow";
-    let folder = tempfile::tempdir().unwrap();
-    let Some(old) = library(folder.path(), "old", Some(&manifest()), &[]) else {
-        return skip(name, "gcc is not there");
-    };
-    let mut edited = manifest();
-    edit(&mut edited, "/handlers/0/open_attrs", &json!(true));
-    let minor = library(folder.path(), "minor", Some(&edited), &[]).unwrap();
-    let run = |new: &Path, arguments: &[&str]| {
-        let output = diff(&old, new, &[&["--no-run"], arguments].concat());
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-        )
-    };
-    assert_eq!(run(&minor, &[]).0, Some(0));
-    assert_eq!(run(&minor, &["--fail-on", "major"]).0, Some(0));
-    assert_eq!(run(&minor, &["--fail-on", "minor"]).0, Some(1));
-    assert_eq!(run(&old, &["--fail-on", "patch"]).0, Some(0));
-    assert_eq!(run(&minor, &["--was", "1.4"]).0, Some(2));
-    let (_, text) = run(&minor, &["--was", "1.4.2"]);
-    assert!(
-        text.contains("suggested: a minor step, 1.5.0 after 1.4.2"),
-        "{text}"
-    );
-    assert!(
-        text.contains("handler f\n  minor: other attributes: was no, is yes"),
-        "{text}"
-    );
-    assert!(run(&old, &[]).1.contains("callers notice nothing"));
-    let json = told(
-        &old,
-        &minor,
-        &["--no-run", "--fail-on", "minor", "--was", "1.4.2"],
-    );
-    assert_eq!(json["exit"], json!({ "code": 1, "kind": "findings" }));
-    assert_eq!(
-        (&json["step"], &json["version"]),
-        (&json!("minor"), &json!("1.5.0"))
-    );
-    // What cannot be read is told as JSON, too.
-    let text = folder.path().join("text.so");
-    std::fs::write(&text, "no library").unwrap();
-    let json = told(&old, &text, &[]);
-    assert_eq!(json["exit"]["kind"], "bad-input");
-    assert_eq!(diff(&old, &text, &[]).status.code(), Some(1));
-}
-
-#[test]
-fn answers_and_symbols_count_without_a_manifest() {
-    let name = "answers_and_symbols_count_without_a_manifest";
-    let folder = tempfile::tempdir().unwrap();
-    let build = |name: &str, flags: &[&str]| library(folder.path(), name, None, flags);
-    let Some(old) = build("old", &["-DMINOR=frame->api->api_version.minor_version"]) else {
-        return skip(name, "gcc is not there");
-    };
-    let new = build("new", &["-DMINOR=3", "-Dmake=start"]).unwrap();
-    let told = |arguments: &[&str]| told(&old, &new, arguments);
-    let lists = |told: &Value, step: &str, what: &str, key: &str, text: &str| {
-        let found = told["differences"].as_array().unwrap();
-        let mut found = found
-            .iter()
-            .filter(|d| d["step"] == step && d["what"] == what);
-        found.any(|difference| {
-            difference[key]
-                .as_str()
-                .is_some_and(|told| told.contains(text))
-        })
-    };
-    let without = told(&[]);
-    assert!(
-        lists(&without, "major", "exported functions", "was", "make"),
-        "{without:#}"
-    );
-    assert!(
-        lists(&without, "minor", "exported functions", "now", "start"),
-        "{without:#}"
-    );
-    let note = without["not_judged"].to_string();
-    assert!(note.contains("--handler names them"), "{note}");
-    let asked = told(&["--handler", "one"]);
-    assert!(
-        lists(&asked, "major", "jaxlibs that take it", "was", "0.8.1"),
-        "{asked:#}"
-    );
-    assert!(
-        !asked["differences"].to_string().contains("or later"),
-        "{asked:#}"
-    );
-    let back = self::told(&new, &old, &["--handler", "one"]);
-    assert!(
-        lists(&back, "minor", "jaxlibs that take it", "now", "0.8.1"),
-        "{back:#}"
-    );
-    let nowhere = told(&["--handler", "nowhere"]);
-    assert!(
-        nowhere["error"]
-            .as_str()
-            .unwrap()
-            .contains("neither library exports"),
-        "{nowhere:#}"
-    );
 }

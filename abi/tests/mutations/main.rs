@@ -1,0 +1,185 @@
+//! The checker under test: single edits to a header, each of which has to be caught and put into
+//! the right class, and edits that change nothing, which must not be flagged.
+//!
+//! The edits are made to our committed header and, where it is there, to the one of jaxlib
+//! 0.12.0; both are brought into one form first, so that one list serves.
+
+mod cases;
+mod edit;
+mod fields;
+mod forms;
+
+use cases::HARMLESS;
+use edit::{apply, normal};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use xla_ffi_abi::declared::Edition;
+use xla_ffi_abi::diff::{Change, Class};
+use xla_ffi_abi::header::{Error, Source};
+use xla_ffi_abi::reader::Reader;
+use xla_ffi_abi::snapshot::{self, Verdict};
+use xla_ffi_testing::headers::{self, api_folder};
+use xla_ffi_testing::{root, skip};
+
+/// The headers to edit.
+fn subjects() -> Vec<(&'static str, String)> {
+    let mut subjects = Vec::new();
+    let ours = root().join("include/xla/ffi/api/c_api.h");
+    subjects.push(("ours", std::fs::read_to_string(ours).unwrap()));
+    match headers::folder() {
+        Some(headers) => {
+            let path = api_folder(&headers, "0.12.0").join("c_api.h");
+            subjects.push(("jaxlib 0.12.0", std::fs::read_to_string(path).unwrap()));
+        }
+        None => skip(
+            "edits to the header of jaxlib 0.12.0",
+            "XLA_FFI_JAXLIB_HEADERS is not set (cargo xtask test sets it)",
+        ),
+    }
+    for (_, text) in &mut subjects {
+        *text = normal(text);
+    }
+    subjects
+}
+
+/// What the checker makes of a text; `None` where nothing here can read a header.
+fn verdict(text: String) -> Option<Verdict> {
+    let source = Source::from_text(&PathBuf::from("edited.h"), text.clone());
+    match source.opinions() {
+        Ok(opinions) => {
+            assert!(
+                opinions.disagreement.is_empty(),
+                "the two opinions differ: {:#?}",
+                opinions.disagreement
+            );
+            Some(snapshot::identify(&opinions.abi).unwrap())
+        }
+        Err(Error::NoReader { .. }) => None,
+        Err(error) => panic!("{error}\nin\n{text}"),
+    }
+}
+
+/// The functions that a compiler alone sees, as where libclang is missing.
+fn functions_by_compiler(text: String) -> BTreeMap<String, String> {
+    let source = Source::from_text(&PathBuf::from("edited.h"), text);
+    match source.read(Reader::Dwarf) {
+        Ok(abi) => abi.prototypes,
+        // Whether a reader is there is asked elsewhere.
+        Err(Error::Missing(_)) => Edition::find("r10").unwrap().declared().prototypes,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn own(changes: &[Change]) -> Vec<(Class, String)> {
+    changes
+        .iter()
+        .filter(|change| !change.follows)
+        .map(|change| (change.class, change.path()))
+        .collect()
+}
+
+#[test]
+fn every_edit_is_caught_and_classified() {
+    assert!(cases::all().count() >= 40);
+    let mut wrong = Vec::new();
+    for (subject, text) in subjects() {
+        match verdict(text.clone()) {
+            Some(Verdict::Known(known)) => assert_eq!(known.edition.name(), "r10", "{subject}"),
+            Some(Verdict::Unknown { changes, .. }) => {
+                panic!("{subject}, normalised, is flagged: {changes:#?}")
+            }
+            None => {
+                skip(
+                    "every_edit_is_caught_and_classified",
+                    "nothing here can read a header",
+                );
+                return;
+            }
+        }
+        for (what, edit, expected) in cases::all() {
+            println!("{subject}: {what}");
+            match verdict(apply(edit, &text)) {
+                Some(Verdict::Unknown { nearest, changes }) => {
+                    let mut told = own(&changes);
+                    let mut expected: Vec<_> = expected
+                        .iter()
+                        .map(|(class, path)| (*class, (*path).to_owned()))
+                        .collect();
+                    told.sort();
+                    expected.sort();
+                    if nearest.edition.name() != "r10" || told != expected {
+                        wrong.push(format!(
+                            "{subject}, {what}: expected {expected:?}, told {told:?} from {}",
+                            nearest.edition.name()
+                        ));
+                    }
+                }
+                Some(Verdict::Known(known)) => wrong.push(format!(
+                    "{subject}, {what}: taken for {}",
+                    known.edition.name()
+                )),
+                None => unreachable!("a reader was there a moment ago"),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    println!("{} edits caught and classified", cases::all().count());
+}
+
+#[test]
+fn harmless_edits_are_not_flagged() {
+    let mut wrong = Vec::new();
+    for (subject, text) in subjects() {
+        for (what, edit) in HARMLESS {
+            println!("{subject}: {what}");
+            if what.starts_with("function") {
+                let functions = functions_by_compiler(apply(edit, &text));
+                let names: Vec<&String> = functions.keys().collect();
+                assert_eq!(names, ["XLA_FFI_GetApi"], "{subject}, {what}");
+            }
+            match verdict(apply(edit, &text)) {
+                Some(Verdict::Known(known)) if known.edition.name() == "r10" => {}
+                Some(Verdict::Known(known)) => {
+                    wrong.push(format!("{subject}, {what}: {}", known.edition.name()));
+                }
+                Some(Verdict::Unknown { changes, .. }) => {
+                    wrong.push(format!("{subject}, {what}: {:?}", own(&changes)));
+                }
+                None => {
+                    skip(
+                        "harmless_edits_are_not_flagged",
+                        "nothing here can read a header",
+                    );
+                    return;
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn what_is_no_such_header_is_told() {
+    let read = |text: &str| Source::from_text(Path::new("given.h"), text.to_owned()).opinions();
+    match read("struct GLFWwindow { int a; };\n") {
+        Err(Error::Foreign { .. } | Error::NoReader { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    match read("") {
+        Err(Error::Foreign { .. } | Error::NoReader { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    for broken in [
+        "struct XLA_FFI_Buffer {",
+        "#include \"not/there.h\"\nstruct XLA_FFI_Buffer { int a; };",
+        "#error no\n",
+        "struct XLA_FFI_Buffer { struct XLA_FFI_Buffer b; };",
+        "\u{1}\u{2}\u{3}",
+    ] {
+        match read(broken) {
+            Err(Error::Parse { messages, .. }) => assert!(!messages.is_empty(), "{broken}"),
+            Err(Error::NoReader { .. }) => {}
+            other => panic!("{broken}: {other:?}"),
+        }
+    }
+}

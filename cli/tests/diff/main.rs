@@ -1,0 +1,222 @@
+//! `xla-ffi diff` on pairs of libraries built here: every kind of difference, what it asks of the version number,
+//! exit codes.
+
+mod edits;
+
+use edits::{edit, edits, manifest};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use xla_ffi_testing::compiler::library_of_text;
+use xla_ffi_testing::skip;
+
+const HANDLERS: &str = r#"
+#include "xla/ffi/api/c_api.h"
+XLA_FFI_Error* one(XLA_FFI_CallFrame* frame) {
+  XLA_FFI_Metadata_Extension* extension = (XLA_FFI_Metadata_Extension*)frame->extension_start;
+  if (extension && extension->extension_base.type == XLA_FFI_Extension_Metadata) {
+    extension->metadata->api_version.major_version = 0;
+    extension->metadata->api_version.minor_version = MINOR;
+    extension->metadata->traits = 0;
+  }
+  return 0;
+}
+XLA_FFI_Error* make(XLA_FFI_CallFrame* frame) { return one(frame); }
+"#;
+
+/// A library with this manifest, if any; `None` where there is no compiler.
+fn library(folder: &Path, name: &str, manifest: Option<&Value>, flags: &[&str]) -> Option<PathBuf> {
+    let mut source = HANDLERS.to_owned();
+    if let Some(manifest) = manifest {
+        let payload = manifest.to_string();
+        let mut bytes = b"XLAFFIMF\x02\0\0\0".to_vec();
+        bytes.extend(u32::try_from(payload.len()).unwrap().to_le_bytes());
+        bytes.extend(payload.bytes());
+        source.push_str(&format!(
+            "__attribute__((section(\".xla_ffi_manifest\"), used, aligned(16)))\n\
+             const unsigned char lib__xla_ffi_manifest[] = {{{}}};\n",
+            bytes
+                .iter()
+                .map(|byte| byte.to_string())
+                .collect::<Vec<_>>()
+                .join(",")
+        ));
+    }
+    let flags = match flags {
+        [] => &["-DMINOR=5"],
+        flags => flags,
+    };
+    library_of_text(folder, name, "gcc", &source, flags)
+}
+
+fn diff(old: &Path, new: &Path, arguments: &[&str]) -> Output {
+    let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg("diff")
+        .args([old, new])
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"));
+    output
+}
+
+fn told(old: &Path, new: &Path, arguments: &[&str]) -> Value {
+    let output = diff(old, new, &[arguments, &["--json"]].concat());
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn every_edit_of_a_manifest_asks_for_its_step() {
+    let name = "every_edit_of_a_manifest_asks_for_its_step";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(old) = library(folder.path(), "old", Some(&manifest()), &[]) else {
+        return skip(name, "gcc is not there");
+    };
+    assert_eq!(told(&old, &old, &["--no-run"])["differences"], json!([]));
+    for (number, (at, with, step, what)) in edits().into_iter().enumerate() {
+        let mut edited = manifest();
+        edit(&mut edited, at, &with);
+        let new = library(folder.path(), &format!("new{number}"), Some(&edited), &[]).unwrap();
+        let told = told(&old, &new, &["--no-run"]);
+        let found = told["differences"].as_array();
+        let found = found.unwrap_or_else(|| panic!("{at} {with}: {told:#}"));
+        let has = |difference: &Value| difference["step"] == step && difference["what"] == what;
+        if step.is_empty() {
+            assert!(
+                found.is_empty() && told["step"].is_null(),
+                "{at} {with}: {told:#}"
+            );
+            continue;
+        }
+        assert!(
+            found.iter().any(has),
+            "{at} {with}: {step} {what}: {told:#}"
+        );
+        assert_eq!(told["step"], step, "{at} {with}: {told:#}");
+    }
+}
+
+#[test]
+fn the_version_number_and_the_exit_status_follow() {
+    let name = "the_version_number_and_the_exit_status_follow";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(old) = library(folder.path(), "old", Some(&manifest()), &[]) else {
+        return skip(name, "gcc is not there");
+    };
+    let mut edited = manifest();
+    edit(&mut edited, "/handlers/0/open_attrs", &json!(true));
+    let minor = library(folder.path(), "minor", Some(&edited), &[]).unwrap();
+    let run = |new: &Path, arguments: &[&str]| {
+        let output = diff(&old, new, &[&["--no-run"], arguments].concat());
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
+    };
+    assert_eq!(run(&minor, &[]).0, Some(0));
+    assert_eq!(run(&minor, &["--fail-on", "major"]).0, Some(0));
+    assert_eq!(run(&minor, &["--fail-on", "minor"]).0, Some(1));
+    assert_eq!(run(&old, &["--fail-on", "patch"]).0, Some(0));
+    assert_eq!(run(&minor, &["--was", "1.4"]).0, Some(2));
+    let (_, text) = run(&minor, &["--was", "1.4.2"]);
+    assert!(
+        text.contains("suggested: a minor step, 1.5.0 after 1.4.2"),
+        "{text}"
+    );
+    assert!(
+        text.contains("handler f\n  minor: other attributes: was no, is yes"),
+        "{text}"
+    );
+    assert!(run(&old, &[]).1.contains("callers notice nothing"));
+    // Targets of the original custom calls are told apart from handlers; a call that says the old version is wrong.
+    let mut edited = manifest();
+    edited["legacy"][1]["signature"] = json!("cpu_status");
+    edited["legacy"][1]["api_version"] = json!(2);
+    let status = library(folder.path(), "status", Some(&edited), &[]).unwrap();
+    let (_, text) = run(&status, &[]);
+    let changed = "legacy target bare\n  major: signature: was cpu (API version 1), is cpu_status (API version 2)";
+    assert!(text.contains(changed), "{text}");
+    // One that lies about its version is not read.
+    edited["legacy"][1]["api_version"] = json!(1);
+    let lies = library(folder.path(), "lies", Some(&edited), &[]).unwrap();
+    let output = diff(&old, &lies, &["--no-run"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let wrong = "legacy target \"bare\": \"api_version\" is 1, and cpu_status is called under 2";
+    assert!(
+        output.status.code() == Some(1) && said.contains(wrong),
+        "{said}"
+    );
+    let json = told(
+        &old,
+        &minor,
+        &["--no-run", "--fail-on", "minor", "--was", "1.4.2"],
+    );
+    assert_eq!(json["exit"], json!({ "code": 1, "kind": "findings" }));
+    assert_eq!(
+        (&json["step"], &json["version"]),
+        (&json!("minor"), &json!("1.5.0"))
+    );
+    // What cannot be read is told as JSON, too.
+    let text = folder.path().join("text.so");
+    std::fs::write(&text, "no library").unwrap();
+    let json = told(&old, &text, &[]);
+    assert_eq!(json["exit"]["kind"], "bad-input");
+    assert_eq!(diff(&old, &text, &[]).status.code(), Some(1));
+}
+
+#[test]
+fn answers_and_symbols_count_without_a_manifest() {
+    let name = "answers_and_symbols_count_without_a_manifest";
+    let folder = tempfile::tempdir().unwrap();
+    let build = |name: &str, flags: &[&str]| library(folder.path(), name, None, flags);
+    let Some(old) = build("old", &["-DMINOR=frame->api->api_version.minor_version"]) else {
+        return skip(name, "gcc is not there");
+    };
+    let new = build("new", &["-DMINOR=3", "-Dmake=start"]).unwrap();
+    let told = |arguments: &[&str]| told(&old, &new, arguments);
+    let lists = |told: &Value, step: &str, what: &str, key: &str, text: &str| {
+        let found = told["differences"].as_array().unwrap();
+        let mut found = found
+            .iter()
+            .filter(|d| d["step"] == step && d["what"] == what);
+        found.any(|difference| {
+            difference[key]
+                .as_str()
+                .is_some_and(|told| told.contains(text))
+        })
+    };
+    let without = told(&[]);
+    assert!(
+        lists(&without, "major", "exported functions", "was", "make"),
+        "{without:#}"
+    );
+    assert!(
+        lists(&without, "minor", "exported functions", "now", "start"),
+        "{without:#}"
+    );
+    let note = without["not_judged"].to_string();
+    assert!(note.contains("--handler names them"), "{note}");
+    let asked = told(&["--handler", "one"]);
+    assert!(
+        lists(&asked, "major", "jaxlibs that take it", "was", "0.8.1"),
+        "{asked:#}"
+    );
+    assert!(
+        !asked["differences"].to_string().contains("or later"),
+        "{asked:#}"
+    );
+    let back = self::told(&new, &old, &["--handler", "one"]);
+    assert!(
+        lists(&back, "minor", "jaxlibs that take it", "now", "0.8.1"),
+        "{back:#}"
+    );
+    let nowhere = told(&["--handler", "nowhere"]);
+    assert!(
+        nowhere["error"]
+            .as_str()
+            .unwrap()
+            .contains("neither library exports"),
+        "{nowhere:#}"
+    );
+}

@@ -1,0 +1,205 @@
+//! What the file of a library says: symbols, paths, flags, its manifest; and what is no library.
+
+use crate::{build, doctor, run};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use xla_ffi_testing::skip;
+
+#[test]
+fn a_process_that_dies_or_hangs_is_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <unistd.h>\n\
+        void* crash(void* f) { *(volatile int*)0 = 1; return f; }\n\
+        void* hang(void* f) { for (;;) sleep(1); return f; }\n\
+        void* quit(void* f) { _exit(0); return f; }\n\
+        void* silent(void* f) { return 0; }\n";
+    let Some(library) = build(folder.path(), "bad", "gcc", source, &[]) else {
+        return skip(
+            "a_process_that_dies_or_hangs_is_a_finding",
+            "gcc is not there",
+        );
+    };
+    let start = Instant::now();
+    for (symbol, what) in [
+        ("crash", "SIGSEGV"),
+        ("hang", "did not answer"),
+        ("quit", "status 0"),
+        ("silent", "not answered"),
+    ] {
+        let arguments = ["--handler", symbol, "--timeout", "1", "--jaxlib", "0.12.0"];
+        let told = doctor(&library, &arguments);
+        assert_eq!(told.code, Some(1), "{symbol}");
+        assert_eq!(told.loads("0.12.0", symbol), "no", "{symbol}");
+        assert!(told.stderr.contains(what), "{symbol}: {}", told.stderr);
+    }
+    assert!(start.elapsed() < Duration::from_secs(60));
+    // One that is not there is told once, and the others are judged.
+    for nowhere in ["nowhere", "execute=silent,instantiate=nowhere"] {
+        let told = doctor(&library, &["--handler", nowhere, "--handler", "silent"]);
+        told.proved_to_fail("exports no symbol 'nowhere'");
+        let times = told.stderr.matches("exports no symbol").count();
+        assert_eq!(times, 1, "{}", told.stderr);
+        assert_eq!(told.loads("0.12.0", "silent"), "no");
+    }
+    let source = "__attribute__((constructor)) static void start(void) { *(volatile int*)0 = 1; }";
+    let library = build(folder.path(), "start", "gcc", source, &[]).unwrap();
+    doctor(&library, &[]).proved_to_fail("does not load here");
+    let source = "#include <unistd.h>\n\
+        __attribute__((constructor)) static void start(void) { for (;;) sleep(1); }";
+    let library = build(folder.path(), "stuck", "gcc", source, &[]).unwrap();
+    doctor(&library, &["--timeout", "1"]).proved_to_fail("does not load here");
+}
+
+#[test]
+fn what_nobody_provides_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include \"xla/ffi/api/c_api.h\"\n\
+        const void* use(void) { return XLA_FFI_GetApi(); }";
+    let Some(library) = build(folder.path(), "getapi", "gcc", source, &[]) else {
+        return skip("what_nobody_provides_is_named", "gcc is not there");
+    };
+    doctor(&library, &[]).proved_to_fail("XLA_FFI_GetApi");
+    for (name, source, what) in [
+        (
+            "absl",
+            "void _ZN4absl12lts_202301257CordRep3RefEv(void); void f(void) { _ZN4absl12lts_202301257CordRep3RefEv(); }",
+            "absl's C++",
+        ),
+        (
+            "xla",
+            "void _ZN3xla5Shape5ClearEv(void); void f(void) { _ZN3xla5Shape5ClearEv(); }",
+            "XLA's C++",
+        ),
+        (
+            "status",
+            "void XlaCustomCallStatusSetFailure(void*, const char*, long); \
+             void f(void) { XlaCustomCallStatusSetFailure(0, 0, 0); }",
+            "XlaCustomCallStatusSetFailure",
+        ),
+        (
+            "else",
+            "void nobody_has_this(void); void f(void) { nobody_has_this(); }",
+            "symbols are undefined",
+        ),
+    ] {
+        let library = build(folder.path(), name, "gcc", source, &[]).unwrap();
+        doctor(&library, &["--no-run"]).proved_to_fail(what);
+    }
+    let source = "void* PyList_New(long); void* f(void) { return PyList_New(0); }";
+    let library = build(folder.path(), "python", "gcc", source, &[]).unwrap();
+    let told = doctor(&library, &["--no-run"]);
+    let expected = ("possible".to_owned(), "risk".to_owned());
+    assert_eq!(told.finding("Python process alone"), Some(expected));
+    let source = "extern void* XLA_FFI_GetApi(void) __attribute__((weak)); \
+        void* f(void) { return XLA_FFI_GetApi ? XLA_FFI_GetApi() : 0; }";
+    let library = build(folder.path(), "weak", "gcc", source, &[]).unwrap();
+    let told = doctor(&library, &["--no-run"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(told.finding("where there is one").is_some());
+}
+
+#[test]
+fn paths_and_flags_are_looked_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "int f(void) { return 0; }";
+    let flags = [
+        "-Wl,-rpath,/nowhere/at/all:relative:$ORIGIN",
+        "-Wl,-soname,libother.so.1",
+        "-Wl,-z,execstack",
+    ];
+    let Some(library) = build(folder.path(), "paths", "gcc", source, &flags) else {
+        return skip("paths_and_flags_are_looked_at", "gcc is not there");
+    };
+    let told = doctor(&library, &["--no-run"]);
+    assert_eq!(told.code, Some(0));
+    for what in [
+        "/nowhere/at/all",
+        "folder in which the program happens to run (\"relative\")",
+        "SONAME is libother.so.1",
+        "executable stack",
+    ] {
+        assert!(told.finding(what).is_some(), "{what}: {:#}", told.value);
+    }
+    assert!(told.finding("$ORIGIN").is_none());
+    let gone = build(
+        folder.path(),
+        "gone",
+        "gcc",
+        source,
+        &["-Wl,-soname,libgone.so"],
+    )
+    .unwrap();
+    let needs = build(
+        folder.path(),
+        "needs",
+        "gcc",
+        "int f(void); int g(void) { return f(); }",
+        &[gone.to_str().unwrap()],
+    )
+    .unwrap();
+    std::fs::remove_file(&gone).unwrap();
+    doctor(&needs, &["--no-run"]).proved_to_fail("libgone.so is not found");
+}
+
+#[test]
+fn a_lying_manifest_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let with = |name: &str, bytes: &str| {
+        let source = format!(
+            "__attribute__((section(\".xla_ffi_manifest\"), used, aligned(16)))\n\
+             const unsigned char {name}__xla_ffi_manifest[] = {bytes};"
+        );
+        build(folder.path(), name, "gcc", &source, &[])
+    };
+    let Some(library) = with("lie", "\"XLAFFIMF\\1\\0\\0\\0\\377\\377\\377\\377{}\"") else {
+        return skip("a_lying_manifest_is_told", "gcc is not there");
+    };
+    doctor(&library, &["--no-run"]).proved_to_fail("manifest cannot be read");
+    let library = with("noise", "\"this is no manifest\"").unwrap();
+    doctor(&library, &["--no-run"]).proved_to_fail("manifest cannot be read");
+    // A manifest that names a symbol which is not there.
+    let payload = r#"{"library":"l","sdk":"0.1.0","handlers":[{"name":"h","platforms":["cpu"],"stages":{"execute":"nowhere"},"args":[],"rets":[],"attrs":[],"floor":"r2"}]}"#;
+    let bytes = format!(
+        "\"XLAFFIMF\\1\\0\\0\\0\\{:03o}\\0\\0\\0\" {payload:?}",
+        payload.len()
+    );
+    let library = with("absent", &bytes).unwrap();
+    let told = doctor(&library, &[]);
+    told.proved_to_fail("names the symbol nowhere");
+    assert_eq!(told.value["handlers"][0]["floor"], "r2");
+}
+
+#[test]
+fn what_is_no_library_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    for (path, what) in [
+        (folder.path().join("nowhere.so"), "cannot read"),
+        (folder.path().to_owned(), "not a regular file"),
+        (file("empty.so", b""), "empty"),
+        (
+            file("text.so", b"#!/bin/sh\necho this is a script\n"),
+            "no object file",
+        ),
+        (file("archive.a", b"!<arch>\n"), "static archive"),
+        (
+            file("head.so", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0"),
+            "",
+        ),
+    ] {
+        let output = run(&path, &[]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(told.contains(what) && !told.contains("panicked"), "{told}");
+    }
+    for arguments in [&["--jaxlib", "new"][..], &["--timeout", "0"]] {
+        let output = run(Path::new("x.so"), arguments);
+        assert_eq!(output.status.code(), Some(2));
+    }
+    let output = run(Path::new("x.so"), &["--jaxlib", "0.4.20"]);
+    assert_eq!(output.status.code(), Some(1));
+}

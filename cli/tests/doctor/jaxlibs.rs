@@ -1,0 +1,251 @@
+//! On which jaxlibs a handler works, by what it answers and by what its state needs.
+
+use crate::{FIXED, Told, build, doctor, run};
+use std::path::PathBuf;
+use xla_ffi_testing::skip;
+
+#[test]
+fn versions_decide_where_it_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-DMINOR=3"];
+    let Some(library) = build(folder.path(), "fixed", "gcc", FIXED, &flags) else {
+        return skip("versions_decide_where_it_loads", "gcc is not there");
+    };
+    let arguments = ["--handler", "fixed", "--handler", "negotiating"];
+    let told = doctor(&library, &arguments);
+    let both = doctor(
+        &library,
+        &["--handler", "execute=negotiating,instantiate=fixed"],
+    );
+    let stages = &both.value["handlers"][0]["stages"];
+    assert_eq!(stages["instantiate"], "fixed", "{stages}");
+    assert_eq!(both.loads("0.12.0", "negotiating"), "yes");
+    assert_eq!(both.loads("0.8.1", "negotiating"), "no");
+    for (version, fixed) in [
+        ("0.4.31", "yes"),
+        ("0.4.33", "no"),
+        ("0.8.0", "no"),
+        ("0.8.1", "no"),
+        ("0.9.1", "yes"),
+        ("0.12.0", "yes"),
+    ] {
+        assert_eq!(told.loads(version, "fixed"), fixed, "{version}");
+        assert_eq!(told.loads(version, "negotiating"), "yes", "{version}");
+    }
+    assert_eq!(told.value["jaxlibs"].as_array().unwrap().len(), 24);
+    assert!(told.risks("0.12.0", "negotiating").is_empty());
+    assert_eq!(told.code, Some(1));
+    assert!(told.finding("answers 0.3 whatever").is_some());
+    // On one jaxlib that takes it the answer is yes, on one that does not it is no.
+    let one = |version| doctor(&library, &["--handler", "fixed", "--jaxlib", version]);
+    assert_eq!(one("0.10.2").code, Some(0));
+    assert_eq!(one("0.8.1").code, Some(1));
+    assert_eq!(one("0.12.7").value["jaxlibs"][0]["level"], "possible");
+    // Nothing was run: the answer is open.
+    let still = doctor(&library, &["--handler", "fixed", "--no-run"]);
+    assert_eq!(still.loads("0.12.0", "fixed"), "unknown");
+    assert_eq!(still.code, Some(0));
+}
+
+#[test]
+fn an_answer_past_the_metadata_is_a_proved_risk() {
+    // As the headers of jaxlib 0.8.0 do: version 0.1, and the state's type whoever asks.
+    let source = FIXED.replace(
+        "extension->metadata->traits = 0;",
+        "extension->metadata->traits = 0; extension->metadata->state_type_id.type_id = 0;",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = build(folder.path(), "past", "gcc", &source, &["-DMINOR=1"]) else {
+        return skip(
+            "an_answer_past_the_metadata_is_a_proved_risk",
+            "gcc is not there",
+        );
+    };
+    let told = doctor(&library, &["--handler", "fixed"]);
+    // It registers there; whether it survives depends on what the write hits: all that were measured do
+    // (tests/jax/verdicts.txt), so that it is no proved failure.
+    assert_eq!(told.loads("0.5.1", "fixed"), "unknown");
+    assert!(told.risks("0.5.1", "fixed").contains(&(
+        "proved".to_owned(),
+        "it overwrites the runtime's memory when it is asked for its metadata".to_owned()
+    )));
+    assert_eq!(told.loads("0.8.0", "fixed"), "yes");
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let strict = doctor(&library, &["--handler", "fixed", "--fail-on", "risk"]);
+    assert_eq!(strict.code, Some(1));
+    assert!(strict.stderr.contains("XF207"), "{}", strict.stderr);
+}
+
+#[test]
+fn an_old_version_threatens_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-DMINOR=1"];
+    let Some(library) = build(folder.path(), "old", "gcc", FIXED, &flags) else {
+        return skip("an_old_version_threatens_state", "gcc is not there");
+    };
+    let told = doctor(&library, &["--handler", "fixed"]);
+    let about = |version: &str| -> Vec<String> {
+        let risks = told.risks(version, "fixed").into_iter();
+        risks
+            .filter(|(_, what)| what.contains("State_Set"))
+            .map(|(level, _)| level)
+            .collect()
+    };
+    assert_eq!(about("0.8.0"), Vec::<String>::new());
+    // 0.2 reads the arguments of 0.1, whose additional field comes last.
+    assert_eq!(about("0.8.1"), Vec::<String>::new());
+    assert_eq!(about("0.9.1"), ["possible"]);
+    assert_eq!(about("0.12.0"), ["possible"]);
+}
+
+const UPSTREAM: &str = r#"
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+struct S { int x; static ffi::TypeId id; };
+ffi::TypeId S::id = {};
+static ffi::Error Run(S* s, ffi::ResultBuffer<ffi::F32> y) { return ffi::Error::Success(); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    run, Run, ffi::Ffi::Bind().Ctx<ffi::State<S>>().Ret<ffi::Buffer<ffi::F32>>());
+"#;
+
+#[test]
+fn state_of_upstreams_headers_is_proved() {
+    let Some(headers) = std::env::var_os("XLA_FFI_JAXLIB_HEADERS").map(PathBuf::from) else {
+        return skip(
+            "state_of_upstreams_headers_is_proved",
+            "XLA_FFI_JAXLIB_HEADERS is not set (cargo xtask test sets it)",
+        );
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let include = format!("-isystem{}", headers.join("0.5.1").display());
+    for (name, flags) in [("plain", &["-g"][..]), ("stripped", &["-O2", "-s"])] {
+        let flags = [&["-std=c++17", include.as_str()], flags].concat();
+        let Some(library) = build(folder.path(), name, "g++", UPSTREAM, &flags) else {
+            return skip("state_of_upstreams_headers_is_proved", "g++ is not there");
+        };
+        let told = doctor(&library, &["--handler", "run"]);
+        assert_eq!(told.loads("0.12.0", "run"), "yes");
+        let risks = told.risks("0.12.0", "run");
+        assert!(
+            risks.contains(&(
+                "proved".to_owned(),
+                "the runtime misreads its State_Set and State_Get: an error at best, a crash at worst".to_owned()
+            )),
+            "{risks:?}"
+        );
+        let own: Vec<_> = told.risks("0.6.2", "run");
+        assert_eq!(own.len(), 1, "{own:?}");
+        assert!(own[0].1.contains("registered before it"), "{own:?}");
+        assert_eq!(told.code, Some(1));
+        if name == "plain" {
+            assert_eq!(told.value["compiled_with"], serde_json::json!(["r4"]));
+        }
+    }
+}
+
+#[test]
+fn state_is_found_without_symbols() {
+    // C, stripped: nothing tells of the state but running instantiate, as `run --revision r10` does.
+    let source = r#"
+#include "xla/ffi/api/c_api.h"
+#include <stddef.h>
+struct old { size_t size; void* extension; void* ctx; XLA_FFI_TypeId* id; void* state; void (*deleter)(void*); };
+static XLA_FFI_TypeId id = {7};
+static void drop(void* state) { (void)state; }
+static int answered(XLA_FFI_CallFrame* frame) {
+  XLA_FFI_Metadata_Extension* extension = (XLA_FFI_Metadata_Extension*)frame->extension_start;
+  if (!extension || extension->extension_base.type != XLA_FFI_Extension_Metadata) return 0;
+  extension->metadata->api_version.major_version = 0;
+  extension->metadata->api_version.minor_version = 1;
+  extension->metadata->traits = 0;
+  return 1;
+}
+XLA_FFI_Error* work(XLA_FFI_CallFrame* frame) { answered(frame); return 0; }
+XLA_FFI_Error* make(XLA_FFI_CallFrame* frame) {
+  static int state;
+  if (answered(frame)) return 0;
+  struct old args = {sizeof args, 0, frame->ctx, &id, &state, drop};
+  return frame->api->XLA_FFI_State_Set((XLA_FFI_State_Set_Args*)&args);
+}
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = build(folder.path(), "state", "gcc", source, &["-s", "-O2"]) else {
+        return skip("state_is_found_without_symbols", "gcc is not there");
+    };
+    let on = |version| {
+        let handler = [
+            "--handler",
+            "execute=work,instantiate=make",
+            "--jaxlib",
+            version,
+        ];
+        doctor(&library, &handler)
+    };
+    for version in ["0.9.1", "0.11.2", "0.12.0"] {
+        let told = on(version);
+        assert_eq!(told.code, Some(1), "{version}");
+        assert!(told.stderr.contains("XF204"), "{}", told.stderr);
+    }
+    for version in ["0.6.2", "0.8.2"] {
+        let told = on(version);
+        assert_eq!(told.code, Some(0), "{version}: {}", told.stderr);
+        let risks = told.risks(version, "work");
+        assert!(
+            risks.iter().all(|(_, what)| !what.contains("State_Set")),
+            "{risks:?}"
+        );
+    }
+}
+
+#[test]
+fn ranges_are_judged_release_by_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = build(folder.path(), "ranges", "gcc", FIXED, &["-DMINOR=3"]) else {
+        return skip("ranges_are_judged_release_by_release", "gcc is not there");
+    };
+    let told = |ranges: &[&str]| {
+        let mut arguments = vec!["--handler", "fixed", "--strict"];
+        for range in ranges {
+            arguments.extend(["--jaxlib", range]);
+        }
+        doctor(&library, &arguments)
+    };
+    let jaxlibs = |told: &Told| told.value["jaxlibs"].as_array().unwrap().len();
+    let good = told(&["0.9.1.."]);
+    assert_eq!(
+        (good.code, jaxlibs(&good)),
+        (Some(0), 10),
+        "{}",
+        good.stderr
+    );
+    let bad = told(&["..0.9.2"]);
+    assert_eq!((bad.code, jaxlibs(&bad)), (Some(1), 24), "{}", bad.stderr);
+    let both = told(&["0.9.1..0.9.2", "0.12.0"]);
+    assert_eq!((both.code, jaxlibs(&both)), (Some(0), 3), "{}", both.stderr);
+    assert_eq!(told(&["0.90.."]).code, Some(1));
+}
+
+#[test]
+fn what_breaks_elsewhere_is_no_matter_here() {
+    // The headers of 0.8.0 write behind the metadata of r1 to r5.
+    let source = FIXED.replace(
+        "extension->metadata->traits = 0;",
+        "extension->metadata->traits = 0; extension->metadata->state_type_id.type_id = 0;",
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = build(folder.path(), "elsewhere", "gcc", &source, &["-DMINOR=1"]) else {
+        return skip(
+            "what_breaks_elsewhere_is_no_matter_here",
+            "gcc is not there",
+        );
+    };
+    let output = run(&library, &["--handler", "fixed", "--jaxlib", "0.12.0"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!text.contains("proved fails"), "{text}");
+    // Words about a handler do not eat the names of symbols.
+    let output = run(&library, &["--handler", "nowhere"]);
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("exports no symbol 'nowhere'"), "{told}");
+    assert!(!told.contains("symbol the handler"), "{told}");
+}
