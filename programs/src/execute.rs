@@ -366,7 +366,7 @@ impl Compiled {
                 });
             }
         }
-        let rets = alias_sources(call, &starts, &laid_out)
+        let rets = &mut alias_sources(call, &starts, &laid_out)
             .into_iter()
             .zip(call.shape.leaves())
             .enumerate()
@@ -376,7 +376,7 @@ impl Compiled {
                 (None, None) => xla_ffi_runtime::Ret::New(leaf.shape().clone()),
             })
             .collect();
-        let (arguments, results) = Call::operands(arguments, rets)?;
+        let results = Call::operands(&mut arguments, rets)?;
         let mut pointers = arguments.iter().map(address);
         let operands: Vec<Tree<*mut c_void>> = structure
             .iter()

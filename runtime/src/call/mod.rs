@@ -11,6 +11,7 @@ pub(crate) mod unwritten;
 pub use displaced::Displaced;
 pub use prepared::PreparedCall;
 
+use self::prepared::{Body, Room};
 use crate::context::Parts;
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
@@ -80,13 +81,24 @@ impl From<Shape> for Ret {
 /// ```
 #[derive(Clone)]
 pub struct Call {
+    left: Left,
     pub(crate) executable: Executable,
-    pub(crate) parts: Parts,
+    pub(crate) parts: Box<Parts>,
     pub(crate) args: Vec<Tensor>,
     pub(crate) rets: Vec<Ret>,
     pub(crate) stages: Stages,
     pub(crate) limit: Option<Duration>,
     pub(crate) check_unwritten: bool,
+}
+
+/// What an earlier call left for this one; a clone has to do without. Gone before the executable, whose library
+/// destroys its state.
+struct Left(Option<Box<Body>>);
+
+impl Clone for Left {
+    fn clone(&self) -> Self {
+        Self(None)
+    }
 }
 
 /// Which stages a call runs besides execute.
@@ -125,19 +137,22 @@ impl Executable {
     #[inline]
     #[must_use]
     pub fn call(&self) -> Call {
-        Call::new(self.clone(), Parts::new())
+        Call::new(self.clone())
     }
 }
 
 impl Call {
     #[inline]
-    fn new(executable: Executable, parts: Parts) -> Self {
+    fn new(executable: Executable) -> Self {
         let limit = Some(Duration::from_secs(60));
+        let mut left = executable.spare().take();
+        let Room { parts, args, rets } = left.as_mut().map(|body| body.room()).unwrap_or_default();
         Self {
+            left: Left(left),
             executable,
             parts,
-            args: vec![],
-            rets: vec![],
+            args,
+            rets,
             stages: Stages::default(),
             limit,
             check_unwritten: false,
@@ -417,13 +432,12 @@ impl Call {
         })
     }
 
-    /// The operands' memory: arguments and results, aliases resolved.
+    /// The results' memory, aliases resolved: what is asked for is taken out of its list.
     #[doc(hidden)]
-    pub fn operands(args: Vec<Tensor>, rets: Vec<Ret>) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
-        let mut args = args;
+    pub fn operands(args: &mut [Tensor], rets: &mut Vec<Ret>) -> Result<Vec<Tensor>> {
         let mut aliased = vec![];
         let mut results = Vec::with_capacity(rets.len());
-        for (number, ret) in rets.into_iter().enumerate() {
+        for (number, ret) in rets.drain(..).enumerate() {
             results.push(match ret {
                 Ret::New(shape) => Tensor::zeros(shape)?,
                 Ret::In(mut tensor) => {
@@ -458,7 +472,7 @@ impl Call {
                 }
             });
         }
-        Ok((args, results))
+        Ok(results)
     }
 }
 

@@ -1,11 +1,13 @@
 //! The bytes behind a tensor: allocated here, aligned and followed by a guard, or lent by an owner.
 
 use crate::{Code, Error, Result};
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
+use std::cell::UnsafeCell;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Alignment of every buffer that is allocated here.
 pub const ALIGNMENT: usize = 64;
@@ -19,8 +21,17 @@ const PATTERN: u8 = 0xA5;
 /// alignment.
 const SMALL: usize = 4096;
 
-/// Bytes of an array.
-pub(crate) struct Memory {
+/// Bytes of an array; clones share them.
+#[derive(Clone)]
+pub(crate) enum Memory {
+    /// Small ones in one allocation, behind the count of their owners. Invariant: `bytes` from the first
+    /// multiple of [`ALIGNMENT`] on are initialised, and the guard behind them.
+    Small(Arc<[MaybeUninit<UnsafeCell<u8>>]>, usize),
+    Large(Arc<Large>),
+}
+
+/// Bytes that lie apart from the count of their owners.
+pub(crate) struct Large {
     start: NonNull<u8>,
     bytes: usize,
     origin: Origin,
@@ -28,7 +39,7 @@ pub(crate) struct Memory {
 
 enum Origin {
     /// Invariant: allocated with the layout, which covers `bytes` from `start` on and the guard.
-    Own(NonNull<u8>, Layout),
+    Own(Layout),
     /// Invariant: `bytes` from `start` on may be read and written as long as the owner lives.
     Lent { _owner: Box<dyn Any + Send + Sync> },
 }
@@ -39,47 +50,21 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
+    #[inline]
     pub(crate) fn zeroed(bytes: usize) -> Result<Self> {
-        let refuse = || {
-            Error::new(
-                Code::ResourceExhausted,
-                format!("{bytes} bytes of memory cannot be allocated on this machine"),
-            )
-        };
-        if physical_memory().is_some_and(|limit| bytes > limit) {
-            return Err(refuse());
-        }
-        let small = bytes <= SMALL;
-        let (room, align) = if small {
-            (GUARD + ALIGNMENT, LEAST_ALIGNMENT)
+        let memory = if bytes <= SMALL {
+            let memory = Self::Small(Arc::new_uninit_slice(bytes + GUARD + ALIGNMENT), bytes);
+            // SAFETY: `bytes` is inside the allocation, which nobody else has.
+            unsafe { memory.start().write_bytes(0, bytes) };
+            memory
         } else {
-            (GUARD, ALIGNMENT)
+            Self::Large(Arc::new(Large::zeroed(bytes)?))
         };
-        let size = bytes.checked_add(room).ok_or_else(refuse)?;
-        let layout = Layout::from_size_align(size, align).map_err(|_| refuse())?;
-        let allocated = if small {
-            // SAFETY: the size is at least that of the guard, so not 0.
-            unsafe { alloc(layout) }
-        } else {
-            // SAFETY: as above.
-            unsafe { alloc_zeroed(layout) }
-        };
-        let allocated = NonNull::new(allocated).ok_or_else(refuse)?;
-        // SAFETY: less than the room that was asked for besides.
-        let start = unsafe { allocated.add(allocated.align_offset(ALIGNMENT)) };
-        if small {
-            // SAFETY: `bytes` is inside the allocation.
-            unsafe { start.write_bytes(0, bytes) };
-        }
-        // SAFETY: `bytes` is inside the allocation.
-        let guard = unsafe { start.add(bytes) };
+        // SAFETY: `bytes` is inside the allocation, with room for the guard behind.
+        let guard = unsafe { memory.start().add(bytes) };
         // SAFETY: the guard's bytes are inside the allocation, too.
         unsafe { guard.write_bytes(PATTERN, GUARD) };
-        Ok(Self {
-            start,
-            bytes,
-            origin: Origin::Own(allocated, layout),
-        })
+        Ok(memory)
     }
 
     /// Memory that an owner lends.
@@ -92,52 +77,108 @@ impl Memory {
         owner: Box<dyn Any + Send + Sync>,
     ) -> Self {
         let origin = Origin::Lent { _owner: owner };
-        Self {
+        Self::Large(Arc::new(Large {
             start,
             bytes,
             origin,
+        }))
+    }
+
+    #[inline]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        match self {
+            Self::Small(room, _) => {
+                // Shared bytes are written through it, by handlers: cells allow that.
+                let room = NonNull::from(&**room).cast::<u8>();
+                // SAFETY: less than the room that was asked for besides.
+                unsafe { room.add(room.align_offset(ALIGNMENT)) }
+            }
+            Self::Large(large) => large.start,
         }
     }
 
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
+    fn len(&self) -> usize {
+        match self {
+            Self::Small(_, bytes) => *bytes,
+            Self::Large(large) => large.bytes,
+        }
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the invariants of `Origin`; all of it is initialised.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+        // SAFETY: the invariants of `Memory` and `Origin`; all of it is initialised.
+        unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the reference is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    /// The bytes, for writing; `None` while a clone shares them.
+    pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let alone = match self {
+            Self::Small(room, _) => Arc::get_mut(room).is_some(),
+            Self::Large(large) => Arc::get_mut(large).is_some(),
+        };
+        // SAFETY: as above, and nobody else has them.
+        alone.then(|| unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.len()) })
+    }
+
+    /// Whether both are clones of one.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Small(one, _), Self::Small(other, _)) => Arc::ptr_eq(one, other),
+            (Self::Large(one), Self::Large(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
     }
 
     /// Whether the bytes behind are as they were; nobody knows of memory that is lent.
+    #[inline]
     pub(crate) fn guard_is_whole(&self) -> bool {
-        if matches!(self.origin, Origin::Lent { .. }) {
+        if matches!(self, Self::Large(large) if matches!(large.origin, Origin::Lent { .. })) {
             return true;
         }
         // SAFETY: the guard lies behind `bytes` inside the allocation.
-        let start = unsafe { self.start.add(self.bytes) };
+        let start = unsafe { self.start().add(self.len()) };
         // SAFETY: the guard's bytes are initialised and inside the allocation.
         let guard = unsafe { std::slice::from_raw_parts(start.as_ptr(), GUARD) };
         *guard == [PATTERN; GUARD]
     }
 }
 
-impl Drop for Memory {
+impl Large {
+    /// Zeros, and room for the guard behind.
+    #[cold]
+    fn zeroed(bytes: usize) -> Result<Self> {
+        let refuse = || {
+            Error::new(
+                Code::ResourceExhausted,
+                format!("{bytes} bytes of memory cannot be allocated on this machine"),
+            )
+        };
+        if physical_memory().is_some_and(|limit| bytes > limit) {
+            return Err(refuse());
+        }
+        let size = bytes.checked_add(GUARD).ok_or_else(refuse)?;
+        let layout = Layout::from_size_align(size, ALIGNMENT).map_err(|_| refuse())?;
+        // SAFETY: the size is at least that of the guard, so not 0.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refuse)?;
+        Ok(Self {
+            start,
+            bytes,
+            origin: Origin::Own(layout),
+        })
+    }
+}
+
+impl Drop for Large {
     fn drop(&mut self) {
-        if let Origin::Own(allocated, layout) = self.origin {
+        if let Origin::Own(layout) = self.origin {
             // SAFETY: allocated with this layout and freed once.
-            unsafe { dealloc(allocated.as_ptr(), layout) };
+            unsafe { dealloc(self.start.as_ptr(), layout) };
         }
     }
 }
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes at {:p}", self.bytes, self.start)
+        write!(f, "{} bytes at {:p}", self.len(), self.start())
     }
 }
 

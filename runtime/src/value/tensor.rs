@@ -30,7 +30,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Tensor {
     shape: Shape,
-    memory: Arc<Memory>,
+    memory: Memory,
 }
 
 mod sealed {
@@ -62,13 +62,12 @@ impl Tensor {
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` when the memory cannot be allocated.
+    #[inline]
     pub fn zeros(shape: Shape) -> Result<Self> {
-        let memory = Memory::zeroed(shape.bytes())
-            .map_err(|error| error.within(format_args!("{shape} is too large")))?;
-        Ok(Self {
-            shape,
-            memory: Arc::new(memory),
-        })
+        match Memory::zeroed(shape.bytes()) {
+            Ok(memory) => Ok(Self { shape, memory }),
+            Err(error) => Err(error.within(format_args!("{shape} is too large"))),
+        }
     }
 
     /// An array with these bytes, packed as XLA packs them.
@@ -218,7 +217,7 @@ impl Tensor {
     ) -> Result<Self> {
         let bytes = shape.bytes();
         // SAFETY: as promised by the caller.
-        let memory = Arc::new(unsafe { Memory::lent(start, bytes, owner) });
+        let memory = unsafe { Memory::lent(start, bytes, owner) };
         Ok(Self { shape, memory })
     }
 
@@ -237,7 +236,7 @@ impl Tensor {
     /// The bytes, for writing; `None` while a clone shares them.
     #[must_use]
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        Arc::get_mut(&mut self.memory).map(Memory::bytes_mut)
+        self.memory.bytes_mut()
     }
 
     /// The elements; `None` when the element type is another one.
@@ -271,7 +270,7 @@ impl Tensor {
 
     /// Whether both have the same bytes in memory.
     pub(crate) fn shares_memory_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.memory, &other.memory)
+        self.memory.is_same(&other.memory)
     }
 
     /// What a host writes into `XLA_FFI_Buffer.data`: null for arrays without elements.
