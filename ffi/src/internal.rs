@@ -58,7 +58,7 @@ pub use xla_ffi_runtime::{
     Element, Error, Executable, Executor, Finding, Handler, HandlerCounts, Hazard, HostAllocator,
     LEAST_ALIGNMENT, Library, Metadata, Outcome, ParseError, PreparedCall, Recorded, Recorder, Ret,
     Revision, Runtime, Shape, Stage, Stages, StaticHandler, Stream, Tensor, Traits, TypeInfo,
-    dlpack, legacy, living_objects,
+    Unwritten, dlpack, legacy, living_objects,
 };
 
 /// The functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`].

@@ -88,7 +88,7 @@ pub struct Call {
     pub(crate) rets: Vec<Ret>,
     pub(crate) stages: Stages,
     pub(crate) limit: Option<Duration>,
-    pub(crate) check_unwritten: bool,
+    pub(crate) unwritten: Unwritten,
 }
 
 /// What an earlier call left for this one; a clone has to do without. Gone before the executable, whose library
@@ -110,6 +110,17 @@ pub enum Stages {
     All,
     /// Neither, as XLA does on CPU so far.
     Cpu,
+}
+
+/// What becomes of results that a handler says it wrote and did not ([`Call::unwritten`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unwritten {
+    /// They are handed over as they are: zeros, in memory of the runtime's.
+    #[default]
+    Allowed,
+    /// The call fails. Costs a pass over the results before the call and one behind.
+    Refused,
 }
 
 /// What a call left.
@@ -155,7 +166,7 @@ impl Call {
             rets,
             stages: Stages::default(),
             limit,
-            check_unwritten: false,
+            unwritten: Unwritten::default(),
         }
     }
 
@@ -324,17 +335,17 @@ impl Call {
         self
     }
 
-    /// Looks for what the handler leaves unwritten: random bytes lie in the results before each
+    /// Says what becomes of results that the handler leaves unwritten: let pass unless this says otherwise. To
+    /// find them, random bytes lie in the results before each
     /// execution, and where eight of them or more in a row are still there after a success, that is
     /// the hazard [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), by result and element.
-    /// Off unless asked for.
     ///
     /// Shorter gaps are let pass, and results of less than eight bytes, but for those of four bytes
     /// or more of which nothing was written. Results in the memory of an argument or of another
     /// result, scratch memory, and the results of executions that fail are not looked at.
     #[must_use]
-    pub fn check_unwritten(mut self, check: bool) -> Self {
-        self.check_unwritten = check;
+    pub fn unwritten(mut self, unwritten: Unwritten) -> Self {
+        self.unwritten = unwritten;
         self
     }
 
@@ -358,7 +369,7 @@ impl Call {
     /// writable for results, for as long as executions run: one that is open
     /// ([`PreparedCall::is_open`]) runs until a way to wait says that it is over
     /// ([`PreparedCall::wait`], [`PreparedCall::on_end`]), and dropping the call does not end it.
-    /// Where [`Call::check_unwritten`] is asked for, the results lie in host memory.
+    /// Where unwritten results are refused ([`Call::unwritten`]), the results lie in host memory.
     pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
         frame.check_revision(self.executable.handler().shared.revision)?;
         self.args.clear();

@@ -2,7 +2,7 @@
 
 use super::invoke::{invoke, stage_error, translate};
 use super::unwritten::Poison;
-use super::{Call, Ret, Stages};
+use super::{Call, Ret, Stages, Unwritten};
 use crate::context::{Context, Parts};
 use crate::frame::call_frame::RawFrame;
 use crate::handler::Executable;
@@ -197,7 +197,7 @@ fn flips(revision: Revision) -> bool {
 struct Rules {
     stages: Stages,
     limit: Option<Duration>,
-    check_unwritten: bool,
+    unwritten: Unwritten,
 }
 
 /// A call with its operands in place.
@@ -234,19 +234,19 @@ impl PreparedCall {
         let rules = Rules {
             stages: call.stages,
             limit: call.limit,
-            check_unwritten: call.check_unwritten,
+            unwritten: call.unwritten,
         };
-        if frame.is_none() && !executable.runs_more(rules.stages) {
-            let fits = |body: &Box<Body>| body.frame.fits(&args, &rets);
-            if let Some(mut body) = left.filter(fits) {
-                let room = Room {
-                    parts: call.parts,
-                    args,
-                    rets: asked,
-                };
-                body.renew(room, rets, rules.stages == Stages::All);
-                return Self::ready(executable, body, rules);
-            }
+        if frame.is_none()
+            && !executable.runs_more(rules.stages)
+            && let Some(mut body) = left.filter(|body| body.frame.fits(&args, &rets))
+        {
+            let room = Room {
+                parts: call.parts,
+                args,
+                rets: asked,
+            };
+            body.renew(room, rets, rules.stages == Stages::All);
+            return Self::ready(executable, body, rules);
         }
         let attributes = executable.attributes().clone();
         let frame = match frame {
@@ -370,7 +370,7 @@ impl PreparedCall {
             }
             (body.args, body.rets) = (args, rets);
         }
-        self.become_one_of(call.parts, call.limit, call.check_unwritten);
+        self.become_one_of(call.parts, call.limit, call.unwritten);
         Ok(())
     }
 
@@ -421,7 +421,7 @@ impl PreparedCall {
         body.frame = frame.with_attributes(self.executable.attributes().clone());
         body.args.clear();
         body.rets.clear();
-        self.become_one_of(call.parts, call.limit, call.check_unwritten);
+        self.become_one_of(call.parts, call.limit, call.unwritten);
         Ok(())
     }
 
@@ -454,9 +454,9 @@ impl PreparedCall {
         Ok(())
     }
 
-    fn become_one_of(&mut self, parts: Box<Parts>, limit: Option<Duration>, check_unwritten: bool) {
+    fn become_one_of(&mut self, parts: Box<Parts>, limit: Option<Duration>, unwritten: Unwritten) {
         self.rules.limit = limit;
-        self.rules.check_unwritten = check_unwritten;
+        self.rules.unwritten = unwritten;
         let both = self.rules.stages == Stages::All;
         self.body.lay_anew(parts, both);
     }
@@ -527,7 +527,7 @@ impl PreparedCall {
                 "the last execution of this call is not over, or has not been waited for",
             ));
         }
-        if self.rules.check_unwritten {
+        if self.rules.unwritten == Unwritten::Refused {
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the
             // call's own, or what `Call::prepare_on` was promised.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) }?);
@@ -544,7 +544,9 @@ impl PreparedCall {
             Stage::Execute,
             &mut body.raw,
         ) {
-            Ok(None) if self.rules.check_unwritten => self.look_for_unwritten().map(|()| true),
+            Ok(None) if self.rules.unwritten == Unwritten::Refused => {
+                self.look_for_unwritten().map(|()| true)
+            }
             Ok(None) => Ok(true),
             Ok(Some(completion)) => {
                 let done = completion.is_done();

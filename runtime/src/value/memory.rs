@@ -45,6 +45,10 @@ enum Origin {
 }
 
 // SAFETY: plain bytes, owned or lent for as long as this lives; shared access only reads them.
+unsafe impl Send for Large {}
+// SAFETY: as above.
+unsafe impl Sync for Large {}
+// SAFETY: as above.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
