@@ -2,7 +2,10 @@
 //! explains it.
 
 use std::time::Duration;
-use xla_ffi::internal::{self, Attributes, Canceller, Code, DType, Runtime, Shape, Tensor};
+use xla_ffi::internal::programs::{Builder, CustomCall};
+use xla_ffi::internal::{
+    self, Attributes, Canceller, Code, DType, Runtime, Shape, Tensor, Tree, ValueShape,
+};
 use xla_ffi::{Cancellation, Future, Later, prelude::*};
 
 /// What the program hands to its handlers.
@@ -16,6 +19,14 @@ fn scale(x: Buffer<f32>, mut y: Out<f32>, factor: UserData<Factor>) -> Result<()
     Ok(())
 }
 internal::register_handler!("my_server.scale", "Host", scale);
+
+/// y = x + 1
+#[xla_ffi::handler(shape = "n -> n")]
+fn next(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.write_with(|i| x[i] + 1.0);
+    Ok(())
+}
+internal::register_handler!("my_server.next", "Host", next);
 
 /// One that is done after its caller's patience.
 #[xla_ffi::handler]
@@ -44,6 +55,20 @@ internal::register_handler!("my_server.search", "Host", search);
 
 const THREADS: usize = 4;
 const CALLS: usize = 25_000;
+
+/// Two calls that feed each other: y = (x + 1) + 1.
+fn program(runtime: &Runtime) -> Result<(), internal::Error> {
+    let shape = ValueShape::array(DType::F32, [2])?;
+    let mut b = Builder::new("twice");
+    let x = b.parameter(0, shape.clone(), "x");
+    let one = b.custom_call(CustomCall::ffi("my_server.next", [x], shape.clone()));
+    let two = b.custom_call(CustomCall::ffi("my_server.next", [one], shape));
+    let compiled = b.build(two)?.compile(runtime)?;
+    let y = compiled.run([Tree::Leaf(Tensor::from_vec([2], vec![1.0_f32, 2.0])?)])?;
+    let y = y.leaf().and_then(Tensor::as_slice::<f32>);
+    assert_eq!(y, Some(&[3.0, 4.0][..]));
+    Ok(())
+}
 
 fn main() -> Result<(), internal::Error> {
     // Register: the handlers are asked what they need, as a real XLA asks.
@@ -112,6 +137,9 @@ fn main() -> Result<(), internal::Error> {
         running.join().expect("no panic")
     });
     assert_eq!(error.expect_err("cancelled").code(), Code::Cancelled);
+
+    // Several calls, checked together and run together.
+    program(&runtime)?;
 
     // The end: no handler is at work behind this, and calls are refused.
     runtime.shutdown(Duration::from_secs(5))?;

@@ -454,8 +454,8 @@ impl Call {
                 Ret::In(mut tensor) => {
                     if tensor.bytes_mut().is_none() {
                         return Err(Error::invalid(format!(
-                            "result {number} is to lie in a tensor that has clones; only one without can \
-                             be written"
+                            "result {number} is to lie in a tensor that has clones or is read-only; only \
+                             another can be written"
                         )));
                     }
                     tensor

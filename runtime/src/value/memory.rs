@@ -40,8 +40,18 @@ pub(crate) struct Large {
 enum Origin {
     /// Invariant: allocated with the layout, which covers `bytes` from `start` on and the guard.
     Own(Layout),
-    /// Invariant: `bytes` from `start` on may be read and written as long as the owner lives.
-    Lent { _owner: Box<dyn Any + Send + Sync> },
+    /// Invariant: `bytes` from `start` on may be used as it says, as long as the owner lives.
+    Lent {
+        _owner: Box<dyn Any + Send + Sync>,
+        access: Access,
+    },
+}
+
+/// What may be done with memory that is lent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    ReadOnly,
+    ReadAndWrite,
 }
 
 // SAFETY: plain bytes, owned or lent for as long as this lives; shared access only reads them.
@@ -71,16 +81,21 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Memory that an owner lends.
+    /// Memory that an owner lends, for reading alone or for writing, too.
     ///
     /// # Safety
-    /// `bytes` from `start` on may be read and written, by nobody else, as long as the owner lives.
+    /// `bytes` from `start` on may be read as long as the owner lives, and written, by nobody else, unless it is
+    /// read-only.
     pub(crate) unsafe fn lent(
         start: NonNull<u8>,
         bytes: usize,
         owner: Box<dyn Any + Send + Sync>,
+        access: Access,
     ) -> Self {
-        let origin = Origin::Lent { _owner: owner };
+        let origin = Origin::Lent {
+            _owner: owner,
+            access,
+        };
         Self::Large(Arc::new(Large {
             start,
             bytes,
@@ -113,8 +128,19 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
-    /// The bytes, for writing; `None` while a clone shares them.
+    /// Whether nobody may write them.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let Self::Large(large) = self else {
+            return false;
+        };
+        matches!(&large.origin, Origin::Lent { access, .. } if *access == Access::ReadOnly)
+    }
+
+    /// The bytes, for writing; `None` while a clone shares them, or where they are read-only.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        if self.is_read_only() {
+            return None;
+        }
         let alone = match self {
             Self::Small(room, _) => Arc::get_mut(room).is_some(),
             Self::Large(large) => Arc::get_mut(large).is_some(),
