@@ -1,6 +1,7 @@
 //! A program that links its handlers and calls them from threads, without XLA. `docs/embedding.md`
 //! explains it.
 
+use std::sync::Barrier;
 use std::time::Duration;
 use xla_ffi::internal::programs::{Builder, CustomCall};
 use xla_ffi::internal::{
@@ -28,12 +29,15 @@ fn next(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
 }
 internal::register_handler!("my_server.next", "Host", next);
 
+/// Where `late` waits for the one who does not wait for it any more.
+static IMPATIENT: Barrier = Barrier::new(2);
+
 /// One that is done after its caller's patience.
 #[xla_ffi::handler]
 fn late(later: Later) -> Result<Future> {
     let (promise, future) = later.promise(());
     std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(50));
+        IMPATIENT.wait();
         promise.complete(Ok(()));
     });
     Ok(future)
@@ -71,6 +75,10 @@ fn program(runtime: &Runtime) -> Result<(), internal::Error> {
 }
 
 fn main() -> Result<(), internal::Error> {
+    // As many from each thread, or what the command line says.
+    let calls = std::env::args().nth(1).map(|calls| calls.parse());
+    let calls: usize = calls.transpose().expect("a number").unwrap_or(CALLS);
+
     // Register: the handlers are asked what they need, as a real XLA asks.
     let runtime = Runtime::default();
     runtime.register_static()?;
@@ -97,7 +105,7 @@ fn main() -> Result<(), internal::Error> {
         for _ in 0..THREADS {
             let mut own = prepared.try_clone().expect("memory for a clone");
             scope.spawn(move || {
-                for _ in 0..CALLS {
+                for _ in 0..calls {
                     own.invoke().expect("it scales");
                 }
                 let y = own.into_rets().expect("it is done");
@@ -120,9 +128,10 @@ fn main() -> Result<(), internal::Error> {
     let late = runtime.find("my_server.late", "Host")?;
     let late = late.instantiate(&Attributes::new())?.call();
     let mut late = late.time_limit(Some(Duration::from_millis(1))).prepare()?;
-    let error = late.invoke().expect_err("it takes 50 ms");
+    let error = late.invoke().expect_err("it takes longer");
     assert_eq!(error.code(), Code::DeadlineExceeded);
     assert!(late.is_open());
+    IMPATIENT.wait();
     late.wait_for(None)?;
 
     // A canceller: any thread may say that a result is not wanted any more.
@@ -146,6 +155,6 @@ fn main() -> Result<(), internal::Error> {
     let error = executable.call().run().expect_err("it is over");
     assert_eq!(error.code(), Code::FailedPrecondition);
 
-    println!("{} calls from {THREADS} threads", THREADS * CALLS);
+    println!("{} calls from {THREADS} threads", THREADS * calls);
     Ok(())
 }
