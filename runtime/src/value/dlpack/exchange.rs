@@ -275,11 +275,12 @@ mod tests {
         let x = Tensor::from_slice([2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
         let start = x.data();
         let given = x.into_dlpack_versioned().unwrap();
-        // SAFETY: made a line above.
-        let told = unsafe { (&(*given).version, (*given).flags, &(*given).dl_tensor) };
-        assert_eq!((told.0.major, told.0.minor, told.1), (1, 0, 0));
+        // SAFETY: made a line above, and not given back yet.
+        let told = unsafe { &*given };
+        let version = (told.version.major, told.version.minor);
+        assert_eq!((version, told.flags), ((1, 0), 0));
         // SAFETY: as many as there are dimensions.
-        let strides = unsafe { std::slice::from_raw_parts(told.2.strides, 2) };
+        let strides = unsafe { std::slice::from_raw_parts(told.dl_tensor.strides, 2) };
         assert_eq!(strides, [3, 1]);
         // SAFETY: as above.
         let mut back = unsafe { Tensor::from_dlpack_versioned(given) }.unwrap();
