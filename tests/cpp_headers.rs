@@ -107,7 +107,7 @@ fn ours_on_every_revision() {
                 .handler(&symbol, &[(Stage::Execute, &symbol)])
                 .expect("it registers");
             assert_eq!(
-                handler.metadata().expect("metadata").traits,
+                handler.metadata().expect("metadata").traits.bits(),
                 bits,
                 "{symbol}"
             );

@@ -231,7 +231,7 @@ fn ask(
             Some(metadata) => json!({
                 "major": metadata.version.0,
                 "minor": metadata.version.1,
-                "traits": metadata.traits,
+                "traits": metadata.traits.bits(),
                 "state": metadata.state_type_id != 0,
             }),
             None => json!({ "refused": "it was not asked" }),

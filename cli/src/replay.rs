@@ -254,7 +254,7 @@ impl<'a> Replay<'a> {
                 Stages::Cpu
             })
             .time_limit(Some(Duration::from_secs(self.args.call.time_limit)))
-            .check_unwritten(!self.args.allow_unwritten);
+            .unwritten(self.args.unwritten());
         if let Some(options) = &context.custom_options {
             replayed = replayed.custom_options(&value::attributes(options)?);
         }

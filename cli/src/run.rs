@@ -15,7 +15,7 @@ use xla_ffi_doctor::manifest;
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
     Attributes, Executable, Hazard, HostAllocator, Library, Revision, Runtime, Shape, Stages,
-    Tensor, npy,
+    Tensor, Unwritten, npy,
 };
 
 /// Command line of `run`.
@@ -32,13 +32,23 @@ pub(crate) struct Args {
     /// Accept results that the handler leaves unwritten, in whole or in part: what lay in their memory
     /// is printed. (The embedded runtime looks for them; a real XLA does not.)
     #[arg(long)]
-    pub(crate) allow_unwritten: bool,
+    allow_unwritten: bool,
     /// Make recorded calls again and compare what comes of them, bit for bit: a file of Python's
     /// xla_ffi.record, or a folder of them. Each is made as its host made it, on its revision.
     #[arg(long, value_name = "FILE|FOLDER", conflicts_with_all = [
         "args", "rets", "attrs", "custom_options", "run_id", "device_ordinal", "scratch", "stages", "out",
     ])]
     replay: Option<PathBuf>,
+}
+
+impl Args {
+    pub(crate) fn unwritten(&self) -> Unwritten {
+        if self.allow_unwritten {
+            Unwritten::Allowed
+        } else {
+            Unwritten::Refused
+        }
+    }
 }
 
 /// What says which handler is called, how, and on what.
@@ -180,7 +190,7 @@ fn here(args: &Args) -> Result<()> {
             let prepared = Prepared::new(&args.call)?;
             let names = prepared.ret_names.clone();
             let runtime = prepared.runtime.clone();
-            let rets = prepared.run(!args.allow_unwritten)?;
+            let rets = prepared.run(args.unwritten())?;
             check(&runtime)?;
             (names, rets)
         }
@@ -389,8 +399,8 @@ impl Prepared {
         call
     }
 
-    fn run(self, check_unwritten: bool) -> Result<Vec<Tensor>> {
-        let call = self.call().check_unwritten(check_unwritten);
+    fn run(self, unwritten: Unwritten) -> Result<Vec<Tensor>> {
+        let call = self.call().unwritten(unwritten);
         match call.run() {
             Ok(outcome) => Ok(outcome.rets),
             Err(error) if error.has(Hazard::UnwrittenResult) => {

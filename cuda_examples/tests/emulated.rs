@@ -287,7 +287,7 @@ fn a_capture_finds_everything_loaded() {
         return;
     };
     let executable = load("axpy", "axpy", "{a = 3.0 : f32}");
-    let traits = executable.handler().metadata().unwrap().traits;
+    let traits = executable.handler().metadata().unwrap().traits.bits();
     assert_eq!(traits, 1, "command-buffer compatible");
     let stream = driver.stream(0);
     let (x, y) = (numbers(700), numbers(1400)[700..].to_vec());

@@ -50,15 +50,20 @@ mod user_data;
 pub use register::register_handler;
 pub use user_data::UserData;
 
+/// Programs of several calls that feed each other. Feature `programs`.
+#[cfg(feature = "programs")]
+#[doc(inline)]
+pub use xla_ffi_programs as programs;
 #[doc(hidden)]
 pub use xla_ffi_runtime::statics as __statics;
 pub use xla_ffi_runtime::{
-    ALIGNMENT, Attribute, Attributes, Bundle, Call, CallFrame, Cancellation, Canceller, Code,
-    Collectives, CommunicatorKey, CpuDevice, CpuStream, DType, DeviceAllocator, DeviceStream,
-    Element, Error, Executable, Executor, Finding, Handler, HandlerCounts, Hazard, HostAllocator,
-    LEAST_ALIGNMENT, Library, Metadata, Outcome, ParseError, PreparedCall, Recorded, Recorder, Ret,
-    Revision, Runtime, Shape, Stage, Stages, StaticHandler, Stream, Tensor, Traits, TypeInfo,
-    dlpack, legacy, living_objects,
+    ALIGNMENT, ArrayShape, Attribute, Attributes, Bundle, CONTAINS_CXX_EXCEPTIONS, Call, CallFrame,
+    Cancellation, Canceller, Code, Collectives, Command, CommunicatorKey, CpuDevice, CpuStream,
+    DType, DeviceAllocator, DeviceStream, Displaced, Element, Error, Executable, Executor, Finding,
+    Handler, HandlerCounts, Hazard, HostAllocator, KernelArg, LEAST_ALIGNMENT, Library, Metadata,
+    Outcome, ParseError, PreparedCall, Recorded, Recorder, Ret, Revision, Runtime, Shape, Stage,
+    Stages, StaticHandler, Stream, Tensor, Traits, Tree, TypeInfo, Unwritten, ValueShape,
+    canonical_platform, describe, dlpack, legacy, living_objects,
 };
 
 /// The functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`].

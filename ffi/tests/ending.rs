@@ -251,7 +251,7 @@ fn calls_are_counted_by_handler_when_asked() {
     let asked = || call(&runtime, "asks", bundle::<asks>()).ret(scalar(DType::S32));
     asked().run().unwrap();
     assert!(runtime.counts().is_empty());
-    runtime.count_calls(true);
+    runtime.start_counting();
     let mut prepared = asked().prepare().unwrap();
     for _ in 0..3 {
         prepared.invoke().unwrap();
@@ -266,7 +266,7 @@ fn calls_are_counted_by_handler_when_asked() {
     assert_eq!(runtime.counts().len(), 1, "the other one is not over");
     canceller.cancel();
     assert!(open.wait_for(None).is_err());
-    runtime.count_calls(false);
+    runtime.stop_counting();
     prepared.invoke().unwrap();
     let counts = runtime.counts();
     let row = |name: &str| counts.iter().find(|counts| counts.name == name).unwrap();

@@ -376,6 +376,23 @@ xffi_rt_status* xffi_rt_call_arg_dlpack(xffi_rt_call* call, const void* tensor);
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_ret_dlpack(xffi_rt_call* call, const void* tensor);
 
+/* As xffi_rt_call_arg_dlpack, of a tensor that has a version and flags.
+ *   call     before its first run.
+ *   managed  a DLManagedTensorVersioned of dlpack.h, of version 1.x. It stays the caller's, who calls its
+ *            deleter when the call is over; it may be read-only, which handlers keep to with arguments.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for another version, whose
+ *            fields are not read, and as xffi_rt_call_arg_dlpack.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_arg_dlpack_versioned(xffi_rt_call* call, const void* managed);
+
+/* As xffi_rt_call_ret_dlpack, of a tensor that has a version and flags.
+ *   call     before its first run.
+ *   managed  as for xffi_rt_call_arg_dlpack_versioned.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for a tensor that is
+ *            read-only (DLPACK_FLAG_BITMASK_READ_ONLY), and as there.
+ *   Threads  one at a time for a call. */
+xffi_rt_status* xffi_rt_call_ret_dlpack_versioned(xffi_rt_call* call, const void* managed);
+
 /* Takes all operands away, so that others, of other shapes, can be added for the runs to come.
  *   call     run before or not.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open. A handler

@@ -57,6 +57,7 @@ pub enum Config {
 
 /// One output of a call that lies in the memory of an operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Alias {
     /// Where in the result.
     pub output: Vec<usize>,
@@ -84,7 +85,7 @@ pub struct Alias {
 ///     [y],
 ///     ValueShape::array(DType::F32, [4])?,
 /// );
-/// let y = b.custom_call(legacy.opaque(*b"any\0bytes").alias([], 0, []).has_side_effect(true));
+/// let y = b.custom_call(legacy.opaque(*b"any\0bytes").alias([], 0, []).with_side_effect());
 /// let program = b.build(y)?;
 /// assert!(program.to_hlo()?.contains(r#"backend_config="any\000bytes""#));
 /// # Ok::<(), xla_ffi_runtime::Error>(())
@@ -173,11 +174,10 @@ impl CustomCall {
         self
     }
 
-    /// Says whether the call does more than compute its result: only then it runs even where nobody
-    /// reads the result.
+    /// Says that the call does more than compute its result: it runs even where nobody reads the result.
     #[must_use]
-    pub fn has_side_effect(mut self, side_effect: bool) -> Self {
-        self.side_effect = side_effect;
+    pub fn with_side_effect(mut self) -> Self {
+        self.side_effect = true;
         self
     }
 

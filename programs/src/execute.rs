@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use xla_ffi_runtime::__programs::Poison;
 use xla_ffi_runtime::legacy::{Invocation, Target};
-use xla_ffi_runtime::{Call, Error, Executable, Result, Runtime, Shape, Tensor, Tree};
+use xla_ffi_runtime::{Call, Error, Executable, Result, Runtime, Shape, Tensor, Tree, Unwritten};
 
 /// What runs a call.
 enum Runner {
@@ -306,9 +306,7 @@ impl Compiled {
         place: &mut impl FnMut(usize) -> Option<Tensor>,
         context: &mut impl FnMut(Call) -> Call,
     ) -> Result<Tree<Tensor>> {
-        let mut frame = executable
-            .call()
-            .check_unwritten(self.options.check_unwritten);
+        let mut frame = executable.call().unwritten(self.options.unwritten);
         if let Some(device) = &self.options.device {
             frame = frame.on_device(device);
         }
@@ -366,7 +364,7 @@ impl Compiled {
                 });
             }
         }
-        let rets = alias_sources(call, &starts, &laid_out)
+        let rets = &mut alias_sources(call, &starts, &laid_out)
             .into_iter()
             .zip(call.shape.leaves())
             .enumerate()
@@ -376,7 +374,7 @@ impl Compiled {
                 (None, None) => xla_ffi_runtime::Ret::New(leaf.shape().clone()),
             })
             .collect();
-        let (arguments, results) = Call::operands(arguments, rets)?;
+        let results = Call::operands(&mut arguments, rets)?;
         let mut pointers = arguments.iter().map(address);
         let operands: Vec<Tree<*mut c_void>> = structure
             .iter()
@@ -398,9 +396,7 @@ impl Compiled {
         if let Some(device) = &self.options.device {
             invocation = invocation.stream(device.stream.stream());
         }
-        let poison = self
-            .options
-            .check_unwritten
+        let poison = (self.options.unwritten == Unwritten::Refused)
             // SAFETY: the tensors are this call's alone.
             .then(|| unsafe { Poison::tensors(&arguments, &results) });
         // SAFETY: the leaves name the tensors' memory, of the sizes that the program says, until the

@@ -3,7 +3,7 @@
 use super::Program;
 use std::sync::Arc;
 use xla_ffi_runtime::legacy::TupleForm;
-use xla_ffi_runtime::{CpuDevice, Tensor};
+use xla_ffi_runtime::{CpuDevice, Tensor, Unwritten};
 
 /// How a program runs.
 #[derive(Clone)]
@@ -11,7 +11,7 @@ pub struct Options {
     pub(super) platform: String,
     pub(super) tuples: Option<TupleForm>,
     pub(super) device: Option<Arc<CpuDevice>>,
-    pub(super) check_unwritten: bool,
+    pub(super) unwritten: Unwritten,
 }
 
 impl Default for Options {
@@ -20,7 +20,7 @@ impl Default for Options {
             platform: "cpu".to_owned(),
             tuples: None,
             device: None,
-            check_unwritten: false,
+            unwritten: Unwritten::default(),
         }
     }
 }
@@ -55,11 +55,11 @@ impl Options {
         self
     }
 
-    /// Looks for what calls leave unwritten, typed and legacy ones, as
-    /// [`Call::check_unwritten`](xla_ffi_runtime::Call::check_unwritten) does.
+    /// Says what becomes of results that calls leave unwritten, typed and legacy ones, as
+    /// [`Call::unwritten`](xla_ffi_runtime::Call::unwritten) does.
     #[must_use]
-    pub fn check_unwritten(mut self, check: bool) -> Self {
-        self.check_unwritten = check;
+    pub fn unwritten(mut self, unwritten: Unwritten) -> Self {
+        self.unwritten = unwritten;
         self
     }
 }

@@ -53,7 +53,7 @@ pub mod __programs {
     pub use crate::value::attribute::is_bare;
 }
 
-pub use call::{Call, Displaced, Outcome, PreparedCall, Ret, Stages};
+pub use call::{Call, Displaced, Outcome, PreparedCall, Ret, Stages, Unwritten};
 pub use context::user_data::UserData;
 pub use device::cpu::{CpuDevice, CpuStream};
 #[cfg(feature = "cuda")]

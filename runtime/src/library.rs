@@ -155,7 +155,7 @@ impl Library {
                 unsafe { (*info).deleter }
             }
         };
-        let number = register(wanted, crate::TypeInfo { deleter })?;
+        let number = register(wanted, crate::TypeInfo::new(deleter))?;
         // SAFETY: the caller names the symbol as a type id, an i64; hosts write the number there.
         unsafe { id.write(number) };
         Ok(number)

@@ -148,9 +148,14 @@ impl Runtime {
         self.wait_for_calls(Some(limit))
     }
 
-    /// Counts executions by handler from here on, or no more; off unless asked for, and then at no cost.
-    pub fn count_calls(&self, on: bool) {
-        self.shared.calls.count(on);
+    /// Counts executions by handler from here on. Calls that are not counted cost nothing of it.
+    pub fn start_counting(&self) {
+        self.shared.calls.count(true);
+    }
+
+    /// Counts no more; what was counted stays.
+    pub fn stop_counting(&self) {
+        self.shared.calls.count(false);
     }
 
     /// What was counted, by handler: executions that are over, errors, time. Calls of one handler on several

@@ -114,7 +114,7 @@ pub enum Hazard {
     /// The process in which the handler ran died or did not answer.
     Crash,
     /// A result, or a part of it, was never written. Looked for where it is asked for
-    /// ([`Call::check_unwritten`](crate::Call::check_unwritten)).
+    /// ([`Call::unwritten`](crate::Call::unwritten)).
     UnwrittenResult,
 }
 

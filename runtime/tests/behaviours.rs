@@ -170,7 +170,7 @@ fn types_are_registered_by_object_and_by_function() {
     // The function and the object are one type.
     let again = library.register_type("Count", "_ZN5Count2idE", Some("count_info"));
     assert_eq!(again.unwrap(), number);
-    assert!(runtime.type_info(number).unwrap().deleter.is_some());
+    assert!(runtime.type_info(number).unwrap().deleter().is_some());
     let code = |id: &str, info| library.register_type("Other", id, info).unwrap_err();
     let error = code("null_type_id", None);
     assert!(error.message().contains("returns null"), "{error}");
@@ -253,7 +253,7 @@ fn metadata_has_version_and_traits() {
             .unwrap()
     };
     assert_eq!(metadata("nothing").version, (0, 5));
-    assert_eq!(metadata("nothing").traits, 0);
+    assert_eq!(metadata("nothing").traits.bits(), 0);
     assert!(metadata("with_traits").is_command_buffer_compatible());
 }
 

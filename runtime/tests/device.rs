@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use support::handlers::{Function, arg, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, CpuDevice, CpuStream, DType, DeviceStream, Runtime, Shape, Tensor,
+    Unwritten,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_Error, XLA_FFI_Stream_Get_Args,
@@ -91,7 +92,7 @@ fn results_and_scratch_memory_wait_for_the_stream() {
     };
     // What the stream has yet to write is not taken for unwritten.
     let outcome = call()
-        .check_unwritten(true)
+        .unwritten(Unwritten::Refused)
         .on_device(&device)
         .run()
         .unwrap();

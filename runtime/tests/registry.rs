@@ -3,7 +3,9 @@
 mod support;
 
 use support::handlers::{Function, error, metadata, slot};
-use xla_ffi_runtime::{Attributes, Bundle, Code, Hazard, Revision, Runtime, Stage, TypeInfo};
+use xla_ffi_runtime::{
+    Attributes, Bundle, Code, Hazard, Revision, Runtime, Stage, Traits, TypeInfo,
+};
 use xla_ffi_sys::{
     XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler_Bundle_R0,
     XLA_FFI_Handler_Register_Args_R0, XLA_FFI_Type_Register_Args, XLA_FFI_TypeId, XLA_FFI_TypeInfo,
@@ -180,7 +182,8 @@ fn a_handler_may_register_from_inside_its_call() {
         let inner = runtime.find("inner", "cpu").unwrap();
         if let Some(metadata) = inner.metadata() {
             assert_eq!(
-                metadata.traits, 1,
+                metadata.traits.bits(),
+                1,
                 "{revision}: the 84-byte layout keeps its traits"
             );
         }
@@ -238,7 +241,7 @@ fn a_type_without_info_is_a_hazard_from_version_0_2() {
 }
 
 xla_ffi_runtime::register_handler!("static one", "Host", Execute = one, Initialize = one);
-xla_ffi_runtime::register_handler!("static capturable", "CPU", traits 1, Execute = one);
+xla_ffi_runtime::register_handler!("static capturable", "CPU", traits Traits::COMMAND_BUFFER_COMPATIBLE, Execute = one);
 
 #[test]
 fn static_handlers_are_found_under_every_spelling_of_their_platform() {
@@ -262,16 +265,14 @@ fn types_are_looked_up_by_name_and_number() {
     unsafe extern "C" fn nothing(_: *mut std::ffi::c_void) {}
     let runtime = Runtime::default();
     assert_eq!(runtime.type_id("t").unwrap_err().code(), Code::NotFound);
-    let info = TypeInfo {
-        deleter: Some(nothing),
-    };
+    let info = TypeInfo::new(Some(nothing));
     // SAFETY: a type without objects.
     let id = unsafe { runtime.get_or_register_type("t", info) }.unwrap();
     // SAFETY: as above.
     let again = unsafe { runtime.get_or_register_type("t", TypeInfo::default()) };
     assert_eq!(again.unwrap(), id);
     assert_eq!(runtime.type_id("t").unwrap(), id);
-    assert!(runtime.type_info(id).unwrap().deleter.is_some());
+    assert!(runtime.type_info(id).unwrap().deleter().is_some());
     assert_eq!(
         runtime.type_info(id + 1).unwrap_err().code(),
         Code::Internal

@@ -252,9 +252,7 @@ fn threads_share_state() {
     const THREADS: i64 = 64;
     const CALLS: i64 = 200;
     let runtime = Runtime::default();
-    let info = TypeInfo {
-        deleter: Some(delete),
-    };
+    let info = TypeInfo::new(Some(delete));
     // SAFETY: the deleter is of the objects that `count_up` leaves under this number.
     let id = unsafe { runtime.register_type("soak.counter", 0, info) }.unwrap();
     TYPE.store(id, Ordering::Relaxed);

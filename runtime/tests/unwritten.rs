@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::time::Duration;
 use support::handlers::{Function, arg, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Call, DType, Error, Hazard, Revision, Runtime, Shape, Tensor,
+    Attributes, Bundle, Call, DType, Error, Hazard, Revision, Runtime, Shape, Tensor, Unwritten,
 };
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args};
 
@@ -112,11 +112,11 @@ fn told(error: &Error) -> &str {
 fn what_is_left_is_told_by_result_and_element() {
     for end in [SUCCEEDS, COMPLETES_LATER] {
         let run = |bytes, check| {
-            let call = call(&Runtime::default(), bytes, end).check_unwritten(check);
+            let call = call(&Runtime::default(), bytes, end).unwritten(check);
             let call = call.ret(shape(DType::F32, &[2, 3]));
             call.ret(shape(DType::F32, &[4])).run()
         };
-        let error = run(12, true).unwrap_err();
+        let error = run(12, Unwritten::Refused).unwrap_err();
         assert!(
             told(&error).contains("result 0 (f32[2,3]): the handler never wrote elements 3 to 5:")
         );
@@ -125,12 +125,12 @@ fn what_is_left_is_told_by_result_and_element() {
             1,
             "four bytes of result 1 are let pass"
         );
-        let error = run(0, true).unwrap_err();
+        let error = run(0, Unwritten::Refused).unwrap_err();
         assert!(told(&error).contains("result 1 (f32[4]): the handler never wrote it:"));
         assert_eq!(error.findings().len(), 2);
-        assert_eq!(run(16, true).unwrap_err().findings().len(), 1);
+        assert_eq!(run(16, Unwritten::Refused).unwrap_err().findings().len(), 1);
         // Off unless asked for.
-        let zeros = run(0, false).unwrap();
+        let zeros = run(0, Unwritten::Allowed).unwrap();
         assert_eq!(zeros.rets[0].to_vec(), Some(vec![0_f32; 6]));
     }
 }
@@ -138,7 +138,7 @@ fn what_is_left_is_told_by_result_and_element() {
 #[test]
 fn failures_aliases_and_what_is_empty_are_not_looked_at() {
     let runtime = Runtime::default();
-    let checked = |bytes, end| call(&runtime, bytes, end).check_unwritten(true);
+    let checked = |bytes, end| call(&runtime, bytes, end).unwritten(Unwritten::Refused);
     let error = checked(0, FAILS)
         .ret(shape(DType::F32, &[4]))
         .run()
@@ -162,7 +162,7 @@ fn packed_elements_on_every_revision_that_has_them() {
         .into_iter()
         .filter(|r| *r >= DType::S4.since())
     {
-        let call = call(&Runtime::new(revision), 8, SUCCEEDS).check_unwritten(true);
+        let call = call(&Runtime::new(revision), 8, SUCCEEDS).unwritten(Unwritten::Refused);
         let error = call.ret(shape(DType::S4, &[33])).run().unwrap_err();
         // One byte in 256 before them is by chance what lay there before.
         assert!(told(&error).contains(" to 32:"), "{revision}: {error}");
@@ -178,7 +178,7 @@ fn memory_of_the_caller_and_every_run() {
     let arg = one(shape(DType::U8, &[2]), input.as_mut_ptr().cast());
     let ret = one(shape(DType::U64, &[2]), bytes.as_mut_ptr().cast());
     let frame = xla_ffi_runtime::CallFrame::new(Revision::NEWEST, &arg, &ret).unwrap();
-    let call = call(&Runtime::default(), 0, SUCCEEDS).check_unwritten(true);
+    let call = call(&Runtime::default(), 0, SUCCEEDS).unwritten(Unwritten::Refused);
     // SAFETY: the arrays outlive the call.
     let mut call = unsafe { call.prepare_on(frame) }.unwrap();
     for _ in 0..3 {
@@ -197,7 +197,7 @@ fn memory_of_the_caller_and_every_run() {
 
 #[test]
 fn a_child_process_tells_it_too() {
-    let call = call(&Runtime::default(), 0, SUCCEEDS).check_unwritten(true);
+    let call = call(&Runtime::default(), 0, SUCCEEDS).unwritten(Unwritten::Refused);
     let call = call.ret(shape(DType::F32, &[4]));
     told(&call.run_isolated(Duration::from_secs(20)).unwrap_err());
 }

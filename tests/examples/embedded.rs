@@ -5,7 +5,7 @@ use crate::{
 };
 use serde_json::Value;
 use std::path::Path;
-use xla_ffi_runtime::{DType, Executable, Result, Revision, Runtime, Stages, Tensor};
+use xla_ffi_runtime::{DType, Executable, Result, Revision, Runtime, Stages, Tensor, Unwritten};
 
 fn since(example: &Value, call: &Value) -> Revision {
     let name = text(call, "since").or(text(example, "since"));
@@ -19,7 +19,10 @@ pub(crate) fn executable(runtime: &Runtime, path: &Path, call: &Value) -> Result
 }
 
 pub(crate) fn execute(executable: &Executable, call: &Value) -> Result<Vec<Tensor>> {
-    let mut run = executable.call().stages(Stages::Cpu).check_unwritten(true);
+    let mut run = executable
+        .call()
+        .stages(Stages::Cpu)
+        .unwritten(Unwritten::Refused);
     run = run.args(arguments(call));
     for (index, shape) in results(call).into_iter().enumerate() {
         run = match alias(call, index) {

@@ -187,7 +187,7 @@ impl World {
         let mut results = vec![];
         for (target, attrs) in calls {
             let call = CustomCall::ffi(*target, [x], value(ret)?).attributes(parsed(attrs)?);
-            results.push(builder.custom_call(call.has_side_effect(true)));
+            results.push(builder.custom_call(call.with_side_effect()));
         }
         let root = match results.as_slice() {
             [one] => *one,

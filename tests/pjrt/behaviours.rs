@@ -155,7 +155,7 @@ fn a_failing_call_stops_the_program() {
     let program = |first: &str| {
         let mut builder = Builder::new("two");
         let x = builder.parameter(0, shape.clone(), "x");
-        let call = CustomCall::ffi(first, [x], shape.clone()).has_side_effect(true);
+        let call = CustomCall::ffi(first, [x], shape.clone()).with_side_effect();
         let y = builder.custom_call(call);
         let z = builder.custom_call(CustomCall::ffi(count.as_str(), [y], shape.clone()));
         let text = builder.build(z).unwrap().to_stablehlo().unwrap();

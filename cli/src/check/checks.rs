@@ -3,7 +3,7 @@
 use super::subject::{Subject, bytes};
 use anyhow::{Result, bail};
 use xla_ffi_runtime::dtype::Class;
-use xla_ffi_runtime::{Code, DType, Displaced, Error, Hazard, Revision, Shape, Tensor};
+use xla_ffi_runtime::{Code, DType, Displaced, Error, Hazard, Revision, Shape, Tensor, Unwritten};
 
 /// What a check has found.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ fn written(subject: &Subject) -> Result<Verdict> {
         subject
             .prepare()?
             .call()
-            .check_unwritten(true)
+            .unwritten(Unwritten::Refused)
             .run()
             .map_err(anyhow::Error::from)
     };
@@ -311,7 +311,7 @@ fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Verdict> {
                 subject
                     .prepare_with(&shapes, None)?
                     .call()
-                    .check_unwritten(true)
+                    .unwritten(Unwritten::Refused)
                     .run()
                     .map_err(anyhow::Error::from)
             };

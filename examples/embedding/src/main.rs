@@ -1,8 +1,12 @@
 //! A program that links its handlers and calls them from threads, without XLA. `docs/embedding.md`
 //! explains it.
 
+use std::sync::Barrier;
 use std::time::Duration;
-use xla_ffi::internal::{self, Attributes, Canceller, Code, DType, Runtime, Shape, Tensor};
+use xla_ffi::internal::programs::{Builder, CustomCall};
+use xla_ffi::internal::{
+    self, Attributes, Canceller, Code, DType, Runtime, Shape, Tensor, Tree, ValueShape,
+};
 use xla_ffi::{Cancellation, Future, Later, prelude::*};
 
 /// What the program hands to its handlers.
@@ -17,12 +21,23 @@ fn scale(x: Buffer<f32>, mut y: Out<f32>, factor: UserData<Factor>) -> Result<()
 }
 internal::register_handler!("my_server.scale", "Host", scale);
 
+/// y = x + 1
+#[xla_ffi::handler(shape = "n -> n")]
+fn next(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+    y.write_with(|i| x[i] + 1.0);
+    Ok(())
+}
+internal::register_handler!("my_server.next", "Host", next);
+
+/// Where `late` waits for the one who does not wait for it any more.
+static IMPATIENT: Barrier = Barrier::new(2);
+
 /// One that is done after its caller's patience.
 #[xla_ffi::handler]
 fn late(later: Later) -> Result<Future> {
     let (promise, future) = later.promise(());
     std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(50));
+        IMPATIENT.wait();
         promise.complete(Ok(()));
     });
     Ok(future)
@@ -45,7 +60,25 @@ internal::register_handler!("my_server.search", "Host", search);
 const THREADS: usize = 4;
 const CALLS: usize = 25_000;
 
+/// Two calls that feed each other: y = (x + 1) + 1.
+fn program(runtime: &Runtime) -> Result<(), internal::Error> {
+    let shape = ValueShape::array(DType::F32, [2])?;
+    let mut b = Builder::new("twice");
+    let x = b.parameter(0, shape.clone(), "x");
+    let one = b.custom_call(CustomCall::ffi("my_server.next", [x], shape.clone()));
+    let two = b.custom_call(CustomCall::ffi("my_server.next", [one], shape));
+    let compiled = b.build(two)?.compile(runtime)?;
+    let y = compiled.run([Tree::Leaf(Tensor::from_vec([2], vec![1.0_f32, 2.0])?)])?;
+    let y = y.leaf().and_then(Tensor::as_slice::<f32>);
+    assert_eq!(y, Some(&[3.0, 4.0][..]));
+    Ok(())
+}
+
 fn main() -> Result<(), internal::Error> {
+    // As many from each thread, or what the command line says.
+    let calls = std::env::args().nth(1).map(|calls| calls.parse());
+    let calls: usize = calls.transpose().expect("a number").unwrap_or(CALLS);
+
     // Register: the handlers are asked what they need, as a real XLA asks.
     let runtime = Runtime::default();
     runtime.register_static()?;
@@ -72,7 +105,7 @@ fn main() -> Result<(), internal::Error> {
         for _ in 0..THREADS {
             let mut own = prepared.try_clone().expect("memory for a clone");
             scope.spawn(move || {
-                for _ in 0..CALLS {
+                for _ in 0..calls {
                     own.invoke().expect("it scales");
                 }
                 let y = own.into_rets().expect("it is done");
@@ -95,9 +128,10 @@ fn main() -> Result<(), internal::Error> {
     let late = runtime.find("my_server.late", "Host")?;
     let late = late.instantiate(&Attributes::new())?.call();
     let mut late = late.time_limit(Some(Duration::from_millis(1))).prepare()?;
-    let error = late.invoke().expect_err("it takes 50 ms");
+    let error = late.invoke().expect_err("it takes longer");
     assert_eq!(error.code(), Code::DeadlineExceeded);
     assert!(late.is_open());
+    IMPATIENT.wait();
     late.wait_for(None)?;
 
     // A canceller: any thread may say that a result is not wanted any more.
@@ -113,11 +147,14 @@ fn main() -> Result<(), internal::Error> {
     });
     assert_eq!(error.expect_err("cancelled").code(), Code::Cancelled);
 
+    // Several calls, checked together and run together.
+    program(&runtime)?;
+
     // The end: no handler is at work behind this, and calls are refused.
     runtime.shutdown(Duration::from_secs(5))?;
     let error = executable.call().run().expect_err("it is over");
     assert_eq!(error.code(), Code::FailedPrecondition);
 
-    println!("{} calls from {THREADS} threads", THREADS * CALLS);
+    println!("{} calls from {THREADS} threads", THREADS * calls);
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xla_ffi_testing::skip;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -22,6 +23,22 @@ fn calls_from_threads() {
         "{said}"
     );
     assert!(said.ends_with("100000 calls from 4 threads\n"), "{said}");
+}
+
+/// A few calls: valgrind takes its time.
+#[test]
+fn valgrind_finds_nothing() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        skip("valgrind_finds_nothing", "no valgrind");
+        return;
+    }
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--quiet", "--leak-check=full", "--error-exitcode=9"])
+        .args(["--errors-for-leak-kinds=definite", "--read-var-info=no"])
+        .args([env!("CARGO_BIN_EXE_embedding"), "250"]);
+    let said = said(&mut valgrind);
+    assert!(said.ends_with("1000 calls from 4 threads\n"), "{said}");
 }
 
 #[test]
@@ -59,7 +76,7 @@ fn the_chapter_shows_what_runs() {
             shown += 1;
         }
     }
-    assert_eq!(shown, 7);
+    assert_eq!(shown, 8);
 }
 
 /// As the chapter begins: an empty folder, one dependency, the program.
@@ -71,7 +88,7 @@ fn a_project_of_its_own_with_one_dependency() {
     std::fs::create_dir_all(folder.join("src")).expect("the folder");
     let manifest = format!(
         "[package]\nname = \"my_server\"\nedition = \"2024\"\npublish = false\n\
-         [dependencies]\nxla-ffi = {{ path = {:?}, features = [\"internal\"] }}\n[workspace]\n",
+         [dependencies]\nxla-ffi = {{ path = {:?}, features = [\"programs\"] }}\n[workspace]\n",
         repository().join("ffi")
     );
     std::fs::write(folder.join("Cargo.toml"), manifest).expect("the manifest");

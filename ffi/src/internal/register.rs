@@ -29,12 +29,12 @@ pub use crate::__register_handler as register_handler;
 macro_rules! __register_handler {
     ($name:expr, $platform:expr, $handler:ty $(,)?) => {
         $crate::internal::__statics::submit! {
-            $crate::internal::StaticHandler {
-                name: $name,
-                platform: $platform,
-                bundle: $crate::internal::bundle::<$handler>,
-                traits: 0,
-            }
+            $crate::internal::StaticHandler::new(
+                $name,
+                $platform,
+                $crate::internal::bundle::<$handler>,
+                $crate::internal::Traits::NONE,
+            )
         }
     };
 }

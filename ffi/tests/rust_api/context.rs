@@ -409,7 +409,7 @@ fn user_data() {
     for revision in Revision::ALL {
         let runtime = Runtime::new(revision);
         // A number of the program's own.
-        let info = TypeInfo { deleter: None };
+        let info = TypeInfo::default();
         // SAFETY: the type that `chosen` takes.
         unsafe { runtime.register_type("test.chosen", 4242, info) }.unwrap();
         let executable = load::<chosen>(&runtime, "{}").unwrap();

@@ -125,7 +125,7 @@ impl Call {
         };
         let mut call = CustomCall::ffi(self.target.as_str(), operands, shape)
             .attributes(self.attributes.clone())
-            .has_side_effect(true);
+            .with_side_effect();
         for (index, ret) in self.rets.iter().enumerate() {
             if let Ret::Alias(argument) = ret {
                 let output = if single { vec![] } else { vec![index] };

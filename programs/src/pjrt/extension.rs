@@ -148,7 +148,7 @@ impl Extension {
     /// Registers a type and says its number; `wanted` 0 asks for one.
     pub(super) fn register_type(self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         let info = RawTypeInfo {
-            deleter: info.deleter,
+            deleter: info.deleter(),
             serialize: std::ptr::null(),
             deserialize: std::ptr::null(),
         };

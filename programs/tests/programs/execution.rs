@@ -152,7 +152,7 @@ fn a_failing_target_stops_the_program() {
     let program = program(|b, x| {
         let first = b.custom_call(legacy("counted", [x], f32s(&[2])));
         let broken = b.custom_call(legacy("fail", [first], f32s(&[2])));
-        let effect = legacy("counted", [x], f32s(&[2])).has_side_effect(true);
+        let effect = legacy("counted", [x], f32s(&[2])).with_side_effect();
         let last = b.custom_call(effect);
         b.tuple([first, broken, last])
     });
@@ -214,7 +214,7 @@ fn calls_that_nobody_reads_do_not_run() {
         let call = CustomCall::ffi("mix", [x], f32s(&[2])).attributes(seed(2));
         let needed = b.custom_call(call);
         let call = CustomCall::ffi("mix", [needed], empty).attributes(seed(3));
-        b.custom_call(call.has_side_effect(true));
+        b.custom_call(call.with_side_effect());
         b.tuple([nothing, read, x])
     });
     let compiled = program.compile(&runtime).unwrap();

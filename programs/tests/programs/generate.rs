@@ -137,9 +137,12 @@ impl Plan {
                     let operands: Vec<_> = operands.iter().filter_map(pick).collect();
                     let result = self.shape(result);
                     let call = call(&b, &operands, result, aliases, *turn)
-                        .has_side_effect(*side_effect)
                         .attributes(Attributes::new().with("seed", number as i64));
-                    b.custom_call(call)
+                    b.custom_call(if *side_effect {
+                        call.with_side_effect()
+                    } else {
+                        call
+                    })
                 }
             };
             ops.push(op);

@@ -207,7 +207,7 @@ fn tokens(folder: &Path) {
         let pair = ValueShape::parse("(token[], f32[2])").unwrap();
         let call = CustomCall::ffi(generate::TARGET, [token, x], pair)
             .attributes(Attributes::new().with("seed", seed))
-            .has_side_effect(true);
+            .with_side_effect();
         let call = b.custom_call(call);
         token = b.get_tuple_element(call, 0);
         results.push(b.get_tuple_element(call, 1));
@@ -290,7 +290,7 @@ fn jaxlib_reads_every_part_of_a_program() {
     .alias([0], 0, [])
     .alias([2, 1, 0], 1, [1, 0])
     .literal(Tensor::from_slice([2], &[1.0_f32, f32::NAN]).unwrap())
-    .has_side_effect(true)
+    .with_side_effect()
     .called_computation(called.clone());
     let everything = b.custom_call(everything);
     let attributes = "{eps = 1.0e-5 : f32, \"odd key}\" = \"\\00\\FF}\\\"{\\\\\", n = 3 : ui8, \

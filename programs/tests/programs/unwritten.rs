@@ -4,7 +4,7 @@ use crate::execution::{data, metadata, register};
 use std::ffi::c_void;
 use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Options, ValueShape};
 use xla_ffi_runtime::legacy::Function as Target;
-use xla_ffi_runtime::{DType, Hazard, Runtime, Tensor, Tree};
+use xla_ffi_runtime::{DType, Hazard, Runtime, Tensor, Tree, Unwritten};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
 
 /// Writes the first of two numbers of its result.
@@ -41,7 +41,7 @@ fn programs_tell_it_of_typed_and_legacy_targets() {
     runtime.register_legacy("half", "Host", target).unwrap();
     register(&runtime, "first", first);
     let u64s = ValueShape::array(DType::U64, [2]).unwrap();
-    let run = |typed: bool, check: bool| {
+    let run = |typed: bool, check: Unwritten| {
         let mut b = Builder::new("p");
         let x = b.parameter(0, ValueShape::array(DType::U8, [2]).unwrap(), "x");
         let root = if typed {
@@ -50,7 +50,7 @@ fn programs_tell_it_of_typed_and_legacy_targets() {
             let pair = Tree::tuple([u64s.clone(), u64s.clone()]);
             b.custom_call(CustomCall::legacy(ApiVersion::Original, "half", [x], pair))
         };
-        let options = Options::new().check_unwritten(check);
+        let options = Options::new().unwritten(check);
         let program = b
             .build(root)
             .unwrap()
@@ -59,8 +59,8 @@ fn programs_tell_it_of_typed_and_legacy_targets() {
         program.run([Tree::Leaf(Tensor::from_slice([2], &[1_u8, 2]).unwrap())])
     };
     for typed in [true, false] {
-        assert!(run(typed, false).is_ok());
-        let error = run(typed, true).unwrap_err();
+        assert!(run(typed, Unwritten::Allowed).is_ok());
+        let error = run(typed, Unwritten::Refused).unwrap_err();
         assert!(error.has(Hazard::UnwrittenResult), "{error}");
         assert!(
             error.message().contains("instruction 'custom-call.1'"),

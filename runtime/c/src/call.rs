@@ -3,7 +3,7 @@
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, object_mut, optional_text, take_back, text};
-use host::dlpack::{DLTensor, describe};
+use host::dlpack::{DLManagedTensorVersioned, DLTensor, describe, describe_versioned};
 use host::{Attributes, Call, CallFrame, Code, DType, Error, PreparedCall, Result, Runtime, Shape};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
@@ -153,16 +153,26 @@ fn add(side: &mut Side, shape: Shape, data: *mut c_void) -> Result<()> {
     Ok(())
 }
 
+/// A call that takes operands.
+///
+/// # Safety
+/// The call is null or the caller's.
+unsafe fn taking<'c>(call: *mut xffi_rt_call) -> Result<&'c mut xffi_rt_call> {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { object_mut(call, "call") }?;
+    if call.prepared.is_some() && !call.reshaped {
+        return Err(started());
+    }
+    Ok(call)
+}
+
 unsafe fn operand_of_dlpack(
     call: *mut xffi_rt_call,
     side: fn(&mut xffi_rt_call) -> &mut Side,
     tensor: *const c_void,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
-    let call = unsafe { object_mut(call, "call") }?;
-    if call.prepared.is_some() && !call.reshaped {
-        return Err(started());
-    }
+    let call = unsafe { taking(call) }?;
     // SAFETY: as promised by the caller.
     let tensor = unsafe { object(tensor.cast::<DLTensor>(), "tensor") }?;
     // SAFETY: as promised by the caller.
@@ -194,6 +204,51 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack(
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
     status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.rets, tensor) })
+}
+
+/// `xffi_rt_call_arg_dlpack_versioned`.
+///
+/// # Safety
+/// The call is null or the caller's, the tensor null or a `DLManagedTensorVersioned`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack_versioned(
+    call: *mut xffi_rt_call,
+    managed: *const c_void,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let call = unsafe { taking(call) }?;
+        // SAFETY: as promised by the caller.
+        let managed = unsafe { object(managed.cast::<DLManagedTensorVersioned>(), "managed") }?;
+        // SAFETY: as promised by the caller.
+        let (shape, data, _) = unsafe { describe_versioned(managed) }?;
+        add(&mut call.args, shape, data)
+    })
+}
+
+/// `xffi_rt_call_ret_dlpack_versioned`.
+///
+/// # Safety
+/// As [`xffi_rt_call_arg_dlpack_versioned`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack_versioned(
+    call: *mut xffi_rt_call,
+    managed: *const c_void,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let call = unsafe { taking(call) }?;
+        // SAFETY: as promised by the caller.
+        let managed = unsafe { object(managed.cast::<DLManagedTensorVersioned>(), "managed") }?;
+        // SAFETY: as promised by the caller.
+        let (shape, data, read_only) = unsafe { describe_versioned(managed) }?;
+        if read_only {
+            return Err(Error::invalid(format!(
+                "a DLPack tensor {shape} that is read-only cannot be a result"
+            )));
+        }
+        add(&mut call.rets, shape, data)
+    })
 }
 
 fn started() -> Error {

@@ -1,5 +1,6 @@
 //! Programs on the embedded runtime.
 
+use crate::context::unwritten;
 use crate::program::xffi_rt_program;
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
@@ -87,7 +88,7 @@ unsafe fn read_options(raw: &xffi_rt_compile_options) -> Result<Options> {
             size_of::<xffi_rt_compile_options>()
         )));
     }
-    let mut options = Options::new().check_unwritten(raw.check_unwritten != 0);
+    let mut options = Options::new().unwritten(unwritten(raw.check_unwritten));
     // SAFETY: as promised by the caller.
     if let Some(platform) = unsafe { optional_text(raw.platform, "platform") }? {
         options = options.platform(platform);

@@ -5,7 +5,7 @@ use crate::runtime::known_threads;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::user_data::xffi_rt_user_data;
 use crate::{object, object_mut, text};
-use host::{Attributes, Call, DeviceAllocator, Executor, Result};
+use host::{Attributes, Call, DeviceAllocator, Executor, Result, Unwritten};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,6 +81,15 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_time_limit(
     unsafe { change(call, |call| Ok(call.time_limit(limit))) }
 }
 
+/// What the flags of the C API say.
+pub(crate) fn unwritten(check: c_int) -> Unwritten {
+    if check == 0 {
+        Unwritten::Allowed
+    } else {
+        Unwritten::Refused
+    }
+}
+
 /// `xffi_rt_call_set_check_unwritten`.
 ///
 /// # Safety
@@ -91,7 +100,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_check_unwritten(
     check: c_int,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.check_unwritten(check != 0))) }
+    unsafe { change(call, |call| Ok(call.unwritten(unwritten(check)))) }
 }
 
 /// `xffi_rt_call_set_user_data`.

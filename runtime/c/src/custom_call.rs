@@ -127,8 +127,10 @@ unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
     let opaque = unsafe { bytes(call.opaque.cast(), call.opaque_size, "opaque") }?;
     let mut built = CustomCall::legacy(version, target, operands, result)
         .opaque(opaque)
-        .schedule(schedule)
-        .has_side_effect(call.has_side_effect != 0);
+        .schedule(schedule);
+    if call.has_side_effect != 0 {
+        built = built.with_side_effect();
+    }
     // SAFETY: as promised by the caller.
     if let Some(name) = unsafe { optional_text(call.name, "name") }?
         && !name.is_empty()

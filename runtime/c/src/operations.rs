@@ -58,9 +58,12 @@ pub(crate) unsafe extern "C" fn xffi_rt_count_calls(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
-        unsafe { object(runtime, "runtime") }?
-            .0
-            .count_calls(on != 0);
+        let runtime = &unsafe { object(runtime, "runtime") }?.0;
+        if on == 0 {
+            runtime.stop_counting();
+        } else {
+            runtime.start_counting();
+        }
         Ok(())
     })
 }

@@ -43,7 +43,7 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
         let info = if revision::<R>() >= Revision::R7 {
             type_info(args.wrapping_add(1).cast_const().cast(), &name)?
         } else {
-            TypeInfo { deleter: None }
+            TypeInfo::default()
         };
         // SAFETY: checked not to be null; the handler's id is its to lend.
         let wanted = unsafe { asked.type_id.read() }.type_id;
@@ -97,7 +97,7 @@ fn type_info(word: *const c_void, name: &str) -> Result<TypeInfo> {
     // SAFETY: the word is null, or the address of code that the library names as its deleter.
     let deleter =
         unsafe { std::mem::transmute::<usize, Option<unsafe extern "C" fn(*mut c_void)>>(deleter) };
-    Ok(TypeInfo { deleter })
+    Ok(TypeInfo::new(deleter))
 }
 
 /// `Handler_Register`: the 84-byte layout is understood by all hosts, the longer one from r9.
@@ -140,7 +140,7 @@ pub(super) unsafe extern "C" fn handler_register<const R: u8>(
             (bundle, if longer { 0 } else { args.traits })
         };
         with_shared(revision::<R>(), |shared| {
-            register(shared, &name, &platform, bundle, traits)
+            register(shared, &name, &platform, bundle, traits.into())
         })
     })
 }

@@ -137,7 +137,7 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
         }
         let deleter = match deleter {
             Some(deleter) => deleter,
-            None => context.shared().types.info(id)?.deleter,
+            None => context.shared().types.info(id)?.deleter(),
         };
         let stage = stage_of(stage)?;
         if stage == Stage::Execute || stage == Stage::Record {

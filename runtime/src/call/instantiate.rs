@@ -33,11 +33,11 @@ fn instantiate(executable: &Executable) -> Result<()> {
     let handler = executable.function(Stage::Instantiate)?;
     let attributes: Arc<Encoded> = executable.attributes().clone();
     let mut frame = CallFrame::with_encoded(shared.revision, &[], &[], attributes)?;
-    let parts = Parts {
+    let parts = Box::new(Parts {
         thread_pool: false,
         device_ordinal: -1,
         ..Parts::new()
-    };
+    });
     let tally = &executable.handler().tally;
     let state = executable.state().clone();
     let context = Context::new(shared.clone(), tally, parts, state, false);

@@ -11,6 +11,7 @@ pub(crate) mod unwritten;
 pub use displaced::Displaced;
 pub use prepared::PreparedCall;
 
+use self::prepared::{Body, Room};
 use crate::context::Parts;
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
@@ -80,13 +81,24 @@ impl From<Shape> for Ret {
 /// ```
 #[derive(Clone)]
 pub struct Call {
+    left: Left,
     pub(crate) executable: Executable,
-    pub(crate) parts: Parts,
+    pub(crate) parts: Box<Parts>,
     pub(crate) args: Vec<Tensor>,
     pub(crate) rets: Vec<Ret>,
     pub(crate) stages: Stages,
     pub(crate) limit: Option<Duration>,
-    pub(crate) check_unwritten: bool,
+    pub(crate) unwritten: Unwritten,
+}
+
+/// What an earlier call left for this one; a clone has to do without. Gone before the executable, whose library
+/// destroys its state.
+struct Left(Option<Box<Body>>);
+
+impl Clone for Left {
+    fn clone(&self) -> Self {
+        Self(None)
+    }
 }
 
 /// Which stages a call runs besides execute.
@@ -98,6 +110,17 @@ pub enum Stages {
     All,
     /// Neither, as XLA does on CPU so far.
     Cpu,
+}
+
+/// What becomes of results that a handler says it wrote and did not ([`Call::unwritten`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unwritten {
+    /// They are handed over as they are: zeros, in memory of the runtime's.
+    #[default]
+    Allowed,
+    /// The call fails. Costs a pass over the results before the call and one behind.
+    Refused,
 }
 
 /// What a call left.
@@ -125,22 +148,25 @@ impl Executable {
     #[inline]
     #[must_use]
     pub fn call(&self) -> Call {
-        Call::new(self.clone(), Parts::new())
+        Call::new(self.clone())
     }
 }
 
 impl Call {
     #[inline]
-    fn new(executable: Executable, parts: Parts) -> Self {
+    fn new(executable: Executable) -> Self {
         let limit = Some(Duration::from_secs(60));
+        let mut left = executable.spare().take();
+        let Room { parts, args, rets } = left.as_mut().map(|body| body.room()).unwrap_or_default();
         Self {
+            left: Left(left),
             executable,
             parts,
-            args: vec![],
-            rets: vec![],
+            args,
+            rets,
             stages: Stages::default(),
             limit,
-            check_unwritten: false,
+            unwritten: Unwritten::default(),
         }
     }
 
@@ -309,17 +335,17 @@ impl Call {
         self
     }
 
-    /// Looks for what the handler leaves unwritten: random bytes lie in the results before each
+    /// Says what becomes of results that the handler leaves unwritten: let pass unless this says otherwise. To
+    /// find them, random bytes lie in the results before each
     /// execution, and where eight of them or more in a row are still there after a success, that is
     /// the hazard [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), by result and element.
-    /// Off unless asked for.
     ///
     /// Shorter gaps are let pass, and results of less than eight bytes, but for those of four bytes
     /// or more of which nothing was written. Results in the memory of an argument or of another
     /// result, scratch memory, and the results of executions that fail are not looked at.
     #[must_use]
-    pub fn check_unwritten(mut self, check: bool) -> Self {
-        self.check_unwritten = check;
+    pub fn unwritten(mut self, unwritten: Unwritten) -> Self {
+        self.unwritten = unwritten;
         self
     }
 
@@ -343,7 +369,7 @@ impl Call {
     /// writable for results, for as long as executions run: one that is open
     /// ([`PreparedCall::is_open`]) runs until a way to wait says that it is over
     /// ([`PreparedCall::wait`], [`PreparedCall::on_end`]), and dropping the call does not end it.
-    /// Where [`Call::check_unwritten`] is asked for, the results lie in host memory.
+    /// Where unwritten results are refused ([`Call::unwritten`]), the results lie in host memory.
     pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
         frame.check_revision(self.executable.handler().shared.revision)?;
         self.args.clear();
@@ -417,20 +443,19 @@ impl Call {
         })
     }
 
-    /// The operands' memory: arguments and results, aliases resolved.
+    /// The results' memory, aliases resolved: what is asked for is taken out of its list.
     #[doc(hidden)]
-    pub fn operands(args: Vec<Tensor>, rets: Vec<Ret>) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
-        let mut args = args;
+    pub fn operands(args: &mut [Tensor], rets: &mut Vec<Ret>) -> Result<Vec<Tensor>> {
         let mut aliased = vec![];
         let mut results = Vec::with_capacity(rets.len());
-        for (number, ret) in rets.into_iter().enumerate() {
+        for (number, ret) in rets.drain(..).enumerate() {
             results.push(match ret {
                 Ret::New(shape) => Tensor::zeros(shape)?,
                 Ret::In(mut tensor) => {
                     if tensor.bytes_mut().is_none() {
                         return Err(Error::invalid(format!(
-                            "result {number} is to lie in a tensor that has clones; only one without can \
-                             be written"
+                            "result {number} is to lie in a tensor that has clones or is read-only; only \
+                             another can be written"
                         )));
                     }
                     tensor
@@ -458,7 +483,7 @@ impl Call {
                 }
             });
         }
-        Ok((args, results))
+        Ok(results)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::invoke::{invoke, stage_error, translate};
 use super::unwritten::Poison;
-use super::{Call, Ret, Stages};
+use super::{Call, Ret, Stages, Unwritten};
 use crate::context::{Context, Parts};
 use crate::frame::call_frame::RawFrame;
 use crate::handler::Executable;
@@ -25,6 +25,26 @@ pub(crate) struct Body {
     frame: CallFrame,
     args: Vec<Tensor>,
     rets: Vec<Tensor>,
+    /// Empty; for the next call.
+    asked: Vec<Ret>,
+    parts: Option<Box<Parts>>,
+}
+
+/// What a call is put together in, empty.
+pub(crate) struct Room {
+    pub(crate) parts: Box<Parts>,
+    pub(crate) args: Vec<Tensor>,
+    pub(crate) rets: Vec<Ret>,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            parts: Box::new(Parts::new()),
+            args: vec![],
+            rets: vec![],
+        }
+    }
 }
 
 /// What handlers may still touch that were not done when their call was dropped. It is freed when they
@@ -80,21 +100,31 @@ impl Body {
         if executable.runs_more(stages) || !self.context.is_clean() || in_child_process() {
             return;
         }
-        self.context.renew(Parts::new(), false);
+        self.context.clear();
         self.args.clear();
         self.rets.clear();
         executable.spare().put(self);
     }
 
+    /// Room for the call that this was left for.
+    pub(crate) fn room(&mut self) -> Room {
+        Room {
+            parts: self.parts.take().unwrap_or_else(|| Box::new(Parts::new())),
+            args: std::mem::take(&mut self.args),
+            rets: std::mem::take(&mut self.asked),
+        }
+    }
+
     /// Takes over operands that fit, and the rest of a call's context.
-    fn renew(&mut self, parts: Parts, args: Vec<Tensor>, rets: Vec<Tensor>, both: bool) {
-        self.frame.point_at(&args, &rets);
-        (self.args, self.rets) = (args, rets);
-        self.lay_anew(parts, both);
+    fn renew(&mut self, room: Room, rets: Vec<Tensor>, both: bool) {
+        self.frame.point_at(&room.args, &rets);
+        (self.args, self.rets, self.asked) = (room.args, rets, room.rets);
+        // Those before are empty: this was left for the next.
+        self.parts = Some(self.context.renew(room.parts, both));
     }
 
     /// Gives the context other parts, and the handler a frame that leads to what there is now.
-    fn lay_anew(&mut self, parts: Parts, both: bool) {
+    fn lay_anew(&mut self, parts: Box<Parts>, both: bool) {
         self.context.renew(parts, both);
         let api = self.context.shared().api();
         self.raw = self.frame.raw(api, self.context.raw(), Stage::Execute);
@@ -132,12 +162,8 @@ impl Body {
 }
 
 /// The operands' memory, as hosts of the revision pack it.
-fn operands(
-    args: Vec<Tensor>,
-    rets: Vec<Ret>,
-    revision: Revision,
-) -> Result<(Vec<Tensor>, Vec<Tensor>)> {
-    let (mut args, mut rets) = Call::operands(args, rets)?;
+fn operands(args: &mut [Tensor], rets: &mut Vec<Ret>, revision: Revision) -> Result<Vec<Tensor>> {
+    let mut rets = Call::operands(args, rets)?;
     if flips(revision) {
         for ret in &mut rets {
             // A result in an argument's memory stays there.
@@ -147,13 +173,13 @@ fn operands(
                 *arg = ret.clone();
             }
         }
-        for arg in &mut args {
+        for arg in args {
             if !rets.iter().any(|ret| ret.shares_memory_with(arg)) {
                 *arg = arg.with_flipped_packing()?;
             }
         }
     }
-    Ok((args, rets))
+    Ok(rets)
 }
 
 #[cold]
@@ -171,7 +197,7 @@ fn flips(revision: Revision) -> bool {
 struct Rules {
     stages: Stages,
     limit: Option<Duration>,
-    check_unwritten: bool,
+    unwritten: Unwritten,
 }
 
 /// A call with its operands in place.
@@ -198,22 +224,29 @@ pub struct PreparedCall {
 impl PreparedCall {
     pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
         let executable = call.executable;
+        let left = call.left.0;
         let shared = &executable.handler().shared;
         if let Some(data) = &call.parts.user_data {
             data.check(shared)?;
         }
-        let (args, rets) = operands(call.args, call.rets, shared.revision)?;
+        let (mut args, mut asked) = (call.args, call.rets);
+        let rets = operands(&mut args, &mut asked, shared.revision)?;
         let rules = Rules {
             stages: call.stages,
             limit: call.limit,
-            check_unwritten: call.check_unwritten,
+            unwritten: call.unwritten,
         };
-        if frame.is_none() && !executable.runs_more(rules.stages) {
-            let fits = |body: &Body| body.frame.fits(&args, &rets);
-            if let Some(mut body) = executable.spare().take_if(fits) {
-                body.renew(call.parts, args, rets, rules.stages == Stages::All);
-                return Self::ready(executable, body, rules);
-            }
+        if frame.is_none()
+            && !executable.runs_more(rules.stages)
+            && let Some(mut body) = left.filter(|body| body.frame.fits(&args, &rets))
+        {
+            let room = Room {
+                parts: call.parts,
+                args,
+                rets: asked,
+            };
+            body.renew(room, rets, rules.stages == Stages::All);
+            return Self::ready(executable, body, rules);
         }
         let attributes = executable.attributes().clone();
         let frame = match frame {
@@ -226,7 +259,7 @@ impl PreparedCall {
     /// Runs the stages before execute and makes the call ready.
     fn lay_out(
         executable: Executable,
-        parts: Parts,
+        parts: Box<Parts>,
         (mut frame, args, rets): (CallFrame, Vec<Tensor>, Vec<Tensor>),
         rules: Rules,
     ) -> Result<Self> {
@@ -258,6 +291,8 @@ impl PreparedCall {
             frame,
             args,
             rets,
+            asked: vec![],
+            parts: None,
         });
         Self::ready(executable, body, rules)
     }
@@ -314,8 +349,8 @@ impl PreparedCall {
     /// `FAILED_PRECONDITION` while an execution is open, and for other operands where a stage before
     /// execute has seen these; `INVALID_ARGUMENT` for a call of another executable, for operands where
     /// these are the caller's memory ([`PreparedCall::renew_on`]), and as [`Call::prepare`].
-    pub fn renew(&mut self, call: Call) -> Result<()> {
-        self.may_become(&call)?;
+    pub fn renew(&mut self, mut call: Call) -> Result<()> {
+        self.may_become(&mut call)?;
         if !call.args.is_empty() || !call.rets.is_empty() {
             if self.body.is_on_memory_of_callers() && self.body.frame.has_operands() {
                 return Err(Error::invalid(
@@ -324,7 +359,8 @@ impl PreparedCall {
             }
             self.may_have_other_operands()?;
             let revision = self.body.revision();
-            let (args, rets) = operands(call.args, call.rets, revision)?;
+            let (mut args, mut asked) = (call.args, call.rets);
+            let rets = operands(&mut args, &mut asked, revision)?;
             let body = &mut **self.body;
             if body.frame.fits(&args, &rets) {
                 body.frame.point_at(&args, &rets);
@@ -334,7 +370,7 @@ impl PreparedCall {
             }
             (body.args, body.rets) = (args, rets);
         }
-        self.become_one_of(call.parts, call.limit, call.check_unwritten);
+        self.become_one_of(call.parts, call.limit, call.unwritten);
         Ok(())
     }
 
@@ -377,19 +413,22 @@ impl PreparedCall {
     ///
     /// # Safety
     /// As [`Call::prepare_on`].
-    pub unsafe fn renew_on(&mut self, call: Call, frame: CallFrame) -> Result<()> {
-        self.may_become(&call)?;
+    pub unsafe fn renew_on(&mut self, mut call: Call, frame: CallFrame) -> Result<()> {
+        self.may_become(&mut call)?;
         self.may_have_other_operands()?;
         frame.check_revision(self.body.revision())?;
         let body = &mut **self.body;
         body.frame = frame.with_attributes(self.executable.attributes().clone());
         body.args.clear();
         body.rets.clear();
-        self.become_one_of(call.parts, call.limit, call.check_unwritten);
+        self.become_one_of(call.parts, call.limit, call.unwritten);
         Ok(())
     }
 
-    fn may_become(&self, call: &Call) -> Result<()> {
+    fn may_become(&self, call: &mut Call) -> Result<()> {
+        if let Some(left) = call.left.0.take() {
+            call.executable.spare().put(left);
+        }
         self.check_closed()?;
         if !call.executable.is_same(&self.executable) {
             return Err(Error::invalid(format!(
@@ -415,9 +454,9 @@ impl PreparedCall {
         Ok(())
     }
 
-    fn become_one_of(&mut self, parts: Parts, limit: Option<Duration>, check_unwritten: bool) {
+    fn become_one_of(&mut self, parts: Box<Parts>, limit: Option<Duration>, unwritten: Unwritten) {
         self.rules.limit = limit;
-        self.rules.check_unwritten = check_unwritten;
+        self.rules.unwritten = unwritten;
         let both = self.rules.stages == Stages::All;
         self.body.lay_anew(parts, both);
     }
@@ -454,7 +493,7 @@ impl PreparedCall {
         let executable = self.executable.clone();
         let attributes = executable.attributes().clone();
         let frame = CallFrame::of_tensors(body.revision(), &args, &rets, attributes)?;
-        let parts = body.context.parts().clone();
+        let parts = Box::new(body.context.parts().clone());
         Self::lay_out(executable, parts, (frame, args, rets), self.rules)
     }
 
@@ -472,7 +511,7 @@ impl PreparedCall {
         }
         let frame = body.frame.copy_with(args, rets)?;
         let executable = self.executable.clone();
-        let parts = body.context.parts().clone();
+        let parts = Box::new(body.context.parts().clone());
         Self::lay_out(executable, parts, (frame, vec![], vec![]), self.rules)
     }
 
@@ -488,7 +527,7 @@ impl PreparedCall {
                 "the last execution of this call is not over, or has not been waited for",
             ));
         }
-        if self.rules.check_unwritten {
+        if self.rules.unwritten == Unwritten::Refused {
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the
             // call's own, or what `Call::prepare_on` was promised.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) }?);
@@ -505,7 +544,9 @@ impl PreparedCall {
             Stage::Execute,
             &mut body.raw,
         ) {
-            Ok(None) if self.rules.check_unwritten => self.look_for_unwritten().map(|()| true),
+            Ok(None) if self.rules.unwritten == Unwritten::Refused => {
+                self.look_for_unwritten().map(|()| true)
+            }
             Ok(None) => Ok(true),
             Ok(Some(completion)) => {
                 let done = completion.is_done();

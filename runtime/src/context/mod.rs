@@ -88,7 +88,7 @@ impl Parts {
 #[repr(align(128))]
 pub(crate) struct Context {
     runtime: Runtime,
-    parts: Parts,
+    parts: Box<Parts>,
     progress: Arc<Progress>,
     stage: AtomicU8,
     instantiate: Arc<StateSlot>,
@@ -117,7 +117,7 @@ impl Context {
     pub(crate) fn new(
         shared: Arc<Shared>,
         tally: &Arc<Tally>,
-        parts: Parts,
+        parts: Box<Parts>,
         instantiate: Arc<StateSlot>,
         execution: bool,
     ) -> Self {
@@ -171,11 +171,17 @@ impl Context {
     }
 
     /// For another call of the same executable, one that runs no stage but execute; what the last one
-    /// was given goes.
-    pub(crate) fn renew(&mut self, parts: Parts, execution: bool) {
-        self.parts = parts;
+    /// was given comes back.
+    pub(crate) fn renew(&mut self, parts: Box<Parts>, execution: bool) -> Box<Parts> {
         self.cancellation.take();
         self.execution = execution;
+        std::mem::replace(&mut self.parts, parts)
+    }
+
+    /// Lets go of what the call was given.
+    pub(crate) fn clear(&mut self) {
+        self.cancellation.take();
+        *self.parts = Parts::new();
     }
 
     /// The options of this execution.
@@ -228,7 +234,7 @@ impl Context {
                 canceller,
                 deadline,
                 ..
-            } = &self.parts;
+            } = &*self.parts;
             let watched = Cancellation::new(canceller.clone(), *deadline, self.shared());
             CancellationExtension::new(watched)
         })

@@ -91,9 +91,7 @@ impl UserData {
     /// Whoever knows the name, libraries included, reads the object as a `T`.
     pub unsafe fn insert<T: Any + Send + Sync>(&mut self, name: &str, value: T) -> Result<()> {
         let shared = self.runtime()?;
-        let info = TypeInfo {
-            deleter: Some(crate::host::state_object::drop_box::<T>),
-        };
+        let info = TypeInfo::new(Some(crate::host::state_object::drop_box::<T>));
         let id = shared.types.get_or_register(name, info)?;
         shared.types.check_size(name, id, size_of::<T>())?;
         self.insert_value(id, value)
@@ -112,9 +110,7 @@ impl UserData {
         type_id: i64,
         value: T,
     ) -> Result<()> {
-        let info = TypeInfo {
-            deleter: Some(crate::host::state_object::drop_box::<T>),
-        };
+        let info = TypeInfo::new(Some(crate::host::state_object::drop_box::<T>));
         let id = self.runtime()?.types.register(name, type_id, info)?;
         self.insert_value(id, value)
     }
@@ -151,7 +147,7 @@ impl UserData {
             return Err(Error::invalid(format!("no object has {size} bytes")));
         }
         let shared = self.runtime()?;
-        let id = shared.types.get_or_register(name, TypeInfo { deleter })?;
+        let id = shared.types.get_or_register(name, TypeInfo::new(deleter))?;
         if size > 0 {
             shared.types.check_size(name, id, size)?;
         }
@@ -173,7 +169,7 @@ impl UserData {
     pub unsafe fn insert_owned(&mut self, type_id: i64, object: *mut c_void) -> Result<()> {
         let info = self.runtime()?.types.info(type_id)?;
         self.is_free(type_id)?;
-        let object = StateObject::new(type_id, object, info.deleter, self.runtime.clone());
+        let object = StateObject::new(type_id, object, info.deleter(), self.runtime.clone());
         self.entries.insert(type_id, object);
         Ok(())
     }

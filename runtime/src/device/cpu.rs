@@ -134,6 +134,7 @@ impl Drop for CpuStream {
 }
 
 /// A stream and scratch memory: what a device offers to a call.
+#[non_exhaustive]
 pub struct CpuDevice {
     /// The stream.
     pub stream: Arc<CpuStream>,

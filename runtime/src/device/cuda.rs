@@ -306,6 +306,7 @@ impl DeviceAllocator for CudaAllocator {
 /// # Ok(())
 /// # }
 /// ```
+#[non_exhaustive]
 pub struct CudaDevice {
     /// The stream.
     pub stream: Arc<CudaStream>,

@@ -15,6 +15,7 @@ use xla_ffi_sys::{
 
 /// Which devices work together, and on what.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct CommunicatorKey {
     /// How the ids are meant, by the ABI's number.
     pub mode: u32,

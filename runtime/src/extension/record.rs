@@ -58,6 +58,7 @@ pub enum Recorded {
 
 /// A recorded command and the commands that it comes after.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Command {
     /// What is done.
     pub what: Recorded,

@@ -105,12 +105,13 @@ impl Side {
     }
 
     /// Whether these have the same element types and dimensions.
+    #[inline]
     fn fits(&self, tensors: &[Tensor]) -> bool {
         let mut dims = self.dims.as_slice();
         let mut same = |((buffer, dtype), tensor): ((&XLA_FFI_Buffer, &DType), &Tensor)| {
             let (own, rest) = dims.split_at(buffer.rank as usize);
             dims = rest;
-            *dtype == tensor.shape().dtype() && own == tensor.shape().dims()
+            *dtype == tensor.shape().dtype() && own.iter().eq(tensor.shape().dims())
         };
         self.buffers.len() == tensors.len()
             && self

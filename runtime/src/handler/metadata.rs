@@ -1,6 +1,6 @@
 //! What a handler says it needs, and what hosts of each revision accept.
 
-use crate::{Error, Result};
+use crate::{Error, Result, Traits};
 use std::fmt;
 use xla_ffi_sys::Revision;
 
@@ -10,8 +10,8 @@ use xla_ffi_sys::Revision;
 pub struct Metadata {
     /// Major and minor version of the ABI.
     pub version: (i32, i32),
-    /// Bits of `XLA_FFI_Handler_TraitsBits`.
-    pub traits: u32,
+    /// What it promises its host.
+    pub traits: Traits,
     /// The type of its state, 0 where it has none or the revision does not ask.
     pub state_type_id: i64,
 }
@@ -20,7 +20,7 @@ impl Metadata {
     /// Whether calls may be captured into a command buffer.
     #[must_use]
     pub fn is_command_buffer_compatible(&self) -> bool {
-        self.traits & xla_ffi_sys::XLA_FFI_Handler_TraitsBits::COMMAND_BUFFER_COMPATIBLE.0 != 0
+        self.traits.contains(Traits::COMMAND_BUFFER_COMPATIBLE)
     }
 }
 
@@ -29,7 +29,9 @@ impl fmt::Display for Metadata {
         write!(
             f,
             "version {}.{}, traits {:#x}",
-            self.version.0, self.version.1, self.traits
+            self.version.0,
+            self.version.1,
+            self.traits.bits()
         )
     }
 }
@@ -89,7 +91,7 @@ mod tests {
             revision,
             &Metadata {
                 version: (major, minor),
-                traits: 0,
+                traits: Traits::NONE,
                 state_type_id: 0,
             },
         )
@@ -113,7 +115,7 @@ mod tests {
         let first = |minor| {
             first_jaxlib(&Metadata {
                 version: (0, minor),
-                traits: 0,
+                traits: Traits::NONE,
                 state_type_id: 0,
             })
         };

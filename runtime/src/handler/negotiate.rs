@@ -49,7 +49,7 @@ pub(crate) fn negotiate(shared: &Shared, name: &str, bundle: &Bundle) -> Result<
     ) {
         let other = ask(shared, name, Stage::Instantiate, instantiate)?;
         answer.state_type_id = other.state_type_id;
-        answer.traits |= other.traits;
+        answer.traits = answer.traits | other.traits;
     }
     Ok(Some(answer))
 }
@@ -174,7 +174,7 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
     }
     Ok(Metadata {
         version: (version.major_version, version.minor_version),
-        traits: answer.metadata.traits,
+        traits: answer.metadata.traits.into(),
         state_type_id: if with_state { state } else { 0 },
     })
 }

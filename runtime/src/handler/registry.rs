@@ -13,11 +13,11 @@ pub(crate) fn register(
     name: &str,
     platform: &str,
     bundle: Bundle,
-    traits: u32,
+    traits: Traits,
 ) -> Result<()> {
     let mut metadata = negotiate(shared, name, &bundle)?;
     if let Some(metadata) = &mut metadata {
-        metadata.traits |= traits;
+        metadata.traits = metadata.traits | traits;
     }
     let new = Registration {
         bundle,
@@ -50,7 +50,7 @@ impl Runtime {
         bundle: Bundle,
         traits: impl Into<Traits>,
     ) -> Result<()> {
-        register(self.shared(), name, platform, bundle, traits.into().bits())
+        register(self.shared(), name, platform, bundle, traits.into())
     }
 
     /// The handler that is registered under a name for a platform.

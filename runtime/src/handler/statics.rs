@@ -1,19 +1,58 @@
 //! Handlers that a program links in, registered when it starts.
 
-use crate::{Bundle, Result, Runtime};
+use crate::{Bundle, Result, Runtime, Traits};
 use std::sync::OnceLock;
 
 /// A handler of this program. [`register_handler!`](crate::register_handler) makes one.
 #[derive(Debug)]
 pub struct StaticHandler {
+    name: &'static str,
+    platform: &'static str,
+    bundle: fn() -> Bundle,
+    traits: Traits,
+}
+
+impl StaticHandler {
+    /// For the macros.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        platform: &'static str,
+        bundle: fn() -> Bundle,
+        traits: Traits,
+    ) -> Self {
+        Self {
+            name,
+            platform,
+            bundle,
+            traits,
+        }
+    }
+
     /// The name it is registered under.
-    pub name: &'static str,
-    /// The platform, in any spelling.
-    pub platform: &'static str,
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The platform, as it was spelt.
+    #[must_use]
+    pub fn platform(&self) -> &'static str {
+        self.platform
+    }
+
     /// Its functions.
-    pub bundle: fn() -> Bundle,
-    /// Its traits.
-    pub traits: u32,
+    #[must_use]
+    pub fn bundle(&self) -> Bundle {
+        (self.bundle)()
+    }
+
+    /// Its traits, besides those that the functions tell.
+    #[must_use]
+    pub fn traits(&self) -> Traits {
+        self.traits
+    }
 }
 
 inventory::collect!(StaticHandler);
@@ -35,7 +74,7 @@ inventory::collect!(StaticHandler);
 #[macro_export]
 macro_rules! register_handler {
     ($name:expr, $platform:expr, $($stage:ident = $function:path),+ $(,)?) => {
-        $crate::register_handler! { $name, $platform, traits 0, $($stage = $function),+ }
+        $crate::register_handler! { $name, $platform, traits $crate::Traits::NONE, $($stage = $function),+ }
     };
     ($name:expr, $platform:expr, traits $traits:expr, $($stage:ident = $function:path),+ $(,)?) => {
         const _: () = {
@@ -48,7 +87,7 @@ macro_rules! register_handler {
                 bundle
             }
             $crate::statics::submit! {
-                $crate::StaticHandler { name: $name, platform: $platform, bundle, traits: $traits }
+                $crate::StaticHandler::new($name, $platform, bundle, $traits)
             }
         };
     };

@@ -31,7 +31,7 @@ pub(crate) struct Tally {
     nanoseconds: AtomicU64,
 }
 
-/// Executions of a handler, counted since [`Runtime::count_calls`](crate::Runtime::count_calls).
+/// Executions of a handler, counted since [`Runtime::start_counting`](crate::Runtime::start_counting).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerCounts {

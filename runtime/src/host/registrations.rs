@@ -1,6 +1,6 @@
 //! Handlers by name and platform.
 
-use crate::{Bundle, Code, Error, Metadata, Result};
+use crate::{Bundle, Code, Error, Metadata, Result, Traits};
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub(crate) struct Registration {
     pub(crate) bundle: Bundle,
     /// What the bundle says about itself, with the traits of the registration.
     pub(crate) metadata: Option<Metadata>,
-    pub(crate) traits: u32,
+    pub(crate) traits: Traits,
 }
 
 /// The handlers of one runtime, by name and canonical platform.
@@ -94,7 +94,7 @@ mod loom_tests {
                         // SAFETY: nobody calls it.
                         bundle: unsafe { Bundle::execute(nothing) },
                         metadata: None,
-                        traits,
+                        traits: traits.into(),
                     };
                     handlers.insert("a", "cpu".into(), new).is_ok()
                 };
@@ -103,7 +103,7 @@ mod loom_tests {
                 let there = other.join().unwrap();
                 let known = handlers.find("a", "cpu").unwrap();
                 assert_eq!(here && there, other_traits == 0);
-                assert_eq!(known.traits, if here { 0 } else { other_traits });
+                assert_eq!(known.traits.bits(), if here { 0 } else { other_traits });
             });
         }
     }

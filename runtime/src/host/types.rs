@@ -12,8 +12,24 @@ use std::sync::PoisonError;
 /// How objects of a type are destroyed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TypeInfo {
-    /// Destroys one object; `None` for objects that somebody else owns.
-    pub deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+    deleter: Option<Deleter>,
+}
+
+/// Destroys one object.
+type Deleter = unsafe extern "C" fn(*mut c_void);
+
+impl TypeInfo {
+    /// With a function that destroys one object, or `None` for objects that somebody else owns.
+    #[must_use]
+    pub fn new(deleter: Option<unsafe extern "C" fn(*mut c_void)>) -> Self {
+        Self { deleter }
+    }
+
+    /// The function that destroys one object, if there is one.
+    #[must_use]
+    pub fn deleter(&self) -> Option<unsafe extern "C" fn(*mut c_void)> {
+        self.deleter
+    }
 }
 
 #[derive(Default)]

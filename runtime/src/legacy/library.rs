@@ -14,6 +14,7 @@ const MOST: usize = 100_000;
 
 /// A target of a library's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Listed {
     /// The name.
     pub name: String,

@@ -1,11 +1,13 @@
 //! The bytes behind a tensor: allocated here, aligned and followed by a guard, or lent by an owner.
 
 use crate::{Code, Error, Result};
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
+use std::cell::UnsafeCell;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Alignment of every buffer that is allocated here.
 pub const ALIGNMENT: usize = 64;
@@ -19,8 +21,17 @@ const PATTERN: u8 = 0xA5;
 /// alignment.
 const SMALL: usize = 4096;
 
-/// Bytes of an array.
-pub(crate) struct Memory {
+/// Bytes of an array; clones share them.
+#[derive(Clone)]
+pub(crate) enum Memory {
+    /// Small ones in one allocation, behind the count of their owners. Invariant: `bytes` from the first
+    /// multiple of [`ALIGNMENT`] on are initialised, and the guard behind them.
+    Small(Arc<[MaybeUninit<UnsafeCell<u8>>]>, usize),
+    Large(Arc<Large>),
+}
+
+/// Bytes that lie apart from the count of their owners.
+pub(crate) struct Large {
     start: NonNull<u8>,
     bytes: usize,
     origin: Origin,
@@ -28,18 +39,143 @@ pub(crate) struct Memory {
 
 enum Origin {
     /// Invariant: allocated with the layout, which covers `bytes` from `start` on and the guard.
-    Own(NonNull<u8>, Layout),
-    /// Invariant: `bytes` from `start` on may be read and written as long as the owner lives.
-    Lent { _owner: Box<dyn Any + Send + Sync> },
+    Own(Layout),
+    /// Invariant: `bytes` from `start` on may be used as it says, as long as the owner lives.
+    Lent {
+        _owner: Box<dyn Any + Send + Sync>,
+        access: Access,
+    },
+}
+
+/// What may be done with memory that is lent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    ReadOnly,
+    ReadAndWrite,
 }
 
 // SAFETY: plain bytes, owned or lent for as long as this lives; shared access only reads them.
+unsafe impl Send for Large {}
+// SAFETY: as above.
+unsafe impl Sync for Large {}
+// SAFETY: as above.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
+    #[inline]
     pub(crate) fn zeroed(bytes: usize) -> Result<Self> {
+        let memory = if bytes <= SMALL {
+            let memory = Self::Small(Arc::new_uninit_slice(bytes + GUARD + ALIGNMENT), bytes);
+            // SAFETY: `bytes` is inside the allocation, which nobody else has.
+            unsafe { memory.start().write_bytes(0, bytes) };
+            memory
+        } else {
+            Self::Large(Arc::new(Large::zeroed(bytes)?))
+        };
+        // SAFETY: `bytes` is inside the allocation, with room for the guard behind.
+        let guard = unsafe { memory.start().add(bytes) };
+        // SAFETY: the guard's bytes are inside the allocation, too.
+        unsafe { guard.write_bytes(PATTERN, GUARD) };
+        Ok(memory)
+    }
+
+    /// Memory that an owner lends, for reading alone or for writing, too.
+    ///
+    /// # Safety
+    /// `bytes` from `start` on may be read as long as the owner lives, and written, by nobody else, unless it is
+    /// read-only.
+    pub(crate) unsafe fn lent(
+        start: NonNull<u8>,
+        bytes: usize,
+        owner: Box<dyn Any + Send + Sync>,
+        access: Access,
+    ) -> Self {
+        let origin = Origin::Lent {
+            _owner: owner,
+            access,
+        };
+        Self::Large(Arc::new(Large {
+            start,
+            bytes,
+            origin,
+        }))
+    }
+
+    #[inline]
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        match self {
+            Self::Small(room, _) => {
+                // Shared bytes are written through it, by handlers: cells allow that.
+                let room = NonNull::from(&**room).cast::<u8>();
+                // SAFETY: less than the room that was asked for besides.
+                unsafe { room.add(room.align_offset(ALIGNMENT)) }
+            }
+            Self::Large(large) => large.start,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Small(_, bytes) => *bytes,
+            Self::Large(large) => large.bytes,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the invariants of `Memory` and `Origin`; all of it is initialised.
+        unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
+    }
+
+    /// Whether nobody may write them.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let Self::Large(large) = self else {
+            return false;
+        };
+        matches!(&large.origin, Origin::Lent { access, .. } if *access == Access::ReadOnly)
+    }
+
+    /// The bytes, for writing; `None` while a clone shares them, or where they are read-only.
+    pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        if self.is_read_only() {
+            return None;
+        }
+        let alone = match self {
+            Self::Small(room, _) => Arc::get_mut(room).is_some(),
+            Self::Large(large) => Arc::get_mut(large).is_some(),
+        };
+        // SAFETY: as above, and nobody else has them.
+        alone.then(|| unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.len()) })
+    }
+
+    /// Whether both are clones of one.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Small(one, _), Self::Small(other, _)) => Arc::ptr_eq(one, other),
+            (Self::Large(one), Self::Large(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// Whether the bytes behind are as they were; nobody knows of memory that is lent.
+    #[inline]
+    pub(crate) fn guard_is_whole(&self) -> bool {
+        if matches!(self, Self::Large(large) if matches!(large.origin, Origin::Lent { .. })) {
+            return true;
+        }
+        // SAFETY: the guard lies behind `bytes` inside the allocation.
+        let start = unsafe { self.start().add(self.len()) };
+        // SAFETY: the guard's bytes are initialised and inside the allocation.
+        let guard = unsafe { std::slice::from_raw_parts(start.as_ptr(), GUARD) };
+        *guard == [PATTERN; GUARD]
+    }
+}
+
+impl Large {
+    /// Zeros, and room for the guard behind.
+    #[cold]
+    fn zeroed(bytes: usize) -> Result<Self> {
         let refuse = || {
             Error::new(
                 Code::ResourceExhausted,
@@ -49,95 +185,30 @@ impl Memory {
         if physical_memory().is_some_and(|limit| bytes > limit) {
             return Err(refuse());
         }
-        let small = bytes <= SMALL;
-        let (room, align) = if small {
-            (GUARD + ALIGNMENT, LEAST_ALIGNMENT)
-        } else {
-            (GUARD, ALIGNMENT)
-        };
-        let size = bytes.checked_add(room).ok_or_else(refuse)?;
-        let layout = Layout::from_size_align(size, align).map_err(|_| refuse())?;
-        let allocated = if small {
-            // SAFETY: the size is at least that of the guard, so not 0.
-            unsafe { alloc(layout) }
-        } else {
-            // SAFETY: as above.
-            unsafe { alloc_zeroed(layout) }
-        };
-        let allocated = NonNull::new(allocated).ok_or_else(refuse)?;
-        // SAFETY: less than the room that was asked for besides.
-        let start = unsafe { allocated.add(allocated.align_offset(ALIGNMENT)) };
-        if small {
-            // SAFETY: `bytes` is inside the allocation.
-            unsafe { start.write_bytes(0, bytes) };
-        }
-        // SAFETY: `bytes` is inside the allocation.
-        let guard = unsafe { start.add(bytes) };
-        // SAFETY: the guard's bytes are inside the allocation, too.
-        unsafe { guard.write_bytes(PATTERN, GUARD) };
+        let size = bytes.checked_add(GUARD).ok_or_else(refuse)?;
+        let layout = Layout::from_size_align(size, ALIGNMENT).map_err(|_| refuse())?;
+        // SAFETY: the size is at least that of the guard, so not 0.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refuse)?;
         Ok(Self {
             start,
             bytes,
-            origin: Origin::Own(allocated, layout),
+            origin: Origin::Own(layout),
         })
-    }
-
-    /// Memory that an owner lends.
-    ///
-    /// # Safety
-    /// `bytes` from `start` on may be read and written, by nobody else, as long as the owner lives.
-    pub(crate) unsafe fn lent(
-        start: NonNull<u8>,
-        bytes: usize,
-        owner: Box<dyn Any + Send + Sync>,
-    ) -> Self {
-        let origin = Origin::Lent { _owner: owner };
-        Self {
-            start,
-            bytes,
-            origin,
-        }
-    }
-
-    pub(crate) fn start(&self) -> NonNull<u8> {
-        self.start
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the invariants of `Origin`; all of it is initialised.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
-    }
-
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the reference is exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
-    }
-
-    /// Whether the bytes behind are as they were; nobody knows of memory that is lent.
-    pub(crate) fn guard_is_whole(&self) -> bool {
-        if matches!(self.origin, Origin::Lent { .. }) {
-            return true;
-        }
-        // SAFETY: the guard lies behind `bytes` inside the allocation.
-        let start = unsafe { self.start.add(self.bytes) };
-        // SAFETY: the guard's bytes are initialised and inside the allocation.
-        let guard = unsafe { std::slice::from_raw_parts(start.as_ptr(), GUARD) };
-        *guard == [PATTERN; GUARD]
     }
 }
 
-impl Drop for Memory {
+impl Drop for Large {
     fn drop(&mut self) {
-        if let Origin::Own(allocated, layout) = self.origin {
+        if let Origin::Own(layout) = self.origin {
             // SAFETY: allocated with this layout and freed once.
-            unsafe { dealloc(allocated.as_ptr(), layout) };
+            unsafe { dealloc(self.start.as_ptr(), layout) };
         }
     }
 }
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes at {:p}", self.bytes, self.start)
+        write!(f, "{} bytes at {:p}", self.len(), self.start())
     }
 }
 

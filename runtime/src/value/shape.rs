@@ -29,6 +29,7 @@ pub struct Shape {
 }
 
 impl Clone for Shape {
+    #[inline]
     fn clone(&self) -> Self {
         Self {
             // A copy of the whole, where a derived one goes from number to number.
@@ -105,24 +106,28 @@ impl Shape {
     }
 
     /// The element type.
+    #[inline]
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
     /// The dimensions.
+    #[inline]
     #[must_use]
     pub fn dims(&self) -> &[i64] {
         &self.dims
     }
 
     /// How many elements there are.
+    #[inline]
     #[must_use]
     pub fn elements(&self) -> usize {
         self.elements
     }
 
     /// How many bytes they take.
+    #[inline]
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes

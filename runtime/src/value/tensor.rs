@@ -1,6 +1,6 @@
 //! Host arrays: memory as XLA hands it to handlers, 64-byte aligned, with a guard behind it.
 
-use super::memory::{ALIGNMENT, LEAST_ALIGNMENT, Memory};
+use super::memory::{ALIGNMENT, Access, LEAST_ALIGNMENT, Memory};
 use crate::{Code, DType, DeviceAllocator, Error, Finding, Hazard, Result, Shape};
 use std::any::Any;
 use std::ffi::c_void;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Tensor {
     shape: Shape,
-    memory: Arc<Memory>,
+    memory: Memory,
 }
 
 mod sealed {
@@ -62,13 +62,12 @@ impl Tensor {
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` when the memory cannot be allocated.
+    #[inline]
     pub fn zeros(shape: Shape) -> Result<Self> {
-        let memory = Memory::zeroed(shape.bytes())
-            .map_err(|error| error.within(format_args!("{shape} is too large")))?;
-        Ok(Self {
-            shape,
-            memory: Arc::new(memory),
-        })
+        match Memory::zeroed(shape.bytes()) {
+            Ok(memory) => Ok(Self { shape, memory }),
+            Err(error) => Err(error.within(format_args!("{shape} is too large"))),
+        }
     }
 
     /// An array with these bytes, packed as XLA packs them.
@@ -133,7 +132,7 @@ impl Tensor {
         let owner = Vector::new(elements);
         let start = owner.start.cast();
         // SAFETY: the owner's elements, aligned as was asked, which it alone frees.
-        unsafe { Self::lent(shape, start, Box::new(owner)) }
+        unsafe { Self::lent(shape, start, Box::new(owner), Access::ReadAndWrite) }
     }
 
     /// An array in the caller's memory, without a copy; `owner` is dropped with the last clone.
@@ -150,6 +149,18 @@ impl Tensor {
         data: *mut c_void,
         owner: impl Any + Send + Sync,
     ) -> Result<Self> {
+        // SAFETY: as promised by the caller.
+        unsafe { Self::from_raw_with(shape, data, owner, Access::ReadAndWrite) }
+    }
+
+    /// # Safety
+    /// As [`Tensor::from_raw`], but that nobody writes there where it is read-only.
+    pub(super) unsafe fn from_raw_with(
+        shape: Shape,
+        data: *mut c_void,
+        owner: impl Any + Send + Sync,
+        access: Access,
+    ) -> Result<Self> {
         let start = match NonNull::new(data.cast::<u8>()) {
             None if shape.bytes() == 0 => return Self::zeros(shape),
             None => return Err(Error::invalid(format!("{shape} at a null pointer"))),
@@ -162,7 +173,7 @@ impl Tensor {
             )));
         }
         // SAFETY: as promised by the caller.
-        unsafe { Self::lent(shape, start, Box::new(owner)) }
+        unsafe { Self::lent(shape, start, Box::new(owner), access) }
     }
 
     /// Zeros in memory of the program's own allocator, to which it goes back with the last clone.
@@ -215,10 +226,11 @@ impl Tensor {
         shape: Shape,
         start: NonNull<u8>,
         owner: Box<dyn Any + Send + Sync>,
+        access: Access,
     ) -> Result<Self> {
         let bytes = shape.bytes();
         // SAFETY: as promised by the caller.
-        let memory = Arc::new(unsafe { Memory::lent(start, bytes, owner) });
+        let memory = unsafe { Memory::lent(start, bytes, owner, access) };
         Ok(Self { shape, memory })
     }
 
@@ -234,10 +246,10 @@ impl Tensor {
         self.memory.bytes()
     }
 
-    /// The bytes, for writing; `None` while a clone shares them.
+    /// The bytes, for writing; `None` while a clone shares them, or where they are another library's to write.
     #[must_use]
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        Arc::get_mut(&mut self.memory).map(Memory::bytes_mut)
+        self.memory.bytes_mut()
     }
 
     /// The elements; `None` when the element type is another one.
@@ -269,9 +281,14 @@ impl Tensor {
         self.as_slice().map(<[T]>::to_vec)
     }
 
+    /// Whether nobody may write the bytes.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.memory.is_read_only()
+    }
+
     /// Whether both have the same bytes in memory.
     pub(crate) fn shares_memory_with(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.memory, &other.memory)
+        self.memory.is_same(&other.memory)
     }
 
     /// What a host writes into `XLA_FFI_Buffer.data`: null for arrays without elements.

@@ -22,7 +22,7 @@ const TWO_THREADS: f64 = 1.2;
 /// A call beside a hundred other runtimes, by one without them.
 const CROWDED: f64 = 1.5;
 /// `Call::run` with shapes that repeat, by a prepared call.
-const RUN: f64 = 20.0;
+const RUN: f64 = 10.0;
 
 /// 64 MB through a handler, by what the handler does alone.
 const LARGE: f64 = 1.25;

@@ -156,10 +156,19 @@ typedef struct tensor {
   uint64_t byte_offset;
 } tensor;
 
+typedef struct managed {
+  uint32_t major, minor;
+  void* context;
+  void (*deleter)(struct managed*);
+  uint64_t flags;
+  tensor tensor;
+} managed;
+
 static void dlpack(xffi_rt* runtime) {
   float* memory = (float*)malloc(128);
   int64_t shape[1] = {3}, strides[1] = {1};
   tensor x = {NULL, 1, 0, 1, 2, 32, 1, NULL, NULL, 16}, y, odd;
+  managed given = {1, 3, NULL, NULL, 1, {NULL, 1, 0, 1, 2, 32, 1, NULL, NULL, 16}};
   xffi_rt_call* call = NULL;
   int i;
   CHECK(memory != NULL);
@@ -191,6 +200,23 @@ static void dlpack(xffi_rt* runtime) {
   right(xffi_rt_call_run(call));
   CHECK(x_at == memory + 4 && y_at == memory + 8 && memory[8] == 5 && memory[10] == 7);
   CHECK(memory[11] == 11);
+  right(xffi_rt_call_clear_operands(call));
+  /* Read-only, of version 1.3: an argument, no result. */
+  given.tensor = x;
+  wrong(xffi_rt_call_ret_dlpack_versioned(call, &given), INVALID_ARGUMENT, "read-only");
+  right(xffi_rt_call_arg_dlpack_versioned(call, &given));
+  given.flags = 0;
+  given.tensor = y;
+  given.major = 2;
+  wrong(xffi_rt_call_ret_dlpack_versioned(call, &given), INVALID_ARGUMENT, "version 2.3");
+  wrong(xffi_rt_call_arg_dlpack_versioned(call, &given), INVALID_ARGUMENT, "version 2.3");
+  given.major = 1;
+  wrong(xffi_rt_call_arg_dlpack_versioned(call, NULL), INVALID_ARGUMENT, "managed");
+  wrong(xffi_rt_call_ret_dlpack_versioned(NULL, &given), INVALID_ARGUMENT, "call");
+  right(xffi_rt_call_ret_dlpack_versioned(call, &given));
+  memory[8] = 0;
+  right(xffi_rt_call_run(call));
+  CHECK(x_at == memory + 4 && y_at == memory + 8 && memory[8] == 5);
   xffi_rt_call_destroy(call);
   free(memory);
 }

@@ -1,10 +1,13 @@
-//! Tensors of other libraries, and for them, by DLPack: `DLTensor` and `DLManagedTensor` of `dlpack.h`, in host
-//! memory and without a copy.
+//! Tensors of other libraries, and for them, by DLPack: `DLTensor`, `DLManagedTensor` and
+//! `DLManagedTensorVersioned` of `dlpack.h`, in host memory and without a copy.
+//!
+//! The fields are public because the C header has them so: these layouts are DLPack's to change, not ours.
+
+mod exchange;
 
 use super::tensor::is_aligned;
-use crate::{DType, Error, Result, Shape, Tensor};
+use crate::{DType, Error, Result, Shape};
 use std::ffi::c_void;
-use std::ptr;
 
 /// `DLDevice`.
 #[repr(C)]
@@ -60,9 +63,41 @@ pub struct DLManagedTensor {
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
-const CPU: i32 = 1;
+/// `DLPackVersion`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DLPackVersion {
+    /// Another one means another layout.
+    pub major: u32,
+    /// A greater one means more values for what there is.
+    pub minor: u32,
+}
 
-/// Element types by their code and bits; those that share bytes have no place in DLPack.
+/// `DLManagedTensorVersioned`, as `__dlpack__(max_version=(1, 0))` of Python's arrays gives and takes it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DLManagedTensorVersioned {
+    /// What it is laid out by.
+    pub version: DLPackVersion,
+    /// The deleter's own.
+    pub manager_ctx: *mut c_void,
+    /// Called once by who was given the tensor, when he is done with it.
+    pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
+    /// [`READ_ONLY`] and others.
+    pub flags: u64,
+    /// The tensor.
+    pub dl_tensor: DLTensor,
+}
+
+/// `DLPACK_FLAG_BITMASK_READ_ONLY`: who was given the tensor must not write it.
+pub const READ_ONLY: u64 = 1;
+
+const CPU: i32 = 1;
+/// The major version that [`DLManagedTensorVersioned`] is the layout of.
+const MAJOR: u32 = 1;
+
+/// Element types by their code and bits. Those that share bytes stay here: DLPack says how they are packed since
+/// 1.1 alone.
 const DTYPES: [(DType, u8, u8); 23] = [
     (DType::S8, 0, 8),
     (DType::S16, 0, 16),
@@ -163,116 +198,35 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
     Ok((shape, data))
 }
 
-/// Somebody else's tensor until it is dropped.
-struct Foreign(*mut DLManagedTensor);
-
-// SAFETY: the contract of `from_dlpack`: the deleter may be called on any thread.
-unsafe impl Send for Foreign {}
-// SAFETY: nothing is done through a shared reference.
-unsafe impl Sync for Foreign {}
-
-impl Drop for Foreign {
-    fn drop(&mut self) {
-        // SAFETY: the tensor is ours since `from_dlpack`, and given back once.
-        if let Some(deleter) = unsafe { (*self.0).deleter } {
-            // SAFETY: as above.
-            unsafe { deleter(self.0) };
-        }
+/// As [`describe`], for a tensor whose version is looked at first. Whether it is read-only comes with it.
+///
+/// # Errors
+/// As [`describe`], and `INVALID_ARGUMENT` for a major version other than 1: nothing behind the version is read.
+///
+/// # Safety
+/// A `DLManagedTensorVersioned` of the version that it says.
+pub unsafe fn describe_versioned(
+    managed: *const DLManagedTensorVersioned,
+) -> Result<(Shape, *mut c_void, bool)> {
+    // SAFETY: as promised by the caller: tensors of all versions begin with it.
+    let version = unsafe { (*managed).version };
+    let DLPackVersion { major, minor } = version;
+    if major != MAJOR {
+        return Err(Error::invalid(format!(
+            "a DLPack tensor of version {major}.{minor}: only {MAJOR}.x is known here"
+        )));
     }
-}
-
-/// What lies behind a tensor that was given away.
-struct Exported {
-    managed: DLManagedTensor,
-    dims: Vec<i64>,
-    _tensor: Tensor,
-}
-
-unsafe extern "C" fn drop_exported(managed: *mut DLManagedTensor) {
-    // SAFETY: the deleter of an `Exported`, called once with it.
-    let exported = unsafe { (*managed).manager_ctx };
-    // SAFETY: as above: boxed by `into_dlpack`.
-    drop(unsafe { Box::from_raw(exported.cast::<Exported>()) });
-}
-
-impl Tensor {
-    /// Another library's array, without a copy: its deleter is called with the last clone.
-    ///
-    /// # Errors
-    /// As [`describe`]; the deleter is called then, too.
-    ///
-    /// # Safety
-    /// A tensor of `dlpack.h` that is no longer the caller's, of as many bytes as it says, which nobody else
-    /// writes; its deleter may be called on any thread. Who writes the tensor here writes the other library's.
-    pub unsafe fn from_dlpack(managed: *mut DLManagedTensor) -> Result<Self> {
-        if managed.is_null() {
-            return Err(Error::invalid("the DLPack tensor is a null pointer"));
-        }
-        let owner = Foreign(managed);
-        // SAFETY: as promised by the caller.
-        let tensor = unsafe { &(*managed).dl_tensor };
-        // SAFETY: as promised by the caller.
-        let (shape, data) = unsafe { describe(tensor) }?;
-        // SAFETY: as promised by the caller.
-        unsafe { Self::from_raw(shape, data, owner) }
-    }
-
-    /// This array for another library, without a copy: it takes it over, and calls the deleter when it is done.
-    ///
-    /// ```
-    /// use xla_ffi_runtime::Tensor;
-    ///
-    /// let x = Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?;
-    /// let given = x.into_dlpack()?;
-    /// // SAFETY: made a line above.
-    /// let back = unsafe { Tensor::from_dlpack(given) }?;
-    /// assert_eq!(back.as_slice(), Some(&[1.0_f32, 2.0, 3.0, 4.0][..]));
-    /// # Ok::<(), xla_ffi_runtime::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `INVALID_ARGUMENT` for an element type that DLPack does not have.
-    pub fn into_dlpack(self) -> Result<*mut DLManagedTensor> {
-        let dtype = self.shape().dtype();
-        let row = DTYPES.iter().find(|row| row.0 == dtype).ok_or_else(|| {
-            Error::invalid(format!("DLPack has no elements of type {}", dtype.name()))
-        })?;
-        let mut exported = Box::new(Exported {
-            dims: self.shape().dims().to_vec(),
-            managed: DLManagedTensor {
-                dl_tensor: DLTensor {
-                    data: self.data(),
-                    device: DLDevice {
-                        device_type: CPU,
-                        device_id: 0,
-                    },
-                    ndim: i32::try_from(self.shape().dims().len()).unwrap_or(0),
-                    dtype: DLDataType {
-                        code: row.1,
-                        bits: row.2,
-                        lanes: 1,
-                    },
-                    shape: ptr::null_mut(),
-                    strides: ptr::null_mut(),
-                    byte_offset: 0,
-                },
-                manager_ctx: ptr::null_mut(),
-                deleter: Some(drop_exported),
-            },
-            _tensor: self,
-        });
-        exported.managed.dl_tensor.shape = exported.dims.as_mut_ptr();
-        let exported = Box::into_raw(exported);
-        // SAFETY: made a line above.
-        unsafe { (*exported).managed.manager_ctx = exported.cast() };
-        // SAFETY: as above.
-        Ok(unsafe { &raw mut (*exported).managed })
-    }
+    // SAFETY: as promised by the caller, the layout of this major version.
+    let managed = unsafe { &*managed };
+    // SAFETY: as promised by the caller.
+    let (shape, data) = unsafe { describe(&managed.dl_tensor) }?;
+    Ok((shape, data, managed.flags & READ_ONLY != 0))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ptr;
 
     fn tensor(dims: &mut [i64], data: *mut c_void) -> DLTensor {
         DLTensor {
@@ -339,27 +293,5 @@ mod tests {
         dims[1] = -1;
         let negative = tensor(&mut dims, data);
         assert!(told(&negative).unwrap_err().message().contains("-1"));
-    }
-
-    #[test]
-    fn arrays_go_out_and_come_back_in_place() {
-        for (dtype, code, bits) in &DTYPES {
-            let x = Tensor::zeros(Shape::new(*dtype, [3, 2]).unwrap()).unwrap();
-            let (start, clone) = (x.data(), x.clone());
-            let given = x.into_dlpack().unwrap();
-            // SAFETY: made a line above.
-            let told = unsafe { (*given).dl_tensor };
-            assert_eq!((told.dtype.code, told.dtype.bits), (*code, *bits));
-            // SAFETY: as above.
-            let back = unsafe { Tensor::from_dlpack(given) }.unwrap();
-            assert_eq!((back.data(), back.shape()), (start, clone.shape()));
-            drop(back);
-            let mut clone = clone;
-            assert!(clone.bytes_mut().is_some(), "the deleter has let it go");
-        }
-        let packed = Tensor::zeros(Shape::new(DType::S4, [3]).unwrap()).unwrap();
-        assert!(packed.into_dlpack().is_err());
-        // SAFETY: null is looked for.
-        assert!(unsafe { Tensor::from_dlpack(ptr::null_mut()) }.is_err());
     }
 }
