@@ -1,11 +1,12 @@
 """The loader for TensorFlow: `xla_ffi.tensorflow`.
 
-usage: tf_loader.py FOLDER (of the Rust example libraries)
+usage: tf_loader.py FOLDER LANGUAGE:EXAMPLE=LIBRARY… (the folder of the Rust examples, and all examples as `examples.py` has them)
 """
 
 import ctypes
 import functools
 import importlib.util
+import os
 import pathlib
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from checks import check, finish, raises
 from xla_ffi import _mlir, _tf_host
 
 FOLDER = pathlib.Path(sys.argv[1])
+EXAMPLES = dict(argument.split("=", 1) for argument in sys.argv[2:])
 X = tf.constant(np.arange(6, dtype=np.float32).reshape(2, 3))
 LIKE_X = tf.TensorSpec([2, 3], tf.float32)
 
@@ -63,6 +65,46 @@ def results():
     near(compiled(norm)(tf.Variable(X)), normed(X.numpy()))
     if load("rms_norm") is not load("rms_norm") or norm.refused is not None:
         raise AssertionError("loaded twice")
+
+
+def languages():
+    """A library in C or C++ is registered by what its manifest says, as one in Rust."""
+    for language in ("C", "C++"):
+        path = EXAMPLES[f"{language}:02_rms_norm"]
+        if path == "":
+            print(f"skipped: no {language} compiler", file=sys.stderr)
+            continue
+        SCRIPT = """
+import sys
+import tensorflow as tf
+import xla_ffi.tensorflow
+norm = xla_ffi.tensorflow.load(sys.argv[1]).rms_norm
+print(tf.function(lambda x: norm(x, eps=0.0), jit_compile=True, autograph=False)(tf.constant([[3.0, 4.0]])).numpy().tolist())
+"""
+        # The name is Rust's in this process.
+        done = subprocess.run([sys.executable, "-c", SCRIPT, path], capture_output=True, text=True, check=False)
+        if done.stdout.strip() != str(normed(np.array([[3, 4]], np.float32), 0).tolist()):
+            raise AssertionError(f"{language}: {done.stdout} {done.stderr[-2000:]}")
+
+
+def on_load():
+    """A library that registers itself needs nothing but to be loaded."""
+    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+    c, cpp = (pathlib.Path(EXAMPLES[f"{language}:02_rms_norm"]).parent for language in ("C", "C++"))
+    for name, path in {
+        "doubled_on_load": FOLDER / "libon_load.so",
+        "doubled_on_load_c": c / "libon_load.so",
+        "doubled_on_load_cpp": cpp / "libon_load_cpp.so",
+    }.items():
+        module = _mlir.call(name, [((2, 3), np.dtype(np.float32))], [((2, 3), np.dtype(np.float32))], {}, (["row"], ["row"]), [], False)
+        run = lambda x, name=name, module=module: gen_xla_ops.xla_call_module(
+            [x], version=9, module=module, Sout=[[2, 3]], Tout=[tf.float32], platforms=["CPU"], disabled_checks=[f"custom_call:{name}"]
+        )[0]
+        # Before, XLA names the handler that it lacks.
+        raises(tf.errors.OpError, lambda: compiled(run)(X), name)
+        ctypes.CDLL(os.fspath(path))
+        equal(compiled(run)(X), 2 * X.numpy())
 
 
 def attributes():
@@ -239,6 +281,20 @@ def names_taken():
         other = pathlib.Path(folder) / "libother.so"
         shutil.copy(FOLDER / "librms_norm.so", other)
         raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(other), "rms_norm is registered with TensorFlow", "librms_norm.so already")
+        # A name that something else has registered: XLA's own word, and the host's name.
+        cases = [(FOLDER / "libon_load.so", "doubled_on_load", "does not take all of its handlers")]
+        for language, name, suffix in (("C", "doubled_on_load_c", ""), ("C++", "doubled_on_load_cpp", "_cpp")):
+            library = EXAMPLES[f"{language}:02_rms_norm"]
+            if library:
+                cases.append((pathlib.Path(library).parent / f"libon_load{suffix}.so", name, f"does not take {name}"))
+        for path, name, words in cases:
+            # Those of this very file are its own.
+            near(compiled(xla_ffi.tensorflow.load(path)[name])(X), 2 * X.numpy())
+            other = pathlib.Path(folder) / f"lib{name}.so"
+            shutil.copy(path, other)
+            raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(other), f"{name} is registered with TensorFlow", f"{path} already")
+            del xla_ffi.tensorflow._targets[name]
+            raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(other), f"TensorFlow {tf.__version__} {words}", "Duplicate FFI handler registration")
 
 
 def bad_libraries():
@@ -247,8 +303,6 @@ def bad_libraries():
         raises(xla_ffi.ManifestError, lambda: xla_ffi.tensorflow.load(folder / "none.so"), "No such file")
         (folder / "text.so").write_text("no library")
         raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(folder / "text.so"), "text.so")
-    image = ctypes.CDLL(None)
-    raises(xla_ffi.LibraryError, lambda: _tf_host.Host().register(image, "libplain.so"), "libplain.so does not export xla_ffi_register", "XLA_FFI_LIBRARY")
 
 
 def bad_hosts():
@@ -297,7 +351,7 @@ def texts():
 
 def main():
     for name, work in {
-        "results": results, "attributes": attributes, "result shapes": shapes, "in-out operands": in_place, "wrong calls": calls,
+        "results": results, "attributes": attributes, "C and C++": languages, "libraries that register themselves": on_load, "result shapes": shapes, "in-out operands": in_place, "wrong calls": calls,
         "errors": errors, "a handler that needs more": lacks, "gradients": gradients, "a saved model": saved_model,
         "names taken": names_taken, "bad libraries": bad_libraries, "bad hosts": bad_hosts, "no jax": without_jax, "text": texts,
     }.items():  # fmt: skip
