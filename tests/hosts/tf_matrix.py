@@ -352,8 +352,9 @@ def verdict(error):
 def child(rows, kind, given, row):
     try:
         world = World(kind, *given)
-        if row in OWN:
-            OWN[row](world)
+        own = OWN.get(row) or OF_PLUGINS.get(row)
+        if own:
+            own(world)
         else:
             for call in rows[row]:
                 one(world.library, call)
@@ -376,7 +377,7 @@ def main():
         rows = {row["row"]: row["calls"] for row in json.load(file)}
     given = [dict(item.split("=", 1) for item in items) for items in (options.libraries, options.twin, options.legacy)]
     for kind in given[0]:
-        for row in options.row or [*rows, *OWN]:
+        for row in options.row or [*rows, *OWN, *(OF_PLUGINS if kind == "rust" else ())]:
             start = time.monotonic()
             result, end = forked(lambda: child(rows, kind, given, row))  # noqa: B023
             result = result or {"cell": "FAIL", "message": end}
