@@ -105,6 +105,12 @@ fn a_loaded_library_is_registered() {
             "{said:?}"
         );
     }
+    if languages
+        .iter()
+        .any(|(name, _)| *name == "doubled_on_load_c")
+    {
+        assert!(runtime.find("doubled_again_c", "cpu").is_ok());
+    }
     // A library that does not ask for it is not registered.
     let plain = rust_examples().join("librms_norm.so");
     assert_eq!(load(test, &plain, "plain"), "");
