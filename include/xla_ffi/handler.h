@@ -350,7 +350,7 @@ typedef struct xffi_target {
 #define XFFI_TARGET(symbol) XFFI_TARGET_WITH(#symbol, "cpu", 0, NULL, NULL, NULL, symbol, NULL)
 #define XFFI_TARGET_WITH(name, platform, traits, ...) {(name), (platform), {__VA_ARGS__}, (traits)}
 
-XFFI_COLD void xffi_register_targets(const XLA_FFI_Api* api, const char* library, const void* context) {
+XFFI_COLD void xffi_register_targets_(const XLA_FFI_Api* api, const char* library, const void* context) {
   const xffi_target* target = (const xffi_target*)context;
   for (; target->name != NULL; ++target) {
     /* XLA's own name for its CPU, which every host knows. */
@@ -369,7 +369,7 @@ XFFI_COLD void xffi_register_targets(const XLA_FFI_Api* api, const char* library
 #define XFFI_REGISTER_ON_LOAD(library, ...)                                            \
   static __attribute__((constructor)) void library##__xla_ffi_on_load(void) {          \
     static const xffi_target targets[] = {__VA_ARGS__, XFFI_TARGET_WITH(NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL)}; \
-    xla_ffi_sdk_on_load(#library, xffi_register_targets, targets);                      \
+    xla_ffi_sdk_on_load(#library, xffi_register_targets_, targets);                      \
   }                                                                                    \
   struct library##__xla_ffi_on_load_needs_a_semicolon
 #endif

@@ -103,7 +103,7 @@ XFFI_INLINE int xffi_is_before_r0(const XLA_FFI_Api* api) {
 
 /* Where in the host's table a function for errors lies, at `offset` from r0 on: elsewhere before r0, and null
  * where the table is of no known layout. */
-XFFI_COLD const void* xffi_error_slot(const XLA_FFI_Api* api, size_t offset) {
+XFFI_COLD const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
   if (xffi_is_before_r0(api)) {
     if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0) return NULL;
     offset -= offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) - XLA_FFI_SDK_HEAD_BEFORE_R0;
@@ -114,7 +114,7 @@ XFFI_COLD const void* xffi_error_slot(const XLA_FFI_Api* api, size_t offset) {
 /* Sets `function`, one of the three for errors, to the host's, or to null. */
 #define XFFI_ERROR_FUNCTION_(api, name, function)                                   \
   do {                                                                              \
-    const void* slot_ = xffi_error_slot(api, offsetof(XLA_FFI_Api, name));          \
+    const void* slot_ = xffi_error_slot_(api, offsetof(XLA_FFI_Api, name));          \
     if (slot_ != NULL) memcpy(&(function), slot_, sizeof(function));                \
   } while (0)
 

@@ -479,11 +479,13 @@ XLA_FFI_SDK_NAMESPACE_END
   ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c>(    \
       XLA_FFI_SDK_SYMBOL_OF_(a), XLA_FFI_SDK_SYMBOL_OF_(b), XLA_FFI_SDK_SYMBOL_OF_(c))
 #define XLA_FFI_SDK_ABOUT_4_(a, b, c, d)                                                          \
-  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c, xla_ffi_maker_##d>(\
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c,     \
+                                     xla_ffi_maker_##d>(                                          \
       XLA_FFI_SDK_SYMBOL_OF_(a), XLA_FFI_SDK_SYMBOL_OF_(b), XLA_FFI_SDK_SYMBOL_OF_(c),            \
       XLA_FFI_SDK_SYMBOL_OF_(d))
 #define XLA_FFI_SDK_ABOUT_5_(a, b, c, d, e)                                                       \
-  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c, xla_ffi_maker_##d, xla_ffi_maker_##e>(\
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c,     \
+                                     xla_ffi_maker_##d, xla_ffi_maker_##e>(                       \
       XLA_FFI_SDK_SYMBOL_OF_(a), XLA_FFI_SDK_SYMBOL_OF_(b), XLA_FFI_SDK_SYMBOL_OF_(c),            \
       XLA_FFI_SDK_SYMBOL_OF_(d), XLA_FFI_SDK_SYMBOL_OF_(e))
 
