@@ -1,14 +1,18 @@
 //! Hosts from before r0 (jaxlib 0.4.29 and 0.4.30, TensorFlow 2.17): libraries of every language refuse to be
 //! registered and to be called, by name, and read nothing of the table that is not there.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 use xla_ffi_sys::*;
+use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::skip;
 
 /// Where in a table from before r0 each function lies.
 const ERROR_CREATE: usize = Revision::BEFORE_R0_TABLE_HEAD;
+const ERROR_TEXT: usize = ERROR_CREATE + 8;
+const ERROR_DESTROY: usize = ERROR_CREATE + 16;
 const SIZE: usize = Revision::BEFORE_R0_STRUCT_SIZE;
 
 /// The execute stage's number there.
@@ -31,6 +35,27 @@ unsafe extern "C" fn create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FF
     let text = unsafe { CStr::from_ptr(args.message) };
     let told = Told(args.errc, text.to_string_lossy().into_owned());
     Box::into_raw(Box::new(told)).cast()
+}
+
+/// The text, which the stand-in keeps until it is asked for the next.
+unsafe extern "C" fn text(args: *mut XLA_FFI_Error_GetDetails_Args) {
+    // SAFETY: libraries pass the arguments of this function.
+    let args = unsafe { &mut *args };
+    // SAFETY: made by `create`, not destroyed yet.
+    let told = unsafe { &*args.error.cast::<Told>() };
+    TEXT.with_borrow_mut(|kept| {
+        *kept = CString::new(told.1.clone()).unwrap();
+        args.message = kept.as_ptr();
+    });
+}
+
+thread_local! {
+    static TEXT: RefCell<CString> = RefCell::default();
+}
+
+unsafe extern "C" fn destroy(args: *mut XLA_FFI_Error_Destroy_Args) {
+    // SAFETY: libraries pass the arguments of this function.
+    drop(told(unsafe { (*args).error }));
 }
 
 /// Every other function of the table.
@@ -60,6 +85,8 @@ fn table(size: usize) -> *const XLA_FFI_Api {
             // What r0 has there is a version; here it is a pointer to memory of the host.
             16 => table as usize,
             ERROR_CREATE if size == SIZE => create as *const () as usize,
+            ERROR_TEXT if size == SIZE => text as *const () as usize,
+            ERROR_DESTROY if size == SIZE => destroy as *const () as usize,
             _ => never as *const () as usize,
         };
         let place = table.wrapping_add(at).cast::<usize>();
@@ -159,5 +186,55 @@ fn cpp() {
     let name = "libconformance_cpp.so";
     if let Some(path) = example("before_r0.cpp", name, option_env!("CPP_COMPILER")) {
         check("C++", &path, "conformance_c.scale");
+    }
+}
+
+/// What such a host refuses, a program may read as any other error, in C and by what C++ registers before `main`.
+#[test]
+fn refusals_are_read() {
+    const C: &str = "#include \"xla_ffi/handler.h\"\n\
+        XFFI_EXPORT void read_refusal(const XLA_FFI_Api* api, char* text) {\n\
+          XLA_FFI_Handler_Bundle none;\n\
+          XLA_FFI_Error* error;\n\
+          memset(&none, 0, sizeof(none));\n\
+          error = xffi_register_handler(api, \"a_handler\", \"Host\", &none, 0);\n\
+          snprintf(text, 512, \"%s\", xffi_error_details(api, error, NULL));\n\
+          xffi_error_free(api, error);\n\
+        }\n";
+    const CPP: &str = "#include \"xla/ffi/api/ffi.h\"\n\
+        extern \"C\" XLA_FFI_SDK_EXPORT void read_refusal(const XLA_FFI_Api* given, char* text) {\n\
+          static const XLA_FFI_Api* api = given;\n\
+          std::ostringstream told;\n\
+          std::streambuf* before = std::cerr.rdbuf(told.rdbuf());\n\
+          XLA_FFI_REGISTER_HANDLER(api, \"a_handler\", \"Host\", XLA_FFI_Handler_Bundle{});\n\
+          std::cerr.rdbuf(before);\n\
+          std::snprintf(text, 512, \"%s\", told.str().c_str());\n\
+        }\n";
+    for (name, source) in [("refusal.c", C), ("refusal.cc", CPP)] {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("refusals_are_read");
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(name);
+        std::fs::write(&path, source).unwrap();
+        let include = format!("-I{}", env!("SDK_INCLUDE_DIR"));
+        let Some(path) = shared_library(&folder, "refusals_are_read", &path, name, &[include])
+        else {
+            continue;
+        };
+        // SAFETY: made above.
+        let library = unsafe { libloading::Library::new(path) }.expect("the library loads");
+        // SAFETY: the type that it is defined with.
+        let read = unsafe {
+            library.get::<unsafe extern "C" fn(*const XLA_FFI_Api, *mut c_char)>(b"read_refusal")
+        }
+        .unwrap();
+        let mut text = [0; 512];
+        // SAFETY: the table of a host, and room for the text.
+        unsafe { read(table(SIZE), text.as_mut_ptr()) };
+        // SAFETY: a C string.
+        let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy();
+        for words in ["a_handler", REFUSAL[0], REFUSAL[1]] {
+            assert!(text.contains(words), "{name}: {text}");
+        }
+        std::mem::forget(library);
     }
 }

@@ -86,6 +86,7 @@ fn functions_and_macros_for_handlers_in_c() {
         "host.h",
         "legacy.h",
         "manifest.h",
+        "on_load.h",
         "place.h",
         "shape.h",
         "state.h",

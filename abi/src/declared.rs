@@ -99,11 +99,28 @@ pub const EDITIONS: [Edition; 18] = [
 ];
 
 impl Edition {
+    /// The header from before the first revision, which jaxlib 0.4.29 and 0.4.30 and TensorFlow 2.17 have. It is none of
+    /// [`EDITIONS`], for nothing here speaks it and `ffi-sys` declares nothing of it: its layouts are those of its
+    /// snapshot alone, and its `revision` is the one that came after.
+    pub const BEFORE_R0: Self = Self {
+        header: Header::Main,
+        revision: Revision::R0,
+        first_jaxlib: "0.4.29",
+        last_jaxlib: Some("0.4.30"),
+    };
+
+    /// The revision's name; `None` for the header that has none.
+    #[must_use]
+    pub fn revision_name(&self) -> Option<&'static str> {
+        (*self != Self::BEFORE_R0).then(|| self.revision.name())
+    }
+
     /// A short name that is also the snapshot's file name: `r2-0.4.35`, `record-0.1`.
     #[must_use]
     pub fn name(&self) -> String {
         let minor = if self.revision == Revision::R9 { 1 } else { 2 };
         match self.header {
+            Header::Main if *self == Self::BEFORE_R0 => "before-r0".to_owned(),
             Header::Main if self.is_only_one() => self.revision.name().to_owned(),
             Header::Main => format!("{}-{}", self.revision, self.first_jaxlib),
             Header::Record => format!("record-0.{minor}"),
@@ -133,12 +150,13 @@ impl Edition {
     }
 
     /// The edition that somebody calls `name`: a revision (`r2`, its newest header), an edition
-    /// (`r2-0.4.34`, `record-0.1`) or a jaxlib version (`0.4.34`, its main header). A version that is
+    /// (`r2-0.4.34`, `record-0.1`, `before-r0`) or a jaxlib version (`0.4.34`, its main header). A version that is
     /// [not known yet](is_not_known_yet) is no edition.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         EDITIONS
             .into_iter()
+            .chain([Self::BEFORE_R0])
             .find(|edition| edition.name() == name)
             .or_else(|| Revision::from_name(name).map(Self::of_revision))
             .or_else(|| Self::of_jaxlib(Header::Main, name).filter(|_| !is_not_known_yet(name)))
@@ -159,7 +177,8 @@ impl Edition {
     #[must_use]
     pub fn of_jaxlib(header: Header, version: &str) -> Option<Self> {
         let wanted = parse_version(version)?;
-        EDITIONS.into_iter().rev().find(|edition| {
+        let mut all = EDITIONS.into_iter().rev().chain([Self::BEFORE_R0]);
+        all.find(|edition| {
             edition.header == header
                 && parse_version(edition.first_jaxlib).is_some_and(|first| first <= wanted)
                 && edition
@@ -168,7 +187,7 @@ impl Edition {
         })
     }
 
-    /// The layouts of this edition as ffi-sys declares them.
+    /// The layouts of this edition as ffi-sys declares them; one of [`EDITIONS`].
     #[must_use]
     pub fn declared(&self) -> Abi {
         let (layouts, enums) = match self.header {
@@ -517,7 +536,8 @@ mod tests {
         assert_eq!(of("0.4.36").as_deref(), Some("r2-0.4.35"));
         assert_eq!(of("0.9.0.1").as_deref(), Some("r7-0.8.2"));
         assert_eq!(of("0.13.0").as_deref(), Some("r10"));
-        assert_eq!(of("0.4.30"), None);
+        assert_eq!(of("0.4.30").as_deref(), Some("before-r0"));
+        assert_eq!(of("0.4.28"), None);
         assert_eq!(Edition::of_jaxlib(Header::Record, "0.11.1"), None);
     }
 

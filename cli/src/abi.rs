@@ -85,7 +85,7 @@ fn edition(name: &str) -> Result<Edition, String> {
         ));
     }
     Edition::find(name).ok_or_else(|| {
-        "no such revision; expected r0 to r10, an edition such as r2-0.4.34 or record-0.1, or a \
+        "no such revision; expected r0 to r10, an edition such as r2-0.4.34, record-0.1 or before-r0, or a \
          jaxlib version (`xla-ffi abi revisions` lists them)"
             .to_owned()
     })

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use xla_ffi_abi::declared::Edition;
 use xla_ffi_doctor::manifest;
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
@@ -132,7 +133,14 @@ fn parse_attributes(text: &str) -> Result<Attributes, String> {
 }
 
 pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
-    Revision::from_name(text).ok_or_else(|| "there are r0 to r10".into())
+    Revision::from_name(text).ok_or_else(|| match Edition::find(text) {
+        Some(Edition::BEFORE_R0) => {
+            "the typed FFI from before the first revision, which libraries of this SDK refuse; \
+             there are r0 to r10"
+                .into()
+        }
+        _ => "there are r0 to r10".into(),
+    })
 }
 
 pub(crate) fn parse_type(text: &str) -> Result<UserType, String> {

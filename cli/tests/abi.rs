@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
-use xla_ffi_testing::root;
+use xla_ffi_testing::{headers, root, skip};
 
 fn abi(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
@@ -89,7 +89,7 @@ fn what_is_not_there_is_told() {
     for arguments in [
         &["show", "r11"][..],
         &["diff", "r1"],
-        &["diff", "r1", "0.4.30"],
+        &["diff", "r1", "0.4.28"],
         &["check"],
         &["check", "--snapshots", "--header", "x.h"],
         &["check", "--snapshots", "--revision", "r1"],
@@ -101,6 +101,58 @@ fn what_is_not_there_is_told() {
     }
     let output = abi(&["diff", "r9", "record-0.1"]);
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// The header from before the first revision has a name of its own, and is no revision.
+#[test]
+fn before_the_first_revision() {
+    let shown = json(&["show", "before-r0", "--json"]);
+    assert_eq!(shown["edition"], "before-r0");
+    assert!(shown["revision"].is_null(), "{shown}");
+    assert_eq!(shown["abi"]["structs"]["XLA_FFI_Api"]["struct_size"], 64);
+    let text = out(&abi(&["diff", "0.4.30", "r0"]));
+    assert!(text.contains("inserted: api_version"), "{text}");
+    let Some(folder) = headers::folder_or_skip("before_the_first_revision") else {
+        return;
+    };
+    let header = headers::api_folder(&folder, "0.4.30").join("c_api.h");
+    if !header.exists() {
+        skip(
+            "before_the_first_revision",
+            "XLA_FFI_JAXLIB_HEADERS has no 0.4.30",
+        );
+        return;
+    }
+    let header = header.to_str().unwrap();
+    for more in [&[][..], &["--revision", "before-r0"]] {
+        let output = abi(&[&["check", "--header", header], more].concat());
+        assert!(output.status.success(), "{}", err(&output));
+        let text = out(&output);
+        assert!(
+            text.contains("from before the first revision (before-r0, jaxlib 0.4.29 to 0.4.30"),
+            "{text}"
+        );
+    }
+    let value = json(&["check", "--header", header, "--json"]);
+    assert!(
+        value.to_string().contains("\"edition\":\"before-r0\""),
+        "{value}"
+    );
+    let other = abi(&["check", "--header", header, "--revision", "r0"]);
+    assert_eq!(other.status.code(), Some(1));
+    let said = format!("{}{}", out(&other), err(&other));
+    assert!(said.contains("is not r0"), "{said}");
+    let r0 = headers::api_folder(&folder, "0.4.31").join("c_api.h");
+    let other = abi(&[
+        "check",
+        "--header",
+        r0.to_str().unwrap(),
+        "--revision",
+        "before-r0",
+    ]);
+    assert_eq!(other.status.code(), Some(1));
+    let said = format!("{}{}", out(&other), err(&other));
+    assert!(said.contains("is not before-r0"), "{said}");
 }
 
 #[test]

@@ -29,6 +29,7 @@
 #include "xla_ffi/future.h"
 #include "xla_ffi/host.h"
 #include "xla_ffi/manifest.h"
+#include "xla_ffi/on_load.h"
 #include "xla_ffi/place.h"
 #include "xla_ffi/shape.h"
 #include "xla_ffi/state.h"
@@ -334,5 +335,43 @@ XFFI_INLINE XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const c
     return XFFI_ASK_(api, XLA_FFI_Handler_Register, (XLA_FFI_Handler_Register_Args*)(void*)&args);
   }
 }
+
+#if defined(__GNUC__) && !defined(_WIN32)
+/* What XFFI_REGISTER_ON_LOAD registers: handlers of a name, for a platform. */
+typedef struct xffi_target {
+  const char* name;
+  const char* platform;
+  XLA_FFI_Handler_Bundle bundle;
+  XLA_FFI_Handler_Traits traits;
+} xffi_target;
+
+/* A handler of the cpu whose one stage, and name, is that symbol; and any other: behind the traits come its stages,
+ * `.instantiate = counter_new, .execute = counter`. */
+#define XFFI_TARGET(symbol) XFFI_TARGET_WITH(#symbol, "cpu", 0, NULL, NULL, NULL, symbol, NULL)
+#define XFFI_TARGET_WITH(name, platform, traits, ...) {(name), (platform), {__VA_ARGS__}, (traits)}
+
+XFFI_COLD void xffi_register_targets_(const XLA_FFI_Api* api, const char* library, const void* context) {
+  const xffi_target* target = (const xffi_target*)context;
+  for (; target->name != NULL; ++target) {
+    /* XLA's own name for its CPU, which every host knows. */
+    const char* platform = strcmp(target->platform, "cpu") == 0 ? "Host" : target->platform;
+    XLA_FFI_Error* error = xffi_register_handler(api, target->name, platform, &target->bundle, target->traits);
+    if (error == NULL) continue;
+    fprintf(stderr, "xla-ffi: %s, registered on load: %s: %s\n", library, target->name,
+            xffi_error_details(api, error, NULL));
+    xffi_error_free(api, error);
+  }
+}
+
+/* The option of XFFI_LIBRARY for hosts that do nothing but load a file: the library registers these XFFI_TARGETs when
+ * it is loaded, with every host that it finds in the process. Silent where there is none; what a host refuses stands
+ * on stderr. */
+#define XFFI_REGISTER_ON_LOAD(library, ...)                                            \
+  static __attribute__((constructor)) void library##__xla_ffi_on_load(void) {          \
+    static const xffi_target targets[] = {__VA_ARGS__, XFFI_TARGET_WITH(NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL)}; \
+    xla_ffi_sdk_on_load(#library, xffi_register_targets_, targets);                      \
+  }                                                                                    \
+  struct library##__xla_ffi_on_load_needs_a_semicolon
+#endif
 
 #endif  /* XLA_FFI_HANDLER_H_ */

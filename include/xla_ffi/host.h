@@ -101,25 +101,22 @@ XFFI_INLINE int xffi_is_before_r0(const XLA_FFI_Api* api) {
   return api->struct_size < XLA_FFI_SDK_SIZE_R0;
 }
 
-/* The error for such a host; null, told on stderr, where its table is of no known layout. */
-XFFI_COLD XLA_FFI_Error* xffi_refuse_before_r0(const XLA_FFI_Api* api, const char* what) {
-  XLA_FFI_Error* (*create)(XLA_FFI_Error_Create_Args*) = NULL;
-  XLA_FFI_Error_Create_Args args;
-  char text[512];
-  snprintf(text, sizeof(text), "%.200s" XLA_FFI_SDK_TEXT_BEFORE_R0, what);
-  if (api->struct_size == XLA_FFI_SDK_SIZE_BEFORE_R0) {
-    memcpy(&create, (const char*)api + XLA_FFI_SDK_HEAD_BEFORE_R0, sizeof(create));
+/* Where in the host's table a function for errors lies, at `offset` from r0 on: elsewhere before r0, and null
+ * where the table is of no known layout. */
+XFFI_COLD const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
+  if (xffi_is_before_r0(api)) {
+    if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0) return NULL;
+    offset -= offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) - XLA_FFI_SDK_HEAD_BEFORE_R0;
   }
-  if (create == NULL) {
-    fprintf(stderr, "xla-ffi: %s\n", text);
-    return NULL;
-  }
-  memset(&args, 0, sizeof(args));
-  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
-  args.message = text;
-  args.errc = XLA_FFI_Error_Code_UNIMPLEMENTED;
-  return create(&args);
+  return (const char*)api + offset;
 }
+
+/* Sets `function`, one of the three for errors, to the host's, or to null. */
+#define XFFI_ERROR_FUNCTION_(api, name, function)                                   \
+  do {                                                                              \
+    const void* slot_ = xffi_error_slot_(api, offsetof(XLA_FFI_Api, name));          \
+    if (slot_ != NULL) memcpy(&(function), slot_, sizeof(function));                \
+  } while (0)
 
 /* The true size of the host's table in bytes. */
 XFFI_INLINE size_t xffi_host_size(const XLA_FFI_Api* api) {
@@ -208,6 +205,7 @@ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_
   const size_t room = length * 4 + 1;
   char local[1024];
   char* text = room <= sizeof(local) ? local : (char*)malloc(room);
+  XLA_FFI_Error* (*create)(XLA_FFI_Error_Create_Args*) = NULL;
   XLA_FFI_Error_Create_Args args;
   XLA_FFI_Error* error;
   if (api == NULL) {
@@ -223,11 +221,12 @@ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_
               : (int)code < 0 || code > XLA_FFI_SDK_LAST_ERROR_CODE
                   ? XLA_FFI_Error_Code_UNKNOWN
                   : code;
-  if (XFFI_UNLIKELY(api->XLA_FFI_Error_Create == NULL)) { /* the last way to be heard */
+  XFFI_ERROR_FUNCTION_(api, XLA_FFI_Error_Create, create);
+  if (XFFI_UNLIKELY(create == NULL)) { /* the last way to be heard */
     fprintf(stderr, "xla-ffi: the host gave no means to report an error: %s\n", text);
     error = NULL;
   } else {
-    error = api->XLA_FFI_Error_Create(&args);
+    error = create(&args);
   }
   if (text != local) free(text);
   return error;
@@ -276,6 +275,11 @@ XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api, XLA_FFI_Error
   return error;
 }
 
+/* The error for a host from before r0; null, told on stderr, where its table is of no known layout. */
+XFFI_COLD XLA_FFI_Error* xffi_refuse_before_r0(const XLA_FFI_Api* api, const char* what) {
+  return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED, "%.200s" XLA_FFI_SDK_TEXT_BEFORE_R0, what);
+}
+
 /* The error for a feature that the host lacks: what, which host, and the first that has it. */
 XFFI_COLD XLA_FFI_Error* xffi_lacks(const XLA_FFI_Api* api, const char* feature,
                                     xffi_revision since) {
@@ -299,23 +303,28 @@ XFFI_COLD XLA_FFI_Error* xffi_no_function(const XLA_FFI_Api* api, const char* fu
 
 /* Destroys an error that a host function returned. */
 XFFI_COLD void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+  void (*destroy)(XLA_FFI_Error_Destroy_Args*) = NULL;
   XLA_FFI_Error_Destroy_Args args;
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
   args.error = error;
-  if (error != NULL && api->XLA_FFI_Error_Destroy != NULL) api->XLA_FFI_Error_Destroy(&args);
+  if (error == NULL) return;
+  XFFI_ERROR_FUNCTION_(api, XLA_FFI_Error_Destroy, destroy);
+  if (destroy != NULL) destroy(&args);
 }
 
 /* The code and message of an error; the message lives as long as the error. Hosts before r9 do not
  * tell the code: INTERNAL then, as upstream presets it. */
 XFFI_COLD const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                          XLA_FFI_Error_Code* code) {
+  void (*get)(XLA_FFI_Error_GetDetails_Args*) = NULL;
   XLA_FFI_Error_GetDetails_Args args;
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
   args.error = error;
   args.errc = XLA_FFI_Error_Code_INTERNAL;
-  if (api->XLA_FFI_Error_GetDetails != NULL) api->XLA_FFI_Error_GetDetails(&args);
+  XFFI_ERROR_FUNCTION_(api, XLA_FFI_Error_GetDetails, get);
+  if (get != NULL) get(&args);
   if (code != NULL) *code = args.errc;
   return args.message != NULL ? args.message : "";
 }

@@ -131,6 +131,11 @@ fn extensions_of_all_ages() {
     let error = registered(&none);
     assert_eq!(error.code(), Code::Unimplemented);
     assert!(error.message().contains("no FFI extension"), "{error}");
+    assert!(
+        error.message().contains("PJRT plugin ")
+            && error.message().contains("libplugin_DNO_EXTENSION.so"),
+        "{error}"
+    );
     // SAFETY: a type without objects.
     let error = unsafe { none.register_type("t", 0, Default::default()) }.expect_err("refused");
     assert_eq!(error.code(), Code::Unimplemented);

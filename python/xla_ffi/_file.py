@@ -102,6 +102,14 @@ def _dlopen(file, path):
         raise LibraryError(f"{path} cannot be loaded: {str(error).replace(file, path)}") from error
 
 
+def address(image, path, symbol):
+    """Where a function of a loaded library lies."""
+    try:
+        return ctypes.cast(getattr(image, symbol), ctypes.c_void_p).value
+    except (AttributeError, ValueError) as error:
+        raise LibraryError(f"{path} does not export {symbol!r}, which its manifest or its caller names") from error
+
+
 def _replaced(path):
     """Whether this process has loaded a file of this path that is no longer there; others load libraries too."""
     try:

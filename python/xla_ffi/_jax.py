@@ -27,6 +27,17 @@ JAXLIB = jaxlib.version.__version__
 #: Its revision of the ABI.
 REVISION = _revisions.of(JAXLIB)
 
+
+def refuse_before_first():
+    """Refuses a jaxlib from before the first revision: nothing of it is touched."""
+    if REVISION < 0:
+        raise UnsupportedRuntimeError(
+            f"jaxlib {JAXLIB} has no XLA FFI that this package speaks: 0.4.29 and 0.4.30 have the typed FFI from before its "
+            f"first revision, which calls handlers in another way, and older ones none; the oldest that is supported is jaxlib "
+            f"{_revisions.first_jaxlib(0)}"
+        )
+
+
 _PLATFORMS = {"cpu": "cpu", "cuda": "CUDA", "rocm": "ROCM"}
 
 

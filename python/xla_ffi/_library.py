@@ -1,7 +1,6 @@
 """A loaded library."""
 
 import contextlib
-import ctypes
 import itertools
 import os
 import threading
@@ -76,6 +75,7 @@ class Library:
     def __init__(self, path, prefix=None, contents=None, handlers=None, legacy=None, types=None):
         self.path: str = path
         self.prefix: Optional[str] = prefix
+        _jax.refuse_before_first()
         contents = contents or _file.read(path)
         #: Names the contents of the file.
         self.digest: str = contents.digest
@@ -170,10 +170,7 @@ class Library:
         return spec.name, platform, self._address(spec.name), spec.signature
 
     def _address(self, symbol):
-        try:
-            return ctypes.cast(getattr(self._image, symbol), ctypes.c_void_p).value
-        except (AttributeError, ValueError) as error:
-            raise LibraryError(f"{self.path} does not export {symbol!r}, which its manifest or its caller names") from error
+        return _file.address(self._image, self.path, symbol)
 
     def _stages(self, spec):
         addresses = {}

@@ -6,7 +6,7 @@ import os
 import tensorflow as tf
 
 from . import _revisions
-from ._errors import LibraryError, UnsupportedRuntimeError
+from ._errors import UnsupportedRuntimeError
 
 #: `xla::ffi::GetXlaFfiApi()`, as compilers write it.
 GETTER = "_ZN3xla3ffi12GetXlaFfiApiEv"
@@ -32,6 +32,25 @@ class _Api(ctypes.Structure):
         ("error_create", ctypes.c_void_p),
         ("error_text", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)),
         ("error_destroy", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("handler_register", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)),
+    ]
+
+
+class _Register(ctypes.Structure):
+    """Arguments of the function that registers a handler without a record stage, as every host takes them."""
+
+    _fields_ = [
+        ("struct_size", ctypes.c_size_t),
+        ("next", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("name_size", ctypes.c_size_t),
+        ("platform", ctypes.c_char_p),
+        ("platform_size", ctypes.c_size_t),
+        ("instantiate", ctypes.c_void_p),
+        ("prepare", ctypes.c_void_p),
+        ("initialize", ctypes.c_void_p),
+        ("execute", ctypes.c_void_p),
+        ("traits", ctypes.c_uint32),
     ]
 
 
@@ -82,15 +101,15 @@ class Host:
         needs = f"an XLA as in jaxlib {first} or newer" if first else "a newer XLA than this xla_ffi knows"
         return f"handler {spec.library}.{spec.name} needs {needs} (r{spec.floor}); {self.name} speaks XLA FFI 0.{self.minor}"
 
-    def register(self, image, path):
+    def register(self, name, stages):
+        """Registers ``{stage: address}`` for the CPU. Returns the text of the host's error, or None."""
+        target = name.encode()
+        args = _Register(_Register.traits.offset + 4, None, target, len(target), b"Host", 4, **stages)
+        error = _Api.from_address(self.address).handler_register(ctypes.addressof(args))
+        return self._told(error) if error else None
+
+    def enroll(self, register):
         """Calls a library's own registration. Returns the text of its error, one line a handler, or None."""
-        try:
-            register = image.xla_ffi_register
-        except AttributeError as error:
-            raise LibraryError(
-                f"{path} does not export xla_ffi_register, by which a library registers its handlers with {self.name}: "
-                "libraries made with this SDK do (`library!`, `XLA_FFI_LIBRARY`)"
-            ) from error
         register.restype, register.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
         error = register(self.address, b"Host")
         return self._told(error) if error else None

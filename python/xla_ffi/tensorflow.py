@@ -34,8 +34,8 @@ _within = threading.local()
 def load(path: Union[str, "os.PathLike[str]"]) -> Any:
     """Loads a shared library made with this SDK and registers its handlers with TensorFlow, for its CPU.
 
-    The library registers itself (``xla_ffi_register``), so each target has the handler's own name: a saved model
-    names it so, and runs in any process that has loaded the library before. A second library with a handler of
+    Each target has the handler's own name: a saved model names it so, and runs in any process that has loaded the
+    library before. A second library with a handler of
     the same name is a :class:`LibraryError`, as is a file that was rebuilt since this process loaded it: one name
     stands for one function. Loading a file twice gives the same object. Raises :class:`LibraryError` or a
     subclass, :class:`UnsupportedRuntimeError` where this TensorFlow has no such XLA.
@@ -66,20 +66,39 @@ class Library:
                     "function there: rename the handler, or start a new process"
                 )
         refused = {spec.name: _refusal(spec, host) for spec in specs}
-        said = host.register(_file.load(contents, any(known == path for known, _ in _libraries)), path)
-        for name in refused:
-            if refused[name] is None:
-                _targets[name] = path
-        # What the host was known to lack is told when it is called; anything else that it refused, here.
-        told = [line.split(":")[0].strip() for line in (said or "").splitlines()]
-        if said and (not any(refused.get(name) for name in told) or any(refused.get(name, "no handler") is None for name in told)):
-            raise LibraryError(f"{path}: {host.name} does not take all of its handlers: {said}")
+        image = _file.load(contents, any(known == path for known, _ in _libraries))
+        for library in dict.fromkeys(spec.library for spec in specs):
+            self._register(host, image, [spec for spec in specs if spec.library == library], refused)
         self.handlers: dict[str, Handler] = {spec.name: Handler(spec, path, refused[spec.name]) for spec in specs}
         for library in dict.fromkeys(spec.library for spec in specs):
             mine = {spec.name: self.handlers[spec.name] for spec in specs if spec.library == library}
             _declared.resolve(path, mine)
         #: Targets of the original custom calls: TensorFlow's XLA takes none from here.
         self.legacy: Mapping[str, Any] = {}
+
+    def _register(self, host, image, specs, refused):
+        """Registers one library of the file: by its own registration, which Rust's have, since a library that
+        registers itself when it is loaded may have called that; another by the symbols that its manifest names."""
+        register = getattr(image, f"{specs[0].library}__xla_ffi_register", None)
+        taken = [spec for spec in specs if refused[spec.name] is None]
+        if register is not None:
+            said = host.enroll(register)
+            _targets.update((spec.name, self.path) for spec in taken)
+            # What the host was known to lack is told when it is called; anything else that it refused, here.
+            told = [line.split(":")[0].strip() for line in (said or "").splitlines()]
+            if said and (not any(refused.get(name) for name in told) or any(refused.get(name, "no handler") is None for name in told)):
+                raise LibraryError(f"{self.path}: {host.name} does not take all of its handlers: {said}")
+            return
+        # All symbols are looked up before the first is registered. TensorFlow has no way to reach a record stage.
+        plans = {
+            spec.name: {stage: _file.address(image, self.path, symbol) for stage, symbol in spec.stages.items() if stage != "record"}
+            for spec in taken
+        }
+        for name, stages in plans.items():
+            said = host.register(name, stages)
+            if said:
+                raise LibraryError(f"{self.path}: {host.name} does not take {name}: {said}")
+            _targets[name] = self.path
 
     def __getattr__(self, name):
         handlers = self.__dict__.get("handlers", {})

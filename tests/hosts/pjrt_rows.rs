@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 use xla_ffi::prelude::{Out, UserData};
-use xla_ffi_programs::pjrt::{Client, Loaded, Plugin};
+use xla_ffi_programs::pjrt::{Client, Loaded, Plugin, unguarded};
 use xla_ffi_programs::{Builder, CustomCall, ValueShape};
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{Attributes, Bundle, Library, Runtime, Shape, Stage, Tensor};
+use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
 
 /// A row takes a second where it takes any time.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -334,7 +335,7 @@ xla_ffi::library! {
     stored,
 }
 
-fn user_data(world: &World) -> Done {
+fn register_stored(world: &World) -> Done {
     let mut bundle = Bundle::default();
     for stage in Stage::ALL {
         if let Some(entry) = <stored as xla_ffi::__private::Handler>::ENTRIES[stage as usize] {
@@ -342,7 +343,11 @@ fn user_data(world: &World) -> Done {
             bundle = unsafe { bundle.with(stage, entry) };
         }
     }
-    world.client.register("rows.stored", &bundle)?;
+    Ok(world.client.register("rows.stored", &bundle)?)
+}
+
+fn user_data(world: &World) -> Done {
+    register_stored(world)?;
     let id = world
         .client
         .type_id(<Store as xla_ffi::UserType>::host_type().name())?;
@@ -450,7 +455,44 @@ fn original(_: &World) -> Done {
     ))
 }
 
+/// A handler that asks for user data in an execution that has no context.
+fn without_context(world: &World) -> Done {
+    register_stored(world)?;
+    let scalar = shape("s64[]")?;
+    let call = world.client.call("rows.stored").ret(scalar);
+    let program = call.program()?.to_stablehlo()?;
+    match unguarded::run_without_context(&world.client.compile(program)?) {
+        Err(error) if error.to_string().contains("`store`") => Ok(()),
+        other => wrong(format!("without a context: {other:?}")),
+    }
+}
+
+/// A handler that answers no question, so that every XLA refuses it.
+unsafe extern "C" fn silent(_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    std::ptr::null_mut()
+}
+
+/// Whether the plugin's own function says that XLA refuses a handler.
+fn refusal_is_told(world: &World) -> Done {
+    // SAFETY: a function of this program, called with frames alone.
+    if unsafe { unguarded::register(&world.client, "rows.silent", silent) }.is_err() {
+        return Ok(());
+    }
+    match world.client.call("rows.silent").ret(shape("f32[]")?).run() {
+        Err(error) if error.to_string().contains("rows.silent") => Err(Not::Absent(
+            "PJRT_FFI_Register_Handler answers success where XLA refused the handler".into(),
+        )),
+        other => wrong(format!("a handler without a version: {other:?}")),
+    }
+}
+
 type Row = fn(&World) -> Done;
+
+/// What plugins do where `xla_ffi_programs::pjrt` does not guard against it. It has nothing to do with the library.
+const OF_PLUGINS: [(&str, Row); 2] = [
+    ("plugin: user data without a context", without_context),
+    ("plugin: a refused handler is told", refusal_is_told),
+];
 
 const OWN: [(&str, Row); 15] = [
     ("state", state),
@@ -521,7 +563,7 @@ fn given() -> Option<Given> {
 /// One row in this process.
 fn one(given: &Given, paths: &[String; 3], row: &str) -> Done {
     let world = World::new(&given.plugin, [&paths[0], &paths[1], &paths[2]])?;
-    if let Some((_, own)) = OWN.iter().find(|(name, _)| *name == row) {
+    if let Some((_, own)) = OWN.iter().chain(&OF_PLUGINS).find(|(name, _)| *name == row) {
         return own(&world);
     }
     let listed = given.rows.iter().find(|listed| listed["row"] == row);
@@ -587,12 +629,14 @@ fn main() -> ExitCode {
         println!("{cell}\t{}", text.replace(['\n', '\t'], " "));
         return ExitCode::SUCCESS;
     }
-    let listed = given.rows.iter().filter_map(|row| row["row"].as_str());
-    let rows: Vec<&str> = match &given.row {
-        Some(row) => vec![row],
-        None => listed.chain(OWN.iter().map(|(name, _)| *name)).collect(),
-    };
+    let listed = || given.rows.iter().filter_map(|row| row["row"].as_str());
     for (kind, _) in &given.libraries {
+        let of_plugins: &[(&str, Row)] = if kind == "rust" { &OF_PLUGINS } else { &[] };
+        let own = OWN.iter().chain(of_plugins).map(|(name, _)| *name);
+        let rows: Vec<&str> = match &given.row {
+            Some(row) => vec![row],
+            None => listed().chain(own).collect(),
+        };
         for row in &rows {
             let (cell, message) = isolated(kind, row);
             println!(

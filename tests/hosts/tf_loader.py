@@ -1,11 +1,12 @@
 """The loader for TensorFlow: `xla_ffi.tensorflow`.
 
-usage: tf_loader.py FOLDER (of the Rust example libraries)
+usage: tf_loader.py FOLDER LANGUAGE:EXAMPLE=LIBRARY… (the folder of the Rust examples, and all examples as `examples.py` has them)
 """
 
 import ctypes
 import functools
 import importlib.util
+import os
 import pathlib
 import shutil
 import subprocess
@@ -16,10 +17,11 @@ import numpy as np
 import tensorflow as tf
 import xla_ffi
 import xla_ffi.tensorflow
-from checks import check, finish, raises
+from checks import check, finish, raises, skip
 from xla_ffi import _mlir, _tf_host
 
 FOLDER = pathlib.Path(sys.argv[1])
+EXAMPLES = dict(argument.split("=", 1) for argument in sys.argv[2:])
 X = tf.constant(np.arange(6, dtype=np.float32).reshape(2, 3))
 LIKE_X = tf.TensorSpec([2, 3], tf.float32)
 
@@ -63,6 +65,52 @@ def results():
     near(compiled(norm)(tf.Variable(X)), normed(X.numpy()))
     if load("rms_norm") is not load("rms_norm") or norm.refused is not None:
         raise AssertionError("loaded twice")
+
+
+OTHERS = """
+import sys
+import tensorflow as tf
+import xla_ffi.tensorflow
+run = lambda function, *args: tf.function(function, jit_compile=True, autograph=False)(*args).numpy().tolist()
+c, cpp = (xla_ffi.tensorflow.load(path) for path in sys.argv[1:])
+print(run(c.tiled_add, tf.constant([1.0, 2.0]), tf.constant([10.0, 20.0, 30.0])), run(lambda x: cpp.rms_norm(x, eps=0.0), tf.constant([[3.0, 4.0]])))
+"""
+
+
+def languages():
+    """Libraries in C and C++ are registered by what their manifests say."""
+    libraries = EXAMPLES["C:01_tiled_add"], EXAMPLES["C++:02_rms_norm"]
+    if not all(libraries):
+        skip("no C or C++ compiler")
+    # A process of its own: here the names are those of the libraries in Rust.
+    done = subprocess.run([sys.executable, "-c", OTHERS, *libraries], capture_output=True, text=True, check=False)
+    if done.stdout.strip() != f"[11.0, 22.0, 31.0] {normed(np.array([[3, 4]], np.float32), 0).tolist()}":
+        raise AssertionError(f"{done.stdout} {done.stderr[-2000:]}")
+
+
+def registering_themselves():
+    """The libraries that register themselves, by the name of their handler."""
+    found = {"doubled_on_load": FOLDER / "libon_load.so"}
+    for language, name, file in (("C", "doubled_on_load_c", "libon_load.so"), ("C++", "doubled_on_load_cpp", "libon_load_cpp.so")):
+        library = EXAMPLES[f"{language}:02_rms_norm"]
+        if library:
+            found[name] = pathlib.Path(library).parent / file
+    return found
+
+
+def on_load():
+    """A library that registers itself needs nothing but to be loaded."""
+    from tensorflow.compiler.tf2xla.ops import gen_xla_ops
+
+    for name, path in registering_themselves().items():
+        module = _mlir.call(name, [((2, 3), np.dtype(np.float32))], [((2, 3), np.dtype(np.float32))], {}, (["row"], ["row"]), [], False)
+        run = lambda x, name=name, module=module: gen_xla_ops.xla_call_module(
+            [x], version=9, module=module, Sout=[[2, 3]], Tout=[tf.float32], platforms=["CPU"], disabled_checks=[f"custom_call:{name}"]
+        )[0]
+        # Before, XLA names the handler that it lacks.
+        raises(tf.errors.OpError, lambda: compiled(run)(X), name)
+        ctypes.CDLL(os.fspath(path))
+        equal(compiled(run)(X), 2 * X.numpy())
 
 
 def attributes():
@@ -239,6 +287,15 @@ def names_taken():
         other = pathlib.Path(folder) / "libother.so"
         shutil.copy(FOLDER / "librms_norm.so", other)
         raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(other), "rms_norm is registered with TensorFlow", "librms_norm.so already")
+        # A name that something else has registered: XLA's own word, and the host's name.
+        for name, path in registering_themselves().items():
+            # Those of this very file are its own.
+            near(compiled(xla_ffi.tensorflow.load(path)[name])(X), 2 * X.numpy())
+            other = pathlib.Path(folder) / f"lib{name}.so"
+            shutil.copy(path, other)
+            raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(other), f"{name} is registered with TensorFlow", f"{path} already")
+            del xla_ffi.tensorflow._targets[name]
+            raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(other), f"TensorFlow {tf.__version__} does not take", name, "Duplicate FFI handler registration")
 
 
 def bad_libraries():
@@ -247,8 +304,6 @@ def bad_libraries():
         raises(xla_ffi.ManifestError, lambda: xla_ffi.tensorflow.load(folder / "none.so"), "No such file")
         (folder / "text.so").write_text("no library")
         raises(xla_ffi.LibraryError, lambda: xla_ffi.tensorflow.load(folder / "text.so"), "text.so")
-    image = ctypes.CDLL(None)
-    raises(xla_ffi.LibraryError, lambda: _tf_host.Host().register(image, "libplain.so"), "libplain.so does not export xla_ffi_register", "XLA_FFI_LIBRARY")
 
 
 def bad_hosts():
@@ -297,7 +352,8 @@ def texts():
 
 def main():
     for name, work in {
-        "results": results, "attributes": attributes, "result shapes": shapes, "in-out operands": in_place, "wrong calls": calls,
+        "results": results, "attributes": attributes, "C and C++": languages, "libraries that register themselves": on_load,
+        "result shapes": shapes, "in-out operands": in_place, "wrong calls": calls,
         "errors": errors, "a handler that needs more": lacks, "gradients": gradients, "a saved model": saved_model,
         "names taken": names_taken, "bad libraries": bad_libraries, "bad hosts": bad_hosts, "no jax": without_jax, "text": texts,
     }.items():  # fmt: skip

@@ -242,7 +242,7 @@ def user_data(world):
 def itself(world):
     library = world.library
     for _ in range(2):
-        said = world.host.register(library.image, library.path) or ""
+        said = world.host.enroll(library.image.xla_ffi_register) or ""
         if said and ("custom_options: " not in said or "1 of " not in said):
             raise AssertionError(said)
     # The entry of the C library and its C++ twin is written by hand and puts its name before the handler's.
@@ -300,6 +300,10 @@ def original(world):
     raise Absent("TensorFlow's libraries export no C function by which a target of the original custom calls could be registered")
 
 
+def of_plugins(world):
+    raise Moot("it is asked of PJRT plugins")
+
+
 OWN = {
     "state": state, "the same state type in two libraries": twins, "two libraries at once": two_libraries,
     "async: completed later by another thread": later, "thread pool size": pool_size, "run id": run_id,
@@ -308,6 +312,9 @@ OWN = {
     "original custom calls": original, "adapted custom calls: results": adapted,
     "adapted custom calls: a failure reaches the caller": adapted_failure,
 }  # fmt: skip
+
+# What plugins do by themselves is asked once.
+OF_PLUGINS = {"plugin: user data without a context": of_plugins, "plugin: a refused handler is told": of_plugins}
 
 
 class Host(_tf_host.Host):
@@ -345,8 +352,9 @@ def verdict(error):
 def child(rows, kind, given, row):
     try:
         world = World(kind, *given)
-        if row in OWN:
-            OWN[row](world)
+        own = OWN.get(row) or OF_PLUGINS.get(row)
+        if own:
+            own(world)
         else:
             for call in rows[row]:
                 one(world.library, call)
@@ -369,7 +377,7 @@ def main():
         rows = {row["row"]: row["calls"] for row in json.load(file)}
     given = [dict(item.split("=", 1) for item in items) for items in (options.libraries, options.twin, options.legacy)]
     for kind in given[0]:
-        for row in options.row or [*rows, *OWN]:
+        for row in options.row or [*rows, *OWN, *(OF_PLUGINS if kind == "rust" else ())]:
             start = time.monotonic()
             result, end = forked(lambda: child(rows, kind, given, row))  # noqa: B023
             result = result or {"cell": "FAIL", "message": end}

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _attributes, _elf, _manifest, _revisions, _shapes
+from xla_ffi import _attributes, _elf, _jax, _manifest, _revisions, _shapes
 from xla_ffi._contract import Contract
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
@@ -360,6 +360,43 @@ def floors():
     raises(xla_ffi.UnsupportedRuntimeError, handler, "l.h")
 
 
+def before_first(path):
+    """A jaxlib from before the first revision is refused by name, before anything of the library is loaded."""
+    known = _jax.JAXLIB, _jax.REVISION
+    _jax.JAXLIB, _jax.REVISION = "0.4.30", _revisions.of("0.4.30")
+    try:
+        load = lambda: xla_ffi.load(path, prefix="old")
+        raises(xla_ffi.UnsupportedRuntimeError, load, "jaxlib 0.4.30", "before its first revision", "jaxlib 0.4.31")
+    finally:
+        _jax.JAXLIB, _jax.REVISION = known
+
+
+def platforms(path):
+    """Every platform's name reaches jax: as jaxlib calls it, or as it is where this package knows none."""
+    from jaxlib import xla_client
+
+    told, real = [], _jax._ffi.register_ffi_target
+
+    def register(name, function, platform, **more):
+        told.append((name, platform))
+        return real(name, function, platform=platform, **more)
+
+    _jax._ffi.register_ffi_target = register
+    try:
+        stages = {"execute": "rms_norm__rms_norm"}
+        given = xla_ffi.Signature("(x: f32[...]) -> y: f32[...]", stages, ("rocm", "sycl", "elsewhere"))
+        lib = xla_ffi.load(path, prefix="platforms", handlers={"everywhere": given})
+    finally:
+        _jax._ffi.register_ffi_target = real
+    target = "platforms.everywhere"
+    if told[-3:] != [(target, "ROCM"), (target, "sycl"), (target, "elsewhere")] or lib.everywhere.refused:
+        raise AssertionError(told)
+    # jaxlib keeps them until the platform's plugin is there.
+    waiting = {platform for platform, entries in xla_client._custom_callback.items() if any(target in entry for entry in entries)}
+    if not {"ROCM", "elsewhere"} <= waiting or not waiting & {"sycl", "SYCL"}:
+        raise AssertionError(waiting)
+
+
 def legacy(libraries):
     """Targets of the original custom calls: found in a library's list, called as the manifest says."""
     b, c = np.arange(1, 129, dtype=np.float32), np.arange(2048, dtype=np.float32)
@@ -451,6 +488,8 @@ def main():
             continue
         check(f"calls, {language}", lambda path=path: calls(xla_ffi.load(path, prefix=language)))
         check(f"damaged files, {language}", lambda path=path: hostile_files(path))
+    check("a jaxlib from before the first revision", lambda: before_first(libraries["Rust:02_rms_norm"]))
+    check("platforms", lambda: platforms(libraries["Rust:02_rms_norm"]))
     check("loading", lambda: loads(libraries["Rust:02_rms_norm"]))
     check("names of a refused library", lambda: claims(libraries["Rust:02_rms_norm"]))
     finish()

@@ -352,7 +352,12 @@ fn refusals() {
         )
     };
     let error = client.register(&copy, &other).unwrap_err();
-    assert!(error.message().contains("handler 'pjrt.copy': "), "{error}");
+    // A name that is taken: the host is named, and which handler.
+    let message = error.message();
+    assert!(
+        message.starts_with("PJRT plugin ") && message.contains(": handler 'pjrt.copy': Duplicate"),
+        "{error}"
+    );
     // SAFETY: as above.
     let recorded = unsafe { other.with(Stage::Record, other.get(Stage::Execute).unwrap()) };
     let error = client.register("pjrt.recorded", &recorded).unwrap_err();

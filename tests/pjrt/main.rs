@@ -3,6 +3,7 @@
 
 mod behaviours;
 mod conformance;
+mod inside;
 
 use std::path::{Path, PathBuf};
 use xla_ffi_programs::pjrt::{Client, Plugin};

@@ -257,7 +257,7 @@ fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
                     venv => venv?,
                 };
                 let mut command = matrix::hosts::tensorflow(root, &venv.python, "tf_loader.py");
-                command.arg(libraries::rust_folder(root));
+                command.arg(libraries::rust_folder(root)).args(examples);
                 tally::run_some(Format::Driver, "TensorFlow", &mut command, log)
             })
         });

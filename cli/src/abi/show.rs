@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             Some(only) => output::json(&json!({
                 "schema": form,
                 "exit": output::ok(),
-                "revision": edition.map(|edition| edition.revision.name()),
+                "revision": edition.and_then(|edition| edition.revision_name()),
                 "edition": name,
                 "name": only,
                 "struct": with_c(json!(snapshot.abi.structs[only])),
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             None => output::json(&json!({
                 "schema": form,
                 "exit": output::ok(),
-                "revision": edition.map(|edition| edition.revision.name()),
+                "revision": edition.and_then(|edition| edition.revision_name()),
                 "edition": name,
                 "first_jaxlib": edition.map(|edition| edition.first_jaxlib),
                 "last_jaxlib": edition.and_then(|edition| edition.last_jaxlib),

@@ -1,7 +1,7 @@
 //! The jaxlibs that are asked about: one release, a range, or several of either.
 
 use std::str::FromStr;
-use xla_ffi_abi::declared::parse_version;
+use xla_ffi_abi::declared::{Edition, parse_version};
 use xla_ffi_doctor::{RELEASES, jaxlib};
 
 /// What one `--jaxlib` says: `0.9.1`, `0.5.0..`, `..0.9.2`, `0.5.0..0.9.2` (both ends included).
@@ -44,6 +44,10 @@ impl Range {
         match self {
             Self::One(version) => match jaxlib(version) {
                 Some(_) => Ok(vec![version.clone()]),
+                None if Edition::find(version) == Some(Edition::BEFORE_R0) => anyhow::bail!(
+                    "jaxlib {version} has the typed FFI from before its first revision: libraries of this SDK refuse it by \
+                     name, others do not fit it unless they were built for it; 0.4.31 is the first that is judged"
+                ),
                 None => anyhow::bail!(
                     "jaxlib {version} has no FFI that is known: 0.4.31 is the first with these headers"
                 ),
@@ -104,7 +108,12 @@ mod tests {
             ["0.9.0", "0.9.0.1", "0.9.1", "0.11.2", "0.12.0", "0.12.0.1"]
         );
         assert_eq!(parse(&["..0.4.32"]).unwrap(), ["0.4.31", "0.4.32"]);
-        assert!(parse(&["0.99.."]).is_err() && parse(&["0.4.30"]).is_err());
+        assert!(parse(&["0.99.."]).is_err() && parse(&["0.4.28"]).is_err());
+        let error = parse(&["0.4.30"]).unwrap_err().to_string();
+        assert!(
+            error.contains("jaxlib 0.4.30") && error.contains("before its first revision"),
+            "{error}"
+        );
         for bad in ["new", "0.5.0..x", "0.9..0.5", ""] {
             assert!(bad.parse::<Range>().is_err(), "{bad}");
         }

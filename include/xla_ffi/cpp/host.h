@@ -165,26 +165,6 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
   return NewError(api, code, message, std::strlen(message));
 }
 
-// The error for a host from before r0, of whose table nothing but its size and the function that makes errors is
-// read; null, told on stderr, where that is of no known layout.
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseBeforeR0(const XLA_FFI_Api* api, std::string_view what) {
-  Text text;
-  text << what << XLA_FFI_SDK_TEXT_BEFORE_R0;
-  XLA_FFI_Error_Create* create = nullptr;
-  if (api->struct_size == XLA_FFI_SDK_SIZE_BEFORE_R0) {
-    std::memcpy(&create, reinterpret_cast<const char*>(api) + XLA_FFI_SDK_HEAD_BEFORE_R0, sizeof(create));
-  }
-  if (create == nullptr) {
-    std::fprintf(stderr, "xla-ffi: %s\n", text.c_str());
-    return nullptr;
-  }
-  XLA_FFI_Error_Create_Args args{};
-  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
-  args.message = text.c_str();
-  args.errc = XLA_FFI_Error_Code_UNIMPLEMENTED;
-  return create(&args);
-}
-
 // Why a feature is not available: what, the first that has it, and which host this is.
 XLA_FFI_SDK_COLD inline Text& PutLack(Text& text, const XLA_FFI_Api* api, std::string_view feature,
                                       Revision since) {
@@ -212,11 +192,44 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NoFunction(const XLA_FFI_Api* api, const 
   (XLA_FFI_PREDICT_TRUE((api)->name != nullptr) ? (api)->name(args)       \
                                                 : ::xla::ffi::internal::NoFunction((api), #name))
 
+// A function for errors, at `offset` of the table from r0 on: elsewhere before r0, and null where the table is of
+// no known layout.
+template <typename Function>
+inline Function* ErrorFunction(const XLA_FFI_Api* api, size_t offset) {
+  if (api->struct_size < XLA_FFI_SDK_SIZE_R0) {
+    if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0) return nullptr;
+    offset -= offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) - XLA_FFI_SDK_HEAD_BEFORE_R0;
+  }
+  Function* function;
+  std::memcpy(&function, reinterpret_cast<const char*>(api) + offset, sizeof(function));
+  return function;
+}
+#define XLA_FFI_SDK_ERROR_FUNCTION(api, name) \
+  (::xla::ffi::internal::ErrorFunction<::name>((api), offsetof(XLA_FFI_Api, name)))
+
+// The error for a host from before r0, of whose table nothing but its size and the functions for errors is read;
+// null, told on stderr, where that is of no known layout.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseBeforeR0(const XLA_FFI_Api* api, std::string_view what) {
+  Text text;
+  text << what << XLA_FFI_SDK_TEXT_BEFORE_R0;
+  const auto create = XLA_FFI_SDK_ERROR_FUNCTION(api, XLA_FFI_Error_Create);
+  if (create == nullptr) {
+    std::fprintf(stderr, "xla-ffi: %s\n", text.c_str());
+    return nullptr;
+  }
+  XLA_FFI_Error_Create_Args args{};
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = text.c_str();
+  args.errc = XLA_FFI_Error_Code_UNIMPLEMENTED;
+  return create(&args);
+}
+
 XLA_FFI_SDK_COLD inline void DestroyError(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   XLA_FFI_Error_Destroy_Args args{};
   args.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE;
   args.error = error;
-  if (api->XLA_FFI_Error_Destroy != nullptr) api->XLA_FFI_Error_Destroy(&args);
+  const auto destroy = XLA_FFI_SDK_ERROR_FUNCTION(api, XLA_FFI_Error_Destroy);
+  if (destroy != nullptr) destroy(&args);
 }
 
 // Code and message of an error; the message lives as long as the error.
@@ -231,7 +244,8 @@ XLA_FFI_SDK_COLD inline ErrorDetails GetErrorDetails(const XLA_FFI_Api* api, XLA
   args.struct_size = XLA_FFI_Error_GetDetails_Args_STRUCT_SIZE;
   args.error = error;
   args.errc = XLA_FFI_Error_Code_INTERNAL;
-  if (api->XLA_FFI_Error_GetDetails != nullptr) api->XLA_FFI_Error_GetDetails(&args);
+  const auto get = XLA_FFI_SDK_ERROR_FUNCTION(api, XLA_FFI_Error_GetDetails);
+  if (get != nullptr) get(&args);
   return {args.errc, args.message != nullptr ? args.message : ""};
 }
 

@@ -11,6 +11,7 @@
 
 #include "xla_ffi/cpp/describe.h"
 #include "xla_ffi/manifest.h"
+#include "xla_ffi/on_load.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -102,6 +103,12 @@ constexpr bool IsConstant(long) {
   return false;
 }
 
+// An exported handler of one stage.
+struct Symbol {
+  std::string_view name;
+  XLA_FFI_Handler* function;
+};
+
 // A handler's stages, each by what makes it, and what else is to be said of it. The functions that say
 // it give a changed copy.
 template <const auto&... makers>
@@ -110,8 +117,8 @@ class HandlerAbout {
 
  public:
   template <typename... Symbols>
-  constexpr explicit HandlerAbout(Symbols... symbols) : symbols_{std::string_view(symbols)...} {
-    about_.name = symbols_[0];
+  constexpr explicit HandlerAbout(Symbols... symbols) : symbols_{symbols...} {
+    about_.name = symbols_[0].name;
   }
 
   // The target's name, where it is not that of the first symbol.
@@ -200,7 +207,50 @@ class HandlerAbout {
     json.Raw("}");
   }
 
+  // Registers it with a host, for each of its platforms.
+  void Enroll(const XLA_FFI_Api* api, const char* library) const {
+    XLA_FFI_Handler_Bundle bundle{};
+    XLA_FFI_Handler_Traits traits = 0;
+    int i = 0;
+    (AddStage<makers>(&bundle, &traits, i++), ...);
+    for (int k = 0; k < about_.platforms.count; ++k) {
+      // XLA's own name for its CPU, which every host knows.
+      const std::string_view own = about_.platforms.names[k], platform = own == "cpu" ? "Host" : own;
+      XLA_FFI_Error* error = Ffi::RegisterStaticHandler(api, about_.name, platform, bundle, traits);
+      if (error == nullptr) continue;
+      Text text;
+      PutError(text << library << ", registered on load: " << about_.name << ": ", api, error);
+      std::fprintf(stderr, "xla-ffi: %s\n", text.c_str());
+    }
+  }
+
  private:
+  template <const auto& maker>
+  void AddStage(XLA_FFI_Handler_Bundle* bundle, XLA_FFI_Handler_Traits* traits, int i) const {
+    XLA_FFI_Handler* const function = symbols_[i].function;
+    switch (kStage<maker>) {
+      case ExecutionStage::kInstantiate:
+        bundle->instantiate = function;
+        break;
+      case ExecutionStage::kPrepare:
+        bundle->prepare = function;
+        break;
+      case ExecutionStage::kInitialize:
+        bundle->initialize = function;
+        break;
+      case ExecutionStage::kExecute:
+        bundle->execute = function;
+        if constexpr (kDescribed) {
+          constexpr auto core = maker();
+          *traits = CoreAccess::Traits(core);
+        }
+        break;
+      case ExecutionStage::kRecord:
+        bundle->record = function;
+        break;
+    }
+  }
+
   template <const auto& maker>
   using Of = CoreAbout<typename CoreOf<std::decay_t<decltype(maker())>>::Type>;
   template <const auto& maker>
@@ -216,7 +266,7 @@ class HandlerAbout {
   template <const auto& maker>
   constexpr void WriteStage(Json& json, int i) const {
     json.Raw(i > 0 ? ", \"" : "\"").Raw(StageName(static_cast<unsigned>(kStage<maker>)));
-    json.Raw("\": ").Quoted(symbols_[i]);
+    json.Raw("\": ").Quoted(symbols_[i].name);
   }
 
   constexpr void WriteOperands(Json& json) const {
@@ -350,9 +400,14 @@ class HandlerAbout {
     json.Raw("}");
   }
 
-  std::string_view symbols_[sizeof...(makers)];
+  Symbol symbols_[sizeof...(makers)];
   About about_;
 };
+
+// The option XLA_FFI_REGISTER_ON_LOAD among a library's handlers.
+struct RegisterOnLoad {};
+template <typename T>
+constexpr bool is_handler_v = !std::is_same_v<T, RegisterOnLoad>;
 
 // Writes a library's record, or, where there is no place for it, measures it.
 template <typename... Handlers>
@@ -360,8 +415,31 @@ constexpr size_t WriteLibrary(char* out, std::string_view name, const Handlers&.
   Json json(out);
   json.Raw("{\"library\": ").Quoted(name).Raw(", \"sdk\": \"" XLA_FFI_SDK_VERSION "\", \"handlers\": [");
   int i = 0;
-  (handlers.Write(json.Raw(i++ > 0 ? ", " : "")), ...);
+  const auto write = [&](const auto& handler) {
+    if constexpr (is_handler_v<std::decay_t<decltype(handler)>>) handler.Write(json.Raw(i++ > 0 ? ", " : ""));
+  };
+  (write(handlers), ...);
   return json.Raw("]}").size();
+}
+
+// Registers handlers with a host that was found when the library was loaded.
+template <typename... Handlers>
+void EnrollLibrary(const XLA_FFI_Api* api, const char* library, const void* context) {
+  const auto enroll = [&](const auto& handler) {
+    if constexpr (is_handler_v<std::decay_t<decltype(handler)>>) handler.Enroll(api, library);
+  };
+  std::apply([&](const auto&... each) { (enroll(each), ...); },
+             *static_cast<const std::tuple<Handlers...>*>(context));
+}
+
+// Runs when the library is loaded, and is nothing where the option is not among the handlers.
+template <typename... Handlers>
+constexpr bool OnLoad([[maybe_unused]] const char* library, [[maybe_unused]] const Handlers&... handlers) {
+  if constexpr ((!is_handler_v<Handlers> || ...)) {
+    const std::tuple<Handlers...> all(handlers...);
+    xla_ffi_sdk_on_load(library, EnrollLibrary<Handlers...>, &all);
+  }
+  return true;
 }
 
 // A record of the manifest.
@@ -389,26 +467,44 @@ XLA_FFI_SDK_NAMESPACE_END
                       XLA_FFI_SDK_ABOUT_3_, XLA_FFI_SDK_ABOUT_2_, XLA_FFI_SDK_ABOUT_1_, unused, ) \
   (__VA_ARGS__)
 #define XLA_FFI_SDK_PICK_5_(a1, a2, a3, a4, a5, MACRO, ...) MACRO
-#define XLA_FFI_SDK_ABOUT_1_(a) ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a>(#a)
-#define XLA_FFI_SDK_ABOUT_2_(a, b) \
-  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b>(#a, #b)
-#define XLA_FFI_SDK_ABOUT_3_(a, b, c)                                                        \
-  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c>( \
-      #a, #b, #c)
-#define XLA_FFI_SDK_ABOUT_4_(a, b, c, d)                                                       \
-  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c, \
-                                     xla_ffi_maker_##d>(#a, #b, #c, #d)
-#define XLA_FFI_SDK_ABOUT_5_(a, b, c, d, e)                                                    \
-  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c, \
-                                     xla_ffi_maker_##d, xla_ffi_maker_##e>(#a, #b, #c, #d, #e)
+#define XLA_FFI_SDK_SYMBOL_OF_(symbol) \
+  ::xla::ffi::internal::Symbol { #symbol, symbol }
+#define XLA_FFI_SDK_ABOUT_1_(a)                                                                   \
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a>(                                          \
+      XLA_FFI_SDK_SYMBOL_OF_(a))
+#define XLA_FFI_SDK_ABOUT_2_(a, b)                                                                \
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b>(                       \
+      XLA_FFI_SDK_SYMBOL_OF_(a), XLA_FFI_SDK_SYMBOL_OF_(b))
+#define XLA_FFI_SDK_ABOUT_3_(a, b, c)                                                             \
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c>(    \
+      XLA_FFI_SDK_SYMBOL_OF_(a), XLA_FFI_SDK_SYMBOL_OF_(b), XLA_FFI_SDK_SYMBOL_OF_(c))
+#define XLA_FFI_SDK_ABOUT_4_(a, b, c, d)                                                          \
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c,     \
+                                     xla_ffi_maker_##d>(                                          \
+      XLA_FFI_SDK_SYMBOL_OF_(a), XLA_FFI_SDK_SYMBOL_OF_(b), XLA_FFI_SDK_SYMBOL_OF_(c),            \
+      XLA_FFI_SDK_SYMBOL_OF_(d))
+#define XLA_FFI_SDK_ABOUT_5_(a, b, c, d, e)                                                       \
+  ::xla::ffi::internal::HandlerAbout<xla_ffi_maker_##a, xla_ffi_maker_##b, xla_ffi_maker_##c,     \
+                                     xla_ffi_maker_##d, xla_ffi_maker_##e>(                       \
+      XLA_FFI_SDK_SYMBOL_OF_(a), XLA_FFI_SDK_SYMBOL_OF_(b), XLA_FFI_SDK_SYMBOL_OF_(c),            \
+      XLA_FFI_SDK_SYMBOL_OF_(d), XLA_FFI_SDK_SYMBOL_OF_(e))
 
 // XLA_FFI_LIBRARY(name, XLA_FFI_HANDLER(symbol), ...): puts the description of handlers of this source
 // file into the library. Each file may have one; those of one name describe one library.
+//
+// XLA_FFI_REGISTER_ON_LOAD among the handlers is for hosts that do nothing but load a file: these handlers are
+// registered when the library is loaded, with every host that is found in the process. Silent where there is none;
+// what a host refuses stands on stderr.
 #define XLA_FFI_LIBRARY(library, ...)                                                         \
   [[maybe_unused]] static constexpr auto xla_ffi_library_##library = [](char* out) {          \
     return ::xla::ffi::internal::WriteLibrary(out, #library, __VA_ARGS__);                    \
   };                                                                                          \
-  XLA_FFI_SDK_RECORD_ constexpr auto library##__xla_ffi_manifest =                     \
+  [[maybe_unused]] static const bool xla_ffi_on_load_##library =                              \
+      ::xla::ffi::internal::OnLoad(#library, __VA_ARGS__);                                    \
+  XLA_FFI_SDK_RECORD_ constexpr auto library##__xla_ffi_manifest =                            \
       ::xla::ffi::internal::MakeRecord<xla_ffi_library_##library>()
+#if !defined(_WIN32)
+#define XLA_FFI_REGISTER_ON_LOAD ::xla::ffi::internal::RegisterOnLoad {}
+#endif
 
 #endif  // XLA_FFI_SDK_CPP_MANIFEST_H_

@@ -17,7 +17,7 @@ const LONGEST: usize = 1 << 16;
 ///
 /// Invariant: the pointer names a table of at least [`OLDEST`] of as many bytes as it says, which
 /// lives until the program ends.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Api {
     table: NonNull<RawApi>,
 }

@@ -6,6 +6,7 @@ use super::buffer::Buffer;
 use super::call::Call;
 use super::executable::Loaded;
 use super::extension::Extension;
+use super::plugin::named;
 use super::raw::{
     ClientAddressableDevices, ClientCompile, ClientCreate, ClientPlatformName, Counted, RawProgram,
 };
@@ -134,11 +135,11 @@ impl Client {
                 format!("handler '{name}' has no execute stage; every handler needs one"),
             ));
         }
-        let (name, bundle) = (name.to_owned(), *bundle);
+        let (name, bundle, api) = (name.to_owned(), *bundle, self.shared.api);
         self.inside(move |table, platform| {
             table
                 .register(&name, platform, &bundle)
-                .map_err(|error| error.within(format_args!("handler '{name}'")))
+                .map_err(|error| named(api, error.within(format_args!("handler '{name}'"))))
         })
     }
 
@@ -152,7 +153,12 @@ impl Client {
         // SAFETY: the symbol of this name is a registration entry, by the SDK's documents.
         let entry =
             unsafe { std::mem::transmute::<*mut std::ffi::c_void, bootstrap::Entry>(entry) };
-        self.inside(move |table, platform| table.enter(entry, platform))
+        let api = self.shared.api;
+        self.inside(move |table, platform| {
+            table
+                .enter(entry, platform)
+                .map_err(|error| named(api, error))
+        })
     }
 
     /// Registers a user type and says its number: `wanted` 0 asks for one.

@@ -71,6 +71,7 @@ impl Loaded {
             user_data: vec![],
             launch_id: 0,
             limit: None,
+            has_context: true,
         }
     }
 
@@ -134,6 +135,7 @@ pub struct Launch {
     user_data: Vec<UserData>,
     launch_id: c_int,
     limit: Option<Duration>,
+    has_context: bool,
 }
 
 impl Launch {
@@ -168,6 +170,12 @@ impl Launch {
         self
     }
 
+    /// Leaves the context away, for [`super::unguarded`].
+    pub(super) fn without_context(mut self) -> Self {
+        self.has_context = false;
+        self
+    }
+
     /// Runs the program to its end. No result is given when anything in it failed.
     ///
     /// # Errors
@@ -198,10 +206,12 @@ impl Launch {
     fn execute(&self) -> Result<Vec<Buffer>> {
         let client = &self.loaded.inner.client;
         let api = client.api();
-        let context = self.context()?;
+        let context = self.has_context.then(|| self.context()).transpose()?;
         let mut options = ExecuteOptions::new();
         options.launch_id = self.launch_id;
-        options.context = context.raw;
+        options.context = context
+            .as_ref()
+            .map_or(ptr::null_mut(), |context| context.raw);
         let arguments: Vec<*mut RawBuffer> = self.arguments.iter().map(|arg| arg.raw()).collect();
         let arguments_of_device = arguments.as_ptr();
         let mut outputs: Vec<*mut RawBuffer> = vec![ptr::null_mut(); self.loaded.results];
@@ -230,7 +240,7 @@ impl Launch {
     }
 
     /// The context with the user data. There is one without data, too: a handler that asks for user
-    /// data where there is no context crashes XLA (seen with PJRT 0.81).
+    /// data where there is no context crashes some plugins (docs/pjrt.md says which).
     fn context(&self) -> Result<Context> {
         let client = &self.loaded.inner.client;
         let mut made = ContextCreate::new();

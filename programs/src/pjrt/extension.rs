@@ -6,6 +6,7 @@
 //! so the smaller form is tried first.
 
 use super::api::Api;
+use super::plugin::named;
 use super::raw::{FFI_EXTENSION, RawContext, RawExtension};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -110,10 +111,11 @@ impl Extension {
     /// `UNIMPLEMENTED` where it has none.
     pub(super) fn find(api: Api) -> Result<Self> {
         let extension = api.extension(FFI_EXTENSION).ok_or_else(|| {
-            Error::new(
+            let error = Error::new(
                 Code::Unimplemented,
-                "the plugin has no FFI extension (PJRT extension type 5): it cannot call handlers",
-            )
+                "it has no FFI extension (PJRT extension type 5): it cannot call handlers",
+            );
+            named(api, error)
         })?;
         Ok(Self { api, extension })
     }
@@ -134,12 +136,11 @@ impl Extension {
             })
             .filter(|function| !function.is_null())
             .ok_or_else(|| {
-                Error::new(
+                let error = Error::new(
                     Code::Unimplemented,
-                    format!(
-                        "the plugin's FFI extension is too old: its {size} bytes hold no {name}"
-                    ),
-                )
+                    format!("its FFI extension is too old: its {size} bytes hold no {name}"),
+                );
+                named(self.api, error)
             })?;
         // SAFETY: the slot's function takes these arguments, by the caller's promise.
         unsafe { self.api.invoke(function, (&raw mut *args).cast(), name) }

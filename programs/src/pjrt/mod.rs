@@ -47,6 +47,8 @@ mod extension;
 mod plugin;
 mod raw;
 mod shared;
+#[doc(hidden)]
+pub mod unguarded;
 
 pub use buffer::Buffer;
 pub use call::Call;

@@ -9,8 +9,17 @@ use std::sync::{Mutex, PoisonError};
 use xla_ffi_runtime::__programs::load_for_good;
 use xla_ffi_runtime::{Error, Result};
 
-/// Tables that are initialised: a plugin wants that once a process.
-static INITIALISED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+/// Tables that are initialised, which a plugin wants once a process, and the files that they came from.
+static INITIALISED: Mutex<Vec<(Api, PathBuf)>> = Mutex::new(Vec::new());
+
+/// The error with the name of the plugin.
+pub(super) fn named(api: Api, error: Error) -> Error {
+    let initialised = INITIALISED.lock().unwrap_or_else(PoisonError::into_inner);
+    match initialised.iter().find(|(known, _)| *known == api) {
+        Some((_, path)) => error.within(format_args!("PJRT plugin {}", path.display())),
+        None => error,
+    }
+}
 
 /// A PJRT plugin. It stays loaded until the program ends.
 ///
@@ -57,10 +66,10 @@ impl Plugin {
         // SAFETY: a plugin's table lives as long as its library, which stays loaded.
         let api = unsafe { Api::new(table) }.map_err(within)?;
         let mut initialised = INITIALISED.lock().unwrap_or_else(PoisonError::into_inner);
-        if !initialised.contains(&(table as usize)) {
+        if !initialised.iter().any(|(known, _)| *known == api) {
             // SAFETY: the arguments are empty.
             unsafe { api.call(&mut PluginInitialize::new()) }.map_err(within)?;
-            initialised.push(table as usize);
+            initialised.push((api, path.to_owned()));
         }
         Ok(Self {
             path: path.to_owned(),

@@ -112,6 +112,62 @@ static void* user_data_add(words args) {
   return NULL;
 }
 
+#ifdef ASKS
+#include "xla/ffi/api/c_api.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+/* What handlers did inside of the calls that registered them. */
+static int answers, types;
+
+PUBLIC int answers_inside(void) { return answers; }
+PUBLIC int types_inside(void) { return types; }
+
+static XLA_FFI_Error* register_type(XLA_FFI_Type_Register_Args* args) {
+  args->type_id->type_id = 9;
+  ++types;
+  return NULL;
+}
+
+/* As XLA does: a handler is asked for its metadata inside of the call that registers it. */
+static void* ask(size_t address) {
+  static XLA_FFI_Api api;
+  XLA_FFI_Handler* handler;
+  XLA_FFI_Metadata metadata;
+  XLA_FFI_Metadata_Extension extension;
+  XLA_FFI_CallFrame frame;
+  char text[128];
+  memcpy(&handler, &address, sizeof handler);
+  api.struct_size = 192; /* r7 */
+  api.api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
+  api.api_version.minor_version = 2;
+  api.XLA_FFI_Type_Register = register_type;
+  memset(&metadata, 0, sizeof metadata);
+  metadata.struct_size = XLA_FFI_Metadata_STRUCT_SIZE;
+  memset(&extension, 0, sizeof extension);
+  extension.extension_base.struct_size = XLA_FFI_Metadata_Extension_STRUCT_SIZE;
+  extension.extension_base.type = XLA_FFI_Extension_Metadata;
+  extension.metadata = &metadata;
+  memset(&frame, 0, sizeof frame);
+  frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
+  frame.extension_start = &extension.extension_base;
+  frame.api = &api;
+  frame.stage = XLA_FFI_ExecutionStage_EXECUTE;
+  if (handler(&frame) != NULL) return fail(13, "the handler answered with an error");
+  if (metadata.api_version.minor_version != 2) {
+    snprintf(text, sizeof text, "API version 0.%d of the handler is not 0.2", metadata.api_version.minor_version);
+    return fail(3, text);
+  }
+  ++answers;
+  return NULL;
+}
+#else
+static void* ask(size_t address) {
+  (void)address;
+  return NULL;
+}
+#endif
+
 static int is_cpu(size_t name, size_t size) { return size == 3 && memcmp((void*)name, "cpu", 3) == 0; }
 
 static void* register_handler(words args) {
@@ -128,7 +184,7 @@ static void* register_handler(words args) {
   } else if (args[3] == 0 || !is_cpu(args[4], args[5])) {
     return fail(13, "wrong short arguments");
   }
-  return NULL;
+  return ask(args[REGISTER_SIZE == 60 ? 4 : 3]);
 }
 
 struct extension {

@@ -42,7 +42,11 @@ impl Material {
         if let Err(error) = cuda::nvcc() {
             log.line(format_args!("no nvcc: {error:#}"));
         }
-        for version in xla_ffi_abi::declared::witnesses(&JAXLIBS) {
+        let before = xla_ffi_abi::declared::Edition::BEFORE_R0.last_jaxlib;
+        for version in before
+            .into_iter()
+            .chain(xla_ffi_abi::declared::witnesses(&JAXLIBS))
+        {
             wheel::headers(version)?;
         }
         Ok(Self {

@@ -79,13 +79,21 @@ pub(super) fn check(
             json!({ "reader": name(*reader), "why": why })
         }).collect::<Vec<_>>(),
         "version": opinions.abi.version().map(|(major, minor)| [major, minor]),
-        "revision": known.map(|snapshot| snapshot.edition.revision.name()),
+        "revision": known.and_then(|snapshot| snapshot.edition.revision_name()),
         "edition": known.map(|snapshot| snapshot.edition.name()),
         "nearest": described(nearest),
         "changes": changes,
     });
     let edition = nearest.edition;
-    let text = if known.is_some() {
+    let text = if known.is_some() && edition == Edition::BEFORE_R0 {
+        format!(
+            "{title}: {} from before the first revision ({}, {}, TensorFlow 2.17), which calls handlers in another way: \
+             libraries of this SDK refuse its hosts, read by {readers}\n",
+            edition.header,
+            edition.name(),
+            edition.jaxlibs()
+        )
+    } else if known.is_some() {
         format!(
             "{title}: {} of revision {} ({}, {}), read by {readers}\n",
             edition.header,
@@ -127,7 +135,7 @@ fn name(reader: Reader) -> &'static str {
 pub(super) fn described(snapshot: &Snapshot) -> Value {
     json!({
         "edition": snapshot.edition.name(),
-        "revision": snapshot.edition.revision.name(),
+        "revision": snapshot.edition.revision_name(),
         "first_jaxlib": snapshot.edition.first_jaxlib,
         "last_jaxlib": snapshot.edition.last_jaxlib,
     })
@@ -136,8 +144,10 @@ pub(super) fn described(snapshot: &Snapshot) -> Value {
 /// Compares with the wanted revision; any header of it will do.
 fn against(wanted: Edition, opinions: &Opinions) -> anyhow::Result<Verdict> {
     let header = opinions.abi.header();
-    let editions = EDITIONS.into_iter().filter(|edition| {
+    let known = EDITIONS.into_iter().chain([Edition::BEFORE_R0]);
+    let editions = known.filter(|edition| {
         edition.header == header
+            && (*edition == Edition::BEFORE_R0) == (wanted == Edition::BEFORE_R0)
             && (*edition == wanted
                 || (edition.revision == wanted.revision
                     && (wanted == Edition::of_revision(wanted.revision)
