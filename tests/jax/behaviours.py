@@ -121,6 +121,10 @@ NO_ELEMENT = (own.RUNTIME_ERROR, "INVALID_ARGUMENT: Unsupported array element ty
 def attributes_refused(lib):
     """What neither jax nor XLA takes ends in an error that says so, nested or not."""
     x = jnp.zeros(3, np.float32)
+    for value in ([1.0, 2.0], (1,), 1j, np.complex64(1), "1", True, np.array([True])):
+        raises(TypeError, lambda value=value: lib.scale(x, factor=value), "'factor'", "f32")
+    raises(TypeError, lambda: lib.scale(x, factor=None), "'factor' (f32) is missing")
+    own.of_jax_alone()
     flat = lambda value: jax.jit(lambda x: plain(lib.scale, f32(3))(x, factor=value))(x)
     dictionary = lambda value: {"flag": True, "n": 3, "x": value, "name": "four"}
     nested = lambda value: jax.jit(lambda: plain(lib.echo_dict, typed(np.float64, 4))(options=dictionary(value)))()
@@ -136,9 +140,6 @@ def attributes_refused(lib):
     ]:  # fmt: skip
         for call, (error, text) in ((flat, kind), (nested, kind_nested)):
             raises(error, lambda call=call, value=value: jax.block_until_ready(call(value)), text)
-    for value in ([1.0, 2.0], (1,), 1j, np.complex64(1), "1", True, np.array([True])):
-        raises(TypeError, lambda value=value: lib.scale(x, factor=value), "'factor'", "f32")
-    raises(TypeError, lambda: lib.scale(x, factor=None), "'factor' (f32) is missing")
 
 
 # ---- tokens, effects, layouts, calls -----------------------------------------------------------

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
+from xla_ffi import _jax
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 X = jnp.arange(4, dtype=np.float32)
@@ -142,6 +143,31 @@ def wrong():
             os.environ["CC"] = compiler
 
 
+def types():
+    """What a text leaves to be registered: XLA gives the type a number, in each edition of the text its own."""
+    present("cc")
+    if not _jax.registers_types():
+        skip("this jaxlib registers no types for Python")
+    source = """#include "xla_ffi/handler.h"
+    XLA_FFI_TypeId kept = {0};
+    static void drop(void* object) { (void)object; }
+    XLA_FFI_TypeInfo kept_info = {.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE, .deleter = drop};
+    static XLA_FFI_Error* number_impl(xffi_call* call) {
+      xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
+      XLA_FFI_Error* error = xffi_decoded(call);
+      if (error == NULL) *(int64_t*)y.data = kept.type_id;
+      return error;
+    }
+    XFFI_HANDLER(number, number_impl);
+    """
+    named = {"Kept": "kept, kept_info" if _jax.TYPES_HAVE_INFO else "kept"}
+    load = lambda text: xla_ffi.load_inline(c=text, handlers={"number": "() -> y: s64[]"}, types=named)
+    first, second = (int(load(text).number()) for text in (source, source + "/* edited */"))
+    if not 0 < first != second > 0:
+        raise AssertionError((first, second))
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.load_inline(c=source, types={"Kept": ""}, handlers=ADD), "symbols of its id")
+
+
 def rust():
     present("cargo")
     load = lambda amount: xla_ffi.load_inline(rust=RUST % {"amount": amount}, name="inline_rust")
@@ -178,6 +204,7 @@ def main():
         check("C++", lambda: texts("cpp", "c++", 40))
         check("a later process", other_processes)
         check("what does not compile", wrong)
+        check("types", types)
         # One jaxlib is enough for what cargo does.
         if "XLA_FFI_PYTHON" in os.environ:
             check("Rust", rust)
