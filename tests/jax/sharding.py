@@ -23,7 +23,7 @@ if PROCESS:
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
-from checks import check, finish, raises  # noqa: E402
+from checks import check, finish, raises, skip  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 from xla_ffi import _handler  # noqa: E402
 
@@ -172,6 +172,10 @@ def uneven(norm, lib, product):
         return lib.cube(jax.lax.with_sharding_constraint(x, constraint) + 1)
 
     x = WHOLE.reshape(-1)[:6]
+    try:
+        jax.jit(lambda x: jax.lax.with_sharding_constraint(x, constraint) + 1)(jnp.asarray(x))
+    except ValueError as error:
+        skip(f"this jax has no parts that are not equal: {error}")
     right(jax.jit(function)(jnp.asarray(x)), 2 * (x + 1) ** 3)
 
 

@@ -33,8 +33,11 @@ const DRIVERS: [&str; 17] = [
 ];
 
 /// Those of them that always run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 12] = [
+const OLDEST_DRIVERS: [&str; 15] = [
     "declared.py",
+    "loader.py",
+    "skew.py",
+    "check.py",
     "record.py",
     "exports.py",
     "inline.py",
@@ -49,8 +52,11 @@ const OLDEST_DRIVERS: [&str; 12] = [
 ];
 
 /// Those that always run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 10] = [
+const MIDDLE_DRIVERS: [&str; 13] = [
     "declared.py",
+    "loader.py",
+    "skew.py",
+    "check.py",
     "record.py",
     "signatures.py",
     "errors.py",
