@@ -28,7 +28,7 @@ const DRIVERS: [&str; 17] = [
     "batches.py",
     "sharding.py",
     "record.py",
-    "check.py",
+    CHECK,
     "skew.py",
 ];
 
@@ -37,7 +37,7 @@ const OLDEST_DRIVERS: [&str; 15] = [
     "declared.py",
     "loader.py",
     "skew.py",
-    "check.py",
+    CHECK,
     "record.py",
     "exports.py",
     "inline.py",
@@ -56,7 +56,7 @@ const MIDDLE_DRIVERS: [&str; 13] = [
     "declared.py",
     "loader.py",
     "skew.py",
-    "check.py",
+    CHECK,
     "record.py",
     "signatures.py",
     "errors.py",
@@ -74,6 +74,9 @@ const MIDDLE: &str = "0.5.1";
 /// First calls of many threads hang on the copy of XLA: these run on the oldest, a middle and the newest
 /// listed jaxlib.
 const RACES: &str = "races.py";
+
+/// `xla_ffi.check`, which says much that is the same on every jaxlib.
+const CHECK: &str = "check.py";
 
 /// The TensorFlow on which its loader is tested; `cargo xtask matrix` runs the rows of hosts on others too.
 const TENSORFLOW: (&str, &str) = ("tensorflow-cpu", "2.21.0");
@@ -103,6 +106,7 @@ pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Re
                 let on = On {
                     jaxlib: version,
                     python: args.python.as_deref(),
+                    beside: false,
                 };
                 scope.spawn(move || on.run(driver, root, shared, examples, tally));
             }
@@ -141,6 +145,7 @@ pub(super) fn lane(root: &Path, shared: &Shared, tally: &Tally) {
             let on = On {
                 jaxlib: version,
                 python: None,
+                beside: true,
             };
             scope.spawn(move || on.run(RACES, root, shared, examples, tally));
         }
@@ -152,6 +157,7 @@ pub(super) fn lane(root: &Path, shared: &Shared, tally: &Tally) {
             let on = On {
                 jaxlib,
                 python: None,
+                beside: true,
             };
             scope.spawn(move || on.run(driver, root, shared, examples, tally));
         }
@@ -164,11 +170,17 @@ struct On<'a> {
     jaxlib: &'a str,
     /// The first that has a wheel where none is named.
     python: Option<&'a str>,
+    /// Beside a whole run: without what is the same on every jaxlib.
+    beside: bool,
 }
 
 impl On<'_> {
     fn run(self, driver: &str, root: &Path, shared: &Shared, examples: &[String], tally: &Tally) {
-        let Self { jaxlib, python } = self;
+        let Self {
+            jaxlib,
+            python,
+            beside,
+        } = self;
         let name = format!("JAX {driver}, jaxlib {jaxlib}");
         tally.work(&name, |log| {
             let venv = match python {
@@ -183,6 +195,9 @@ impl On<'_> {
                     .is_some_and(|newest| newest == jaxlib)
             {
                 command.arg("--ends");
+            }
+            if driver == CHECK && beside {
+                command.arg("--in-jax");
             }
             command.args(examples);
             tally::run_some(Format::Driver, &name, &mut command, log)
