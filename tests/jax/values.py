@@ -318,7 +318,7 @@ def jax_takes(dtype):
         for kind in (np.bool_, dtype):
             made = [jnp.asarray(np.zeros((2, 1), kind)), jnp.asarray(np.zeros(1, kind)[0]), jax.device_put(np.zeros(3, kind))]
             jax.block_until_ready(made)
-            if any(array.dtype != kind and np.dtype(kind).itemsize == 1 for array in made):
+            if any(np.asarray(array).dtype != kind and np.dtype(kind).itemsize == 1 for array in made):
                 return False
     except Exception:
         return False
