@@ -77,18 +77,20 @@ def texts(language, program, most):
     present(program)
     source = {"c": C, "cpp": CPP}[language]
     load = lambda amount: xla_ffi.load_inline(**{language: source % {"amount": f"{amount}."}}, handlers=ADD)
-    start = time.perf_counter()
+    start, before = time.perf_counter(), os.times()
     first = load(1)
-    cold = time.perf_counter() - start
+    cold, after = time.perf_counter() - start, os.times()
+    # The compiler's: the clock knows what else runs on the machine.
+    own = after.children_user - before.children_user + after.children_system - before.children_system
     adds(first.add, 1)
     start = time.perf_counter()
     again = load(1)
     cached = time.perf_counter() - start
     if again is not first:
         raise AssertionError("the same text, and another library")
-    print(f"{language}: {cold:.2f} s cold, {cached * 1000:.1f} ms cached", file=sys.stderr)
-    if cold > most or cached > 0.5:
-        raise AssertionError(f"{cold:.2f} s cold, {cached:.3f} s cached")
+    print(f"{language}: {cold:.2f} s cold ({own:.2f} s of processor time), {cached * 1000:.1f} ms cached", file=sys.stderr)
+    if own > most or cached > 0.5:
+        raise AssertionError(f"{own:.2f} s of processor time cold, {cached:.3f} s cached")
     earlier = []
     for amount in range(1, 11 if language == "c" else 3):
         library = load(amount)
@@ -199,9 +201,9 @@ def installed():
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLA_FFI_CACHE"] = folder
-        # Generous: other checks of the project run beside this one.
-        check("C", lambda: texts("c", "cc", 20))
-        check("C++", lambda: texts("cpp", "c++", 40))
+        # Seconds of processor time.
+        check("C", lambda: texts("c", "cc", 5))
+        check("C++", lambda: texts("cpp", "c++", 5))
         check("a later process", other_processes)
         check("what does not compile", wrong)
         check("types", types)
