@@ -31,7 +31,12 @@ class Case:
 
     def __init__(self, handler, args, more):
         self.handler, self.spec, self.more = handler, handler.spec, more
-        self.args = [np.asarray(arg) for arg in handler._operands(args)[0]]
+        self._args = [np.array(arg) for arg in handler._operands(args)[0]]
+
+    @property
+    def args(self):
+        """The operands, anew each time: jax may hand out the memory of an array of NumPy, and a wrong handler write to it."""
+        return [arg.copy() for arg in self._args]
 
     def call(self, *args):
         return self.handler(*args, **self.more)

@@ -47,12 +47,13 @@ def load_inline(
     flags: Sequence[str] = (),
     handlers: Optional[_given.Given] = None,
     legacy: Optional[Mapping[str, str]] = None,
+    types: Optional[Mapping[str, str]] = None,
 ) -> Any:
     """Compiles a source file's text and loads it: one of ``c``, ``cpp`` and ``rust``. Returns a :class:`Library`.
 
     The text is a whole file, with its ``#include`` of ``xla_ffi/handler.h`` or ``xla/ffi/api/ffi.h``, or its ``use
-    xla_ffi::…`` and ``library!``. What it does not describe itself ``handlers`` does, as in :func:`load`. ``flags`` go to
-    the compiler (``cc`` and ``c++``, or ``CC`` and ``CXX``; for Rust to ``cargo build``, for which a checkout of the SDK is
+    xla_ffi::…`` and ``library!``. What it does not describe itself ``handlers``, ``legacy`` and ``types`` do, as in
+    :func:`load`. ``flags`` go to the compiler (``cc`` and ``c++``, or ``CC`` and ``CXX``; for Rust to ``cargo build``, for which a checkout of the SDK is
     needed: ``XLA_FFI_SDK``, or the one that this package lies in).
 
     What was compiled before, of the same text, name, flags, SDK and compiler, is taken from the cache
@@ -72,7 +73,7 @@ def load_inline(
     library = folder / f"lib{name}.so"
     if not library.is_file():
         _build(build, text, folder)
-    return _library.load(library, f"{name}-{digest[:12]}", handlers=handlers, legacy=legacy)
+    return _library.load(library, f"{name}-{digest[:12]}", handlers=handlers, legacy=legacy, types=types)
 
 
 def _cache():

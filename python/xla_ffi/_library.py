@@ -42,7 +42,7 @@ def load(
     :class:`Signature` with stages, platforms and more. ``legacy`` does so for targets of the original custom calls:
     ``{"tiled_add": "cpu_status (f32[128], f32[2048]) -> f32[2048]"}``. ``types`` registers the state types of such
     a library, by the symbols of each one's id and info: ``{"Counter": "Counter::id, counter_info"}``, objects or
-    functions that return their address. A name is for one type in the process.
+    functions that return their address. XLA is told the type as ``PREFIX.NAME``, as with targets.
 
     To type checkers the :class:`Library` is ``Any``, so that it can be given the class of a stub file
     (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
@@ -112,7 +112,8 @@ class Library:
             if self.legacy.setdefault(name, target).signature != signature:
                 raise LibraryError(f"{path}: the legacy target {name} is listed with two signatures")
         registered = self._registered(plans)
-        _types.register(path, contents, self._image, types, dict.fromkeys(platform for _, platform, _ in registered))
+        platforms = dict.fromkeys(platform for _, platform, _ in registered)
+        _types.register(path, contents, self._image, types, platforms, self._stem(specs[0]) if specs else "")
         for spec, platform, addresses in registered:
             with self._claim(self._target(spec), platform):
                 _jax.register(self._target(spec), addresses, platform)
@@ -161,8 +162,11 @@ class Library:
         # The programs that call them know them by their names.
         return f"{self.prefix}.{name}{self._build()}" if self.prefix else f"{name}{self._build()}"
 
+    def _stem(self, spec):
+        return f"{self.prefix or spec.library}{self._build()}"
+
     def _target(self, spec):
-        return f"{self.prefix or spec.library}{self._build()}.{spec.name}"
+        return f"{self._stem(spec)}.{spec.name}"
 
     def _exported_target(self, spec):
         """An entry of the list of targets for one that only the caller speaks of."""

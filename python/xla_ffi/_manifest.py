@@ -151,9 +151,18 @@ class _Record:
     legacy: list
 
 
+def _once(pairs):
+    """An object of the JSON; of a key that is written twice, one would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)!r} is there twice in one description")
+    return found
+
+
 def _record(version, payload, path):
     try:
-        root = json.loads(payload.decode("utf-8"))
+        root = json.loads(payload.decode("utf-8"), object_pairs_hook=_once)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ManifestError(f"{path}: the manifest is no JSON: {error}") from error
     reader = _Reader(path)
@@ -228,6 +237,9 @@ def _handler(reader, library, data):
 
 def _gradient(reader, handler, data):
     gradient = reader.get(data, "gradient", dict, handler, None)
+    outside = [key for key in (*_TRANSFORMS, "linear", "residuals") if key in data]
+    if outside:
+        raise reader.error(f"{handler} has {outside[0]!r} outside its gradient, where nobody reads it: in C it stands in XFFI_GRADIENT(…)")
     if gradient is None:
         return None
     where = f"{handler}, its gradient"

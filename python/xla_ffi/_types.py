@@ -10,7 +10,7 @@ from ._elf import Elf
 from ._errors import LibraryError, UnsupportedRuntimeError
 
 _lock = threading.Lock()
-_known = {}  # (name, platform): (path, address of the id); XLA knows a name once
+_known = set()  # (address of the id, platform); XLA knows an id once
 
 _SYMBOL = re.compile(r"\w+(::\w+)*")
 
@@ -29,8 +29,9 @@ def parse(path, types):
     return found
 
 
-def register(path, contents, image, types: Mapping[str, tuple], platforms):
-    """Registers the types with XLA, each once a platform, before the handlers that use them."""
+def register(path, contents, image, types: Mapping[str, tuple], platforms, prefix):
+    """Registers the types with XLA, each once a platform, before the handlers that use them. XLA knows a name once, and
+    handlers find their types by the id: ``prefix`` keeps those of libraries and of their builds apart."""
     if not types:
         return
     if not _jax.registers_types():
@@ -48,12 +49,9 @@ def register(path, contents, image, types: Mapping[str, tuple], platforms):
         info = info_symbol and _address(path, image, functions, info_symbol)
         for platform in platforms:
             with _lock:
-                before, at = _known.get((name, platform), (path, number))
-                if at != number:
-                    raise LibraryError(f"{path}: the type {name!r} is registered by {before} already: give it another name")
-                if (name, platform) not in _known:
-                    _jax.register_type(name, number, info, platform)
-                    _known[name, platform] = (path, number)
+                if (number, platform) not in _known:
+                    _jax.register_type(f"{prefix}.{name}", number, info, platform)
+                    _known.add((number, platform))
 
 
 def _address(path, image, functions, symbol):

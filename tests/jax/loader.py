@@ -15,6 +15,7 @@ import tempfile
 import jax
 import jax.numpy as jnp
 import numpy as np
+import own
 import xla_ffi
 from checks import check, finish, raises, skip
 from xla_ffi import _attributes, _elf, _jax, _manifest, _revisions, _shapes
@@ -40,7 +41,7 @@ def contracts():
     if Contract("token, ... -> token, ...").infer(["x"], [(2, 3)]) != [(2, 3)]:
         raise AssertionError("tokens")
     # What jax.export does not know yet is computed with, too.
-    (b,) = jax.export.symbolic_shape("b")
+    (b,) = own.export().symbolic_shape("b")
     if Contract("n 2 -> 2*n n+1 n").infer(["x"], [(b, 2)]) != [(2 * b, b + 1, b)]:
         raise AssertionError("symbolic sizes")
 

@@ -8,6 +8,7 @@ one is built here with the headers that jaxlib brings.
 """
 
 import dataclasses
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -27,8 +28,8 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from built import built  # noqa: E402
+from cells import as_far_as_it_goes  # noqa: E402
 from checks import Skip, check, finish, raises  # noqa: E402
-from xla_ffi import _jax  # noqa: E402
 from xla_ffi._checks import plain  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -89,11 +90,14 @@ def every_call(language, example, path, calls):
             # Under the targets that jax.ffi is told by name, too.
             plain = library.target
             library.target = lambda name, stages: xla_ffi._record.target_now(plain(name, stages))
-        for call in calls:
+        for call in filter(examples.there, calls):
             examples.listed_call(library, call)
         if example in examples.USES and example != "11_legacy":
-            examples.USES[example](library)
+            with contextlib.suppress(Skip):
+                as_far_as_it_goes(examples.USES[example], library)
 
+    if not examples.there(examples.table()[example]):
+        raise Skip(f"this jaxlib lacks it: it takes {examples.table()[example]['since']}")
     directory, recording = recorded(work)
     if not calls or all(call.get("languages") == [] for call in calls):
         raise AssertionError("nothing was called")
@@ -424,8 +428,7 @@ def upstream():
 def main():
     for work in (only_within_the_block, states, elsewhere, later, errors, differences, threads, limit, crash, environment, refusals, upstream):
         check(f"recording: {work.__doc__}", work)
-    # The examples need element types that the jaxlibs before r5 lack.
-    for library in built(sys.argv[1:]) if _jax.REVISION >= 5 else ():
+    for library in built(sys.argv[1:]):
         if library.example == "11_legacy":
             continue  # no XLA FFI: there are no call frames
         work = lambda: every_call(library.language, library.example, library.path, library.calls)

@@ -316,7 +316,10 @@ def jax_takes(dtype):
     try:
         # Some releases take arrays of one bit for arrays of bool.
         for kind in (np.bool_, dtype):
-            jax.block_until_ready([jnp.asarray(np.zeros((2, 1), kind)), jax.device_put(np.zeros(3, kind))])
+            made = [jnp.asarray(np.zeros((2, 1), kind)), jnp.asarray(np.zeros(1, kind)[0]), jax.device_put(np.zeros(3, kind))]
+            jax.block_until_ready(made)
+            if any(np.asarray(array).dtype != kind and np.dtype(kind).itemsize == 1 for array in made):
+                return False
     except Exception:
         return False
     return True

@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     println!("cache: {}", Cache::open()?.root().display());
-    for version in expand(&args.headers)? {
+    for version in jaxlibs::expand(&args.headers)? {
         println!("headers {version}: {}", wheel::headers(&version)?.display());
     }
     if args.libclang {
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("type checkers: {}", checkers.display());
         println!("packages of jax.export: {}", exports.display());
     }
-    for version in expand(&args.venv)? {
+    for version in jaxlibs::expand(&args.venv)? {
         let venv = if version == "newest" {
             venv::newest()?
         } else {
@@ -56,16 +56,4 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("{venv}: {}", venv.python.display());
     }
     Ok(())
-}
-
-fn expand(asked: &[String]) -> Result<Vec<String>> {
-    let mut versions = Vec::new();
-    for version in asked {
-        if version == "all" {
-            versions.extend(jaxlibs::listed())
-        } else {
-            versions.push(version.clone())
-        }
-    }
-    Ok(versions)
 }

@@ -16,6 +16,19 @@ pub(crate) fn listed() -> Vec<String> {
     JAXLIBS.iter().copied().map(str::to_owned).collect()
 }
 
+/// What a command line asks for: each version as it is, the whole list for `all`.
+pub(crate) fn expand(asked: &[String]) -> Result<Vec<String>> {
+    let mut versions = Vec::new();
+    for version in asked {
+        if version == "all" {
+            versions.extend(listed())
+        } else {
+            versions.push(version.clone())
+        }
+    }
+    Ok(versions)
+}
+
 /// A version as numbers, for comparing: `0.9.0.1` is `[0, 9, 0, 1]`.
 pub(crate) fn parts(version: &str) -> Result<Vec<u32>> {
     parse_version(version)

@@ -2,14 +2,14 @@
 //! folders of cargo's profiles are locked by who builds in them, so each has a lane of its own.
 
 mod binaries;
+mod jax;
 mod material;
 
-use crate::cargo::{build_examples, cargo, python_driver};
+use crate::cargo::{build_examples, cargo};
 use crate::counts::{Counts, Format};
 use crate::examples::Built;
 use crate::tally::{self, Log, Tally};
-use crate::wheel::NoWheel;
-use crate::{book, circles, cuda, features, gpu, jaxlibs, libraries, matrix, venv};
+use crate::{book, circles, cuda, features, gpu, jaxlibs, libraries, matrix};
 use anyhow::{Context, Result, bail};
 use material::Material;
 use std::path::Path;
@@ -25,68 +25,14 @@ pub(crate) struct Args {
     /// The inner loop: what a minute or two can check. It says what it leaves out.
     #[arg(long, conflicts_with = "latest")]
     quick: bool,
+    /// The drivers under tests/jax alone, all of them, on this jaxlib; `all` for the whole list; may be given several
+    /// times.
+    #[arg(long, value_name = "X.Y.Z", conflicts_with_all = ["latest", "quick"])]
+    jaxlib: Vec<String>,
+    /// The Python for them, where the first that has a wheel is not the one.
+    #[arg(long, value_name = "3.N", requires = "jaxlib")]
+    python: Option<String>,
 }
-
-/// The JAX drivers under `tests/jax`.
-const DRIVERS: [&str; 17] = [
-    "declared.py",
-    "exports.py",
-    "inline.py",
-    "given.py",
-    "loader.py",
-    "errors.py",
-    "signatures.py",
-    "values.py",
-    "reload.py",
-    "examples.py",
-    "behaviours.py",
-    "gradients.py",
-    "batches.py",
-    "sharding.py",
-    "record.py",
-    "check.py",
-    "skew.py",
-];
-
-/// Those of them that run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 12] = [
-    "declared.py",
-    "record.py",
-    "exports.py",
-    "inline.py",
-    "values.py",
-    "reload.py",
-    "signatures.py",
-    "errors.py",
-    "given.py",
-    "gradients.py",
-    "batches.py",
-    "sharding.py",
-];
-
-/// Those that run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 10] = [
-    "declared.py",
-    "record.py",
-    "signatures.py",
-    "errors.py",
-    "given.py",
-    "inline.py",
-    "exports.py",
-    "gradients.py",
-    "batches.py",
-    "sharding.py",
-];
-
-/// A jaxlib between the oldest and the newest, whose jax has the public `jax.ffi`.
-const MIDDLE: &str = "0.5.1";
-
-/// First calls of many threads hang on the copy of XLA: these run on the oldest, a middle and the newest
-/// listed jaxlib.
-const RACES: &str = "races.py";
-
-/// The TensorFlow on which its loader is tested; `cargo xtask matrix` runs the rows of hosts on others too.
-const TENSORFLOW: (&str, &str) = ("tensorflow-cpu", "2.21.0");
 
 /// What `--quick` leaves out besides the test programs that take long.
 const NOT_QUICK: &str = "the features one by one, rustdoc, the tests in documentation, the properties \
@@ -98,6 +44,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.quick {
         let left_out = quick(&root, &tally);
         println!("left out: {NOT_QUICK}; the test programs {left_out}");
+    } else if !args.jaxlib.is_empty() {
+        jax::on(args, &root, &Shared::default(), &tally)?;
     } else {
         let shared = Shared::default();
         let (root, tally, shared) = (&root, &tally, &shared);
@@ -106,7 +54,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             scope.spawn(|| debug_lane(root, shared, tally));
             scope.spawn(|| release_lane(root, shared, tally));
             scope.spawn(|| loom(root, tally));
-            jax_lane(root, shared, tally);
+            jax::lane(root, shared, tally);
         });
     }
     if !tally.finish(matrix::in_ci()) {
@@ -200,82 +148,6 @@ fn release_lane(root: &Path, shared: &Shared, tally: &Tally) {
         binaries::run_all(root, &built, material, &[("XLA_FFI_CASES", cases)], tally)
     });
     gpu_dry_runs(root, tally);
-}
-
-/// The JAX drivers, each beside the others.
-fn jax_lane(root: &Path, shared: &Shared, tally: &Tally) {
-    let Some(venv) = &shared.material.wait().venv else {
-        tally.work("JAX", |_| {
-            bail!("no environment with jax: see the step downloads")
-        });
-        return;
-    };
-    shared.rust.wait();
-    let examples = shared.examples.wait();
-    let listed = &jaxlibs::listed();
-    std::thread::scope(|scope| {
-        for driver in DRIVERS {
-            scope.spawn(move || {
-                let name = format!("JAX {driver}");
-                tally.work(&name, |log| {
-                    let mut command = python_driver(root, venv, driver);
-                    command.args(examples);
-                    // What inline.py builds with cargo needs the crates that the examples are built of.
-                    command.env("CARGO_TARGET_DIR", root.join("target"));
-                    shared.material.wait().name_in(&mut command);
-                    tally::run_some(Format::Driver, &name, &mut command, log)
-                });
-            });
-        }
-        for version in [listed.first(), listed.get(listed.len() / 2), listed.last()] {
-            scope.spawn(move || {
-                let name = format!(
-                    "JAX {RACES}, jaxlib {}",
-                    version.map_or("none", |name| name)
-                );
-                tally.work(&name, |log| {
-                    let venv = venv::exactly(version.context("no jaxlib is listed")?)?;
-                    let mut command = python_driver(root, &venv, RACES);
-                    if version == listed.last() {
-                        command.arg("--ends");
-                    }
-                    command.args(examples);
-                    tally::run_some(Format::Driver, &name, &mut command, log)
-                });
-            });
-        }
-        scope.spawn(move || {
-            tally.work("TensorFlow tf_loader.py", |log| {
-                let (package, version) = TENSORFLOW;
-                let venv = match venv::with(package, version) {
-                    Err(error) if error.is::<NoWheel>() => {
-                        return Ok(Counts {
-                            skips: vec![format!("TensorFlow tf_loader.py: {error}")],
-                            ..Counts::default()
-                        });
-                    }
-                    venv => venv?,
-                };
-                let mut command = matrix::hosts::tensorflow(root, &venv.python, "tf_loader.py");
-                command.arg(libraries::rust_folder(root)).args(examples);
-                tally::run_some(Format::Driver, "TensorFlow", &mut command, log)
-            })
-        });
-        let oldest = listed.first().cloned().unwrap_or_default();
-        let older = OLDEST_DRIVERS.map(|driver| (driver, oldest.clone()));
-        let middle = MIDDLE_DRIVERS.map(|driver| (driver, MIDDLE.to_owned()));
-        for (driver, jaxlib) in older.into_iter().chain(middle) {
-            scope.spawn(move || {
-                let name = format!("JAX {driver}, jaxlib {jaxlib}");
-                tally.work(&name, |log| {
-                    let mut command = python_driver(root, &venv::exactly(&jaxlib)?, driver);
-                    shared.material.wait().for_older(&mut command);
-                    command.args(examples);
-                    tally::run_some(Format::Driver, &name, &mut command, log)
-                });
-            });
-        }
-    });
 }
 
 /// What a warm checkout answers in a minute or two; the test programs that are left out.

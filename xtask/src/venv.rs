@@ -130,6 +130,25 @@ pub(crate) fn exactly(version: &str) -> Result<Venv> {
     prepare(&Cache::open()?, &python::all()?, Wanted::jaxlib(version))
 }
 
+/// An environment with exactly this jaxlib, for one Python.
+///
+/// # Errors
+/// The machine has no such Python; [`NoWheel`] when the jaxlib has no wheel for it.
+pub(crate) fn exactly_on(version: &str, python: &str) -> Result<Venv> {
+    jaxlibs::parts(version)?;
+    let minor = python
+        .strip_prefix("3.")
+        .and_then(|minor| minor.parse().ok());
+    let mut pythons = python::all()?;
+    pythons.retain(|python| Some(python.minor) == minor);
+    if pythons.is_empty() {
+        anyhow::bail!(
+            "this machine has no Python {python} on PATH or in pyenv that could make an environment"
+        );
+    }
+    prepare(&Cache::open()?, &pythons, Wanted::jaxlib(version))
+}
+
 /// An environment with exactly this version of a package, and what it requires.
 ///
 /// # Errors
