@@ -149,7 +149,11 @@ pub(super) fn lane(root: &Path, shared: &Shared, tally: &Tally) {
             };
             scope.spawn(move || on.run(RACES, root, shared, examples, tally));
         }
-        scope.spawn(move || tally.work("TensorFlow tf_loader.py", |log| tensorflow(root, log)));
+        scope.spawn(move || {
+            tally.work("TensorFlow tf_loader.py", |log| {
+                tensorflow(root, examples, log)
+            })
+        });
         let oldest = listed.first().map_or("none", |name| name);
         let older_ones = OLDEST_DRIVERS.map(|driver| (driver, oldest));
         let middle = MIDDLE_DRIVERS.map(|driver| (driver, MIDDLE));
@@ -206,7 +210,7 @@ impl On<'_> {
 }
 
 /// The loader for TensorFlow.
-fn tensorflow(root: &Path, log: &mut Log) -> Result<Counts> {
+fn tensorflow(root: &Path, examples: &[String], log: &mut Log) -> Result<Counts> {
     let (package, version) = TENSORFLOW;
     let venv: Venv = match venv::with(package, version) {
         Err(error) if error.is::<NoWheel>() => {
