@@ -86,12 +86,13 @@ fn gather(root: &Path, pages: &Path) -> Result<()> {
             copy_all(&from, &to)?;
             continue;
         }
-        fs::copy(&from, &to)
-            .with_context(|| format!("{}, which a page links to", from.display()))?;
+        let linked = || format!("{}, which a page links to", from.display());
         if page.extension().is_none_or(|extension| extension != "md") {
+            fs::copy(&from, &to).with_context(linked)?;
             continue;
         }
-        let text = fs::read_to_string(&from).with_context(|| from.display().to_string())?;
+        let text = fs::read_to_string(&from).with_context(linked)?;
+        fs::write(&to, with_plain_fences(&text)).with_context(|| to.display().to_string())?;
         for target in links(&text) {
             let Some(target) = beside(&page, target) else {
                 continue;
@@ -102,6 +103,16 @@ fn gather(root: &Path, pages: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A page whose code begins with its language alone: behind a comma stands what rustdoc is to do with it, and
+/// MkDocs takes such a line for text.
+fn with_plain_fences(text: &str) -> String {
+    let plain = text.lines().map(|line| match line.split_once(',') {
+        Some((fence, _)) if line.trim_start().starts_with("```") => fence,
+        _ => line,
+    });
+    plain.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The files that a page links to, as it writes them: no other sites, no anchors.
@@ -221,6 +232,12 @@ mod tests {
         assert_eq!(beside(page, "../b/c.rs").unwrap(), Path::new("b/c.rs"));
         assert_eq!(beside(page, "a.md").unwrap(), Path::new("docs/a.md"));
         assert_eq!(beside(page, "../../outside.md"), None);
+    }
+
+    #[test]
+    fn code_keeps_its_language() {
+        let text = "a, b\n```rust,ignore\nf(x, y);\n```\n";
+        assert_eq!(with_plain_fences(text), "a, b\n```rust\nf(x, y);\n```\n");
     }
 
     #[test]
