@@ -128,6 +128,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             "file": args.lib.display().to_string(),
             "libraries": libraries,
             "handlers": handlers,
+            "legacy": legacy(&target, args).map(legacy_json).collect::<Vec<_>>(),
         });
         output::json(&answer)?;
         return conclude(&chosen, &receptions);
@@ -147,8 +148,52 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for (handler, asked) in shown {
         text += &describe(handler, asked);
     }
+    for target in legacy(&target, args) {
+        text += &describe_legacy(target);
+    }
     output::text(&text)?;
     conclude(&chosen, &receptions)
+}
+
+/// The targets of the original custom calls; none where one handler is asked about.
+fn legacy<'a>(target: &'a Target, args: &Args) -> impl Iterator<Item = &'a manifest::Target> {
+    let shown = args.handler.is_none();
+    let manifests = target.manifests.iter().filter(move |_| shown);
+    manifests.flat_map(|manifest| &manifest.legacy)
+}
+
+fn legacy_json(target: &manifest::Target) -> Value {
+    let shapes = |shapes: &Option<Vec<manifest::Shape>>| {
+        let shapes = shapes.as_ref()?.iter();
+        Some(shapes.map(|shape| shape.to_string()).collect::<Vec<_>>())
+    };
+    json!({
+        "name": target.name,
+        "platforms": target.platforms,
+        "signature": target.signature,
+        "api_version": target.api_version,
+        "symbol": target.symbol,
+        "args": shapes(&target.args),
+        "rets": shapes(&target.rets),
+    })
+}
+
+fn describe_legacy(target: &manifest::Target) -> String {
+    let mut text = format!(
+        "legacy target {} ({})\n  signature {} (API version {}), by {}\n",
+        target.name,
+        target.platforms.join(", "),
+        target.signature,
+        target.api_version,
+        target.symbol
+    );
+    for (key, shapes) in [("args", &target.args), ("rets", &target.rets)] {
+        if let Some(shapes) = shapes {
+            let shapes: Vec<_> = shapes.iter().map(|shape| shape.to_string()).collect();
+            text += &format!("  {key:<9} {}\n", shapes.join(", "));
+        }
+    }
+    text
 }
 
 /// The answer is no where no known jaxlib loads a handler.

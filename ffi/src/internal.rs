@@ -65,6 +65,10 @@ pub use xla_ffi_runtime::{
     Stages, StaticHandler, Stream, Tensor, Traits, Tree, TypeInfo, Unwritten, ValueShape,
     canonical_platform, describe, dlpack, legacy, living_objects,
 };
+/// A device of NVIDIA's. Feature `cuda`.
+#[cfg(feature = "cuda")]
+#[doc(inline)]
+pub use xla_ffi_runtime::{CudaDevice, CudaMemory, CudaStream};
 
 /// The functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`].
 /// `H` is the handler's name, or that of the type with its stages; `library!` need not have it.

@@ -6,7 +6,7 @@ use super::buffer::Buffer;
 use super::call::Call;
 use super::executable::Loaded;
 use super::extension::Extension;
-use super::plugin::named;
+use super::initialised::named;
 use super::raw::{
     ClientAddressableDevices, ClientCompile, ClientCreate, ClientPlatformName, Counted, RawProgram,
 };

@@ -6,7 +6,7 @@
 //! so the smaller form is tried first.
 
 use super::api::Api;
-use super::plugin::named;
+use super::initialised::named;
 use super::raw::{FFI_EXTENSION, RawContext, RawExtension};
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;

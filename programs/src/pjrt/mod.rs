@@ -44,6 +44,7 @@ mod client;
 mod event;
 mod executable;
 mod extension;
+mod initialised;
 mod plugin;
 mod raw;
 mod shared;

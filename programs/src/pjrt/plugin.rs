@@ -2,24 +2,13 @@
 
 use super::api::Api;
 use super::client::Client;
+use super::initialised::INITIALISED;
 use super::raw::{Counted, PluginInitialize, RawApi};
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use xla_ffi_runtime::__programs::load_for_good;
 use xla_ffi_runtime::{Error, Result};
-
-/// Tables that are initialised, which a plugin wants once a process, and the files that they came from.
-static INITIALISED: Mutex<Vec<(Api, PathBuf)>> = Mutex::new(Vec::new());
-
-/// The error with the name of the plugin.
-pub(super) fn named(api: Api, error: Error) -> Error {
-    let initialised = INITIALISED.lock().unwrap_or_else(PoisonError::into_inner);
-    match initialised.iter().find(|(known, _)| *known == api) {
-        Some((_, path)) => error.within(format_args!("PJRT plugin {}", path.display())),
-        None => error,
-    }
-}
 
 /// A PJRT plugin. It stays loaded until the program ends.
 ///

@@ -1,17 +1,20 @@
 //! Calls: operands in, stages run, results out.
 
+mod body;
 mod displaced;
 mod instantiate;
 mod invoke;
 mod isolated;
 mod prepared;
 pub(crate) mod ready;
+mod ret;
 pub(crate) mod unwritten;
 
 pub use displaced::Displaced;
 pub use prepared::PreparedCall;
+pub use ret::Ret;
 
-use self::prepared::{Body, Room};
+use self::body::{Body, Room};
 use crate::context::Parts;
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
@@ -22,24 +25,6 @@ use crate::{
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
-
-/// One result of a call that is being put together.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum Ret {
-    /// Memory of its own.
-    New(Shape),
-    /// The memory of an argument.
-    Alias(usize),
-    /// Memory of the program's, as it is.
-    In(Tensor),
-}
-
-impl From<Shape> for Ret {
-    fn from(shape: Shape) -> Self {
-        Self::New(shape)
-    }
-}
 
 /// A call that is being put together.
 ///

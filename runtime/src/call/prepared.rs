@@ -1,10 +1,10 @@
 //! A call that is laid out and ready: it costs little more than calling the handler directly.
 
+use super::body::{Body, Room};
 use super::invoke::{invoke, stage_error, translate};
 use super::unwritten::Poison;
 use super::{Call, Ret, Stages, Unwritten};
 use crate::context::{Context, Parts};
-use crate::frame::call_frame::RawFrame;
 use crate::handler::Executable;
 use crate::host::futures::Completion;
 use crate::process::isolate::in_child_process;
@@ -14,38 +14,6 @@ use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xla_ffi_sys::{Revision, XLA_FFI_Handler};
-
-/// What a running handler may touch. While a future is open it is neither read nor freed.
-///
-/// It is what a call leaves for the next one of its executable, emptied of what ties it to the one: its
-/// context and its frame are laid out already where the shapes repeat.
-pub(crate) struct Body {
-    context: Box<Context>,
-    raw: RawFrame,
-    frame: CallFrame,
-    args: Vec<Tensor>,
-    rets: Vec<Tensor>,
-    /// Empty; for the next call.
-    asked: Vec<Ret>,
-    parts: Option<Box<Parts>>,
-}
-
-/// What a call is put together in, empty.
-pub(crate) struct Room {
-    pub(crate) parts: Box<Parts>,
-    pub(crate) args: Vec<Tensor>,
-    pub(crate) rets: Vec<Ret>,
-}
-
-impl Default for Room {
-    fn default() -> Self {
-        Self {
-            parts: Box::new(Parts::new()),
-            args: vec![],
-            rets: vec![],
-        }
-    }
-}
 
 /// What handlers may still touch that were not done when their call was dropped. It is freed when they
 /// are: on a thread of its own, not on that of the handler, whose own state is among it.
@@ -90,74 +58,10 @@ fn sweep() {
     }
 }
 
-impl Body {
-    fn revision(&self) -> Revision {
-        self.context.shared().revision
-    }
-
-    /// Leaves context and frame for the next call of the executable, where nothing ties them to this one.
-    fn leave_for_the_next(mut self: Box<Self>, executable: &Executable, stages: Stages) {
-        if executable.runs_more(stages) || !self.context.is_clean() || in_child_process() {
-            return;
-        }
-        self.context.clear();
-        self.args.clear();
-        self.rets.clear();
-        executable.spare().put(self);
-    }
-
-    /// Room for the call that this was left for.
-    pub(crate) fn room(&mut self) -> Room {
-        Room {
-            parts: self.parts.take().unwrap_or_else(|| Box::new(Parts::new())),
-            args: std::mem::take(&mut self.args),
-            rets: std::mem::take(&mut self.asked),
-        }
-    }
-
-    /// Takes over operands that fit, and the rest of a call's context.
-    fn renew(&mut self, room: Room, rets: Vec<Tensor>, both: bool) {
-        self.frame.point_at(&room.args, &rets);
-        (self.args, self.rets, self.asked) = (room.args, rets, room.rets);
-        // Those before are empty: this was left for the next.
-        self.parts = Some(self.context.renew(room.parts, both));
-    }
-
-    /// Gives the context other parts, and the handler a frame that leads to what there is now.
-    fn lay_anew(&mut self, parts: Box<Parts>, both: bool) {
-        self.context.renew(parts, both);
-        let api = self.context.shared().api();
-        self.raw = self.frame.raw(api, self.context.raw(), Stage::Execute);
-    }
-
-    /// Whether the operands are no arrays of the call's own.
-    fn is_on_memory_of_callers(&self) -> bool {
-        self.args.is_empty() && self.rets.is_empty()
-    }
-
-    /// The future's number dies: a second completion is told from then on.
-    fn forget_future(&mut self) {
-        let future = self.raw.future(self.revision());
-        crate::host::futures::forget(future as usize);
-    }
-
-    /// Says where bytes behind an array of the call's own were written.
-    fn check_guards(&self) -> Result<()> {
-        for (what, tensors) in [("argument", &self.args), ("result", &self.rets)] {
-            for (index, tensor) in tensors.iter().enumerate() {
-                if let Some(finding) = tensor.check_guard(format_args!("{what} {index}")) {
-                    return Err(Error::hazard(finding.hazard, finding.message));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits for the device's stream, if the call has one.
-    fn synchronize(&self) {
-        if let Some(stream) = &self.context.parts().stream {
-            stream.synchronize();
-        }
+/// Leaves a body for the next call of the executable, where nothing ties it to the one that it was of.
+fn leave_for_the_next(mut body: Box<Body>, executable: &Executable, stages: Stages) {
+    if !executable.runs_more(stages) && !in_child_process() && body.clear() {
+        executable.spare().put(body);
     }
 }
 
@@ -285,15 +189,7 @@ impl PreparedCall {
             }
         }
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
-        let body = Box::new(Body {
-            context,
-            raw,
-            frame,
-            args,
-            rets,
-            asked: vec![],
-            parts: None,
-        });
+        let body = Body::new(context, raw, frame, args, rets);
         Self::ready(executable, body, rules)
     }
 
@@ -759,7 +655,7 @@ impl Drop for PreparedCall {
             }
             None => {
                 body.synchronize();
-                body.leave_for_the_next(&self.executable, self.rules.stages);
+                leave_for_the_next(body, &self.executable, self.rules.stages);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Where a call leaves what is laid out for the next one of its executable.
 
-use super::prepared::Body;
+use super::body::Body;
 use crossbeam_utils::atomic::AtomicCell;
 
 /// Room for one. Who finds it empty makes his own: nobody waits here.

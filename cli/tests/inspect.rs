@@ -1,0 +1,30 @@
+//! `xla-ffi inspect`: targets of the original custom calls. (`run.rs` asks about handlers without a manifest.)
+
+use serde_json::Value;
+use std::process::Command;
+use xla_ffi_testing::examples::rust_examples;
+
+fn inspect(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .arg("inspect")
+        .arg(rust_examples().join("liblegacy.so"))
+        .args(arguments)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+#[test]
+fn targets_of_the_original_custom_calls_are_told() {
+    let text = inspect(&[]);
+    let target = "legacy target tiled_add_status (Host)\n  signature cpu_status (API version 2), by tiled_add_status\n";
+    assert!(text.contains(target), "{text}");
+    let told: Value = serde_json::from_str(&inspect(&["--json"])).expect("JSON");
+    let targets = told["legacy"].as_array().expect("a list");
+    assert_eq!(targets.len(), 5, "{told}");
+    let handler = "tiled_add_cpu_ffi";
+    let one: Value =
+        serde_json::from_str(&inspect(&["--json", "--handler", handler])).expect("JSON");
+    assert_eq!(one["legacy"], serde_json::json!([]));
+}
