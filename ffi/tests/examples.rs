@@ -20,7 +20,12 @@ const PLAIN: [&str; 2] = ["len", "is_empty"];
 const ASSERTIONS: [&str; 3] = ["assert!(", "assert_eq!(", "assert_ne!("];
 
 /// Crates whose items are described where they are made.
-const FOREIGN: [&str; 3] = ["xla_ffi_sys", "xla_ffi_runtime", "cudarc"];
+const FOREIGN: [&str; 4] = [
+    "xla_ffi_sys",
+    "xla_ffi_runtime",
+    "xla_ffi_programs",
+    "cudarc",
+];
 
 /// Modules that are looked at on their own: they have names that stand elsewhere for something else.
 const APART: [(&str, Examples); 2] = [("legacy", Examples::Run), ("cuda", Examples::Compile)];

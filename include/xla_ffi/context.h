@@ -125,10 +125,12 @@ XFFI_INLINE XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId 
 
 /* The options of this execution, a dictionary that may be empty. From r10. */
 XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict* options) {
+  static const XLA_FFI_Attrs none = {XLA_FFI_Attrs_STRUCT_SIZE, NULL, 0, NULL, NULL, NULL};
   XLA_FFI_CustomOptions_Get_Args args;
   XLA_FFI_Error* error;
   memset(options, 0, sizeof(*options));
   options->path = "options";
+  options->attrs = &none;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_CustomOptions_Get)) {
     return xffi_lacks(call->api, XFFI_FEATURE_(CUSTOM_OPTIONS));
   }
@@ -136,7 +138,8 @@ XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict*
   args.struct_size = XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE;
   args.ctx = call->ctx;
   error = XFFI_ASK_(call->api, XLA_FFI_CustomOptions_Get, &args);
-  options->attrs = error == NULL ? args.attrs : NULL;
+  /* A host without options may give none at all. */
+  if (error == NULL && args.attrs != NULL) options->attrs = args.attrs;
   return error;
 }
 

@@ -242,8 +242,10 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
     const XLA_FFI_Metadata_Extension* extension = xffi_find_metadata(frame);
     if (extension != NULL) return xffi_metadata(frame, handler, extension);
   }
+  /* A function that cannot be given its error would go on as if there were none: it is not even called where
+   * the host takes no errors. */
   if (XFFI_UNLIKELY(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || frame->api == NULL ||
-                    frame->api->XLA_FFI_Error_Create == NULL ||
+                    xffi_is_before_r0(frame->api) || frame->api->XLA_FFI_Error_Create == NULL ||
                     frame->stage != handler->stage)) {
     return xffi_wrong_call(frame, handler);
   }
