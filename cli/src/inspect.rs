@@ -190,7 +190,7 @@ fn describe_legacy(target: &manifest::Target) -> String {
     for (key, shapes) in [("args", &target.args), ("rets", &target.rets)] {
         if let Some(shapes) = shapes {
             let shapes: Vec<_> = shapes.iter().map(|shape| shape.to_string()).collect();
-            text += &format!("  {key:<9} {}\n", shapes.join(", "));
+            text += &format!("  {key:<9} {}\n", shapes.join(", ").to_lowercase());
         }
     }
     text

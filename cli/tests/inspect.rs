@@ -18,7 +18,8 @@ fn inspect(arguments: &[&str]) -> String {
 #[test]
 fn targets_of_the_original_custom_calls_are_told() {
     let text = inspect(&[]);
-    let target = "legacy target tiled_add_status (Host)\n  signature cpu_status (API version 2), by tiled_add_status\n";
+    let target = "legacy target tiled_add_status (Host)\n  signature cpu_status (API version 2), by \
+        legacy__tiled_add_status\n  args      f32[128], f32[2048]\n  rets      f32[2048]\n";
     assert!(text.contains(target), "{text}");
     let told: Value = serde_json::from_str(&inspect(&["--json"])).expect("JSON");
     let targets = told["legacy"].as_array().expect("a list");
