@@ -16,3 +16,12 @@ static XLA_FFI_Error* axpy_impl(xffi_call* call) {
 }
 
 XFFI_HOST_HANDLER(axpy, axpy_impl);
+
+/* The result is the memory of the argument of its name: whoever calls by this description aliases the two. */
+XFFI_LIBRARY(aliasing,
+             XFFI_DESCRIBE(axpy,
+                           XFFI_ARGS(XFFI_OPERAND("x", F32, 1),
+                                     XFFI_OPERAND_WITH("y", XFFI_DTYPE(F32), XFFI_RANK(1), XFFI_INOUT)),
+                           XFFI_RETS(XFFI_OPERAND_WITH("y", XFFI_DTYPE(F32), XFFI_RANK(1), XFFI_INOUT)),
+                           XFFI_ATTRS(XFFI_ATTR("a", f32)), XFFI_SHAPE("n, n -> n"),
+                           XFFI_TRAITS("host_only")));
