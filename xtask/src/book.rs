@@ -40,12 +40,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !args.no_api {
         let status = cargo(&root)
             .args(["doc", "--quiet", "--workspace", "--no-deps"])
-            .arg("--target-dir")
-            .arg(root.join("target/book/api"))
             .status()
             .context("starting cargo doc")?;
         ensure!(status.success(), "cargo doc failed");
-        copy_all(&root.join("target/book/api/doc"), &site.join("api"))?;
+        copy_all(&root.join("target/doc"), &site.join("api"))?;
     }
     ui::note(format_args!("{}", site.join("index.html").display()));
     Ok(())

@@ -206,6 +206,33 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack(
     status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.rets, tensor) })
 }
 
+/// What may be done with an operand's memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Read,
+    Write,
+}
+
+unsafe fn operand_of_versioned_dlpack(
+    call: *mut xffi_rt_call,
+    side: fn(&mut xffi_rt_call) -> &mut Side,
+    managed: *const c_void,
+    wanted: Use,
+) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { taking(call) }?;
+    // SAFETY: as promised by the caller.
+    let managed = unsafe { object(managed.cast::<DLManagedTensorVersioned>(), "managed") }?;
+    // SAFETY: as promised by the caller.
+    let (shape, data, read_only) = unsafe { describe_versioned(managed) }?;
+    if read_only && wanted == Use::Write {
+        return Err(Error::invalid(format!(
+            "a DLPack tensor {shape} that is read-only cannot be a result"
+        )));
+    }
+    add(side(call), shape, data)
+}
+
 /// `xffi_rt_call_arg_dlpack_versioned`.
 ///
 /// # Safety
@@ -215,14 +242,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack_versioned(
     call: *mut xffi_rt_call,
     managed: *const c_void,
 ) -> *mut xffi_rt_status {
-    status_or_null(|| {
-        // SAFETY: as promised by the caller.
-        let call = unsafe { taking(call) }?;
-        // SAFETY: as promised by the caller.
-        let managed = unsafe { object(managed.cast::<DLManagedTensorVersioned>(), "managed") }?;
-        // SAFETY: as promised by the caller.
-        let (shape, data, _) = unsafe { describe_versioned(managed) }?;
-        add(&mut call.args, shape, data)
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe {
+        operand_of_versioned_dlpack(call, |call| &mut call.args, managed, Use::Read)
     })
 }
 
@@ -235,19 +257,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack_versioned(
     call: *mut xffi_rt_call,
     managed: *const c_void,
 ) -> *mut xffi_rt_status {
-    status_or_null(|| {
-        // SAFETY: as promised by the caller.
-        let call = unsafe { taking(call) }?;
-        // SAFETY: as promised by the caller.
-        let managed = unsafe { object(managed.cast::<DLManagedTensorVersioned>(), "managed") }?;
-        // SAFETY: as promised by the caller.
-        let (shape, data, read_only) = unsafe { describe_versioned(managed) }?;
-        if read_only {
-            return Err(Error::invalid(format!(
-                "a DLPack tensor {shape} that is read-only cannot be a result"
-            )));
-        }
-        add(&mut call.rets, shape, data)
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe {
+        operand_of_versioned_dlpack(call, |call| &mut call.rets, managed, Use::Write)
     })
 }
 
