@@ -444,6 +444,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const xffi_legacy_ad
       if (*b.at == ',') {
         ++b.at;
         xffi_legacy_blank(&b);
+        if (*b.at == '-') b.bad = 1; /* an operand has to follow */
       } else if (*b.at != '-') {
         b.bad = 1;
       }
