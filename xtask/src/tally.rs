@@ -220,7 +220,7 @@ fn lacking_in_ci(skips: &[String]) -> Vec<String> {
 }
 
 /// The processor time of a process and of its children that ended, where the system tells it.
-fn processor_time(process: &str) -> Option<Duration> {
+pub(crate) fn processor_time(process: &str) -> Option<Duration> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // Behind the name, which may hold anything, the third field is the first.
     let (_, fields) = text.rsplit_once(')')?;

@@ -3,6 +3,7 @@
 
 use super::Attack;
 use crate::cargo::cargo;
+use crate::tally::processor_time;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ pub(super) fn targets(root: &Path) -> Result<Vec<String>> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Totals {
     executions: u64,
+    /// Of processor time.
     seconds: u64,
     /// Edges of the program that inputs have taken.
     edges: u64,
@@ -123,7 +125,13 @@ impl Attack for Fuzz {
                 command.arg(format!("{option}{}", path.display()));
             }
         }
+        let before = processor_time("self").unwrap_or_default();
         let output = command.output().context("starting the fuzzer")?;
+        // Beside other work a minute by the clock is worth nothing.
+        let seconds = processor_time("self")
+            .unwrap_or_default()
+            .saturating_sub(before)
+            .as_secs();
         // Inputs are told too, whatever they are.
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
@@ -133,7 +141,6 @@ impl Attack for Fuzz {
             bail!(finding.unwrap_or_else(|| format!("{}: {}", output.status, words())));
         }
         let (executions, edges) = figures(&said).context("the fuzzer told no figures")?;
-        let seconds = turn.as_secs();
         self.now.quiet = match edges > self.now.edges {
             true => 0,
             false => self.now.quiet + seconds,
@@ -148,7 +155,8 @@ impl Attack for Fuzz {
 
     fn report(&self) -> String {
         format!(
-            "{} executions in {} min in this run, {} in {} min in all; {} edges, no new one for {} min",
+            "{} executions in {} min of processor time in this run, {} in {} min in all; {} edges, no new \
+             one for {} min",
             self.now.executions - self.before.executions,
             (self.now.seconds - self.before.seconds) / 60,
             self.now.executions,
