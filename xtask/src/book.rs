@@ -7,7 +7,7 @@ use crate::cargo::{cargo, metadata};
 use crate::counts::{Counts, Format};
 use crate::tally::{self, Log};
 use crate::venv::{self, Venv};
-use crate::{checkers, jaxlibs, ui};
+use crate::{checkers, jaxlibs, python, ui};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -68,6 +68,7 @@ pub(crate) fn build(root: &Path, venv: &Venv, packages: &Path, log: &mut Log) ->
         .env("PYTHONPATH", packages)
         // The theme's authors advertise another tool of theirs on every run.
         .env("NO_MKDOCS_2_WARNING", "1");
+    python::keep_bytecode(&mut command);
     tally::run(Format::Whole, "book", &mut command, log)
 }
 

@@ -1,7 +1,7 @@
 //! Cargo, and the environments' Python, as the tasks run them.
 
 use crate::cuda;
-use crate::python::Python;
+use crate::python::{self, Python};
 use crate::venv::Venv;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -15,6 +15,8 @@ pub(crate) fn cargo(root: &Path) -> Command {
     command.current_dir(root);
     // What `cargo run` sets for xtask itself would make the child's builds look different.
     command.env_remove("CARGO_MANIFEST_DIR");
+    // For tests that start Python.
+    python::keep_bytecode(&mut command);
     // One compiler for the GPU's kernels in all steps, so that nothing is built twice.
     if let Some(nvcc) = cuda::at_hand() {
         command.env("XLA_FFI_NVCC", nvcc);
@@ -80,7 +82,7 @@ pub(crate) fn python_driver(root: &Path, venv: &Venv, driver: &str) -> Command {
         .current_dir(root)
         .env("PYTHONPATH", root.join("python"))
         .env("XLA_FFI_CLI", root.join("target/debug/xla-ffi"))
-        .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("JAX_PLATFORMS", "cpu");
+    python::keep_bytecode(&mut command);
     command
 }

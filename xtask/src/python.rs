@@ -1,5 +1,6 @@
 //! The Pythons of this machine, from `PATH` and from pyenv.
 
+use crate::jaxlibs;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,15 @@ impl Python {
         command.stdin(Stdio::null());
         command
     }
+}
+
+/// Lets an interpreter keep what it compiled, whatever this machine's settings are, and not beside the sources:
+/// importing jax from those takes three times as long.
+pub(crate) fn keep_bytecode(command: &mut Command) -> &mut Command {
+    command.env_remove("PYTHONDONTWRITEBYTECODE").env(
+        "PYTHONPYCACHEPREFIX",
+        jaxlibs::root().join("target/pycache"),
+    )
 }
 
 /// All usable Pythons, one a minor version, in the order of [`MINORS`].

@@ -4,7 +4,7 @@ use super::table::Column;
 use super::{Subjects, cells};
 use crate::cargo::cargo;
 use crate::expected::Runtime;
-use crate::python::Python;
+use crate::python::{self, Python};
 use crate::venv;
 use crate::wheel::{self, NoWheel};
 use anyhow::{Context, Result, bail};
@@ -191,8 +191,8 @@ pub(crate) fn tensorflow(root: &Path, python: &Path, driver: &str) -> Command {
             "PYTHONPATH",
             std::env::join_paths(folders).unwrap_or_default(),
         )
-        .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("TF_CPP_MIN_LOG_LEVEL", "3");
+    python::keep_bytecode(&mut command);
     command
 }
 

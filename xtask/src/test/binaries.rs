@@ -228,6 +228,12 @@ impl Binary {
     fn command(&self, root: &Path, libraries: &Path) -> Command {
         let mut command = Command::new(&self.program);
         let cargo = cargo(root);
+        for (name, value) in cargo.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         command
             .arg("--test-threads=1")
             .current_dir(&self.folder)
@@ -235,11 +241,6 @@ impl Binary {
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .env("CARGO_MANIFEST_PATH", self.folder.join("Cargo.toml"))
             .env("CARGO_PKG_NAME", &self.package);
-        for (name, value) in cargo.get_envs() {
-            if let Some(value) = value {
-                command.env(name, value);
-            }
-        }
         let mut paths = vec![libraries.to_owned()];
         paths.extend(self.program.parent().map(Path::to_owned));
         if let Some(set) = std::env::var_os("LD_LIBRARY_PATH") {
