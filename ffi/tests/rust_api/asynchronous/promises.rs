@@ -1,0 +1,204 @@
+//! Promises of one piece.
+
+use super::f32s;
+use crate::kit::{array, call, failed, first, load, on, ret, shape, vector};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+use xla_ffi::{Future, Later, prelude::*};
+use xla_ffi_runtime::{Code, DType, Revision, Runtime};
+
+#[xla_ffi::handler(shape = "n -> n")]
+fn add_one(x: Buffer<f32, 1>, y: Out<f32, 1>, how: &str, later: Later) -> Result<Future> {
+    let (mut promise, future) = later.promise((x, y));
+    let (first, len) = promise.with(|(x, mut y)| {
+        y.fill(0.0);
+        (x[0], y.len())
+    });
+    assert_eq!(len, x.len());
+    let work = move || {
+        promise.complete_with(|(x, mut y)| {
+            assert_eq!(x[0], first);
+            y.write_iter(x.iter().map(|x| x + 1.0))?;
+            Ok(())
+        })
+    };
+    match how {
+        "inline" => work(),
+        "thread" => drop(thread::spawn(work)),
+        _ => drop(thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            work();
+        })),
+    }
+    Ok(future)
+}
+
+/// FutureSetAvailable, FutureSetAvailableFromThreadPool, AsyncHandler: on every revision, hosts
+/// without futures included.
+#[test]
+fn promises_are_kept_inline_and_elsewhere() {
+    for revision in Revision::ALL {
+        for how in ["inline", "thread", "late"] {
+            let call = on::<add_one>(revision, &format!("{{how = \"{how}\"}}"))
+                .arg(vector(&[1.0_f32, 2.0]))
+                .ret(f32s(&[2]));
+            assert_eq!(first::<f32>(call), [2.0, 3.0], "{revision} {how}");
+        }
+    }
+}
+
+#[xla_ffi::handler]
+fn fail_later(later: Later, how: &str) -> Result<Future> {
+    let (promise, future) = later.promise(());
+    match how {
+        "error" => promise.complete(Err(Error::unavailable("not today"))),
+        "panic" => promise.complete_with(|()| panic!("in the promise")),
+        "dropped" => drop(promise),
+        "thread" => drop(thread::spawn(move || drop(promise))),
+        "unwound" => drop(thread::spawn(move || {
+            let _promise = promise;
+            panic!("before it is kept");
+        })),
+        _ => promise.complete(Ok(())),
+    }
+    Ok(future)
+}
+
+/// FutureSetError, FutureSetErrorFromThreadPool; a dropped promise is an error, not a hang.
+#[test]
+fn promises_are_broken_with_an_error() {
+    for revision in Revision::ALL {
+        let run = |how: &str| failed(on::<fail_later>(revision, &format!("{{how = \"{how}\"}}")));
+        let unavailable = if revision < Revision::R2 {
+            Code::Internal
+        } else {
+            Code::Unavailable
+        };
+        assert_eq!(run("error"), (unavailable, "not today".to_owned()));
+        let dropped = "the handler dropped its promise without completing it";
+        for how in ["dropped", "thread", "unwound"] {
+            assert_eq!(
+                run(how),
+                (Code::Internal, dropped.to_owned()),
+                "{revision} {how}"
+            );
+        }
+        let (code, text) = run("panic");
+        assert_eq!(code, Code::Internal);
+        let expected =
+            "the handler panicked: in the promise, at ffi/tests/rust_api/asynchronous/promises.rs:";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(on::<fail_later>(revision, "{how = \"\"}").run().is_ok());
+    }
+}
+
+static SLOW_DONE: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes a promise and then does not return its future.
+#[xla_ffi::handler]
+fn careless(y: Out<f32, 1>, how: &str, later: Later) -> Result<()> {
+    let (promise, future) = later.promise(y);
+    let quick = how.ends_with("quick");
+    let work = move || {
+        promise.complete_with(|mut y| {
+            y.fill(1.0);
+            SLOW_DONE.fetch_add(1, Ordering::Release);
+            Ok(())
+        });
+    };
+    if quick {
+        work();
+    } else {
+        thread::spawn(move || {
+            thread::sleep(Duration::from_millis(30));
+            work();
+        });
+    }
+    let _ = future;
+    match how.split(' ').next() {
+        Some("error") => Err(Error::not_found("on second thoughts")),
+        Some("panic") => panic!("after the promise"),
+        _ => Ok(()),
+    }
+}
+
+/// A promise owns its operands until it is kept, whatever the handler returns meanwhile: the host
+/// may not take their memory back.
+#[test]
+fn a_call_with_a_promise_is_pending_whatever_the_handler_returns() {
+    for revision in Revision::ALL {
+        for when in ["slow", "quick"] {
+            let run = |how: &str| {
+                let before = SLOW_DONE.load(Ordering::Acquire);
+                let attrs = format!("{{how = \"{how} {when}\"}}");
+                let result = on::<careless>(revision, &attrs).ret(f32s(&[2])).run();
+                assert_eq!(
+                    SLOW_DONE.load(Ordering::Acquire),
+                    before + 1,
+                    "{revision} {how}"
+                );
+                result
+            };
+            assert_eq!(ret::<f32>(&run("fine").unwrap(), 0), [1.0, 1.0]);
+            let error = run("error").unwrap_err();
+            assert_eq!(error.message(), "on second thoughts");
+            assert_eq!(error.findings(), [], "{revision} {when}");
+            let error = run("panic").unwrap_err();
+            assert_eq!(error.code(), Code::Internal);
+            assert!(
+                error
+                    .message()
+                    .starts_with("careless panicked: after the promise")
+            );
+        }
+    }
+}
+
+#[xla_ffi::handler]
+fn untyped(x: AnyBuffer, y: AnyOut, z: InOut<i32, 1>, later: Later) -> Result<Future> {
+    let (promise, future) = later.promise((x, y, z));
+    thread::spawn(move || {
+        promise.complete_with(|(x, mut y, mut z)| {
+            assert_eq!(x.dims(), [2, 1]);
+            y.copy_from_bytes(x.bytes())?;
+            z[0] += 1;
+            Ok(())
+        });
+    });
+    Ok(future)
+}
+
+#[test]
+fn promises_of_operands_of_any_kind() {
+    let outcome = call::<untyped>("{}")
+        .arg(array(&[2, 1], &[1.0_f64, 2.0]))
+        .arg(vector(&[1_i32]))
+        .ret(shape(DType::F64, &[2]))
+        .ret_alias(1)
+        .run()
+        .unwrap();
+    assert_eq!(ret::<f64>(&outcome, 0), [1.0, 2.0]);
+    assert_eq!(ret::<i32>(&outcome, 1), [2]);
+}
+
+/// Many futures at once, completed on many threads while their calls return (FutureRace).
+#[test]
+fn completions_race_with_returns() {
+    let runtime = Runtime::default();
+    let executable = load::<add_one>(&runtime, "{how = \"thread\"}").unwrap();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let call = executable.call().arg(vector(&[1.0_f32])).ret(f32s(&[1]));
+                let mut call = call.prepare().unwrap();
+                for _ in 0..200 {
+                    call.invoke().unwrap();
+                }
+                assert_eq!(call.ret_bytes(0).unwrap(), 2.0_f32.to_ne_bytes());
+            });
+        }
+    });
+}
+
+xla_ffi::library! { name = "asynchronous_promises"; add_one, careless, fail_later, untyped }
