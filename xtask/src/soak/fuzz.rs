@@ -145,7 +145,8 @@ impl Attack for Fuzz {
             true => 0,
             false => self.now.quiet + seconds,
         };
-        self.now.edges = edges;
+        // From the same inputs a run may take an edge less than the last one.
+        self.now.edges = self.now.edges.max(edges);
         self.now.executions += executions;
         self.now.seconds += seconds;
         let file = self.folder.join("totals.json");
