@@ -139,7 +139,11 @@ impl Wheel {
             let place = folder.join(&member.name);
             self.archive.unpack(member, &place)?;
             let shown = Path::new(&member.name);
-            let foreign = library::bytes(&place)
+            let bytes = library::bytes(&place);
+            if bytes.as_ref().is_ok_and(|bytes| is_for_linkers(bytes)) {
+                continue;
+            }
+            let foreign = bytes
                 .and_then(|bytes| library::is_for_this_machine(shown, &bytes))
                 .err();
             all.push(Inside {
@@ -157,6 +161,12 @@ impl Wheel {
     pub fn findings(&self, inside: &[Inside]) -> Vec<Finding> {
         judge::findings(self, inside)
     }
+}
+
+/// Whether it is a text that tells linkers which library is meant: wheels have no links.
+fn is_for_linkers(bytes: &[u8]) -> bool {
+    let starts: [&[u8]; 3] = [b"INPUT", b"GROUP", b"/* GNU ld script"];
+    starts.iter().any(|start| bytes.starts_with(start))
 }
 
 /// What an error says beside the name of the file.

@@ -50,7 +50,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
             quote!(<#owner>::#name),
         )?;
         if let Some(receiver) = function.sig.receiver() {
-            if (receiver.reference.is_none() || receiver.mutability.is_some()) {
+            if receiver.reference.is_none() || receiver.mutability.is_some() {
                 return Err(syn::Error::new_spanned(
                     receiver,
                     "the state is shared between calls, some of them at once: write `&self`, and a lock or \

@@ -6,7 +6,7 @@ use crate::venv::Venv;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// The cargo that runs this task, in the checkout.
@@ -37,7 +37,8 @@ pub(crate) struct Package {
     pub(crate) features: BTreeMap<String, Vec<String>>,
     /// Where it may be published; an empty list where nowhere, `None` where anywhere.
     pub(crate) publish: Option<Vec<String>>,
-    pub(crate) manifest_path: PathBuf,
+    #[cfg(test)]
+    pub(crate) manifest_path: std::path::PathBuf,
 }
 
 /// Asks cargo about the workspace's own packages.

@@ -149,13 +149,16 @@ impl Name {
             }
             parts => return Err(wrong(&format!("it has {} parts", parts.len()))),
         };
+        // manylinux2014 is another name of manylinux_2_17.
+        let mut platforms: Vec<Platform> = platform.split('.').map(Platform::of).collect();
+        platforms.dedup();
         let list = |text: &str| text.split('.').map(str::to_owned).collect();
         Ok(Self {
             project: (*project).to_owned(),
             version: (*version).to_owned(),
             pythons: list(python),
             abis: list(abi),
-            platforms: platform.split('.').map(Platform::of).collect(),
+            platforms,
         })
     }
 
@@ -217,7 +220,7 @@ mod tests {
         );
         assert_eq!(many.glibc(), Some([2, 17]));
         assert!(many.is_for_every_python());
-        assert_eq!(many.platforms.len(), 2);
+        assert_eq!(many.platforms.len(), 1);
         let one = name("a-1-2build-cp312-cp312-win_amd64.whl").unwrap();
         assert_eq!(one.python(), "cp312-cp312");
         assert!(!one.is_for_every_python() && one.glibc().is_none());

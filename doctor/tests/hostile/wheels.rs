@@ -139,6 +139,15 @@ fn links_are_told_and_not_followed() {
 }
 
 #[test]
+fn texts_for_linkers_are_no_libraries() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = packed()
+        .member("mine/liba.so", b"INPUT(liba.so.1)\n")
+        .pack(folder.path());
+    assert_eq!(read(&text, Limits::default()).unwrap().1, []);
+}
+
+#[test]
 fn a_name_that_is_file_and_folder_is_an_error() {
     let both = packed()
         .member("mine/a.so", b"1")
