@@ -61,10 +61,10 @@ pub(crate) fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
         standard.display().to_string(),
     ];
     // Other headers of the language are the compiler's, where there is one.
-    if source.includes_more()
-        && let Some(folder) = compile::own_headers()
-    {
-        arguments.extend(["-isystem".to_owned(), folder]);
+    if source.includes_more() {
+        if let Some(folder) = compile::own_headers() {
+            arguments.extend(["-isystem".to_owned(), folder]);
+        }
     }
     for define in source.defines() {
         arguments.push(format!("-D{define}"));

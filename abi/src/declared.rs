@@ -439,19 +439,20 @@ fn model_type(rust: &str, renames: &Renames) -> String {
     if let Some(inner) = rust
         .strip_prefix("Option<")
         .and_then(|rest| rest.strip_suffix('>'))
-        && let Some((_, signature)) = inner.split_once("fn(")
     {
-        let (parameters, result) = signature.split_once(')').unwrap_or((signature, ""));
-        let parameters: Vec<String> = parameters
-            .split(',')
-            .filter(|parameter| !parameter.trim().is_empty())
-            .map(|parameter| model_type(parameter, renames))
-            .collect();
-        let result = result
-            .trim()
-            .strip_prefix("->")
-            .map_or_else(|| "void".to_owned(), |result| model_type(result, renames));
-        return function(&parameters, &result);
+        if let Some((_, signature)) = inner.split_once("fn(") {
+            let (parameters, result) = signature.split_once(')').unwrap_or((signature, ""));
+            let parameters: Vec<String> = parameters
+                .split(',')
+                .filter(|parameter| !parameter.trim().is_empty())
+                .map(|parameter| model_type(parameter, renames))
+                .collect();
+            let result = result
+                .trim()
+                .strip_prefix("->")
+                .map_or_else(|| "void".to_owned(), |result| model_type(result, renames));
+            return function(&parameters, &result);
+        }
     }
     match rust.rsplit("::").next().unwrap_or(rust) {
         "c_void" => "void".to_owned(),

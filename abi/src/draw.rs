@@ -60,10 +60,10 @@ pub fn pictures<'a>(
                 .push(change);
         }
         for picture in &mut pictures {
-            if picture.before.is_none()
-                && let Some(changes) = by_owner.remove(picture.name)
-            {
-                picture.before = Some((old.edition, changes));
+            if picture.before.is_none() {
+                if let Some(changes) = by_owner.remove(picture.name) {
+                    picture.before = Some((old.edition, changes));
+                }
             }
         }
     }
@@ -303,7 +303,7 @@ fn section(picture: &Picture<'_>, out: &mut String) {
         for (from, to) in pieces(start, end) {
             let row = from / 8 + 1;
             let rows = (to - from).div_ceil(8);
-            if from.is_multiple_of(8) {
+            if from % 8 == 0 {
                 let _ = write!(
                     out,
                     "<div class=\"at\" style=\"grid-column:1;grid-row:{row}/span {rows}\">{from}</div>"
@@ -360,7 +360,7 @@ fn class(picture: &Picture<'_>, part: &Part<'_>) -> &'static str {
 
 /// Cuts a range into what the grid can show: whole rows in one, other bytes a row at a time.
 fn pieces(start: u64, end: u64) -> Vec<(u64, u64)> {
-    if start.is_multiple_of(8) && end.is_multiple_of(8) {
+    if start % 8 == 0 && end % 8 == 0 {
         return vec![(start, end)];
     }
     let mut pieces = Vec::new();

@@ -210,12 +210,12 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             own: BTreeSet::new(),
         };
         reader.each(|reader, entry| {
-            if entry.tag() == gimli::DW_TAG_typedef
-                && let (Some(name), Some(target)) = (reader.name(entry)?, reader.target(entry)?)
-            {
-                let target = reader.unit.entry(target)?;
-                if reader.name(&target)?.is_none() {
-                    reader.given.entry(target.offset()).or_insert(name);
+            if entry.tag() == gimli::DW_TAG_typedef {
+                if let (Some(name), Some(target)) = (reader.name(entry)?, reader.target(entry)?) {
+                    let target = reader.unit.entry(target)?;
+                    if reader.name(&target)?.is_none() {
+                        reader.given.entry(target.offset()).or_insert(name);
+                    }
                 }
             }
             Ok(())
@@ -369,19 +369,19 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         let mut children = tree.root()?.children();
         while let Some(child) = children.next()? {
             let child = child.entry();
-            if child.tag() == gimli::DW_TAG_enumerator
-                && let (Some(name), Some(value)) = (
+            if child.tag() == gimli::DW_TAG_enumerator {
+                if let (Some(name), Some(value)) = (
                     self.name(child)?,
                     child.attr_value(gimli::DW_AT_const_value)?,
-                )
-            {
-                // A fixed-size form carries no sign, and small enumerators are unsigned.
-                let value = match value {
-                    AttributeValue::Sdata(value) => Some(value),
-                    value => value.udata_value().map(|value| value as i64),
-                };
-                if let Some(value) = value {
-                    values.insert(name, value);
+                ) {
+                    // A fixed-size form carries no sign, and small enumerators are unsigned.
+                    let value = match value {
+                        AttributeValue::Sdata(value) => Some(value),
+                        value => value.udata_value().map(|value| value as i64),
+                    };
+                    if let Some(value) = value {
+                        values.insert(name, value);
+                    }
                 }
             }
         }

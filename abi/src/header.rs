@@ -192,10 +192,10 @@ impl Source {
             let folder = path.parent()?;
             Some(folder.to_owned())
         }) {
-            if folder.ends_with("xla/ffi/api")
-                && let Some(root) = folder.ancestors().nth(3)
-            {
-                source.includes.push(root.to_owned());
+            if folder.ends_with("xla/ffi/api") {
+                if let Some(root) = folder.ancestors().nth(3) {
+                    source.includes.push(root.to_owned());
+                }
             }
             source.includes.push(folder.clone());
             source.home = Some(folder);

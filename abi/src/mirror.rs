@@ -288,11 +288,11 @@ impl Layout {
                 continue;
             };
             told.judged += 1;
-            if let (Some(size), Some(wanted)) = (stated.size, known.size)
-                && size != wanted
-            {
-                told.mistakes
-                    .push(format!("{name} is {size} bytes, expected {wanted}"));
+            if let (Some(size), Some(wanted)) = (stated.size, known.size) {
+                if size != wanted {
+                    told.mistakes
+                        .push(format!("{name} is {size} bytes, expected {wanted}"));
+                }
             }
             compare_numbers(
                 &format!("{name}."),
@@ -407,10 +407,10 @@ impl StatedStruct {
                 self.size, known.size
             ));
         }
-        if let (Some(align), Some(wanted)) = (self.align, known.align)
-            && align != wanted
-        {
-            mistakes.push(format!("{name} is aligned to {align}, expected {wanted}"));
+        if let (Some(align), Some(wanted)) = (self.align, known.align) {
+            if align != wanted {
+                mistakes.push(format!("{name} is aligned to {align}, expected {wanted}"));
+            }
         }
         for (field, wanted) in &known.fields {
             let Some(stated) = self.fields.get(field) else {
@@ -426,14 +426,14 @@ impl StatedStruct {
                     stated.offset, wanted.offset
                 ));
             }
-            if let (Some(size), Some(wanted)) = (stated.size, wanted.size)
-                && size != wanted
-            {
+            let sizes = stated.size.zip(wanted.size);
+            let numbers = stated.number.as_ref().zip(wanted.number.as_ref());
+            if let Some((size, wanted)) = sizes.filter(|(size, wanted)| size != wanted) {
                 mistakes.push(format!(
                     "{name}.{field} takes {size} bytes, expected {wanted}"
                 ));
-            } else if let (Some(number), Some(wanted)) = (&stated.number, &wanted.number)
-                && number != wanted
+            } else if let Some((number, wanted)) =
+                numbers.filter(|(stated, wanted)| stated != wanted)
             {
                 mistakes.push(format!("{name}.{field} is {number}, expected {wanted}"));
             }

@@ -169,10 +169,10 @@ impl Source {
 /// else agrees, libclang's word on alignment holds.
 fn adopt_alignment(clang: &Abi, dwarf: &mut Abi) {
     for (name, layout) in &mut dwarf.structs {
-        if let Some(other) = clang.structs.get(name)
-            && (other.size, &other.fields) == (layout.size, &layout.fields)
-        {
-            layout.align = other.align;
+        if let Some(other) = clang.structs.get(name) {
+            if (other.size, &other.fields) == (layout.size, &layout.fields) {
+                layout.align = other.align;
+            }
         }
     }
 }

@@ -57,16 +57,16 @@ impl Asking<'_> {
                     .wanted
                     .iter()
                     .any(|wanted| wanted.name() == answer.revision);
-                if let Outcome::Broke { how, .. } = &answer.outcome
-                    && wanted
-                {
-                    // The same thing on another revision names that one.
-                    let same = |known: &str, on: &[&str]| {
-                        known.replace(on[0], "rN") == how.replace(answer.revision, "rN")
-                    };
-                    match broke.iter_mut().find(|(known, on)| same(known, on)) {
-                        Some((_, revisions)) => revisions.push(answer.revision),
-                        None => broke.push((how, vec![answer.revision])),
+                if let Outcome::Broke { how, .. } = &answer.outcome {
+                    if wanted {
+                        // The same thing on another revision names that one.
+                        let same = |known: &str, on: &[&str]| {
+                            known.replace(on[0], "rN") == how.replace(answer.revision, "rN")
+                        };
+                        match broke.iter_mut().find(|(known, on)| same(known, on)) {
+                            Some((_, revisions)) => revisions.push(answer.revision),
+                            None => broke.push((how, vec![answer.revision])),
+                        }
                     }
                 }
             }

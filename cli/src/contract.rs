@@ -27,11 +27,11 @@ pub(crate) fn infer(
             shapes.push(Shape::token());
             continue;
         }
-        if ret.inout
-            && let Some(shape) = named(ret)
-        {
-            shapes.push(shape.clone());
-            continue;
+        if ret.inout {
+            if let Some(shape) = named(ret) {
+                shapes.push(shape.clone());
+                continue;
+            }
         }
         let dims = dims.as_ref().ok_or("its manifest has no shape contract")?;
         let dims = dims.get(index).and_then(Option::as_ref).ok_or_else(|| {

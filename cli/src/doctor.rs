@@ -4,6 +4,7 @@ mod forms;
 mod gate;
 mod range;
 mod report;
+mod wheel;
 
 use crate::forms::{Form, Format, github, sarif};
 use crate::known::Files;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::Duration;
+use wheel::Opened;
 use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 use xla_ffi_doctor::{
     Behaviour, Candidate, Examination, Finding, Level, Problem, RELEASES, Verdict, Weight, jaxlib,
@@ -34,8 +36,11 @@ const SCHEMA: &str = "xla-ffi-doctor-1";
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The libraries.
-    #[arg(value_name = "LIB", required = true)]
+    #[arg(value_name = "LIB", required_unless_present = "wheel")]
     libraries: Vec<PathBuf>,
+    /// A wheel: its libraries, and what of its name and contents will trouble whoever installs it.
+    #[arg(long, value_name = "F.whl")]
+    wheel: Vec<PathBuf>,
     /// Judge for this jaxlib, or for the published ones of a range: 0.5.0.., ..0.9.2, 0.5.0..0.9.2. May be
     /// given several times.
     #[arg(long, value_name = "RANGE")]
@@ -108,6 +113,8 @@ impl<T> Of<T> {
 /// One library, judged.
 struct Judged {
     path: PathBuf,
+    /// The wheel that it lies in.
+    wheel: Option<PathBuf>,
     examination: Examination,
     candidates: Vec<Candidate>,
     verdicts: Vec<Verdict>,
@@ -143,25 +150,45 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         [] => JAXLIBS.to_vec(),
         some => some.iter().map(String::as_str).collect(),
     };
+    let wheels = args.wheel.iter().map(|path| Opened::of(path));
+    let mut wheels: Vec<Opened> = wheels.collect::<Result<_, _>>()?;
+    let mut places = args.libraries.clone();
+    places.extend(wheels.iter().flat_map(Opened::libraries));
     for given in args
         .handler
         .iter()
         .filter_map(|handler| handler.file.as_ref())
     {
         let is_given = |path: &PathBuf| path.file_name().is_some_and(|name| name == given.as_str());
-        if !args.libraries.iter().any(is_given) {
+        if !places.iter().any(is_given) {
             anyhow::bail!("--handler {given}:…: no library of this name was given");
         }
     }
     let mut lists = args.known.read()?;
     let mut judged = Vec::new();
+    let judging = Judging {
+        args,
+        versions: &versions,
+        all: asked.is_empty(),
+        several: places.len() > 1,
+    };
     for path in &args.libraries {
-        judged.push(one(args, path, &versions, asked.is_empty())?);
+        judged.push(judging.one(path)?);
+    }
+    for wheel in &mut wheels {
+        let places: Vec<PathBuf> = wheel.libraries().collect();
+        for place in places {
+            match judging.one(&place) {
+                Ok(one) => judged.push(wheel.renamed(one)),
+                Err(error) => wheel.is_broken(&place, &error),
+            }
+        }
     }
     nowhere(args, &mut judged);
     let items: Vec<Item> = judged
         .iter()
         .flat_map(|judged| gate::items(judged, !asked.is_empty()))
+        .chain(wheels.iter().flat_map(Opened::items))
         .collect();
     let decision = Decision::of(&items, args.fail_on, args.strict, &mut lists);
     args.known.write(decision.keys())?;
@@ -170,10 +197,15 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
     let code = u8::from(fails);
     match args.form.format() {
         Format::Text => {
-            let texts: Vec<String> = judged.iter().map(report::report).collect();
+            let of_wheels = wheels.iter().map(|wheel| wheel.report(&items));
+            let texts: Vec<String> = of_wheels.chain(judged.iter().map(report::report)).collect();
             output::text(&texts.join("\n"))?;
         }
-        Format::Json => output::json(&to_json(&judged, &decision, code))?,
+        Format::Json => {
+            let mut answer = to_json(&judged, &decision, code);
+            answer["wheels"] = wheels.iter().map(|wheel| wheel.to_json(&items)).collect();
+            output::json(&answer)?;
+        }
         Format::Sarif => {
             let told = forms::told(&items, &decision);
             output::json(&sarif("xla-ffi doctor", &forms::rules(), &told))?;
@@ -251,73 +283,91 @@ fn note(text: &str) {
     eprintln!("note: {}", output::printable(text));
 }
 
-/// Examines one library, asks its handlers, and judges them.
-fn one(args: &Args, path: &Path, versions: &[&str], all: bool) -> anyhow::Result<Judged> {
-    let mut examination = Examination::of(path)?;
-    examination.judge_glibc(if all { &RELEASES } else { versions });
-    let several = args.libraries.len() > 1;
-    let named = named(&args.handler, several, &mut examination);
-    let mut candidates = examination.candidates(&named);
-    let types: Vec<&UserType> = args
-        .types
-        .iter()
-        .filter(|user_type| user_type.is_for(path))
-        .map(|user_type| &user_type.value)
-        .filter(|user_type| {
-            let here = examination.facts.exports.contains(&user_type.id);
-            if !here && !several {
-                missing_type(user_type, &mut examination.findings);
-            }
-            here
+/// What every library is asked.
+struct Judging<'a> {
+    args: &'a Args,
+    versions: &'a [&'a str],
+    /// Whether these are all that are listed.
+    all: bool,
+    /// Whether several libraries are asked.
+    several: bool,
+}
+
+impl Judging<'_> {
+    /// Examines one library, asks its handlers, and judges them.
+    fn one(&self, path: &Path) -> anyhow::Result<Judged> {
+        let Judging {
+            args,
+            versions,
+            all,
+            several,
+        } = *self;
+        let mut examination = Examination::of(path)?;
+        examination.judge_glibc(if all { &RELEASES } else { versions });
+        let named = named(&args.handler, several, &mut examination);
+        let mut candidates = examination.candidates(&named);
+        let types: Vec<&UserType> = args
+            .types
+            .iter()
+            .filter(|user_type| user_type.is_for(path))
+            .map(|user_type| &user_type.value)
+            .filter(|user_type| {
+                let here = examination.facts.exports.contains(&user_type.id);
+                if !here && !several {
+                    missing_type(user_type, &mut examination.findings);
+                }
+                here
+            })
+            .collect();
+        let wanted: Vec<Revision> = versions
+            .iter()
+            .filter_map(|version| Some(jaxlib(version)?.0))
+            .collect();
+        if args.no_run {
+            examination.findings.push(Finding::new(
+                Level::Unknown,
+                Weight::Note,
+                Problem::NotRun,
+                "whether it loads, and what its handlers answer",
+                "--no-run: nothing was run",
+            ));
+        } else {
+            let limit = Duration::from_secs(args.timeout);
+            let asking = ask::Asking {
+                path,
+                limit,
+                wanted: &wanted,
+                types: &types,
+            };
+            asking.all(&mut candidates, &mut examination.findings);
+        }
+        for subject in &mut candidates {
+            behaviour(subject, &mut examination.findings);
+        }
+        let broken = examination
+            .findings
+            .iter()
+            .filter(|finding| finding.keeps_library_from_loading())
+            .min_by_key(|finding| &finding.subject)
+            .cloned();
+        let verdicts: Vec<Verdict> = versions
+            .iter()
+            .filter_map(|version| Some((*version, jaxlib(version)?)))
+            .flat_map(|(version, revision)| {
+                let (broken, compiled) = (broken.as_ref(), &examination.compiled_with);
+                candidates
+                    .iter()
+                    .map(move |subject| verdict(version, revision, subject, broken, compiled))
+            })
+            .collect();
+        Ok(Judged {
+            path: path.to_owned(),
+            wheel: None,
+            examination,
+            candidates,
+            verdicts,
         })
-        .collect();
-    let wanted: Vec<Revision> = versions
-        .iter()
-        .filter_map(|version| Some(jaxlib(version)?.0))
-        .collect();
-    if args.no_run {
-        examination.findings.push(Finding::new(
-            Level::Unknown,
-            Weight::Note,
-            Problem::NotRun,
-            "whether it loads, and what its handlers answer",
-            "--no-run: nothing was run",
-        ));
-    } else {
-        let limit = Duration::from_secs(args.timeout);
-        let asking = ask::Asking {
-            path,
-            limit,
-            wanted: &wanted,
-            types: &types,
-        };
-        asking.all(&mut candidates, &mut examination.findings);
     }
-    for subject in &mut candidates {
-        behaviour(subject, &mut examination.findings);
-    }
-    let broken = examination
-        .findings
-        .iter()
-        .filter(|finding| finding.keeps_library_from_loading())
-        .min_by_key(|finding| &finding.subject)
-        .cloned();
-    let verdicts: Vec<Verdict> = versions
-        .iter()
-        .filter_map(|version| Some((*version, jaxlib(version)?)))
-        .flat_map(|(version, revision)| {
-            let (broken, compiled) = (broken.as_ref(), &examination.compiled_with);
-            candidates
-                .iter()
-                .map(move |subject| verdict(version, revision, subject, broken, compiled))
-        })
-        .collect();
-    Ok(Judged {
-        path: path.to_owned(),
-        examination,
-        candidates,
-        verdicts,
-    })
 }
 
 fn missing_type(user_type: &UserType, findings: &mut Vec<Finding>) {
@@ -334,7 +384,7 @@ fn missing_type(user_type: &UserType, findings: &mut Vec<Finding>) {
 fn to_json(judged: &[Judged], decision: &Decision, code: u8) -> Value {
     let libraries: Vec<Value> = judged
         .iter()
-        .map(|Judged { path, examination, candidates, verdicts }| {
+        .map(|Judged { path, examination, candidates, verdicts, .. }| {
             json!({
                 "library": path.display().to_string(),
                 "soname": examination.facts.soname,

@@ -1,6 +1,6 @@
 //! `xla-ffi inspect`: what a library says about itself, and what hosts make of it.
 
-use crate::target::{Chosen, HandlerName, Target};
+use crate::target::{Chosen, FORGOTTEN, HandlerName, Target};
 use crate::{ask, output};
 use anyhow::bail;
 use serde_json::{Value, json};
@@ -224,7 +224,7 @@ fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> anyhow::Resul
     }
     if target.manifests.is_empty() {
         bail!(
-            "{} has no manifest: name a handler's symbol with --handler SYMBOL to ask it",
+            "{} has no manifest: {FORGOTTEN}; or name a handler's symbol with --handler SYMBOL to ask it",
             target.path.display()
         );
     }

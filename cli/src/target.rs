@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 use xla_ffi_doctor::manifest::{self, Manifest};
 use xla_ffi_runtime::{Bundle, Library, Stage};
 
+/// What who built it may have forgotten: a library without it loads nowhere by name.
+pub(crate) const FORGOTTEN: &str = "was it made with this SDK, then `xla_ffi::library! { … }` is missing \
+                                    (XFFI_LIBRARY in C, XLA_FFI_LIBRARY in C++)";
+
 /// A library and its manifests.
 pub(crate) struct Target {
     pub(crate) path: PathBuf,
@@ -86,7 +90,7 @@ impl Target {
                         )
                     }
                     (None, _) => bail!(
-                        "{shown} has no manifest: name the handler's symbol with --handler SYMBOL, \
+                        "{shown} has no manifest: {FORGOTTEN}; or name the handler's symbol with --handler SYMBOL, \
                          or one a stage with --handler execute=SYMBOL,instantiate=SYMBOL"
                     ),
                 }

@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 use std::process::Command;
+use xla_ffi_testing::compiler::library_of_text;
 use xla_ffi_testing::examples::rust_examples;
+use xla_ffi_testing::{root, skip};
 
 fn inspect(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
@@ -28,4 +30,29 @@ fn targets_of_the_original_custom_calls_are_told() {
     let one: Value =
         serde_json::from_str(&inspect(&["--json", "--handler", handler])).expect("JSON");
     assert_eq!(one["legacy"], serde_json::json!([]));
+}
+
+#[test]
+fn a_forgotten_list_of_handlers_is_named() {
+    let test = "a_forgotten_list_of_handlers_is_named";
+    let source = root().join("cli/templates/c/source.c");
+    let source = std::fs::read_to_string(source).unwrap();
+    let (forgotten, _) = source.split_once("/* What tools").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-fvisibility=hidden"];
+    let Some(library) = library_of_text(folder.path(), "forgot", "gcc", forgotten, &flags) else {
+        return skip(test, "gcc is not there");
+    };
+    for command in ["inspect", "run"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+            .arg(command)
+            .arg(&library)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let told = String::from_utf8_lossy(&output.stderr);
+        for word in ["library!", "XFFI_LIBRARY", "XLA_FFI_LIBRARY", "--handler"] {
+            assert!(told.contains(word), "{command}: {told}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::process::Command;
 use xla_ffi_testing::compiler::works;
+use xla_ffi_testing::wheel::Wheel;
 use xla_ffi_testing::{root, skip};
 
 fn schema() -> Value {
@@ -87,7 +88,13 @@ fn every_answer_has_its_form() {
         file("nothing.json", "{}"),
         file("broken.json", "{"),
     ];
+    let wheel = Wheel::named("mine-1.0-py3-none-any")
+        .member("mine/text.so", b"no library")
+        .pack(folder.path());
+    let wheel = wheel.display().to_string();
     let mut runs: Vec<Vec<&str>> = vec![
+        vec!["doctor", "--wheel", &wheel, "--json"],
+        vec!["doctor", "--wheel", "nowhere.whl", "--json"],
         vec!["abi", "revisions", "--json"],
         vec!["abi", "show", "r9", "--json"],
         vec![

@@ -30,7 +30,7 @@ const fn entry(
 }
 
 /// All problems, in the order of their numbers. The book lists them in the same words.
-pub const CATALOGUE: [Entry; 23] = [
+pub const CATALOGUE: [Entry; 32] = [
     entry(
         Problem::NotRun,
         "XF001",
@@ -128,6 +128,18 @@ pub const CATALOGUE: [Entry; 23] = [
         "Answer the metadata extension before anything else is read.",
     ),
     entry(
+        Problem::Threads,
+        "XF114",
+        "It brings a pool of threads of its own: OpenMP, OpenBLAS, MKL, TBB, rayon.",
+        "Split the work over the host's pool, or limit the other one.",
+    ),
+    entry(
+        Problem::Exported,
+        "XF115",
+        "What it exports beside its handlers, and names that are one for the whole process.",
+        "Compile with `-fvisibility=hidden`, link with `-Wl,--exclude-libs,ALL`.",
+    ),
+    entry(
         Problem::Answer,
         "XF201",
         "How the handler answers the question for its version.",
@@ -168,6 +180,48 @@ pub const CATALOGUE: [Entry; 23] = [
         "XF207",
         "The answer overwrites eight bytes of the runtime's stack.",
         "Do not build with the headers of jaxlib 0.8.0, or do not support 0.4.32 to 0.7.2.",
+    ),
+    entry(
+        Problem::WheelPromise,
+        "XF401",
+        "The wheel may be installed where a library of it does not load: an older system, another machine or Python.",
+        "Let `auditwheel repair` name the wheel, or build for an older system (docs/shipping.md).",
+    ),
+    entry(
+        Problem::WheelNarrow,
+        "XF402",
+        "The wheel is installed in fewer places than its libraries load in, or no index takes it.",
+        "Tag it `py3-none`, and let `auditwheel repair` name its platform.",
+    ),
+    entry(
+        Problem::NoLibrary,
+        "XF403",
+        "The wheel has no shared library.",
+        "Have the build put it into the package.",
+    ),
+    entry(
+        Problem::Foreign,
+        "XF404",
+        "A library in the wheel is for another machine or system, or is none.",
+        "Build a wheel for each machine, each with its own tag.",
+    ),
+    entry(
+        Problem::WheelMetadata,
+        "XF405",
+        "What installers read of the wheel is missing, or says something else than its contents and its name.",
+        "Build it anew with a build backend; `wheel tags` changes tags.",
+    ),
+    entry(
+        Problem::Licence,
+        "XF406",
+        "The wheel names no licence, or has no text of it, or brings libraries of others.",
+        "`license` and `license-files` in pyproject.toml.",
+    ),
+    entry(
+        Problem::Size,
+        "XF407",
+        "The wheel's size, and what of it nobody needs at run time.",
+        "Strip the library.",
     ),
 ];
 
@@ -214,6 +268,6 @@ mod tests {
         }
         assert_eq!(lines.next(), None);
         // The last of them: a new one that has no entry makes these two differ.
-        assert_eq!(Problem::MetadataOverrun as usize + 1, CATALOGUE.len());
+        assert_eq!(Problem::Size as usize + 1, CATALOGUE.len());
     }
 }

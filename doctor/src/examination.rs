@@ -7,6 +7,7 @@ use crate::library::{self, Facts, Surroundings};
 use crate::link;
 use crate::manifest::{self, Manifest};
 use crate::release;
+use crate::{exported, threads};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::model::{Abi, Header};
@@ -56,6 +57,8 @@ impl Examination {
             }
         };
         exports(&manifests, &facts, &mut findings);
+        exported::findings(&manifests, &facts, &mut findings);
+        threads::findings(&facts, &bytes, &mut findings);
         let compiled_with = compiled_with(&bytes, &mut findings);
         Ok(Self {
             path: path.to_owned(),
@@ -211,16 +214,16 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
                 );
             }
         }
-        if let Some(register) = &manifest.register
-            && !facts.exports.contains(register)
-        {
-            findings.push(Finding::new(
-                Level::Proved,
-                Weight::Risk,
-                Problem::NotExported,
-                format!("the registration entry point {register} is not exported"),
-                "the manifest and the dynamic symbol table disagree",
-            ));
+        if let Some(register) = &manifest.register {
+            if !facts.exports.contains(register) {
+                findings.push(Finding::new(
+                    Level::Proved,
+                    Weight::Risk,
+                    Problem::NotExported,
+                    format!("the registration entry point {register} is not exported"),
+                    "the manifest and the dynamic symbol table disagree",
+                ));
+            }
         }
     }
     let is_empty = |manifest: &Manifest| manifest.handlers.is_empty() && manifest.legacy.is_empty();

@@ -54,6 +54,8 @@ pub enum Subject {
     Library,
     /// This machine: it need not hold on another one.
     Machine,
+    /// The wheel that it lies in.
+    Wheel,
     /// One handler, by its name.
     Handler(String),
     /// One target of the original custom calls, by its name.
@@ -65,6 +67,7 @@ impl fmt::Display for Subject {
         f.write_str(match self {
             Self::Library => "library",
             Self::Machine => "this machine",
+            Self::Wheel => "wheel",
             Self::Handler(name) => name,
             Self::Legacy(name) => return write!(f, "legacy target {name}"),
         })
@@ -127,6 +130,81 @@ pub enum Problem {
     FutureSlots,
     /// The runtime's memory is overwritten by the metadata.
     MetadataOverrun,
+    /// Pools of threads of its own.
+    Threads,
+    /// What it exports beside its handlers.
+    Exported,
+    /// A wheel may be installed where its libraries do not load.
+    WheelPromise,
+    /// A wheel is installed in fewer places than its libraries would load in, or in none by an index.
+    WheelNarrow,
+    /// A wheel has no library.
+    NoLibrary,
+    /// A library of a wheel is for another machine or system, or is none.
+    Foreign,
+    /// What installers read of a wheel: `WHEEL`, `METADATA`, `RECORD`.
+    WheelMetadata,
+    /// Licences.
+    Licence,
+    /// The wheel's size.
+    Size,
+}
+
+/// When a problem strikes: what strikes earlier strikes more people, and comes first where all are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Harm {
+    /// When the package is installed.
+    Install,
+    /// When the library is loaded.
+    Load,
+    /// When handlers are registered or called.
+    Call,
+    /// Calls take longer than they need.
+    Speed,
+    /// Whoever publishes or keeps it has trouble.
+    Upkeep,
+}
+
+impl Problem {
+    /// When it strikes.
+    #[must_use]
+    pub fn harm(self) -> Harm {
+        match self {
+            Self::WheelMetadata => Harm::Install,
+            Self::WheelPromise
+            | Self::NoLibrary
+            | Self::Foreign
+            | Self::MissingLibrary
+            | Self::Undefined
+            | Self::LinkedTo
+            | Self::Glibc
+            | Self::Libstdcxx
+            | Self::SearchPath
+            | Self::LoaderFlags
+            | Self::DoesNotLoad => Harm::Load,
+            Self::NotKnown
+            | Self::Refused
+            | Self::Manifest
+            | Self::NotExported
+            | Self::Header
+            | Self::Breaks
+            | Self::Answer
+            | Self::OldestRuntime
+            | Self::StateLayout
+            | Self::StateType
+            | Self::FutureSlots
+            | Self::MetadataOverrun
+            | Self::Exported => Harm::Call,
+            Self::Threads => Harm::Speed,
+            Self::NotRun
+            | Self::UnknownHandlers
+            | Self::Soname
+            | Self::WheelNarrow
+            | Self::Licence
+            | Self::Size => Harm::Upkeep,
+        }
+    }
 }
 
 impl Serialize for Problem {

@@ -69,6 +69,8 @@ pub struct Facts {
     pub functions: BTreeSet<String>,
     /// Everything that it exports.
     pub exports: BTreeSet<String>,
+    /// What it exports that is one for the whole process, whoever else has it (`STB_GNU_UNIQUE`).
+    pub unique: BTreeSet<String>,
     /// What it imports.
     pub imports: BTreeSet<Needed>,
     /// Names of its own, exported or not; empty of most in a stripped library.
@@ -144,6 +146,14 @@ pub fn is_for_this_machine(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 /// [`Error::Kind`] for what is no 64-bit ELF library of this machine, [`Error::Damaged`].
 pub fn read(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
     is_for_this_machine(path, bytes)?;
+    facts(bytes).map_err(|fault| fault.of(path))
+}
+
+/// The same of a library for any machine.
+///
+/// # Errors
+/// As [`read`], but for the machine.
+pub fn read_foreign(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
     facts(bytes).map_err(|fault| fault.of(path))
 }
 
@@ -251,18 +261,22 @@ fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
             if matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC) {
                 facts.functions.insert(name.clone());
             }
+            if symbol.st_bind() == elf::STB_GNU_UNIQUE {
+                facts.unique.insert(name.clone());
+            }
             facts.names.insert(name.clone());
             facts.exports.insert(name);
         }
     }
     let symbols = sections.symbols(endian, bytes, elf::SHT_SYMTAB)?;
     for symbol in symbols.iter() {
-        if !symbol.is_undefined(endian)
-            && let Ok(name) = symbols.symbol_name(endian, symbol)
-            && !name.is_empty()
-        {
-            facts.names.insert(text(name));
+        if symbol.is_undefined(endian) {
+            continue;
         }
+        match symbols.symbol_name(endian, symbol) {
+            Ok(name) if !name.is_empty() => facts.names.insert(text(name)),
+            _ => continue,
+        };
     }
     Ok(facts)
 }

@@ -152,7 +152,7 @@ pub fn read_section(bytes: &[u8], address: u64) -> Result<Vec<Manifest>, Error> 
     while at < bytes.len() {
         if bytes[at] == 0 {
             at += 1;
-        } else if (at + skew).is_multiple_of(16) {
+        } else if (at + skew) % 16 == 0 {
             let (record, end) = read_one(bytes, at, &format!("section {SECTION}"))?;
             records.push(record);
             at = end;

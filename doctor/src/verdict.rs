@@ -133,16 +133,16 @@ pub fn verdict(
         return verdict;
     }
     let behaviour = candidate.behaviour();
-    if let Some(floor) = candidate.floor
-        && revision < floor
-    {
-        verdict.loads = Loads::No;
-        verdict.declared = true;
-        verdict.why = format!(
-            "it needs {floor} (jaxlib {}) for all of its work, and says so",
-            floor.first_jaxlib()
-        );
-        return verdict;
+    if let Some(floor) = candidate.floor {
+        if revision < floor {
+            verdict.loads = Loads::No;
+            verdict.declared = true;
+            verdict.why = format!(
+                "it needs {floor} (jaxlib {}) for all of its work, and says so",
+                floor.first_jaxlib()
+            );
+            return verdict;
+        }
     }
     if revision == Revision::R0 && candidate.is_refused_by_all() {
         verdict.loads = Loads::Unknown;

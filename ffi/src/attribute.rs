@@ -181,9 +181,11 @@ fn expected(ty: AttrType, value: AttrValue<'_>, narrow: bool, attr: &str) -> Str
     crate::entry::problems::put(&mut text, &[", got ", &value.describe()]);
     let scalar = value.0.scalar();
     let number = scalar.and_then(|scalar| of_numbers!(scalar.dtype(), wide(scalar)));
-    if narrow && let (AttrType::Scalar(_), Some(_)) = (ty, scalar) {
-        number.inspect(|&number| does_not_fit(&mut text, number));
-        return text;
+    if narrow {
+        if let (AttrType::Scalar(_), Some(_)) = (ty, scalar) {
+            number.inspect(|&number| does_not_fit(&mut text, number));
+            return text;
+        }
     }
     let same_kind = matches!(
         (ty, value.0.scalar().is_some(), value.0.array().is_some()),

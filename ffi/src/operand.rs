@@ -10,5 +10,6 @@ pub(crate) mod out;
 pub(crate) mod packed;
 pub(crate) mod rank;
 pub(crate) mod token;
+pub(crate) mod uninit;
 pub(crate) mod untyped;
 pub(crate) mod writer;

@@ -384,15 +384,15 @@ impl Contract {
                     }
                 }
             }
-            if let Some(dims) = known.ellipsis
-                && entry.dims.contains(&Dim::Ellipsis)
-            {
-                put(text, &[joint, "... = ["]);
-                for (index, dim) in dims.iter().enumerate() {
-                    text.push_str(if index > 0 { ", " } else { "" });
-                    number(text, *dim);
+            if let Some(dims) = known.ellipsis {
+                if entry.dims.contains(&Dim::Ellipsis) {
+                    put(text, &[joint, "... = ["]);
+                    for (index, dim) in dims.iter().enumerate() {
+                        text.push_str(if index > 0 { ", " } else { "" });
+                        number(text, *dim);
+                    }
+                    text.push(']');
                 }
-                text.push(']');
             }
             text.push_str(", got ");
             show(text, raw);

@@ -205,10 +205,11 @@ fn opaque_numbers(opaque: &[u8]) {
     if let [byte] = opaque {
         assert_eq!(first_number(&results), u64::from(*byte != 0));
     }
-    let (whole, rest) = opaque.as_chunks();
-    let sum = whole
-        .iter()
-        .fold(0_i64, |sum, one| sum.wrapping_add(i64::from_ne_bytes(*one)));
+    let whole = opaque.chunks_exact(8);
+    let rest = whole.remainder();
+    let sum = whole.fold(0_i64, |sum, one| {
+        sum.wrapping_add(i64::from_ne_bytes(one.try_into().unwrap()))
+    });
     let (results, failure) = call::<copied_target>(opaque, 1);
     assert_eq!(failure.is_none(), rest.is_empty(), "{failure:?}");
     assert!(failure.is_some() || first_number(&results) == sum as u64);

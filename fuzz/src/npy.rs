@@ -8,7 +8,7 @@ pub(crate) fn attack(input: &[u8]) {
         return;
     };
     let (line, file) = (&input[..end], &input[end + 1..]);
-    let Ok(shape) = str::from_utf8(line)
+    let Ok(shape) = std::str::from_utf8(line)
         .map_err(drop)
         .and_then(|line| parse_result(line).map_err(drop))
     else {

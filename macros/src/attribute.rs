@@ -240,10 +240,10 @@ fn repr(input: &DeriveInput) -> syn::Result<Ident> {
         .filter(|attr| attr.path().is_ident("repr"))
     {
         attr.parse_nested_meta(|meta| {
-            if let Some(ident) = meta.path.get_ident()
-                && ident.to_string().starts_with(['i', 'u'])
-            {
-                repr = ident.clone();
+            if let Some(ident) = meta.path.get_ident() {
+                if ident.to_string().starts_with(['i', 'u']) {
+                    repr = ident.clone();
+                }
             }
             // `align(8)` has more to it.
             if meta.input.peek(syn::token::Paren) {

@@ -61,13 +61,13 @@ impl Stage {
                 "a handler cannot be generic: each call would need to choose; write one handler a type",
             ));
         }
-        if let Some(clause) = &generics.where_clause
-            && !clause.predicates.is_empty()
-        {
-            return Err(syn::Error::new_spanned(
-                clause,
-                "a handler cannot have bounds",
-            ));
+        if let Some(clause) = &generics.where_clause {
+            if !clause.predicates.is_empty() {
+                return Err(syn::Error::new_spanned(
+                    clause,
+                    "a handler cannot have bounds",
+                ));
+            }
         }
         let span = signature.ident.span();
         let takes_self = matches!(signature.inputs.first(), Some(FnArg::Receiver(_)));
@@ -92,13 +92,13 @@ impl Stage {
                 ));
             }
         }
-        if let ReturnType::Type(_, ty) = &signature.output
-            && let syn::Type::ImplTrait(ty) = &**ty
-        {
-            return Err(syn::Error::new_spanned(
-                ty,
-                "a handler returns `Result<()>`",
-            ));
+        if let ReturnType::Type(_, ty) = &signature.output {
+            if let syn::Type::ImplTrait(ty) = &**ty {
+                return Err(syn::Error::new_spanned(
+                    ty,
+                    "a handler returns `Result<()>`",
+                ));
+            }
         }
         let output_span = match &signature.output {
             ReturnType::Default => span.resolved_at(Span::call_site()),

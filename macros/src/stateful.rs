@@ -49,14 +49,14 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
             quote!(#owner),
             quote!(<#owner>::#name),
         )?;
-        if let Some(receiver) = function.sig.receiver()
-            && (receiver.reference.is_none() || receiver.mutability.is_some())
-        {
-            return Err(syn::Error::new_spanned(
-                receiver,
-                "the state is shared between calls, some of them at once: write `&self`, and a lock or \
+        if let Some(receiver) = function.sig.receiver() {
+            if receiver.reference.is_none() || receiver.mutability.is_some() {
+                return Err(syn::Error::new_spanned(
+                    receiver,
+                    "the state is shared between calls, some of them at once: write `&self`, and a lock or \
                  an atomic for what changes",
-            ));
+                ));
+            }
         }
         if stage.number == INSTANTIATE && stage.takes_self {
             return Err(syn::Error::new_spanned(

@@ -172,10 +172,9 @@ impl Builder {
             .iter()
             .map(|op| self.shape(*op).cloned())
             .collect();
-        if call.api_version == super::ApiVersion::TypedFfi
-            && let Config::Opaque(opaque) = &call.config
-        {
-            match typed_attributes(opaque) {
+        if call.api_version == super::ApiVersion::TypedFfi {
+            if let Config::Opaque(opaque) = &call.config {
+                match typed_attributes(opaque) {
                 Ok(attributes) => call.config = Config::Attributes(attributes),
                 Err(why) => self.report(
                     Rule::OpaqueWithTypedFfi,
@@ -184,6 +183,7 @@ impl Builder {
                          dictionary of them: {why}"
                     ),
                 ),
+            }
             }
         }
         for (rule, message) in verify::custom_call(&call, &operands) {
@@ -203,10 +203,10 @@ impl Builder {
 
     /// Names an instruction that was built.
     pub fn set_name(&mut self, op: Op, name: impl Into<String>) {
-        if op.builder == self.id
-            && let Some(draft) = self.instructions.get_mut(op.index)
-        {
-            draft.name = Some(name.into());
+        if op.builder == self.id {
+            if let Some(draft) = self.instructions.get_mut(op.index) {
+                draft.name = Some(name.into());
+            }
         }
     }
 

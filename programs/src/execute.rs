@@ -385,10 +385,10 @@ impl Compiled {
             .shape
             .map(|_| pointers.next().unwrap_or(std::ptr::null_mut()));
         let mut invocation = Invocation::new(target, &operands, &result);
-        if let Some(form) = self.options.tuples
-            && form.fits(target.signature())
-        {
-            invocation = invocation.form(form);
+        if let Some(form) = self.options.tuples {
+            if form.fits(target.signature()) {
+                invocation = invocation.form(form);
+            }
         }
         if let Config::Opaque(opaque) = &call.config {
             invocation = invocation.opaque(opaque);

@@ -17,19 +17,19 @@ pub(super) fn live(program: &Program) -> Vec<bool> {
         wanted.push((program.inner.root, path.to_vec()));
     });
     for (index, instruction) in instructions.iter().enumerate() {
-        if let Kind::CustomCall(call) = &instruction.kind
-            && call.side_effect
-        {
-            live[index] = true;
-            wanted.extend(call.operands.iter().map(|&operand| (operand, vec![])));
+        if let Kind::CustomCall(call) = &instruction.kind {
+            if call.side_effect {
+                live[index] = true;
+                wanted.extend(call.operands.iter().map(|&operand| (operand, vec![])));
+            }
         }
     }
     while let Some((index, path)) = wanted.pop() {
         let instruction = &instructions[index];
-        if let Some(ValueShape::Leaf(leaf)) = instruction.shape.get(&path)
-            && leaf.is_empty()
-        {
-            continue;
+        if let Some(ValueShape::Leaf(leaf)) = instruction.shape.get(&path) {
+            if leaf.is_empty() {
+                continue;
+            }
         }
         match &instruction.kind {
             Kind::Parameter(_) | Kind::Constant(_) | Kind::Token => live[index] = true,

@@ -19,20 +19,20 @@ pub(super) fn custom_call(call: &CustomCall, operands: &[Option<ValueShape>]) ->
         );
         broken.push((Rule::Target, message));
     }
-    if let Config::Attributes(_) = call.config
-        && call.api_version != ApiVersion::TypedFfi
-    {
-        let message = format!(
-            "{} has an opaque, and attributes came; use API_VERSION_TYPED_FFI for a typed handler",
-            call.api_version
-        );
-        broken.push((Rule::AttributesWithLegacy, message));
+    if let Config::Attributes(_) = call.config {
+        if call.api_version != ApiVersion::TypedFfi {
+            let message = format!(
+                "{} has an opaque, and attributes came; use API_VERSION_TYPED_FFI for a typed handler",
+                call.api_version
+            );
+            broken.push((Rule::AttributesWithLegacy, message));
+        }
     }
-    if let Some(literal) = &call.literal
-        && literal.shape().dtype() == DType::Token
-    {
-        let message = "a literal is an array, this is a token".to_owned();
-        broken.push((Rule::Constant, message));
+    if let Some(literal) = &call.literal {
+        if literal.shape().dtype() == DType::Token {
+            let message = "a literal is an array, this is a token".to_owned();
+            broken.push((Rule::Constant, message));
+        }
     }
     layouts(call, operands, &mut broken);
     aliases(call, operands, &mut broken);
@@ -60,11 +60,12 @@ fn layouts(call: &CustomCall, operands: &[Option<ValueShape>], broken: &mut Brok
         broken.push((Rule::LayoutCount, message));
     }
     for (number, (layout, operand)) in layouts.iter().zip(operands).enumerate() {
-        if let Some(operand) = operand
-            && !layout.is_compatible(operand)
-        {
-            let message = format!("operand {number} is {operand}, its layout is given as {layout}");
-            broken.push((Rule::LayoutShape, message));
+        if let Some(operand) = operand {
+            if !layout.is_compatible(operand) {
+                let message =
+                    format!("operand {number} is {operand}, its layout is given as {layout}");
+                broken.push((Rule::LayoutShape, message));
+            }
         }
     }
 }

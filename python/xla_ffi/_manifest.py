@@ -100,7 +100,8 @@ def read_all(path, data=None, required=True):
         if not required or elf.symbols(lambda name: name == LEGACY_LIST):
             return {}  # it has targets of the original custom calls alone, or the caller says what it has
         raise ManifestError(
-            f"{path} has no manifest: it was not made with this SDK's `library!`; say what it has, as in "
+            f"{path} has no manifest: was it made with this SDK, then `xla_ffi::library! {{ … }}` is missing "
+            "(XFFI_LIBRARY in C, XLA_FFI_LIBRARY in C++); of another library say what it has, as in "
             "xla_ffi.load(path, handlers={'SYMBOL': '(x: f32[n]) -> y: f32[n]'})"
         )
     return _joined([_record(version, payload, path) for version, payload in payloads], path)

@@ -161,12 +161,12 @@ unsafe fn field<T: Copy>(args: *const c_void, at: usize) -> T {
 unsafe extern "C" fn future_create<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     // SAFETY: the caller's arguments.
     let error = unsafe { forward::<TABLE>(0, args) };
-    if error.is_null()
-        && let Some(running) = innermost()
-    {
-        let at = offset_of!(XLA_FFI_Future_Create_Args, future);
-        // SAFETY: the host has filled it.
-        expect(unsafe { field(args, at) }, &running);
+    if error.is_null() {
+        if let Some(running) = innermost() {
+            let at = offset_of!(XLA_FFI_Future_Create_Args, future);
+            // SAFETY: the host has filled it.
+            expect(unsafe { field(args, at) }, &running);
+        }
     }
     error
 }
@@ -201,16 +201,16 @@ unsafe extern "C" fn future_set_error<const TABLE: usize>(args: *mut c_void) -> 
 unsafe extern "C" fn state_set<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     // SAFETY: the caller's arguments.
     let error = unsafe { forward::<TABLE>(3, args) };
-    if error.is_null()
-        && let Some(running) = innermost()
-    {
-        let at = if revision::<TABLE>() < Revision::R8 as usize {
-            offset_of!(XLA_FFI_State_Set_Args_R0, state)
-        } else {
-            offset_of!(XLA_FFI_State_Set_Args, state)
-        };
-        // SAFETY: the caller's arguments.
-        running.state_set(unsafe { field(args, at) });
+    if error.is_null() {
+        if let Some(running) = innermost() {
+            let at = if revision::<TABLE>() < Revision::R8 as usize {
+                offset_of!(XLA_FFI_State_Set_Args_R0, state)
+            } else {
+                offset_of!(XLA_FFI_State_Set_Args, state)
+            };
+            // SAFETY: the caller's arguments.
+            running.state_set(unsafe { field(args, at) });
+        }
     }
     error
 }
@@ -218,21 +218,22 @@ unsafe extern "C" fn state_set<const TABLE: usize>(args: *mut c_void) -> *mut XL
 unsafe extern "C" fn state_get<const TABLE: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     // SAFETY: the caller's arguments.
     let error = unsafe { forward::<TABLE>(4, args) };
-    if error.is_null()
-        && let Some(running) = innermost()
-    {
-        let staged = revision::<TABLE>() >= Revision::R8 as usize;
-        let stage = offset_of!(XLA_FFI_State_Get_Args, stage);
-        let at = if staged {
-            offset_of!(XLA_FFI_State_Get_Args, state)
-        } else {
-            offset_of!(XLA_FFI_State_Get_Args_R0, state)
-        };
-        // SAFETY: the caller's arguments, of r8 or later.
-        if !staged || unsafe { field::<u32>(args, stage) } == XLA_FFI_ExecutionStage::INSTANTIATE.0
-        {
-            // SAFETY: the host has filled it.
-            running.state_got(unsafe { field(args, at) });
+    if error.is_null() {
+        if let Some(running) = innermost() {
+            let staged = revision::<TABLE>() >= Revision::R8 as usize;
+            let stage = offset_of!(XLA_FFI_State_Get_Args, stage);
+            let at = if staged {
+                offset_of!(XLA_FFI_State_Get_Args, state)
+            } else {
+                offset_of!(XLA_FFI_State_Get_Args_R0, state)
+            };
+            // SAFETY: the caller's arguments, of r8 or later.
+            if !staged
+                || unsafe { field::<u32>(args, stage) } == XLA_FFI_ExecutionStage::INSTANTIATE.0
+            {
+                // SAFETY: the host has filled it.
+                running.state_got(unsafe { field(args, at) });
+            }
         }
     }
     error

@@ -246,15 +246,16 @@ impl Recorded {
             .end
             .as_ref()
             .is_some_and(|end| end.outcome == Outcome::Done);
-        if done
-            && let Some(index) = recorded
+        if done {
+            if let Some(index) = recorded
                 .call
                 .rets
                 .iter()
                 .zip(&recorded.rets)
                 .position(missing)
-        {
-            return Err(damaged(at, format!("result {index} is missing")));
+            {
+                return Err(damaged(at, format!("result {index} is missing")));
+            }
         }
         if recorded.end.is_some() && at != bytes.len() {
             return Err(damaged(at, "something stands behind the end of the call"));

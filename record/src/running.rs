@@ -169,10 +169,10 @@ impl Running {
     /// Notes the state of an instantiation that the call has asked for.
     pub(crate) fn state_got(&self, state: usize) {
         let instance = self.session.state_of(state, &self.call.attributes);
-        if let Some(writer) = lock(&self.writer).as_mut()
-            && writer.json(STATE, &State { instance }).is_err()
-        {
-            self.session.failed.fetch_add(1, Ordering::Relaxed);
+        if let Some(writer) = lock(&self.writer).as_mut() {
+            if writer.json(STATE, &State { instance }).is_err() {
+                self.session.failed.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 

@@ -13,6 +13,7 @@ pub mod plugin;
 pub mod repository;
 mod skip;
 pub mod verdicts;
+pub mod wheel;
 
 pub use repository::{root, target_folder};
 pub use skip::skip;

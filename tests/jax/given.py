@@ -135,7 +135,7 @@ def hostile():
 
 def plain(path):
     """Upstream's C++ without a manifest is called like any other library."""
-    raises(xla_ffi.ManifestError, lambda: xla_ffi.load(path), "has no manifest", "handlers={'SYMBOL'")
+    raises(xla_ffi.ManifestError, lambda: xla_ffi.load(path), "has no manifest", "XFFI_LIBRARY", "handlers={'SYMBOL'")
     lib = xla_ffi.load(path, handlers={"Scale": SCALE}, legacy={"add_one": "cpu (f32[4]) -> f32[4]"})
     if not np.array_equal(jax.jit(lambda x: lib.Scale(x, by=2, plus=1))(X), np.asarray(X) * 2 + 1):
         raise AssertionError("wrong numbers")

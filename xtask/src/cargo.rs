@@ -39,6 +39,8 @@ pub(crate) struct Package {
     pub(crate) features: BTreeMap<String, Vec<String>>,
     /// Where it may be published; an empty list where nowhere, `None` where anywhere.
     pub(crate) publish: Option<Vec<String>>,
+    #[cfg(test)]
+    pub(crate) manifest_path: std::path::PathBuf,
 }
 
 /// Asks cargo about the workspace's own packages.

@@ -18,7 +18,7 @@ pub(crate) struct Args {
 }
 
 /// The oldest glibc that the wheel's binaries run on, which is the oldest of Rust's standard library too.
-const GLIBC: &str = "2.17";
+pub(crate) const GLIBC: &str = "2.17";
 /// What pip calls systems with that glibc.
 const PLATFORM: &str = "manylinux_2_17_x86_64.manylinux2014_x86_64";
 const TARGET: &str = "x86_64-unknown-linux-gnu";

@@ -23,6 +23,8 @@ mod install;
 mod jaxlibs;
 mod libraries;
 mod matrix;
+#[cfg(test)]
+mod oldest_rust;
 mod python;
 mod ship;
 mod soak;

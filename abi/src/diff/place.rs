@@ -23,10 +23,10 @@ pub(super) fn judge(old: &Abi, new: &Abi, changes: &mut [Change]) {
         }
         if was.size == is.size && stays(was, is) {
             change.effect = meaning::in_padding(&change.owner);
-        } else if was.size != is.size
-            && let Some(effect) = embedded(old, new, &change.owner, 0)
-        {
-            change.effect = effect;
+        } else if was.size != is.size {
+            if let Some(effect) = embedded(old, new, &change.owner, 0) {
+                change.effect = effect;
+            }
         }
     }
 }

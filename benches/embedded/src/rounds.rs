@@ -41,7 +41,7 @@ impl Board {
         let mut spins = 0_u32;
         while self.0.round.load(Ordering::Acquire) == round {
             spins += 1;
-            if spins.is_multiple_of(1 << 12) {
+            if spins % (1 << 12) == 0 {
                 std::thread::yield_now();
             }
             std::hint::spin_loop();

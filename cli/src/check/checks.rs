@@ -110,12 +110,12 @@ fn written(subject: &Subject) -> Result<Verdict> {
             .map_err(anyhow::Error::from)
     };
     let (first, second) = (run()?, run()?);
-    if is_deterministic(subject)
-        && let Some(why) = differ(&bytes(&first.rets), &second.rets)
-    {
-        return Ok(Verdict::Fail(format!(
-            "on memory that held something else {why}: bytes that the handler does not write, or chance"
-        )));
+    if is_deterministic(subject) {
+        if let Some(why) = differ(&bytes(&first.rets), &second.rets) {
+            return Ok(Verdict::Fail(format!(
+                "on memory that held something else {why}: bytes that the handler does not write, or chance"
+            )));
+        }
     }
     Ok(Verdict::Ok("every byte, twice".into()))
 }
@@ -197,10 +197,10 @@ fn revisions(subject: &Subject) -> Result<Verdict> {
             .and_then(|prepared| Ok(prepared.call().run()?));
         match came {
             Ok(outcome) => {
-                if is_deterministic(subject)
-                    && let Some(why) = differ(&wanted, &outcome.rets)
-                {
-                    problems.push(format!("{revision}: {why}"));
+                if is_deterministic(subject) {
+                    if let Some(why) = differ(&wanted, &outcome.rets) {
+                        problems.push(format!("{revision}: {why}"));
+                    }
                 }
             }
             Err(error) => {
@@ -329,10 +329,10 @@ fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Verdict> {
                     continue;
                 }
             };
-            if is_deterministic(subject)
-                && let Some(why) = differ(&bytes(&first.rets), &run()?.rets)
-            {
-                return Ok(Verdict::Fail(format!("{name} = {size}, once more: {why}")));
+            if is_deterministic(subject) {
+                if let Some(why) = differ(&bytes(&first.rets), &run()?.rets) {
+                    return Ok(Verdict::Fail(format!("{name} = {size}, once more: {why}")));
+                }
             }
         }
     }

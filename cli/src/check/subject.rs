@@ -47,14 +47,15 @@ impl Subject {
             .is_some_and(|of| !of.sdk.is_empty());
         let mut args = args.clone();
         args.handler = Some(name.clone());
-        if args.args.is_empty()
-            && let Some(manifest) = manifest
+        if args.args.is_empty() {
+            if let Some(manifest) = manifest
                 .as_ref()
                 .filter(|manifest| !manifest.args.is_empty())
-        {
-            match made_up(manifest) {
-                Ok(specs) => args.args = specs,
-                Err(why) => return Ok(Err(format!("{why}: give --arg SPEC for each operand"))),
+            {
+                match made_up(manifest) {
+                    Ok(specs) => args.args = specs,
+                    Err(why) => return Ok(Err(format!("{why}: give --arg SPEC for each operand"))),
+                }
             }
         }
         let missing = manifest

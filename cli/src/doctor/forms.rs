@@ -27,7 +27,11 @@ pub(super) fn rules() -> Vec<Rule> {
 /// An error that ended it all: SARIF and annotations have no place for one but a finding.
 pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Told {
     let message = crate::error_text(error);
-    let paths = args.libraries.iter().map(|path| path.display().to_string());
+    let paths = args
+        .libraries
+        .iter()
+        .chain(&args.wheel)
+        .map(|path| path.display().to_string());
     let is_named = |path: &String| message.contains(path.as_str());
     let path = paths
         .clone()

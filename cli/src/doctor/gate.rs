@@ -38,7 +38,17 @@ impl Item {
         match &self.finding.subject {
             Subject::Library => "library",
             Subject::Machine => "machine",
+            Subject::Wheel => "wheel",
             Subject::Handler(name) | Subject::Legacy(name) => name,
+        }
+    }
+
+    /// What it is about, for people.
+    pub(crate) fn shown(&self) -> String {
+        match &self.finding.subject {
+            Subject::Wheel => "wheel".to_owned(),
+            Subject::Library => self.library.clone(),
+            other => format!("{}, {other}", self.library),
         }
     }
 

@@ -29,10 +29,10 @@ impl FromStr for Range {
             some => version(some).map(Some),
         };
         let (first, last) = (end(first)?, end(last)?);
-        if let (Some(first), Some(last)) = (&first, &last)
-            && parse_version(first) > parse_version(last)
-        {
-            return Err(format!("{first} comes after {last}"));
+        if let (Some(first), Some(last)) = (&first, &last) {
+            if parse_version(first) > parse_version(last) {
+                return Err(format!("{first} comes after {last}"));
+            }
         }
         Ok(Self::Between(first, last))
     }

@@ -2,12 +2,13 @@
 
 use super::Judged;
 use std::fmt::Write;
-use xla_ffi_doctor::{Finding, Loads, Subject};
+use xla_ffi_doctor::{Finding, Loads, Subject, Weight};
 
 /// One library in words.
 pub(super) fn report(judged: &Judged) -> String {
     let Judged {
         path,
+        wheel,
         examination,
         candidates,
         verdicts,
@@ -25,11 +26,15 @@ pub(super) fn report(judged: &Judged) -> String {
     }
     text.push_str("\nfindings\n");
     let mut findings = examination.findings.clone();
+    // What is to be fixed in a wheel has been told, the worst first.
+    if wheel.is_some() {
+        findings.retain(|finding| finding.weight == Weight::Note);
+    }
     findings.sort_by_key(|finding| (finding.weight, finding.level));
     // What is the same for several handlers is said once.
     for same in grouped(&findings, are_alike) {
         let subjects: Vec<&Subject> = same.iter().map(|finding| &finding.subject).collect();
-        write_finding(&mut text, same[0], &subjects);
+        write_about(&mut text, same[0], &subjects);
     }
     if candidates.is_empty() {
         text.push_str("\nno handler to judge\n");
@@ -84,7 +89,7 @@ pub(super) fn report(judged: &Judged) -> String {
         one.1 == other.1 && are_alike(one.0, other.0)
     }) {
         let subjects: Vec<&Subject> = same.iter().map(|(risk, _)| &risk.subject).collect();
-        write_finding(&mut text, same[0].0, &subjects);
+        write_about(&mut text, same[0].0, &subjects);
         let _ = writeln!(text, "      on jaxlib {}", same[0].1.join(", "));
     }
     text
@@ -103,7 +108,7 @@ pub(super) fn grouped<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&T
 }
 
 /// Whether two findings differ in nothing but the handler that they are about.
-fn are_alike(one: &Finding, other: &Finding) -> bool {
+pub(super) fn are_alike(one: &Finding, other: &Finding) -> bool {
     let name = |finding: &Finding| match &finding.subject {
         Subject::Handler(name) => Some(name.clone()),
         _ => None,
@@ -140,20 +145,25 @@ pub(super) fn list(names: &[&str]) -> String {
     }
 }
 
-fn write_finding(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
+fn write_about(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
     let about: Vec<String> = subjects.iter().map(ToString::to_string).collect();
     let about: Vec<&str> = about.iter().map(String::as_str).collect();
+    write_finding(text, "", finding, &about);
+}
+
+/// One finding about all of `about`.
+pub(super) fn write_finding(text: &mut String, mark: &str, finding: &Finding, about: &[&str]) {
     let words = |words: &str| match &finding.subject {
         Subject::Handler(name) => nameless(words, name),
         _ => words.to_owned(),
     };
     let _ = writeln!(
         text,
-        "  {} {} {}: {}: {}\n      why: {}",
+        "  {mark}{} {} {}: {}: {}\n      why: {}",
         finding.problem.id(),
         finding.level,
         finding.weight,
-        list(&about),
+        list(about),
         words(&finding.what),
         words(&finding.why)
     );

@@ -3,6 +3,7 @@
 mod files;
 mod gate;
 mod jaxlibs;
+mod wheel;
 
 use serde_json::Value;
 use std::path::Path;

@@ -177,16 +177,16 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
         .filter_map(|(rule, by)| Some((rule, by?)))
         .collect()
     };
-    if let (Some(was), Some(now)) = (was, now)
-        && was.residuals != now.residuals
-    {
-        let word = |names: &Option<Vec<String>>| match names {
-            None => "all arguments".to_owned(),
-            Some(names) => names.join(", "),
-        };
-        let (was, now) = (word(&was.residuals), word(&now.residuals));
-        let why = "who calls the handlers of the derivatives by hand gives them other operands";
-        about.changed(Step::Patch, "gradient, residuals", &was, &now, why);
+    if let (Some(was), Some(now)) = (was, now) {
+        if was.residuals != now.residuals {
+            let word = |names: &Option<Vec<String>>| match names {
+                None => "all arguments".to_owned(),
+                Some(names) => names.join(", "),
+            };
+            let (was, now) = (word(&was.residuals), word(&now.residuals));
+            let why = "who calls the handlers of the derivatives by hand gives them other operands";
+            about.changed(Step::Patch, "gradient, residuals", &was, &now, why);
+        }
     }
     let (old, new) = (rules(was), rules(now));
     for (rule, by) in &old {

@@ -47,7 +47,7 @@ pub(crate) fn push(text: &mut String, value: f64) {
         digits /= 10;
         exponent += 1;
     }
-    while digits.is_multiple_of(10) {
+    while digits % 10 == 0 {
         digits /= 10;
     }
     let mut shown = String::new();

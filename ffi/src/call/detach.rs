@@ -274,7 +274,7 @@ impl AnyParts {
         let row = dims.first().and_then(|rows| len.checked_div(*rows));
         let start = rows.start * row.unwrap_or(0);
         let packed = bit_width(raw.dtype()).filter(|bits| (1..8).contains(bits));
-        if packed.is_some_and(|bits| !start.is_multiple_of(8 / bits)) {
+        if packed.is_some_and(|bits| start % (8 / bits) != 0) {
             return Err(Error::invalid_argument(format!(
                 "a result of {} cannot be divided here: row {} does not begin at a byte",
                 crate::operand::element::name(raw.dtype()),

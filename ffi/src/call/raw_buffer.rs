@@ -133,10 +133,10 @@ impl<'f> RawBuffer<'f> {
         align: usize,
         rank: Option<usize>,
     ) -> Option<Typed<'f, u8>> {
-        if let Some(rank) = rank
-            && self.raw.rank != rank as i64
-        {
-            return None;
+        if let Some(rank) = rank {
+            if self.raw.rank != rank as i64 {
+                return None;
+            }
         }
         let (dims, len) = self.shape()?;
         if len.checked_mul(size)? > isize::MAX as usize {

@@ -49,7 +49,7 @@ impl Program {
     fn log(&self) -> String {
         // SAFETY: a program that lives.
         let log: Vec<c_char> = unsafe { result::get_program_log(self.0) }.unwrap_or_default();
-        let bytes: Vec<u8> = log.iter().map(|byte| byte.cast_unsigned()).collect();
+        let bytes: Vec<u8> = log.iter().map(|byte| byte as u8).collect();
         String::from_utf8_lossy(&bytes)
             .trim_end_matches('\0')
             .to_owned()

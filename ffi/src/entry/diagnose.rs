@@ -94,10 +94,10 @@ fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
     if !param.dtypes.contains(dtype) {
         return Some(Fault::Dtype);
     }
-    if let Some(rank) = param.rank
-        && raw.rank() != rank as i64
-    {
-        return Some(Fault::Rank(rank));
+    if let Some(rank) = param.rank {
+        if raw.rank() != rank as i64 {
+            return Some(Fault::Rank(rank));
+        }
     }
     let Some((_, len)) = raw.shape() else {
         return Some(Fault::Count);
@@ -112,7 +112,7 @@ fn fault(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<Fault> {
     if len > 0 && dtype != XLA_FFI_DataType::TOKEN && raw.data().is_null() {
         return Some(Fault::Null);
     }
-    if len > 0 && !param.device && !(raw.data() as usize).is_multiple_of(align) {
+    if len > 0 && !param.device && raw.data() as usize % align != 0 {
         return Some(Fault::Alignment(align));
     }
     None
@@ -134,13 +134,14 @@ fn tell(text: &mut String, fault: Fault, raw: RawBuffer<'_>, param: &Param) {
                 text.push_str("; booleans are `Pred`");
             } else if (dtype == XLA_FFI_DataType::F64 || dtype == XLA_FFI_DataType::S64)
                 && !param.name.is_empty()
-                && let Some(cast) = numpy_name(param)
             {
-                // A result has no value yet that could be cast: the caller declares it.
-                if matches!(param.kind, Kind::Ret) {
-                    put(text, &["; declare it as np.", cast]);
-                } else {
-                    put(text, &["; cast it: ", param.name, ".astype(np.", cast, ")"]);
+                if let Some(cast) = numpy_name(param) {
+                    // A result has no value yet that could be cast: the caller declares it.
+                    if matches!(param.kind, Kind::Ret) {
+                        put(text, &["; declare it as np.", cast]);
+                    } else {
+                        put(text, &["; cast it: ", param.name, ".astype(np.", cast, ")"]);
+                    }
                 }
             }
         }

@@ -69,17 +69,16 @@ pub(crate) unsafe fn answer_metadata(
         info.register_types(host);
     }
     // Only hosts from version 0.2 have room for the type of the state (ABI: r7).
-    if !api.is_null()
-        && host.version() >= (0, Revision::R7.minor_version())
-        && let Some(state) = info.state
-    {
-        match (state.host_type)().id(host) {
-            // SAFETY: the host's version proves that the field is there.
-            Ok(id) => unsafe { (*metadata).state_type_id = XLA_FFI_TypeId { type_id: id } },
-            Err(error) => crate::entry::panics::tell(format_args!(
-                "{}: type of the state: {error}",
-                info.name
-            )),
+    if !api.is_null() && host.version() >= (0, Revision::R7.minor_version()) {
+        if let Some(state) = info.state {
+            match (state.host_type)().id(host) {
+                // SAFETY: the host's version proves that the field is there.
+                Ok(id) => unsafe { (*metadata).state_type_id = XLA_FFI_TypeId { type_id: id } },
+                Err(error) => crate::entry::panics::tell(format_args!(
+                    "{}: type of the state: {error}",
+                    info.name
+                )),
+            }
         }
     }
     Some(std::ptr::null_mut())

@@ -80,10 +80,10 @@ fn current() -> &'static Executor {
     let process = std::process::id();
     let known = CURRENT.load(Ordering::Acquire);
     // SAFETY: null, or an executor, which is never freed.
-    if let Some(executor) = unsafe { known.as_ref() }
-        && executor.process == process
-    {
-        return executor;
+    if let Some(executor) = unsafe { known.as_ref() } {
+        if executor.process == process {
+            return executor;
+        }
     }
     pin();
     let fresh: &'static Executor = Box::leak(Box::new(Executor::new(process)));
@@ -191,22 +191,22 @@ impl Executor {
             if state.over {
                 return None;
             }
-            if patience.is_zero()
-                && let Some(job) = state.jobs.pop_front()
-            {
-                state.moved = Instant::now();
-                state.working += 1;
-                state.waiting -= 1;
-                let more = !state.jobs.is_empty();
-                let alone = more && state.waiting == 0;
-                if alone {
-                    state.waiting += 1;
+            if patience.is_zero() {
+                if let Some(job) = state.jobs.pop_front() {
+                    state.moved = Instant::now();
+                    state.working += 1;
+                    state.waiting -= 1;
+                    let more = !state.jobs.is_empty();
+                    let alone = more && state.waiting == 0;
+                    if alone {
+                        state.waiting += 1;
+                    }
+                    drop(state);
+                    if more && !alone {
+                        self.changed.notify_one();
+                    }
+                    return Some((job, alone));
                 }
-                drop(state);
-                if more && !alone {
-                    self.changed.notify_one();
-                }
-                return Some((job, alone));
             }
             let (woken, timeout) = self
                 .changed

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 #[cfg(debug_assertions)]
 use crate::future::ledger::touched;
 use crate::operand::element::{DataTypes, Element};
+use crate::operand::uninit;
 use crate::{Scratch, Stream};
 use xla_ffi_sys::*;
 
@@ -355,12 +356,12 @@ impl Descriptor {
     /// Appends bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
         let room = self.local.get_mut(self.len..self.len + bytes.len());
-        if self.spilled.is_empty()
-            && let Some(room) = room
-        {
-            room.write_copy_of_slice(bytes);
-            self.len += bytes.len();
-            return;
+        if self.spilled.is_empty() {
+            if let Some(room) = room {
+                uninit::copy(room, bytes);
+                self.len += bytes.len();
+                return;
+            }
         }
         if self.spilled.is_empty() {
             self.spilled = self.as_bytes().to_vec();

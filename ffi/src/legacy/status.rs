@@ -177,7 +177,7 @@ unsafe fn field<T>(head: *mut XlaFfiLegacyStatus, offset: usize) -> T {
 /// other, which is not looked at.
 fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
     let head = status.cast::<XlaFfiLegacyStatus>();
-    if head.is_null() || !(head as usize).is_multiple_of(XlaFfiLegacyStatus::ALIGNMENT) {
+    if head.is_null() || head as usize % XlaFfiLegacyStatus::ALIGNMENT != 0 {
         return None;
     }
     #[cfg(unix)]

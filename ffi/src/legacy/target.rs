@@ -429,7 +429,7 @@ impl Value {
         let whole = |dtype| {
             let bits = crate::operand::element::bit_width(dtype).unwrap_or(0);
             let size = bits / 8;
-            (size > 0 && bytes.len().is_multiple_of(size)).then(|| bytes.len() / size)
+            (size > 0 && bytes.len() % size == 0).then(|| bytes.len() / size)
         };
         let wrong = |what: &str, dtype| {
             format!(

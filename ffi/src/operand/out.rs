@@ -16,6 +16,7 @@ use crate::future::ledger::touched;
 use crate::operand::buffer::row;
 use crate::operand::element::{DataTypes, Element};
 use crate::operand::rank::{ANY_RANK, rank};
+use crate::operand::uninit;
 use crate::operand::writer::Writer;
 
 /// A result with elements of type `T`, to be filled by the handler.
@@ -192,7 +193,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
             slot.write(element(index));
         }
         // SAFETY: every element was written by the loop.
-        unsafe { elements.assume_init_mut() }
+        unsafe { uninit::written(elements) }
     }
 
     /// Copies all elements.
@@ -208,7 +209,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
                 self.view.len
             )));
         }
-        Ok(self.as_uninit().write_copy_of_slice(source))
+        Ok(uninit::copy(self.as_uninit(), source))
     }
 
     /// Writes what the iterator gives.
@@ -281,7 +282,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// Every element has been written through this value.
     pub unsafe fn assume_init_mut(&mut self) -> &mut [T] {
         // SAFETY: the caller's promise.
-        unsafe { self.as_uninit().assume_init_mut() }
+        unsafe { uninit::written(self.as_uninit()) }
     }
 }
 

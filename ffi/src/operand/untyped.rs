@@ -17,6 +17,7 @@ use crate::operand::buffer::Buffer;
 use crate::operand::element::{DataTypes, Element, byte_size};
 use crate::operand::out::Out;
 use crate::operand::rank::rank;
+use crate::operand::uninit;
 use xla_ffi_sys::XLA_FFI_DataType;
 
 /// What untyped arguments and results have in common.
@@ -263,7 +264,7 @@ impl<'f> AnyOut<'f> {
             slot.write(byte);
         }
         // SAFETY: every byte was written by the loop.
-        unsafe { bytes.assume_init_mut() }
+        unsafe { uninit::written(bytes) }
     }
 
     /// Copies all bytes.
@@ -279,7 +280,7 @@ impl<'f> AnyOut<'f> {
                 self.bytes
             )));
         }
-        Ok(self.bytes_uninit().write_copy_of_slice(source))
+        Ok(uninit::copy(self.bytes_uninit(), source))
     }
 
     /// The result with elements of type `T` and, where it is fixed, rank `RANK`, in the place of this

@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 
 use crate::error::{Error, Result};
 use crate::operand::element::Element;
+use crate::operand::uninit;
 
 /// Fills a result element by element.
 ///
@@ -77,6 +78,6 @@ impl<'a, T: Element> Writer<'a, T> {
             )));
         }
         // SAFETY: `written` says that all elements are initialised.
-        Ok(unsafe { self.elements.assume_init_mut() })
+        Ok(unsafe { uninit::written(self.elements) })
     }
 }

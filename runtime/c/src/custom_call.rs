@@ -132,10 +132,10 @@ unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
         built = built.with_side_effect();
     }
     // SAFETY: as promised by the caller.
-    if let Some(name) = unsafe { optional_text(call.name, "name") }?
-        && !name.is_empty()
-    {
-        built = built.named(name);
+    if let Some(name) = unsafe { optional_text(call.name, "name") }? {
+        if !name.is_empty() {
+            built = built.named(name);
+        }
     }
     if !call.operand_layouts.is_null() {
         // SAFETY: as promised by the caller.

@@ -47,9 +47,10 @@ fn leave_open(completion: Arc<Completion>, body: Box<Body>, executable: Executab
 /// Frees what is over by now.
 fn sweep() {
     let mut left = LEFT_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let over: Vec<_> = left
-        .extract_if(.., |left| left.completion.is_done())
-        .collect();
+    let (over, open): (Vec<_>, Vec<_>) = std::mem::take(&mut *left)
+        .into_iter()
+        .partition(|left| left.completion.is_done());
+    *left = open;
     // Libraries destroy their state here, in whatever way they do.
     drop(left);
     for mut left in over {
@@ -140,17 +141,16 @@ impl PreparedCall {
             limit: call.limit,
             unwritten: call.unwritten,
         };
-        if frame.is_none()
-            && !executable.runs_more(rules.stages)
-            && let Some(mut body) = left.filter(|body| body.frame.fits(&args, &rets))
-        {
-            let room = Room {
-                parts: call.parts,
-                args,
-                rets: asked,
-            };
-            body.renew(room, rets, rules.stages == Stages::All);
-            return Self::ready(executable, body, rules);
+        if frame.is_none() && !executable.runs_more(rules.stages) {
+            if let Some(mut body) = left.filter(|body| body.frame.fits(&args, &rets)) {
+                let room = Room {
+                    parts: call.parts,
+                    args,
+                    rets: asked,
+                };
+                body.renew(room, rets, rules.stages == Stages::All);
+                return Self::ready(executable, body, rules);
+            }
         }
         let attributes = executable.attributes().clone();
         let frame = match frame {

@@ -182,9 +182,7 @@ fn elements(shape: &Shape, bytes: &Range<usize>) -> Range<usize> {
 fn describe(place: &Place, runs: &[Range<usize>]) -> String {
     let Place { index, shape, .. } = place;
     let mut text = format!("result {index} ({shape}): ");
-    if let [run] = runs
-        && run.len() == shape.bytes()
-    {
+    if matches!(runs, [run] if run.len() == shape.bytes()) {
         text.push_str("the handler never wrote it");
     } else {
         text.push_str("the handler never wrote element");

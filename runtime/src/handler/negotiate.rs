@@ -141,10 +141,10 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
     let error = outcome.map_err(|unwound| {
         Error::hazard(Hazard::Unwound, format!("{unwound} left the metadata call"))
     })?;
-    if !error.is_null()
-        && let Some(error) = errors::take_error(error)
-    {
-        return Err(error.handlers());
+    if !error.is_null() {
+        if let Some(error) = errors::take_error(error) {
+            return Err(error.handlers());
+        }
     }
     if !frame.is_whole(shared.revision) {
         return Err(Error::hazard(

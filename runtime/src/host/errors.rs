@@ -39,7 +39,7 @@ fn absent_text(type_id: i64) -> String {
 /// The number of the type whose absence this error tells.
 fn absent_type(handle: usize) -> Option<usize> {
     let id = handle.wrapping_sub(ABSENT) / 16;
-    (id < ABSENT_TEXTS.len() && handle.is_multiple_of(16)).then_some(id)
+    (id < ABSENT_TEXTS.len() && handle % 16 == 0).then_some(id)
 }
 
 static ERRORS: Handles<Box<ErrorObject>> = Handles::new(BASE);

@@ -37,7 +37,6 @@ impl<T> Handles<T> {
 
     /// Whether `handle` was given out at some time.
     pub(crate) fn was_ours(&self, handle: usize) -> bool {
-        (self.base + 1..self.next.load(Ordering::Relaxed)).contains(&handle)
-            && handle.is_multiple_of(16)
+        (self.base + 1..self.next.load(Ordering::Relaxed)).contains(&handle) && handle % 16 == 0
     }
 }

@@ -177,10 +177,10 @@ fn listen(
         let whole = bytes
             .first_chunk::<8>()
             .map(|length| u64::from_le_bytes(*length));
-        if let Some(length) = whole.and_then(|length| usize::try_from(length).ok())
-            && bytes.len() - 8 >= length
-        {
-            return Ok(bytes.split_off(8));
+        if let Some(length) = whole.and_then(|length| usize::try_from(length).ok()) {
+            if bytes.len() - 8 >= length {
+                return Ok(bytes.split_off(8));
+            }
         }
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -269,7 +269,7 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
         descr(dtype)
     );
     // The data begins at a multiple of 64, behind a newline.
-    while !(header.len() + 11).is_multiple_of(64) {
+    while (header.len() + 11) % 64 != 0 {
         header.push(' ');
     }
     header.push('\n');

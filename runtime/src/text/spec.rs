@@ -166,14 +166,14 @@ fn shape(cursor: &mut Cursor<'_>) -> Result<Shape, ParseError> {
     let span = start..cursor.at;
     let shape = Shape::new(dtype, dims)
         .map_err(|error| cursor.error(span.clone(), error.message().to_owned()))?;
-    if let Some(limit) = physical_memory()
-        && shape.bytes() > limit
-    {
-        let message = format!(
-            "{shape} is too large: {} bytes, this machine has {limit}",
-            shape.bytes()
-        );
-        return Err(cursor.error(span, message));
+    if let Some(limit) = physical_memory() {
+        if shape.bytes() > limit {
+            let message = format!(
+                "{shape} is too large: {} bytes, this machine has {limit}",
+                shape.bytes()
+            );
+            return Err(cursor.error(span, message));
+        }
     }
     Ok(shape)
 }
@@ -267,7 +267,7 @@ fn parse_complex(word: &str) -> Option<Number> {
 /// A whole number in any type; what is past the type's range starts over.
 fn number(dtype: DType, value: u64) -> Number {
     match dtype.class() {
-        Class::Bool => Number::Bool(!value.is_multiple_of(2)),
+        Class::Bool => Number::Bool(value % 2 != 0),
         Class::Signed => {
             let unused = 64 - dtype.bits() as u32;
             Number::Signed((value as i64) << unused >> unused)

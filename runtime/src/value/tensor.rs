@@ -327,7 +327,7 @@ impl Drop for Allocated {
 }
 
 pub(super) fn is_aligned(data: *const c_void) -> bool {
-    (data as usize).is_multiple_of(LEAST_ALIGNMENT)
+    data as usize % LEAST_ALIGNMENT == 0
 }
 
 /// A vector in parts: its elements are reached by a pointer alone.

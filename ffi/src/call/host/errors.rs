@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use crate::call::host::Host;
 use crate::error::{Error, ErrorCode, Result};
+use crate::operand::uninit;
 use xla_ffi_sys::*;
 
 impl Host {
@@ -21,7 +22,7 @@ impl Host {
         let mut short = [const { MaybeUninit::<u8>::uninit() }; 512];
         let mut long = String::new();
         let text = if message.len() < short.len() && !message.contains('\0') {
-            short[..message.len()].write_copy_of_slice(message.as_bytes());
+            uninit::copy(&mut short[..message.len()], message.as_bytes());
             short[message.len()].write(0);
             short.as_ptr().cast::<c_char>()
         } else {

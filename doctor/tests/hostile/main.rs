@@ -3,6 +3,8 @@
 //!
 //! `XLA_FFI_CASES` sets the number of cases: that many of what is cheap, a fraction of what is not.
 
+mod wheels;
+
 use proptest::prelude::*;
 use std::path::Path;
 use xla_ffi_abi::dwarf;

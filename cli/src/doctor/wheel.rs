@@ -1,0 +1,201 @@
+//! Wheels for the doctor: their libraries are unpacked, judged as any library is, and told by their names in the wheel.
+
+use super::Judged;
+use super::gate::Item;
+use super::report::{are_alike, grouped, write_finding};
+use anyhow::Context;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use xla_ffi_doctor::wheel::{Inside, Wheel};
+use xla_ffi_doctor::{Finding, Level, Outcome, Problem, Subject, Weight};
+
+/// A wheel whose libraries have been unpacked.
+pub(super) struct Opened {
+    pub(super) path: PathBuf,
+    wheel: Wheel,
+    /// What is wrong with it as a wheel.
+    findings: Vec<Finding>,
+    inside: Vec<Inside>,
+    folder: tempfile::TempDir,
+}
+
+impl Opened {
+    pub(super) fn of(path: &Path) -> anyhow::Result<Self> {
+        let mut wheel = Wheel::open(path)?;
+        let folder = tempfile::Builder::new().prefix("xla-ffi-wheel-").tempdir();
+        let folder = folder.context("a folder for the libraries of a wheel")?;
+        let inside = wheel.unpack(folder.path())?;
+        let findings = wheel.findings(&inside);
+        Ok(Self {
+            path: path.to_owned(),
+            wheel,
+            findings,
+            inside,
+            folder,
+        })
+    }
+
+    /// The libraries that may have handlers, and that this machine can load: where they lie.
+    pub(super) fn libraries(&self) -> impl Iterator<Item = PathBuf> {
+        let own = self.inside.iter();
+        let own = own.filter(|inside| inside.foreign.is_none() && !inside.is_bundled());
+        own.map(|inside| inside.place.clone())
+    }
+
+    /// A library of it that is none after all.
+    pub(super) fn is_broken(&mut self, place: &Path, why: &anyhow::Error) {
+        let why = self.named(&format!("{why:#}"));
+        let member = place.strip_prefix(self.folder.path()).unwrap_or(place);
+        self.findings.push(
+            Finding::new(
+                Level::Proved,
+                Weight::Fails,
+                Problem::Foreign,
+                format!("{} is no library that any loader takes", member.display()),
+                why,
+            )
+            .about(Subject::Wheel),
+        );
+    }
+
+    /// A text that names places in the wheel, not where they were unpacked.
+    fn named(&self, text: &str) -> String {
+        let unpacked = self.folder.path().display().to_string();
+        text.replace(&unpacked, &self.path.display().to_string())
+    }
+
+    /// What was judged where it was unpacked, told as what it is.
+    pub(super) fn renamed(&self, mut judged: Judged) -> Judged {
+        let rename = |finding: &mut Finding| {
+            finding.what = self.named(&finding.what);
+            finding.why = self.named(&finding.why);
+        };
+        judged.path = PathBuf::from(self.named(&judged.path.display().to_string()));
+        judged.wheel = Some(self.path.clone());
+        judged.examination.findings.iter_mut().for_each(rename);
+        let answers = judged
+            .candidates
+            .iter_mut()
+            .flat_map(|one| &mut one.answers);
+        for answer in answers {
+            match &mut answer.outcome {
+                Outcome::Refused { why } | Outcome::Skipped { why } => *why = self.named(why),
+                Outcome::Broke { how, .. } => *how = self.named(how),
+                Outcome::Accepted { .. } => {}
+            }
+        }
+        for verdict in &mut judged.verdicts {
+            verdict.why = self.named(&verdict.why);
+            verdict.risks.iter_mut().for_each(rename);
+        }
+        judged
+    }
+
+    /// What the gate looks at beside the libraries. Lists know a wheel by its project, which keeps its name.
+    pub(super) fn items(&self) -> impl Iterator<Item = Item> {
+        self.findings.iter().map(|finding| Item {
+            library: format!("{}.whl", self.wheel.name.project),
+            path: self.path.display().to_string(),
+            finding: finding.clone(),
+            jaxlibs: Vec::new(),
+            open: finding.problem == Problem::Foreign && finding.level == Level::Unknown,
+        })
+    }
+
+    /// What to do about it and its libraries, the worst first: what fails, then what strikes first.
+    fn to_fix<'a>(&self, items: &'a [Item]) -> Vec<Vec<&'a Item>> {
+        let start = self.path.display().to_string();
+        let mine: Vec<&Item> = items
+            .iter()
+            .filter(|item| item.path.starts_with(&start) && item.finding.weight < Weight::Note)
+            .collect();
+        let mut groups: Vec<Vec<&Item>> = grouped(&mine, |one, other| {
+            one.library == other.library
+                && one.jaxlibs == other.jaxlibs
+                && are_alike(&one.finding, &other.finding)
+        })
+        .into_iter()
+        .map(|group| group.into_iter().copied().collect())
+        .collect();
+        groups.sort_by_key(|group| {
+            let finding = &group[0].finding;
+            (finding.weight, finding.problem.harm(), finding.level)
+        });
+        groups
+    }
+
+    /// In words: what it is, what to do, what else is worth knowing.
+    pub(super) fn report(&self, items: &[Item]) -> String {
+        let name = &self.wheel.name;
+        let platforms: Vec<String> = name.platforms.iter().map(ToString::to_string).collect();
+        let mut text = format!(
+            "{}\n  {} {} for {} on {}\n",
+            self.path.display(),
+            name.project,
+            name.version,
+            name.python(),
+            platforms.join(" or ")
+        );
+        for inside in &self.inside {
+            let how = match &inside.foreign {
+                _ if inside.is_bundled() => {
+                    " (for others to find; not judged as a library of handlers)"
+                }
+                Some(_) => " (not for this machine)",
+                None => "",
+            };
+            let _ = writeln!(text, "  library {}{how}", inside.member);
+        }
+        let to_fix = self.to_fix(items);
+        match to_fix.len() {
+            0 => text.push_str("\nnothing to fix\n"),
+            _ => text.push_str("\nto fix, the worst first\n"),
+        }
+        for (at, group) in to_fix.iter().enumerate() {
+            let subjects: Vec<String> = group.iter().map(|item| item.shown()).collect();
+            let subjects: Vec<&str> = subjects.iter().map(String::as_str).collect();
+            write_finding(
+                &mut text,
+                &format!("{}. ", at + 1),
+                &group[0].finding,
+                &subjects,
+            );
+            if !group[0].jaxlibs.is_empty() {
+                let _ = writeln!(text, "      on jaxlib {}", group[0].jaxlibs.join(", "));
+            }
+        }
+        let notes = self
+            .findings
+            .iter()
+            .filter(|finding| finding.weight == Weight::Note);
+        let notes: Vec<&Finding> = notes.collect();
+        if !notes.is_empty() {
+            text.push_str("\nworth knowing\n");
+        }
+        for note in notes {
+            write_finding(&mut text, "", note, &["wheel"]);
+        }
+        text
+    }
+
+    pub(super) fn to_json(&self, items: &[Item]) -> Value {
+        let name = &self.wheel.name;
+        let to_fix = self.to_fix(items).into_iter().flatten().map(Item::key);
+        json!({
+            "wheel": self.path.display().to_string(),
+            "project": name.project,
+            "version": name.version,
+            "python": name.python(),
+            "platforms": name.platforms.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "bytes": self.wheel.bytes,
+            "libraries": self.inside.iter().map(|inside| json!({
+                "member": inside.member,
+                "bundled": inside.is_bundled(),
+                "foreign": inside.foreign,
+            })).collect::<Vec<_>>(),
+            "findings": self.findings,
+            "to_fix": to_fix.collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,312 @@
+//! `xla-ffi doctor --wheel`: what troubles whoever installs it, the worst first.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use xla_ffi_testing::compiler::library_of_text;
+use xla_ffi_testing::wheel::Wheel;
+use xla_ffi_testing::{root, skip};
+
+const GOOD: &str = "mine-1.0-py3-none-manylinux_2_17_x86_64";
+const MEMBER: &str = "mine/libmine.so";
+
+/// The handler that new projects in C begin with, and what a test adds to it.
+fn library(more: &str, flags: &[&str]) -> Option<Vec<u8>> {
+    let source = root().join("cli/templates/c/source.c");
+    let source = std::fs::read_to_string(source).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let text = source.replace("@NAME@", "mine") + more;
+    let flags = [&["-O2", "-fvisibility=hidden"], flags].concat();
+    let built = library_of_text(folder.path(), "mine", "gcc", &text, &flags)?;
+    Some(std::fs::read(built).unwrap())
+}
+
+fn run(wheel: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .args(["doctor", "--jaxlib", "0.12.0", "--wheel"])
+        .arg(wheel)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+struct Told {
+    code: Option<i32>,
+    whole: Value,
+    wheel: Value,
+}
+
+fn judge(wheel: Wheel, arguments: &[&str]) -> Told {
+    let folder = tempfile::tempdir().unwrap();
+    judge_file(&wheel.pack(folder.path()), arguments)
+}
+
+fn judge_file(path: &Path, arguments: &[&str]) -> Told {
+    let output = run(path, &[arguments, &["--json"]].concat());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    let whole: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {stderr}"));
+    Told {
+        code: output.status.code(),
+        wheel: whole["wheels"][0].clone(),
+        whole,
+    }
+}
+
+impl Told {
+    fn to_fix(&self) -> Vec<&str> {
+        let keys = self.wheel["to_fix"].as_array().unwrap();
+        keys.iter().map(|key| key.as_str().unwrap()).collect()
+    }
+
+    /// Weight and words of the first finding of this number.
+    fn of_wheel(&self, id: &str) -> (&str, String) {
+        let findings = self.wheel["findings"].as_array().unwrap();
+        let found = findings.iter().find(|finding| finding["id"] == id);
+        let found = found.unwrap_or_else(|| panic!("no {id}: {:#}", self.wheel));
+        let words = format!("{}; {}; {}", found["what"], found["why"], found["fix"]);
+        (found["weight"].as_str().unwrap(), words)
+    }
+}
+
+#[test]
+fn a_good_wheel_has_nothing_to_fix() {
+    let Some(library) = library("", &[]) else {
+        return skip("a_good_wheel_has_nothing_to_fix", "gcc is not there");
+    };
+    let told = judge(Wheel::named(GOOD).member(MEMBER, &library), &["--strict"]);
+    assert_eq!(told.code, Some(0), "{:#}", told.whole);
+    assert!(told.to_fix().is_empty(), "{:?}", told.to_fix());
+    assert_eq!(told.wheel["python"], "py3-none");
+    // Its library was asked, and is named as it lies in the wheel.
+    let of = &told.whole["libraries"][0];
+    let path = of["library"].as_str().unwrap();
+    assert!(path.ends_with(&format!("{GOOD}.whl/{MEMBER}")), "{path}");
+    assert_eq!(of["jaxlibs"][0]["loads"], "yes", "{of:#}");
+    let whole = told.whole.to_string();
+    assert!(
+        !whole.contains("xla-ffi-wheel-"),
+        "where it was unpacked: {whole}"
+    );
+}
+
+#[test]
+fn a_tag_that_promises_too_much_fails() {
+    let newer = "\n#include <string.h>\n__attribute__((visibility(\"default\"))) void* keep(void* to, void* from, \
+                 unsigned long n) { return memcpy(to, from, n); }\n";
+    let Some(library) = library(newer, &["-fno-builtin"]) else {
+        return skip("a_tag_that_promises_too_much_fails", "gcc is not there");
+    };
+    let cases = [
+        (
+            "py3-none-manylinux1_x86_64",
+            "glibc 2.5",
+            "manylinux_2_17_x86_64",
+        ),
+        ("py3-none-any", "every system", "not pure"),
+        (
+            "py3-none-manylinux_2_17_aarch64",
+            "Linux on x86_64",
+            "its own tag",
+        ),
+        ("py3-none-win_amd64", "win_amd64", "its own tag"),
+        ("py3-none-musllinux_1_2_x86_64", "musl", "no wheel for musl"),
+    ];
+    for (tag, what, fix) in cases {
+        let wheel = Wheel::named(&format!("mine-1.0-{tag}")).member(MEMBER, &library);
+        let told = judge(wheel, &[]);
+        let (weight, words) = told.of_wheel("XF401");
+        assert_eq!((weight, told.code), ("fails", Some(1)), "{tag}");
+        assert!(
+            words.contains(what) && words.contains(fix),
+            "{tag}: {words}"
+        );
+        assert_eq!(told.to_fix()[0], "XF401 mine.whl/wheel", "{tag}");
+    }
+    let python = Wheel::named(GOOD).member("mine/mine.cpython-312-x86_64-linux-gnu.so", &library);
+    assert!(
+        judge(python, &[])
+            .of_wheel("XF401")
+            .1
+            .contains("is for one alone")
+    );
+}
+
+#[test]
+fn a_tag_that_promises_too_little_is_told() {
+    let Some(library) = library("", &[]) else {
+        return skip("a_tag_that_promises_too_little_is_told", "gcc is not there");
+    };
+    for (tag, weight, words) in [
+        ("py3-none-linux_x86_64", "risk", "an index refuses it"),
+        (
+            "cp312-cp312-manylinux_2_17_x86_64",
+            "risk",
+            "from other Pythons",
+        ),
+        (
+            "py3-none-manylinux_2_34_x86_64",
+            "note",
+            "older than its tag says",
+        ),
+    ] {
+        let wheel = Wheel::named(&format!("mine-1.0-{tag}")).member(MEMBER, &library);
+        let told = judge(wheel, &[]);
+        let found = told.of_wheel("XF402");
+        assert!(
+            found.0 == weight && found.1.contains(words),
+            "{tag}: {found:?}"
+        );
+        assert_eq!(told.code, Some(0), "{tag}");
+    }
+}
+
+#[test]
+fn libraries_of_other_machines_are_named() {
+    let Some(library) = library("", &[]) else {
+        return skip("libraries_of_other_machines_are_named", "gcc is not there");
+    };
+    // EM_AARCH64 in place of EM_X86_64.
+    let mut foreign = library.clone();
+    foreign[18..20].copy_from_slice(&183_u16.to_le_bytes());
+    let told = judge(Wheel::named(GOOD).member(MEMBER, &foreign), &[]);
+    assert!(told.of_wheel("XF401").1.contains("Linux on aarch64"));
+    assert_eq!(told.code, Some(1));
+    // A wheel for that machine is right, and nothing of it was run here.
+    let there = Wheel::named("mine-1.0-py3-none-manylinux_2_17_aarch64").member(MEMBER, &foreign);
+    let folder = tempfile::tempdir().unwrap();
+    let there = there.pack(folder.path());
+    let told = judge_file(&there, &[]);
+    assert_eq!((told.of_wheel("XF404").0, told.code), ("note", Some(0)));
+    assert_eq!(judge_file(&there, &["--strict"]).code, Some(1));
+    let text = Wheel::named(GOOD).member(MEMBER, b"no library at all, but a text");
+    let told = judge(text, &[]);
+    assert_eq!((told.of_wheel("XF404").0, told.code), ("fails", Some(1)));
+    let none = judge(Wheel::named(GOOD).member("mine/__init__.py", b""), &[]);
+    assert_eq!((none.of_wheel("XF403").0, none.code), ("fails", Some(1)));
+}
+
+#[test]
+fn what_installers_read_is_judged() {
+    let Some(library) = library("", &[]) else {
+        return skip("what_installers_read_is_judged", "gcc is not there");
+    };
+    let good = Wheel::named(GOOD).member(MEMBER, &library);
+    let info = |file: &str| format!("mine-1.0.dist-info/{file}");
+    let cases = [
+        (
+            good.clone().member(&info("RECORD"), b"mine/libmine.so,,\n"),
+            "not recorded",
+        ),
+        (
+            good.clone().member(&info("RECORD"), b"gone.py,,\n"),
+            "gone.py is recorded",
+        ),
+        (good.clone().without(&info("WHEEL")), "WHEEL is missing"),
+        (
+            good.clone().member("other-2.dist-info/WHEEL", b""),
+            "no folder of metadata",
+        ),
+        (
+            good.clone().member(
+                &info("WHEEL"),
+                b"Root-Is-Purelib: true\nTag: py3-none-manylinux_2_17_x86_64\n",
+            ),
+            "has no libraries, and has some",
+        ),
+        (
+            good.clone()
+                .member(&info("WHEEL"), b"Tag: py3-none-linux_x86_64\n"),
+            "does not say py3-none-linux_x86_64",
+        ),
+    ];
+    for (wheel, words) in cases {
+        let told = judge(wheel, &[]);
+        let found = told.of_wheel("XF405");
+        assert!(found.1.contains(words), "{words}: {found:?}");
+    }
+    let unnamed = good.clone().member(&info("METADATA"), b"Name: mine\n\n");
+    assert_eq!(judge(unnamed, &[]).of_wheel("XF406").0, "risk");
+    let textless = good.clone().without(&info("licenses/LICENSE"));
+    assert_eq!(judge(textless, &[]).of_wheel("XF406").0, "note");
+    let others = good.member("mine.libs/libgomp-a34b.so.1", &library);
+    assert!(
+        judge(others, &[])
+            .of_wheel("XF406")
+            .1
+            .contains("libgomp-a34b")
+    );
+}
+
+#[test]
+fn the_worst_comes_first() {
+    let more = "\n__attribute__((visibility(\"default\"), used)) const char pool[] = \"RAYON_NUM_THREADS\";\n\
+                __attribute__((visibility(\"default\"))) void cblas_dgemm(void) {}\n";
+    let flags = ["-Wl,-rpath,/opt/mine/lib", "-g"];
+    let Some(library) = library(more, &flags) else {
+        return skip("the_worst_comes_first", "gcc is not there");
+    };
+    let wheel = Wheel::named("mine-1.0-py3-none-any")
+        .member(MEMBER, &library)
+        .member("mine-1.0.dist-info/METADATA", b"Name: mine\n\n");
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = wheel.pack(folder.path());
+    let told = judge_file(&path, &[]);
+    assert_eq!(
+        told.to_fix(),
+        [
+            "XF401 mine.whl/wheel",
+            "XF109 libmine.so/library",
+            "XF115 libmine.so/library",
+            "XF114 libmine.so/library",
+            "XF406 mine.whl/wheel",
+        ]
+    );
+    assert!(told.of_wheel("XF407").0 == "note");
+    let output = run(&path, &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let place = |words: &str| {
+        text.find(words)
+            .unwrap_or_else(|| panic!("no {words}: {text}"))
+    };
+    assert!(place("to fix, the worst first") < place("1. XF401 proved fails: wheel: "));
+    assert!(place("4. XF114 possible risk: libmine.so: ") < place("worth knowing"));
+    assert!(place("brings debug information") < place("jaxlib     revision"));
+    // What was told above is not told again.
+    assert_eq!(text.matches("/opt/mine/lib").count(), 1, "{text}");
+}
+
+#[test]
+fn what_is_no_wheel_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    };
+    let hostile = Wheel::named(GOOD)
+        .member("../outside.so", b"")
+        .pack(folder.path());
+    for (path, words) in [
+        (write("mine.zip", b""), "does not end in .whl"),
+        (
+            write("mine-2.0-py3-none-any.whl", b"PK\x05\x06 and no more"),
+            "zip archive",
+        ),
+        (
+            folder.path().join("gone-1-py3-none-any.whl"),
+            "No such file",
+        ),
+        (hostile, "leads out of the folder"),
+    ] {
+        let output = run(&path, &["--json"]);
+        assert_eq!(output.status.code(), Some(1), "{words}");
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["exit"]["kind"], "bad-input");
+        let error = told["error"].as_str().unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(error.contains(words) && error.contains(name), "{error}");
+    }
+    assert!(!folder.path().parent().unwrap().join("outside.so").exists());
+}

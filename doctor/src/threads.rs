@@ -1,0 +1,137 @@
+//! Pools of threads that a library brings, beside the one that its host hands out.
+
+use crate::finding::{Finding, Level, Problem, Weight};
+use crate::library::Facts;
+use memchr::memmem;
+
+/// A pool, and how it is known.
+struct Pool {
+    name: &'static str,
+    /// What limits it.
+    limit: &'static str,
+    /// How the files of the libraries begin that have it.
+    files: &'static [&'static str],
+    /// How symbols begin that a library defines which has it inside.
+    symbols: &'static [&'static str],
+    /// What stands in a library that has it inside, stripped or not.
+    text: &'static [&'static str],
+}
+
+const POOLS: [Pool; 6] = [
+    Pool {
+        name: "GNU OpenMP (libgomp)",
+        limit: "OMP_NUM_THREADS",
+        files: &["libgomp"],
+        symbols: &["GOMP_parallel"],
+        text: &["libgomp: "],
+    },
+    Pool {
+        name: "LLVM's or Intel's OpenMP",
+        limit: "OMP_NUM_THREADS",
+        files: &["libomp.so", "libomp-", "libiomp5"],
+        symbols: &["__kmpc_fork_call"],
+        text: &[],
+    },
+    Pool {
+        name: "OpenBLAS",
+        limit: "OPENBLAS_NUM_THREADS",
+        files: &["libopenblas", "libscipy_openblas"],
+        symbols: &["openblas_set_num_threads", "openblas_get_num_threads"],
+        text: &["OPENBLAS_NUM_THREADS"],
+    },
+    Pool {
+        name: "Intel MKL",
+        limit: "MKL_NUM_THREADS",
+        files: &["libmkl_"],
+        symbols: &["MKL_Set_Num_Threads", "mkl_serv_"],
+        text: &["MKL_NUM_THREADS"],
+    },
+    Pool {
+        name: "TBB",
+        limit: "tbb::global_control",
+        files: &["libtbb.so", "libtbb-", "libtbb12"],
+        symbols: &["_ZN3tbb6detail2r1"],
+        text: &[],
+    },
+    Pool {
+        name: "rayon",
+        limit: "RAYON_NUM_THREADS",
+        files: &[],
+        symbols: &["_ZN10rayon_core"],
+        text: &["RAYON_NUM_THREADS"],
+    },
+];
+
+/// The pools of a library, each with how it is known.
+pub(crate) fn findings(facts: &Facts, bytes: &[u8], findings: &mut Vec<Finding>) {
+    for pool in &POOLS {
+        let begins =
+            |text: &str, starts: &[&str]| starts.iter().any(|start| text.starts_with(start));
+        let file = facts.needs.iter().find(|name| begins(name, pool.files));
+        let symbol = || facts.names.iter().find(|name| begins(name, pool.symbols));
+        let text = || {
+            let holds = |text: &&&str| memmem::find(bytes, text.as_bytes()).is_some();
+            pool.text.iter().find(holds)
+        };
+        let why = if let Some(file) = file {
+            format!("it is linked to {file}")
+        } else if let Some(symbol) = symbol() {
+            let symbol: String = symbol.chars().take(60).collect();
+            format!("it has the symbol {symbol} inside")
+        } else if let Some(text) = text() {
+            format!("it has the text {text:?} inside")
+        } else {
+            continue;
+        };
+        findings.push(
+            Finding::new(
+                Level::Possible,
+                Weight::Risk,
+                Problem::Threads,
+                format!(
+                    "it brings threads of its own, {}: with the host's pool more run than there are cores",
+                    pool.name
+                ),
+                why,
+            )
+            .fix(format!(
+                "split the work over the host's pool (`ThreadPool` in Rust, `xffi_schedule` in C, `ffi::ThreadPool` \
+                 in C++), or limit the other one ({})",
+                pool.limit
+            )),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(facts: &Facts, bytes: &[u8]) -> Vec<String> {
+        let mut all = Vec::new();
+        findings(facts, bytes, &mut all);
+        all.into_iter()
+            .map(|finding| format!("{}; {}", finding.what, finding.why))
+            .collect()
+    }
+
+    #[test]
+    fn pools_are_known_three_ways() {
+        let linked = Facts {
+            needs: vec!["libgomp-a34b3233.so.1.0.0".to_owned()],
+            ..Facts::default()
+        };
+        assert!(told(&linked, b"")[0].contains("libgomp"));
+        let inside = Facts {
+            names: ["openblas_get_num_threads".to_owned()].into(),
+            ..Facts::default()
+        };
+        assert!(told(&inside, b"")[0].contains("OpenBLAS"));
+        let stripped = told(&Facts::default(), b"\0\0RAYON_NUM_THREADSinvalid");
+        assert!(
+            stripped.len() == 1 && stripped[0].contains("rayon"),
+            "{stripped:?}"
+        );
+        assert!(told(&Facts::default(), b"an honest library").is_empty());
+    }
+}

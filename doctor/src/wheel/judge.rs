@@ -1,0 +1,659 @@
+//! Findings about a wheel as a wheel: what its name and its metadata promise beside what its libraries need.
+
+use super::tag::Platform;
+use super::{Inside, Wheel};
+use crate::finding::{Finding, Level, Problem, Subject, Weight};
+use crate::library::{self, Facts};
+use crate::release::{self, dotted};
+use object::{Architecture, BinaryFormat, Object, ObjectSection};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The systems that auditwheel knows: their glibc, and the newest `GLIBCXX_3.4.N` of their libstdc++.
+const POLICIES: [([u32; 2], u32); 14] = [
+    ([2, 5], 8),
+    ([2, 12], 13),
+    ([2, 17], 19),
+    ([2, 24], 22),
+    ([2, 26], 22),
+    ([2, 27], 24),
+    ([2, 28], 24),
+    ([2, 31], 28),
+    ([2, 34], 29),
+    ([2, 35], 30),
+    ([2, 36], 30),
+    ([2, 39], 33),
+    ([2, 40], 33),
+    ([2, 41], 33),
+];
+
+/// Libraries that every system of a manylinux tag has.
+const EVERYWHERE: [&str; 14] = [
+    "ld-linux",
+    "libanl.so.1",
+    "libatomic.so.1",
+    "libc.so.6",
+    "libdl.so.2",
+    "libgcc_s.so.1",
+    "libm.so.6",
+    "libmvec.so.1",
+    "libpthread.so.0",
+    "libresolv.so.2",
+    "librt.so.1",
+    "libstdc++.so.6",
+    "libutil.so.1",
+    "libz.so.1",
+];
+
+/// Bytes of a file that the public index of Python takes, unless it is asked.
+const INDEX_LIMIT: u64 = 100 << 20;
+
+/// A library of the wheel, read.
+struct Read<'a> {
+    inside: &'a Inside,
+    /// Its system and machine, as tags spell them.
+    target: Option<(&'static str, &'static str)>,
+    /// None where it is no ELF library that can be read.
+    facts: Option<Facts>,
+    /// Bytes of debug information.
+    debug: u64,
+}
+
+impl Read<'_> {
+    fn of(inside: &Inside) -> Read<'_> {
+        let bytes = library::bytes(&inside.place).unwrap_or_default();
+        let mut library = Read {
+            inside,
+            target: None,
+            facts: library::read_foreign(Path::new(&inside.member), &bytes).ok(),
+            debug: 0,
+        };
+        if let Ok(object) = object::File::parse(bytes.as_slice()) {
+            library.target = target(&object);
+            let debug = object.sections().filter(|section| {
+                let name = section.name().unwrap_or_default();
+                name.starts_with(".debug_") || name.starts_with("__debug_")
+            });
+            // Sizes are what the file states.
+            let debug = debug.fold(0_u64, |sum, section| sum.saturating_add(section.size()));
+            library.debug = debug.min(bytes.len() as u64);
+        }
+        library
+    }
+
+    fn name(&self) -> &str {
+        &self.inside.member
+    }
+}
+
+/// System and machine of an object file; none that no tag names.
+fn target(object: &object::File<'_>) -> Option<(&'static str, &'static str)> {
+    let system = match object.format() {
+        BinaryFormat::Elf => "Linux",
+        BinaryFormat::MachO => "macOS",
+        BinaryFormat::Pe | BinaryFormat::Coff => "Windows",
+        _ => return None,
+    };
+    let machine = match object.architecture() {
+        Architecture::X86_64 => "x86_64",
+        Architecture::Aarch64 => "aarch64",
+        Architecture::I386 => "i686",
+        Architecture::PowerPc64 => "ppc64le",
+        Architecture::S390x => "s390x",
+        Architecture::Riscv64 => "riscv64",
+        Architecture::Arm => "armv7l",
+        _ => return None,
+    };
+    Some((system, machine))
+}
+
+pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
+    let libraries: Vec<Read<'_>> = inside.iter().map(Read::of).collect();
+    let mut found = Vec::new();
+    if libraries.is_empty() {
+        found.push(
+            proved(
+                Weight::Fails,
+                Problem::NoLibrary,
+                "it has no shared library",
+                "no member is named *.so, *.so.N, *.dylib, *.dll or *.pyd",
+            )
+            .fix("have the build put the library into the package: `xla-ffi new` makes a project that does"),
+        );
+    }
+    metadata(wheel, !libraries.is_empty(), &mut found);
+    for library in &libraries {
+        foreign(wheel, library, &mut found);
+    }
+    systems(wheel, &libraries, &mut found);
+    pythons(wheel, &libraries, &mut found);
+    needs(wheel, &libraries, &mut found);
+    licences(wheel, inside, &mut found);
+    size(wheel, &libraries, &mut found);
+    found
+}
+
+fn finding(
+    level: Level,
+    weight: Weight,
+    problem: Problem,
+    what: impl Into<String>,
+    why: impl Into<String>,
+) -> Finding {
+    Finding::new(level, weight, problem, what, why).about(Subject::Wheel)
+}
+
+fn proved(
+    weight: Weight,
+    problem: Problem,
+    what: impl Into<String>,
+    why: impl Into<String>,
+) -> Finding {
+    finding(Level::Proved, weight, problem, what, why)
+}
+
+/// What installers read.
+fn metadata(wheel: &Wheel, has_library: bool, found: &mut Vec<Finding>) {
+    let broken = |what: String, why: &str| {
+        proved(Weight::Fails, Problem::WheelMetadata, what, why)
+            .fix("build it anew with a build backend")
+    };
+    let meta = &wheel.metadata;
+    let Some(folder) = meta.folder() else {
+        let names = match meta.folders.as_slice() {
+            [] => "none".to_owned(),
+            some => some.join(", "),
+        };
+        found.push(broken(
+            format!("it has no folder of metadata of its own: {names} of *.dist-info"),
+            "installers look for one",
+        ));
+        return;
+    };
+    let normal = |name: &str| name.to_lowercase().replace(['-', '.'], "_");
+    let expected = format!("{}-{}.dist-info", wheel.name.project, wheel.name.version);
+    if normal(folder) != normal(&expected) {
+        found.push(broken(
+            format!("its metadata is in {folder}, its name says {expected}"),
+            "installers compare them",
+        ));
+    }
+    for (file, there) in [
+        ("WHEEL", meta.wheel.is_some()),
+        ("METADATA", meta.metadata.is_some()),
+        ("RECORD", meta.recorded.is_some()),
+    ] {
+        if !there {
+            found.push(broken(
+                format!("{folder}/{file} is missing"),
+                "installers read it",
+            ));
+        }
+    }
+    if let Some(headers) = &meta.wheel {
+        let told: BTreeSet<&str> = headers.all("tag").collect();
+        let mut named = BTreeSet::new();
+        for python in &wheel.name.pythons {
+            for abi in &wheel.name.abis {
+                for platform in &wheel.name.platforms {
+                    named.insert(format!("{python}-{abi}-{platform}"));
+                }
+            }
+        }
+        // manylinux2014 and manylinux_2_17 are two names of one thing.
+        let known = |tag: &&&str| {
+            let platform = tag.splitn(3, '-').nth(2).map(Platform::of);
+            let start = tag.rsplitn(2, '-').nth(1);
+            let spelt = platform
+                .zip(start)
+                .map(|(platform, start)| format!("{start}-{platform}"));
+            spelt.is_some_and(|spelt| named.contains(&spelt))
+        };
+        if let Some(strange) = told.iter().find(|tag| !known(tag)) {
+            found.push(
+                proved(
+                    Weight::Risk,
+                    Problem::WheelMetadata,
+                    format!("its name does not say {strange}, its metadata does"),
+                    format!("Tag in {folder}/WHEEL"),
+                )
+                .fix("do not rename wheels: `wheel tags` or `auditwheel repair` change both"),
+            );
+        }
+        let pure = headers
+            .all("root-is-purelib")
+            .any(|value| value.eq_ignore_ascii_case("true"));
+        if pure && has_library {
+            found.push(
+                proved(
+                    Weight::Risk,
+                    Problem::WheelMetadata,
+                    "it says that it has no libraries, and has some",
+                    format!(
+                        "Root-Is-Purelib in {folder}/WHEEL: some systems keep what is pure for several machines"
+                    ),
+                )
+                .fix("tell the build backend that the wheel is not pure"),
+            );
+        }
+    }
+    if let Some(recorded) = &meta.recorded {
+        let signs = |name: &str| {
+            ["RECORD", "RECORD.jws", "RECORD.p7s"]
+                .iter()
+                .any(|file| name == format!("{folder}/{file}"))
+        };
+        let there: BTreeSet<&str> = wheel
+            .members
+            .iter()
+            .map(|member| member.name.as_str())
+            .collect();
+        let missing = recorded
+            .iter()
+            .find(|name| !there.contains(name.as_str()) && !signs(name));
+        let unlisted = there
+            .iter()
+            .find(|name| !recorded.contains(**name) && !signs(name));
+        let told = missing
+            .map(|name| format!("{name} is recorded and not there"))
+            .or_else(|| unlisted.map(|name| format!("{name} is there and not recorded")));
+        if let Some(what) = told {
+            found.push(broken(
+                what,
+                "RECORD lists every file; installers refuse others, or leave them behind",
+            ));
+        }
+    }
+    if let Some(link) = wheel.members.iter().find(|member| member.is_link) {
+        found.push(
+            broken(
+                format!("{} is a symbolic link", link.name),
+                "installers write a file with the text of where it led",
+            )
+            .fix("pack the file itself, or load it by its full name"),
+        );
+    }
+}
+
+/// A library for another machine than the tag names, or than this one.
+fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
+    let name = library.name();
+    let Some((system, machine)) = library.target else {
+        let why = library.inside.foreign.clone();
+        found.push(
+            proved(
+                Weight::Fails,
+                Problem::Foreign,
+                format!("{name} is no library that any loader takes"),
+                why.unwrap_or_else(|| "its format is not known".to_owned()),
+            )
+            .fix("look at how it got into the wheel"),
+        );
+        return;
+    };
+    let fits = |platform: &Platform| {
+        let arch = match platform.arch() {
+            Some("arm64") => "aarch64",
+            Some("amd64") => "x86_64",
+            Some("32") => "i686",
+            Some(arch) => arch,
+            None => return platform == &Platform::Any,
+        };
+        platform.system() == Some(system) && (arch == machine || arch.starts_with("universal"))
+    };
+    if let Some(tag) = wheel.name.platforms.iter().find(|platform| !fits(platform)) {
+        found.push(
+            proved(
+                Weight::Fails,
+                Problem::WheelPromise,
+                format!("it may be installed on {tag}, where {name} does not load"),
+                format!("the library is for {system} on {machine}"),
+            )
+            .fix("build the library on each machine, or for it, and give each wheel its own tag"),
+        );
+    } else if wheel.name.platforms.contains(&Platform::Any) {
+        found.push(
+            proved(
+                Weight::Fails,
+                Problem::WheelPromise,
+                format!("it may be installed on every system, and {name} is for {system} on {machine}"),
+                "its platform tag is `any`",
+            )
+            .fix("tell the build backend that the wheel is not pure, and let auditwheel name its platform"),
+        );
+    }
+    if let Some(why) = &library.inside.foreign {
+        found.push(finding(
+            Level::Unknown,
+            Weight::Note,
+            Problem::Foreign,
+            format!("whether {name} loads, and what its handlers answer"),
+            format!("{why}: it was read, nothing of it was run"),
+        ));
+    }
+}
+
+/// What the symbols ask for beside the systems that the tag names.
+fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
+    let floors = libraries.iter().filter_map(|library| {
+        let facts = library.facts.as_ref()?;
+        Some((library.name(), facts.floor("GLIBC_")?))
+    });
+    let Some((highest, floor)) = floors.max_by(|one, other| one.1.cmp(&other.1)) else {
+        return;
+    };
+    let of_libstdcxx = |library: &Read<'_>| {
+        let facts = library.facts.as_ref()?;
+        let floor = facts.floor("GLIBCXX_")?;
+        Some((
+            library.inside.member.clone(),
+            floor.get(2).copied().unwrap_or(0),
+        ))
+    };
+    let libstdcxx = libraries
+        .iter()
+        .filter_map(of_libstdcxx)
+        .max_by_key(|(_, minor)| *minor);
+    let asks = libstdcxx.as_ref().map_or(0, |(_, minor)| *minor);
+    let least = POLICIES
+        .iter()
+        .find(|(glibc, newest)| floor.as_slice() <= glibc.as_slice() && asks <= *newest);
+    let arch = libraries
+        .iter()
+        .find_map(|library| library.target)
+        .map_or("x86_64", |(_, arch)| arch);
+    let right = least.map(|([major, minor], _)| format!("manylinux_{major}_{minor}_{arch}"));
+    let repair = match &right {
+        Some(right) => format!("`auditwheel repair` names it {right}"),
+        None => "build it on an older system: no tag names so new a one".to_owned(),
+    };
+    let older = "or build for an older system, with cargo-zigbuild or zig as the compiler (docs/shipping.md)";
+    if let Some(tag @ Platform::Musllinux { .. }) = wheel
+        .name
+        .platforms
+        .iter()
+        .find(|platform| matches!(platform, Platform::Musllinux { .. }))
+    {
+        found.push(
+            proved(
+                Weight::Fails,
+                Problem::WheelPromise,
+                format!("it may be installed on {tag}, where {highest} does not load"),
+                format!(
+                    "its symbols ask for GLIBC_{}, and musl has none",
+                    dotted(&floor)
+                ),
+            )
+            .fix("build it against musl, or leave that tag away: jaxlib has no wheel for musl"),
+        );
+    }
+    if let Some(promised) = wheel.name.glibc() {
+        let shown = dotted(&promised);
+        if floor.as_slice() > promised.as_slice() {
+            found.push(
+                proved(
+                    Weight::Fails,
+                    Problem::WheelPromise,
+                    format!(
+                        "it may be installed beside glibc {shown}, where {highest} does not load"
+                    ),
+                    format!("its symbols ask for GLIBC_{}", dotted(&floor)),
+                )
+                .fix(format!("{repair}; {older}")),
+            );
+        } else if let Some((name, minor)) = &libstdcxx {
+            let newest = POLICIES.iter().rev().find(|(glibc, _)| *glibc <= promised);
+            let newest = newest.map_or(0, |(_, newest)| *newest);
+            if *minor > newest {
+                found.push(
+                    proved(
+                        Weight::Fails,
+                        Problem::WheelPromise,
+                        format!(
+                            "it may be installed where the libstdc++ is older than {name} asks for (glibc {shown})"
+                        ),
+                        format!("its symbols ask for GLIBCXX_3.4.{minor}; systems of this tag have up to 3.4.{newest}"),
+                    )
+                    .fix(format!("link with -static-libstdc++ -static-libgcc, or {repair}")),
+                );
+            }
+        }
+        // On still older systems there is no jaxlib either.
+        let oldest = release::glibc(release::RELEASES[0]);
+        let narrow = least.is_some_and(|(glibc, _)| *glibc < promised) && promised > oldest;
+        if narrow && libraries.iter().all(|library| library.facts.is_some()) {
+            found.push(
+                proved(
+                    Weight::Note,
+                    Problem::WheelNarrow,
+                    format!("it could be installed on systems older than its tag says ({shown})"),
+                    format!("its symbols ask for no more than GLIBC_{}", dotted(&floor)),
+                )
+                .fix(repair),
+            );
+        }
+    } else if let Some(tag @ Platform::Linux { .. }) = wheel.name.platforms.first() {
+        found.push(
+            proved(
+                Weight::Risk,
+                Problem::WheelNarrow,
+                format!("its tag {tag} names no oldest system: an index refuses it, and pip installs it on any"),
+                format!("{highest} asks for GLIBC_{}", dotted(&floor)),
+            )
+            .fix(repair),
+        );
+    }
+}
+
+/// Which Pythons may have it.
+fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
+    let uses_python = |library: &&Read<'_>| {
+        let facts = library.facts.as_ref();
+        facts.is_some_and(|facts| {
+            facts
+                .imports
+                .iter()
+                .any(|needed| needed.name.starts_with("Py") || needed.name.starts_with("_Py"))
+        })
+    };
+    // mine.cpython-312-x86_64-linux-gnu.so
+    let for_one = |library: &&Read<'_>| {
+        let file = library.name().rsplit('/').next().unwrap_or_default();
+        file.contains(".cpython-") || file.ends_with(".pyd") && file.contains(".cp3")
+    };
+    let python = wheel.name.python();
+    if wheel.name.is_for_every_python() {
+        if let Some(library) = libraries.iter().find(for_one) {
+            found.push(
+                proved(
+                    Weight::Fails,
+                    Problem::WheelPromise,
+                    format!("any Python may have it, and {} is for one alone", library.name()),
+                    format!("its tag {python}, and the library's name"),
+                )
+                .fix("tag it for that Python, or keep handlers in a library that does not use Python's C API"),
+            );
+        }
+    } else if !libraries.is_empty()
+        && libraries.iter().all(|library| library.facts.is_some())
+        && !libraries
+            .iter()
+            .any(|library| uses_python(&library) || for_one(&library))
+    {
+        found.push(
+            proved(
+                Weight::Risk,
+                Problem::WheelNarrow,
+                format!("its tag {python} keeps it from other Pythons, though it knows nothing of the interpreter"),
+                "none of its libraries uses Python's C API",
+            )
+            .fix("tag it py3-none: wheel.py-api = \"py3\" for scikit-build-core, build_data[\"tag\"] for hatchling"),
+        );
+    }
+}
+
+/// Libraries that systems of the tag need not have.
+fn needs(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
+    let inside: BTreeSet<&str> = libraries
+        .iter()
+        .filter_map(|library| library.name().rsplit('/').next())
+        .collect();
+    for library in libraries {
+        let Some(facts) = &library.facts else {
+            continue;
+        };
+        for need in &facts.needs {
+            let everywhere = EVERYWHERE.iter().any(|known| need.starts_with(known));
+            if everywhere || inside.contains(need.as_str()) || need.starts_with("libpython") {
+                continue;
+            }
+            let fix = if need == "libcuda.so.1" {
+                "load the driver when the first call needs it: the library then loads without a GPU"
+            } else if [
+                "libcudart",
+                "libcublas",
+                "libcudnn",
+                "libcusolver",
+                "libcufft",
+                "libnccl",
+                "libnvrtc",
+            ]
+            .iter()
+            .any(|known| need.starts_with(known))
+            {
+                "link it statically, or load it when the first call needs it, from the nvidia packages that jax brings"
+            } else {
+                "`auditwheel repair` puts it into the wheel; or link it statically"
+            };
+            let asked = match wheel.name.glibc() {
+                Some(_) => "systems of its tag need not have it",
+                None => "other machines need not have it",
+            };
+            found.push(
+                finding(
+                    Level::Possible,
+                    Weight::Risk,
+                    Problem::MissingLibrary,
+                    format!(
+                        "{} needs {need}, which the wheel does not bring",
+                        library.name()
+                    ),
+                    format!("DT_NEEDED; {asked}"),
+                )
+                .fix(fix),
+            );
+        }
+    }
+}
+
+fn licences(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
+    let Some(headers) = &wheel.metadata.metadata else {
+        return;
+    };
+    let named = headers.has("license-expression")
+        || headers.has("license")
+        || headers
+            .all("classifier")
+            .any(|value| value.starts_with("License ::"));
+    let is_text = |name: &str| {
+        let file = name
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        name.contains(".dist-info/")
+            && ["licen", "copying", "notice", "unlicense"]
+                .iter()
+                .any(|start| file.starts_with(start))
+    };
+    let text = wheel.members.iter().any(|member| is_text(&member.name));
+    if !named {
+        found.push(
+            proved(
+                Weight::Risk,
+                Problem::Licence,
+                "it names no licence: nobody may use it",
+                "METADATA has no License-Expression, License or Classifier for one",
+            )
+            .fix("license = \"MIT\", or another expression of SPDX, in pyproject.toml"),
+        );
+    } else if !text {
+        found.push(
+            proved(
+                Weight::Note,
+                Problem::Licence,
+                "it has no text of its licence",
+                "no file named LICENSE, COPYING or NOTICE in its metadata; most licences ask for one",
+            )
+            .fix("license-files = [\"LICENSE*\"] in pyproject.toml"),
+        );
+    }
+    let others: Vec<&str> = inside
+        .iter()
+        .filter(|library| library.is_bundled())
+        .map(|library| library.member.as_str())
+        .collect();
+    if !others.is_empty() {
+        found.push(
+            finding(
+                Level::Possible,
+                Weight::Risk,
+                Problem::Licence,
+                format!("it brings libraries of others: {}", others.join(", ")),
+                "their licences hold for the wheel, too; libgomp's is the GPL with an exception",
+            )
+            .fix("put their licences beside yours, and name them in `license`"),
+        );
+    }
+}
+
+fn size(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
+    let unpacked = wheel
+        .members
+        .iter()
+        .fold(0_u64, |sum, member| sum.saturating_add(member.size));
+    let largest = wheel.members.iter().max_by_key(|member| member.packed);
+    let why = largest.map_or_else(String::new, |member| {
+        format!(
+            "the largest member is {}, {} of it",
+            member.name,
+            bytes(member.packed)
+        )
+    });
+    let what = format!("{}, {} unpacked", bytes(wheel.bytes), bytes(unpacked));
+    found.push(if wheel.bytes > INDEX_LIMIT {
+        finding(
+            Level::Possible,
+            Weight::Risk,
+            Problem::Size,
+            format!(
+                "{what}: the public index takes files up to {} unless it is asked",
+                bytes(INDEX_LIMIT)
+            ),
+            why,
+        )
+        .fix("strip libraries, leave out code for GPUs that nobody has, or ask the index for more")
+    } else {
+        proved(Weight::Note, Problem::Size, what, why)
+    });
+    for library in libraries.iter().filter(|library| library.debug > 0) {
+        found.push(
+            proved(
+                Weight::Note,
+                Problem::Size,
+                format!("{} brings debug information", library.name()),
+                format!("{} of it", bytes(library.debug)),
+            )
+            .fix("strip = true in the profile of Cargo.toml, `strip`, or install.strip = true for scikit-build-core"),
+        );
+    }
+}
+
+/// Bytes for people.
+fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} bytes"),
+        10_000..10_000_000 => format!("{} kB", count / 1000),
+        _ => format!("{} MB", count / 1_000_000),
+    }
+}
