@@ -159,6 +159,8 @@ fn headers_stand_alone() {
         "xla/client/xla_builder.h",
         "xla_ffi/embedded.h",
         "xla_ffi/documents.h",
+        "xla_ffi/plugin.h",
+        "xla_ffi/pjrt.h",
         "xla_ffi/program.h",
         "xla/service/custom_call_status.h",
         "xla/service/custom_call_target_registry.h",
