@@ -126,17 +126,6 @@ void xffi_rt_loaded_destroy(xffi_rt_loaded* loaded);
  *   Threads  any. */
 size_t xffi_rt_loaded_ret_count(const xffi_rt_loaded* loaded);
 
-/* An array in host memory, row by row. */
-typedef struct xffi_rt_array {
-  XLA_FFI_DataType dtype;
-  /* Not negative. */
-  int64_t rank;
-  /* May be NULL when `rank` is 0. */
-  const int64_t* dims;
-  /* May be NULL when there are no elements. Small elements share bytes, the first in the low bits. */
-  const void* data;
-} xffi_rt_array;
-
 /* An object of the program's for handlers. */
 typedef struct xffi_rt_object {
   /* The number of its type in the plugin's XLA: xffi_rt_client_type_id. */

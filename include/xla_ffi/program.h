@@ -213,6 +213,17 @@ xffi_rt_status* xffi_rt_builder_last(const xffi_rt_builder* builder, xffi_rt_op*
 xffi_rt_status* xffi_rt_builder_build(xffi_rt_builder* builder, xffi_rt_op root,
                                       xffi_rt_program** out);
 
+/* An array in host memory, row by row. */
+typedef struct xffi_rt_array {
+  XLA_FFI_DataType dtype;
+  /* Not negative. */
+  int64_t rank;
+  /* May be NULL when `rank` is 0. */
+  const int64_t* dims;
+  /* May be NULL when there are no elements. Small elements share bytes, the first in the low bits. */
+  const void* data;
+} xffi_rt_array;
+
 /* --- programs ---------------------------------------------------------------------------------- */
 
 /* Destroys a program. What was made of it keeps what it needs.

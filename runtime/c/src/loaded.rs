@@ -28,6 +28,19 @@ pub(crate) struct xffi_rt_array {
     data: *const c_void,
 }
 
+impl xffi_rt_array {
+    /// A tensor that the caller may read while it is there.
+    pub(crate) fn of(tensor: &Tensor) -> Self {
+        let dims = tensor.shape().dims();
+        Self {
+            dtype: tensor.shape().dtype().raw(),
+            rank: dims.len() as i64,
+            dims: dims.as_ptr(),
+            data: tensor.bytes().as_ptr().cast(),
+        }
+    }
+}
+
 /// `xffi_rt_object`.
 #[repr(C)]
 #[derive(Debug)]
@@ -217,15 +230,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_results_get(
         if out.is_null() {
             return Err(null("the out-parameter"));
         }
-        let dims = tensor.shape().dims();
-        let array = xffi_rt_array {
-            dtype: tensor.shape().dtype().raw(),
-            rank: dims.len() as i64,
-            dims: dims.as_ptr(),
-            data: tensor.bytes().as_ptr().cast(),
-        };
         // SAFETY: as promised by the caller.
-        unsafe { out.write(array) };
+        unsafe { out.write(xffi_rt_array::of(tensor)) };
         Ok(())
     })
 }

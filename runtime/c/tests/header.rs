@@ -1,4 +1,4 @@
-//! `runtime.h`, `program.h` and `pjrt.h` are written by hand. What the Rust defines is what they declare,
+//! `runtime.h`, `program.h`, `pjrt.h` and `invocation.h` are written by hand. What the Rust defines is what they declare,
 //! to the last type, and each function says what a caller has to know.
 
 mod support;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use support::{repository, skip};
 
-const HEADERS: [&str; 3] = ["runtime.h", "program.h", "pjrt.h"];
+const HEADERS: [&str; 4] = ["runtime.h", "program.h", "pjrt.h", "invocation.h"];
 
 fn headers() -> String {
     let folder = repository().join("include/xla_ffi");

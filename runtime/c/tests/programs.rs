@@ -161,6 +161,7 @@ fn headers_stand_alone() {
         "xla_ffi/documents.h",
         "xla_ffi/plugin.h",
         "xla_ffi/pjrt.h",
+        "xla_ffi/invocation.h",
         "xla_ffi/program.h",
         "xla/service/custom_call_status.h",
         "xla/service/custom_call_target_registry.h",
