@@ -19,10 +19,10 @@ extern "C" {
 /* The image that a source file becomes a part of, as its linker says. */
 #if defined(_MSC_VER)
 extern const char __ImageBase;
-#define XFFI_RT_IMAGE ((const void*)&__ImageBase)
+#define XFFI_RT_IMAGE (&__ImageBase)
 #else
 extern void* __dso_handle __attribute__((visibility("hidden")));
-#define XFFI_RT_IMAGE ((const void*)&__dso_handle)
+#define XFFI_RT_IMAGE (&__dso_handle)
 #endif
 
 /* A call, for its handler, until that returns. */
@@ -210,13 +210,17 @@ xffi_rt_status* xffi_rt_invocation_literal(const xffi_rt_invocation* invocation,
  *   code     OK is INTERNAL here, and what absl does not know UNKNOWN.
  *   message  copied; need not end with a NUL. May be NULL when `size` is 0.
  *   size     of the message in bytes.
+ *   causes   texts of what caused it, the nearest first, which xffi_rt_status_cause tells; copied. May be NULL when
+ *            `cause_count` is 0.
+ *   cause_count  how many.
  *   type     what says what the object is: an address that stands for one type in this program.
  *   object   usable from any thread, the error's from here on; NULL for none.
  *   deleter  called once with the object when the error is gone, on whatever thread that is; NULL for none.
  *   Returns  the error, which a handler returns to a host that xffi_rt_refuse does not refuse.
  *   Threads  any. */
 XLA_FFI_Error* xffi_rt_raise(XLA_FFI_Error_Code code, const char* message, size_t size,
-                             const void* type, void* object, void (*deleter)(void* object));
+                             const char* const* causes, size_t cause_count, const void* type,
+                             void* object, void (*deleter)(void* object));
 
 /* The object that an error carries.
  *   status   NULL is fine.

@@ -3,7 +3,7 @@
 
 use crate::status::{causes, xffi_rt_status};
 use host::{Code, Error};
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
 
 pub(crate) type Deleter = unsafe extern "C" fn(object: *mut c_void);
@@ -14,7 +14,31 @@ pub(crate) struct Carried {
     kind: *const c_void,
     object: *mut c_void,
     deleter: Option<Deleter>,
+    /// Of the error that carries it.
+    cause: Option<Box<Cause>>,
+}
+
+/// A cause of an error, by its text alone.
+#[derive(Debug)]
+struct Cause {
     text: String,
+    cause: Option<Box<Self>>,
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn source(cause: Option<&Cause>) -> Option<&(dyn std::error::Error + 'static)> {
+    cause.map(|cause| cause as _)
+}
+
+impl std::error::Error for Cause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        source(self.cause.as_deref())
+    }
 }
 
 // SAFETY: the contract of the functions that take objects: any thread may use them.
@@ -28,7 +52,7 @@ impl Carried {
             kind,
             object,
             deleter,
-            text: String::new(),
+            cause: None,
         }
     }
 
@@ -49,11 +73,15 @@ impl Drop for Carried {
 
 impl std::fmt::Display for Carried {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
+        f.write_str("an object of the program's own")
     }
 }
 
-impl std::error::Error for Carried {}
+impl std::error::Error for Carried {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        source(self.cause.as_deref())
+    }
+}
 
 /// `xffi_rt_raise`.
 ///
@@ -64,6 +92,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_raise(
     code: XLA_FFI_Error_Code,
     message: *const c_char,
     size: usize,
+    causes: *const *const c_char,
+    cause_count: usize,
     r#type: *const c_void,
     object: *mut c_void,
     deleter: Option<unsafe extern "C" fn(object: *mut c_void)>,
@@ -79,13 +109,31 @@ pub(crate) unsafe extern "C" fn xffi_rt_raise(
         XLA_FFI_Error_Code::OK => Code::Internal,
         code => Code::from_raw(code).unwrap_or(Code::Unknown),
     };
-    let mut error = Error::new(code, text.clone());
-    if !object.is_null() {
-        let mut carried = Carried::new(r#type, object, deleter);
-        carried.text = text;
-        error = error.with_source(carried);
+    let mut cause = None;
+    if !causes.is_null() {
+        for index in (0..cause_count).rev() {
+            // SAFETY: as promised by the caller: as many texts.
+            let text = unsafe { causes.wrapping_add(index).read() };
+            if !text.is_null() {
+                // SAFETY: as above.
+                let text = unsafe { CStr::from_ptr(text) }
+                    .to_string_lossy()
+                    .into_owned();
+                cause = Some(Box::new(Cause { text, cause }));
+            }
+        }
     }
-    host::internal::raise(error)
+    let error = Error::new(code, text);
+    host::internal::raise(if object.is_null() {
+        match cause {
+            Some(cause) => error.with_source(cause),
+            None => error,
+        }
+    } else {
+        let mut carried = Carried::new(r#type, object, deleter);
+        carried.cause = cause;
+        error.with_source(carried)
+    })
 }
 
 /// `xffi_rt_status_object`.

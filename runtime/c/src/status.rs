@@ -1,5 +1,6 @@
 //! Statuses: errors in the hands of C.
 
+use crate::carried::Carried;
 use host::{Code, Error, Result};
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,6 +39,7 @@ pub(crate) fn status_or_null(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_
             let status = xffi_rt_status {
                 text: c_text(error.message()),
                 causes: causes(&error)
+                    .filter(|cause| !cause.is::<Carried>())
                     .map(|cause| c_text(&cause.to_string()))
                     .collect(),
                 findings: findings
