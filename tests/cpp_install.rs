@@ -52,6 +52,17 @@ fn embeds(program: &Path) {
     assert!(said.ends_with("100000 calls from 4 threads\n"), "{said}");
 }
 
+/// Runs the program of the internal API.
+fn serves(program: &Path, abseil: bool) {
+    let output = Command::new(program).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {told}", program.display());
+    let statuses = if abseil { "Abseil" } else { "plain" };
+    let wanted = format!("3 6 9 (run 7)\nthe table is empty: no file\nstatuses: {statuses}\n");
+    assert_eq!(said, wanted, "{}", program.display());
+}
+
 /// Runs both handlers of the project's library.
 fn try_out(library: &Path) {
     let runtime = Runtime::new(Revision::NEWEST);
@@ -168,6 +179,11 @@ fn programs_that_embed_the_runtime() {
     run(Command::new("cmake").arg("--build").arg(&build));
     embeds(&build.join("embedding_c"));
     embeds(&build.join("embedding_cc"));
+    let has_abseil = Command::new("pkg-config")
+        .args(["--exists", "absl_statusor"])
+        .status();
+    let has_abseil = has_abseil.is_ok_and(|status| status.success());
+    serves(&build.join("internal_cc"), has_abseil);
     // The shared library goes by its own name for loaders.
     let links = Command::new("readelf")
         .arg("-d")
@@ -179,7 +195,7 @@ fn programs_that_embed_the_runtime() {
     }
 
     let made = fresh("runtime_made");
-    for file in ["Makefile", "embedding.c", "embedding.cc"] {
+    for file in ["Makefile", "embedding.c", "embedding.cc", "internal.cc"] {
         std::fs::copy(project.join(file), made.join(file)).expect(file);
     }
     let mut command = Command::new("make");
@@ -188,6 +204,18 @@ fn programs_that_embed_the_runtime() {
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
     for program in ["embedding_c", "embedding_cc", "embedding_pie"] {
         embeds(&made.join(program));
+    }
+    serves(&made.join("internal_cc"), false);
+    match has_abseil {
+        false => skip(test, "no Abseil (libabsl-dev)"),
+        true => {
+            let mut command = Command::new("make");
+            run(command
+                .current_dir(&made)
+                .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
+                .args(["-B", "internal_cc", "INTERNAL=xla_ffi_internal_absl"]));
+            serves(&made.join("internal_cc"), true);
+        }
     }
     if !works("valgrind") {
         skip(test, "no valgrind");

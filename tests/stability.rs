@@ -59,7 +59,7 @@ fn declarations(header: &str) -> String {
 #[test]
 fn functions_of_the_embedded_runtime() {
     let mut found = BTreeSet::new();
-    for header in ["runtime.h", "program.h"] {
+    for header in ["runtime.h", "program.h", "pjrt.h", "invocation.h"] {
         let all = declarations(&text(&format!("include/xla_ffi/{header}")));
         for declaration in all.split([';', '{', '}']) {
             let declaration = declaration.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,12 +1,13 @@
 /* A program of two custom calls, built, printed and run without XLA: one of the original convention
  * that fills a tuple (the second element is scratch memory that nobody reads), one with a status that
- * works in the memory of the first one's result. Link it with libxla_ffi_runtime. */
+ * works in the memory of the first one's result. Link it with libxla_ffi_runtime. With the file of a PJRT plugin as
+ * its argument a real XLA runs the same. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "xla/service/custom_call_status.h"
-#include "xla_ffi/program.h"
+#include "xla_ffi/pjrt.h"
 
 enum { ROWS = 3, COLUMNS = 4 };
 
@@ -68,13 +69,15 @@ static xffi_rt_program* norms(void) {
   return program;
 }
 
-int main(void) {
+int main(int argc, char** argv) {
   float x[ROWS * COLUMNS] = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}, y[ROWS] = {0};
   const void* args[1];
   void* rets[1];
   xffi_rt* runtime = NULL;
   xffi_rt_program* program = norms();
   xffi_rt_compiled* compiled = NULL;
+  xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
+  xffi_rt_client* client = NULL;
   xffi_rt_status* status;
   char* text = NULL;
   int i;
@@ -90,7 +93,9 @@ int main(void) {
   xffi_rt_status_destroy(status);
   check(xffi_rt_register_legacy(runtime, "squares", "Host", (void*)squares, XFFI_RT_LEGACY_CPU));
   check(xffi_rt_register_legacy(runtime, "roots", "Host", (void*)roots, XFFI_RT_LEGACY_CPU_STATUS));
-  check(xffi_rt_compile(runtime, program, NULL, &compiled));
+  if (argc > 1) check(xffi_rt_client_open(argv[1], &client));
+  options.client = client; /* NULL: the embedded runtime */
+  check(xffi_rt_compile(runtime, program, &options, &compiled));
   args[0] = x;
   rets[0] = y;
   check(xffi_rt_compiled_run(compiled, args, 1, rets, 1));
@@ -104,6 +109,7 @@ int main(void) {
   xffi_rt_status_destroy(status);
   xffi_rt_compiled_destroy(compiled);
   xffi_rt_program_destroy(program);
+  xffi_rt_client_destroy(client);
   xffi_rt_destroy(runtime);
   return 0;
 }

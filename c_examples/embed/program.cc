@@ -1,5 +1,6 @@
 // A[i] = B[i % 128] + C[i] as XLA's documents begin: a program built with XlaBuilder, a target registered
-// by a macro. Here it runs in this process, without XLA; link it with libxla_ffi_runtime.
+// by a macro. Here it runs in this process, without XLA, or on a real one where the file of a PJRT plugin is
+// given; link it with libxla_ffi_runtime.
 #include <cstdio>
 
 #include "xla/client/xla_builder.h"
@@ -13,7 +14,7 @@ void tiled_add(void* out, const void** in) {
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add, "Host");
 
-int main() {
+int main(int argc, char** argv) {
   xla::XlaBuilder builder("tiled");
   xla::XlaOp b = xla::Parameter(&builder, 0, xla::ShapeUtil::MakeShape(xla::F32, {128}), "b");
   xla::XlaOp c = xla::Parameter(&builder, 1, xla::ShapeUtil::MakeShape(xla::F32, {2048}), "c");
@@ -31,6 +32,14 @@ int main() {
   for (int i = 0; i < 128; ++i) tile.data<float>()[i] = static_cast<float>(i);
   for (float& x : wide.data<float>()) x = 1000;
   xla::StatusOr<xla::Literal> result = xla_ffi::Run(*program, {tile, wide});
+  if (argc > 1) {
+    xla::StatusOr<xla_ffi::Client> client = xla_ffi::Client::Open(argv[1]);
+    if (!client.ok()) {
+      std::fprintf(stderr, "%s\n", client.status().ToString().c_str());
+      return 1;
+    }
+    result = xla_ffi::Run(*program, {tile, wide}, *client);
+  }
   if (!result.ok()) {
     std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
     return 1;

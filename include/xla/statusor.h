@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,7 +13,7 @@
 
 namespace xla {
 
-// Success, or one of the 16 absl codes with a text.
+// Success, or one of the 16 absl codes with a text and what caused it.
 class Status {
  public:
   Status() = default;
@@ -20,12 +21,28 @@ class Status {
   // Takes over what a function of runtime.h or program.h gave.
   explicit Status(xffi_rt_status* status) : code_(xffi_rt_status_code(status)) {
     message_ = xffi_rt_status_message(status);
+    size_t causes = 0;
+    while (xffi_rt_status_cause(status, causes) != nullptr) ++causes;
+    for (; causes > 0; --causes) {
+      Status cause(XLA_FFI_Error_Code_UNKNOWN, xffi_rt_status_cause(status, causes - 1));
+      cause.source_ = std::move(source_);
+      source_ = std::make_shared<const Status>(std::move(cause));
+    }
     xffi_rt_status_destroy(status);
   }
 
   bool ok() const { return code_ == XLA_FFI_Error_Code_OK; }
   XLA_FFI_Error_Code code() const { return code_; }
   const std::string& message() const { return message_; }
+  // What caused it; null where that is not known. Of errors that came through the runtime the texts are known, not
+  // the codes.
+  const Status* source() const { return source_.get(); }
+  // The same with its cause.
+  Status WithSource(Status source) const {
+    Status status = *this;
+    status.source_ = std::make_shared<const Status>(std::move(source));
+    return status;
+  }
   std::string ToString() const {
     return ok() ? "OK" : "code " + std::to_string(static_cast<int>(code_)) + ": " + message_;
   }
@@ -33,6 +50,7 @@ class Status {
  private:
   XLA_FFI_Error_Code code_ = XLA_FFI_Error_Code_OK;
   std::string message_;
+  std::shared_ptr<const Status> source_;
 };
 
 inline Status OkStatus() { return Status(); }

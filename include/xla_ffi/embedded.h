@@ -1,7 +1,8 @@
-// Runs what xla/client/xla_builder.h builds, in this process, on the embedded runtime. Link with
-// libxla_ffi_runtime.
+// Runs what xla/client/xla_builder.h builds, in this process, on the embedded runtime; on a real XLA by one
+// argument more, a client of xla_ffi/plugin.h. Link with libxla_ffi_runtime.
 //
 //   xla::StatusOr<xla::Literal> result = xla_ffi::Run(computation, {x, y});
+//   xla::StatusOr<xla::Literal> same = xla_ffi::Run(computation, {x, y}, client);
 //
 // Targets are those of this program: what XLA_REGISTER_CUSTOM_CALL_TARGET registers in the file that
 // includes this header or is linked with it, and what XLA_FFI_REGISTER_HANDLER or `runtime()` take.
@@ -21,6 +22,7 @@
 #include "xla/literal.h"
 #include "xla/service/custom_call_target_registry.h"
 #include "xla/statusor.h"
+#include "xla_ffi/plugin.h"
 #include "xla_ffi/program.h"
 
 namespace xla_ffi {
@@ -42,6 +44,27 @@ class Executable {
                                            int tuples = XFFI_RT_TUPLES_TODAY,
                                            bool with_device = false,
                                            bool check_unwritten = false) {
+    xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
+    options.platform = platform.c_str();
+    options.tuples = tuples;
+    options.with_device = with_device ? 1 : 0;
+    options.check_unwritten = check_unwritten ? 1 : 0;
+    return CompileWith(computation, options);
+  }
+
+  // The same on a real XLA: its plugin compiles the program, and the handlers and legacy CPU targets that it names
+  // are registered there, where the runtime knows them.
+  static xla::StatusOr<Executable> Compile(const xla::XlaComputation& computation,
+                                           const Client& client, int tuples = XFFI_RT_TUPLES_TODAY) {
+    xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
+    options.tuples = tuples;
+    options.client = client.get();
+    return CompileWith(computation, options);
+  }
+
+  // Finds the targets; what is left away in the options is as in xffi_rt_compile.
+  static xla::StatusOr<Executable> CompileWith(const xla::XlaComputation& computation,
+                                               const xffi_rt_compile_options& options) {
     for (const xffi_legacy_target* target = xla_ffi_legacy_targets(); target != nullptr;
          target = target->next) {
       if (xffi_rt_status* status = xffi_rt_register_legacy(
@@ -49,11 +72,6 @@ class Executable {
         return xla::Status(status);
       }
     }
-    xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
-    options.platform = platform.c_str();
-    options.tuples = tuples;
-    options.with_device = with_device ? 1 : 0;
-    options.check_unwritten = check_unwritten ? 1 : 0;
     xla::StatusOr<std::vector<xla::Shape>> parameters = computation.parameters();
     if (!parameters.ok()) return parameters.status();
     xla::StatusOr<xla::Shape> result = computation.result();
@@ -116,6 +134,15 @@ class Executable {
   std::vector<xla::Shape> parameters_;
   xla::Shape result_;
 };
+
+// Compiles and runs a program once, on a real XLA.
+inline xla::StatusOr<xla::Literal> Run(const xla::XlaComputation& computation,
+                                       const std::vector<xla::Literal>& arguments,
+                                       const Client& client) {
+  xla::StatusOr<Executable> executable = Executable::Compile(computation, client);
+  if (!executable.ok()) return executable.status();
+  return executable->Run(arguments);
+}
 
 // Compiles and runs a program once, on the CPU.
 inline xla::StatusOr<xla::Literal> Run(const xla::XlaComputation& computation,

@@ -35,6 +35,8 @@ typedef struct xffi_rt_builder xffi_rt_builder;
 typedef struct xffi_rt_program xffi_rt_program;
 /* A program whose targets are found. */
 typedef struct xffi_rt_compiled xffi_rt_compiled;
+/* A client of a PJRT plugin, which is a real XLA: xla_ffi/pjrt.h. */
+typedef struct xffi_rt_client xffi_rt_client;
 /* An instruction of a builder. What stands for an instruction of another one is told when the
  * program is built; so is XFFI_RT_NO_OP. */
 typedef struct xffi_rt_op {
@@ -211,12 +213,32 @@ xffi_rt_status* xffi_rt_builder_last(const xffi_rt_builder* builder, xffi_rt_op*
 xffi_rt_status* xffi_rt_builder_build(xffi_rt_builder* builder, xffi_rt_op root,
                                       xffi_rt_program** out);
 
+/* An array in host memory, row by row. */
+typedef struct xffi_rt_array {
+  XLA_FFI_DataType dtype;
+  /* Not negative. */
+  int64_t rank;
+  /* May be NULL when `rank` is 0. */
+  const int64_t* dims;
+  /* May be NULL when there are no elements. Small elements share bytes, the first in the low bits. */
+  const void* data;
+} xffi_rt_array;
+
 /* --- programs ---------------------------------------------------------------------------------- */
 
 /* Destroys a program. What was made of it keeps what it needs.
  *   program  no longer the caller's; NULL is fine.
  *   Threads  any, while no other thread uses the program. */
 void xffi_rt_program_destroy(xffi_rt_program* program);
+
+/* A program from HLO text, as XLA and xffi_rt_program_hlo print it.
+ *   hlo      parameters, constants, tuples and custom calls; copied.
+ *   out      the program: the caller's, for xffi_rt_program_destroy.
+ *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT with the line where the text is no HLO,
+ *            and with all mistakes of the program; UNIMPLEMENTED for other instructions, which a real XLA takes
+ *            as StableHLO (xla_ffi/pjrt.h).
+ *   Threads  any. */
+xffi_rt_status* xffi_rt_program_parse(const char* hlo, xffi_rt_program** out);
 
 /* The program as HLO text.
  *   program  stays as it is.
@@ -276,9 +298,13 @@ typedef struct xffi_rt_compile_options {
   /* Looks for what calls leave unwritten, typed and legacy ones: as
    * xffi_rt_call_set_check_unwritten. */
   int check_unwritten;
+  /* Runs the program on a real XLA: the client's plugin compiles it, and the handlers and legacy CPU targets that it
+   * names are registered there, where the runtime knows them. The two fields before are then 0, and the platform is
+   * NULL or the client's. What was compiled keeps what it needs of the client. */
+  const xffi_rt_client* client;
 } xffi_rt_compile_options;
 #define XFFI_RT_COMPILE_OPTIONS_INIT \
-  {sizeof(xffi_rt_compile_options), NULL, XFFI_RT_TUPLES_TODAY, 0, 0}
+  {sizeof(xffi_rt_compile_options), NULL, XFFI_RT_TUPLES_TODAY, 0, 0, NULL}
 
 /* Finds the program's targets; instantiate stages run here. Calls without a side effect that
  * nobody reads are left away, as by XLA.
@@ -329,7 +355,7 @@ size_t xffi_rt_compiled_ret_bytes(const xffi_rt_compiled* compiled, size_t index
  * row-major, in the memory of an operand, or twice in the result. A call that takes longer than 60 seconds
  * is the status DEADLINE_EXCEEDED (4): its arrays belong to the handler until it has completed its future,
  * which xffi_rt_wait_for_calls waits for. The program, what it was compiled from and the runtime may go at
- * once.
+ * once. On a real XLA everything is copied, and there is no limit.
  *   compiled   stays as it is.
  *   args       the arguments' arrays, which are only read. May be NULL when there are none.
  *   arg_count  xffi_rt_compiled_arg_count.

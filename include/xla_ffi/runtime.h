@@ -75,6 +75,14 @@ int xffi_rt_status_is_hazard(const xffi_rt_status* status);
  *   Threads  any. */
 const char* xffi_rt_status_finding(const xffi_rt_status* status, size_t index);
 
+/* What caused an error, and that in turn: of a handler in Rust that returns its errors whole, of one of
+ * xla/ffi/ffi.h, and of the library's own.
+ *   status   NULL is fine.
+ *   index    from 0, the nearest cause first.
+ *   Returns  the text, NULL behind the last; it belongs to the status and lives as long.
+ *   Threads  any. */
+const char* xffi_rt_status_cause(const xffi_rt_status* status, size_t index);
+
 /* Destroys a status, its text with it.
  *   status   no longer the caller's; NULL is fine.
  *   Threads  any, while no other thread uses the status. */

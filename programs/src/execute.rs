@@ -3,6 +3,7 @@
 use super::custom_call::Config;
 use super::instruction::Kind;
 use super::live::{leaves, live};
+use super::on_plugin::OnPlugin;
 use super::relayout::{lay_out, row_major};
 use super::{Called, CustomCall, Options, Program, ValueShape};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +11,9 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use xla_ffi_runtime::__programs::Poison;
 use xla_ffi_runtime::legacy::{Invocation, Target};
-use xla_ffi_runtime::{Call, Error, Executable, Result, Runtime, Shape, Tensor, Tree, Unwritten};
+use xla_ffi_runtime::{
+    Call, Code, Error, Executable, Result, Runtime, Shape, Tensor, Tree, Unwritten,
+};
 
 /// What runs a call.
 enum Runner {
@@ -22,6 +25,8 @@ enum Runner {
 pub struct Compiled {
     program: Program,
     options: Options,
+    /// A real XLA's, which runs it whole; nothing below is used then.
+    on_plugin: Option<OnPlugin>,
     /// For each instruction, what runs it; `None` for those that are no calls or need not run.
     runners: Vec<Option<Runner>>,
     live: Vec<bool>,
@@ -47,11 +52,21 @@ impl Program {
         self.compile_with(runtime, Options::new())
     }
 
-    /// As [`Program::compile`], for another platform or with tuples in another form.
+    /// As [`Program::compile`], for another platform, with tuples in another form, or on a real XLA.
     ///
     /// # Errors
-    /// As [`Program::compile`].
+    /// As [`Program::compile`]; on a real XLA what it and its compiler say.
     pub fn compile_with(&self, runtime: &Runtime, options: Options) -> Result<Compiled> {
+        if let Some(client) = &options.client {
+            return Ok(Compiled {
+                on_plugin: Some(OnPlugin::compile(self, runtime, &options, client)?),
+                program: self.clone(),
+                options,
+                runners: vec![],
+                live: vec![],
+                places: vec![],
+            });
+        }
         let live = live(self);
         let runners = self
             .inner
@@ -66,6 +81,7 @@ impl Program {
             })
             .collect::<Result<Vec<_>>>()?;
         Ok(Compiled {
+            on_plugin: None,
             places: places(self),
             program: self.clone(),
             options,
@@ -127,11 +143,11 @@ fn runner(runtime: &Runtime, options: &Options, call: &CustomCall<usize>) -> Res
     match &call.config {
         Config::Attributes(attributes) => Ok(Runner::Typed(
             runtime
-                .find(&call.target, &options.platform)?
+                .find(&call.target, options.platform_name())?
                 .instantiate(attributes)?,
         )),
         Config::Opaque(_) => runtime
-            .find_legacy(&call.target, &options.platform, call.api_version)
+            .find_legacy(&call.target, options.platform_name(), call.api_version)
             .map(Runner::Legacy),
     }
 }
@@ -152,13 +168,13 @@ impl Compiled {
     /// Arguments that do not fit the parameters, by name; and what the first failing call answers:
     /// nothing runs after it, and nothing of what was computed before is given.
     pub fn run(&self, arguments: impl IntoIterator<Item = Tree<Tensor>>) -> Result<Tree<Tensor>> {
-        self.run_with(arguments, |call| call)
+        self.execute(arguments, Places::new(), |call| call)
     }
 
     /// As [`Compiled::run`], where calls write leaves of the result, in pre-order, into tensors of the
     /// program's. What this gives is those tensors where a call could do so; another one, to be copied, where a
-    /// leaf is a parameter, a constant, in an operand's memory, not row-major, or twice in the result, and where
-    /// none is given. What the tensors hold after a failure is not said.
+    /// leaf is a parameter, a constant, in an operand's memory, not row-major, or twice in the result, where
+    /// none is given, and on a real XLA. What the tensors hold after a failure is not said.
     ///
     /// # Errors
     /// As [`Compiled::run`]; tensors that have clones, or another shape than their leaf.
@@ -189,12 +205,19 @@ impl Compiled {
     /// device ordinal, user data, options, a time limit.
     ///
     /// # Errors
-    /// As [`Compiled::run`].
+    /// As [`Compiled::run`]; `UNIMPLEMENTED` on a real XLA, which makes its contexts itself
+    /// ([`pjrt::Launch`](super::pjrt::Launch) sets what it takes).
     pub fn run_with(
         &self,
         arguments: impl IntoIterator<Item = Tree<Tensor>>,
         context: impl FnMut(Call) -> Call,
     ) -> Result<Tree<Tensor>> {
+        if self.on_plugin.is_some() {
+            return Err(Error::new(
+                Code::Unimplemented,
+                "a real XLA makes the contexts of its calls itself: pjrt::Launch sets what it takes",
+            ));
+        }
         self.execute(arguments, Places::new(), context)
     }
 
@@ -206,6 +229,9 @@ impl Compiled {
     ) -> Result<Tree<Tensor>> {
         let mut arguments: Vec<_> = arguments.into_iter().map(Some).collect();
         self.check(&arguments)?;
+        if let Some(on_plugin) = &self.on_plugin {
+            return on_plugin.run(&self.program, arguments.into_iter().flatten());
+        }
         let instructions = &self.program.inner.instructions;
         let mut uses = self.uses();
         let mut values: Vec<Option<Tree<Tensor>>> = Vec::with_capacity(instructions.len());

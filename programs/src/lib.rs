@@ -2,7 +2,8 @@
 //!
 //! A [`Builder`] puts parameters, constants, tuples and custom calls together; the [`Program`] that it
 //! gives is verified. It [runs](Program::compile) on the embedded runtime, and is printed as
-//! [HLO text](Program::to_hlo) and as [StableHLO](Program::to_stablehlo) that a real XLA takes.
+//! [HLO text](Program::to_hlo) and as [StableHLO](Program::to_stablehlo) that a real XLA takes, which
+//! [runs](Options::client) it, too. HLO text is [read](Program::from_hlo) as well.
 //!
 //! ```
 //! use xla_ffi_runtime::legacy::Function;
@@ -53,10 +54,14 @@ mod custom_call;
 mod diagnostic;
 mod execute;
 mod hlo;
+mod hlo_cursor;
+mod hlo_literal;
+mod hlo_text;
 mod instruction;
 mod literal;
 mod live;
 mod names;
+mod on_plugin;
 mod op;
 mod options;
 pub mod pjrt;

@@ -146,9 +146,9 @@ fn hlo_element(dtype: DType, bits: u128) -> String {
     joined(dtype, &texts)
 }
 
-/// `nan`, `-nan`, and `nan(0x1)` where the mantissa is another one than that of the usual NaN.
-fn hlo_nan(dtype: DType, bits: u128) -> String {
-    let mantissa_bits = match dtype {
+/// How long the mantissa is in types that have more than one NaN of each sign.
+pub(super) fn mantissa_bits(dtype: DType) -> Option<usize> {
+    Some(match dtype {
         DType::F16 => 10,
         DType::BF16 => 7,
         DType::F32 => 23,
@@ -156,11 +156,16 @@ fn hlo_nan(dtype: DType, bits: u128) -> String {
         DType::F8E5M2 => 2,
         DType::F8E4M3 => 3,
         DType::F8E3M4 => 4,
-        // The others have one NaN, or one of each sign.
-        DType::F8E4M3FN => {
-            return if bits >> 7 == 1 { "-nan" } else { "nan" }.to_owned();
-        }
-        _ => return "nan".to_owned(),
+        _ => return None,
+    })
+}
+
+/// `nan`, `-nan`, and `nan(0x1)` where the mantissa is another one than that of the usual NaN.
+fn hlo_nan(dtype: DType, bits: u128) -> String {
+    let Some(mantissa_bits) = mantissa_bits(dtype) else {
+        // One NaN, or one of each sign.
+        let negative = dtype == DType::F8E4M3FN && bits >> 7 == 1;
+        return if negative { "-nan" } else { "nan" }.to_owned();
     };
     let sign = if bits >> (dtype.bits() - 1) & 1 == 1 {
         "-"

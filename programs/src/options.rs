@@ -1,28 +1,19 @@
 //! How programs run, and what calls pass along to handlers.
 
 use super::Program;
+use super::pjrt::Client;
 use std::sync::Arc;
 use xla_ffi_runtime::legacy::TupleForm;
 use xla_ffi_runtime::{CpuDevice, Tensor, Unwritten};
 
 /// How a program runs.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Options {
-    pub(super) platform: String,
+    pub(super) client: Option<Client>,
+    pub(super) platform: Option<String>,
     pub(super) tuples: Option<TupleForm>,
     pub(super) device: Option<Arc<CpuDevice>>,
     pub(super) unwritten: Unwritten,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            platform: "cpu".to_owned(),
-            tuples: None,
-            device: None,
-            unwritten: Unwritten::default(),
-        }
-    }
 }
 
 impl Options {
@@ -36,7 +27,24 @@ impl Options {
     /// stream, cannot run.
     #[must_use]
     pub fn platform(mut self, platform: impl Into<String>) -> Self {
-        self.platform = platform.into();
+        self.platform = Some(platform.into());
+        self
+    }
+
+    /// The platform, the CPU where none is named.
+    pub(super) fn platform_name(&self) -> &str {
+        self.platform.as_deref().unwrap_or("cpu")
+    }
+
+    /// Runs the program on a real XLA: the client's plugin compiles it, and the handlers and legacy CPU targets
+    /// that it names are registered there, where the runtime that it is compiled with knows them. What the
+    /// runtime does not know the plugin may. Arguments are copied to the device with each run, results back.
+    ///
+    /// Handlers' contexts are the plugin's; a device, and looking for unwritten results, are the embedded runtime's
+    /// alone and refused.
+    #[must_use]
+    pub fn client(mut self, client: &Client) -> Self {
+        self.client = Some(client.clone());
         self
     }
 

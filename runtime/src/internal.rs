@@ -19,7 +19,9 @@ use crate::{
     Attributes, Cancellation, Code, DType, DeviceAllocator, Error, Result, Runtime, Shape, Stage,
     Stream,
 };
-use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
+use xla_ffi_sys::{
+    XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_InvokeContext,
+};
 
 /// The execution context of a call, for as long as the call lasts.
 pub struct Invocation<'f> {
@@ -39,6 +41,25 @@ impl<'f> Invocation<'f> {
     pub unsafe fn from_frame(frame: *const XLA_FFI_CallFrame) -> Result<Self> {
         // SAFETY: the caller's frame; the field lies at the same place in every revision.
         let api = unsafe { (*frame).api };
+        // SAFETY: as above.
+        let ctx = unsafe { (*frame).ctx };
+        // SAFETY: a frame names its host's table, and its own context, alive during the call.
+        let mut invocation = unsafe { Self::from_call(api, ctx) }?;
+        invocation.frame = frame;
+        Ok(invocation)
+    }
+
+    /// The invocation behind a host's table and a context, which a call frame has. It has no operands.
+    ///
+    /// # Errors
+    /// As [`Invocation::from_frame`].
+    ///
+    /// # Safety
+    /// Both are those of the current call, which lives as long as `'f`; `api` may be null.
+    pub unsafe fn from_call(
+        api: *const XLA_FFI_Api,
+        ctx: *mut XLA_FFI_InvokeContext,
+    ) -> Result<Self> {
         let internal_api = if api.is_null() {
             std::ptr::null()
         } else {
@@ -50,13 +71,22 @@ impl<'f> Invocation<'f> {
         if !is_current(internal_api) && find_living(internal_api).is_none() {
             return Err(foreign());
         }
-        // SAFETY: as above.
-        let ctx = unsafe { (*frame).ctx };
-        // SAFETY: a frame of this image's runtime names its own context, alive during the call.
-        let context = unsafe { Context::from_raw(ctx) }?;
+        // SAFETY: the context of a runtime of this image, alive during the call.
+        unsafe { Self::from_own_context(ctx) }
+    }
+
+    /// The invocation behind a context that [`Invocation::from_call`] took before. It has no operands.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` when the handler has returned.
+    ///
+    /// # Safety
+    /// `ctx` is null or a context of this image's runtimes, of a call that lives as long as `'f`.
+    pub unsafe fn from_own_context(ctx: *mut XLA_FFI_InvokeContext) -> Result<Self> {
         Ok(Self {
-            context,
-            frame,
+            // SAFETY: as promised by the caller.
+            context: unsafe { Context::from_raw(ctx) }?,
+            frame: std::ptr::null(),
             _call: PhantomData,
         })
     }
@@ -129,14 +159,27 @@ impl<'f> Invocation<'f> {
         self.context.cancellation().clone()
     }
 
+    fn frame(&self) -> Result<*const XLA_FFI_CallFrame> {
+        (!self.frame.is_null())
+            .then_some(self.frame)
+            .ok_or_else(|| {
+                Error::new(
+                    Code::FailedPrecondition,
+                    "an invocation that was not made of a call frame has no operands",
+                )
+            })
+    }
+
     /// Types and dimensions of the arguments.
     ///
     /// # Errors
+    /// `FAILED_PRECONDITION` for an invocation without a frame.
     /// `UNIMPLEMENTED` for an element type that the revision's hosts do not name (packed types on r3
     /// and r4).
     pub fn arg_shapes(&self) -> Result<Vec<Shape>> {
+        let frame = self.frame()?;
         // SAFETY: the frame of the current call, which is this image's runtime's.
-        let args = unsafe { &raw const (*self.frame).args };
+        let args = unsafe { &raw const (*frame).args };
         // SAFETY: as above.
         let args = unsafe { args.read() };
         // SAFETY: as above: the list has `size` buffers.
@@ -148,8 +191,9 @@ impl<'f> Invocation<'f> {
     /// # Errors
     /// As [`Invocation::arg_shapes`].
     pub fn ret_shapes(&self) -> Result<Vec<Shape>> {
+        let frame = self.frame()?;
         // SAFETY: the frame of the current call, which is this image's runtime's.
-        let rets = unsafe { &raw const (*self.frame).rets };
+        let rets = unsafe { &raw const (*frame).rets };
         // SAFETY: as above.
         let rets = unsafe { rets.read() };
         // SAFETY: as above: the list has `size` buffers.

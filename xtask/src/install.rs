@@ -32,12 +32,20 @@ const TEMPLATES: [(&str, &str); 3] = [
 ];
 
 /// The same for the runtime.
-const RUNTIME_TEMPLATES: [(&str, &str); 2] = [
+const RUNTIME_TEMPLATES: [(&str, &str); 4] = [
     (
         "xla_ffi-runtime.cmake.in",
         "lib/cmake/xla_ffi/xla_ffi-runtime.cmake",
     ),
     ("xla_ffi_runtime.pc.in", "lib/pkgconfig/xla_ffi_runtime.pc"),
+    (
+        "xla_ffi_internal.pc.in",
+        "lib/pkgconfig/xla_ffi_internal.pc",
+    ),
+    (
+        "xla_ffi_internal_absl.pc.in",
+        "lib/pkgconfig/xla_ffi_internal_absl.pc",
+    ),
 ];
 
 /// The shared library's file, and the names that lead to it: that of loaders, which its ELF header

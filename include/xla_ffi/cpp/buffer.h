@@ -8,12 +8,16 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+using DataType = ::xla::PrimitiveType;
+#else
 enum class DataType : uint8_t {
   INVALID = XLA_FFI_DataType_INVALID,
 #define XLA_FFI_SDK_ELEMENT(name, lower, bits) name = XLA_FFI_DataType_##name,
   XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_ELEMENT)
 #undef XLA_FFI_SDK_ELEMENT
 };
+#endif
 
 // DataType::F32 as F32, and so on.
 #define XLA_FFI_SDK_ELEMENT(name, lower, bits) inline constexpr DataType name = DataType::name;
@@ -45,7 +49,7 @@ XLA_FFI_SDK_FN constexpr size_t ByteWidth(DataType dtype) { return (BitWidth(dty
 XLA_FFI_SDK_FN constexpr DataType ToComplex(DataType dtype) {
   return dtype == DataType::F32   ? DataType::C64
          : dtype == DataType::F64 ? DataType::C128
-                                  : DataType::INVALID;
+                                  : DataType{};
 }
 XLA_FFI_SDK_FN constexpr DataType ToReal(DataType dtype) {
   return dtype == DataType::C64    ? DataType::F32
@@ -80,7 +84,7 @@ constexpr auto* NativeOf() {
     return static_cast<std::complex<float>*>(nullptr);
   } else if constexpr (dtype == DataType::C128) {
     return static_cast<std::complex<double>*>(nullptr);
-  } else if constexpr (dtype == DataType::TOKEN || dtype == DataType::INVALID) {
+  } else if constexpr (dtype == DataType::TOKEN || dtype == DataType{}) {
     return static_cast<void*>(nullptr);
   } else if constexpr (BitWidth(dtype) == 16) {
     return static_cast<uint16_t*>(nullptr);
@@ -122,6 +126,14 @@ XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
              : count * width;
 }
 
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+// Type and dimensions as the runtime's other headers have them, row-major.
+XLA_FFI_SDK_FN inline ::xla::Shape ShapeOf(const XLA_FFI_Buffer* buf) {
+  return ::xla::Shape(static_cast<::xla::PrimitiveType>(buf->dtype),
+                      std::vector<int64_t>(buf->dims, buf->dims + buf->rank));
+}
+#endif
+
 XLA_FFI_SDK_INTERNAL_END
 
 // The C++ type of an element: of the same bits where C++ has no type for it, bytes where elements
@@ -134,6 +146,10 @@ XLA_FFI_SDK_FN constexpr bool IsComplexType() {
   return dtype == DataType::C64 || dtype == DataType::C128;
 }
 
+#if defined(XLA_FFI_SDK_INTERNAL_H_) && XLA_FFI_ABSEIL
+template <typename T>
+using Span = absl::Span<T>;
+#else
 // A view of contiguous values that belong to somebody else.
 template <typename T>
 class XLA_FFI_SDK_TYPE Span {
@@ -164,6 +180,7 @@ class XLA_FFI_SDK_TYPE Span {
   T* data_ = nullptr;
   size_t size_ = 0;
 };
+#endif
 
 // A buffer of any element type and rank.
 class XLA_FFI_SDK_TYPE AnyBuffer {
@@ -184,6 +201,9 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
     return internal::CountElements(buf_->dims, buf_->rank);
   }
   XLA_FFI_SDK_HOT void* untyped_data() const { return buf_->data; }
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+  XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
+#endif
 
   // The data as elements of type T: XLA's own type for the buffer, or one of yours of its width.
   template <typename T>
@@ -228,6 +248,9 @@ class XLA_FFI_SDK_TYPE Buffer {
         buf_->dims, rank == kDynamicRank ? buf_->rank : static_cast<int64_t>(rank));
   }
   XLA_FFI_SDK_HOT void* untyped_data() const { return buf_->data; }
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+  XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
+#endif
   XLA_FFI_SDK_HOT NativeType<dtype>* typed_data() const {
     return static_cast<NativeType<dtype>*>(buf_->data);
   }

@@ -109,11 +109,19 @@
   XLA_FFI_SDK_FN Class& operator=(Class&&) = default;      \
   XLA_FFI_SDK_FN ~Class() = default
 
+// <xla/ffi/ffi.h>, the internal API, has types of its own under the same names: a program may have source files of both.
+#if !defined(XLA_FFI_SDK_INTERNAL_H_)
+#define XLA_FFI_SDK_INLINE_NAMESPACE sdk_v1
+#elif XLA_FFI_ABSEIL
+#define XLA_FFI_SDK_INLINE_NAMESPACE sdk_internal_absl_v1
+#else
+#define XLA_FFI_SDK_INLINE_NAMESPACE sdk_internal_v1
+#endif
 #define XLA_FFI_SDK_NAMESPACE_BEGIN \
   namespace xla::ffi {              \
-  inline namespace sdk_v1 {
+  inline namespace XLA_FFI_SDK_INLINE_NAMESPACE {
 #define XLA_FFI_SDK_NAMESPACE_END \
-  } /* inline namespace sdk_v1 */ \
+  } /* inline namespace */        \
   } /* namespace xla::ffi */
 
 // Types that users do not hold are hidden as a whole.

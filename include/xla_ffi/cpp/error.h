@@ -3,6 +3,9 @@
 #define XLA_FFI_SDK_CPP_ERROR_H_
 
 #include "xla_ffi/cpp/handler_core.h"
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+#include "xla_ffi/cpp/status.h"
+#endif
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
@@ -61,6 +64,12 @@ class XLA_FFI_SDK_TYPE Error {
   XLA_FFI_SDK_FN const std::string& message() const {
     return XLA_FFI_PREDICT_TRUE(told_) ? message_ : NoMessage();
   }
+
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+  XLA_FFI_SDK_FN operator Status() const {  // NOLINT: functions that return a Status return errors of these headers
+    return success() ? Status() : internal::MakeStatus(static_cast<XLA_FFI_Error_Code>(errc_), message());
+  }
+#endif
 
   XLA_FFI_SDK_HOT static Error Success() { return Error(); }
   XLA_FFI_SDK_SLOW static Error Internal(std::string message) {
@@ -219,6 +228,15 @@ class XLA_FFI_SDK_TYPE ErrorOr : public Expected<T, Error> {
   XLA_FFI_SDK_DEFAULTS(ErrorOr);
   XLA_FFI_SDK_HOT ErrorOr(Error error)  // NOLINT
       : Expected<T, Error>(Unexpected<Error>(Failure(std::move(error)))) {}
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+  // As a StatusOr has them, which it becomes where one is asked for.
+  XLA_FFI_SDK_FN bool ok() const { return this->has_value(); }
+  XLA_FFI_SDK_FN Status status() const { return ok() ? Status() : Status(this->error()); }
+  XLA_FFI_SDK_FN operator StatusOr<T>() const {  // NOLINT
+    if (ok()) return this->value();
+    return status();
+  }
+#endif
 
  private:
   XLA_FFI_SDK_HOT static Error Failure(Error error) {

@@ -58,6 +58,19 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const XLA_FFI_Api* api, std::
 }
 #endif
 
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+// The error for a host that is no runtime of the handler's own image.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseHost(const XLA_FFI_Api* api, std::string_view name,
+                                                  const char* why) {
+  Text text;
+  if (!name.empty()) text << name << ": ";
+  text << why;
+  if (api != nullptr) return NewError(api, XLA_FFI_Error_Code_FAILED_PRECONDITION, text);
+  std::fprintf(stderr, "xla-ffi: %s\n", text.c_str());
+  return nullptr;
+}
+#endif
+
 // A handler without a vtable: a constant where its function and its names are.
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
 class HandlerCore {
@@ -102,6 +115,11 @@ class HandlerCore {
       XLA_FFI_Error* error = nullptr;
       if (Unusual(frame, &error)) return error;
     }
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+    if (const char* why = xffi_rt_refuse(frame->api, XFFI_RT_IMAGE)) {
+      return RefuseHost(frame->api, name_, why);
+    }
+#endif
     if constexpr (Declared::kHostOnly && kHasOperands) {
       if (XLA_FFI_PREDICT_FALSE(!xla_ffi_sdk_is_on_host(frame))) {
         return RefuseDevice(frame->api, name_);
@@ -505,6 +523,10 @@ class HandlerCore {
                                          const XLA_FFI_Metadata_Extension* extension) const {
     using Encoding = EncodingOf<Fn>;
     constexpr Revision kFloor = Floor<Fn>();
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+    // Where there is no table to make an error with the question stays unanswered, which hosts refuse, too.
+    if (const char* why = xffi_rt_refuse(api, XFFI_RT_IMAGE)) return RefuseHost(api, name_, why);
+#endif
     XLA_FFI_Error* error = AnswerMetadata(api, extension, kFloor, traits_, name_);
     if (error != nullptr || api == nullptr || HostMinor(api) < 2) return error;
     XLA_FFI_TypeId id{0};

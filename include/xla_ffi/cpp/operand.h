@@ -80,7 +80,7 @@ struct ArgDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static std::optional<AnyBuffer> Decode(XLA_FFI_ArgType type, void* arg,
                                                          DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, arg))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, DataType::INVALID, 0, diagnostic);
+      internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, DataType{}, 0, diagnostic);
       return std::nullopt;
     }
     return AnyBuffer(static_cast<const XLA_FFI_Buffer*>(arg));
@@ -118,7 +118,7 @@ struct RetDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static std::optional<Result<AnyBuffer>> Decode(XLA_FFI_RetType type, void* ret,
                                                                  DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, ret))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, DataType::INVALID, 0, diagnostic);
+      internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, DataType{}, 0, diagnostic);
       return std::nullopt;
     }
     return Result<AnyBuffer>(AnyBuffer(static_cast<const XLA_FFI_Buffer*>(ret)));

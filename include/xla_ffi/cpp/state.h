@@ -42,9 +42,50 @@ constexpr std::string_view PrettyType() {
 template <typename T>
 inline TypeList own_types;
 
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+// Whether a type has a number of its own choice.
+template <typename T, typename = void>
+inline constexpr bool has_type_id_v = false;
+template <typename T>
+inline constexpr bool has_type_id_v<T, std::void_t<decltype(T::id)>> = true;
+
+// What user data of a type is called: the same for whoever attaches it and whoever looks for it, in this image alone.
+template <typename T>
+XLA_FFI_SDK_FN const std::string& UserDataName() {
+  static const std::string* const name = [] {
+    char address[32];
+    std::snprintf(address, sizeof(address), "@%llx",
+                  static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&type_tag<T>)));
+    return new std::string("user data " + std::string(PrettyType<T>().substr(0, 200)) + address);
+  }();
+  return *name;
+}
+
+// The numbers of types of user data without one of their own.
+template <typename T>
+inline TypeList own_user_types;
+
+template <typename T>
+XLA_FFI_SDK_COLD XLA_FFI_Error* FirstUserTypeId(const XLA_FFI_Api* api, XLA_FFI_TypeId* id) {
+  XLA_FFI_TypeInfo info{};
+  info.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
+  id->type_id = 0;
+  XLA_FFI_Error* error = ShareType(api, UserDataName<T>(), id, &info);
+  if (error == nullptr) own_user_types<T>.Add(api, *id);
+  return error;
+}
+#endif
+
 template <typename T>
 XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_TypeId* id) {
   if (HostMinor(api) < 1) return Lacks(api, XLA_FFI_SDK_FEATURE(STATE));
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+  if constexpr (!has_type_id_v<T>) {
+    const XLA_FFI_TypeInfo own = MakeTypeInfo<T>();
+    return RegisterOwnType(api, own_types<T>, PrettyType<T>(), own, id);
+  } else
+#endif
+  {
   // Registered by the source itself: that number is the one. It is kept like our own.
   if (const XLA_FFI_TypeId* named = NamedTypes::Get().Find(api, &T::id)) {
     own_types<T>.Add(api, *named);
@@ -53,13 +94,16 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
   }
   const XLA_FFI_TypeInfo info = MakeTypeInfo<T>();
   return RegisterOwnType(api, own_types<T>, PrettyType<T>(), info, id);
+  }
 }
 
 // The number of T in the host's copy of XLA.
 template <typename T>
 XLA_FFI_SDK_HOT inline XLA_FFI_Error* TypeIdFor(const XLA_FFI_Api* api, XLA_FFI_TypeId* id) {
+#if !defined(XLA_FFI_SDK_INTERNAL_H_)
   static_assert(std::is_same_v<std::remove_cv_t<decltype(T::id)>, TypeId>,
                 "a type of state or user data has a static `TypeId id`");
+#endif
   using U = std::remove_const_t<T>;
   const XLA_FFI_TypeId* known = own_types<U>.Find(api);
   if (XLA_FFI_PREDICT_TRUE(known != nullptr)) {
@@ -199,10 +243,24 @@ struct CtxDecoding<UserData<T>> {
 
   XLA_FFI_SDK_HOT static internal::Found Find(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                               DiagnosticEngine& diagnostic, Type& object) {
-    static_assert(std::is_same_v<std::remove_cv_t<decltype(T::id)>, TypeId>,
-                  "a type of state or user data has a static `TypeId id`");
-    XLA_FFI_TypeId id = T::id;
-    if (XLA_FFI_PREDICT_FALSE(id.type_id == 0)) return Unregistered(diagnostic);
+    XLA_FFI_TypeId id{0};
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+    if constexpr (!internal::has_type_id_v<T>) {
+      using U = std::remove_const_t<T>;
+      const XLA_FFI_TypeId* known = internal::own_user_types<U>.Find(api);
+      if (XLA_FFI_PREDICT_TRUE(known != nullptr)) {
+        id = *known;
+      } else if (XLA_FFI_Error* error = internal::FirstUserTypeId<U>(api, &id)) {
+        return Tell(api, error, diagnostic);
+      }
+    } else
+#endif
+    {
+      static_assert(std::is_same_v<std::remove_cv_t<decltype(T::id)>, TypeId>,
+                    "a type of state or user data has a static `TypeId id`");
+      id = T::id;
+      if (XLA_FFI_PREDICT_FALSE(id.type_id == 0)) return Unregistered(diagnostic);
+    }
     auto args = internal::ContextArgs<XLA_FFI_InvokeContext_Get_Args>(
         ctx, XLA_FFI_InvokeContext_Get_Args_STRUCT_SIZE);
     args.type_id = &id;

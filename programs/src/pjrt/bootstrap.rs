@@ -42,6 +42,11 @@ fn span(text: &str) -> XLA_FFI_ByteSpan {
 }
 
 impl Table {
+    /// The table of a call frame.
+    pub(super) fn of(api: *const XLA_FFI_Api) -> Self {
+        Self { api }
+    }
+
     /// Minor version of the FFI.
     fn minor(self) -> i32 {
         // SAFETY: the invariant; at this place in every revision.
@@ -89,7 +94,7 @@ impl Table {
     }
 
     /// An error of this host's.
-    fn error(self, code: XLA_FFI_Error_Code, text: &str) -> *mut XLA_FFI_Error {
+    pub(super) fn error(self, code: XLA_FFI_Error_Code, text: &str) -> *mut XLA_FFI_Error {
         let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
         let mut args = XLA_FFI_Error_Create_Args {
             struct_size: XLA_FFI_Error_Create_Args::STRUCT_SIZE,
@@ -233,24 +238,36 @@ fn program(client: &Client) -> Result<Loaded> {
     client.compile(text)
 }
 
-/// The handler: finds the job of its ticket and hands it the table.
-unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+/// The extension that makes a call one that asks for metadata.
+///
+/// # Safety
+/// The frame is that of the current call.
+pub(super) unsafe fn is_metadata(
+    frame: *mut XLA_FFI_CallFrame,
+) -> Option<*mut XLA_FFI_Metadata_Extension> {
     // SAFETY: the fields up to `attrs` are there in every revision.
-    let extension = unsafe { (*frame).extension_start };
-    // SAFETY: as above.
-    let api = unsafe { (*frame).api };
-    let mut next = extension;
+    let mut next = unsafe { (*frame).extension_start };
     while !next.is_null() {
         // SAFETY: extensions live for the call and begin with their head.
         if unsafe { (*next).r#type } == XLA_FFI_InternalExtension_Type::Metadata {
-            // SAFETY: this type says that the struct is a metadata extension.
-            unsafe { answer_metadata(next.cast(), api) };
-            return ptr::null_mut();
+            return Some(next.cast());
         }
         // SAFETY: as above.
         next = unsafe { (*next).next };
     }
-    let table = Table { api };
+    None
+}
+
+/// The handler: finds the job of its ticket and hands it the table.
+unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the fields up to `attrs` are there in every revision.
+    let table = Table::of(unsafe { (*frame).api });
+    // SAFETY: the frame of the current call.
+    if let Some(extension) = unsafe { is_metadata(frame) } {
+        // SAFETY: the extension of this call.
+        unsafe { answer_metadata(extension, table) };
+        return ptr::null_mut();
+    }
     // SAFETY: the frame of an execute call.
     let Some(ticket) = (unsafe { answer_ticket(frame) }) else {
         return table.error(
@@ -273,15 +290,15 @@ unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
 /// Answers the metadata call: the host's own version, or 0.1 where it gives no table to ask.
 ///
 /// # Safety
-/// The extension is one of a metadata call; `api` is null or a host's table.
-unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension, api: *const XLA_FFI_Api) {
+/// The extension is one of a metadata call; the table is the one of its frame, or null.
+pub(super) unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension, table: Table) {
     // SAFETY: the caller's promise.
     let metadata = unsafe { (*extension).metadata };
     let newest = Revision::NEWEST.minor_version();
-    let minor = if api.is_null() {
+    let minor = if table.api.is_null() {
         1
     } else {
-        Table { api }.minor().min(newest)
+        table.minor().min(newest)
     };
     // SAFETY: the version is there in every revision that asks.
     let version = unsafe { &raw mut (*metadata).api_version };

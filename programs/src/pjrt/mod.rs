@@ -23,9 +23,9 @@
 //! # }
 //! ```
 //!
-//! [`Client::call`] makes a program of one call; [`Client::compile`] takes any, from a
-//! [`Builder`](crate::Builder) for instance
-//! ([`Program::to_stablehlo`](crate::Program::to_stablehlo)).
+//! [`Client::call`] makes a program of one call; [`Client::compile`] takes any StableHLO. A
+//! [`Program`](crate::Program) that runs on the embedded runtime runs here by one option more:
+//! [`Options::client`](crate::Options::client).
 //!
 //! Handlers and types are registered with the XLA copy in the plugin, so for all its clients and
 //! until the program ends. Plugins of PJRT 0.57 or later are taken; the functions behind
@@ -45,6 +45,7 @@ mod event;
 mod executable;
 mod extension;
 mod initialised;
+pub(crate) mod legacy;
 mod plugin;
 mod raw;
 mod shared;

@@ -136,7 +136,42 @@ proptest! {
     }
 }
 
-/// Each instruction's shape is in the HLO text, and reads back; StableHLO can be printed.
+proptest! {
+    #![proptest_config(config())]
+
+    /// HLO text that was spoilt is read or refused, with the line.
+    #[test]
+    fn spoilt_hlo_is_refused(
+        plan in generate::plans(generate::dtypes()),
+        spoilt in vec((any::<prop::sample::Index>(), 0..4_usize, "[-{}()\\[\\]\"%,=a-f0-9 .é]"), 1..4),
+    ) {
+        let mut hlo = plan.program().to_hlo().unwrap();
+        for (at, how, with) in spoilt {
+            let mut at = at.index(hlo.len());
+            while !hlo.is_char_boundary(at) {
+                at -= 1;
+            }
+            match how {
+                0 => hlo.truncate(at),
+                1 => hlo.insert_str(at, &with),
+                _ if hlo.len() > at => drop(hlo.remove(at)),
+                _ => {}
+            }
+            if hlo.is_empty() {
+                break;
+            }
+        }
+        match Program::from_hlo(&hlo).and_then(|program| program.to_hlo()) {
+            Ok(printed) => {
+                let read = Program::from_hlo(&printed).unwrap();
+                prop_assert_eq!(read.to_hlo().unwrap(), printed);
+            }
+            Err(error) => prop_assert!(!error.message().is_empty()),
+        }
+    }
+}
+
+/// Each instruction's shape is in the HLO text, and reads back, as the whole does; StableHLO can be printed.
 fn texts(program: &Program) {
     let hlo = program.to_hlo().unwrap();
     assert_eq!(hlo.matches("ROOT ").count(), 1);
@@ -154,4 +189,10 @@ fn texts(program: &Program) {
         assert_eq!(&ValueShape::parse(text).unwrap(), shape);
     }
     assert!(program.to_stablehlo().unwrap().contains("@main("));
+    let read = Program::from_hlo(&hlo).unwrap_or_else(|error| panic!("{error}\n{hlo}"));
+    assert_eq!(read.to_hlo().unwrap(), hlo);
+    assert_eq!(
+        read.to_stablehlo().unwrap(),
+        program.to_stablehlo().unwrap()
+    );
 }

@@ -3,7 +3,9 @@
 mod execution;
 mod generate;
 mod generated;
+mod hlo;
 mod in_jaxlib;
 mod on_pjrt;
+mod one_option;
 mod rules;
 mod unwritten;

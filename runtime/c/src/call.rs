@@ -124,6 +124,19 @@ unsafe fn operand(
     if call.prepared.is_some() && !call.reshaped {
         return Err(started());
     }
+    // SAFETY: as promised by the caller.
+    add(side(call), unsafe { shape_of(dtype, rank, dims) }?, data)
+}
+
+/// The shape that a caller's numbers say.
+///
+/// # Safety
+/// The dimensions are null or as many as the rank says.
+pub(crate) unsafe fn shape_of(
+    dtype: XLA_FFI_DataType,
+    rank: i64,
+    dims: *const i64,
+) -> Result<Shape> {
     let invalid = |message: String| Error::new(Code::InvalidArgument, message);
     let dtype = DType::from_raw(dtype)
         .ok_or_else(|| invalid(format!("{} is not an element type", dtype.0)))?;
@@ -141,7 +154,7 @@ unsafe fn operand(
         // SAFETY: as promised by the caller.
         _ => unsafe { std::slice::from_raw_parts(dims, rank) },
     };
-    add(side(call), Shape::new(dtype, dims)?, data)
+    Shape::new(dtype, dims)
 }
 
 fn add(side: &mut Side, shape: Shape, data: *mut c_void) -> Result<()> {

@@ -1,5 +1,6 @@
 //! Programs on the embedded runtime.
 
+use crate::client::xffi_rt_client;
 use crate::context::unwritten;
 use crate::program::xffi_rt_program;
 use crate::runtime::xffi_rt;
@@ -34,7 +35,11 @@ pub(crate) struct xffi_rt_compile_options {
     tuples: c_int,
     with_device: c_int,
     check_unwritten: c_int,
+    client: *const xffi_rt_client,
 }
+
+/// How long the options were before they had a client.
+const WITHOUT_CLIENT: usize = std::mem::offset_of!(xffi_rt_compile_options, client);
 
 fn invalid(message: String) -> Error {
     Error::new(Code::InvalidArgument, message)
@@ -57,10 +62,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
         // SAFETY: as promised by the caller.
         let program = &unsafe { object(program, "program") }?.0;
         // SAFETY: as promised by the caller.
-        let options = match unsafe { options.as_ref() } {
-            None => Options::new(),
+        let options = match options.is_null() {
+            true => Options::new(),
             // SAFETY: as promised by the caller.
-            Some(options) => unsafe { read_options(options) }?,
+            false => unsafe { read_options(options) }?,
         };
         let compiled = program.compile_with(runtime, options)?;
         let args = program.parameters().flat_map(|(_, shape)| shape.leaves());
@@ -78,16 +83,27 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
 }
 
 /// # Safety
-/// The platform is null or a string.
-unsafe fn read_options(raw: &xffi_rt_compile_options) -> Result<Options> {
-    if raw.struct_size != size_of::<xffi_rt_compile_options>() {
+/// The options are as long as they say, the platform null or a string, the client null or the caller's.
+unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options> {
+    let whole = size_of::<xffi_rt_compile_options>();
+    // SAFETY: as promised by the caller: the size comes first.
+    let size = unsafe { given.cast::<usize>().read() };
+    if size != whole && size != WITHOUT_CLIENT {
         return Err(invalid(format!(
-            "the options' struct_size is {}, {} is expected: begin with \
-             XFFI_RT_COMPILE_OPTIONS_INIT",
-            raw.struct_size,
-            size_of::<xffi_rt_compile_options>()
+            "the options' struct_size is {size}, {whole} is expected: begin with \
+             XFFI_RT_COMPILE_OPTIONS_INIT"
         )));
     }
+    let mut raw = xffi_rt_compile_options {
+        struct_size: size,
+        platform: std::ptr::null(),
+        tuples: XFFI_RT_TUPLES_TODAY,
+        with_device: 0,
+        check_unwritten: 0,
+        client: std::ptr::null(),
+    };
+    // SAFETY: both are as long.
+    unsafe { (&raw mut raw).cast::<u8>().copy_from(given.cast(), size) };
     let mut options = Options::new().unwritten(unwritten(raw.check_unwritten));
     // SAFETY: as promised by the caller.
     if let Some(platform) = unsafe { optional_text(raw.platform, "platform") }? {
@@ -105,6 +121,10 @@ unsafe fn read_options(raw: &xffi_rt_compile_options) -> Result<Options> {
     };
     if raw.with_device != 0 {
         options = options.device(Arc::new(CpuDevice::new()?));
+    }
+    // SAFETY: as promised by the caller.
+    if let Some(client) = unsafe { raw.client.as_ref() } {
+        options = options.client(&client.client);
     }
     Ok(options)
 }

@@ -1,13 +1,18 @@
-//! The embedded runtime for C and C++: `include/xla_ffi/runtime.h` says what each function does.
+//! The embedded runtime for C and C++: `runtime.h`, `program.h`, `pjrt.h` and `invocation.h` in
+//! `include/xla_ffi` say what each function does.
 #![expect(non_camel_case_types, reason = "C names are kept")]
 
 mod builder;
 mod call;
 mod canceller;
+mod carried;
+mod client;
 mod compiled;
 mod context;
 mod custom_call;
+mod invocation;
 mod library;
+mod loaded;
 mod operations;
 mod program;
 mod runtime;
@@ -28,6 +33,11 @@ const _: () = {
     any_thread::<stream::xffi_rt_stream>();
     any_thread::<program::xffi_rt_program>();
     any_thread::<compiled::xffi_rt_compiled>();
+    any_thread::<client::xffi_rt_client>();
+    any_thread::<loaded::xffi_rt_loaded>();
+    any_thread::<loaded::xffi_rt_results>();
+    any_thread::<invocation::xffi_rt_allocator>();
+    any_thread::<invocation::xffi_rt_device_stream>();
 };
 
 /// What a pointer of the caller names.

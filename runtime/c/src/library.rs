@@ -3,14 +3,14 @@
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, optional_text, take_back, text};
-use host::{Library, Runtime, Stage};
+use host::{Library, Result, Runtime, Stage};
 use std::ffi::c_char;
 
 /// `xffi_rt_library`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_library {
     runtime: Runtime,
-    library: Library,
+    pub(crate) library: Library,
 }
 
 /// `xffi_rt_library_load`.
@@ -74,21 +74,36 @@ pub(crate) unsafe extern "C" fn xffi_rt_library_register(
         // SAFETY: as promised by the caller.
         let platform = unsafe { text(platform, "platform") }?;
         // SAFETY: as promised by the caller.
-        let mut stages = vec![(Stage::Execute, unsafe { text(execute, "execute") }?)];
-        for (stage, symbol) in [
-            (Stage::Instantiate, instantiate),
-            (Stage::Prepare, prepare),
-            (Stage::Initialize, initialize),
-        ] {
-            // SAFETY: as promised by the caller.
-            if let Some(symbol) = unsafe { optional_text(symbol, stage.name()) }? {
-                stages.push((stage, symbol));
-            }
-        }
+        let stages = unsafe { stages(execute, instantiate, prepare, initialize) }?;
         // Asked in a child process first, then for good.
         let handler = library.library.handler(name, &stages)?;
         library
             .runtime
             .register(name, platform, *handler.bundle(), 0)
     })
+}
+
+/// The stages that symbols of the caller's name.
+///
+/// # Safety
+/// The pointers are null or strings.
+pub(crate) unsafe fn stages<'a>(
+    execute: *const c_char,
+    instantiate: *const c_char,
+    prepare: *const c_char,
+    initialize: *const c_char,
+) -> Result<Vec<(Stage, &'a str)>> {
+    // SAFETY: as promised by the caller.
+    let mut stages = vec![(Stage::Execute, unsafe { text(execute, "execute") }?)];
+    for (stage, symbol) in [
+        (Stage::Instantiate, instantiate),
+        (Stage::Prepare, prepare),
+        (Stage::Initialize, initialize),
+    ] {
+        // SAFETY: as promised by the caller.
+        if let Some(symbol) = unsafe { optional_text(symbol, stage.name()) }? {
+            stages.push((stage, symbol));
+        }
+    }
+    Ok(stages)
 }

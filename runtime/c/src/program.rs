@@ -139,3 +139,20 @@ pub(crate) unsafe extern "C" fn xffi_rt_program_result_shape(
     // SAFETY: as promised by the caller.
     unsafe { about(program, out, |program| Ok(program.result().to_string())) }
 }
+
+/// `xffi_rt_program_parse`.
+///
+/// # Safety
+/// The pointers are as `program.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_program_parse(
+    hlo: *const c_char,
+    out: *mut *mut xffi_rt_program,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let program = Program::from_hlo(unsafe { crate::text(hlo, "hlo") }?)?;
+        // SAFETY: as promised by the caller.
+        unsafe { crate::hand_over(out, xffi_rt_program(program)) }
+    })
+}

@@ -222,20 +222,30 @@ pub(crate) unsafe extern "C" fn xffi_rt_register(
         // SAFETY: as promised by the caller.
         let platform = unsafe { text(platform, "platform") }?;
         // SAFETY: as promised by the caller.
-        let raw = unsafe { object(bundle, "bundle") }?;
-        let mut bundle = Bundle::default();
-        for (stage, function) in [
-            (Stage::Instantiate, raw.instantiate),
-            (Stage::Prepare, raw.prepare),
-            (Stage::Initialize, raw.initialize),
-            (Stage::Execute, raw.execute),
-            (Stage::Record, raw.record),
-        ] {
-            if let Some(function) = function {
-                // SAFETY: as promised by the caller.
-                bundle = unsafe { bundle.with(stage, function) };
-            }
-        }
+        let bundle = unsafe { bundle_of(bundle) }?;
         runtime.0.register(name, platform, bundle, traits)
     })
+}
+
+/// The functions of a bundle of the caller's.
+///
+/// # Safety
+/// The bundle is null or one of handlers.
+pub(crate) unsafe fn bundle_of(bundle: *const XLA_FFI_Handler_Bundle) -> Result<Bundle, Error> {
+    // SAFETY: as promised by the caller.
+    let raw = unsafe { object(bundle, "bundle") }?;
+    let mut bundle = Bundle::default();
+    for (stage, function) in [
+        (Stage::Instantiate, raw.instantiate),
+        (Stage::Prepare, raw.prepare),
+        (Stage::Initialize, raw.initialize),
+        (Stage::Execute, raw.execute),
+        (Stage::Record, raw.record),
+    ] {
+        if let Some(function) = function {
+            // SAFETY: as promised by the caller.
+            bundle = unsafe { bundle.with(stage, function) };
+        }
+    }
+    Ok(bundle)
 }

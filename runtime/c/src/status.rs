@@ -1,5 +1,6 @@
 //! Statuses: errors in the hands of C.
 
+use crate::carried::Carried;
 use host::{Code, Error, Result};
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,6 +13,19 @@ pub(crate) struct xffi_rt_status {
     text: CString,
     /// What was seen besides, in the words of each.
     findings: Vec<CString>,
+    /// The texts of its causes, the nearest first.
+    causes: Vec<CString>,
+}
+
+impl xffi_rt_status {
+    pub(crate) fn error(&self) -> &Error {
+        &self.error
+    }
+}
+
+/// The causes of an error, the nearest first.
+pub(crate) fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
+    std::iter::successors(std::error::Error::source(error), |cause| cause.source())
 }
 
 /// The status of an outcome; a panic is one, too.
@@ -24,6 +38,10 @@ pub(crate) fn status_or_null(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_
             let findings = error.findings().iter();
             let status = xffi_rt_status {
                 text: c_text(error.message()),
+                causes: causes(&error)
+                    .filter(|cause| !cause.is::<Carried>())
+                    .map(|cause| c_text(&cause.to_string()))
+                    .collect(),
                 findings: findings
                     .map(|finding| c_text(&finding.to_string()))
                     .collect(),
@@ -91,6 +109,21 @@ pub(crate) unsafe extern "C" fn xffi_rt_status_finding(
     let status = unsafe { status.as_ref() };
     let finding = status.and_then(|status| status.findings.get(index));
     finding.map_or(std::ptr::null(), |finding| finding.as_ptr())
+}
+
+/// `xffi_rt_status_cause`.
+///
+/// # Safety
+/// The status is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_status_cause(
+    status: *const xffi_rt_status,
+    index: usize,
+) -> *const c_char {
+    // SAFETY: as promised by the caller.
+    let status = unsafe { status.as_ref() };
+    let cause = status.and_then(|status| status.causes.get(index));
+    cause.map_or(std::ptr::null(), |cause| cause.as_ptr())
 }
 
 /// `xffi_rt_status_destroy`.

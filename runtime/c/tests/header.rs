@@ -1,4 +1,4 @@
-//! `runtime.h` and `program.h` are written by hand. What the Rust defines is what they declare,
+//! `runtime.h`, `program.h`, `pjrt.h` and `invocation.h` are written by hand. What the Rust defines is what they declare,
 //! to the last type, and each function says what a caller has to know.
 
 mod support;
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use support::{repository, skip};
 
-const HEADERS: [&str; 2] = ["runtime.h", "program.h"];
+const HEADERS: [&str; 4] = ["runtime.h", "program.h", "pjrt.h", "invocation.h"];
 
 fn headers() -> String {
     let folder = repository().join("include/xla_ffi");
@@ -230,7 +230,7 @@ fn the_headers_declare_what_rust_defines() {
     assert_eq!(names(&headers), names(&bindings));
     assert!(names(&headers).len() > 50);
     assert_eq!(structs(&headers), structs(&bindings));
-    assert!(structs(&headers).len() == 4);
+    assert!(structs(&headers).len() == 7);
     assert!(numbers(&headers).keys().eq(numbers(&bindings).keys()));
     let test = "the_headers_declare_what_rust_defines";
     match refusal("declared.c", &bindings) {

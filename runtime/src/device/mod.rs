@@ -57,6 +57,21 @@ impl Stream {
         self.handle as *mut c_void
     }
 
+    /// Puts work behind everything that is on the stream.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` for a borrowed stream, of which the handle alone is known.
+    pub fn enqueue(&self, work: impl FnOnce() + Send + 'static) -> crate::Result<()> {
+        let device = self.device.as_ref().ok_or_else(|| {
+            crate::Error::new(
+                crate::Code::FailedPrecondition,
+                "work goes on a stream that the program lends by its own platform's functions",
+            )
+        })?;
+        device.enqueue(Box::new(work));
+        Ok(())
+    }
+
     /// Waits until everything on the stream has run; for a borrowed one its owner does.
     pub fn synchronize(&self) {
         if let Some(device) = &self.device {

@@ -1,6 +1,10 @@
 // C++17 custom calls for XLA, the base: bindings, decoding, handlers, the macros that define them.
 // Header-only, standard library only; sources written for XLA's own header of this name compile.
 // Include <xla/ffi/api/ffi.h>, which adds buffers, errors, contexts and futures.
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+#error "xla/ffi/ffi.h (internal API) and xla/ffi/api/ffi.h (external API) cannot be included together: choose one for each source file"
+#endif
+
 #if defined(XLA_FFI_API_API_H_) && !defined(XLA_FFI_SDK_API_H_)
 #error "XLA's own api.h came before this SDK's api.h: keep one of the two include directories"
 #endif

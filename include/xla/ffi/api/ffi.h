@@ -15,6 +15,10 @@
 //                                                   .Attr<float>("by")
 //                                                   .Arg<ffi::Buffer<ffi::F32>>("x")
 //                                                   .Ret<ffi::Buffer<ffi::F32>>("y"));
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+#error "xla/ffi/ffi.h (internal API) and xla/ffi/api/ffi.h (external API) cannot be included together: choose one for each source file"
+#endif
+
 #if defined(XLA_FFI_API_FFI_H_) && !defined(XLA_FFI_SDK_FFI_H_)
 #error "XLA's own ffi.h came before this SDK's ffi.h: keep one of the two include directories"
 #endif

@@ -21,6 +21,15 @@ class XlaComputation {
   explicit XlaComputation(xffi_rt_program* program)
       : program_(program, xffi_rt_program_destroy) {}
 
+  // A program from HLO text, as XLA and ToHloText print it: parameters, constants, tuples, custom calls.
+  static StatusOr<XlaComputation> FromHloText(const std::string& text) {
+    xffi_rt_program* program = nullptr;
+    if (xffi_rt_status* status = xffi_rt_program_parse(text.c_str(), &program)) {
+      return Status(status);
+    }
+    return XlaComputation(program);
+  }
+
   bool IsNull() const { return program_ == nullptr; }
   // The program for functions of program.h; stays this object's.
   const xffi_rt_program* get() const { return program_.get(); }

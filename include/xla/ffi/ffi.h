@@ -1,0 +1,70 @@
+// The internal API: custom calls in C++ that are linked with the embedded runtime, statically, into one program or
+// library, and use its own types. Bindings are those of <xla/ffi/api/ffi.h>, and besides:
+//
+//   #include "xla/ffi/ffi.h"
+//   namespace ffi = xla::ffi;
+//
+//   static ffi::Status Fill(ffi::Stream stream, ffi::Called called, ffi::ResultBuffer<ffi::F32> y) {
+//     const float* value = called.get<float>();
+//     if (value == nullptr) return ffi::NotFoundError("no value");
+//     return stream.Enqueue([out = y->typed_data(), value = *value] { *out = value; });
+//   }
+//   XLA_FFI_DEFINE_HANDLER(kFill, Fill, ffi::Ffi::Bind()
+//                                           .Ctx<ffi::Stream>()
+//                                           .Ctx<ffi::CalledComputation>()
+//                                           .Ret<ffi::Buffer<ffi::F32>>("y"));
+//
+// Everything is compiled together, by one toolchain. A handler of this header refuses every other host, a real XLA or a
+// runtime in another image, as FAILED_PRECONDITION: when it is registered, and if it is called all the same.
+//
+// XLA_FFI_ABSEIL: 1 for absl::Status, absl::StatusOr and absl::Span (link absl_status, absl_statusor), 0 for plain
+// twins; unless defined, 1 where Abseil's headers are found.
+#if (defined(XLA_FFI_API_API_H_) || defined(XLA_FFI_API_FFI_H_)) && !defined(XLA_FFI_SDK_INTERNAL_H_)
+#error "xla/ffi/ffi.h (internal API) and xla/ffi/api/ffi.h (external API) cannot be included together: choose one for each source file"
+#endif
+
+#ifndef XLA_FFI_SDK_INTERNAL_H_
+#define XLA_FFI_SDK_INTERNAL_H_
+
+// XLA's own external ffi.h refuses to be included after this.
+#ifndef XLA_FFI_FFI_H_
+#define XLA_FFI_FFI_H_
+#endif
+
+#ifndef XLA_FFI_ABSEIL
+#if defined(__has_include)
+#if __has_include("absl/status/statusor.h") && __has_include("absl/types/span.h")
+#define XLA_FFI_ABSEIL 1
+#endif
+#endif
+#endif
+#ifndef XLA_FFI_ABSEIL
+#define XLA_FFI_ABSEIL 0
+#endif
+#if XLA_FFI_ABSEIL
+#include "absl/types/span.h"
+#endif
+
+#include <map>
+
+#include "xla/hlo/builder/xla_computation.h"
+#include "xla/literal.h"
+#include "xla/shape.h"
+#include "xla/statusor.h"
+#include "xla_ffi/invocation.h"
+
+#include "xla_ffi/cpp/buffer.h"
+#include "xla_ffi/cpp/cancellation.h"
+#include "xla_ffi/cpp/context.h"
+#include "xla_ffi/cpp/dictionary.h"
+#include "xla_ffi/cpp/error.h"
+#include "xla_ffi/cpp/extension.h"
+#include "xla_ffi/cpp/future.h"
+#include "xla_ffi/cpp/invocation.h"
+#include "xla_ffi/cpp/macros.h"
+#include "xla_ffi/cpp/operand.h"
+#include "xla_ffi/cpp/refusal.h"
+#include "xla_ffi/cpp/state.h"
+#include "xla_ffi/cpp/status.h"
+
+#endif  // XLA_FFI_SDK_INTERNAL_H_

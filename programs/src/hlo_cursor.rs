@@ -1,0 +1,255 @@
+//! A place in HLO text, and errors that say which line it is.
+
+use super::ValueShape;
+use xla_ffi_runtime::{Error, Result};
+
+/// How deep brackets of what is skipped may nest.
+const MAX_DEPTH: usize = 256;
+
+/// A place in a text. Everything skips white space and comments `/*…*/` and `// …` first.
+pub(super) struct Cursor<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+/// Whether a letter belongs to a word.
+fn is_word(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "_-.".contains(letter)
+}
+
+impl<'t> Cursor<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    /// What is wrong here.
+    #[cold]
+    pub(super) fn wrong(&self, why: impl Into<String>) -> Error {
+        let line = 1 + self.text[..self.at].matches('\n').count();
+        let why: String = why.into();
+        Error::invalid(format!("HLO text, line {line}: {why}"))
+    }
+
+    #[cold]
+    fn expected(&self, what: &str) -> Error {
+        let came: String = self.rest().chars().take(20).collect();
+        let came = came.lines().next().unwrap_or_default();
+        self.wrong(match came {
+            "" => format!("{what} is expected, the line ends"),
+            came => format!("{what} is expected, {came:?} came"),
+        })
+    }
+
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn skip(&mut self) {
+        loop {
+            let rest = self.rest();
+            self.at += rest.len() - rest.trim_start().len();
+            let end = match self.rest() {
+                rest if rest.starts_with("/*") => rest.find("*/").map(|end| end + 2),
+                rest if rest.starts_with("//") => Some(rest.find('\n').unwrap_or(rest.len())),
+                _ => return,
+            };
+            let Some(end) = end else { return };
+            self.at += end;
+        }
+    }
+
+    pub(super) fn is_done(&mut self) -> bool {
+        self.skip();
+        self.rest().is_empty()
+    }
+
+    /// Whether this comes next.
+    pub(super) fn peek(&mut self, what: &str) -> bool {
+        self.skip();
+        self.rest().starts_with(what)
+    }
+
+    pub(super) fn eat(&mut self, what: &str) -> bool {
+        let comes = self.peek(what);
+        if comes {
+            self.at += what.len();
+        }
+        comes
+    }
+
+    pub(super) fn expect(&mut self, what: &str) -> Result<()> {
+        match self.eat(what) {
+            true => Ok(()),
+            false => Err(self.expected(&format!("{what:?}"))),
+        }
+    }
+
+    /// Letters, digits and `_-.`.
+    pub(super) fn word(&mut self, what: &str) -> Result<&'t str> {
+        self.skip();
+        let rest = self.rest();
+        let length = rest.find(|letter| !is_word(letter)).unwrap_or(rest.len());
+        if length == 0 {
+            return Err(self.expected(what));
+        }
+        self.at += length;
+        Ok(&rest[..length])
+    }
+
+    /// A word, with a `%` before it or not.
+    pub(super) fn name(&mut self, what: &str) -> Result<&'t str> {
+        let _ = self.eat("%");
+        self.word(what)
+    }
+
+    pub(super) fn number(&mut self, what: &str) -> Result<usize> {
+        let before = self.at;
+        let word = self.word(what)?;
+        word.parse().map_err(|_| {
+            self.at = before;
+            self.expected(what)
+        })
+    }
+
+    /// What stands from here to the bracket that belongs to the one here, both included.
+    pub(super) fn balanced(&mut self) -> Result<&'t str> {
+        self.skip();
+        let start = self.at;
+        let mut open = vec![];
+        loop {
+            let rest = self.rest();
+            let Some(letter) = rest.chars().next() else {
+                self.at = start;
+                return Err(self.wrong("a bracket is not closed"));
+            };
+            match letter {
+                '"' => {
+                    self.string()?;
+                    continue;
+                }
+                '(' | '{' | '[' | '<' => open.push(letter),
+                // The arrow of a function type is no bracket.
+                '-' if rest.starts_with("->") => self.at += 1,
+                ')' | '}' | ']' | '>' => {
+                    let fits = matches!(
+                        (open.pop(), letter),
+                        (Some('('), ')') | (Some('{'), '}') | (Some('['), ']') | (Some('<'), '>')
+                    );
+                    if !fits {
+                        return Err(self.wrong(format!("'{letter}' closes no bracket")));
+                    }
+                }
+                _ if open.is_empty() => return Err(self.expected("a bracket")),
+                _ => {}
+            }
+            if open.len() > MAX_DEPTH {
+                return Err(self.wrong(format!("brackets nest deeper than {MAX_DEPTH}")));
+            }
+            self.at += letter.len_utf8();
+            if open.is_empty() {
+                return Ok(&self.text[start..self.at]);
+            }
+        }
+    }
+
+    /// The value of an attribute that is not read.
+    pub(super) fn value(&mut self) -> Result<&'t str> {
+        self.skip();
+        let start = self.at;
+        if self.peek("\"") {
+            self.string()?;
+        } else if ["{", "(", "["].iter().any(|bracket| self.peek(bracket)) {
+            self.balanced()?;
+        } else {
+            self.name("a value")?;
+        }
+        Ok(&self.text[start..self.at])
+    }
+
+    /// Whether a shape comes next, not a name.
+    pub(super) fn shape_comes(&mut self) -> bool {
+        if self.peek("(") {
+            return true;
+        }
+        let rest = self.rest();
+        let word = rest.find(|letter| !is_word(letter)).unwrap_or(0);
+        word > 0 && rest[word..].starts_with('[')
+    }
+
+    pub(super) fn shape(&mut self) -> Result<ValueShape> {
+        self.skip();
+        let start = self.at;
+        if self.peek("(") {
+            self.balanced()?;
+        } else {
+            self.word("a shape")?;
+            if self.rest().starts_with('[') {
+                self.balanced()?;
+                if self.rest().starts_with('{') {
+                    self.balanced()?;
+                }
+            }
+        }
+        let text = &self.text[start..self.at];
+        ValueShape::parse(text).map_err(|error| self.wrong(error.to_string()))
+    }
+
+    /// The bytes of a string in quotes, which is escaped as C does.
+    pub(super) fn string(&mut self) -> Result<Vec<u8>> {
+        self.expect("\"")?;
+        let mut bytes = vec![];
+        let mut rest = self.rest().bytes().enumerate();
+        loop {
+            let (at, byte) = rest
+                .next()
+                .ok_or_else(|| self.wrong("the string has no end"))?;
+            let escaped = match byte {
+                b'"' => {
+                    self.at += at + 1;
+                    return Ok(bytes);
+                }
+                b'\\' => rest.next().map(|(_, byte)| byte),
+                _ => {
+                    bytes.push(byte);
+                    continue;
+                }
+            };
+            bytes.push(match escaped {
+                Some(b'n') => b'\n',
+                Some(b'r') => b'\r',
+                Some(b't') => b'\t',
+                Some(byte @ (b'"' | b'\\' | b'\'')) => byte,
+                Some(first @ b'0'..=b'7') => {
+                    let mut value = u32::from(first - b'0');
+                    let digits = rest.clone().map(|(_, byte)| byte).take(2);
+                    let digits: Vec<u8> = digits
+                        .take_while(|byte| (b'0'..=b'7').contains(byte))
+                        .collect();
+                    for digit in digits {
+                        value = 8 * value + u32::from(digit - b'0');
+                        let _ = rest.next();
+                    }
+                    u8::try_from(value).map_err(|_| self.wrong("an octal escape is no byte"))?
+                }
+                Some(other) => {
+                    let other = char::from(other);
+                    return Err(self.wrong(format!("'\\{}' is no escape", other.escape_default())));
+                }
+                None => return Err(self.wrong("the string has no end")),
+            });
+        }
+    }
+
+    /// The letters up to the next comma, bracket or blank.
+    pub(super) fn element(&mut self) -> Result<&'t str> {
+        self.skip();
+        let rest = self.rest();
+        let ends = |letter: char| letter.is_whitespace() || ",{}()".contains(letter);
+        let length = rest.find(ends).unwrap_or(rest.len());
+        if length == 0 {
+            return Err(self.expected("a value"));
+        }
+        self.at += length;
+        Ok(&rest[..length])
+    }
+}

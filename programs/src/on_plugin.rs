@@ -1,0 +1,141 @@
+//! Programs on a real XLA: compiled by a plugin's client, with the handlers that a runtime knows.
+
+use super::custom_call::Config;
+use super::instruction::{Instruction, Kind};
+use super::live::live;
+use super::pjrt::legacy::{Bridged, Ticket, target};
+use super::pjrt::{Client, Loaded};
+use super::{ApiVersion, CustomCall, Options, Program};
+use xla_ffi_runtime::{Code, Error, Result, Runtime, Tensor, Tree, Unwritten, canonical_platform};
+
+/// A program that a plugin has compiled.
+pub(super) struct OnPlugin {
+    loaded: Loaded,
+    /// Of the calls of legacy targets in it.
+    _tickets: Vec<Ticket>,
+}
+
+impl OnPlugin {
+    /// Registers what the program calls with the plugin's XLA, where the runtime knows it, and compiles it.
+    pub(super) fn compile(
+        program: &Program,
+        runtime: &Runtime,
+        options: &Options,
+        client: &Client,
+    ) -> Result<Self> {
+        check(options, client)?;
+        let mut tickets = vec![];
+        let live = live(program);
+        let mut instructions = program.inner.instructions.clone();
+        for (instruction, live) in instructions.iter_mut().zip(live) {
+            let Instruction { name, kind, .. } = instruction;
+            let Kind::CustomCall(call) = kind else {
+                continue;
+            };
+            if live {
+                lend(program, runtime, options, client, call, &mut tickets)
+                    .map_err(|error| error.within(format_args!("instruction '{name}'")))?;
+            }
+        }
+        let lent = Program::new(program.inner.name.clone(), instructions, program.inner.root);
+        Ok(Self {
+            loaded: client.compile(lent.to_stablehlo()?)?,
+            _tickets: tickets,
+        })
+    }
+
+    /// Runs the program to its end.
+    pub(super) fn run(
+        &self,
+        program: &Program,
+        arguments: impl IntoIterator<Item = Tree<Tensor>>,
+    ) -> Result<Tree<Tensor>> {
+        let leaves: Vec<Tensor> = (arguments.into_iter())
+            .flat_map(|argument| argument.into_leaves())
+            .collect();
+        let results = self.loaded.run(&leaves)?;
+        let count = results.len();
+        let shape = program.result();
+        shape.filled(results).ok_or_else(|| {
+            let wanted = shape.leaves().count();
+            let why = format!("the plugin gave {count} arrays for a result of {wanted}");
+            Error::new(Code::Internal, why)
+        })
+    }
+}
+
+/// Refuses options that are the embedded runtime's alone.
+fn check(options: &Options, client: &Client) -> Result<()> {
+    if let Some(platform) = &options.platform
+        && canonical_platform(platform) != client.platform()
+    {
+        return Err(Error::invalid(format!(
+            "the program is to run on platform '{platform}', the plugin is one of '{}'",
+            client.platform()
+        )));
+    }
+    if options.device.is_some() {
+        return Err(Error::invalid(
+            "a plugin has devices of its own: no other can be given",
+        ));
+    }
+    if options.unwritten == Unwritten::Refused {
+        return Err(Error::invalid(
+            "results that are left unwritten are looked for on the embedded runtime alone",
+        ));
+    }
+    Ok(())
+}
+
+/// Registers a call's target with the plugin. What the runtime does not know may be the plugin's own.
+fn lend(
+    program: &Program,
+    runtime: &Runtime,
+    options: &Options,
+    client: &Client,
+    call: &mut CustomCall<usize>,
+    tickets: &mut Vec<Ticket>,
+) -> Result<()> {
+    let unknown = |error: &Error| error.code() == Code::NotFound;
+    let Config::Opaque(opaque) = &call.config else {
+        return match runtime.find(&call.target, client.platform()) {
+            Ok(handler) => client.register(&call.target, handler.bundle()),
+            Err(error) if unknown(&error) => Ok(()),
+            Err(error) => Err(error),
+        };
+    };
+    let found = match runtime.find_legacy(&call.target, client.platform(), call.api_version) {
+        Ok(found) => found,
+        Err(error) if unknown(&error) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !found.signature().is_cpu() {
+        return Err(Error::new(
+            Code::Unimplemented,
+            format!(
+                "legacy target '{}' is called as {}: on a plugin those in host memory can be called",
+                found.name(),
+                found.signature()
+            ),
+        ));
+    }
+    let operands = call.operands.iter().enumerate();
+    let operands = operands
+        .map(|(place, &operand)| {
+            let shape = &program.instruction(operand).shape;
+            call.laid_out(place, shape).clone()
+        })
+        .collect();
+    let ticket = Ticket::new(Bridged {
+        target: found,
+        operands,
+        result: call.shape.clone(),
+        opaque: opaque.clone(),
+        form: options.tuples,
+    });
+    call.target = target(client)?;
+    call.api_version = ApiVersion::TypedFfi;
+    call.config = Config::Attributes(ticket.attributes());
+    tickets.push(ticket);
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! Legacy targets on a real XLA: a plugin takes typed handlers alone, so one handler of this crate calls the
+//! function that each call's ticket names.
+
+use super::bootstrap::{Table, answer_metadata, is_metadata};
+use super::client::Client;
+use crate::ValueShape;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use xla_ffi_runtime::legacy::{Invocation, Target, TupleForm};
+use xla_ffi_runtime::{Attributes, Bundle, Code, Error, Result, Tree};
+use xla_ffi_sys::{
+    XLA_FFI_Buffer, XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_DataType, XLA_FFI_Error,
+    XLA_FFI_Scalar,
+};
+
+/// The attribute with a call's ticket.
+const TICKET: &str = "ticket";
+
+/// What a call of a legacy target is made of, but for its arrays.
+pub(crate) struct Bridged {
+    pub(crate) target: Target,
+    pub(crate) operands: Vec<ValueShape>,
+    pub(crate) result: ValueShape,
+    pub(crate) opaque: Vec<u8>,
+    pub(crate) form: Option<TupleForm>,
+}
+
+/// Calls by their tickets.
+static CALLS: Mutex<BTreeMap<i64, Arc<Bridged>>> = Mutex::new(BTreeMap::new());
+static NEXT_TICKET: AtomicI64 = AtomicI64::new(1);
+
+fn calls() -> MutexGuard<'static, BTreeMap<i64, Arc<Bridged>>> {
+    CALLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call that programs may name for as long as this is there.
+pub(crate) struct Ticket(i64);
+
+impl Ticket {
+    pub(crate) fn new(call: Bridged) -> Self {
+        let number = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
+        calls().insert(number, Arc::new(call));
+        Self(number)
+    }
+
+    /// The attributes by which a program names it.
+    pub(crate) fn attributes(&self) -> Attributes {
+        Attributes::new().with(TICKET, self.0)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        calls().remove(&self.0);
+    }
+}
+
+/// The name under which programs on this client call legacy targets; it is registered there now unless it was
+/// before.
+pub(crate) fn target(client: &Client) -> Result<String> {
+    // Another copy of this crate in the process has a function, and so a name, of its own.
+    let name = format!("xla_ffi_legacy_{:x}", enter as *const () as usize);
+    // SAFETY: a handler of this image, which holds the running code and stays.
+    client.register(&name, &unsafe { Bundle::execute(enter) })?;
+    Ok(name)
+}
+
+/// The handler.
+unsafe extern "C" fn enter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame of the current call; the field is there in every revision.
+    let table = Table::of(unsafe { (*frame).api });
+    // SAFETY: as above.
+    if let Some(extension) = unsafe { is_metadata(frame) } {
+        // SAFETY: the extension of this call.
+        unsafe { answer_metadata(extension, table) };
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the frame of an execute call.
+    match catch_unwind(AssertUnwindSafe(|| unsafe { call(frame) })) {
+        Ok(Ok(())) => std::ptr::null_mut(),
+        Ok(Err(error)) => table.error(error.code().raw(), error.message()),
+        Err(payload) => {
+            xla_ffi_runtime::__programs::discard(payload);
+            table.error(Code::Internal.raw(), "the call of a legacy target panicked")
+        }
+    }
+}
+
+/// Calls the target that the frame's ticket names on the frame's arrays.
+///
+/// # Safety
+/// The frame is one of an execute call.
+unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
+    let gone = || Error::new(Code::NotFound, "the compiled program of this call is gone");
+    // SAFETY: the caller's promise.
+    let ticket = unsafe { ticket(frame) }.ok_or_else(gone)?;
+    let call = calls().get(&ticket).cloned().ok_or_else(gone)?;
+    // SAFETY: the caller's promise.
+    let (args, rets) = unsafe { ((*frame).args, (*frame).rets) };
+    // SAFETY: as above.
+    let mut arguments = unsafe { arrays(args.args, args.size) }.into_iter();
+    // SAFETY: as above.
+    let mut results = unsafe { arrays(rets.rets, rets.size) }.into_iter();
+    let operands: Option<Vec<Tree<*mut c_void>>> = (call.operands.iter())
+        .map(|shape| fill(shape, &mut arguments))
+        .collect();
+    let result = fill(&call.result, &mut results);
+    let (Some(operands), Some(result), None, None) =
+        (operands, result, arguments.next(), results.next())
+    else {
+        return Err(Error::invalid(format!(
+            "legacy target '{}' was called with {} arrays as operands and {} as results",
+            call.target.name(),
+            args.size,
+            rets.size
+        )));
+    };
+    let mut invocation = Invocation::new(&call.target, &operands, &result).opaque(&call.opaque);
+    if let Some(form) = call.form.filter(|form| form.fits(call.target.signature())) {
+        invocation = invocation.form(form);
+    }
+    // SAFETY: XLA's arrays, of the shapes that the program says, until this returns; whoever registered the
+    // target vouches for what it does with them.
+    unsafe { invocation.run() }
+}
+
+/// The tree of a shape with these arrays as its leaves.
+fn fill(
+    shape: &ValueShape,
+    arrays: &mut impl Iterator<Item = *mut c_void>,
+) -> Option<Tree<*mut c_void>> {
+    let leaves: Vec<_> = arrays.take(shape.leaves().count()).collect();
+    (leaves.len() == shape.leaves().count()).then(|| shape.filled(leaves))?
+}
+
+/// What stands for the memory of arrays without elements: targets may look for null nodes.
+#[repr(align(64))]
+struct Nowhere;
+static NOWHERE: Nowhere = Nowhere;
+
+/// Where the arrays of a list lie.
+///
+/// # Safety
+/// The list has `size` buffers.
+unsafe fn arrays(list: *const *mut c_void, size: i64) -> Vec<*mut c_void> {
+    let address = |index: usize| {
+        // SAFETY: the caller's promise.
+        let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
+        // SAFETY: operands of custom calls in StableHLO are buffers, the same in every revision.
+        let data = unsafe { (*buffer).data };
+        match data.is_null() {
+            true => (&raw const NOWHERE).cast_mut().cast(),
+            false => data,
+        }
+    };
+    (0..usize::try_from(size).unwrap_or(0))
+        .map(address)
+        .collect()
+}
+
+/// The ticket in the frame's attributes; `None` for attributes of another call.
+///
+/// # Safety
+/// The frame is one of an execute call.
+unsafe fn ticket(frame: *mut XLA_FFI_CallFrame) -> Option<i64> {
+    // SAFETY: the caller's promise.
+    let attrs = unsafe { (*frame).attrs };
+    if attrs.size != 1 {
+        return None;
+    }
+    // SAFETY: there is one attribute.
+    let name: *mut XLA_FFI_ByteSpan = unsafe { attrs.names.read() };
+    // SAFETY: names are alive during the call.
+    let name = unsafe { &*name };
+    // SAFETY: as above.
+    let name = unsafe { std::slice::from_raw_parts(name.ptr.cast::<u8>(), name.len) };
+    // SAFETY: there is one attribute.
+    let is_scalar = unsafe { attrs.types.read() } == xla_ffi_sys::XLA_FFI_AttrType::SCALAR;
+    if name != TICKET.as_bytes() || !is_scalar {
+        return None;
+    }
+    // SAFETY: there is one attribute, a scalar.
+    let scalar = unsafe { attrs.attrs.read() }.cast::<XLA_FFI_Scalar>();
+    // SAFETY: as above.
+    let scalar = unsafe { scalar.read() };
+    if scalar.dtype != XLA_FFI_DataType::S64 {
+        return None;
+    }
+    // SAFETY: a scalar of this type.
+    Some(unsafe { scalar.value.cast::<i64>().read_unaligned() })
+}

@@ -1,0 +1,184 @@
+//! Clients of PJRT plugins: registration.
+
+use crate::library::xffi_rt_library;
+use crate::runtime::bundle_of;
+use crate::status::{c_text, status_or_null, xffi_rt_status};
+use crate::{hand_over, null, object, take_back, text};
+use std::ffi::{CString, c_char, c_int};
+use xla_ffi_programs::pjrt::{Client, Plugin};
+use xla_ffi_sys::XLA_FFI_Handler_Bundle;
+
+/// `xffi_rt_client`.
+#[derive(Debug)]
+pub(crate) struct xffi_rt_client {
+    pub(crate) client: Client,
+    version: (i32, i32),
+    platform: CString,
+}
+
+/// `xffi_rt_client_open`.
+///
+/// # Safety
+/// The pointers are as `pjrt.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_client_open(
+    path: *const c_char,
+    out: *mut *mut xffi_rt_client,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let path = unsafe { text(path, "path") }?;
+        if out.is_null() {
+            return Err(null("the out-parameter"));
+        }
+        let plugin = Plugin::load(path)?;
+        let client = plugin.client()?;
+        let client = xffi_rt_client {
+            version: plugin.version(),
+            platform: c_text(client.platform()),
+            client,
+        };
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over(out, client) }
+    })
+}
+
+/// `xffi_rt_client_destroy`.
+///
+/// # Safety
+/// The client is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_client_destroy(client: *mut xffi_rt_client) {
+    // SAFETY: as promised by the caller.
+    unsafe { take_back(client) };
+}
+
+/// `xffi_rt_client_platform`.
+///
+/// # Safety
+/// The client is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_client_platform(
+    client: *const xffi_rt_client,
+) -> *const c_char {
+    // SAFETY: as promised by the caller.
+    let client = unsafe { client.as_ref() };
+    client.map_or(c"", |client| &client.platform).as_ptr()
+}
+
+/// `xffi_rt_client_version`.
+///
+/// # Safety
+/// The client is null or the caller's, the numbers null or room for one each.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_client_version(
+    client: *const xffi_rt_client,
+    major: *mut c_int,
+    minor: *mut c_int,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let client = unsafe { object(client, "client") }?;
+        if major.is_null() || minor.is_null() {
+            return Err(null("the out-parameter"));
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { major.write(client.version.0) };
+        // SAFETY: as promised by the caller.
+        unsafe { minor.write(client.version.1) };
+        Ok(())
+    })
+}
+
+/// `xffi_rt_client_register`.
+///
+/// # Safety
+/// The pointers are as `pjrt.h` says; the bundle's functions are handlers.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_client_register(
+    client: *const xffi_rt_client,
+    name: *const c_char,
+    bundle: *const XLA_FFI_Handler_Bundle,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let client = unsafe { object(client, "client") }?;
+        // SAFETY: as promised by the caller.
+        let name = unsafe { text(name, "name") }?;
+        // SAFETY: as promised by the caller.
+        let bundle = unsafe { bundle_of(bundle) }?;
+        client.client.register(name, &bundle)
+    })
+}
+
+/// `xffi_rt_client_register_symbols`.
+///
+/// # Safety
+/// The pointers are as `pjrt.h` says; the symbols are handlers.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_client_register_symbols(
+    client: *const xffi_rt_client,
+    library: *const xffi_rt_library,
+    name: *const c_char,
+    execute: *const c_char,
+    instantiate: *const c_char,
+    prepare: *const c_char,
+    initialize: *const c_char,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let client = unsafe { object(client, "client") }?;
+        // SAFETY: as promised by the caller.
+        let library = unsafe { object(library, "library") }?;
+        // SAFETY: as promised by the caller.
+        let name = unsafe { text(name, "name") }?;
+        // SAFETY: as promised by the caller.
+        let stages = unsafe { crate::library::stages(execute, instantiate, prepare, initialize) }?;
+        client
+            .client
+            .register(name, &library.library.bundle(&stages)?)
+    })
+}
+
+/// `xffi_rt_client_register_library`.
+///
+/// # Safety
+/// Client and library are null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_client_register_library(
+    client: *const xffi_rt_client,
+    library: *const xffi_rt_library,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let client = unsafe { object(client, "client") }?;
+        // SAFETY: as promised by the caller.
+        let library = unsafe { object(library, "library") }?;
+        client.client.register_library(&library.library)
+    })
+}
+
+/// `xffi_rt_client_type_id`.
+///
+/// # Safety
+/// The pointers are as `pjrt.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_client_type_id(
+    client: *const xffi_rt_client,
+    name: *const c_char,
+    out: *mut i64,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let client = unsafe { object(client, "client") }?;
+        // SAFETY: as promised by the caller.
+        let name = unsafe { text(name, "name") }?;
+        if out.is_null() {
+            return Err(null("the out-parameter"));
+        }
+        let id = client.client.type_id(name)?;
+        // SAFETY: as promised by the caller.
+        unsafe { out.write(id) };
+        Ok(())
+    })
+}

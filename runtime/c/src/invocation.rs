@@ -1,0 +1,485 @@
+//! The runtime's own view of a call, for handlers that are linked with it.
+
+use crate::call::xffi_rt_call;
+use crate::carried::{Carried, Deleter};
+use crate::context::change;
+use crate::loaded::xffi_rt_array;
+use crate::program::xffi_rt_program;
+use crate::runtime::xffi_rt;
+use crate::status::{c_text, status_or_null, xffi_rt_status};
+use crate::{hand_over, null, object, take_back};
+use host::internal::Invocation;
+use host::{Code, DeviceAllocator, Error, Result, Stream};
+use std::ffi::{CString, c_char, c_void};
+use std::sync::{Arc, OnceLock};
+use xla_ffi_programs::Called;
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_ExecutionStage, XLA_FFI_InvokeContext};
+
+/// `xffi_rt_invocation`: the context of a call of this image's runtimes, which handlers have as a pointer.
+#[derive(Debug)]
+pub(crate) struct xffi_rt_invocation(());
+
+/// `xffi_rt_device_stream`.
+#[derive(Debug)]
+pub(crate) struct xffi_rt_device_stream(Stream);
+
+/// `xffi_rt_allocator`.
+pub(crate) struct xffi_rt_allocator(Arc<dyn DeviceAllocator>);
+
+/// Where this image begins, as the linker says: a symbol that each image has of its own.
+fn own_image() -> *const c_void {
+    unsafe extern "C" {
+        #[cfg_attr(windows, link_name = "__ImageBase")]
+        static __dso_handle: u8;
+    }
+    (&raw const __dso_handle).cast()
+}
+
+/// Why a host or an image may not use the runtime's own types.
+///
+/// # Safety
+/// `api` is null or names a host's table.
+unsafe fn refusal(api: *const XLA_FFI_Api, image: *const c_void) -> Option<Error> {
+    if image != own_image() {
+        return Some(Error::new(
+            Code::FailedPrecondition,
+            "the internal API is for handlers that are linked into one program or library with the embedded \
+             runtime, statically, and this one lies in another image than its runtime; link \
+             libxla_ffi_runtime.a, or write it with the external API (xla/ffi/api/ffi.h)",
+        ));
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { host::internal::accept_registration(api) }.err()
+}
+
+/// `xffi_rt_refuse`.
+///
+/// # Safety
+/// `api` is null or names a host's table.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_refuse(
+    api: *const XLA_FFI_Api,
+    image: *const c_void,
+) -> *const c_char {
+    /// The two texts that there are.
+    static TEXTS: [OnceLock<CString>; 2] = [const { OnceLock::new() }; 2];
+    // SAFETY: as promised by the caller.
+    let Some(error) = (unsafe { refusal(api, image) }) else {
+        return std::ptr::null();
+    };
+    let text = &TEXTS[usize::from(image != own_image())];
+    text.get_or_init(|| c_text(error.message())).as_ptr()
+}
+
+/// `xffi_rt_invocation_of`.
+///
+/// # Safety
+/// The pointers are as `invocation.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_of(
+    api: *const XLA_FFI_Api,
+    ctx: *mut XLA_FFI_InvokeContext,
+    image: *const c_void,
+    out: *mut *const xffi_rt_invocation,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        if out.is_null() {
+            return Err(null("the out-parameter"));
+        }
+        // SAFETY: as promised by the caller.
+        if let Some(error) = unsafe { refusal(api, image) } {
+            return Err(error);
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { Invocation::from_call(api, ctx) }?;
+        // SAFETY: as promised by the caller.
+        unsafe { out.write(ctx.cast::<xffi_rt_invocation>().cast_const()) };
+        Ok(())
+    })
+}
+
+/// What a pointer of the caller names.
+///
+/// # Safety
+/// The pointer is null, or came from [`xffi_rt_invocation_of`] in a call that is not over.
+unsafe fn invocation<'a>(pointer: *const xffi_rt_invocation) -> Result<Invocation<'a>> {
+    if pointer.is_null() {
+        return Err(null("invocation"));
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { Invocation::from_own_context(pointer.cast_mut().cast()) }
+}
+
+/// `xffi_rt_invocation_runtime`.
+///
+/// # Safety
+/// The invocation is null or that of the current call.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_runtime(
+    invocation: *const xffi_rt_invocation,
+) -> *mut xffi_rt {
+    // SAFETY: as promised by the caller.
+    match unsafe { self::invocation(invocation) } {
+        Ok(found) => Box::into_raw(Box::new(xffi_rt(found.runtime().clone()))),
+        Err(_) => std::ptr::null_mut(),
+    }
+}
+
+/// `xffi_rt_invocation_stage`.
+///
+/// # Safety
+/// The invocation is null or that of the current call.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_stage(
+    invocation: *const xffi_rt_invocation,
+) -> XLA_FFI_ExecutionStage {
+    // SAFETY: as promised by the caller.
+    let found = unsafe { self::invocation(invocation) };
+    found.map_or(XLA_FFI_ExecutionStage::EXECUTE, |found| found.stage().raw())
+}
+
+/// `xffi_rt_invocation_run_id`.
+///
+/// # Safety
+/// The invocation is null or that of the current call.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_run_id(
+    invocation: *const xffi_rt_invocation,
+) -> i64 {
+    // SAFETY: as promised by the caller.
+    unsafe { self::invocation(invocation) }.map_or(0, |found| found.run_id())
+}
+
+/// `xffi_rt_invocation_device_ordinal`.
+///
+/// # Safety
+/// The invocation is null or that of the current call.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_device_ordinal(
+    invocation: *const xffi_rt_invocation,
+) -> i32 {
+    // SAFETY: as promised by the caller.
+    unsafe { self::invocation(invocation) }.map_or(0, |found| found.device_ordinal())
+}
+
+/// `xffi_rt_invocation_stream`.
+///
+/// # Safety
+/// The invocation is null or that of the current call.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_stream(
+    invocation: *const xffi_rt_invocation,
+) -> *mut xffi_rt_device_stream {
+    // SAFETY: as promised by the caller.
+    let found = unsafe { self::invocation(invocation) };
+    let stream = found.ok().and_then(|found| found.stream().cloned());
+    stream.map_or(std::ptr::null_mut(), |stream| {
+        Box::into_raw(Box::new(xffi_rt_device_stream(stream)))
+    })
+}
+
+/// `xffi_rt_device_stream_destroy`.
+///
+/// # Safety
+/// The stream is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_device_stream_destroy(stream: *mut xffi_rt_device_stream) {
+    // SAFETY: as promised by the caller.
+    unsafe { take_back(stream) };
+}
+
+/// `xffi_rt_device_stream_handle`.
+///
+/// # Safety
+/// The stream is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_device_stream_handle(
+    stream: *const xffi_rt_device_stream,
+) -> *mut c_void {
+    // SAFETY: as promised by the caller.
+    let stream = unsafe { stream.as_ref() };
+    stream.map_or(std::ptr::null_mut(), |stream| stream.0.handle())
+}
+
+/// A pointer of the caller on its way to another thread.
+struct Data(*mut c_void);
+
+// SAFETY: the contract of the functions that take tasks: another thread may use the data.
+unsafe impl Send for Data {}
+
+/// A task of the caller's.
+///
+/// # Safety
+/// The task may be called once with the data, by another thread.
+unsafe fn task(
+    task: Option<unsafe extern "C" fn(data: *mut c_void)>,
+    data: *mut c_void,
+) -> Result<impl FnOnce() + Send + 'static> {
+    let task = task.ok_or_else(|| null("task"))?;
+    let data = Data(data);
+    Ok(move || {
+        let Data(data) = { data };
+        // SAFETY: as promised by the caller.
+        unsafe { task(data) };
+    })
+}
+
+/// `xffi_rt_device_stream_enqueue`.
+///
+/// # Safety
+/// The stream is null or the caller's; the task may be called once with the data, by another thread.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_device_stream_enqueue(
+    stream: *const xffi_rt_device_stream,
+    task: Option<unsafe extern "C" fn(data: *mut c_void)>,
+    data: *mut c_void,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let stream = unsafe { object(stream, "stream") }?;
+        // SAFETY: as promised by the caller.
+        stream.0.enqueue(unsafe { self::task(task, data) }?)
+    })
+}
+
+/// `xffi_rt_device_stream_synchronize`.
+///
+/// # Safety
+/// The stream is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_device_stream_synchronize(
+    stream: *const xffi_rt_device_stream,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        unsafe { object(stream, "stream") }?.0.synchronize();
+        Ok(())
+    })
+}
+
+/// `xffi_rt_invocation_allocator`.
+///
+/// # Safety
+/// The invocation is null or that of the current call.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_allocator(
+    invocation: *const xffi_rt_invocation,
+) -> *mut xffi_rt_allocator {
+    // SAFETY: as promised by the caller.
+    let found = unsafe { self::invocation(invocation) };
+    let allocator = found
+        .ok()
+        .and_then(|found| found.device_allocator().cloned());
+    allocator.map_or(std::ptr::null_mut(), |allocator| {
+        Box::into_raw(Box::new(xffi_rt_allocator(allocator)))
+    })
+}
+
+/// `xffi_rt_allocator_destroy`.
+///
+/// # Safety
+/// The allocator is null or the caller's, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_allocator_destroy(allocator: *mut xffi_rt_allocator) {
+    // SAFETY: as promised by the caller.
+    unsafe { take_back(allocator) };
+}
+
+/// `xffi_rt_allocator_allocate`.
+///
+/// # Safety
+/// The allocator is null or the caller's, `out` null or room for a pointer.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
+    allocator: *const xffi_rt_allocator,
+    size: usize,
+    alignment: usize,
+    out: *mut *mut c_void,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let allocator = unsafe { object(allocator, "allocator") }?;
+        if out.is_null() {
+            return Err(null("the out-parameter"));
+        }
+        if size == 0 || !alignment.is_power_of_two() {
+            return Err(Error::invalid(format!(
+                "{size} bytes at a multiple of {alignment}: there have to be some, at a power of two"
+            )));
+        }
+        let data = allocator.0.allocate(size, alignment).ok_or_else(|| {
+            let why = format!("{size} bytes of device memory cannot be allocated");
+            Error::new(Code::ResourceExhausted, why)
+        })?;
+        // SAFETY: as promised by the caller.
+        unsafe { out.write(data) };
+        Ok(())
+    })
+}
+
+/// `xffi_rt_allocator_free`.
+///
+/// # Safety
+/// The allocator is null or the caller's, the data null or what it gave, of this size.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_allocator_free(
+    allocator: *const xffi_rt_allocator,
+    data: *mut c_void,
+    size: usize,
+) {
+    // SAFETY: as promised by the caller.
+    if let Some(allocator) = unsafe { allocator.as_ref() }
+        && !data.is_null()
+    {
+        allocator.0.free(data, size);
+    }
+}
+
+/// `xffi_rt_invocation_num_threads`.
+///
+/// # Safety
+/// The invocation is null or that of the current call, `out` null or room for a number.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_num_threads(
+    invocation: *const xffi_rt_invocation,
+    out: *mut usize,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let found = unsafe { self::invocation(invocation) }?;
+        if out.is_null() {
+            return Err(null("the out-parameter"));
+        }
+        let threads = found.num_threads()?;
+        // SAFETY: as promised by the caller.
+        unsafe { out.write(threads) };
+        Ok(())
+    })
+}
+
+/// `xffi_rt_invocation_spawn`.
+///
+/// # Safety
+/// The invocation is null or that of the current call; the task may be called once with the data, by another
+/// thread.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_spawn(
+    invocation: *const xffi_rt_invocation,
+    task: Option<unsafe extern "C" fn(data: *mut c_void)>,
+    data: *mut c_void,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let found = unsafe { self::invocation(invocation) }?;
+        // SAFETY: as promised by the caller.
+        found.spawn(unsafe { self::task(task, data) }?)
+    })
+}
+
+/// `xffi_rt_call_set_called_computation`.
+///
+/// # Safety
+/// The pointers are as `invocation.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_set_called_computation(
+    call: *mut xffi_rt_call,
+    r#type: *const c_void,
+    object: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(object: *mut c_void)>,
+) -> *mut xffi_rt_status {
+    let set = |call: host::Call| {
+        if object.is_null() {
+            return Err(null("object"));
+        }
+        let deleter: Option<Deleter> = deleter;
+        Ok(call.called_computation(Arc::new(Carried::new(r#type, object, deleter))))
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { change(call, set) }
+}
+
+/// `xffi_rt_invocation_called`.
+///
+/// # Safety
+/// The invocation is null or that of the current call.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_called(
+    invocation: *const xffi_rt_invocation,
+    r#type: *const c_void,
+) -> *const c_void {
+    // SAFETY: as promised by the caller.
+    let found = unsafe { self::invocation(invocation) };
+    let carried = found
+        .ok()
+        .and_then(|found| found.called_computation::<Carried>());
+    let object = carried.and_then(|carried| carried.object(r#type));
+    object.unwrap_or(std::ptr::null_mut()).cast_const()
+}
+
+/// What a program passes along with its call.
+///
+/// # Safety
+/// The invocation is null or that of the current call.
+unsafe fn called<'a>(pointer: *const xffi_rt_invocation) -> Result<Option<&'a Called>> {
+    // SAFETY: as promised by the caller.
+    Ok(unsafe { invocation(pointer) }?.called_computation())
+}
+
+/// `xffi_rt_invocation_called_count`.
+///
+/// # Safety
+/// The invocation is null or that of the current call.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_called_count(
+    invocation: *const xffi_rt_invocation,
+) -> usize {
+    // SAFETY: as promised by the caller.
+    let called = unsafe { called(invocation) }.ok().flatten();
+    called.map_or(0, |called| called.computations().len())
+}
+
+/// `xffi_rt_invocation_called_program`.
+///
+/// # Safety
+/// The invocation is null or that of the current call, `out` null or room for a pointer.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_called_program(
+    invocation: *const xffi_rt_invocation,
+    index: usize,
+    out: *mut *mut xffi_rt_program,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let computations = unsafe { called(invocation) }?.map_or(&[][..], Called::computations);
+        let program = computations.get(index).ok_or_else(|| {
+            let count = computations.len();
+            let why = format!("computation {index} is asked for, the call has {count}");
+            Error::new(Code::OutOfRange, why)
+        })?;
+        // SAFETY: as promised by the caller.
+        unsafe { hand_over(out, xffi_rt_program(program.clone())) }
+    })
+}
+
+/// `xffi_rt_invocation_literal`.
+///
+/// # Safety
+/// The invocation is null or that of the current call, `out` null or room for an array.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_invocation_literal(
+    invocation: *const xffi_rt_invocation,
+    out: *mut xffi_rt_array,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let literal = unsafe { called(invocation) }?.and_then(Called::literal);
+        let literal =
+            literal.ok_or_else(|| Error::new(Code::NotFound, "the call has no literal"))?;
+        if out.is_null() {
+            return Err(null("the out-parameter"));
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { out.write(xffi_rt_array::of(literal)) };
+        Ok(())
+    })
+}

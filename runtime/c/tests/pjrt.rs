@@ -1,0 +1,143 @@
+//! C and C++ programs on a real XLA: what runs embedded runs on a plugin by one argument.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::{SYSTEM, libraries, program, repository, run, skip};
+use xla_ffi_testing::compiler::shared_library;
+use xla_ffi_testing::plugin::plugin;
+
+/// A library of C's for a test; `None`, told, without a compiler.
+fn library(test: &str, source: &str, name: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pjrt");
+    let include = format!("-I{}", repository().join("include").display());
+    shared_library(&folder, test, &repository().join(source), name, &[include])
+}
+
+/// A program with the runtime linked into it.
+fn linked(test: &str, source: &str, name: &str) -> Option<PathBuf> {
+    let archive = libraries().join("libxla_ffi_runtime.a");
+    let (compiler, standard) = match source.ends_with(".cc") {
+        true => ("c++", "-std=c++17"),
+        false => ("cc", "-std=c99"),
+    };
+    let flags = [standard, "-g", "-Wall", "-Wextra", "-Werror", "-Iinclude"];
+    let flags = [&flags[..], &[source, archive.to_str().unwrap()], &SYSTEM].concat();
+    program(test, compiler, name, &flags)
+}
+
+/// What a program that ends well says.
+fn says(program: &Path, arguments: &[&Path]) -> String {
+    let done = Command::new(program).args(arguments).output().unwrap();
+    let told = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{:?}: {told}", done.status);
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// The examples of programs, on the embedded runtime and on XLA.
+#[test]
+fn the_same_programs_on_a_real_xla() {
+    let test = "the_same_programs_on_a_real_xla";
+    let Some(plugin) = plugin(test) else { return };
+    for source in ["program.c", "program.cc"] {
+        let name = format!("pjrt-{source}");
+        let Some(program) = linked(test, &format!("c_examples/embed/{source}"), &name) else {
+            return;
+        };
+        assert_eq!(
+            says(&program, &[&plugin]),
+            run(&program, &libraries()),
+            "{source}"
+        );
+        let told = Command::new(&program)
+            .arg("no/such/plugin.so")
+            .output()
+            .unwrap();
+        assert_eq!(told.status.code(), Some(1));
+        let told = String::from_utf8_lossy(&told.stderr);
+        assert!(told.contains("no/such/plugin.so"), "{told}");
+    }
+}
+
+#[test]
+fn a_c_program_compiles_stablehlo_and_hlo() {
+    let test = "a_c_program_compiles_stablehlo_and_hlo";
+    let Some(plugin) = plugin(test) else { return };
+    let Some(handlers) = library(test, "c_examples/01_tiled_add.c", "tiled_add") else {
+        return;
+    };
+    let Some(program) = linked(test, "c_examples/embed/pjrt.c", "pjrt-example") else {
+        return;
+    };
+    let said = says(&program, &[&plugin, &handlers]);
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 5, "{said}");
+    assert_eq!(lines[..2], ["platform cpu", "21 42 61 82"]);
+    assert!(lines[2].starts_with("error 3: "), "{said}");
+    assert!(lines[3].starts_with("error "), "{said}");
+    assert_eq!(lines[4], "11 22 31 42");
+}
+
+#[test]
+fn mistakes_with_plugins_are_statuses() {
+    let test = "mistakes_with_plugins_are_statuses";
+    let source = "runtime/c/tests/programs/pjrt_library.c";
+    let Some(handlers) = library(test, source, "pjrt_library") else {
+        return;
+    };
+    let Some(program) = linked(test, "runtime/c/tests/programs/pjrt.c", "pjrt-mistakes") else {
+        return;
+    };
+    assert_eq!(says(&program, &[Path::new("-"), &handlers]), "");
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        skip(test, "no valgrind");
+    } else {
+        let done = Command::new("valgrind")
+            .args(["--quiet", "--leak-check=full", "--error-exitcode=9"])
+            .args([
+                "--errors-for-leak-kinds=definite,indirect",
+                "--read-var-info=no",
+            ])
+            .arg(&program)
+            .arg("-")
+            .arg(&handlers)
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(0), "{told}");
+    }
+    let Some(plugin) = plugin(test) else { return };
+    assert_eq!(says(&program, &[&plugin, &handlers]), "done\n");
+}
+
+#[test]
+fn the_same_in_cxx() {
+    let test = "the_same_in_cxx";
+    let Some(plugin) = plugin(test) else { return };
+    let Some(program) = linked(test, "runtime/c/tests/programs/pjrt.cc", "pjrt-cxx") else {
+        return;
+    };
+    assert_eq!(says(&program, &[&plugin]), "done\n");
+}
+
+/// The code in the book is that of the programs above.
+#[test]
+fn the_chapter_shows_what_is_tested() {
+    let read = |name: &str| std::fs::read_to_string(repository().join(name)).unwrap();
+    let chapter = read("docs/pjrt.md");
+    let sources =
+        ["program.c", "program.cc", "pjrt.c"].map(|name| read(&format!("c_examples/embed/{name}")));
+    let mut blocks = 0;
+    for language in ["```c\n", "```cpp\n"] {
+        for block in chapter.split(language).skip(1) {
+            let block = block.split("```").next().expect("its end");
+            assert!(
+                sources.iter().any(|source| source.contains(block)),
+                "{block}"
+            );
+            blocks += 1;
+        }
+    }
+    assert!(blocks >= 3, "{blocks} blocks");
+}
