@@ -27,6 +27,13 @@
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) (x)
 #endif
 
+/* Whether the lists of a frame, which is long enough itself, are as long as the ABI's. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_has_lists(const XLA_FFI_CallFrame* frame) {
+  return !((frame->args.struct_size < XLA_FFI_Args_STRUCT_SIZE) |
+           (frame->rets.struct_size < XLA_FFI_Rets_STRUCT_SIZE) |
+           (frame->attrs.struct_size < XLA_FFI_Attrs_STRUCT_SIZE));
+}
+
 /* What keeps a buffer's memory from being used. */
 typedef enum xla_ffi_sdk_fault {
   xla_ffi_sdk_fault_none,

@@ -98,6 +98,7 @@ class HandlerCore {
     if (XLA_FFI_PREDICT_FALSE(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||
                               frame->extension_start != nullptr || frame->api == nullptr ||
                               frame->api->XLA_FFI_Error_Create == nullptr ||
+                              !xla_ffi_sdk_has_lists(frame) ||
                               frame->stage != static_cast<XLA_FFI_ExecutionStage>(stage))) {
       XLA_FFI_Error* error = nullptr;
       if (Unusual(frame, &error)) return error;
@@ -143,24 +144,32 @@ class HandlerCore {
   }
 
   // Operands are not counted where none is bound: the handler of another stage may look at the
-  // attributes alone. The same goes for attributes.
+  // attributes alone. The same goes for attributes. What is declared of a handler's operands is of all
+  // that it is given when it executes.
+  static constexpr bool kCountsAll =
+      stage == ExecutionStage::kExecute && !std::is_same_v<Declared, Undeclared>;
+  static constexpr bool kCountsArgs = kArgs + kOptionalArgs > 0 || kRemainingArgs || kCountsAll;
+  static constexpr bool kCountsRets = kRets + kOptionalRets > 0 || kRemainingRets || kCountsAll;
+  static constexpr bool kCountsAttrs =
+      kAttrs > 0 || (kCountsAll && !(is_tagged_v<AttrsTag, Ts> || ...));
+
   XLA_FFI_SDK_HOT bool Counts(const XLA_FFI_CallFrame* frame) const {
     bool good = true;
     if constexpr (kRemainingArgs) {
       good &= frame->args.size >= kArgs;
     } else if constexpr (kOptionalArgs > 0) {
       good &= frame->args.size >= kArgs && frame->args.size <= kArgs + kOptionalArgs;
-    } else if constexpr (kArgs > 0) {
+    } else if constexpr (kCountsArgs) {
       good &= frame->args.size == kArgs;
     }
     if constexpr (kRemainingRets) {
       good &= frame->rets.size >= kRets;
     } else if constexpr (kOptionalRets > 0) {
       good &= frame->rets.size >= kRets && frame->rets.size <= kRets + kOptionalRets;
-    } else if constexpr (kRets > 0) {
+    } else if constexpr (kCountsRets) {
       good &= frame->rets.size == kRets;
     }
-    if constexpr (kAttrs > 0 && !kOptionalAttrs) good &= frame->attrs.size == distinct_;
+    if constexpr (kCountsAttrs && !kOptionalAttrs) good &= frame->attrs.size == distinct_;
     return good;
   }
 
@@ -523,13 +532,13 @@ class HandlerCore {
 
   XLA_FFI_SDK_COLD XLA_FFI_Error* WrongCounts(const XLA_FFI_CallFrame* frame) const {
     Refusal refusal(frame, name_, Elements{names_.names, kKinds, kSize});
-    if (kArgs + kOptionalArgs > 0 || kRemainingArgs) {
+    if (kCountsArgs) {
       refusal.Count("arguments", frame->args.size, kArgs, kOptionalArgs, kRemainingArgs);
     }
-    if (kRets + kOptionalRets > 0 || kRemainingRets) {
+    if (kCountsRets) {
       refusal.Count("results", frame->rets.size, kRets, kOptionalRets, kRemainingRets);
     }
-    if (kAttrs > 0) {
+    if (kCountsAttrs) {
       for (int i = 0; i < kSize; ++i) {
         if (kIsAttr[i] && !kOptionalFlags[i] && FindAttr(frame, names_.names[i].text()) < 0) {
           refusal.MissingAttr(names_.names[i].text());
