@@ -135,7 +135,13 @@ XLA_FFI_SDK_MEMORY_HOT xla_ffi_sdk_fault xla_ffi_sdk_locate(const XLA_FFI_Buffer
       return xla_ffi_sdk_fault_none;
     }
   }
-  return xla_ffi_sdk_locate_any(buf, dtype, rank, region);
+  {
+    /* The caller's region is not handed on, so that it can stay in registers. */
+    xla_ffi_sdk_region any;
+    const xla_ffi_sdk_fault fault = xla_ffi_sdk_locate_any(buf, dtype, rank, &any);
+    *region = any;
+    return fault;
+  }
 }
 
 /* Whether two operands share a byte. */

@@ -3,6 +3,7 @@
 #ifndef XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 #define XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 
+#include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/refusal.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
@@ -91,6 +92,9 @@ class HandlerCore {
       for (int k = 0; k < kSize; ++k) {
         if (kIsAttr[k] && Before(names.names[i].text(), names.names[k].text())) ++rank_[k];
       }
+    }
+    if constexpr (kMayPlan) {
+      shape_is_planned_ = !ShapeCheck<Declared>::Names(names.names, kIsAttr, kSize);
     }
   }
 
@@ -319,7 +323,7 @@ class HandlerCore {
                  ...);
     if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame, places);
     if constexpr (kHasOperands) good = good && MemoryIsGood(frame, regions);
-    if constexpr (kHasShape) good = good && ShapesAreGood(frame, Declared::Shape());
+    if constexpr (kHasShape) good = good && ShapeIsGood(frame);
     if (XLA_FFI_PREDICT_FALSE(!good)) return Refuse(frame, is);
     if constexpr ((DecodeOne<Ts>::kTakes && ...)) {
       [[maybe_unused]] Nothing nothing;
@@ -429,6 +433,36 @@ class HandlerCore {
     } else {
       return true;
     }
+  }
+
+  // Whether the names of the contract are those of sizes alone, as far as is known here.
+  static constexpr bool MayPlan() {
+    if constexpr (kHasShape) {
+      return kCountsAll && ShapeCheck<Declared>::kPlan.is_plan && !(is_tagged_v<AttrsTag, Ts> || ...);
+    } else {
+      return false;
+    }
+  }
+  static constexpr bool kMayPlan = MayPlan();
+
+  // Whether decoding finds out that an operand is a buffer.
+  template <template <typename> typename Tag, typename T>
+  static constexpr bool IsFound(const Tag<T>*) {
+    constexpr bool kOperand =
+        is_tagged_v<ArgTag, Tag<T>> || is_tagged_v<RetTag, Tag<T>> || is_tagged_v<InOutTag, Tag<T>>;
+    return !kOperand || OperandType<T>::kElement != kAnyElement;
+  }
+  static constexpr bool IsFound(const void*) { return true; }
+
+  XLA_FFI_SDK_HOT bool ShapeIsGood(const XLA_FFI_CallFrame* frame) const {
+    if constexpr (kMayPlan) {
+      constexpr bool kFound = (IsFound(static_cast<const Ts*>(nullptr)) && ...);
+      if (XLA_FFI_PREDICT_TRUE(shape_is_planned_ &&
+                               ShapeCheck<Declared>::template Fits<kFound>(frame))) {
+        return true;
+      }
+    }
+    return ShapesAreGood(frame, Declared::Shape());
   }
 
   // Calls the function and encodes what it returns.
@@ -588,6 +622,7 @@ class HandlerCore {
   bool first_[kSize + 1] = {};    // whether an attribute's name was not bound before
   int64_t distinct_ = 0;          // attribute names
   XLA_FFI_Handler_Traits traits_ = 0;
+  bool shape_is_planned_ = false;
 };
 
 // What else is to be known of a handler.
