@@ -22,6 +22,12 @@
 #ifndef XLA_FFI_HANDLER_H_
 #define XLA_FFI_HANDLER_H_
 
+/* C, which C++ reads too: its casts are of one kind. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
 #include "xla_ffi/attribute.h"
 #include "xla_ffi/call.h"
 #include "xla_ffi/cancellation.h"
@@ -375,6 +381,10 @@ XFFI_COLD void xffi_register_targets_(const XLA_FFI_Api* api, const char* librar
     xla_ffi_sdk_on_load(#library, xffi_register_targets_, targets);                      \
   }                                                                                    \
   struct library##__xla_ffi_on_load_needs_a_semicolon
+#endif
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
 #endif
 
 #endif  /* XLA_FFI_HANDLER_H_ */
