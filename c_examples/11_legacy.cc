@@ -86,7 +86,7 @@ XFFI_ADAPT(tiled_add_checked_ffi, checked);
 // Operands and results in tuples, as the documents show them: ((B, C)) -> (A, (A + 1)).
 static void Tuples(void* out, const void** in) {
   void** results = static_cast<void**>(out);
-  tiled_add_cpu(results[0], (const void**)in[0]);
+  tiled_add_cpu(results[0], static_cast<const void**>(const_cast<void*>(in[0])));
   const float* a = static_cast<const float*>(results[0]);
   float* more = static_cast<float*>(static_cast<void**>(results[1])[0]);
   for (size_t i = 0; i < 2048; ++i) more[i] = a[i] + 1;

@@ -49,6 +49,7 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
                 Err(error) => Err(format!("neither a lack nor a refusal: {error}")),
             }
         } else {
+            let outcome = outcome.map_err(Into::into);
             check(&case, outcome, codes, !upstream || case.of == For::Upstream)
         };
         if let Err(problem) = verdict {

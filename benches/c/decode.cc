@@ -41,10 +41,12 @@ ffi::Error All(T... values) {
 }
 
 ffi::Error Contract(Array x, Array y, Ret z) {
+#ifndef XLA_FFI_SHAPE
   auto a = x.dimensions(), b = y.dimensions(), c = z->dimensions();
   if (a[1] != b[0] || c[0] != a[0] || c[1] != b[1]) {
     return ffi::Error::InvalidArgument("expected [b, n], [n, m] -> [b, m]");
   }
+#endif
   return Keep(Seen(x) + Seen(y) + Seen(z));
 }
 
@@ -73,33 +75,45 @@ XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(
 
 extern "C" size_t bench_sink() { return sink.load(std::memory_order_relaxed); }
 
+// What our header offers beside upstream's: the contract by itself, and that the handlers are of host memory.
+#ifdef XLA_FFI_SHAPE
+#define BIND(...) __VA_ARGS__.HostOnly()
+#define SHAPED(binding, contract) BIND(binding.Shape(XLA_FFI_SHAPE(contract)))
+#else
+#define BIND(...) __VA_ARGS__
+#define SHAPED(binding, contract) binding
+#endif
+
 #define ARGS_4 Arg<Array>().Arg<Array>().Arg<Array>().Arg<Array>()
 #define RETS_4 Ret<Array>().Ret<Array>().Ret<Array>().Ret<Array>()
 #define ATTRS_4 Attr<I>("alpha").Attr<I>("beta").Attr<I>("gamma").Attr<I>("delta")
 
-XLA_FFI_DEFINE_HANDLER_SYMBOL(args_1, (All<Array>), ffi::Ffi::Bind().Arg<Array>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(args_4, (All<Array, Array, Array, Array>), ffi::Ffi::Bind().ARGS_4);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(args_1, (All<Array>), BIND(ffi::Ffi::Bind().Arg<Array>()));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(args_4, (All<Array, Array, Array, Array>),
+                              BIND(ffi::Ffi::Bind().ARGS_4));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(args_8,
                               (All<Array, Array, Array, Array, Array, Array, Array, Array>),
-                              ffi::Ffi::Bind().ARGS_4.ARGS_4);
+                              BIND(ffi::Ffi::Bind().ARGS_4.ARGS_4));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     args_16,
     (All<Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array, Array,
          Array, Array, Array>),
-    ffi::Ffi::Bind().ARGS_4.ARGS_4.ARGS_4.ARGS_4);
+    BIND(ffi::Ffi::Bind().ARGS_4.ARGS_4.ARGS_4.ARGS_4));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(rets_8, (All<Ret, Ret, Ret, Ret, Ret, Ret, Ret, Ret>),
-                              ffi::Ffi::Bind().RETS_4.RETS_4);
-XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_1, (All<I>), ffi::Ffi::Bind().Attr<I>("alpha"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_4, (All<I, I, I, I>), ffi::Ffi::Bind().ATTRS_4);
+                              BIND(ffi::Ffi::Bind().RETS_4.RETS_4));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_1, (All<I>), BIND(ffi::Ffi::Bind().Attr<I>("alpha")));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_4, (All<I, I, I, I>), BIND(ffi::Ffi::Bind().ATTRS_4));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     attrs_8, (All<I, I, I, I, I, I, I, I>),
-    ffi::Ffi::Bind().ATTRS_4.Attr<I>("epsilon").Attr<I>("zeta").Attr<I>("eta").Attr<I>("theta"));
+    BIND(ffi::Ffi::Bind().ATTRS_4.Attr<I>("epsilon").Attr<I>("zeta").Attr<I>("eta").Attr<I>("theta")));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(struct_dictionary, (All<Config>),
-                              ffi::Ffi::Bind().Attr<Config>("config"));
-XLA_FFI_DEFINE_HANDLER_SYMBOL(struct_attributes, (All<Config>), ffi::Ffi::Bind().Attrs<Config>());
+                              BIND(ffi::Ffi::Bind().Attr<Config>("config")));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(struct_attributes, (All<Config>),
+                              BIND(ffi::Ffi::Bind().Attrs<Config>()));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(mixed, (All<Array, Ret, I>),
-                              ffi::Ffi::Bind().Arg<Array>().Ret<Array>().Attr<I>("alpha"));
+                              BIND(ffi::Ffi::Bind().Arg<Array>().Ret<Array>().Attr<I>("alpha")));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(contract, Contract,
-                              ffi::Ffi::Bind().Arg<Array>().Arg<Array>().Ret<Array>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(async_inline, AsyncInline, ffi::Ffi::Bind().Arg<Array>());
-XLA_FFI_DEFINE_HANDLER_SYMBOL(singular, Fail, ffi::Ffi::Bind().Arg<Array>());
+                              SHAPED(ffi::Ffi::Bind().Arg<Array>().Arg<Array>().Ret<Array>(),
+                                     "b n, n m -> b m"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(async_inline, AsyncInline, BIND(ffi::Ffi::Bind().Arg<Array>()));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(singular, Fail, BIND(ffi::Ffi::Bind().Arg<Array>()));

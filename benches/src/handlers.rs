@@ -10,7 +10,7 @@ static SINK: AtomicUsize = AtomicUsize::new(0);
 
 /// The number that the last call left.
 #[unsafe(no_mangle)]
-extern "C" fn bench_sink() -> usize {
+pub(crate) extern "C" fn bench_sink() -> usize {
     SINK.load(Ordering::Relaxed)
 }
 

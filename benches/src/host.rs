@@ -7,6 +7,7 @@ use xla_ffi_sys::*;
 /// An error that a handler made.
 struct HostError {
     message: CString,
+    code: XLA_FFI_Error_Code,
 }
 
 /// A future that a handler made.
@@ -18,10 +19,13 @@ struct HostFuture {
 unsafe extern "C" fn create_error(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
     // SAFETY: the handler's arguments.
     let text = unsafe { (*args).message };
+    // SAFETY: as above.
+    let code = unsafe { (*args).errc };
     // SAFETY: a C string (ABI).
     let text = unsafe { CStr::from_ptr(text) };
     let error = Box::new(HostError {
         message: text.to_owned(),
+        code,
     });
     Box::into_raw(error).cast()
 }
@@ -43,14 +47,14 @@ pub(crate) unsafe fn destroy(error: *mut XLA_FFI_Error) {
     drop(unsafe { Box::from_raw(error.cast::<HostError>()) });
 }
 
-/// The text of an error.
+/// The code and the text of an error.
 ///
 /// # Safety
 /// The error came from this host.
-pub(crate) unsafe fn text(error: *mut XLA_FFI_Error) -> String {
+pub(crate) unsafe fn told(error: *mut XLA_FFI_Error) -> (XLA_FFI_Error_Code, String) {
     // SAFETY: made by `create_error`.
     let error = unsafe { &*error.cast::<HostError>() };
-    error.message.to_string_lossy().into_owned()
+    (error.code, error.message.to_string_lossy().into_owned())
 }
 
 unsafe extern "C" fn create_future(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error {

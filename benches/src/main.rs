@@ -4,19 +4,19 @@
 //! bench` builds the libraries and calls this program. Before anything is timed, the libraries have
 //! to agree: on what they decode, and, those that make every check, on what they refuse.
 
+mod agreement;
 mod cases;
 mod frame;
 mod host;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use libloading::Library;
 use std::hint::black_box;
 use std::time::Instant;
-use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error};
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame};
 
-use cases::{CASES, Case, Kind};
-
-type Handler = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+use agreement::{Call as Handler, Checks};
+use cases::{CASES, Case};
 
 /// Calls in one measurement.
 const CALLS: u32 = 2_000;
@@ -42,9 +42,13 @@ impl Variant {
         })
     }
 
-    /// Whether it makes every check: upstream's header leaves some to the author.
-    fn is_strict(&self) -> bool {
-        self.name == "rust" || self.name.starts_with("c_")
+    /// What it refuses: upstream's header leaves some checks to the author.
+    fn checks(&self) -> Checks {
+        match self.name.split('_').next() {
+            Some("rust" | "c") => Checks::All,
+            Some("header" | "cpp") => Checks::ButCoincidence,
+            _ => Checks::Some,
+        }
     }
 
     fn handler(&self, symbol: &str) -> Result<Handler> {
@@ -53,33 +57,11 @@ impl Variant {
         Ok(*handler.with_context(|| format!("{}: no handler {symbol}", self.name))?)
     }
 
-    /// What the last call decoded.
-    fn sink(&self) -> Result<usize> {
-        type Sink = unsafe extern "C" fn() -> usize;
+    /// The function that gives what the last call decoded.
+    fn sink(&self) -> Result<agreement::Sink> {
         // SAFETY: the libraries export a function of this type under this name.
-        let sink = unsafe { self.library.get::<Sink>(b"bench_sink") }?;
-        // SAFETY: it reads a number.
-        Ok(unsafe { sink() })
+        Ok(*unsafe { self.library.get::<agreement::Sink>(b"bench_sink") }?)
     }
-}
-
-/// How a call ended: an error's text, or whether there was a future and whether it was completed.
-fn call(
-    handler: Handler,
-    frame: *mut XLA_FFI_CallFrame,
-) -> std::result::Result<Option<bool>, String> {
-    // SAFETY: a whole frame of a live host.
-    let error = unsafe { handler(frame) };
-    // SAFETY: the frame of the call that has returned.
-    let future = unsafe { host::take_future(frame) };
-    if error.is_null() {
-        return Ok(future);
-    }
-    // SAFETY: the error came from our host.
-    let text = unsafe { host::text(error) };
-    // SAFETY: as above, and it is not used again.
-    unsafe { host::destroy(error) };
-    Err(text)
 }
 
 /// Nanoseconds of one call, in one measurement.
@@ -100,47 +82,16 @@ fn measure(handler: Handler, frame: *mut XLA_FFI_CallFrame) -> f64 {
 
 /// Checks that all libraries decode the same, and that those that check everything refuse the same.
 fn agree(case: &Case, variants: &[Variant], api: &XLA_FFI_Api) -> Result<()> {
-    let frame = (case.frame)(api);
-    let mut sinks = Vec::new();
+    let mut same = Vec::new();
     for variant in variants {
-        let handler = variant.handler(case.symbol)?;
-        let outcome = call(handler, frame.raw);
-        match (case.kind, &outcome) {
-            (Kind::Success, Ok(future)) => {
-                // A handler that is done when it returns need not make a future.
-                let is_async = case.symbol == "async_inline";
-                ensure!(
-                    future.is_none() || (is_async && *future == Some(true)),
-                    "{}: {}: future {future:?}",
-                    case.name,
-                    variant.name
-                );
-                sinks.push(variant.sink()?);
-            }
-            (Kind::Error, Err(_)) => {}
-            _ => bail!("{}: {}: {outcome:?}", case.name, variant.name),
-        }
+        same.push(agreement::Handler {
+            name: &variant.name,
+            call: variant.handler(case.symbol)?,
+            sink: variant.sink()?,
+            checks: variant.checks(),
+        });
     }
-    ensure!(
-        sinks.windows(2).all(|pair| pair[0] == pair[1]),
-        "{}: the libraries decode different values: {sinks:?}",
-        case.name
-    );
-    if case.kind == Kind::Error {
-        return Ok(());
-    }
-    for (what, frame) in cases::spoilt(case, api) {
-        for variant in variants.iter().filter(|variant| variant.is_strict()) {
-            let handler = variant.handler(case.symbol)?;
-            ensure!(
-                call(handler, frame.raw).is_err(),
-                "{}: {} accepts a frame with a wrong {what}",
-                case.name,
-                variant.name
-            );
-        }
-    }
-    Ok(())
+    agreement::judge(case, &same, api).map(|_| ())
 }
 
 /// Binds this program to the core that it runs on, so that its measurements are of one core.

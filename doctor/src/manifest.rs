@@ -314,7 +314,8 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
         if let Some(key) = missing {
             let name = &handler["name"];
             return Err(fail(format!(
-                "handler {name} is described, but has no \"{key}\""
+                "handler {name} is described, but has no \"{key}\"; in C, write XFFI_{}() where it has none",
+                key.to_uppercase()
             )));
         }
     }

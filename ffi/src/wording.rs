@@ -79,6 +79,9 @@ pub const ONE_ARRAY: &str = "; both have to be the same array";
 pub const DEVICE: &str = ": the call comes with a device stream, but the handler takes its operands from \
     host memory; register it for platform \"cpu\" alone";
 
+/// Behind the name of a handler: what it was called with is too short. The frame's size and the expected one follow.
+pub const SHORT_FRAME: &str = ": the call frame or one of its lists is shorter than the ABI's";
+
 /// A feature of an extension's version 0.2 on a host with 0.`minor`.
 pub(crate) fn older_extension(wanted: Feature, minor: i32, extension: &str) -> String {
     let (wanted, first) = (feature(wanted), wanted.since().first_jaxlib());

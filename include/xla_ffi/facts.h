@@ -188,5 +188,7 @@
 #define XLA_FFI_SDK_TEXT_ONE_ARRAY "; both have to be the same array"
 #define XLA_FFI_SDK_TEXT_DEVICE \
   ": the call comes with a device stream, but the handler takes its operands from host memory; register it for platform \"cpu\" alone"
+#define XLA_FFI_SDK_TEXT_SHORT_FRAME \
+  ": the call frame or one of its lists is shorter than the ABI's"
 
 #endif  /* XLA_FFI_FACTS_H_ */

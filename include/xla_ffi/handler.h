@@ -22,6 +22,12 @@
 #ifndef XLA_FFI_HANDLER_H_
 #define XLA_FFI_HANDLER_H_
 
+/* C, which C++ reads too: its casts are of one kind. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
 #include "xla_ffi/attribute.h"
 #include "xla_ffi/call.h"
 #include "xla_ffi/cancellation.h"
@@ -219,10 +225,11 @@ XFFI_COLD XLA_FFI_Error* xffi_wrong_call(const XLA_FFI_CallFrame* frame,
             handler->name);
     return NULL;
   }
-  if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE) {
+  if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || !xla_ffi_sdk_has_lists(frame)) {
     return xffi_error_format(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
-                             "%s: a call frame of %zu bytes, expected at least %zu", handler->name,
-                             frame->struct_size, (size_t)XLA_FFI_CallFrame_STRUCT_SIZE);
+                             "%s" XLA_FFI_SDK_TEXT_SHORT_FRAME " (%zu bytes, expected %zu)",
+                             handler->name, frame->struct_size,
+                             (size_t)XLA_FFI_CallFrame_STRUCT_SIZE);
   }
   return xffi_error_format(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                            "%s: registered for the %s stage, called in the %s stage", handler->name,
@@ -246,7 +253,7 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
    * the host takes no errors. */
   if (XFFI_UNLIKELY(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || frame->api == NULL ||
                     xffi_is_before_r0(frame->api) || frame->api->XLA_FFI_Error_Create == NULL ||
-                    frame->stage != handler->stage)) {
+                    !xla_ffi_sdk_has_lists(frame) || frame->stage != handler->stage)) {
     return xffi_wrong_call(frame, handler);
   }
   if (handler->host_only && XFFI_UNLIKELY(!xla_ffi_sdk_is_on_host(frame))) {
@@ -374,6 +381,10 @@ XFFI_COLD void xffi_register_targets_(const XLA_FFI_Api* api, const char* librar
     xla_ffi_sdk_on_load(#library, xffi_register_targets_, targets);                      \
   }                                                                                    \
   struct library##__xla_ffi_on_load_needs_a_semicolon
+#endif
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
 #endif
 
 #endif  /* XLA_FFI_HANDLER_H_ */

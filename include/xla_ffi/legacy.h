@@ -32,6 +32,12 @@
 #ifndef XLA_FFI_LEGACY_H_
 #define XLA_FFI_LEGACY_H_
 
+/* C, which C++ reads too: its casts are of one kind. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
 #include "xla/service/custom_call_target_registry.h"
 #include "xla_ffi/handler.h"
 
@@ -526,9 +532,14 @@ XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, const xffi_legacy_
 
 #define XFFI_ADAPT_AS_(symbol, signature, function, opaque, ...)                              \
   XFFI_LEGACY_CHECK_(symbol, signature, function, __VA_ARGS__);                               \
-  static const xffi_legacy_adapter symbol##_adapter = {signature, (void (*)(void))(function), \
+  static const xffi_legacy_adapter symbol##_adapter = {signature, XFFI_LEGACY_CAST_(function), \
                                                        opaque, NULL, NULL, NULL};             \
   XFFI_ADAPT(symbol, symbol##_adapter)
+#ifdef __cplusplus
+#define XFFI_LEGACY_CAST_(function) reinterpret_cast<void (*)()>(function)
+#else
+#define XFFI_LEGACY_CAST_(function) (void (*)(void))(function)
+#endif
 
 #define XFFI_ADAPT_CPU(symbol, function) \
   XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_CPU, function, NULL, NULL, NULL)
@@ -540,5 +551,9 @@ XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, const xffi_legacy_
   XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_GPU_STATUS, function, opaque, NULL, NULL, "", 0, NULL)
 #define XFFI_ADAPT_CPU_UNIFIED(symbol, function, opaque) \
   XFFI_ADAPT_AS_(symbol, XFFI_LEGACY_CPU_UNIFIED, function, opaque, NULL, NULL, "", 0, NULL)
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif /* XLA_FFI_LEGACY_H_ */

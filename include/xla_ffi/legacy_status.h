@@ -8,6 +8,12 @@
 #ifndef XLA_FFI_LEGACY_STATUS_H_
 #define XLA_FFI_LEGACY_STATUS_H_
 
+/* C, which C++ reads too: its casts are of one kind. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -111,6 +117,10 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* stat
 
 #ifdef __cplusplus
 } /* extern "C" */
+#endif
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
 #endif
 
 #endif /* XLA_FFI_LEGACY_STATUS_H_ */

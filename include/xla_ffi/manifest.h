@@ -9,7 +9,8 @@
  *                XFFI_DESCRIBE(rms_norm_backward, ...));
  *
  * All of it is text that the compiler puts together. Names and texts are string literals that need no
- * escaping in JSON. A list has at most 24 entries.
+ * escaping in JSON. A list has at most 24 entries. XFFI_ARGS, XFFI_RETS and XFFI_ATTRS are all three there, with
+ * nothing between their parentheses where a handler has none.
  */
 #ifndef XLA_FFI_MANIFEST_H_
 #define XLA_FFI_MANIFEST_H_

@@ -27,6 +27,13 @@
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) (x)
 #endif
 
+/* Whether the lists of a frame, which is long enough itself, are as long as the ABI's. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_has_lists(const XLA_FFI_CallFrame* frame) {
+  return !((frame->args.struct_size < XLA_FFI_Args_STRUCT_SIZE) |
+           (frame->rets.struct_size < XLA_FFI_Rets_STRUCT_SIZE) |
+           (frame->attrs.struct_size < XLA_FFI_Attrs_STRUCT_SIZE));
+}
+
 /* What keeps a buffer's memory from being used. */
 typedef enum xla_ffi_sdk_fault {
   xla_ffi_sdk_fault_none,
@@ -128,7 +135,13 @@ XLA_FFI_SDK_MEMORY_HOT xla_ffi_sdk_fault xla_ffi_sdk_locate(const XLA_FFI_Buffer
       return xla_ffi_sdk_fault_none;
     }
   }
-  return xla_ffi_sdk_locate_any(buf, dtype, rank, region);
+  {
+    /* The caller's region is not handed on, so that it can stay in registers. */
+    xla_ffi_sdk_region any;
+    const xla_ffi_sdk_fault fault = xla_ffi_sdk_locate_any(buf, dtype, rank, &any);
+    *region = any;
+    return fault;
+  }
 }
 
 /* Whether two operands share a byte. */

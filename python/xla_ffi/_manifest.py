@@ -1,7 +1,6 @@
 """What a library says about itself; ``docs/manifest.md`` describes the format."""
 
 import dataclasses
-import functools
 import json
 import re
 import struct
@@ -215,7 +214,12 @@ def _handler(reader, library, data):
         raise reader.error(f"{where}: floor {floor!r} is no revision")
     platforms = reader.get(data, "platforms", list, where)
     described = reader.get(data, "described", bool, where, True)
-    operands = functools.partial(reader.get, data, kind=list, where=where, **({} if described else {"default": []}))
+
+    def operands(key):
+        if described and data.get(key) is None:
+            raise reader.error(f"{where} has no {key!r}; in C, write XFFI_{key.upper()}() where it has none")
+        return reader.get(data, key, list, where, [])
+
     args = tuple(_operand(reader, where, arg) for arg in operands("args"))
     return HandlerSpec(
         library=library,

@@ -82,7 +82,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(stages, Stages,
 // MetadataTraits, DefineAutoSymbol: traits as a macro argument
 // TRAITS with_traits 1
 // TRAITS without_traits 0
-// RUN with_traits {} f32[1]=1 -> f32[1] == 0
+// RUN with_traits {} f32[1]=1 -> f32[0] ==
 static ffi::Error Nothing(ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer>) { return {}; }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(with_traits, Nothing,
                               ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>(),

@@ -1,6 +1,7 @@
 //! Cases that stand beside the C++ handlers of `tests/cpp`, and libraries built from them.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -253,6 +254,51 @@ impl Case {
         })
     }
 
+    /// The case as `tests/jax/cpp_suite.py` takes it; else what JAX has no way to give.
+    pub(crate) fn in_jax(
+        &self,
+        library: &Path,
+        target: &str,
+    ) -> std::result::Result<Value, String> {
+        let runs = [Stage::Instantiate, Stage::Execute];
+        let late = self.stages.iter().find(|(stage, _)| !runs.contains(stage));
+        if let Some((stage, _)) = late {
+            return Err(format!("no {} stage on a CPU", stage.name()));
+        }
+        if self.attributes.contains("xi1>") {
+            return Err("no attributes that are arrays of bool".to_owned());
+        }
+        for (name, value) in &self.options {
+            match name.as_str() {
+                "stream" => return Err("no stream on a CPU".to_owned()),
+                "scratch" => return Err("no allocator for scratch memory on a CPU".to_owned()),
+                "no-pool" => return Err("always a thread pool".to_owned()),
+                "extension" => return Err("no extensions of others".to_owned()),
+                "user-data" => return Err("no user data".to_owned()),
+                "run-id" => return Err("no choice of the run id".to_owned()),
+                "ordinal" if value != "0" => return Err("no choice of the device".to_owned()),
+                "options" => return Err("no custom options".to_owned()),
+                _ => {}
+            }
+        }
+        let stages = self
+            .stages
+            .iter()
+            .map(|(stage, symbol)| (stage.name().to_owned(), symbol.as_str().into()));
+        let calls: u32 = self
+            .option("calls")
+            .map_or(1, |n| n.parse().expect("a number"));
+        Ok(json!({
+            "library": library,
+            "target": target,
+            "stages": Value::Object(stages.collect()),
+            "attributes": self.attributes,
+            "args": self.args,
+            "rets": self.rets,
+            "calls": calls,
+        }))
+    }
+
     /// Runs the case; what comes back are the results' numbers.
     pub(crate) fn run(&self, library: &Library) -> Result<Vec<Vec<f64>>> {
         let mut user_data = UserData::new(library.runtime());
@@ -369,10 +415,26 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
     }
 }
 
+/// How a call failed, in whichever runtime.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: String,
+    pub(crate) message: String,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self {
+            code: error.code().name().to_owned(),
+            message: error.message().to_owned(),
+        }
+    }
+}
+
 /// Checks an outcome; `text` says whether our words are expected, `code` whether the code is.
 pub(crate) fn check(
     case: &Case,
-    outcome: std::result::Result<Vec<Vec<f64>>, Error>,
+    outcome: std::result::Result<Vec<Vec<f64>>, Failure>,
     code: bool,
     text: bool,
 ) -> std::result::Result<(), String> {
@@ -385,7 +447,9 @@ pub(crate) fn check(
                 Err(format!("expected {want:?}, got {got:?}"))
             }
         }
-        (Want::Values(want), Err(error)) => Err(format!("expected {want:?}, got {error}")),
+        (Want::Values(want), Err(Failure { code, message })) => {
+            Err(format!("expected {want:?}, got {code}: {message}"))
+        }
         (Want::Failure { code, .. }, Ok(got)) => Err(format!("expected {code}, got {got:?}")),
         (
             Want::Failure {
@@ -394,12 +458,9 @@ pub(crate) fn check(
             },
             Err(error),
         ) => {
-            let message = error.message().to_owned();
-            if code && error.code().name() != want {
-                return Err(format!(
-                    "expected {want}, got {}: {message}",
-                    error.code().name()
-                ));
+            let Failure { code: got, message } = error;
+            if code && got != *want {
+                return Err(format!("expected {want}, got {got}: {message}"));
             }
             if text && !message.contains(part.as_str()) {
                 return Err(format!("expected {part:?} in {message:?}"));

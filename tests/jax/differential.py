@@ -16,8 +16,8 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import ffi
 from jaxlib.mlir import ir
+from own import ffi
 from xla_ffi import _dtypes, _jax, _primitive
 
 jax.config.update("jax_enable_x64", True)
@@ -36,7 +36,7 @@ def operand(spec):
     count = int(np.prod(dims, dtype=int))
     made = {"iota": range(count), "zeros": [0] * count, "ones": [1] * count}.get(values)
     if made is None:
-        made = [complex(value.replace("i", "j")) for value in values.split(",")]
+        made = [complex(value.replace("i", "j")) for value in values.split(",") if value]
         made = made if name.startswith("c") else [value.real for value in made]
     return jnp.asarray(np.array(made).astype(dtype(name)).reshape(dims))
 
@@ -67,6 +67,9 @@ def python(attribute):
     if isinstance(attribute, ir.FloatAttr):
         return scalar(str(attribute.type))(attribute.value)
     text = str(attribute)
+    found = re.fullmatch(r"array<(\w+): (.*)>", text)
+    if found:
+        return np.array([json.loads(value) for value in found[2].split(",")], scalar(found[1]))
     found = re.fullmatch(r"dense<(.*)> : tensor<(\d+)x(\w+)>", text)
     if not found:
         raise ValueError(f"no Python value for {text}")
@@ -76,6 +79,8 @@ def python(attribute):
 
 
 def scalar(name):
+    if name == "i1":
+        return np.bool_
     return np.dtype(_dtypes.ATTRIBUTES[name.replace("ui", "u")]).type
 
 

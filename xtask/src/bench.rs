@@ -32,10 +32,12 @@ pub(crate) struct Args {
 const UPSTREAM: &str = "0.12.0";
 
 /// The columns of the table, in this order.
-const COLUMNS: [&str; 7] = [
+const COLUMNS: [&str; 9] = [
     "rust",
     "c_gcc",
     "c_clang",
+    "header_gcc",
+    "header_clang",
     "cpp_gcc",
     "cpp_clang",
     "upstream_gcc",
@@ -136,6 +138,7 @@ fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
     }
     let languages = [
         ("c", "decode.c", Some(&ours)),
+        ("header", "header.c", Some(&ours)),
         ("cpp", "decode.cc", cpp.then_some(&ours)),
         ("upstream", "decode.cc", upstream.as_ref()),
     ];
@@ -144,7 +147,7 @@ fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
         for (language, source, include) in languages {
             let Some(include) = include else { continue };
             let (compiler, standard) = match language {
-                "c" => (c, "-std=c11"),
+                "c" | "header" => (c, "-std=c11"),
                 _ => (cxx, "-std=c++17"),
             };
             let column = format!("{language}_{name}");

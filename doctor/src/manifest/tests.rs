@@ -62,7 +62,7 @@ fn records_of_one_library_are_joined() {
     old[8] = 1;
     assert!(error(&old).contains("version 1"));
     let bare = PAYLOAD.replacen(r#""attrs""#, r#""atrs""#, 1);
-    assert!(error(&bytes(&bare)).contains("no \"attrs\""));
+    assert!(error(&bytes(&bare)).contains("no \"attrs\"; in C, write XFFI_ATTRS() where"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::declare::param::Param;
 use crate::entry::diagnose;
 use crate::entry::problems::Problems;
 use crate::error::{Error, ErrorCode};
+use crate::wording::SHORT_FRAME;
 use xla_ffi_sys::*;
 
 // The frame goes by value to what follows: it is one pointer, and stays in a register that way.
@@ -34,8 +35,7 @@ pub(crate) unsafe fn refuse_short_frame(
     host.make_error(
         ErrorCode::InvalidArgument,
         &format!(
-            "{}: the call frame or one of its lists is shorter than the ABI's ({size} bytes, \
-             expected {FRAME_SIZE})",
+            "{}{SHORT_FRAME} ({size} bytes, expected {FRAME_SIZE})",
             info.name
         ),
     )

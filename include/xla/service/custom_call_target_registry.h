@@ -16,6 +16,12 @@
 #ifndef XLA_SERVICE_CUSTOM_CALL_TARGET_REGISTRY_H_
 #define XLA_SERVICE_CUSTOM_CALL_TARGET_REGISTRY_H_
 
+/* C, which C++ reads too: its casts are of one kind. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -229,5 +235,9 @@ class __attribute__((visibility("hidden"))) CustomCallTargetRegistry {
   XLA_REGISTER_CUSTOM_CALL_TARGET(function, "Host")
 #define XLA_CPU_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(symbol, address) \
   XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(symbol, address, "Host")
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif /* XLA_SERVICE_CUSTOM_CALL_TARGET_REGISTRY_H_ */

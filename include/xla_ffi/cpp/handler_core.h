@@ -3,6 +3,7 @@
 #ifndef XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 #define XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 
+#include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/refusal.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
@@ -105,12 +106,16 @@ class HandlerCore {
         if (kIsAttr[k] && Before(names.names[i].text(), names.names[k].text())) ++rank_[k];
       }
     }
+    if constexpr (kMayPlan) {
+      shape_is_planned_ = !ShapeCheck<Declared>::Names(names.names, kIsAttr, kSize);
+    }
   }
 
   XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
     if (XLA_FFI_PREDICT_FALSE(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||
                               frame->extension_start != nullptr || frame->api == nullptr ||
                               frame->api->XLA_FFI_Error_Create == nullptr ||
+                              !xla_ffi_sdk_has_lists(frame) ||
                               frame->stage != static_cast<XLA_FFI_ExecutionStage>(stage))) {
       XLA_FFI_Error* error = nullptr;
       if (Unusual(frame, &error)) return error;
@@ -161,24 +166,32 @@ class HandlerCore {
   }
 
   // Operands are not counted where none is bound: the handler of another stage may look at the
-  // attributes alone. The same goes for attributes.
+  // attributes alone. The same goes for attributes. What is declared of a handler's operands is of all
+  // that it is given when it executes.
+  static constexpr bool kCountsAll =
+      stage == ExecutionStage::kExecute && !std::is_same_v<Declared, Undeclared>;
+  static constexpr bool kCountsArgs = kArgs + kOptionalArgs > 0 || kRemainingArgs || kCountsAll;
+  static constexpr bool kCountsRets = kRets + kOptionalRets > 0 || kRemainingRets || kCountsAll;
+  static constexpr bool kCountsAttrs =
+      kAttrs > 0 || (kCountsAll && !(is_tagged_v<AttrsTag, Ts> || ...));
+
   XLA_FFI_SDK_HOT bool Counts(const XLA_FFI_CallFrame* frame) const {
     bool good = true;
     if constexpr (kRemainingArgs) {
       good &= frame->args.size >= kArgs;
     } else if constexpr (kOptionalArgs > 0) {
       good &= frame->args.size >= kArgs && frame->args.size <= kArgs + kOptionalArgs;
-    } else if constexpr (kArgs > 0) {
+    } else if constexpr (kCountsArgs) {
       good &= frame->args.size == kArgs;
     }
     if constexpr (kRemainingRets) {
       good &= frame->rets.size >= kRets;
     } else if constexpr (kOptionalRets > 0) {
       good &= frame->rets.size >= kRets && frame->rets.size <= kRets + kOptionalRets;
-    } else if constexpr (kRets > 0) {
+    } else if constexpr (kCountsRets) {
       good &= frame->rets.size == kRets;
     }
-    if constexpr (kAttrs > 0 && !kOptionalAttrs) good &= frame->attrs.size == distinct_;
+    if constexpr (kCountsAttrs && !kOptionalAttrs) good &= frame->attrs.size == distinct_;
     return good;
   }
 
@@ -328,7 +341,7 @@ class HandlerCore {
                  ...);
     if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame, places);
     if constexpr (kHasOperands) good = good && MemoryIsGood(frame, regions);
-    if constexpr (kHasShape) good = good && ShapesAreGood(frame, Declared::Shape());
+    if constexpr (kHasShape) good = good && ShapeIsGood(frame);
     if (XLA_FFI_PREDICT_FALSE(!good)) return Refuse(frame, is);
     if constexpr ((DecodeOne<Ts>::kTakes && ...)) {
       [[maybe_unused]] Nothing nothing;
@@ -440,6 +453,36 @@ class HandlerCore {
     }
   }
 
+  // Whether the names of the contract are those of sizes alone, as far as is known here.
+  static constexpr bool MayPlan() {
+    if constexpr (kHasShape) {
+      return kCountsAll && ShapeCheck<Declared>::kPlan.is_plan && !(is_tagged_v<AttrsTag, Ts> || ...);
+    } else {
+      return false;
+    }
+  }
+  static constexpr bool kMayPlan = MayPlan();
+
+  // Whether decoding finds out that an operand is a buffer.
+  template <template <typename> typename Tag, typename T>
+  static constexpr bool IsFound(const Tag<T>*) {
+    constexpr bool kOperand =
+        is_tagged_v<ArgTag, Tag<T>> || is_tagged_v<RetTag, Tag<T>> || is_tagged_v<InOutTag, Tag<T>>;
+    return !kOperand || OperandType<T>::kElement != kAnyElement;
+  }
+  static constexpr bool IsFound(const void*) { return true; }
+
+  XLA_FFI_SDK_HOT bool ShapeIsGood(const XLA_FFI_CallFrame* frame) const {
+    if constexpr (kMayPlan) {
+      constexpr bool kFound = (IsFound(static_cast<const Ts*>(nullptr)) && ...);
+      if (XLA_FFI_PREDICT_TRUE(shape_is_planned_ &&
+                               ShapeCheck<Declared>::template Fits<kFound>(frame))) {
+        return true;
+      }
+    }
+    return ShapesAreGood(frame, Declared::Shape());
+  }
+
   // Calls the function and encodes what it returns.
   template <typename Function>
   XLA_FFI_SDK_HOT XLA_FFI_Error* Run(XLA_FFI_CallFrame* frame, const Function& function) const {
@@ -545,13 +588,13 @@ class HandlerCore {
 
   XLA_FFI_SDK_COLD XLA_FFI_Error* WrongCounts(const XLA_FFI_CallFrame* frame) const {
     Refusal refusal(frame, name_, Elements{names_.names, kKinds, kSize});
-    if (kArgs + kOptionalArgs > 0 || kRemainingArgs) {
+    if (kCountsArgs) {
       refusal.Count("arguments", frame->args.size, kArgs, kOptionalArgs, kRemainingArgs);
     }
-    if (kRets + kOptionalRets > 0 || kRemainingRets) {
+    if (kCountsRets) {
       refusal.Count("results", frame->rets.size, kRets, kOptionalRets, kRemainingRets);
     }
-    if (kAttrs > 0) {
+    if (kCountsAttrs) {
       for (int i = 0; i < kSize; ++i) {
         if (kIsAttr[i] && !kOptionalFlags[i] && FindAttr(frame, names_.names[i].text()) < 0) {
           refusal.MissingAttr(names_.names[i].text());
@@ -601,6 +644,7 @@ class HandlerCore {
   bool first_[kSize + 1] = {};    // whether an attribute's name was not bound before
   int64_t distinct_ = 0;          // attribute names
   XLA_FFI_Handler_Traits traits_ = 0;
+  bool shape_is_planned_ = false;
 };
 
 // What else is to be known of a handler.

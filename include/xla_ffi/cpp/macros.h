@@ -12,25 +12,25 @@
 // A function pointer constant that is a handler. The handler behind it is a constant wherever the
 // function and the names in the binding are.
 #define XLA_FFI_DEFINE_HANDLER_EXPLICIT_WITH_TRAITS(fn, impl, binding, traits)                  \
-  [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* call_frame)    \
+  [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \
       -> XLA_FFI_Error* {                                                                        \
     static const auto xla_ffi_handler =                                                         \
         ::xla::ffi::internal::MakeHandler(XLA_FFI_SDK_HANDLER_NAME(fn), binding, impl, traits); \
-    return xla_ffi_handler.Call(call_frame);                                                    \
+    return xla_ffi_handler.Call(xla_ffi_frame);                                                  \
   }
 #define XLA_FFI_DEFINE_HANDLER_EXPLICIT(fn, impl, binding)                                      \
-  [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* call_frame)    \
+  [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \
       -> XLA_FFI_Error* {                                                                        \
     static const auto xla_ffi_handler =                                                         \
         ::xla::ffi::internal::MakeHandler(XLA_FFI_SDK_HANDLER_NAME(fn), binding, impl);         \
-    return xla_ffi_handler.Call(call_frame);                                                    \
+    return xla_ffi_handler.Call(xla_ffi_frame);                                                  \
   }
 #define XLA_FFI_DEFINE_HANDLER_AUTO(fn, impl)                                                   \
-  [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* call_frame)    \
+  [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \
       -> XLA_FFI_Error* {                                                                        \
     static const auto xla_ffi_handler =                                                         \
         ::xla::ffi::internal::MakeHandlerAuto(XLA_FFI_SDK_HANDLER_NAME(fn), impl);              \
-    return xla_ffi_handler.Call(call_frame);                                                    \
+    return xla_ffi_handler.Call(xla_ffi_frame);                                                  \
   }
 #define XLA_FFI_SDK_HANDLER_NAME(fn) #fn
 

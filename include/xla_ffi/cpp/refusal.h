@@ -119,7 +119,7 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
                                          XLA_FFI_ExecutionStage stage, std::string_view name,
                                          XLA_FFI_Error** error) {
   Text text;
-  if (!name.empty()) text << name << ": ";
+  text << name;
   if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) || frame->api == nullptr) {
     return true;  // nobody to tell
   }
@@ -129,12 +129,13 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
     return true;
   }
   if (frame->api->XLA_FFI_Error_Create == nullptr) {
-    text << "not called";  // the error's own words follow on stderr
-  } else if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE) {
-    text << "a call frame of " << frame->struct_size << " bytes, expected at least "
-         << size_t{XLA_FFI_CallFrame_STRUCT_SIZE};
+    text << (name.empty() ? "not called" : ": not called");  // the error's own words follow on stderr
+  } else if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || !xla_ffi_sdk_has_lists(frame)) {
+    text << XLA_FFI_SDK_TEXT_SHORT_FRAME " (" << frame->struct_size << " bytes, expected "
+         << size_t{XLA_FFI_CallFrame_STRUCT_SIZE} << ")";
   } else if (frame->stage != stage) {
     const unsigned want = NumberOf(stage), got = NumberOf(frame->stage);
+    if (!name.empty()) text << ": ";
     PutName(text << "registered for the ", StageName(want), want) << " stage, called in the ";
     PutName(text, StageName(got), got) << " stage";
   } else {

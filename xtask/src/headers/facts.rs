@@ -140,6 +140,7 @@ pub(super) fn c(version: &str) -> String {
         ("APART", wording::APART),
         ("ONE_ARRAY", wording::ONE_ARRAY),
         ("DEVICE", wording::DEVICE),
+        ("SHORT_FRAME", wording::SHORT_FRAME),
     ] {
         text(&mut out, name, words);
     }

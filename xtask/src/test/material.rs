@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::tally::Log;
 use crate::venv::{self, Venv};
-use crate::{checkers, cuda, wheel};
+use crate::{checkers, cuda, jaxlibs, wheel};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,6 +20,8 @@ pub(super) struct Material {
     zig: Option<PathBuf>,
     go: Option<PathBuf>,
     pub(super) venv: Option<Venv>,
+    /// One with the oldest listed jaxlib.
+    oldest: Option<Venv>,
     /// Packages of type checkers for it.
     checkers: Option<PathBuf>,
     /// Packages that `jax.export` imports.
@@ -60,6 +62,7 @@ impl Material {
             for_export: optional("packages for jax.export", checkers::for_export(&venv), log),
             for_book: optional("mkdocs", checkers::for_book(&venv), log),
             venv: Some(venv),
+            oldest: oldest(log)?,
         })
     }
 
@@ -84,6 +87,9 @@ impl Material {
         if let Some(venv) = &self.venv {
             command.env("XLA_FFI_PYTHON", &venv.python);
         }
+        if let Some(venv) = &self.oldest {
+            command.env("XLA_FFI_OLDEST_PYTHON", &venv.python);
+        }
         if let Some(zig) = &self.zig {
             command.env("XLA_FFI_ZIG", zig);
         }
@@ -101,6 +107,18 @@ impl Material {
                 command.env("PATH", path);
             }
         }
+    }
+}
+
+/// An environment with the oldest listed jaxlib; none where it has no wheel for this machine.
+fn oldest(log: &mut Log) -> Result<Option<Venv>> {
+    let oldest = jaxlibs::listed().into_iter().next();
+    match oldest.map(|version| venv::exactly(&version)) {
+        Some(Err(error)) if error.is::<wheel::NoWheel>() => {
+            log.line(format_args!("{error}"));
+            Ok(None)
+        }
+        venv => venv.transpose(),
     }
 }
 

@@ -1,0 +1,150 @@
+/* The handlers of the benchmark in C with our header. decode.c has the same ones, written by hand. */
+#include "xla_ffi/handler.h"
+
+/* What the last call decoded, boiled down to a number. */
+static volatile size_t sink;
+
+XFFI_EXPORT size_t bench_sink(void);
+size_t bench_sink(void) { return sink; }
+
+/* After a fetch that failed it is of no use, but harmless: xffi_decoded tells before it is kept. */
+static inline size_t seen(xffi_buffer b) { return (size_t)b.data + (size_t)b.count; }
+
+#define ARG(name) xffi_arg(call, name, XLA_FFI_DataType_F32, 2)
+#define RET(name) xffi_ret(call, name, XLA_FFI_DataType_F32, 2)
+#define ATTR(name) (size_t)xffi_attr_i32(call, name)
+
+/* Keeps what was seen, unless something is wrong with the call. */
+#define KEEP(number)                                  \
+  do {                                                \
+    XLA_FFI_Error* error = xffi_decoded(call);        \
+    if (error != NULL) return error;                  \
+    sink = (number);                                  \
+    return NULL;                                      \
+  } while (0)
+
+static XLA_FFI_Error* args_1_impl(xffi_call* call) {
+  const size_t all = seen(ARG("a"));
+  KEEP(all);
+}
+
+#define FOUR(operand, a, b, c, d) \
+  all += seen(operand(a));        \
+  all += seen(operand(b));        \
+  all += seen(operand(c));        \
+  all += seen(operand(d))
+
+static XLA_FFI_Error* args_4_impl(xffi_call* call) {
+  size_t all = 0;
+  FOUR(ARG, "a", "b", "c", "d");
+  KEEP(all);
+}
+
+static XLA_FFI_Error* args_8_impl(xffi_call* call) {
+  size_t all = 0;
+  FOUR(ARG, "a", "b", "c", "d");
+  FOUR(ARG, "e", "f", "g", "h");
+  KEEP(all);
+}
+
+static XLA_FFI_Error* args_16_impl(xffi_call* call) {
+  size_t all = 0;
+  FOUR(ARG, "a", "b", "c", "d");
+  FOUR(ARG, "e", "f", "g", "h");
+  FOUR(ARG, "i", "j", "k", "l");
+  FOUR(ARG, "m", "n", "o", "p");
+  KEEP(all);
+}
+
+static XLA_FFI_Error* rets_8_impl(xffi_call* call) {
+  size_t all = 0;
+  FOUR(RET, "a", "b", "c", "d");
+  FOUR(RET, "e", "f", "g", "h");
+  KEEP(all);
+}
+
+static XLA_FFI_Error* attrs_1_impl(xffi_call* call) {
+  const size_t all = ATTR("alpha");
+  KEEP(all);
+}
+
+static XLA_FFI_Error* attrs_4_impl(xffi_call* call) {
+  size_t all = ATTR("alpha");
+  all += ATTR("beta");
+  all += ATTR("gamma");
+  all += ATTR("delta");
+  KEEP(all);
+}
+
+static XLA_FFI_Error* attrs_8_impl(xffi_call* call) {
+  size_t all = ATTR("alpha");
+  all += ATTR("beta");
+  all += ATTR("gamma");
+  all += ATTR("delta");
+  all += ATTR("epsilon");
+  all += ATTR("zeta");
+  all += ATTR("eta");
+  all += ATTR("theta");
+  KEEP(all);
+}
+
+static XLA_FFI_Error* struct_dictionary_impl(xffi_call* call) {
+  xffi_dict config = xffi_attr_dict(call, "config");
+  size_t all = (size_t)xffi_dict_i32(call, &config, "alpha");
+  all += (size_t)xffi_dict_i32(call, &config, "beta");
+  all += (size_t)xffi_dict_i32(call, &config, "gamma");
+  all += (size_t)xffi_dict_i32(call, &config, "delta");
+  all += (size_t)xffi_dict_i32(call, &config, "epsilon");
+  all += (size_t)xffi_dict_i32(call, &config, "zeta");
+  all += (size_t)xffi_dict_i32(call, &config, "eta");
+  all += (size_t)xffi_dict_i32(call, &config, "theta");
+  xffi_dict_done(call, &config);
+  KEEP(all);
+}
+
+static XLA_FFI_Error* mixed_impl(xffi_call* call) {
+  const xffi_buffer x = ARG("x"), y = RET("y");
+  const size_t alpha = ATTR("alpha");
+  KEEP(seen(x) + seen(y) + alpha);
+}
+
+static XLA_FFI_Error* contract_impl(xffi_call* call) {
+  const xffi_buffer x = ARG("x"), y = ARG("y"), z = RET("z");
+  xffi_shapes(call, "b n, n m -> b m");
+  KEEP(seen(x) + seen(y) + seen(z));
+}
+
+static XLA_FFI_Error* async_inline_impl(xffi_call* call) {
+  const xffi_buffer x = ARG("x");
+  xffi_promise* promise;
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) return error;
+  promise = xffi_promise_new(call);
+  sink = seen(x);
+  xffi_promise_done(promise);
+  return xffi_promise_return(call, promise);
+}
+
+static XLA_FFI_Error* singular_impl(xffi_call* call) {
+  const xffi_buffer x = ARG("x");
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) return error;
+  sink = seen(x);
+  return xffi_error(call, XLA_FFI_Error_Code_INVALID_ARGUMENT,
+                    "the matrix is singular to working precision");
+}
+
+XFFI_HOST_HANDLER(args_1, args_1_impl);
+XFFI_HOST_HANDLER(args_4, args_4_impl);
+XFFI_HOST_HANDLER(args_8, args_8_impl);
+XFFI_HOST_HANDLER(args_16, args_16_impl);
+XFFI_HOST_HANDLER(rets_8, rets_8_impl);
+XFFI_HOST_HANDLER(attrs_1, attrs_1_impl);
+XFFI_HOST_HANDLER(attrs_4, attrs_4_impl);
+XFFI_HOST_HANDLER(attrs_8, attrs_8_impl);
+XFFI_HOST_HANDLER(struct_dictionary, struct_dictionary_impl);
+XFFI_HOST_HANDLER(struct_attributes, attrs_8_impl);
+XFFI_HOST_HANDLER(mixed, mixed_impl);
+XFFI_HOST_HANDLER(contract, contract_impl);
+XFFI_HOST_HANDLER(async_inline, async_inline_impl);
+XFFI_HOST_HANDLER(singular, singular_impl);

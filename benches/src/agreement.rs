@@ -1,0 +1,114 @@
+//! Whether handlers in several languages decode the same and refuse the same, with the same codes.
+
+use anyhow::{Result, bail, ensure};
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Error_Code};
+
+use crate::cases::{self, Case, Kind};
+use crate::host;
+
+/// A handler.
+pub(crate) type Call = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+
+/// What the last call of any handler of a library decoded, boiled down to a number.
+pub(crate) type Sink = unsafe extern "C" fn() -> usize;
+
+/// What a handler refuses.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checks {
+    /// Everything.
+    All,
+    /// All but a result in the very place of an argument of its type and shape, which is how
+    /// declared aliasing looks.
+    ButCoincidence,
+    /// What its author thought of.
+    Some,
+}
+
+/// A handler of one language.
+pub(crate) struct Handler<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) call: Call,
+    pub(crate) sink: Sink,
+    pub(crate) checks: Checks,
+}
+
+/// How a call ended: an error, or whether there was a future and whether it was completed.
+type Outcome = std::result::Result<Option<bool>, (XLA_FFI_Error_Code, String)>;
+
+fn call(handler: Call, frame: *mut XLA_FFI_CallFrame) -> Outcome {
+    // SAFETY: a frame of a live host; where it is spoilt, it is so that handlers can find out.
+    let error = unsafe { handler(frame) };
+    // SAFETY: the frame of the call that has returned.
+    let future = unsafe { host::take_future(frame) };
+    if error.is_null() {
+        return Ok(future);
+    }
+    // SAFETY: the error came from our host.
+    let told = unsafe { host::told(error) };
+    // SAFETY: as above, and it is not used again.
+    unsafe { host::destroy(error) };
+    Err(told)
+}
+
+/// Compares handlers on a case and all that can be wrong with its frame; the number of frames that were refused.
+pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], api: &XLA_FFI_Api) -> Result<usize> {
+    let frame = (case.frame)(api);
+    let mut sinks = Vec::new();
+    for handler in handlers {
+        let outcome = call(handler.call, frame.raw);
+        match (case.kind, &outcome) {
+            (Kind::Success, Ok(future)) => {
+                // A handler that is done when it returns need not make a future.
+                let is_async = case.symbol == "async_inline";
+                ensure!(
+                    future.is_none() || (is_async && *future == Some(true)),
+                    "{}: {}: future {future:?}",
+                    case.name,
+                    handler.name
+                );
+                // SAFETY: it reads a number.
+                sinks.push(unsafe { (handler.sink)() });
+            }
+            (Kind::Error, Err(_)) => {}
+            _ => bail!("{}: {}: {outcome:?}", case.name, handler.name),
+        }
+    }
+    ensure!(
+        sinks.windows(2).all(|pair| pair[0] == pair[1]),
+        "{}: the libraries decode different values: {sinks:?}",
+        case.name
+    );
+    if case.kind == Kind::Error {
+        return Ok(0);
+    }
+    let checked = || handlers.iter().filter(|it| it.checks != Checks::Some);
+    let mut wrong = Vec::new();
+    let spoilt = cases::spoilt(case, api);
+    for (what, frame) in &spoilt {
+        let mut first = None;
+        for handler in checked() {
+            let name = handler.name;
+            match call(handler.call, frame.raw) {
+                Ok(_) => wrong.push(format!("{name} accepts a wrong {what}")),
+                Err((code, text)) => {
+                    let (other, wanted) = *first.get_or_insert((name, code));
+                    if code != wanted {
+                        wrong.push(format!(
+                            "a wrong {what} is {wanted:?} in {other}, {code:?} in {name}: {text}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    for (what, frame) in cases::coincident(case, api) {
+        for handler in checked() {
+            let outcome = call(handler.call, frame.raw);
+            if outcome.is_ok() != (handler.checks == Checks::ButCoincidence) {
+                wrong.push(format!("{what}: {}: {outcome:?}", handler.name));
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "{}:\n{}", case.name, wrong.join("\n"));
+    Ok(spoilt.len())
+}
