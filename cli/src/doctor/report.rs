@@ -2,7 +2,7 @@
 
 use super::Judged;
 use std::fmt::Write;
-use xla_ffi_doctor::{Finding, Loads, Subject};
+use xla_ffi_doctor::{Finding, Loads, Problem, Subject};
 
 /// One library in words.
 pub(super) fn report(judged: &Judged) -> String {
@@ -25,7 +25,11 @@ pub(super) fn report(judged: &Judged) -> String {
     }
     text.push_str("\nfindings\n");
     let mut findings = examination.findings.clone();
-    findings.sort_by_key(|finding| (finding.weight, finding.level));
+    // The wrong machine first: it explains the others.
+    findings.sort_by_key(|finding| {
+        let first = finding.problem != Problem::OtherMachine;
+        (first, finding.weight, finding.level)
+    });
     // What is the same for several handlers is said once.
     for same in grouped(&findings, are_alike) {
         let subjects: Vec<&Subject> = same.iter().map(|finding| &finding.subject).collect();
