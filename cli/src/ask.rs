@@ -44,9 +44,7 @@ impl Asking<'_> {
                 )
                 .about(Subject::Machine),
             );
-            for candidate in candidates {
-                candidate.answers = skipped(&Revision::ALL[1..], "the library does not load here");
-            }
+            skip_all(candidates, "the library does not load here");
             return;
         }
         for candidate in candidates {
@@ -167,6 +165,13 @@ impl Asking<'_> {
             has_state_type,
             misread,
         }
+    }
+}
+
+/// Says of every handler why it was not asked.
+pub(crate) fn skip_all(candidates: &mut [Candidate], why: &str) {
+    for candidate in candidates {
+        candidate.answers = skipped(&Revision::ALL[1..], why);
     }
 }
 

@@ -324,6 +324,13 @@ impl Judging<'_> {
             .filter_map(|version| Some(jaxlib(version)?.0))
             .collect();
         if args.no_run {
+            // Where nothing is to run, another machine's library is as good as any.
+            for finding in &mut examination.findings {
+                if finding.problem == Problem::OtherMachine {
+                    finding.weight = Weight::Note;
+                    finding.fix = None;
+                }
+            }
             examination.findings.push(Finding::new(
                 Level::Unknown,
                 Weight::Note,
@@ -331,6 +338,9 @@ impl Judging<'_> {
                 "whether it loads, and what its handlers answer",
                 "--no-run: nothing was run",
             ));
+        } else if !examination.facts.machine.is_this() {
+            let why = format!("the library is built for {}", examination.facts.machine);
+            ask::skip_all(&mut candidates, &why);
         } else {
             let limit = Duration::from_secs(args.timeout);
             let asking = ask::Asking {
@@ -387,10 +397,13 @@ fn to_json(judged: &[Judged], decision: &Decision, code: u8) -> Value {
         .map(|Judged { path, examination, candidates, verdicts, .. }| {
             json!({
                 "library": path.display().to_string(),
+                "machine": examination.facts.machine,
+                "other_parts": examination.facts.others,
                 "soname": examination.facts.soname,
                 "needs": examination.facts.needs,
                 "glibc": examination.facts.floor("GLIBC_"),
                 "libstdcxx": examination.facts.floor("GLIBCXX_"),
+                "macos": examination.facts.apple.as_ref().and_then(|apple| apple.oldest.as_ref()),
                 "manifests": examination.manifests.iter().map(|manifest| {
                     json!({ "library": manifest.library, "sdk": manifest.sdk })
                 }).collect::<Vec<_>>(),

@@ -2,11 +2,11 @@
 
 use crate::target::{Chosen, FORGOTTEN, HandlerName, Target};
 use crate::{ask, output};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use xla_ffi_doctor::{
-    Behaviour, Candidate, Examination, Level, Loads, Outcome, Verdict, manifest, verdict,
+    Behaviour, Candidate, Examination, Level, Loads, Outcome, Verdict, library, manifest, verdict,
 };
 use xla_ffi_runtime::{PROBE_LIMIT, Revision};
 
@@ -25,12 +25,14 @@ pub(crate) struct Args {
 
 /// What hosts make of a handler: the verdicts of the doctor, on the first jaxlib of each revision.
 struct Reception {
+    /// Whether it was asked: a library for another machine is not.
+    asked: bool,
     candidate: Candidate,
     verdicts: Vec<Verdict>,
 }
 
 impl Reception {
-    /// Asks a handler on every revision, in child processes.
+    /// Asks a handler on every revision, in child processes, where the library runs here.
     fn of(handler: &Chosen<'_>, examination: &Examination) -> Self {
         let stages = handler.stages.iter();
         let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
@@ -42,7 +44,11 @@ impl Reception {
             wanted: &Revision::ALL[1..],
             types: &[],
         };
-        asking.one(&mut candidate);
+        let elsewhere = elsewhere(examination);
+        match &elsewhere {
+            Some(why) => ask::skip_all(std::slice::from_mut(&mut candidate), why),
+            None => asking.one(&mut candidate),
+        }
         candidate.learn_state();
         let verdicts = Revision::ALL.into_iter().map(|revision| {
             let on = (revision, Level::Proved);
@@ -50,6 +56,7 @@ impl Reception {
             verdict(revision.first_jaxlib(), on, &candidate, None, compiled_with)
         });
         Self {
+            asked: elsewhere.is_none(),
             verdicts: verdicts.collect(),
             candidate,
         }
@@ -106,10 +113,28 @@ impl Reception {
     }
 }
 
+/// Why nothing of a library runs here: that it is built for another machine.
+fn elsewhere(examination: &Examination) -> Option<String> {
+    let facts = &examination.facts;
+    let here = library::here();
+    let machines: Vec<_> = std::iter::once(&facts.machine)
+        .chain(&facts.others)
+        .collect();
+    let machines: Vec<_> = machines.iter().map(ToString::to_string).collect();
+    let machines = machines.join(" and ");
+    (!facts.machine.is_this()).then(|| format!("it is built for {machines}, and this is {here}"))
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let target = Target::read(&args.lib)?;
-    let chosen = chosen(&target, args.handler.as_ref())?;
     let examination = Examination::of(&args.lib)?;
+    let elsewhere = elsewhere(&examination);
+    let chosen = chosen(&target, args.handler.as_ref());
+    let chosen = match &elsewhere {
+        // First of all: it explains whatever else is missing.
+        Some(why) => chosen.with_context(|| format!("{}: {why}", args.lib.display()))?,
+        None => chosen?,
+    };
     let receptions: Vec<_> = chosen
         .iter()
         .map(|handler| Reception::of(handler, &examination))
@@ -126,14 +151,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .collect();
         let answer = json!({
             "file": args.lib.display().to_string(),
+            "machine": examination.facts.machine,
+            "other_parts": examination.facts.others,
             "libraries": libraries,
             "handlers": handlers,
             "legacy": legacy(&target, args).map(legacy_json).collect::<Vec<_>>(),
         });
         output::json(&answer)?;
-        return conclude(&chosen, &receptions);
+        return conclude(&examination, &chosen, &receptions);
     }
     let mut text = String::new();
+    if let Some(why) = &elsewhere {
+        text += &format!(
+            "{}: {why}: no handler was asked, what follows is the file's\n",
+            args.lib.display()
+        );
+    }
     for library in &target.manifests {
         text += &format!(
             "{}: library {}, xla-ffi {}\n",
@@ -152,7 +185,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         text += &describe_legacy(target);
     }
     output::text(&text)?;
-    conclude(&chosen, &receptions)
+    conclude(&examination, &chosen, &receptions)
 }
 
 /// The targets of the original custom calls; none where one handler is asked about.
@@ -196,8 +229,15 @@ fn describe_legacy(target: &manifest::Target) -> String {
     text
 }
 
-/// The answer is no where no known jaxlib loads a handler.
-fn conclude(handlers: &[Chosen<'_>], receptions: &[Reception]) -> anyhow::Result<()> {
+/// The answer is no where no known jaxlib loads a handler; nothing is known of one that was not asked.
+fn conclude(
+    examination: &Examination,
+    handlers: &[Chosen<'_>],
+    receptions: &[Reception],
+) -> anyhow::Result<()> {
+    if !examination.facts.machine.is_this() {
+        return Ok(());
+    }
     let mut wrong = vec![];
     for (handler, asked) in handlers.iter().zip(receptions) {
         if !asked.accepted().is_empty() {
@@ -283,7 +323,7 @@ fn to_json(handler: &Chosen<'_>, asked: &Reception) -> Value {
         object.insert("traits".into(), json!(declared.unwrap_or(bits)));
         object.insert("answers".into(), json!(version));
         object.insert("error".into(), json!(error));
-        object.insert("accepted_by".into(), json!(accepted));
+        object.insert("accepted_by".into(), json!(asked.asked.then_some(accepted)));
         object.insert("first_jaxlib".into(), json!(first));
     }
     value
@@ -366,6 +406,9 @@ fn describe(handler: &Chosen<'_>, asked: &Reception) -> String {
             .map(|says| says.floor.clone())
             .unwrap_or_default(),
     );
+    if !asked.asked {
+        return lines;
+    }
     match (asked.version_and_traits(), asked.candidate.behaviour()) {
         (Err(error), _) => line("answers", format!("no: {error}")),
         (Ok(((major, minor), _)), Behaviour::Fixed(_)) => {

@@ -30,7 +30,7 @@ const fn entry(
 }
 
 /// All problems, in the order of their numbers. The book lists them in the same words.
-pub const CATALOGUE: [Entry; 32] = [
+pub const CATALOGUE: [Entry; 35] = [
     entry(
         Problem::NotRun,
         "XF001",
@@ -101,7 +101,7 @@ pub const CATALOGUE: [Entry; 32] = [
         Problem::SearchPath,
         "XF109",
         "It looks for libraries where other machines have none.",
-        "Use `$ORIGIN`.",
+        "Use `$ORIGIN`, on macOS `@loader_path`.",
     ),
     entry(
         Problem::Soname,
@@ -138,6 +138,24 @@ pub const CATALOGUE: [Entry; 32] = [
         "XF115",
         "What it exports beside its handlers, and names that are one for the whole process.",
         "Compile with `-fvisibility=hidden`, link with `-Wl,--exclude-libs,ALL`.",
+    ),
+    entry(
+        Problem::OtherMachine,
+        "XF116",
+        "It is built for another system or processor than this machine's, so that nothing of it was run.",
+        "Judge it where it runs, or its file alone with `--no-run`.",
+    ),
+    entry(
+        Problem::DeploymentTarget,
+        "XF117",
+        "The macOS that it asks for, beside that of jaxlib's wheels.",
+        "Build it with an older `MACOSX_DEPLOYMENT_TARGET`.",
+    ),
+    entry(
+        Problem::CodeSignature,
+        "XF118",
+        "Its code is not signed, or was changed after it was signed, so that macOS does not load it.",
+        "Sign it last of all: `codesign --force --sign - FILE`.",
     ),
     entry(
         Problem::Answer,

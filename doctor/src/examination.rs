@@ -35,12 +35,16 @@ impl Examination {
     /// # Errors
     /// [`library::Error`] when the file is no library.
     pub fn of(path: &Path) -> Result<Self, library::Error> {
-        let bytes = library::bytes(path)?;
-        let facts = library::read(path, &bytes)?;
+        let whole = library::bytes(path)?;
+        let parts = library::parts(path, &whole)?;
+        let facts = library::read_parts(path, &parts)?;
         let mut findings = Vec::new();
+        machine(&facts, &mut findings);
         let surroundings = Surroundings::of(path, &facts);
         link::findings(path, &facts, &surroundings, &mut findings);
-        let manifests = match manifest::read(&bytes) {
+        // `read_parts` has refused a file without one.
+        let bytes = parts.first().map_or(&whole[..], |part| part.bytes);
+        let manifests = match manifest::read(bytes) {
             Ok(manifests) => manifests,
             Err(error) => {
                 findings.push(
@@ -56,10 +60,17 @@ impl Examination {
                 Vec::new()
             }
         };
+        for part in parts.iter().skip(1) {
+            let same = manifest::read(part.bytes).is_ok_and(|other| other == manifests);
+            let link = library::read(path, part.bytes)?;
+            if !same || link.exports != facts.exports {
+                findings.push(part_differs(&facts, &link, same));
+            }
+        }
         exports(&manifests, &facts, &mut findings);
         exported::findings(&manifests, &facts, &mut findings);
-        threads::findings(&facts, &bytes, &mut findings);
-        let compiled_with = compiled_with(&bytes, &mut findings);
+        threads::findings(&facts, bytes, &mut findings);
+        let compiled_with = compiled_with(bytes, &mut findings);
         Ok(Self {
             path: path.to_owned(),
             facts,
@@ -150,6 +161,52 @@ impl Examination {
             Use::Perhaps(why)
         }
     }
+}
+
+/// That it is for another machine, which explains whatever else does not work here.
+fn machine(facts: &Facts, findings: &mut Vec<Finding>) {
+    if facts.machine.is_this() {
+        return;
+    }
+    let others: Vec<String> = facts.others.iter().map(ToString::to_string).collect();
+    let others = match others.as_slice() {
+        [] => String::new(),
+        some => format!(" and {}", some.join(" and ")),
+    };
+    findings.push(
+        Finding::new(
+            Level::Proved,
+            Weight::Fails,
+            Problem::OtherMachine,
+            format!("it is built for {}{others}", facts.machine),
+            format!(
+                "this machine is {}: nothing of it runs here",
+                library::here()
+            ),
+        )
+        .about(Subject::Machine)
+        .fix("judge it where it runs; --no-run judges its file alone"),
+    );
+}
+
+/// That another part of a fat file is another library.
+fn part_differs(facts: &Facts, other: &Facts, same_manifest: bool) -> Finding {
+    let what = format!(
+        "its parts for {} and {} are not the same library",
+        facts.machine, other.machine
+    );
+    let why = match (
+        same_manifest,
+        facts.exports.symmetric_difference(&other.exports).next(),
+    ) {
+        (false, _) => "their manifests differ".to_owned(),
+        (true, symbol) => format!(
+            "one of them alone exports {}",
+            symbol.map_or("a symbol", String::as_str)
+        ),
+    };
+    Finding::new(Level::Proved, Weight::Risk, Problem::Manifest, what, why)
+        .fix("build all parts from the same sources, then join them with lipo -create")
 }
 
 /// A handler as its manifest describes it.

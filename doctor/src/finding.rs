@@ -118,6 +118,12 @@ pub enum Problem {
     NotRun,
     /// A handler breaks when it is asked for its metadata.
     Breaks,
+    /// It is built for another machine than this one.
+    OtherMachine,
+    /// The macOS that it asks for.
+    DeploymentTarget,
+    /// How its code is signed, for macOS.
+    CodeSignature,
     /// How a handler answers the question for its version.
     Answer,
     /// A handler may use what r0 does not have.
@@ -182,6 +188,9 @@ impl Problem {
             | Self::Libstdcxx
             | Self::SearchPath
             | Self::LoaderFlags
+            | Self::OtherMachine
+            | Self::DeploymentTarget
+            | Self::CodeSignature
             | Self::DoesNotLoad => Harm::Load,
             Self::NotKnown
             | Self::Refused

@@ -1,13 +1,18 @@
 //! What a built library tells without running: symbols, the libraries and versions that it needs,
 //! search paths, flags of the dynamic linker.
 
+mod elf;
+mod mach_o;
+mod machine;
+mod pe;
+mod signature;
 mod surroundings;
 
+pub use machine::{Machine, Processor, System, here};
+pub use signature::Signature;
 pub use surroundings::Surroundings;
 
-use object::elf::{self, FileHeader64};
-use object::read::elf::{Dyn, FileHeader, SectionHeader, Sym, VersionIndex};
-use object::{Endianness, FileKind};
+use object::FileKind;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::parse_version;
@@ -28,7 +33,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The file is something else.
-    #[error("{path} is not a shared library for this machine: {what}", path = path.display())]
+    #[error("{path} is not a usable shared library: {what}", path = path.display())]
     Kind {
         /// The file.
         path: PathBuf,
@@ -36,7 +41,7 @@ pub enum Error {
         what: String,
     },
     /// The file is damaged.
-    #[error("{path} is a damaged ELF file: {what}", path = path.display())]
+    #[error("{path} is a damaged library: {what}", path = path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -52,6 +57,8 @@ pub struct Needed {
     pub name: String,
     /// Its version, `GLIBC_2.34` for instance.
     pub version: Option<String>,
+    /// The library that it is looked for in, where the file names it (Mach-O, PE).
+    pub library: Option<String>,
     /// Whether the library loads without it.
     pub weak: bool,
 }
@@ -59,11 +66,15 @@ pub struct Needed {
 /// The facts of a library.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// `DT_SONAME`.
+    /// What it is built for.
+    pub machine: Machine,
+    /// What the other parts of a fat file are built for.
+    pub others: Vec<Machine>,
+    /// Its own name: `DT_SONAME`, the install name of Mach-O, the name in a DLL's exports.
     pub soname: Option<String>,
-    /// `DT_NEEDED`.
+    /// The libraries that it needs: `DT_NEEDED`, `LC_LOAD_DYLIB`, a DLL's imports.
     pub needs: Vec<String>,
-    /// `DT_RPATH` and `DT_RUNPATH`, entry by entry.
+    /// `DT_RPATH` and `DT_RUNPATH`, `LC_RPATH`, entry by entry.
     pub search: Vec<String>,
     /// Functions that it exports.
     pub functions: BTreeSet<String>,
@@ -83,6 +94,17 @@ pub struct Facts {
     pub text_relocations: bool,
     /// Whether it takes its thread-local memory from the program's reserve.
     pub static_tls: bool,
+    /// What Mach-O files alone say.
+    pub apple: Option<Apple>,
+}
+
+/// What Mach-O files say of themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Apple {
+    /// The oldest macOS that it says it runs on, as numbers: its deployment target.
+    pub oldest: Option<Vec<u32>>,
+    /// How its code is signed.
+    pub signature: Signature,
 }
 
 /// Reads the bytes of a file that should be a library.
@@ -108,53 +130,78 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(read)
 }
 
-/// Whether `bytes` are a 64-bit ELF file of this machine; `path` names it in messages.
+/// A library, or the part of a fat file that holds one.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// What it is built for.
+    pub machine: Machine,
+    /// The library alone.
+    pub bytes: &'a [u8],
+}
+
+/// The libraries in `bytes`: one, or those of a fat Mach-O file, that for this machine first. `path` names the file in
+/// messages.
 ///
 /// # Errors
-/// [`Error::Kind`] for what is not, [`Error::Damaged`] where its head does not parse.
-pub fn is_for_this_machine(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let kind = |what: &str| Error::Kind {
-        path: path.to_owned(),
-        what: what.to_owned(),
-    };
+/// [`Error::Kind`] for what is no 64-bit object file of a system that has jaxlib, [`Error::Damaged`] where its head does
+/// not parse.
+pub fn parts<'a>(path: &Path, bytes: &'a [u8]) -> Result<Vec<Part<'a>>, Error> {
+    split(bytes).map_err(|fault| fault.of(path))
+}
+
+fn split(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
+    let kind = |what: &str| Err(Fault::Kind(what.to_owned()));
     if bytes.starts_with(b"!<arch>") || bytes.starts_with(b"!<thin>") {
-        return Err(kind("it is a static archive; link it with -shared"));
+        return kind("it is a static archive; link it with -shared");
     }
-    match FileKind::parse(bytes) {
-        Ok(FileKind::Elf64) => {}
+    let (system, processor) = match FileKind::parse(bytes) {
+        Ok(FileKind::Elf64) => (System::Linux, elf::processor(bytes)?),
+        Ok(FileKind::MachO64) => (System::MacOs, mach_o::processor(bytes)?),
+        Ok(FileKind::Pe64) => (System::Windows, pe::processor(bytes)?),
+        Ok(FileKind::MachOFat32 | FileKind::MachOFat64) => return mach_o::parts(bytes),
         Ok(FileKind::Elf32) => {
-            return Err(kind(
-                "it is a 32-bit ELF file; jaxlib runs on 64-bit systems",
-            ));
+            return kind("it is a 32-bit ELF file; jaxlib runs on 64-bit systems");
         }
-        Ok(FileKind::MachO32 | FileKind::MachO64 | FileKind::MachOFat32 | FileKind::MachOFat64) => {
-            return Err(kind("it is a Mach-O file, for macOS"));
+        Ok(FileKind::MachO32) => {
+            return kind("it is a 32-bit Mach-O file; jaxlib runs on 64-bit systems");
         }
-        Ok(FileKind::Pe32 | FileKind::Pe64 | FileKind::Coff | FileKind::CoffBig) => {
-            return Err(kind("it is a PE or COFF file, for Windows"));
+        Ok(FileKind::Pe32) => {
+            return kind("it is a 32-bit DLL or program; jaxlib runs on 64-bit systems");
         }
-        Ok(other) => return Err(kind(&format!("it is a {other:?} file"))),
-        Err(_) if bytes.is_empty() => return Err(kind("it is empty")),
-        Err(_) => return Err(kind("it begins like no object file that is known")),
-    }
-    machine_of(bytes).map_err(|fault| fault.of(path))
+        Ok(FileKind::Coff | FileKind::CoffBig | FileKind::CoffImport) => {
+            return kind("it is an object file or an import library, for Windows; link a DLL");
+        }
+        Ok(other) => return kind(&format!("it is a {other:?} file")),
+        Err(_) if bytes.is_empty() => return kind("it is empty"),
+        Err(_) => return kind("it begins like no object file that is known"),
+    };
+    let machine = Machine { system, processor };
+    Ok(vec![Part { machine, bytes }])
 }
 
-/// Reads the facts of the library in `bytes`; `path` names it in messages.
+/// Reads the facts of the library in `bytes`, for whichever machine it is; of a fat file those of its first part.
+/// `path` names it in messages.
 ///
 /// # Errors
-/// [`Error::Kind`] for what is no 64-bit ELF library of this machine, [`Error::Damaged`].
+/// [`Error::Kind`] for what is no library of a system that has jaxlib, [`Error::Damaged`].
 pub fn read(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
-    is_for_this_machine(path, bytes)?;
-    facts(bytes).map_err(|fault| fault.of(path))
+    read_parts(path, &parts(path, bytes)?)
 }
 
-/// The same of a library for any machine.
-///
-/// # Errors
-/// As [`read`], but for the machine.
-pub fn read_foreign(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
-    facts(bytes).map_err(|fault| fault.of(path))
+/// The same, for the parts of a file.
+pub(crate) fn read_parts(path: &Path, parts: &[Part<'_>]) -> Result<Facts, Error> {
+    let Some((first, others)) = parts.split_first() else {
+        return Err(Fault::Kind("it is a fat file without a part".to_owned()).of(path));
+    };
+    let facts = match first.machine.system {
+        System::Linux => elf::facts(first.bytes),
+        System::MacOs => mach_o::facts(first.bytes),
+        System::Windows => pe::facts(first.bytes),
+    };
+    let mut facts = facts.map_err(|fault| fault.of(path))?;
+    facts.machine = first.machine;
+    facts.others = others.iter().map(|part| part.machine).collect();
+    Ok(facts)
 }
 
 enum Fault {
@@ -180,143 +227,6 @@ impl From<object::Error> for Fault {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The machine that this program runs on, as ELF numbers it.
-fn machine() -> Option<u16> {
-    if cfg!(target_arch = "x86_64") {
-        Some(elf::EM_X86_64)
-    } else if cfg!(target_arch = "aarch64") {
-        Some(elf::EM_AARCH64)
-    } else {
-        None
-    }
-}
-
-fn machine_of(bytes: &[u8]) -> Result<(), Fault> {
-    let header = FileHeader64::<Endianness>::parse(bytes)?;
-    let endian = header.endian()?;
-    let target = header.e_machine(endian);
-    if machine().is_some_and(|machine| machine != target) {
-        let name = match target {
-            elf::EM_X86_64 => "x86-64".to_owned(),
-            elf::EM_AARCH64 => "AArch64".to_owned(),
-            other => format!("ELF machine {other}"),
-        };
-        return Err(Fault::Kind(format!("it is built for {name}")));
-    }
-    Ok(())
-}
-
-fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
-    let header = FileHeader64::<Endianness>::parse(bytes)?;
-    let endian = header.endian()?;
-    match header.e_type(endian) {
-        elf::ET_DYN => {}
-        elf::ET_REL => {
-            return Err(Fault::Kind(
-                "it is an object file; link it with -shared".to_owned(),
-            ));
-        }
-        elf::ET_EXEC => return Err(Fault::Kind("it is a program".to_owned())),
-        other => return Err(Fault::Kind(format!("its ELF type is {other}"))),
-    }
-    let mut facts = Facts::default();
-    for segment in header.program_headers(endian, bytes)? {
-        use object::read::elf::ProgramHeader;
-        if segment.p_type(endian) == elf::PT_GNU_STACK {
-            facts.executable_stack = segment.p_flags(endian) & elf::PF_X != 0;
-        }
-    }
-    let sections = header.sections(endian, bytes)?;
-    dynamic(&sections, endian, bytes, &mut facts)?;
-    let versions = sections.versions(endian, bytes)?;
-    let symbols = sections.symbols(endian, bytes, elf::SHT_DYNSYM)?;
-    for (index, symbol) in symbols.enumerate() {
-        let name = text(symbols.symbol_name(endian, symbol)?);
-        if name.is_empty() {
-            continue;
-        }
-        let weak = symbol.st_bind() == elf::STB_WEAK;
-        let version = match &versions {
-            Some(table) => {
-                let at: VersionIndex = table.version_index(endian, index);
-                table.version(at)?.map(|version| text(version.name()))
-            }
-            None => None,
-        };
-        if symbol.is_undefined(endian) {
-            facts.versions.extend(version.clone());
-            facts.imports.insert(Needed {
-                name,
-                version,
-                weak,
-            });
-        } else if symbol.st_bind() != elf::STB_LOCAL
-            && matches!(
-                symbol.st_visibility(),
-                elf::STV_DEFAULT | elf::STV_PROTECTED
-            )
-        {
-            if matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC) {
-                facts.functions.insert(name.clone());
-            }
-            if symbol.st_bind() == elf::STB_GNU_UNIQUE {
-                facts.unique.insert(name.clone());
-            }
-            facts.names.insert(name.clone());
-            facts.exports.insert(name);
-        }
-    }
-    let symbols = sections.symbols(endian, bytes, elf::SHT_SYMTAB)?;
-    for symbol in symbols.iter() {
-        if symbol.is_undefined(endian) {
-            continue;
-        }
-        match symbols.symbol_name(endian, symbol) {
-            Ok(name) if !name.is_empty() => facts.names.insert(text(name)),
-            _ => continue,
-        };
-    }
-    Ok(facts)
-}
-
-fn dynamic<'a>(
-    sections: &object::read::elf::SectionTable<'a, FileHeader64<Endianness>>,
-    endian: Endianness,
-    bytes: &'a [u8],
-    facts: &mut Facts,
-) -> Result<(), Fault> {
-    let Some((entries, strings)) = sections.dynamic(endian, bytes)? else {
-        return Err(Fault::Kind(
-            "it has no dynamic section, so no program can load it".to_owned(),
-        ));
-    };
-    let strings = sections.section(strings)?.data(endian, bytes)?;
-    let strings = object::StringTable::new(strings, 0, strings.len() as u64);
-    for entry in entries {
-        let Some(tag) = entry.tag32(endian) else {
-            continue;
-        };
-        let value: u64 = entry.d_val(endian);
-        match tag {
-            elf::DT_NULL => break,
-            elf::DT_NEEDED => facts.needs.push(text(entry.string(endian, strings)?)),
-            elf::DT_SONAME => facts.soname = Some(text(entry.string(endian, strings)?)),
-            elf::DT_RPATH | elf::DT_RUNPATH => facts.search.extend(
-                text(entry.string(endian, strings)?)
-                    .split(':')
-                    .map(str::to_owned),
-            ),
-            elf::DT_TEXTREL => facts.text_relocations = true,
-            elf::DT_FLAGS => {
-                facts.text_relocations |= value & u64::from(elf::DF_TEXTREL) != 0;
-                facts.static_tls |= value & u64::from(elf::DF_STATIC_TLS) != 0;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 impl Facts {

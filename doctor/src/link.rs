@@ -1,7 +1,10 @@
 //! Findings about how a library is linked.
 
+mod apple;
+mod windows;
+
 use crate::finding::{Finding, Level, Problem, Subject, Weight};
-use crate::library::{Facts, Needed, Surroundings};
+use crate::library::{Facts, Needed, Surroundings, System};
 use crate::release::dotted;
 use std::path::Path;
 
@@ -47,6 +50,11 @@ pub(crate) fn findings(
     search(facts, findings);
     soname(path, facts, findings);
     flags(facts, findings);
+    match facts.machine.system {
+        System::Linux => {}
+        System::MacOs => apple::findings(facts, findings),
+        System::Windows => windows::findings(facts, findings),
+    }
 }
 
 /// Whose symbol it is, where nobody around provides it.
@@ -77,7 +85,11 @@ fn owner(name: &str) -> Option<&'static str> {
 }
 
 fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Finding>) {
-    let unresolved = surroundings.unresolved(facts);
+    let mut unresolved = surroundings.unresolved(facts);
+    if !Surroundings::follows(facts) && facts.machine.system == System::Linux {
+        // Whether another machine has the others cannot be told; that nobody has these can.
+        unresolved.retain(|needed| owner(&needed.name).is_some());
+    }
     let mut by_owner: Vec<(Option<&'static str>, Vec<&Needed>)> = Vec::new();
     for needed in unresolved {
         let owner = owner(&needed.name);
@@ -127,6 +139,14 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             .fix(format!(
                 "use the header-only API, or link your own {owner} statically and hide its symbols"
             )),
+            None if !Surroundings::follows(facts) => Finding::new(
+                Level::Unknown,
+                Weight::Risk,
+                Problem::Undefined,
+                "whether all symbols are found",
+                format!("{undefined}, which are looked up wherever they may be when it is loaded"),
+            )
+            .fix("link the library that has them, without -undefined dynamic_lookup"),
             None if surroundings.missing.is_empty() => proved(
                 "it does not load here: symbols are undefined",
                 format!("{undefined}; no library that it needs provides them"),
@@ -153,8 +173,12 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             ));
         }
     }
-    for name in &facts.needs {
-        if name.starts_with("libpython") {
+    for needed in &facts.needs {
+        // Mach-O names files, with their folders.
+        let name = needed.rsplit('/').next().unwrap_or(needed);
+        let is_python_dll = name.len() > 9 && name.starts_with("python") && name.ends_with(".dll");
+        let is_framework = name == "Python" && needed.contains("Python.framework/");
+        if name.starts_with("libpython") || is_python_dll || is_framework {
             findings.push(
                 Finding::new(
                     Level::Possible,
@@ -175,14 +199,15 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
                 Weight::Risk,
                 Problem::LinkedTo,
                 format!("it is linked to {name}, which other versions of jaxlib do not have"),
-                "DT_NEEDED",
+                "it names that library among those it needs",
             ));
         }
     }
 }
 
 fn libstdcxx(facts: &Facts, findings: &mut Vec<Finding>) {
-    if !facts.needs.iter().any(|name| name.starts_with("libstdc++")) {
+    let links = facts.needs.iter().any(|name| name.starts_with("libstdc++"));
+    if facts.machine.system != System::Linux || !links {
         return;
     }
     let Some(floor) = facts.floor("GLIBCXX_") else {
@@ -217,17 +242,26 @@ fn libstdcxx(facts: &Facts, findings: &mut Vec<Finding>) {
 }
 
 fn search(facts: &Facts, findings: &mut Vec<Finding>) {
+    let is_apple = facts.machine.system == System::MacOs;
+    let (own, begins) = if is_apple {
+        ("@loader_path", '@')
+    } else {
+        ("$ORIGIN", '$')
+    };
     for entry in &facts.search {
-        let finding = if entry.is_empty() || (!entry.starts_with('/') && !entry.starts_with('$')) {
+        let finding = if entry.is_empty() || (!entry.starts_with('/') && !entry.starts_with(begins))
+        {
             Finding::new(
                 Level::Possible,
                 Weight::Risk,
                 Problem::SearchPath, format!("it loads libraries from the folder in which the program happens to run ({entry:?})"),
-                "a RPATH entry that is neither absolute nor begins with $ORIGIN",
+                format!("a RPATH entry that is neither absolute nor begins with {own}"),
             )
-            .fix("use $ORIGIN")
+            .fix(format!("use {own}"))
         } else if entry.starts_with('/') {
-            let here = if Path::new(entry).is_dir() {
+            let here = if !facts.machine.is_this() {
+                "this machine is another"
+            } else if Path::new(entry).is_dir() {
                 "it is there on this machine"
             } else {
                 "it is not there even on this machine"
@@ -239,7 +273,9 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
                 format!("it looks for libraries in {entry}, which other machines need not have"),
                 format!("an absolute RPATH entry; {here}"),
             )
-            .fix("ship what it needs beside it and use $ORIGIN, or remove the entry")
+            .fix(format!(
+                "ship what it needs beside it and use {own}, or remove the entry"
+            ))
         } else {
             continue;
         };
@@ -248,6 +284,9 @@ fn search(facts: &Facts, findings: &mut Vec<Finding>) {
 }
 
 fn soname(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
+    if facts.machine.system != System::Linux {
+        return; // nobody links these by the name that they give themselves
+    }
     let file = path.file_name().map(|name| name.to_string_lossy());
     match (&facts.soname, file) {
         (None, _) => findings.push(Finding::new(

@@ -8,18 +8,24 @@ mod legacy;
 pub use format::{Attribute, Batch, Gradient, Handler, Kind, Layout, Operand, Stages, State};
 pub use legacy::{Shape, Target};
 
+use crate::library;
 use check::{check_handler, check_symbol};
 use legacy::check_target;
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol};
+use object::{BinaryFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use serde::Deserialize;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// What every manifest starts with.
 pub const MAGIC: &[u8; 8] = b"XLAFFIMF";
 /// The newest version of the format; older ones are read too.
 pub const VERSION: u32 = 2;
-/// The section that holds manifests.
+/// The section that holds manifests, in ELF.
 pub const SECTION: &str = ".xla_ffi_manifest";
+/// The same in Mach-O, in the segment `__DATA`: no name has more than 16 bytes there.
+pub const SECTION_MACH_O: &str = "__xla_ffi";
+/// The same in PE: no name in a DLL has more than 8 bytes.
+pub const SECTION_PE: &str = ".xla_ffi";
 /// The symbol of the manifest in a `cdylib`; the end of the symbol's name elsewhere.
 pub const SYMBOL: &str = "xla_ffi_manifest";
 
@@ -32,6 +38,9 @@ pub enum Error {
     /// The file is no object file that can be read.
     #[error("not a shared library that can be read: {0}")]
     Object(#[from] object::Error),
+    /// The parts of a fat file cannot be told.
+    #[error(transparent)]
+    Parts(#[from] library::Error),
     /// The section is there and holds nothing.
     #[error("section {SECTION} holds no manifest; expected the magic XLAFFIMF")]
     Empty,
@@ -107,13 +116,28 @@ struct Record {
     legacy: Vec<Target>,
 }
 
-/// Reads all manifests of a library; an empty list says that the library has none.
+/// Reads all manifests of a library; an empty list says that the library has none. Of a fat file the part for this
+/// machine is read, or its first.
 ///
 /// # Errors
 /// [`Error`] when `file` is no library or holds something that is no manifest where one should be.
 pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
+    use object::FileKind;
+    let fat = FileKind::parse(file)
+        .is_ok_and(|kind| matches!(kind, FileKind::MachOFat32 | FileKind::MachOFat64));
+    if fat {
+        let parts = library::parts(Path::new("the fat file"), file)?;
+        return parts
+            .first()
+            .map_or(Ok(Vec::new()), |part| read(part.bytes));
+    }
     let object = object::File::parse(file)?;
-    if let Some(section) = object.section_by_name(SECTION) {
+    let section = match object.format() {
+        BinaryFormat::MachO => SECTION_MACH_O,
+        BinaryFormat::Pe => SECTION_PE,
+        _ => SECTION,
+    };
+    if let Some(section) = object.section_by_name(section) {
         return read_section(section.data()?, section.address());
     }
     let mut records = Vec::new();

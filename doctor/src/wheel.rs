@@ -143,13 +143,19 @@ impl Wheel {
             if bytes.as_ref().is_ok_and(|bytes| is_for_linkers(bytes)) {
                 continue;
             }
-            let foreign = bytes
-                .and_then(|bytes| library::is_for_this_machine(shown, &bytes))
-                .err();
+            let parts = bytes.as_ref().map(|bytes| library::parts(shown, bytes));
+            let foreign = match parts {
+                Ok(Ok(parts)) => parts
+                    .first()
+                    .filter(|part| !part.machine.is_this())
+                    .map(|part| format!("it is built for {}", part.machine)),
+                Ok(Err(error)) => Some(reason(&error)),
+                Err(error) => Some(reason(error)),
+            };
             all.push(Inside {
                 member: member.name.clone(),
                 place,
-                foreign: foreign.map(|error| reason(&error)),
+                foreign,
             });
         }
         Ok(all)

@@ -32,6 +32,14 @@
 )]
 #![forbid(unsafe_code)]
 
+// In words that a test can ask for on a machine that has neither, by `--cfg`.
+#[cfg(any(not(target_pointer_width = "64"), target_pointer_width = "32"))]
+compile_error!("XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build");
+#[cfg(target_endian = "big")]
+compile_error!(
+    "XLA's FFI is laid out for little-endian systems, and jaxlib has no big-endian build"
+);
+
 #[macro_use]
 mod layout;
 

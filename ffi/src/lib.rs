@@ -46,9 +46,6 @@
 //! with [`macro@Attribute`] or [`macro@Bind`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(not(all(target_pointer_width = "64", target_endian = "little")))]
-compile_error!("XLA FFI is laid out for 64-bit little-endian hosts");
-
 #[macro_use]
 mod sync;
 

@@ -17,6 +17,7 @@
 
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/facts.h"
+#include "xla_ffi/platform.h"
 
 #ifdef __cplusplus
 #define XFFI_EXTERN_C extern "C"
@@ -24,13 +25,7 @@
 #define XFFI_EXTERN_C
 #endif
 
-#if defined(_WIN32)
-#define XFFI_EXPORT XFFI_EXTERN_C __declspec(dllexport)
-#elif defined(__GNUC__)
-#define XFFI_EXPORT XFFI_EXTERN_C __attribute__((visibility("default")))
-#else
-#define XFFI_EXPORT XFFI_EXTERN_C
-#endif
+#define XFFI_EXPORT XFFI_EXTERN_C XLA_FFI_SDK_EXPORT
 
 #if defined(__GNUC__)
 #define XFFI_COLD static __attribute__((cold, noinline, unused))

@@ -16,23 +16,7 @@
 #define XLA_FFI_MANIFEST_H_
 
 #include "xla_ffi/facts.h"
-
-/* What keeps a record in the file, and where readers look for it. */
-#ifdef __has_attribute
-#define XLA_FFI_SDK_HAS_ATTRIBUTE_(name) __has_attribute(name)
-#else
-#define XLA_FFI_SDK_HAS_ATTRIBUTE_(name) 0
-#endif
-#if !defined(__GNUC__)
-#define XLA_FFI_SDK_RECORD_ XFFI_EXPORT
-#elif !defined(__ELF__)
-#define XLA_FFI_SDK_RECORD_ __attribute__((used, aligned(16))) static
-#elif XLA_FFI_SDK_HAS_ATTRIBUTE_(retain)
-#define XLA_FFI_SDK_RECORD_ \
-  __attribute__((section(".xla_ffi_manifest"), used, retain, aligned(16))) static
-#else
-#define XLA_FFI_SDK_RECORD_ __attribute__((section(".xla_ffi_manifest"), used, aligned(16))) static
-#endif
+#include "xla_ffi/platform.h"
 
 /* Puts the descriptions of handlers of this source file, each an XFFI_DESCRIBE, into the library. Each
  * file may have one; those of one name describe one library. */

@@ -159,8 +159,9 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
                 ::xla_ffi::__private::register_on_load(register, OWN);
             }
             #[used]
-            #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
-            #[cfg_attr(not(target_os = "macos"), unsafe(link_section = ".init_array"))]
+            #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
+            #[cfg_attr(windows, unsafe(link_section = ".CRT$XCU"))]
+            #[cfg_attr(not(any(target_vendor = "apple", windows)), unsafe(link_section = ".init_array"))]
             static ON_LOAD: extern "C" fn() = on_load;
         }
     });
@@ -185,8 +186,12 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             #[repr(C, align(16))]
             struct Aligned<T>(T);
             #[used]
-            #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__xla_ffi"))]
-            #[cfg_attr(not(target_os = "macos"), unsafe(link_section = ".xla_ffi_manifest"))]
+            #[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__xla_ffi"))]
+            #[cfg_attr(windows, unsafe(link_section = ".xla_ffi"))]
+            #[cfg_attr(
+                not(any(target_vendor = "apple", windows)),
+                unsafe(link_section = ".xla_ffi_manifest")
+            )]
             #[unsafe(export_name = #manifest)]
             #[allow(long_running_const_eval, reason = "the manifest of a large library takes its time")]
             static MANIFEST: Aligned<[u8; ::xla_ffi::__private::size(&LIBRARY)]> =

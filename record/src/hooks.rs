@@ -227,10 +227,10 @@ unsafe extern "C" fn state_get<const TABLE: usize>(args: *mut c_void) -> *mut XL
             } else {
                 offset_of!(XLA_FFI_State_Get_Args_R0, state)
             };
+            let instantiate = XLA_FFI_ExecutionStage::INSTANTIATE.0;
             // SAFETY: the caller's arguments, of r8 or later.
-            if !staged
-                || unsafe { field::<u32>(args, stage) } == XLA_FFI_ExecutionStage::INSTANTIATE.0
-            {
+            let asked = staged.then(|| unsafe { field::<u32>(args, stage) });
+            if asked.is_none_or(|stage| stage == instantiate) {
                 // SAFETY: the host has filled it.
                 running.state_got(unsafe { field(args, at) });
             }

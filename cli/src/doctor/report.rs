@@ -2,7 +2,7 @@
 
 use super::Judged;
 use std::fmt::Write;
-use xla_ffi_doctor::{Finding, Loads, Subject, Weight};
+use xla_ffi_doctor::{Finding, Loads, Problem, Subject, Weight};
 
 /// One library in words.
 pub(super) fn report(judged: &Judged) -> String {
@@ -30,7 +30,11 @@ pub(super) fn report(judged: &Judged) -> String {
     if wheel.is_some() {
         findings.retain(|finding| finding.weight == Weight::Note);
     }
-    findings.sort_by_key(|finding| (finding.weight, finding.level));
+    // The wrong machine first: it explains the others.
+    findings.sort_by_key(|finding| {
+        let first = finding.problem != Problem::OtherMachine;
+        (first, finding.weight, finding.level)
+    });
     // What is the same for several handlers is said once.
     for same in grouped(&findings, are_alike) {
         let subjects: Vec<&Subject> = same.iter().map(|finding| &finding.subject).collect();

@@ -1,6 +1,6 @@
 //! Finds the libraries that one needs, as the dynamic linker does.
 
-use super::{Facts, Needed, bytes, read};
+use super::{Facts, Needed, System, bytes, read};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -18,10 +18,14 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Follows what the library at `path` needs.
+    /// Follows what the library at `path` needs. Of a library for another machine nothing is found and nothing missing,
+    /// and neither of one for macOS or Windows, whose own libraries are no files or tell no exports.
     #[must_use]
     pub fn of(path: &Path, facts: &Facts) -> Self {
         let mut surroundings = Self::default();
+        if !Self::follows(facts) {
+            return surroundings;
+        }
         let system = system_folders();
         let folder = |path: &Path| {
             std::path::absolute(path)
@@ -53,8 +57,8 @@ impl Surroundings {
             };
             // A file of another machine is passed over, as the dynamic linker does.
             let hit = candidates.into_iter().find_map(|candidate| {
-                let facts = read(&candidate, &bytes(&candidate).ok()?).ok()?;
-                Some((candidate, facts))
+                let found = read(&candidate, &bytes(&candidate).ok()?).ok()?;
+                (found.machine == facts.machine).then_some((candidate, found))
             });
             match hit {
                 Some((candidate, facts)) => {
@@ -77,7 +81,14 @@ impl Surroundings {
         surroundings
     }
 
-    /// What nobody provides and the library does not load without.
+    /// Whether what a library needs can be followed here.
+    #[must_use]
+    pub fn follows(facts: &Facts) -> bool {
+        facts.machine.is_this() && facts.machine.system == System::Linux
+    }
+
+    /// What nobody provides and the library does not load without. A symbol whose library the file names is that
+    /// library's affair.
     #[must_use]
     pub fn unresolved<'a>(&self, facts: &'a Facts) -> Vec<&'a Needed> {
         facts
@@ -85,6 +96,7 @@ impl Surroundings {
             .iter()
             .filter(|needed| {
                 !needed.weak
+                    && needed.library.is_none()
                     && !self.exports.contains(&needed.name)
                     && !facts.exports.contains(&needed.name)
             })

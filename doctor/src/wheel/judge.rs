@@ -65,7 +65,7 @@ impl Read<'_> {
         let mut library = Read {
             inside,
             target: None,
-            facts: library::read_foreign(Path::new(&inside.member), &bytes).ok(),
+            facts: library::read(Path::new(&inside.member), &bytes).ok(),
             debug: 0,
         };
         if let Ok(object) = object::File::parse(bytes.as_slice()) {
@@ -203,7 +203,7 @@ fn metadata(wheel: &Wheel, has_library: bool, found: &mut Vec<Finding>) {
         // manylinux2014 and manylinux_2_17 are two names of one thing.
         let known = |tag: &&&str| {
             let platform = tag.splitn(3, '-').nth(2).map(Platform::of);
-            let start = tag.rsplitn(2, '-').nth(1);
+            let start = tag.rsplit_once('-').map(|(start, _)| start);
             let spelt = platform
                 .zip(start)
                 .map(|(platform, start)| format!("{start}-{platform}"));

@@ -49,7 +49,8 @@ impl Program {
     fn log(&self) -> String {
         // SAFETY: a program that lives.
         let log: Vec<c_char> = unsafe { result::get_program_log(self.0) }.unwrap_or_default();
-        let bytes: Vec<u8> = log.iter().map(|byte| byte as u8).collect();
+        // A C character is signed on x86-64 and unsigned on AArch64.
+        let bytes: Vec<u8> = log.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
         String::from_utf8_lossy(&bytes)
             .trim_end_matches('\0')
             .to_owned()

@@ -21,6 +21,8 @@
 
 #include <stddef.h>
 
+#include "xla_ffi/platform.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -29,7 +31,7 @@ extern "C" {
 typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
 
 #if defined(__GNUC__)
-#define XFFI_STATUS_HIDDEN_ __attribute__((weak, visibility("hidden")))
+#define XFFI_STATUS_HIDDEN_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN
 #else
 #define XFFI_STATUS_HIDDEN_
 #endif

@@ -31,8 +31,8 @@
 #include "xla/service/custom_call_status.h"
 
 #if defined(__GNUC__)
-#define XFFI_LEGACY_SHARED_ __attribute__((weak, visibility("hidden")))
-#define XFFI_LEGACY_EXPORT_ __attribute__((weak, visibility("default")))
+#define XFFI_LEGACY_SHARED_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN
+#define XFFI_LEGACY_EXPORT_ __attribute__((weak)) XLA_FFI_SDK_EXPORT
 #define XFFI_LEGACY_CONSTRUCTOR_ __attribute__((constructor))
 #else
 #error "registration of legacy targets needs gcc or clang"
@@ -138,7 +138,7 @@ static inline int xffi_legacy_register(const char* name, const char* platform, v
 
 namespace xla {
 // Hidden, as the list is: of two libraries in one program each registers in its own.
-namespace xffi_legacy __attribute__((visibility("hidden"))) {
+namespace xffi_legacy XLA_FFI_SDK_HIDDEN {
 
 // The signature that a function's type tells.
 constexpr uint32_t SignatureOf(void (*)(void*, const void**)) { return XFFI_LEGACY_CPU; }
@@ -176,7 +176,7 @@ inline bool Register(const char* name, const char* platform, Function function) 
 }  // namespace xffi_legacy
 
 // The targets of this library.
-class __attribute__((visibility("hidden"))) CustomCallTargetRegistry {
+class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
  public:
   static CustomCallTargetRegistry* Global() {
     static CustomCallTargetRegistry registry;

@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "xla/ffi/api/c_api.h"
+#include "xla_ffi/platform.h"
 
 #if defined(__cplusplus) && __cplusplus < 201703L && !defined(_MSC_VER)
 #error "xla/ffi/api needs C++17 or newer"
@@ -56,16 +57,14 @@
 #define XLA_FFI_PREDICT_FALSE(x) (__builtin_expect(false || (x), false))
 #define XLA_FFI_PREDICT_TRUE(x) (__builtin_expect(false || (x), true))
 // Hot: decoded in a straight line. Cold: never inlined, kept away from the hot path.
-#define XLA_FFI_SDK_HOT __attribute__((always_inline, visibility("hidden")))
-#define XLA_FFI_SDK_COLD __attribute__((cold, noinline, visibility("hidden")))
+#define XLA_FFI_SDK_HOT __attribute__((always_inline)) XLA_FFI_SDK_HIDDEN
+#define XLA_FFI_SDK_COLD __attribute__((cold, noinline)) XLA_FFI_SDK_HIDDEN
 // Slow: never inlined, but made for speed.
-#define XLA_FFI_SDK_SLOW __attribute__((noinline, visibility("hidden")))
-#define XLA_FFI_SDK_FN __attribute__((visibility("hidden")))
+#define XLA_FFI_SDK_SLOW __attribute__((noinline)) XLA_FFI_SDK_HIDDEN
+#define XLA_FFI_SDK_FN XLA_FFI_SDK_HIDDEN
 // Functions of specializations that macros make for types of users. Without visibility, which a
 // type of an anonymous namespace may not be given.
 #define XLA_FFI_SDK_IN_USERS __attribute__((always_inline))
-#define XLA_FFI_SDK_TYPE __attribute__((visibility("default")))
-#define XLA_FFI_SDK_EXPORT __attribute__((visibility("default")))
 #define XLA_FFI_SDK_UNREACHABLE() __builtin_unreachable()
 #elif defined(_MSC_VER)
 #define XLA_FFI_ATTRIBUTE_ALWAYS_INLINE __forceinline
@@ -77,8 +76,6 @@
 #define XLA_FFI_SDK_COLD __declspec(noinline)
 #define XLA_FFI_SDK_SLOW __declspec(noinline)
 #define XLA_FFI_SDK_FN
-#define XLA_FFI_SDK_TYPE
-#define XLA_FFI_SDK_EXPORT __declspec(dllexport)
 #define XLA_FFI_SDK_UNREACHABLE() __assume(0)
 #else
 #define XLA_FFI_ATTRIBUTE_ALWAYS_INLINE
@@ -90,9 +87,14 @@
 #define XLA_FFI_SDK_COLD
 #define XLA_FFI_SDK_SLOW
 #define XLA_FFI_SDK_FN
-#define XLA_FFI_SDK_TYPE
-#define XLA_FFI_SDK_EXPORT
 #define XLA_FFI_SDK_UNREACHABLE() std::abort()
+#endif
+
+// A type of one name in several libraries is one type where names are shared.
+#if defined(_WIN32)
+#define XLA_FFI_SDK_TYPE
+#else
+#define XLA_FFI_SDK_TYPE XLA_FFI_SDK_EXPORT
 #endif
 
 #if defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND)
@@ -125,11 +127,7 @@
   } /* namespace xla::ffi */
 
 // Types that users do not hold are hidden as a whole.
-#if defined(__GNUC__)
-#define XLA_FFI_SDK_INTERNAL_BEGIN namespace internal __attribute__((visibility("hidden"))) {
-#else
-#define XLA_FFI_SDK_INTERNAL_BEGIN namespace internal {
-#endif
+#define XLA_FFI_SDK_INTERNAL_BEGIN namespace internal XLA_FFI_SDK_HIDDEN {
 #define XLA_FFI_SDK_INTERNAL_END } /* namespace internal */
 
 namespace xla::ffi {

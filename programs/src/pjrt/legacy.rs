@@ -99,7 +99,9 @@ unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
     let ticket = unsafe { ticket(frame) }.ok_or_else(gone)?;
     let call = calls().get(&ticket).cloned().ok_or_else(gone)?;
     // SAFETY: the caller's promise.
-    let (args, rets) = unsafe { ((*frame).args, (*frame).rets) };
+    let args = unsafe { (*frame).args };
+    // SAFETY: as above.
+    let rets = unsafe { (*frame).rets };
     // SAFETY: as above.
     let mut arguments = unsafe { arrays(args.args, args.size) }.into_iter();
     // SAFETY: as above.

@@ -128,7 +128,10 @@ pub(super) fn render(header: Header, body: &Body, docs: &BTreeMap<String, Vec<St
     line(text, "#include <stdint.h>");
     line(text, "");
     match header {
-        Header::Main => main_macros(text),
+        Header::Main => {
+            supported(text);
+            main_macros(text);
+        }
         Header::Record | Header::Collectives => {
             line(text, "#include \"xla/ffi/api/c_api.h\"");
             line(text, "");
@@ -204,6 +207,26 @@ fn comment(text: &mut String, docs: Option<&Vec<String>>) {
     for doc in docs.into_iter().flatten() {
         let _ = writeln!(text, "//{doc}");
     }
+}
+
+/// Refuses systems for which there is no jaxlib, and whose layouts nobody has compared.
+fn supported(text: &mut String) {
+    line(text, "#if UINTPTR_MAX != 0xFFFFFFFFFFFFFFFFu");
+    line(
+        text,
+        "#error \"XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build\"",
+    );
+    line(text, "#endif");
+    line(
+        text,
+        "#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__",
+    );
+    line(
+        text,
+        "#error \"XLA's FFI is laid out for little-endian systems, and jaxlib has no big-endian build\"",
+    );
+    line(text, "#endif");
+    line(text, "");
 }
 
 fn main_macros(text: &mut String) {

@@ -18,6 +18,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if UINTPTR_MAX != 0xFFFFFFFFFFFFFFFFu
+#error "XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build"
+#endif
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "XLA's FFI is laid out for little-endian systems, and jaxlib has no big-endian build"
+#endif
+
 // The version that a handler written to this header's whole extent would need. It is not the
 // version to answer a runtime with: older ones refuse a newer version than their own.
 #define XLA_FFI_API_MAJOR 0
