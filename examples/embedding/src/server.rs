@@ -39,10 +39,8 @@ fn answer(mut stream: UnixStream, mut call: PreparedCall) -> Result<(), Failure>
     // A connection ends when there is no further request.
     while stream.read_exact(&mut bytes).is_ok() {
         let numbers: Vec<f32> = bytes
-            .as_chunks()
-            .0
-            .iter()
-            .map(|bytes| f32::from_ne_bytes(*bytes))
+            .chunks_exact(4)
+            .map(|bytes| f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
             .collect();
         let x = Tensor::from_vec([WIDTH as i64], numbers)?;
         call.set_args([x])?;
