@@ -51,7 +51,7 @@ XLA_FFI_DEFINE_HANDLER(kScale, Scale,
                        ffi::Ffi::Bind()
                            .Ctx<ffi::State<Table>>()
                            .Ctx<ffi::UserData<Log>>()
-                           .Ctx<ffi::FfiExecutionContext>()
+                           .Ctx<ffi::Invocation>()
                            .Ctx<ffi::Stream>()
                            .Attr<float>("factor")
                            .Arg<Vector>("x")

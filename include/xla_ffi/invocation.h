@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 /* The image that a source file becomes a part of, as its linker says. */
-#if defined(_MSC_VER)
+#if defined(_WIN32)
 extern const char __ImageBase;
 #define XFFI_RT_IMAGE (&__ImageBase)
 #else

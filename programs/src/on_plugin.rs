@@ -66,8 +66,9 @@ impl OnPlugin {
 
 /// Refuses options that are the embedded runtime's alone.
 fn check(options: &Options, client: &Client) -> Result<()> {
-    if let Some(platform) = &options.platform
-        && canonical_platform(platform) != client.platform()
+    let platform = options.platform.as_ref();
+    if let Some(platform) =
+        platform.filter(|platform| canonical_platform(platform) != client.platform())
     {
         return Err(Error::invalid(format!(
             "the program is to run on platform '{platform}', the plugin is one of '{}'",

@@ -64,7 +64,13 @@ fn the_chapter_shows_what_runs() {
             ],
         ),
         ("c", ["c_examples/embed_project/embedding.c"; 2]),
-        ("cpp", ["c_examples/embed_project/embedding.cc"; 2]),
+        (
+            "cpp",
+            [
+                "c_examples/embed_project/embedding.cc",
+                "c_examples/embed_project/internal.cc",
+            ],
+        ),
         ("cmake", ["c_examples/embed_project/CMakeLists.txt"; 2]),
     ];
     let mut shown = 0;
@@ -76,7 +82,7 @@ fn the_chapter_shows_what_runs() {
             shown += 1;
         }
     }
-    assert_eq!(shown, 8);
+    assert_eq!(shown, 10);
 }
 
 /// As the chapter begins: an empty folder, one dependency, the program.

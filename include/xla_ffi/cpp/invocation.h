@@ -9,12 +9,11 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// Tags. What each binds is beside it.
-struct Allocator {};            // a DeviceAllocator
-struct IntraOpThreadPool {};    // a ThreadPool, whose tasks are closures
-struct CalledComputation {};    // a Called
-struct FfiApi {};               // const XLA_FFI_Api*, the runtime's table
-struct FfiExecutionContext {};  // an Invocation
+// Tags. What each binds is beside it; Stream and Invocation bind themselves.
+struct Allocator {};          // a DeviceAllocator
+struct IntraOpThreadPool {};  // a ThreadPool, whose tasks are closures
+struct CalledComputation {};  // a Called
+struct FfiApi {};             // const XLA_FFI_Api*, the runtime's table
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
@@ -204,7 +203,7 @@ struct CtxDecoding<CalledComputation> {
   }
 };
 
-// The execution context: `Ctx<FfiExecutionContext>`. For as long as the handler runs.
+// The execution context: `Ctx<Invocation>`. For as long as the handler runs.
 class XLA_FFI_SDK_TYPE Invocation {
  public:
   // The runtime that makes the call, for functions of its C headers.
@@ -250,7 +249,7 @@ class XLA_FFI_SDK_TYPE Invocation {
   }
 
  private:
-  friend struct CtxDecoding<FfiExecutionContext>;
+  friend struct CtxDecoding<Invocation>;
   XLA_FFI_SDK_FN Invocation(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                             const xffi_rt_invocation* call)
       : api_(api), ctx_(ctx), call_(call) {}
@@ -261,7 +260,7 @@ class XLA_FFI_SDK_TYPE Invocation {
 };
 
 template <>
-struct CtxDecoding<FfiExecutionContext> {
+struct CtxDecoding<Invocation> {
   using Type = Invocation;
   XLA_FFI_SDK_FN static std::optional<Invocation> Decode(const XLA_FFI_Api* api,
                                                          XLA_FFI_InvokeContext* ctx,
@@ -290,7 +289,7 @@ struct CtxBinding<Called> {
 };
 template <>
 struct CtxBinding<Invocation> {
-  using Ctx = FfiExecutionContext;
+  using Ctx = Invocation;
 };
 
 // Leaves the object as the stage's state, and hands an error through whole.

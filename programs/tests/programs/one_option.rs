@@ -19,14 +19,18 @@ fn client(test: &str) -> Option<Client> {
 
 /// The sum of all of the operands' leaves (the first of each), and that doubled.
 unsafe extern "C" fn sums(out: *mut c_void, ins: *mut *const c_void) {
-    // SAFETY: three leaves of one number; two results of one.
-    unsafe {
-        let sum: f32 = (0..3)
-            .map(|leaf| (*ins.add(leaf)).cast::<f32>().read())
-            .sum();
-        let outs = out.cast::<*mut f32>();
-        (*outs).write(sum);
-        (*outs.add(1)).write(2.0 * sum);
+    let number = |leaf| {
+        // SAFETY: there are three leaves.
+        let number = unsafe { ins.wrapping_add(leaf).read() };
+        // SAFETY: each is one number.
+        unsafe { number.cast::<f32>().read() }
+    };
+    let sum: f32 = (0..3).map(number).sum();
+    // SAFETY: the result is a tuple of two.
+    let results = unsafe { out.cast::<[*mut f32; 2]>().read() };
+    for (result, value) in results.into_iter().zip([sum, 2.0 * sum]) {
+        // SAFETY: each is one number, the call's to write.
+        unsafe { result.write(value) };
     }
 }
 
@@ -41,9 +45,11 @@ unsafe extern "C" fn says(
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), length) };
     assert_eq!(opaque, b"any\0bytes");
     let status = status.cast::<xla_ffi_sys::XlaFfiLegacyStatus>();
+    // SAFETY: the runtime's status.
+    let set = unsafe { (*status).set }.expect("set");
     let message = c"it says no";
-    // SAFETY: the runtime's status, and its own function.
-    unsafe { ((*status).set.expect("set"))(status, 1, message.as_ptr(), message.count_bytes()) };
+    // SAFETY: its own function.
+    unsafe { set(status, 1, message.as_ptr(), message.count_bytes()) };
 }
 
 fn scalar(value: f32) -> Tree<Tensor> {

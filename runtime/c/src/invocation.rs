@@ -328,9 +328,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_free(
     size: usize,
 ) {
     // SAFETY: as promised by the caller.
-    if let Some(allocator) = unsafe { allocator.as_ref() }
-        && !data.is_null()
-    {
+    let allocator = unsafe { allocator.as_ref() };
+    if let Some(allocator) = allocator.filter(|_| !data.is_null()) {
         allocator.0.free(data, size);
     }
 }

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::{SYSTEM, libraries, program, repository, skip};
 
-const WARNINGS: [&str; 8] = [
+const WARNINGS: [&str; 9] = [
     "-std=c++17",
     "-Wall",
     "-Wextra",
     "-Wshadow",
     "-Wconversion",
+    "-Wold-style-cast",
     "-pedantic",
     "-Werror",
     "-Iinclude",

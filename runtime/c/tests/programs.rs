@@ -158,7 +158,6 @@ fn headers_stand_alone() {
         "xla/client/xla_computation.h",
         "xla/client/xla_builder.h",
         "xla_ffi/embedded.h",
-        "xla/ffi/ffi.h",
         "xla/ffi/execution_context.h",
         "xla_ffi/documents.h",
         "xla_ffi/plugin.h",

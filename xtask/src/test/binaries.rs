@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// Programs that take long: they start first, since what is left at the end runs alone, and `--quick`
 /// leaves them out.
-const LONG: [&str; 32] = [
+const LONG: [&str; 34] = [
     "xla-ffi-cli verdicts",
     "xla-ffi-embedding-example programs",
     "xla-ffi-programs pjrt",
@@ -35,6 +35,8 @@ const LONG: [&str; 32] = [
     "xla-ffi-tests refused_builds",
     "xla-ffi-cli run",
     "xla-ffi-abi mutations",
+    "xla-ffi-runtime-c internal",
+    "xla-ffi-runtime-c pjrt",
     "xla-ffi-runtime-c embed",
     "xla-ffi-runtime differential",
     "xla-ffi-programs programs",

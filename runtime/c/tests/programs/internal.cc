@@ -91,7 +91,7 @@ static ffi::Status Rich(ffi::Invocation call, ffi::ThreadPool pool, ffi::Called 
 }
 XLA_FFI_DEFINE_HANDLER(kRich, Rich,
                        ffi::Ffi::Bind()
-                           .Ctx<ffi::FfiExecutionContext>()
+                           .Ctx<ffi::Invocation>()
                            .Ctx<ffi::IntraOpThreadPool>()
                            .Ctx<ffi::CalledComputation>()
                            .Ctx<ffi::UserData<Offset>>()
@@ -100,6 +100,15 @@ XLA_FFI_DEFINE_HANDLER(kRich, Rich,
                            .Ctx<ffi::DeviceOrdinal>()
                            .Arg<Numbers>("x")
                            .Ret<Numbers>("y"));
+
+// Bound by the types of its parameters.
+static ffi::Status Auto(ffi::Invocation call, ffi::Called called, ffi::ThreadPool pool, ffi::Result<Number> y) {
+  std::promise<int64_t> promise;
+  pool.Schedule([&promise] { promise.set_value(10); });
+  *y->typed_data() = promise.get_future().get() + call.run_id() + static_cast<int64_t>(called.size());
+  return ffi::OkStatus();
+}
+XLA_FFI_DEFINE_HANDLER(kAuto, Auto);
 
 // Stream and allocator: y = x + 1, through device memory, on the stream's thread.
 static ffi::Status OnDevice(ffi::Stream stream, ffi::DeviceAllocator allocator, void* platform, Number x,
@@ -302,6 +311,15 @@ static void StateAndErrors(xffi_rt* runtime) {
   xffi_rt_call* never = nullptr;
   CHECK(Has(ffi::TakeStatus(xffi_rt_call_create(runtime, "follow", "Host", "{steps = -1 : i64}", &never)),
             "no plan goes back"));
+
+  Register(runtime, "auto", kAuto);
+  {
+    const Own<xffi_rt_call> call = Call(runtime, "auto");
+    RIGHT(ffi::TakeStatus(xffi_rt_call_ret(call.get(), XLA_FFI_DataType_S64, 0, nullptr, &y)));
+    RIGHT(ffi::TakeStatus(xffi_rt_call_set_run_id(call.get(), 5)));
+    RIGHT(Run(call.get()));
+    CHECK(y == 15);
+  }
 
   Register(runtime, "sum", kSum);
   Own<xffi_rt_call> call = Call(runtime, "sum", "{by = 10 : i64, more = array<i64: 3, 4>}");

@@ -10,7 +10,7 @@
 namespace ffi = xla::ffi;
 
 static ffi::Status Insider(ffi::Invocation) { return ffi::OkStatus(); }
-XLA_FFI_DEFINE_HANDLER(kInsider, Insider, ffi::Ffi::Bind().Ctx<ffi::FfiExecutionContext>());
+XLA_FFI_DEFINE_HANDLER(kInsider, Insider, ffi::Ffi::Bind().Ctx<ffi::Invocation>());
 
 // What registering says; empty where nothing stands against it.
 static void Tell(const char* what, xffi_rt_status* status) {

@@ -9,7 +9,7 @@ static ffi::Status Insider(ffi::Invocation call, ffi::Result<ffi::Buffer<ffi::S6
 }
 using Number = ffi::Buffer<ffi::S64, 0>;
 XLA_FFI_DEFINE_HANDLER_SYMBOL(insider, Insider,
-                              ffi::Ffi::Bind().Ctx<ffi::FfiExecutionContext>().Ret<Number>("y"));
+                              ffi::Ffi::Bind().Ctx<ffi::Invocation>().Ret<Number>("y"));
 
 // What the library's own runtime says, where it has one: it is of the same image.
 extern "C" __attribute__((visibility("default"))) int runs_at_home() {
