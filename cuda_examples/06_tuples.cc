@@ -1,26 +1,114 @@
-// A GPU target of the original custom calls, and the adapter that makes it a handler of XLA FFI. On
-// today's XLA the list has one pointer a leaf, so the tuples of the program do not show.
+// A GPU target of the original custom calls, with tuples, and the adapter that makes it a handler of XLA FFI.
+//
+// The target is what a program of that time has: a bare function with a stream, a list of buffers that holds every
+// node of the shapes, and opaque bytes. It writes the root of its result itself.
 #include "06_tuples.cu"
 #include "launch.h"
 #include "xla_ffi/legacy.h"
+#include "xla_ffi/legacy_device.h"
+
+#define STRUCTURE "(_, _) -> (_, _)"
+
+// The device of a stream is the current one while XLA calls a target.
+static int DeviceOf(void*, int* device) { return cudaGetDevice(device); }
+static int Create(void*, void** event) {
+  return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), cudaEventDisableTiming);
+}
+static int Record(void* event, void* stream) {
+  return cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream));
+}
+static int IsComplete(void* event, int* complete) {
+  const cudaError_t error = cudaEventQuery(static_cast<cudaEvent_t>(event));
+  *complete = error == cudaSuccess;
+  return error == cudaErrorNotReady ? 0 : error;
+}
+static int Copy(void* stream, void* to, const void* from, size_t size) {
+  return cudaMemcpyAsync(to, from, size, cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream));
+}
+
+// Host memory that the roots travel through.
+static const xffi_events kEvents = {DeviceOf, Create, Record, IsComplete, Copy};
+static xffi_staging roots = XFFI_STAGING(&kEvents, 16);
+
+// Reads device memory on a stream of its own, behind what is on the program's: that one does not wait.
+static int Read(void* stream, void* to, const void* from, size_t size) {
+  cudaStream_t own;
+  int error = cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return error;
+  void* here = nullptr;
+  if ((error = Create(stream, &here)) == cudaSuccess) {
+    if ((error = Record(here, stream)) == cudaSuccess &&
+        (error = cudaStreamWaitEvent(own, static_cast<cudaEvent_t>(here), 0)) == cudaSuccess &&
+        (error = cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, own)) == cudaSuccess) {
+      error = cudaStreamSynchronize(own);
+    }
+    cudaEventDestroy(static_cast<cudaEvent_t>(here));
+  }
+  cudaStreamDestroy(own);
+  return error;
+}
+
+static xla::ffi::Error Run(void* stream, const xffi_buffers& list, unsigned long long n) {
+  if (n > 0) {
+    void *x, *y;
+    int error = xffi_leaf_fetch(&list.args[0], stream, Read, &x);
+    if (error == 0) error = xffi_leaf_fetch(&list.args[1], stream, Read, &y);
+    if (error != 0) {
+      return xla::ffi::Error::Internal("the operand's tuple cannot be read: CUDA error " +
+                                       std::to_string(error));
+    }
+    xla::ffi::Error launched =
+        Launch(sum_and_difference, BlocksFor(n, 256), 256, static_cast<cudaStream_t>(stream),
+               static_cast<const float*>(x), static_cast<const float*>(y),
+               static_cast<float*>(list.rets[0]), static_cast<float*>(list.rets[1]), n);
+    if (launched.failure()) return launched;
+  }
+  const int error = xffi_staging_write(&roots, stream, list.tables, list.num_tables);
+  if (error == 0) return xla::ffi::Error::Success();
+  return xla::ffi::Error::Internal("the result's tuple cannot be written: CUDA error " +
+                                   std::to_string(error));
+}
 
 // ((x, y)) -> (x + y, x - y), f32 each; `opaque` is the number of elements.
-static void Target(void* stream, void** buffers, const char* opaque, size_t length,
-                   XlaCustomCallStatus* status) {
+static void SumAndDifference(void* stream, void** buffers, const char* opaque, size_t length,
+                             XlaCustomCallStatus* status) {
   unsigned long long n = 0;
+  xffi_buffers list;
+  xla::ffi::Error error;
   if (length != sizeof(n)) {
-    static const char kWrong[] = "opaque is not the number of elements";
-    XlaCustomCallStatusSetFailure(status, kWrong, sizeof(kWrong) - 1);
-    return;
+    error = xla::ffi::Error::InvalidArgument("opaque is not the number of elements");
+  } else if (xffi_buffers_read(&list, buffers, STRUCTURE, XFFI_FORM_NODES) != 0) {
+    error = xla::ffi::Error(xla::ffi::ErrorCode::kResourceExhausted, "no memory for a list of buffers");
+  } else {
+    memcpy(&n, opaque, sizeof(n));
+    error = Run(stream, list, n);
+    xffi_buffers_free(&list);
   }
-  memcpy(&n, opaque, sizeof(n));
-  xla::ffi::Error error =
-      Launch(sum_and_difference, BlocksFor(n, 256), 256, static_cast<cudaStream_t>(stream),
-             static_cast<const float*>(buffers[0]), static_cast<const float*>(buffers[1]),
-             static_cast<float*>(buffers[2]), static_cast<float*>(buffers[3]), n);
   if (error.failure()) {
     XlaCustomCallStatusSetFailure(status, error.message().c_str(), error.message().size());
   }
 }
 
-XFFI_ADAPT_GPU_STATUS(cpp_sum_and_difference, Target, "elements");
+// What the bare function cannot check; and its opaque bytes.
+static XLA_FFI_Error* Describe(xffi_call* call, const xffi_legacy_operands* operands,
+                               xffi_legacy_opaque* opaque) {
+  static const char* const kNames[] = {"x", "y", "sum", "difference"};
+  if (operands->num_args != 2 || operands->num_rets != 2) {
+    return xffi_error(call, XLA_FFI_Error_Code_INVALID_ARGUMENT, "expected x and y, sum and difference");
+  }
+  const unsigned long long n = static_cast<unsigned long long>(operands->args[0].count);
+  for (int i = 0; i < 4; ++i) {
+    const xffi_buffer& one = i < 2 ? operands->args[i] : operands->rets[i - 2];
+    if (one.dtype != XLA_FFI_DataType_F32) xffi_problem(call, "'%s': expected dtype F32", kNames[i]);
+    xffi_same_shape(call, "x", &operands->args[0], kNames[i], &one);
+  }
+  memcpy(opaque->local, &n, sizeof(n));
+  opaque->size = sizeof(n);
+  return nullptr;
+}
+
+// (x + y, x - y), on any XLA with CUDA.
+static const xffi_legacy_adapter adapter = {XFFI_LEGACY_GPU_STATUS, reinterpret_cast<void (*)()>(SumAndDifference),
+                                            nullptr, STRUCTURE, Describe, Copy};
+XFFI_ADAPT(cpp_sum_and_difference, adapter);
+XLA_REGISTER_CUSTOM_CALL_TARGET(SumAndDifference, "CUDA");

@@ -5,7 +5,7 @@
 //! holds every node of the shapes, and opaque bytes. It writes the root of its result itself.
 
 use std::ffi::{c_char, c_void};
-use xla_ffi::cuda::{Events, Kernel, Module, Stream, copy_addresses};
+use xla_ffi::cuda::{Events, Kernel, Module, Stream, copy_addresses, resolve};
 use xla_ffi::legacy::{Buffers, Descriptor, Form, Operands, Staging, set_failure};
 use xla_ffi::sys::XlaCustomCallStatus;
 use xla_ffi::{DataType, Error, Launch, Result};
@@ -54,11 +54,10 @@ unsafe fn run(
         // SAFETY: the program's stream.
         let on = unsafe { Stream::from_raw(stream) }?;
         let (args, rets) = (list.args(), list.rets());
-        let (Some(x), Some(y)) = (args[0].address(), args[1].address()) else {
-            return Err(Error::unimplemented(
-                "a part of the operand is known through its tuple alone, which lies in device memory",
-            ));
-        };
+        // SAFETY: the call's stream, and an operand of this structure.
+        let x = unsafe { resolve(stream, &args[0]) }?;
+        // SAFETY: as above.
+        let y = unsafe { resolve(stream, &args[1]) }?;
         let arguments = (x, y, rets[0], rets[1], n);
         let launch = Launch::over(usize::try_from(n).unwrap_or(usize::MAX), 256);
         // SAFETY: the kernel's parameters; each has n elements.

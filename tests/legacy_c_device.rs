@@ -4,9 +4,10 @@
 mod legacy_support;
 
 use legacy_support::Example;
-use std::ffi::c_void;
+use std::ffi::{CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc;
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, TupleForm};
 use xla_ffi_runtime::{
     Attributes, CpuDevice, CpuStream, DType, DeviceStream, Library, Result, Revision, Runtime,
@@ -91,7 +92,7 @@ fn bare_targets() {
     for (language, path) in libraries("bare_targets") {
         let runtime = Runtime::default();
         let library = open(&runtime, &path);
-        assert_eq!(library.register_legacy().expect("registered"), 3);
+        assert_eq!(library.register_legacy().expect("registered"), 5);
         let device = CpuDevice::new().expect("a device");
         for (name, version) in [
             ("add_gpu", ApiVersion::Original),
@@ -110,9 +111,16 @@ fn bare_targets() {
         let target = target.expect("registered");
         let error = Example::new(1.0).run(&target, b"77", Some(device.stream.stream()));
         assert_eq!(error.expect_err("it fails").message(), "one digit, please");
-        let target = runtime.find_legacy("add_nodes", "CUDA", ApiVersion::StatusReturning);
-        let target = target.expect("registered");
-        for null_inputs in [false, true] {
+        let nodes = [false, true].map(|null_inputs| TupleForm::DeviceNodes { null_inputs });
+        for (name, form) in [
+            ("add_nodes", nodes[0]),
+            ("add_nodes", nodes[1]),
+            ("add_list_nodes", nodes[0]),
+            ("add_list_nodes", nodes[1]),
+            ("add_list_leaves", TupleForm::DeviceLeaves),
+        ] {
+            let target = runtime.find_legacy(name, "CUDA", ApiVersion::StatusReturning);
+            let target = target.expect("registered");
             let mut example = Example::new(1.0);
             let [b, c, a] = example.pointers();
             let mut more = vec![0.0_f32; 2048];
@@ -120,17 +128,128 @@ fn bare_targets() {
             let inner = Tree::tuple([Tree::Leaf(more.as_mut_ptr().cast())]);
             let result = Tree::tuple([Tree::Leaf(a), inner]);
             let call = Invocation::new(&target, &operands, &result)
-                .form(TupleForm::DeviceNodes { null_inputs })
+                .form(form)
                 .stream(device.stream.stream());
             // SAFETY: the buffers outlive the call.
             unsafe { call.run() }.expect("the roots are written");
-            example.check(0.0, language);
+            example.check(0.0, &format!("{language} {name} {form:?}"));
             assert!(
                 more.iter()
                     .zip(&example.a)
                     .all(|(more, a)| *more == a + 1.0)
             );
         }
+    }
+}
+
+/// A function that a library exports.
+fn function<F: Copy>(library: &Library, name: &str) -> F {
+    let address = library.symbol(name).expect("exported");
+    assert_eq!(size_of::<F>(), size_of_val(&address));
+    // SAFETY: the caller names the type that the library's source has.
+    unsafe { std::mem::transmute_copy(&address) }
+}
+
+#[test]
+fn structures() {
+    type Read = unsafe extern "C" fn(*const c_char, i32, *mut [usize; 3]) -> i32;
+    for (language, path) in libraries("structures") {
+        let runtime = Runtime::default();
+        let library = open(&runtime, &path);
+        let read: Read = function(&library, "read_structure");
+        let counts = |text: &str, nodes: bool| {
+            let text = CString::new(text).expect("no NUL");
+            let mut counts = [0; 3];
+            // SAFETY: a text, and room for three.
+            let answer = unsafe { read(text.as_ptr(), i32::from(nodes), &raw mut counts) };
+            (answer, counts)
+        };
+        for (text, wanted) in [
+            ("_ -> _", [1, 1, 0]),
+            ("-> _", [0, 1, 0]),
+            (" ( _ , ( _ ) ) , _ -> ( _ , ( ) , _ ) ", [3, 2, 2]),
+            ("((((_)))) -> (((_)))", [1, 1, 3]),
+        ] {
+            assert_eq!(counts(text, true), (0, wanted), "{language}: {text}");
+            let [args, rets, _] = wanted;
+            assert_eq!(
+                counts(text, false),
+                (0, [args, rets, 0]),
+                "{language}: {text}"
+            );
+        }
+        let deep = format!("{}_{} -> _", "(".repeat(33), ")".repeat(33));
+        for text in [
+            "",
+            "_",
+            "->",
+            "_ ->",
+            "_ -> _,",
+            "_, -> _",
+            ", _ -> _",
+            "(_ -> _",
+            "_) -> _",
+            "(_, ) -> _",
+            "(_ _) -> _",
+            "_ -> _ _",
+            "_ - > _",
+            "_ -> (_",
+            "x -> _",
+            &deep,
+        ] {
+            let (answer, _) = counts(text, true);
+            assert_eq!(answer, -1, "{language}: {text:?} is taken for a structure");
+        }
+    }
+}
+
+/// Slots of host memory are what the caller waits for, and the stream is not: while it stands still, as many calls as there
+/// are slots return, and no more are made when it goes on.
+#[test]
+fn the_pool_does_not_wait_for_the_stream() {
+    type Write = unsafe extern "C" fn(*mut c_void, *mut [usize; 2], usize, usize) -> i32;
+    type Count = unsafe extern "C" fn() -> i32;
+    for (language, path) in libraries("the_pool_does_not_wait_for_the_stream") {
+        let runtime = Runtime::default();
+        let library = open(&runtime, &path);
+        let write: Write = function(&library, "write_pair");
+        let count = |name: &str| {
+            let count: Count = function(&library, name);
+            // SAFETY: it reads a number.
+            unsafe { count() }
+        };
+        let device = CpuDevice::new().expect("a device");
+        let (go, gate) = mpsc::channel::<()>();
+        device.stream.enqueue(Box::new(move || {
+            let _ = gate.recv();
+        }));
+        let mut tables = [[0_usize; 2]; 4];
+        let stream = device.stream.handle() as usize;
+        let put = |table: usize, number: usize| {
+            // SAFETY: the tables outlive what is on the stream.
+            unsafe { write(stream as *mut c_void, table as *mut _, number, 10 * number) }
+        };
+        let places = tables.each_mut().map(|table| &raw mut *table as usize);
+        for number in 0..3 {
+            assert_eq!(put(places[number], number + 1), 0, "{language}");
+        }
+        std::thread::scope(|scope| {
+            let late = scope.spawn(|| put(places[3], 4));
+            assert_eq!(
+                count("events_recorded"),
+                3,
+                "{language}: the fourth has to wait"
+            );
+            go.send(()).expect("the stream waits");
+            assert_eq!(late.join().expect("it returns"), 0, "{language}");
+        });
+        device.stream.synchronize();
+        assert_eq!(tables, [1, 2, 3, 4].map(|n| [n, 10 * n]), "{language}");
+        assert_eq!(
+            (count("events_made"), count("events_recorded")),
+            (3, 4),
+            "{language}"
+        );
     }
 }
 

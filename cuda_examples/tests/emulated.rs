@@ -3,11 +3,13 @@
 
 mod support;
 
+use std::ffi::c_void;
 use std::sync::Arc;
 use support::driver::{Driver, call};
 use support::load;
 use xla_ffi::Launch;
-use xla_ffi::cuda::{Image, Module};
+use xla_ffi::cuda::{Image, Module, resolve};
+use xla_ffi::legacy::{Buffers, Form};
 use xla_ffi_runtime::{CallFrame, CudaDevice, DType, Revision, Shape, Tensor};
 
 /// Numbers between -2 and 2 that are nothing special.
@@ -365,6 +367,38 @@ fn an_adapted_target_with_tuples() {
         .ret(f32s(&[2]))
         .run();
     assert!(refused.unwrap_err().message().contains('y'));
+    assert_eq!(driver.count("depth"), 0);
+}
+
+/// The leaves of an operand whose tuples alone are known: they are read from device memory, on a stream that waits for the
+/// program's.
+#[test]
+fn leaves_behind_their_root_are_read() {
+    let Some((driver, _one)) = Driver::open("leaves") else {
+        return;
+    };
+    let null = std::ptr::null_mut();
+    let (x, y, z) = (1.0_f32, 2.0_f32, 3.0_f32);
+    let [x, y, z] = [&x, &y, &z].map(|value| std::ptr::from_ref(value).cast_mut().cast::<c_void>());
+    let mut inner = [y, z];
+    let mut root = [x, inner.as_mut_ptr().cast()];
+    let root = root.as_mut_ptr().cast::<c_void>();
+    let leaves = |list: [*mut c_void; 6]| {
+        // SAFETY: every node of the structure.
+        let buffers = unsafe { Buffers::new(list.as_ptr(), "(_, (_, _)) -> _", Form::Nodes) };
+        let buffers = buffers.expect("a structure");
+        [0, 1, 2].map(|leaf| {
+            // SAFETY: a stream of the stand-in, and tuples of the structure.
+            unsafe { resolve(driver.stream(1), &buffers.args()[leaf]) }.expect("it is read")
+        })
+    };
+    let before = driver.count("event waits");
+    assert_eq!(leaves([root, x, null, y, z, null]), [x, y, z]);
+    assert_eq!(driver.count("event waits"), before, "nothing is read");
+    assert_eq!(leaves([root, null, null, null, null, null]), [x, y, z]);
+    assert_eq!(driver.count("event waits"), before + 3);
+    // Of size zero, it may lie nowhere.
+    assert_eq!(leaves([null, null, null, null, null, null]), [null; 3]);
     assert_eq!(driver.count("depth"), 0);
 }
 

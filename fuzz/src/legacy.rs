@@ -32,16 +32,16 @@ pub(crate) fn attack(input: &[u8]) {
 }
 
 /// Bytes that end where memory does.
-struct Guarded {
+pub(crate) struct Guarded {
     pages: *mut c_void,
     length: usize,
-    at: *const u8,
+    pub(crate) at: *const u8,
 }
 
 const PAGE: usize = 1 << 14;
 
 impl Guarded {
-    fn new(bytes: &[u8]) -> Self {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
         let room = bytes.len().next_multiple_of(PAGE);
         let length = room + PAGE;
         let flags = ProtFlags::READ | ProtFlags::WRITE;

@@ -11,6 +11,7 @@ mod library;
 mod manifest;
 mod meter;
 mod npy;
+mod shape_proto;
 mod spec;
 mod text;
 
@@ -68,6 +69,11 @@ pub const TARGETS: &[Target] = &[
         name: "legacy",
         attack: legacy::attack,
         memory: 64,
+    },
+    Target {
+        name: "shape-proto",
+        attack: shape_proto::attack,
+        memory: 256,
     },
 ];
 

@@ -9,6 +9,13 @@
 
 namespace ffi = xla::ffi;
 
+// Whether what our headers alone have is compiled: not by XLA's own, and not where the two are compared.
+#if defined(XLA_FFI_SDK_FFI_H_) && !defined(XLA_FFI_SUITE_SHARED)
+#define OURS 1
+#else
+#define OURS 0
+#endif
+
 inline int64_t Int(size_t value) { return static_cast<int64_t>(value); }
 
 // Writes whole numbers into a result.

@@ -2,7 +2,7 @@
 // memory. XLA's own headers have neither. See operands.cc for the RUN lines.
 #include "common.h"
 
-#if defined(XLA_FFI_SDK_FFI_H_)
+#if OURS
 
 template <typename... Operands>
 static ffi::Error Nothing(Operands...) {

@@ -2,12 +2,6 @@
 // cases: RUN-UPSTREAM shows what the other headers make of the same source.
 #include "common.h"
 
-#ifdef XLA_FFI_SDK_FFI_H_
-#define OURS 1
-#else
-#define OURS 0
-#endif
-
 using MaybeF32 = std::optional<ffi::BufferR1<ffi::F32>>;
 
 // Optional operands leave no upper bound, and the lower one is told wrong.

@@ -61,7 +61,8 @@ std::mutex lock;
 std::set<Stream*> streams;
 std::set<Module*> modules;
 std::set<Function*> functions;
-std::atomic<int> launches{0}, captured{0}, loads{0}, unloads{0}, waits{0}, allocations{0};
+std::atomic<int> launches{0}, captured{0}, loads{0}, unloads{0}, waits{0}, event_waits{0},
+    allocations{0};
 struct {
   unsigned grid[3], block[3], shared, attributes;
 } last;
@@ -149,6 +150,7 @@ API int fake_count(const char* what) {
   if (name == "loads") return loads;
   if (name == "unloads") return unloads;
   if (name == "waits") return waits;
+  if (name == "event waits") return event_waits;
   if (name == "allocations") return allocations;
   if (name == "depth") return static_cast<int>(stack.size());
   if (name == "capture_mode") return capture_mode;
@@ -255,6 +257,12 @@ API CUresult cuStreamSynchronize(Stream* stream) {
   if (!streams.count(stream)) return INVALID_HANDLE;
   ++waits;
   return stream->capturing ? STREAM_CAPTURE_UNSUPPORTED : SUCCESS;
+}
+API CUresult cuStreamWaitEvent(Stream* stream, void* event, unsigned) {
+  std::lock_guard<std::mutex> guard(lock);
+  if (event == nullptr || !streams.count(stream)) return INVALID_HANDLE;
+  ++event_waits;
+  return SUCCESS;
 }
 API CUresult cuStreamIsCapturing(Stream* stream, int* status) {
   *status = stream->capturing;

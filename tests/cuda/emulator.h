@@ -212,3 +212,25 @@ inline float __shfl_xor_sync(unsigned mask, float value, int with) {
 
 // The runtime API as far as the C++ examples use it.
 using cudaStream_t = void*;
+
+// Of CUDA's runtime, what the examples call. Every stream has run what is on it.
+using cudaEvent_t = void*;
+enum cudaError_t { cudaSuccess = 0, cudaErrorNotReady = 600 };
+enum { cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2 };
+inline cudaError_t cudaGetDevice(int* device) { return *device = 0, cudaSuccess; }
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return *event = malloc(1), cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) { return free(event), cudaSuccess; }
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return *stream = malloc(1), cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) { return free(stream), cudaSuccess; }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind, cudaStream_t) {
+  return memcpy(to, from, size), cudaSuccess;
+}

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "xla_ffi/legacy.h"
+#include "xla_ffi/legacy_device.h"
 
 typedef struct CUstream_st* CUstream;
 typedef void enqueue_function(void* stream, void (*task)(void*), void* data);
@@ -111,6 +112,125 @@ XFFI_ADAPT(add_nodes_ffi, nodes);
 static const xffi_legacy_adapter no_copy = {
     XFFI_LEGACY_GPU_STATUS, (void (*)(void))add_nodes, NULL, "(_, _) -> (_, (_))", NULL, NULL};
 XFFI_ADAPT(add_no_copy_ffi, no_copy);
+
+/* The same, with the list read in either form, leaves that the list does not know found through their roots, and the
+ * result's tuples written by the pool. Events are flags that the stream sets. */
+static int made, recorded;
+XFFI_EXPORT int events_made(void);
+XFFI_EXPORT int events_made(void) { return __atomic_load_n(&made, __ATOMIC_SEQ_CST); }
+XFFI_EXPORT int events_recorded(void);
+XFFI_EXPORT int events_recorded(void) { return __atomic_load_n(&recorded, __ATOMIC_SEQ_CST); }
+
+static int device_of(void* stream, int* device) {
+  (void)stream;
+  *device = 0;
+  return 0;
+}
+static int create_event(void* stream, void** event) {
+  (void)stream;
+  *event = calloc(1, sizeof(int));
+  __atomic_add_fetch(&made, 1, __ATOMIC_SEQ_CST);
+  return *event != NULL ? 0 : 1;
+}
+static void set_event(void* event) { __atomic_store_n((int*)event, 1, __ATOMIC_SEQ_CST); }
+static int record_event(void* event, void* stream) {
+  __atomic_store_n((int*)event, 0, __ATOMIC_SEQ_CST);
+  __atomic_add_fetch(&recorded, 1, __ATOMIC_SEQ_CST);
+  enqueue(stream, set_event, event);
+  return 0;
+}
+static int is_complete(void* event, int* complete) {
+  *complete = __atomic_load_n((int*)event, __ATOMIC_SEQ_CST);
+  return 0;
+}
+
+/* Reads its source when the stream comes there, as a device does. */
+static void late_copy_work(void* data) {
+  copy_job* j = (copy_job*)data;
+  memcpy(j->to, j->bytes, j->size);
+  free(j);
+}
+static int late_copy(void* stream, void* to, const void* from, size_t size) {
+  copy_job* j = (copy_job*)malloc(sizeof(copy_job));
+  j->to = to;
+  j->size = size;
+  j->bytes = (void*)(uintptr_t)from;
+  enqueue(stream, late_copy_work, j);
+  return 0;
+}
+
+static const xffi_events events = {device_of, create_event, record_event, is_complete, late_copy};
+static xffi_staging pool = XFFI_STAGING(&events, 3);
+
+typedef struct list_job {
+  xffi_buffers buffers;
+} list_job;
+
+static void list_work(void* data) {
+  list_job* j = (list_job*)data;
+  job* as_job = new_job();
+  as_job->b = (const float*)xffi_leaf_resolve(&j->buffers.args[0]);
+  as_job->c = (const float*)xffi_leaf_resolve(&j->buffers.args[1]);
+  as_job->a = (float*)j->buffers.rets[0];
+  as_job->next = (float*)j->buffers.rets[1];
+  work(as_job);
+  xffi_buffers_free(&j->buffers);
+  free(j);
+}
+
+static void add_list(void* stream, void** buffers, XlaCustomCallStatus* status, xffi_form form) {
+  list_job* j = (list_job*)calloc(1, sizeof(list_job));
+  if (xffi_buffers_read(&j->buffers, buffers, "(_, _) -> (_, (_))", form) != 0 ||
+      xffi_staging_write(&pool, stream, j->buffers.tables, j->buffers.num_tables) != 0) {
+    XlaCustomCallStatusSetFailure(status, "no list", 7);
+    free(j);
+    return;
+  }
+  enqueue(stream, list_work, j);
+}
+static void add_list_nodes(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
+                           XlaCustomCallStatus* status) {
+  (void)opaque;
+  (void)opaque_len;
+  add_list(stream, buffers, status, XFFI_FORM_NODES);
+}
+XLA_REGISTER_CUSTOM_CALL_TARGET(add_list_nodes, "CUDA");
+static void add_list_leaves(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
+                            XlaCustomCallStatus* status) {
+  (void)opaque;
+  (void)opaque_len;
+  add_list(stream, buffers, status, XFFI_FORM_LEAVES);
+}
+XLA_REGISTER_CUSTOM_CALL_TARGET(add_list_leaves, "CUDA");
+
+/* Puts the writing of a pair on a stream. */
+XFFI_EXPORT int write_pair(void* stream, void** table, void* first, void* second);
+XFFI_EXPORT int write_pair(void* stream, void** table, void* first, void* second) {
+  void* elements[2];
+  xffi_table one;
+  elements[0] = first;
+  elements[1] = second;
+  one.table = table;
+  one.elements = elements;
+  one.size = 2;
+  return xffi_staging_write(&pool, stream, &one, 1);
+}
+
+/* What the reader makes of a structure: 0 of one, and how many leaves, results and tables it counts. */
+XFFI_EXPORT int read_structure(const char* structure, int nodes, size_t counts[3]);
+XFFI_EXPORT int read_structure(const char* structure, int nodes, size_t counts[3]) {
+  static void* const list[64] = {NULL};
+  xffi_buffers buffers;
+  const int answer =
+      xffi_buffers_read(&buffers, list, structure, nodes ? XFFI_FORM_NODES : XFFI_FORM_LEAVES);
+  if (answer == 0) {
+    counts[0] = buffers.num_args;
+    counts[1] = buffers.num_rets;
+    counts[2] = buffers.num_tables;
+    xffi_buffers_free(&buffers);
+  }
+  return answer;
+}
 
 /* The digit comes from the sizes: how many hundreds of elements B has. */
 static XLA_FFI_Error* describe(xffi_call* call, const xffi_legacy_operands* operands,

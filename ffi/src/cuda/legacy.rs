@@ -1,10 +1,10 @@
-//! What targets of the original conventions need of CUDA: copies of addresses, events.
+//! What targets of the original conventions need of CUDA: addresses in tuples, written and read, and events.
 
 use super::context::CudaContext;
 use super::driver::check;
 use super::stream::Stream;
 use crate::error::Result;
-use crate::legacy::Device;
+use crate::legacy::{Device, Leaf};
 use cudarc::driver::sys::{self, CUresult};
 use std::ffi::c_void;
 
@@ -57,6 +57,88 @@ pub unsafe fn copy_addresses(
         )
     };
     check("cuMemcpyHtoDAsync", copied)
+}
+
+/// A stream of our own, which waits for no other by itself.
+struct Own(sys::CUstream);
+
+impl Own {
+    /// In the current context.
+    fn new() -> Result<Self> {
+        let mut raw = std::ptr::null_mut();
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: a context is current; destroyed in `drop`.
+        check("cuStreamCreate", unsafe {
+            sys::cuStreamCreate(&raw mut raw, flags)
+        })?;
+        Ok(Self(raw))
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // SAFETY: made once; the driver keeps what the stream still needs.
+        let _ = unsafe { sys::cuStreamDestroy_v2(self.0) };
+    }
+}
+
+/// Where a leaf of an operand lies. Where the list of buffers does not say, the operand's tuples are read in device memory,
+/// on a stream of its own, behind what is on the program's: the calling thread waits for that, the program's stream does
+/// not. Null for a leaf of size zero that lies nowhere.
+///
+/// ```no_run
+/// use std::ffi::c_void;
+/// use xla_ffi::legacy::{Buffers, Form};
+/// use xla_ffi::{Result, cuda::resolve};
+///
+/// /// The two elements of a pair.
+/// ///
+/// /// # Safety
+/// /// The list of ((x, y)) -> z, and its stream.
+/// unsafe fn pair(stream: *mut c_void, list: *const *mut c_void) -> Result<[*mut c_void; 2]> {
+///     // SAFETY: the caller's list.
+///     let buffers = unsafe { Buffers::new(list, "(_, _) -> _", Form::Nodes) }?;
+///     // SAFETY: the caller's stream, and tuples of that structure.
+///     let [x, y] = [0, 1].map(|leaf| unsafe { resolve(stream, &buffers.args()[leaf]) });
+///     Ok([x?, y?])
+/// }
+/// ```
+///
+/// # Safety
+/// The stream is that of the call, and the leaf's root leads to tuples of its structure in device memory, once the stream
+/// has come here.
+///
+/// # Errors
+/// What the driver answers.
+pub unsafe fn resolve(stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
+    if let Some(address) = leaf.address() {
+        return Ok(address);
+    }
+    let mut event = Events.event(stream)?;
+    Events.record(&mut event, stream)?;
+    let _current = event.context.make_current()?;
+    let own = Own::new()?;
+    // SAFETY: a stream and an event of the current context.
+    check("cuStreamWaitEvent", unsafe {
+        sys::cuStreamWaitEvent(own.0, event.raw, 0)
+    })?;
+    let mut at = leaf.root();
+    for index in leaf.path() {
+        if at.is_null() {
+            break;
+        }
+        let from = at as u64 + (index * size_of::<*mut c_void>()) as u64;
+        let to = (&raw mut at).cast();
+        // SAFETY: a tuple is an array of its elements' addresses, in device memory; `at` stays until the copy has run.
+        let copied =
+            unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, size_of::<*mut c_void>(), own.0) };
+        check("cuMemcpyDtoHAsync", copied)?;
+        // SAFETY: a stream that lives.
+        check("cuStreamSynchronize", unsafe {
+            sys::cuStreamSynchronize(own.0)
+        })?;
+    }
+    Ok(at)
 }
 
 /// CUDA's events, for [`Staging`](crate::legacy::Staging): targets that write the tuples of their

@@ -37,7 +37,7 @@ mod view;
 
 pub use context::{CudaContext, Current};
 pub use kernel::Kernel;
-pub use legacy::{Event, Events, copy_addresses};
+pub use legacy::{Event, Events, copy_addresses, resolve};
 pub use module::{Image, Module};
 pub use per_context::PerContext;
 pub use stream::Stream;

@@ -95,6 +95,10 @@ impl Leaf {
         }
         let mut at = self.root;
         for index in &self.path {
+            // A list of leaves names no root, and a leaf of size zero may lie nowhere.
+            if at.is_null() {
+                break;
+            }
             // SAFETY: a tuple is an array of its elements' addresses; the path is one of its shape.
             at = unsafe { at.cast::<*mut c_void>().wrapping_add(*index).read() };
         }

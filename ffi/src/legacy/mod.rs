@@ -6,12 +6,13 @@
 //! * [`legacy!`](macro@crate::legacy) makes a handler, or a bare function, a target of the original
 //!   conventions, for programs that still call those.
 //! * [`Buffers`] reads a device's list of buffers in both of its forms; [`Staging`] writes the tuples
-//!   of a result without stalling the stream.
+//!   of a result without stalling the stream; [`ShapeProto`] reads a shape out of its opaque bytes.
 
 pub(crate) mod adapt;
 mod buffers;
 #[cfg(feature = "internal")]
 mod cpu;
+mod shape_proto;
 mod staging;
 mod status;
 pub(crate) mod structure;
@@ -22,6 +23,7 @@ pub use adapt::{CopyToDevice, Describe, Descriptor, Function, Operand, Operands}
 pub use buffers::{Buffers, Form, Leaf, Root};
 #[cfg(feature = "internal")]
 pub use cpu::{CpuEvent, CpuStreams};
+pub use shape_proto::ShapeProto;
 pub use staging::{Device, Staging};
 pub use status::{set_failure, set_success};
 pub use target::{Shapes, register};

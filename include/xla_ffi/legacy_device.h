@@ -1,0 +1,377 @@
+/* What a target of the original custom calls on a device needs for tuples: the list of buffers, read in both of
+ * its forms, and a pool by which the arrays of a tuple result are written without stalling the stream.
+ *
+ *   static xffi_staging roots = XFFI_STAGING(&events, 16);
+ *
+ *   static void target(CUstream stream, void** list, const char* opaque, size_t size, XlaCustomCallStatus* status) {
+ *     xffi_buffers buffers;
+ *     if (xffi_buffers_read(&buffers, list, "(_, _) -> (_, _)", XFFI_FORM_NODES) != 0) ...
+ *     launch(buffers.args[0].address, buffers.args[1].address, buffers.rets[0], buffers.rets[1], stream);
+ *     error = xffi_staging_write(&roots, stream, buffers.tables, buffers.num_tables);
+ *     xffi_buffers_free(&buffers);
+ *   }
+ *
+ * Part of <xla_ffi/legacy.h>. Nothing here knows a platform: its functions are the caller's. */
+#ifndef XLA_FFI_LEGACY_DEVICE_H_
+#define XLA_FFI_LEGACY_DEVICE_H_
+
+/* C, which C++ reads too: its casts are of one kind. */
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#endif
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xla_ffi/host.h"
+
+/* --- the list of buffers ------------------------------------------------------------------------ */
+
+/* What the list has an entry for. */
+typedef enum xffi_form {
+  XFFI_FORM_LEAVES, /* each leaf, as today's XLA has it */
+  XFFI_FORM_NODES   /* each node, tuples before their elements, as the first documents have it */
+} xffi_form;
+
+/* A leaf of an operand. */
+typedef struct xffi_leaf {
+  void* address; /* null where the list does not say: it is read through the root, on the device */
+  void* root;    /* of its operand; the leaf itself where that is no tuple */
+  const size_t* path; /* its place in each tuple from the root on */
+  size_t depth;
+} xffi_leaf;
+
+/* A tuple of the result that the target writes: an array in device memory, and what belongs there. */
+typedef struct xffi_table {
+  void** table;
+  void** elements;
+  size_t size;
+} xffi_table;
+
+/* A list that was read. Operands' leaves, the result's, and the result's tuples, each in pre-order; there are no
+ * tuples to write where the list has leaves alone. */
+typedef struct xffi_buffers {
+  xffi_leaf* args;
+  void** rets;
+  xffi_table* tables;
+  size_t num_args, num_rets, num_tables;
+  void* memory;
+} xffi_buffers;
+
+#define XFFI_STRUCTURE_DEPTH 32 /* tuples in tuples */
+#define XFFI_NO_STRUCTURE (-1)  /* the text is none, or has more tuples in tuples */
+#define XFFI_NO_MEMORY (-2)
+
+/* One walk over a structure: the first one counts, the second one fills what was counted. */
+typedef struct xffi_walk_ {
+  const char* at;
+  void* const* list; /* null while counting */
+  xffi_form form;
+  int is_ret, bad;
+  size_t args, rets, tables, elements, paths;
+  size_t path[XFFI_STRUCTURE_DEPTH];
+  xffi_buffers* to;
+  void** element;
+  size_t* step;
+} xffi_walk_;
+
+XFFI_INLINE void xffi_walk_blank_(xffi_walk_* w) {
+  while (*w->at == ' ') ++w->at;
+}
+
+/* Elements of the tuple whose opening bracket lies before `at`. */
+XFFI_INLINE size_t xffi_walk_size_(const char* at) {
+  size_t count = 0, depth = 0;
+  for (; *at != '\0' && !(depth == 0 && *at == ')'); ++at) {
+    if (depth == 0 && (*at == '_' || *at == '(')) ++count;
+    if (*at == '(') ++depth;
+    if (*at == ')') --depth;
+  }
+  return count;
+}
+
+/* One node; its address in the list. */
+static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
+  void* address = NULL;
+  xffi_walk_blank_(w);
+  if (*w->at == '_') {
+    ++w->at;
+    if (w->list != NULL) address = *w->list++;
+    if (w->is_ret) {
+      if (w->list != NULL) w->to->rets[w->rets] = address;
+      ++w->rets;
+    } else {
+      if (w->list != NULL) {
+        xffi_leaf* leaf = &w->to->args[w->args];
+        leaf->address = address;
+        leaf->root = depth == 0 || w->form == XFFI_FORM_LEAVES ? address : root;
+        leaf->path = w->step + w->paths;
+        leaf->depth = depth;
+        if (depth != 0) memcpy(w->step + w->paths, w->path, depth * sizeof(size_t));
+      }
+      w->paths += depth;
+      ++w->args;
+    }
+  } else if (*w->at == '(' && depth < XFFI_STRUCTURE_DEPTH) {
+    const size_t size = xffi_walk_size_(++w->at);
+    const size_t first = w->elements;
+    const int is_table = w->is_ret && w->form == XFFI_FORM_NODES;
+    size_t i;
+    if (w->list != NULL && w->form == XFFI_FORM_NODES) address = *w->list++;
+    if (is_table) {
+      if (w->list != NULL) {
+        xffi_table* table = &w->to->tables[w->tables];
+        table->table = (void**)address;
+        table->elements = w->element + first;
+        table->size = size;
+      }
+      ++w->tables;
+      w->elements += size;
+    }
+    for (i = 0; i < size && !w->bad; ++i) {
+      void* element;
+      w->path[depth] = i;
+      element = xffi_walk_node_(w, depth == 0 ? address : root, depth + 1);
+      if (is_table && w->list != NULL) w->element[first + i] = element;
+      xffi_walk_blank_(w);
+      if (i + 1 < size && *w->at++ != ',') w->bad = 1;
+    }
+    xffi_walk_blank_(w);
+    if (w->bad || *w->at != ')') {
+      w->bad = 1;
+    } else {
+      ++w->at;
+    }
+  } else {
+    w->bad = 1;
+  }
+  return address;
+}
+
+XFFI_INLINE int xffi_walk_all_(xffi_walk_* w, const char* structure) {
+  w->at = structure;
+  xffi_walk_blank_(w);
+  while (*w->at != '-' && !w->bad) {
+    xffi_walk_node_(w, NULL, 0);
+    xffi_walk_blank_(w);
+    if (!w->bad && *w->at == ',') {
+      ++w->at;
+      xffi_walk_blank_(w);
+      w->bad |= *w->at == '-';
+    } else {
+      w->bad |= *w->at != '-';
+    }
+  }
+  if (!w->bad && w->at[1] == '>') {
+    w->at += 2;
+    w->is_ret = 1;
+    xffi_walk_node_(w, NULL, 0);
+    xffi_walk_blank_(w);
+    w->bad |= *w->at != '\0';
+  } else {
+    w->bad = 1;
+  }
+  return w->bad;
+}
+
+/* Reads a list; `structure` is that of the call: '_' a leaf, brackets a tuple, commas between, "->" before the
+ * result. 0, XFFI_NO_STRUCTURE or XFFI_NO_MEMORY; where it is 0, xffi_buffers_free follows. */
+XFFI_INLINE int xffi_buffers_read(xffi_buffers* buffers, void* const* list, const char* structure,
+                                  xffi_form form) {
+  xffi_walk_ counted, filled;
+  char* memory;
+  memset(buffers, 0, sizeof(*buffers));
+  memset(&counted, 0, sizeof(counted));
+  counted.form = form;
+  if (xffi_walk_all_(&counted, structure)) return XFFI_NO_STRUCTURE;
+  memory = (char*)malloc(counted.args * sizeof(xffi_leaf) + counted.tables * sizeof(xffi_table) +
+                         (counted.rets + counted.elements) * sizeof(void*) +
+                         counted.paths * sizeof(size_t) + 1);
+  if (memory == NULL) return XFFI_NO_MEMORY;
+  buffers->memory = memory;
+  buffers->num_args = counted.args;
+  buffers->num_rets = counted.rets;
+  buffers->num_tables = counted.tables;
+  buffers->args = (xffi_leaf*)(void*)memory;
+  buffers->tables = (xffi_table*)(void*)(buffers->args + counted.args);
+  buffers->rets = (void**)(void*)(buffers->tables + counted.tables);
+  memset(&filled, 0, sizeof(filled));
+  filled.form = form;
+  filled.list = list;
+  filled.to = buffers;
+  filled.element = buffers->rets + counted.rets;
+  filled.step = (size_t*)(void*)(filled.element + counted.elements);
+  xffi_walk_all_(&filled, structure);
+  return 0;
+}
+
+XFFI_INLINE void xffi_buffers_free(xffi_buffers* buffers) {
+  free(buffers->memory);
+  memset(buffers, 0, sizeof(*buffers));
+}
+
+/* Where a leaf lies, read through its root where the list does not say. It runs where the operand's tuples may be
+ * read: on their stream, where host and device share memory. */
+XFFI_INLINE void* xffi_leaf_resolve(const xffi_leaf* leaf) {
+  void* at = leaf->root;
+  size_t i;
+  if (leaf->address != NULL) return leaf->address;
+  for (i = 0; i < leaf->depth && at != NULL; ++i) at = ((void**)at)[leaf->path[i]];
+  return at;
+}
+
+/* The same for a root in device memory: `read` copies from there to the host, in the order of what has been put on
+ * `stream`, and returns when the bytes are there: 0, or an error number that is passed on. A leaf without memory, of
+ * size zero, has no address. */
+XFFI_INLINE int xffi_leaf_fetch(const xffi_leaf* leaf, void* stream,
+                                int (*read)(void* stream, void* to, const void* from, size_t size),
+                                void** address) {
+  void* at = leaf->root;
+  size_t i;
+  *address = leaf->address;
+  if (leaf->address != NULL) return 0;
+  for (i = 0; i < leaf->depth && at != NULL; ++i) {
+    const int error = read(stream, &at, (void**)at + leaf->path[i], sizeof(at));
+    if (error != 0) return error;
+  }
+  *address = at;
+  return 0;
+}
+
+/* --- the pool ----------------------------------------------------------------------------------- */
+
+/* What the pool needs of a platform. Each returns 0, or an error number, which is passed on: a positive one. */
+typedef struct xffi_events {
+  int (*device_of)(void* stream, int* device);    /* events are used on the device that they were made for */
+  int (*create)(void* stream, void** event);      /* an event for the device of a stream */
+  int (*record)(void* event, void* stream);       /* puts it on a stream, behind what is there */
+  int (*is_complete)(void* event, int* complete); /* whether the stream has come there; does not wait */
+  /* Puts a copy from host to device memory on a stream. `from` stays until an event behind it is complete. */
+  int (*copy)(void* stream, void* to, const void* from, size_t size);
+} xffi_events;
+
+typedef enum xffi_slot_state_ {
+  XFFI_SLOT_FREE_,
+  XFFI_SLOT_BUSY_,  /* until its event is complete */
+  XFFI_SLOT_TAKEN_, /* by a call */
+  XFFI_SLOT_LOST_   /* nothing tells when its copy has run: it is not used again, nor counted */
+} xffi_slot_state_;
+
+/* Host memory with an event. */
+typedef struct xffi_slot_ {
+  struct xffi_slot_* next;
+  int device;
+  xffi_slot_state_ state;
+  void* event;
+  void** addresses;
+  size_t room;
+} xffi_slot_;
+
+/* A pool of host memory, for any number of threads, streams and devices: static, made by XFFI_STAGING. At most
+ * `capacity` slots are made for each device, and kept. While one of them is free a call waits for nothing; when all are
+ * in use the calling thread waits for the first that gets free, the stream for none. */
+typedef struct xffi_staging {
+  const xffi_events* platform;
+  size_t capacity;
+  int lock;
+  xffi_slot_* slots;
+} xffi_staging;
+#define XFFI_STAGING(platform, capacity) {platform, capacity, 0, NULL}
+
+XFFI_INLINE void xffi_staging_lock_(xffi_staging* pool) {
+  while (__atomic_exchange_n(&pool->lock, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
+}
+XFFI_INLINE void xffi_staging_unlock_(xffi_staging* pool) {
+  __atomic_store_n(&pool->lock, 0, __ATOMIC_RELEASE);
+}
+
+XFFI_INLINE void xffi_staging_give_(xffi_staging* pool, xffi_slot_* slot, xffi_slot_state_ state) {
+  xffi_staging_lock_(pool);
+  slot->state = state;
+  xffi_staging_unlock_(pool);
+}
+
+/* A slot of a device that no copy uses, with or without an event yet; or null and an error. Where there is none, and no
+ * more may be made, `slot` stays null. */
+XFFI_INLINE int xffi_staging_take_(xffi_staging* pool, int device, xffi_slot_** slot) {
+  xffi_slot_* at;
+  size_t count = 0;
+  int error = 0;
+  *slot = NULL;
+  xffi_staging_lock_(pool);
+  for (at = pool->slots; at != NULL && error == 0 && *slot == NULL; at = at->next) {
+    int complete = 0;
+    if (at->device != device || at->state == XFFI_SLOT_LOST_) continue;
+    ++count;
+    if (at->state == XFFI_SLOT_BUSY_) {
+      error = pool->platform->is_complete(at->event, &complete);
+      if (error == 0 && complete) at->state = XFFI_SLOT_FREE_;
+    }
+    if (error == 0 && at->state == XFFI_SLOT_FREE_) *slot = at;
+  }
+  if (error == 0 && *slot == NULL && count < (pool->capacity != 0 ? pool->capacity : 1)) {
+    *slot = (xffi_slot_*)calloc(1, sizeof(xffi_slot_));
+    if (*slot == NULL) {
+      error = XFFI_NO_MEMORY;
+    } else {
+      (*slot)->device = device;
+      (*slot)->next = pool->slots;
+      pool->slots = *slot;
+    }
+  }
+  if (*slot != NULL) (*slot)->state = XFFI_SLOT_TAKEN_;
+  xffi_staging_unlock_(pool);
+  return error;
+}
+
+/* Puts the writing of tuples on a stream: 0, the platform's error, or XFFI_NO_MEMORY. Each table is device memory with
+ * room for its elements, which nobody frees before the stream has come here. */
+XFFI_INLINE int xffi_staging_write(xffi_staging* pool, void* stream, const xffi_table* tables,
+                                   size_t num_tables) {
+  xffi_slot_* slot = NULL;
+  size_t needed = 0, used = 0, i;
+  int device, error, queued = 0;
+  for (i = 0; i < num_tables; ++i) needed += tables[i].size;
+  if (needed == 0) return 0;
+  if ((error = pool->platform->device_of(stream, &device)) != 0) return error;
+  while (slot == NULL) {
+    if ((error = xffi_staging_take_(pool, device, &slot)) != 0) return error;
+    if (slot == NULL) sched_yield();
+  }
+  if (slot->event == NULL && (error = pool->platform->create(stream, &slot->event)) != 0) {
+    xffi_staging_give_(pool, slot, XFFI_SLOT_LOST_);
+    return error;
+  }
+  if (slot->room < needed) {
+    void** room = (void**)realloc(slot->addresses, needed * sizeof(void*));
+    if (room == NULL) {
+      xffi_staging_give_(pool, slot, XFFI_SLOT_FREE_);
+      return XFFI_NO_MEMORY;
+    }
+    slot->addresses = room;
+    slot->room = needed;
+  }
+  for (i = 0; i < num_tables && error == 0; ++i) {
+    if (tables[i].size == 0) continue;
+    memcpy(slot->addresses + used, tables[i].elements, tables[i].size * sizeof(void*));
+    error = pool->platform->copy(stream, tables[i].table, slot->addresses + used,
+                                 tables[i].size * sizeof(void*));
+    used += tables[i].size;
+    queued |= error == 0;
+  }
+  if (queued) {
+    const int recorded = pool->platform->record(slot->event, stream);
+    xffi_staging_give_(pool, slot, recorded == 0 ? XFFI_SLOT_BUSY_ : XFFI_SLOT_LOST_);
+    return error != 0 ? error : recorded;
+  }
+  xffi_staging_give_(pool, slot, XFFI_SLOT_FREE_);
+  return error;
+}
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+#endif /* XLA_FFI_LEGACY_DEVICE_H_ */
