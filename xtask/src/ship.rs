@@ -299,6 +299,22 @@ impl Ship {
             "auditwheel show does not say {tag} of {wheel}:\n{shown}"
         );
         self.run(work, tools, "xla-ffi", &["doctor", "--wheel", wheel])?;
+        // As the projects' workflows ask.
+        let include = self.output(
+            work,
+            tools,
+            "python",
+            &["-m", "xla_ffi", "--include-dir"],
+            &[],
+        )?;
+        let header = format!("{}/xla/ffi/api/c_api.h", include.trim());
+        self.run(
+            work,
+            tools,
+            "xla-ffi",
+            &["abi", "check", "--header", &header],
+        )?;
+        self.run(work, tools, "xla-ffi", &["abi", "check", "--snapshots"])?;
         exceptions::are_known(self, work, tools)
     }
 
