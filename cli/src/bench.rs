@@ -46,6 +46,7 @@ fn here(args: &Args) -> Result<()> {
     let runtime = prepared.runtime.clone();
     let mut call = prepared.call().prepare()?;
     drop(prepared);
+    crate::progress::at(format!("measuring {} calls", args.calls));
     for _ in 0..args.warmup {
         call.invoke()?;
     }

@@ -109,6 +109,7 @@ fn one(args: &CallArgs, target: &Target, name: &HandlerName) -> Result<Vec<Line>
     };
     let mut lines: Vec<Line> = vec![];
     for (name, check) in CHECKS {
+        crate::progress::at(format!("checking: {name}"));
         let limit = Duration::from_secs(args.time_limit);
         let came = isolated(limit, || check(&subject).to_bytes());
         let verdict = match came {

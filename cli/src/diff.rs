@@ -83,7 +83,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn compare(args: &Args) -> anyhow::Result<ExitCode> {
+    crate::progress::at(args.old.display().to_string());
     let (old, was) = build(args, &args.old)?;
+    crate::progress::at(args.new.display().to_string());
     let (new, now) = build(args, &args.new)?;
     let nowhere = args
         .handler

@@ -10,7 +10,7 @@ use crate::forms::{Form, Format, github, sarif};
 use crate::known::Files;
 use crate::run::{UserType, parse_type};
 use crate::target::HandlerName;
-use crate::{ask, output};
+use crate::{ask, output, progress};
 use gate::{Decision, Item, Threshold};
 use range::Range;
 use report::{grouped, list, nameless, same_words};
@@ -150,7 +150,10 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         [] => JAXLIBS.to_vec(),
         some => some.iter().map(String::as_str).collect(),
     };
-    let wheels = args.wheel.iter().map(|path| Opened::of(path));
+    let wheels = args.wheel.iter().map(|path| {
+        progress::at(format!("unpacking {}", path.display()));
+        Opened::of(path)
+    });
     let mut wheels: Vec<Opened> = wheels.collect::<Result<_, _>>()?;
     let mut places = args.libraries.clone();
     places.extend(wheels.iter().flat_map(Opened::libraries));
@@ -173,11 +176,13 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         several: places.len() > 1,
     };
     for path in &args.libraries {
+        progress::at(path.display().to_string());
         judged.push(judging.one(path)?);
     }
     for wheel in &mut wheels {
         let places: Vec<PathBuf> = wheel.libraries().collect();
         for place in places {
+            progress::at(wheel.member(&place));
             match judging.one(&place) {
                 Ok(one) => judged.push(wheel.renamed(one)),
                 Err(error) => wheel.is_broken(&place, &error),

@@ -83,6 +83,7 @@ pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec
     supervise::enters(format_args!("the library, while it was loaded,"));
     let library = Runtime::default().open(&args.lib)?;
     let bundle = chosen.bundle(&library)?;
+    crate::progress::at(format!("on the plugin {}", plugin.display()));
     supervise::enters(format_args!(
         "the plugin {}, while it was loaded,",
         plugin.display()

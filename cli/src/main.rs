@@ -19,6 +19,7 @@ mod inspect;
 mod known;
 mod new;
 mod output;
+mod progress;
 mod replay;
 mod run;
 mod stubs;
@@ -97,6 +98,7 @@ fn main() -> ExitCode {
         Command::New(args) => done(new::run(&args)),
         Command::Completions(args) => done(completions::run(&args, Cli::command())),
     };
+    progress::done();
     match outcome {
         Ok(code) => code,
         Err(error) => {

@@ -9,6 +9,7 @@ pub(crate) fn text(text: &str) -> anyhow::Result<()> {
 }
 
 fn exactly(text: &str) -> anyhow::Result<()> {
+    crate::progress::done();
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),

@@ -34,6 +34,7 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
     let (mut equal, mut differ, mut untold) = (0, 0, 0);
     for (entry, told) in entries {
         let recorded = read(&entry.path)?;
+        crate::progress::at(format!("replaying {}", entry.path.display()));
         let answer = replay
             .one(&recorded)
             .with_context(|| entry.path.display().to_string())?;

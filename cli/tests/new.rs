@@ -131,6 +131,37 @@ fn what_is_committed_names_no_checkout() {
     assert!(ignored.lines().any(|line| line == "/.cargo"), "{ignored}");
 }
 
+#[test]
+fn workflows_ask_the_doctor_and_the_checker() {
+    for (language, check) in [
+        ("rust", "abi check --snapshots"),
+        ("c", "abi check --header"),
+        ("cpp", "abi check --header"),
+    ] {
+        let folder = folder(&format!("workflow-{language}"));
+        let project = folder.join("work");
+        assert!(new(&folder, &["work", "--lang", language]).status.success());
+        let text = std::fs::read_to_string(project.join(".github/workflows/ci.yml")).unwrap();
+        for line in [
+            check,
+            "doctor --strict --jaxlib 0.4.31..",
+            "--wheel wheelhouse/*.whl",
+            "jaxlib==0.4.31",
+        ] {
+            assert!(text.contains(line), "{language}: no {line} in {text}");
+        }
+        // What the template fills in, and nothing of a workflow's own.
+        assert!(
+            !text.contains('@')
+                || text
+                    .lines()
+                    .filter(|line| line.contains('@'))
+                    .all(|line| line.contains("uses:")),
+            "{text}"
+        );
+    }
+}
+
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().flatten();
     let paths = entries.map(|entry| entry.path());

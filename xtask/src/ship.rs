@@ -182,7 +182,6 @@ impl Ship {
                 "ninja",
                 "twine",
                 wheel::ZIG,
-                wheel::ZIGBUILD,
             ],
         )?;
         told(minor, "pip install xla-ffi, and tools", begun);
@@ -299,6 +298,22 @@ impl Ship {
             "auditwheel show does not say {tag} of {wheel}:\n{shown}"
         );
         self.run(work, tools, "xla-ffi", &["doctor", "--wheel", wheel])?;
+        // As the projects' workflows ask.
+        let include = self.output(
+            work,
+            tools,
+            "python",
+            &["-m", "xla_ffi", "--include-dir"],
+            &[],
+        )?;
+        let header = format!("{}/xla/ffi/api/c_api.h", include.trim());
+        self.run(
+            work,
+            tools,
+            "xla-ffi",
+            &["abi", "check", "--header", &header],
+        )?;
+        self.run(work, tools, "xla-ffi", &["abi", "check", "--snapshots"])?;
         exceptions::are_known(self, work, tools)
     }
 
@@ -307,18 +322,25 @@ impl Ship {
         let begun = Instant::now();
         let zig = |compiler: &str| {
             format!(
-                "python -m ziglang {compiler} -target x86_64-linux-gnu.{}",
+                "{} -m ziglang {compiler} -target x86_64-linux-gnu.{}",
+                tools.join("python").display(),
                 dist::GLIBC
             )
         };
         let (c, cpp) = (zig("cc"), zig("c++"));
+        let pins = self.place.join("pins.txt");
+        fs::write(&pins, format!("{}\n{}\n", wheel::ZIG, wheel::ZIGBUILD))?;
         for language in LANGUAGES {
             let project = work.join("moved here").join(format!("ship-{language}"));
             for made in ["dist", "build"] {
                 drop(fs::remove_dir_all(project.join(made)));
             }
+            // The hook has pip fetch zig: the one that is here.
             let way = match language {
-                "rust" => vec![("GLIBC", dist::GLIBC)],
+                "rust" => vec![
+                    ("GLIBC", dist::GLIBC),
+                    ("PIP_CONSTRAINT", path_text(&pins)?),
+                ],
                 _ => vec![("CC", c.as_str()), ("CXX", cpp.as_str())],
             };
             self.output(&project, tools, "python", &["-m", "build", "--wheel"], &way)?;

@@ -82,6 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         };
     }
+    crate::progress::at("reading headers and debug information");
     let mut lists = args.known.read()?;
     let mirror = match (&args.layout, &args.dwarf) {
         (Some(path), _) => Some(Source::Layout(path)),

@@ -43,16 +43,22 @@ impl Opened {
         own.map(|inside| inside.place.clone())
     }
 
+    /// The name in the wheel of what was unpacked to `place`.
+    pub(super) fn member(&self, place: &Path) -> String {
+        let member = place.strip_prefix(self.folder.path());
+        member.unwrap_or(place).display().to_string()
+    }
+
     /// A library of it that is none after all.
     pub(super) fn is_broken(&mut self, place: &Path, why: &anyhow::Error) {
         let why = self.named(&format!("{why:#}"));
-        let member = place.strip_prefix(self.folder.path()).unwrap_or(place);
+        let member = self.member(place);
         self.findings.push(
             Finding::new(
                 Level::Proved,
                 Weight::Fails,
                 Problem::Foreign,
-                format!("{} is no library that any loader takes", member.display()),
+                format!("{member} is no library that any loader takes"),
                 why,
             )
             .about(Subject::Wheel),

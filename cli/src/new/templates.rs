@@ -33,6 +33,13 @@ fn common(project: &Project) -> Files {
             include_str!("../../templates/native/older.md"),
         ),
     };
+    // Headers are compiled in each project; a crate has the ABI inside.
+    let abi = match project.language {
+        Language::Rust => "xla-ffi abi check --snapshots",
+        Language::C | Language::Cpp => {
+            r#"xla-ffi abi check --header "$(python -m xla_ffi --include-dir)/xla/ffi/api/c_api.h""#
+        }
+    };
     let readme = include_str!("../../templates/common/README.md")
         .replace("@WORK@", work.trim_end())
         .replace("@OLDER@", older.trim_end());
@@ -48,7 +55,7 @@ fn common(project: &Project) -> Files {
         ),
         (
             ".github/workflows/ci.yml",
-            include_str!("../../templates/common/ci.yml").to_owned(),
+            include_str!("../../templates/common/ci.yml").replace("@ABI@", abi),
         ),
         (
             "python/@NAME@/__init__.py",

@@ -11,16 +11,21 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 NAME = "lib@NAME@.so"
 
 
+# GLIBC=2.17 builds for systems that old, with cargo-zigbuild.
+GLIBC = os.environ.get("GLIBC")
+
+
 class CustomBuildHook(BuildHookInterface):
+    def dependencies(self):
+        return ["cargo-zigbuild", "ziglang"] if GLIBC else []
+
     def initialize(self, version, build_data):
         root = pathlib.Path(self.root)
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", root / "target"))
-        # GLIBC=2.17 builds for systems that old, with cargo-zigbuild.
-        glibc = os.environ.get("GLIBC")
         command = ["cargo", "build", "--release", "--manifest-path", str(root / "Cargo.toml")]
-        if glibc:
+        if GLIBC:
             triple = f"{os.uname().machine}-unknown-linux-gnu"
-            command[1:2] = ["zigbuild", "--target", f"{triple}.{glibc}"]
+            command[1:2] = ["zigbuild", "--target", f"{triple}.{GLIBC}"]
             target /= triple
         subprocess.run(command, check=True)
         shutil.copyfile(target / "release" / NAME, root / "python/@NAME@" / NAME)

@@ -1,0 +1,324 @@
+//! The book's first pages, `docs/first-*.md`, as a newcomer follows them: each command in its order, each file with the
+//! page's text, each answer as the page shows it. Two things are others' to try, for they need an index: `pip`
+//! (`cargo xtask ship`), in whose place the library is put where the package looks for it, and CMake, in whose place the
+//! compiler is asked.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use xla_ffi_testing::{compiler, root, skip};
+
+/// A block of a page: its language and its text.
+struct Block {
+    language: String,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut found: Vec<Block> = Vec::new();
+    let mut inside = false;
+    for line in page.lines() {
+        match line.strip_prefix("```") {
+            Some("") => inside = false,
+            Some(language) => {
+                inside = true;
+                let language = language.split(',').next().unwrap_or_default();
+                found.push(Block {
+                    language: language.to_owned(),
+                    text: String::new(),
+                });
+            }
+            None if inside => {
+                let block = found.last_mut().unwrap();
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            None => {}
+        }
+    }
+    found
+}
+
+/// A newcomer in a folder.
+struct Newcomer {
+    folder: PathBuf,
+    language: &'static str,
+    /// The file that the page writes, and where its library comes to lie.
+    source: &'static str,
+    library: &'static str,
+    /// What the commands since the last answer have said.
+    said: String,
+}
+
+impl Newcomer {
+    fn says(&mut self, output: &Output) {
+        self.said += &String::from_utf8_lossy(&output.stdout);
+        self.said += &String::from_utf8_lossy(&output.stderr);
+    }
+
+    fn build(&self) {
+        let library = self.folder.join(self.library);
+        std::fs::create_dir_all(library.parent().unwrap()).unwrap();
+        if self.language == "rust" {
+            // In the folder and with the profile of these tests: what both depend on is compiled already.
+            let output = Command::new(env!("CARGO"))
+                .args(["build", "--offline"])
+                .env("CARGO_TARGET_DIR", xla_ffi_testing::target_folder())
+                .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
+                .current_dir(&self.folder)
+                .output()
+                .unwrap();
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            let built = xla_ffi_testing::target_folder().join("debug/libsmoothing.so");
+            std::fs::copy(built, library).unwrap();
+            return;
+        }
+        let compiler = if self.language == "c" { "gcc" } else { "g++" };
+        let output = Command::new(compiler)
+            .args([
+                "-O2",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-fPIC",
+                "-shared",
+                "-fvisibility=hidden",
+                "-I",
+            ])
+            .arg(root().join("include"))
+            .arg(self.folder.join(self.source))
+            .arg("-o")
+            .arg(library)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    /// A program of Python that finds the package and the loader.
+    fn python(&self, python: &std::ffi::OsStr, program: &str) -> String {
+        let (package, loader) = (self.folder.join("python"), root().join("python"));
+        let output = Command::new(python)
+            .args(["-c", program])
+            .env(
+                "PYTHONPATH",
+                format!("{}:{}", package.display(), loader.display()),
+            )
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("JAX_PLATFORMS", "cpu")
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// A line of a shell.
+    fn runs(&mut self, line: &str) {
+        if line.starts_with("pip install xla-ffi") {
+            return;
+        }
+        if line == "pip install ." {
+            let package = self.folder.join("python/smoothing/libsmoothing.so");
+            std::fs::copy(self.folder.join(self.library), package).unwrap();
+            return;
+        }
+        if let Some(folder) = line.strip_prefix("cd ") {
+            self.folder.push(folder);
+            return;
+        }
+        if line.starts_with("cargo build") || line.starts_with("cmake ") {
+            return self.build();
+        }
+        let Some(arguments) = line.strip_prefix("xla-ffi ") else {
+            panic!("nobody knows how to try {line:?}");
+        };
+        let script = format!("exec \"$0\" {arguments}");
+        let output = Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_xla-ffi")])
+            .current_dir(&self.folder)
+            .env("XLA_FFI_SDK", root())
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.status.success(),
+            !line.contains("s32[5]") && !line.contains("reach = -1"),
+            "{line}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        if line.starts_with("xla-ffi run") {
+            self.says(&output);
+        }
+    }
+}
+
+/// Follows the page of a language; `false` where something that it needs is not here.
+fn follow(test: &str, language: &'static str, source: &'static str, library: &'static str) {
+    let needs = match language {
+        "c" => Some("gcc"),
+        "cpp" => Some("g++"),
+        _ => None,
+    };
+    if let Some(compiler) = needs.filter(|compiler| !compiler::works(compiler)) {
+        return skip(test, &format!("{compiler} is not there"));
+    }
+    let page = std::fs::read_to_string(root().join(format!("docs/first-{language}.md"))).unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("first-{language}"));
+    drop(std::fs::remove_dir_all(&folder));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut newcomer = Newcomer {
+        folder,
+        language,
+        source,
+        library,
+        said: String::new(),
+    };
+    let mut answers = 0;
+    for block in blocks(&page) {
+        match block.language.as_str() {
+            "sh" => block.text.lines().for_each(|line| newcomer.runs(line)),
+            "text" => {
+                if newcomer.said == "no JAX" {
+                    continue;
+                }
+                assert_eq!(
+                    newcomer.said, block.text,
+                    "the answer of docs/first-{language}.md"
+                );
+                newcomer.said.clear();
+                answers += 1;
+            }
+            "python" if block.text.lines().count() == 1 => {
+                let package = newcomer.folder.join("python/smoothing/__init__.py");
+                let text = std::fs::read_to_string(&package).unwrap();
+                let above = "scale = lib.scale\n";
+                assert!(text.contains(above), "{text}");
+                let text = text.replace(above, &format!("{above}{}", block.text));
+                std::fs::write(package, text).unwrap();
+            }
+            "python" => {
+                let Some(python) = std::env::var_os("XLA_FFI_PYTHON") else {
+                    skip(
+                        test,
+                        "XLA_FFI_PYTHON is not set (`cargo xtask test` sets it): not tried in JAX",
+                    );
+                    newcomer.said = "no JAX".to_owned();
+                    continue;
+                };
+                let said = newcomer.python(&python, &block.text);
+                newcomer.said += &said;
+            }
+            _ => std::fs::write(newcomer.folder.join(source), &block.text).unwrap(),
+        }
+    }
+    assert!(answers >= 2, "{answers} answers were compared");
+    newcomer.said.clear();
+    coming_from(test, language, &mut newcomer);
+}
+
+/// The new lines of a change.
+fn changed(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.starts_with('-'));
+    let plain = lines.map(|line| line.strip_prefix(['+', ' ']).unwrap_or(line));
+    plain.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// The page for those who come from elsewhere: what its code becomes compiles and runs, and both ways of doing a
+/// thing in Python print what the page says.
+fn coming_from(test: &str, language: &str, newcomer: &mut Newcomer) {
+    let page = std::fs::read_to_string(root().join("docs/coming-from.md")).unwrap();
+    let blocks = blocks(&page);
+    let change = |mark: &str| {
+        let all = blocks.iter().filter(|block| block.language == "diff");
+        let found = all
+            .map(|block| changed(&block.text))
+            .find(|text| text.contains(mark));
+        found.unwrap_or_else(|| panic!("no change has {mark}"))
+    };
+    match language {
+        "c" => {
+            let Some(python) = std::env::var_os("XLA_FFI_PYTHON") else {
+                return skip(
+                    test,
+                    "XLA_FFI_PYTHON is not set (`cargo xtask test` sets it): not tried in JAX",
+                );
+            };
+            let programs: Vec<&Block> = blocks
+                .iter()
+                .filter(|block| block.language == "python")
+                .collect();
+            let answer = blocks
+                .iter()
+                .find(|block| block.language == "text")
+                .unwrap();
+            assert_eq!(programs.len(), 2);
+            for program in programs {
+                assert_eq!(
+                    newcomer.python(&python, &program.text),
+                    answer.text,
+                    "{}",
+                    program.text
+                );
+            }
+        }
+        "cpp" => {
+            std::fs::write(
+                newcomer.folder.join(newcomer.source),
+                change("XLA_FFI_LIBRARY"),
+            )
+            .unwrap();
+            newcomer.build();
+            newcomer.runs(
+                "xla-ffi run build/libsmoothing.so --handler Scale_ --arg 'f32[2]=1,2' --ret 'f32[2]' --attrs '{factor = 2.0 : f32}'",
+            );
+            assert!(newcomer.said.contains("[2, 4]"), "{}", newcomer.said);
+        }
+        _ => {
+            std::fs::write(newcomer.folder.join(newcomer.source), change("library!")).unwrap();
+            newcomer.build();
+            newcomer.runs(
+                "xla-ffi run target/release/libsmoothing.so --handler scale --arg 'f32[2]=1,2' --attrs '{factor = 2.0 : f32}'",
+            );
+            assert!(newcomer.said.contains("[2, 4]"), "{}", newcomer.said);
+        }
+    }
+}
+
+#[test]
+fn a_first_handler_in_rust() {
+    follow(
+        "a_first_handler_in_rust",
+        "rust",
+        "src/lib.rs",
+        "target/release/libsmoothing.so",
+    );
+}
+
+#[test]
+fn a_first_handler_in_c() {
+    follow(
+        "a_first_handler_in_c",
+        "c",
+        "src/smoothing.c",
+        "build/libsmoothing.so",
+    );
+}
+
+#[test]
+fn a_first_handler_in_cxx() {
+    follow(
+        "a_first_handler_in_cxx",
+        "cpp",
+        "src/smoothing.cc",
+        "build/libsmoothing.so",
+    );
+}
