@@ -30,6 +30,7 @@ const LIBRARY: &[(&str, &str)] = &[
          int memcmp(const void* one, const void* other, size_t size);\nsize_t strlen(const char* text);\n\
          int strcmp(const char* one, const char* other);\n\
          int strncmp(const char* one, const char* other, size_t size);\nchar* strchr(const char* text, int c);\n\
+         char* strcpy(char* to, const char* from);\n\
          char* strstr(const char* text, const char* other);\n",
     ),
     ("math.h", "float sqrtf(float x);\nfloat expf(float x);\n"),
@@ -54,7 +55,14 @@ fn clang(target: &str, language: &str, system: &Path, source: &Path) -> Output {
     };
     Command::new("clang")
         .args(["-x", language, standard, "-target", target, "-fsyntax-only"])
-        .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"])
+        .args([
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-nostdlibinc",
+            "-ffreestanding",
+        ])
         .arg("-I")
         .arg(root().join("include"))
         .arg("-isystem")
@@ -130,10 +138,8 @@ fn enumerations_are_as_large_whatever_their_sign() {
     let header = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();
     let names: Vec<&str> = header
         .lines()
-        .filter_map(|line| line.strip_prefix("} ")?.strip_suffix(';'))
-        .filter(|name| {
-            header.contains(&format!("typedef enum {name} {{")) || header.contains("typedef enum {")
-        })
+        .filter_map(|line| line.strip_prefix("typedef enum ")?.strip_suffix(';'))
+        .filter_map(|pair| Some(pair.split_once(' ')?.0))
         .collect();
     assert!(names.len() >= 5, "{names:?}");
     for (target, sign) in [("x86_64-pc-windows-msvc", "<"), ("x86_64-linux-gnu", ">")] {

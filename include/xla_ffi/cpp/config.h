@@ -41,6 +41,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/platform.h"
 
+
 #if defined(__cplusplus) && __cplusplus < 201703L && !defined(_MSC_VER)
 #error "xla/ffi/api needs C++17 or newer"
 #endif
