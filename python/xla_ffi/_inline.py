@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from . import _given, _library
+from . import _given, _image, _library
 from ._errors import CompileError, LibraryError
 from ._places import checkout, include
 

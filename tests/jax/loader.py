@@ -6,6 +6,8 @@ usage: loader.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 import ast
 import json
 import os
+import pathlib
+import random
 import shutil
 import struct
 import subprocess
