@@ -11,7 +11,7 @@ use crate::session::lock;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::mem::{offset_of, transmute};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use xla_ffi_sys::{
     Revision, Slot, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_Create_Args,
@@ -74,6 +74,8 @@ pub(crate) fn watch(host: Host) -> bool {
                 continue;
             }
             ORIGINALS[table][index].store(own, Ordering::Relaxed);
+            // Before the slot: on a processor that reorders stores, a call could find the hook without it.
+            fence(Ordering::Release);
             // SAFETY: the same, and the function does what the host's own does.
             hosts[table].1 |= own != 0 && unsafe { memory::write(at, hook(table, index)) };
         }
@@ -138,6 +140,8 @@ fn hook(table: usize, index: usize) -> usize {
 /// # Safety
 /// The arguments are those of the function with this index.
 unsafe fn forward<const TABLE: usize>(index: usize, args: *mut c_void) -> *mut XLA_FFI_Error {
+    // After the slot, which the host has read: the other half of the fence in `watch`.
+    fence(Ordering::Acquire);
     let own = ORIGINALS[TABLE][index].load(Ordering::Relaxed);
     // SAFETY: stored before the hook was put into the table, and not null then.
     let own: Function = unsafe { transmute(own) };
@@ -146,6 +150,7 @@ unsafe fn forward<const TABLE: usize>(index: usize, args: *mut c_void) -> *mut X
 }
 
 fn revision<const TABLE: usize>() -> usize {
+    fence(Ordering::Acquire);
     REVISIONS[TABLE].load(Ordering::Relaxed)
 }
 
