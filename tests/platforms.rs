@@ -188,8 +188,7 @@ fn c_and_cpp_say_that_there_is_no_jaxlib() {
     }
 }
 
-/// The compiler is told of such a target beside its own: a standard library for one is nowhere here. `.ci/aarch64 refused`
-/// compiles for two.
+/// The compiler is told of such a target beside its own: there is no standard library for one here.
 #[test]
 fn rust_says_that_there_is_no_jaxlib() {
     let folder = tempfile::tempdir().unwrap();

@@ -74,8 +74,6 @@ pub(crate) fn watch(host: Host) -> bool {
                 continue;
             }
             ORIGINALS[table][index].store(own, Ordering::Relaxed);
-            // Before the slot: on a processor that reorders stores, a call could find the hook without it.
-            fence(Ordering::Release);
             // SAFETY: the same, and the function does what the host's own does.
             hosts[table].1 |= own != 0 && unsafe { memory::write(at, hook(table, index)) };
         }
@@ -140,7 +138,7 @@ fn hook(table: usize, index: usize) -> usize {
 /// # Safety
 /// The arguments are those of the function with this index.
 unsafe fn forward<const TABLE: usize>(index: usize, args: *mut c_void) -> *mut XLA_FFI_Error {
-    // After the slot, which the host has read: the other half of the fence in `watch`.
+    // After the slot, which the host has read without an order: the other half of the release in `memory::write`.
     fence(Ordering::Acquire);
     let own = ORIGINALS[TABLE][index].load(Ordering::Relaxed);
     // SAFETY: stored before the hook was put into the table, and not null then.
