@@ -87,6 +87,16 @@ fn compare(args: &Args) -> anyhow::Result<ExitCode> {
     let (old, was) = build(args, &args.old)?;
     crate::progress::at(args.new.display().to_string());
     let (new, now) = build(args, &args.new)?;
+    let machines = [&old, &new].map(|examination| examination.facts.machine);
+    if machines[0] != machines[1] {
+        bail!(
+            "{} is built for {}, and {} for {}: neither takes the place of the other",
+            args.old.display(),
+            machines[0],
+            args.new.display(),
+            machines[1]
+        );
+    }
     let nowhere = args
         .handler
         .iter()
@@ -151,7 +161,7 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
         .map(named)
         .collect();
     let mut candidates = examination.candidates(&named);
-    if !args.no_run {
+    if !args.no_run && examination.facts.machine.is_this() {
         let asking = ask::Asking {
             path,
             limit: Duration::from_secs(args.timeout),
@@ -207,10 +217,12 @@ fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
                 "{shown} does not say which of its functions are handlers: --handler names them"
             ));
         }
-        let broken =
-            build.examination.findings.iter().filter(|finding| {
-                matches!(finding.problem, Problem::DoesNotLoad | Problem::Breaks)
-            });
+        let broken = build.examination.findings.iter().filter(|finding| {
+            matches!(
+                finding.problem,
+                Problem::DoesNotLoad | Problem::Breaks | Problem::OtherMachine
+            )
+        });
         notes.extend(broken.map(|finding| format!("{shown}: {}: {}", finding.what, finding.why)));
     }
     if args.no_run {

@@ -139,9 +139,9 @@ fn libraries_that_tell_nothing() {
         183
     };
     let told = if cfg!(target_arch = "aarch64") {
-        "built for x86-64"
+        "x86-64 Linux"
     } else {
-        "built for AArch64"
+        "AArch64 Linux"
     };
     let arm = changed("arm.so", 18, arm);
     let risc = changed("risc.so", 18, 243);
@@ -163,7 +163,10 @@ fn libraries_that_tell_nothing() {
             "Invalid ELF section header",
         ),
     ] {
-        check(library, told);
+        // The layouts of another machine's library are the same ones.
+        if library != &arm {
+            check(library, told);
+        }
         refused(&["doctor", library], told);
         let whole = whole.display().to_string();
         refused(&["diff", &whole, library], told);

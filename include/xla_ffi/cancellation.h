@@ -20,7 +20,7 @@
 #include "xla/ffi/api/c_api.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
@@ -99,7 +99,7 @@ static inline void xffi_cancellation_release(const xffi_cancellation* cancellati
   if (cancellation->release != NULL) cancellation->release(cancellation->object);
 }
 
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic pop
 #endif
 

@@ -27,7 +27,7 @@
 
 #define XFFI_EXPORT XFFI_EXTERN_C XLA_FFI_SDK_EXPORT
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define XFFI_COLD static __attribute__((cold, noinline, unused))
 #define XFFI_INLINE static inline
 #define XFFI_HOT static inline __attribute__((always_inline))

@@ -43,7 +43,7 @@
 
 #if defined(__cplusplus)
 #include <exception>
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #include <cxxabi.h>
 #endif
 #endif

@@ -28,7 +28,7 @@
 
 #include "xla/service/custom_call_status.h"
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define XFFI_STATUS_COLD_ static __attribute__((cold, noinline, unused))
 #else
 #define XFFI_STATUS_COLD_ static

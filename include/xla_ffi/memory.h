@@ -12,12 +12,12 @@
 #include "xla_ffi/facts.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_MEMORY_HOT static inline __attribute__((always_inline))
 #define XLA_FFI_SDK_MEMORY_SLOW static __attribute__((noinline, unused))
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) __builtin_expect(!!(x), 1)
@@ -72,7 +72,7 @@ XLA_FFI_SDK_MEMORY_HOT unsigned xla_ffi_sdk_align(unsigned dtype) {
 
 /* a * b, and whether it is more than an int64_t holds; neither is negative. */
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
   return __builtin_mul_overflow(a, b, product);
 #else
   if (b != 0 && a > INT64_MAX / b) return 1;
@@ -212,7 +212,7 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* fram
   return 0;
 }
 
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic pop
 #endif
 

@@ -20,7 +20,7 @@
 #include "xla_ffi/facts.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
@@ -126,7 +126,7 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_on_load(
 #endif
 }
 
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic pop
 #endif
 #endif /* !_WIN32 */

@@ -7,12 +7,12 @@
 #include "xla_ffi/memory.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_LOAD_(from) __atomic_load_n(from, __ATOMIC_RELAXED)
 #define XLA_FFI_SDK_STORE_(to, value) __atomic_store_n(to, value, __ATOMIC_RELAXED)
 #else
@@ -67,7 +67,7 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_on_host(const XLA_FFI_CallFrame* frame
          xla_ffi_sdk_ask_for_stream(frame, hosts);
 }
 
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic pop
 #endif
 

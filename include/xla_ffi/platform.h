@@ -9,7 +9,7 @@
 #if defined(_WIN32)
 #define XLA_FFI_SDK_EXPORT __declspec(dllexport)
 #define XLA_FFI_SDK_HIDDEN
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_EXPORT __attribute__((visibility("default")))
 #define XLA_FFI_SDK_HIDDEN __attribute__((visibility("hidden")))
 #else

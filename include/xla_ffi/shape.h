@@ -13,7 +13,7 @@
 #include "xla_ffi/memory.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
@@ -397,7 +397,7 @@ XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_
   xla_ffi_sdk_put_words(line, "`");
 }
 
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic pop
 #endif
 

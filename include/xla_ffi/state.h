@@ -11,15 +11,21 @@
 
 #include "xla_ffi/context.h"
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define XFFI_LOAD_(place) __atomic_load_n((place), __ATOMIC_ACQUIRE)
 #define XFFI_STORE_(place, value) __atomic_store_n((place), (value), __ATOMIC_RELEASE)
 #define XFFI_SWAP_(place, value) __atomic_exchange_n((place), (value), __ATOMIC_ACQ_REL)
+#define XFFI_LOAD_POINTER_(place) XFFI_LOAD_(place)
+#define XFFI_STORE_POINTER_(place, value) XFFI_STORE_(place, value)
 #elif defined(_MSC_VER)
 #include <intrin.h>
-#define XFFI_LOAD_(place) (*(place))
-#define XFFI_STORE_(place, value) ((void)(*(place) = (value)))
+/* All of them full fences: a plain load is no acquire on Arm, and may leave a loop on any processor. */
+#define XFFI_LOAD_(place) _InterlockedOr((volatile long*)(place), 0)
+#define XFFI_STORE_(place, value) ((void)_InterlockedExchange((volatile long*)(place), (value)))
 #define XFFI_SWAP_(place, value) _InterlockedExchange((volatile long*)(place), (value))
+#define XFFI_LOAD_POINTER_(place) _InterlockedCompareExchangePointer((void* volatile*)(place), NULL, NULL)
+#define XFFI_STORE_POINTER_(place, value) \
+  ((void)_InterlockedExchangePointer((void* volatile*)(place), (value)))
 #else
 #error "xla_ffi/state.h needs the atomic operations of GCC, Clang or MSVC"
 #endif
@@ -118,7 +124,7 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
     return xffi_lacks(api, XFFI_FEATURE_(STATE));
   }
   while (XFFI_SWAP_(&type->busy, 1) != 0) XFFI_YIELD_();
-  for (entry = XFFI_LOAD_(&type->entries); entry != NULL; entry = entry->next) {
+  for (entry = (xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries); entry != NULL; entry = entry->next) {
     if (entry->api == api) break;
   }
   if (entry == NULL) {
@@ -139,8 +145,8 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
       }
       if (error == NULL) {
         entry->api = api;
-        entry->next = XFFI_LOAD_(&type->entries);
-        XFFI_STORE_(&type->entries, entry);
+        entry->next = (xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries);
+        XFFI_STORE_POINTER_(&type->entries, entry);
       } else {
         XLA_FFI_Error_Code code;
         const char* cause = xffi_error_details(api, error, &code);
@@ -162,7 +168,7 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
  * types in every revision. */
 XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, xffi_type* type,
                                         XLA_FFI_TypeId* id) {
-  const xffi_type_entry* entry = XFFI_LOAD_(&type->entries);
+  const xffi_type_entry* entry = (const xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries);
   for (; entry != NULL; entry = entry->next) {
     if (entry->api == api) {
       *id = entry->id;

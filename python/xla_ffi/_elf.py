@@ -12,10 +12,15 @@ _SYMBOL = struct.Struct("<IBBHQQ")  # name info other shndx value size
 _SYMTAB, _STRTAB, _DYNAMIC, _NOBITS, _DYNSYM = 2, 3, 6, 8, 11
 _GLOBAL, _UNIQUE, _FUNCTION = 1, 10, 2
 _RPATH, _RUNPATH = 15, 29
+_PROCESSORS = {62: "x86_64", 183: "arm64"}
 
 
 class Elf:
     """A little-endian 64-bit ELF file."""
+
+    #: Where manifests lie.
+    manifest_section = ".xla_ffi_manifest"
+    system = "Linux"
 
     def __init__(self, data, path):
         self._data = data
@@ -24,6 +29,8 @@ class Elf:
             raise self._error("it is no ELF library")
         if len(data) < 64 or data[4] != 2 or data[5] != 1:
             raise self._error("it is no 64-bit little-endian ELF library")
+        (machine,) = struct.unpack_from("<H", data, 18)
+        self.processors = [_PROCESSORS.get(machine, f"ELF machine {machine}")]
         (shoff,) = struct.unpack_from("<Q", data, 40)
         shentsize, shnum, shstrndx = struct.unpack_from("<HHH", data, 58)
         self._sections = []

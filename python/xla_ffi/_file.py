@@ -1,5 +1,6 @@
 """A library's file: its bytes, whether it is still the same, and private copies of one that changed."""
 
+import contextlib
 import ctypes
 import dataclasses
 import hashlib
@@ -7,8 +8,11 @@ import os
 import stat
 import tempfile
 
-from ._elf import Elf
+from . import _image
 from ._errors import LibraryError, ManifestError
+
+# Opening a pipe would wait for a writer. Windows has neither word, and changes line ends unless told not to.
+_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 #: What an x86-64 library can address, twice: more is no library but a mistake.
 _LARGEST = 4 << 30
@@ -39,8 +43,7 @@ def stamp(path):
 def read(path):
     """The contents of a regular file; a pipe or a device would never end."""
     try:
-        # Opening a pipe would wait for a writer.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        with open(os.open(path, _READ), "rb") as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
                 raise ManifestError(f"{path} is {_kind(before.st_mode)}, expected a shared library")
@@ -72,19 +75,20 @@ def _load_copy(contents):
     """
     path = contents.path
     folder, name = os.path.split(path)
-    elf = Elf(contents.data, path)
-    data = elf.without_unique_symbols()
+    image = _image.read(contents.data, path)
+    data = image.without_unique_symbols()
+    suffix = os.path.splitext(name)[1] or ".so"
     try:
-        handle, copy = tempfile.mkstemp(prefix=f".{name}.", suffix=".so", dir=folder)
+        handle, copy = tempfile.mkstemp(prefix=f".{name}.", suffix=suffix, dir=folder)
     except OSError as error:
-        needs = elf.origin_paths()
+        needs = image.origin_paths()
         if needs:
             raise LibraryError(
                 f"{path} has changed since this process loaded it, and a copy of the new one cannot be written to {folder} "
                 f"({error.strerror}), where its dependencies are looked for ({', '.join(needs)}): make the folder writable, "
                 "or start a new process"
             ) from error
-        handle, copy = tempfile.mkstemp(prefix=f"{name}.", suffix=".so")
+        handle, copy = tempfile.mkstemp(prefix=f"{name}.", suffix=suffix)
     try:
         with open(handle, "wb") as file:
             file.write(data)
@@ -92,7 +96,9 @@ def _load_copy(contents):
     except OSError as error:
         raise LibraryError(f"{path} has changed since this process loaded it, and its copy cannot be written: {error}") from error
     finally:
-        os.unlink(copy)
+        # Windows deletes no file that a process has loaded: there the copy stays.
+        with contextlib.suppress(PermissionError):
+            os.unlink(copy)
 
 
 def _dlopen(file, path):

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from . import _given, _library
+from . import _given, _image, _library
 from ._errors import CompileError, LibraryError
 from ._places import checkout, include
 
@@ -70,7 +70,7 @@ def load_inline(
     build = (_Rust if language == "rust" else _Compiler)(language, name, tuple(flags))
     digest = build.digest(text)
     folder = _cache() / digest
-    library = folder / f"lib{name}.so"
+    library = folder / _image.file_name(name)
     if not library.is_file():
         _build(build, text, folder)
     return _library.load(library, f"{name}-{digest[:12]}", handlers=handlers, legacy=legacy, types=types)
@@ -146,7 +146,7 @@ class _Compiler:
 
     def run(self, text, folder):
         (folder / self._file).write_text(text, encoding="utf-8")
-        options = [self._standard, "-O2", "-fPIC", "-shared", "-pthread", f"-I{self._include}", self._file, "-o", f"lib{self._name}.so"]
+        options = [self._standard, "-O2", "-fPIC", "-shared", "-pthread", f"-I{self._include}", self._file, "-o", _image.file_name(self._name)]
         _compiled([*self._words, *options, *self._flags, "-lm"], folder, self._file)
 
 
@@ -180,7 +180,8 @@ class _Rust:
             fcntl.flock(lock, fcntl.LOCK_EX)
             command = [*self._words, "build", "--quiet", "--release", "--target-dir", str(target), *self._flags]
             _compiled(command, folder, f"{self._name}.rs")
-            shutil.copy(target / "release" / f"lib{self._name}.so", folder / f"lib{self._name}.so")
+            file = _image.file_name(self._name)
+            shutil.copy(target / "release" / file, folder / file)
 
 
 def _digest(text, *rest):

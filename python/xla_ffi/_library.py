@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _declared, _file, _given, _handler, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types
+from . import _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types
 from ._errors import LibraryError, no_handler
 
 _lock = threading.Lock()
@@ -77,6 +77,7 @@ class Library:
         self.prefix: Optional[str] = prefix
         _jax.refuse_before_first()
         contents = contents or _file.read(path)
+        _image.refuse_foreign(contents.data, path)
         #: Names the contents of the file.
         self.digest: str = contents.digest
         self._owner = (path, contents.digest)

@@ -6,13 +6,11 @@ import re
 import struct
 from typing import Any, Optional
 
-from . import _dtypes, _facts, _file
-from ._elf import Elf
+from . import _dtypes, _facts, _file, _image
 from ._errors import ManifestError
 from ._legacy_list import LEGACY_LIST, LegacySpec
 
 _MAGIC = b"XLAFFIMF"
-_SECTION = ".xla_ffi_manifest"
 _FORMATS = (1, 2)
 _TRANSFORMS = ("vjp", "forward", "jvp", "transpose")
 _ATTRIBUTE = re.compile(r"\[?(bool|[iu](8|16|32|64)|f32|f64|c64|c128)\]?|str|dict|any")
@@ -87,16 +85,16 @@ def read(path):
 
 def read_all(path, data=None, required=True):
     """The handlers and the targets of the original custom calls, by library name; none where none is ``required``."""
-    elf = Elf(_file.read(path).data if data is None else data, path)
-    section = elf.section(_SECTION)
+    image = _image.read(_file.read(path).data if data is None else data, path)
+    section = image.section(image.manifest_section)
     if section is not None:
         payloads = _payloads(section, path)
     else:
         # The alias and the named symbol hold the same bytes.
-        symbols = elf.symbols(lambda name: name.endswith("xla_ffi_manifest"))
+        symbols = image.symbols(lambda name: name.endswith("xla_ffi_manifest"))
         payloads = [payload for data in dict.fromkeys(symbols.values()) for payload in _payloads(data, path)]
     if not payloads:
-        if not required or elf.symbols(lambda name: name == LEGACY_LIST):
+        if not required or image.symbols(lambda name: name == LEGACY_LIST):
             return {}  # it has targets of the original custom calls alone, or the caller says what it has
         raise ManifestError(
             f"{path} has no manifest: was it made with this SDK, then `xla_ffi::library! {{ … }}` is missing "

@@ -12,11 +12,12 @@ import pathlib
 import threading
 import warnings
 
+from . import _image
 from ._errors import LibraryError
 
 #: The version of the functions of ``libxla_ffi_record`` that this module calls.
 _VERSION = 1
-_NAME = "libxla_ffi_record.so"
+_NAME = _image.file_name("xla_ffi_record")
 #: Bytes of operands that a recording keeps unless it is told otherwise.
 LIMIT = 1 << 30
 _SUFFIX = ".xlacall"

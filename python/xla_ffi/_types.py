@@ -5,8 +5,7 @@ import re
 import threading
 from collections.abc import Mapping
 
-from . import _jax
-from ._elf import Elf
+from . import _image, _jax
 from ._errors import LibraryError, UnsupportedRuntimeError
 
 _lock = threading.Lock()
@@ -38,7 +37,7 @@ def register(path, contents, image, types: Mapping[str, tuple], platforms, prefi
         raise UnsupportedRuntimeError(
             f"{path}: jaxlib {_jax.JAXLIB} has no function to register the type {next(iter(types))!r}: it takes 0.4.38 or newer"
         )
-    functions = Elf(contents.data, path).functions()
+    functions = _image.read(contents.data, path).functions()
     for name, (id_symbol, info_symbol) in types.items():
         if info_symbol is None and _jax.TYPES_HAVE_INFO:
             raise LibraryError(

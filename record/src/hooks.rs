@@ -11,7 +11,7 @@ use crate::session::lock;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::mem::{offset_of, transmute};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use xla_ffi_sys::{
     Revision, Slot, XLA_FFI_Error, XLA_FFI_ExecutionStage, XLA_FFI_Future_Create_Args,
@@ -138,6 +138,8 @@ fn hook(table: usize, index: usize) -> usize {
 /// # Safety
 /// The arguments are those of the function with this index.
 unsafe fn forward<const TABLE: usize>(index: usize, args: *mut c_void) -> *mut XLA_FFI_Error {
+    // After the slot, which the host has read without an order: the other half of the release in `memory::write`.
+    fence(Ordering::Acquire);
     let own = ORIGINALS[TABLE][index].load(Ordering::Relaxed);
     // SAFETY: stored before the hook was put into the table, and not null then.
     let own: Function = unsafe { transmute(own) };
@@ -146,6 +148,7 @@ unsafe fn forward<const TABLE: usize>(index: usize, args: *mut c_void) -> *mut X
 }
 
 fn revision<const TABLE: usize>() -> usize {
+    fence(Ordering::Acquire);
     REVISIONS[TABLE].load(Ordering::Relaxed)
 }
 

@@ -5,6 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
+/// What this system calls the file of a library: `libNAME.so`, `libNAME.dylib`, `NAME.dll`.
+fn file_name(name: &str) -> String {
+    use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+    format!("{DLL_PREFIX}{name}{DLL_SUFFIX}")
+}
+
 /// Whether a program answers `--version`.
 #[must_use]
 pub fn works(program: impl AsRef<Path>) -> bool {
@@ -62,7 +68,7 @@ pub fn library_of_text(
     let is_cpp = program.ends_with("++");
     let source = folder.join(format!("{name}.{}", if is_cpp { "cc" } else { "c" }));
     std::fs::write(&source, text).expect("the test's folder");
-    let library = folder.join(format!("lib{name}.so"));
+    let library = folder.join(file_name(name));
     let output = Command::new(program)
         .args(["-shared", "-fPIC", "-w"])
         .arg(&source)
@@ -105,7 +111,7 @@ pub fn shared_library(
         .is_some_and(|extension| extension == "cc");
     let compiler = compiler(cpp, test)?;
     std::fs::create_dir_all(folder).expect("the target folder");
-    let out = folder.join(format!("lib{name}.so"));
+    let out = folder.join(file_name(name));
     let newer = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
     if newer(&out).is_some_and(|built| newer(source).is_some_and(|written| built > written)) {
         return Some(out);

@@ -14,6 +14,7 @@ pub mod repository;
 mod skip;
 pub mod verdicts;
 pub mod wheel;
+pub mod zig;
 
 pub use repository::{root, target_folder};
 pub use skip::skip;

@@ -6,6 +6,8 @@ usage: loader.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 import ast
 import json
 import os
+import pathlib
+import random
 import shutil
 import struct
 import subprocess
@@ -18,7 +20,7 @@ import numpy as np
 import own
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _attributes, _elf, _jax, _manifest, _revisions, _shapes
+from xla_ffi import _attributes, _elf, _image, _jax, _manifest, _revisions, _shapes
 from xla_ffi._contract import Contract
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
@@ -344,6 +346,34 @@ def manifests():
     raises(xla_ffi.ManifestError, lambda: _elf.Elf(b"\x7fELF\x01\x01" + b"\0" * 100, "f.so"), "64-bit")
 
 
+def other_machines():
+    """Libraries for macOS and Windows: their manifests are read, they are refused by their machine, and no damage raises anything else."""
+    folder = pathlib.Path(__file__).resolve().parents[2] / "fuzz" / "corpus" / "library"
+    chance = random.Random(20)
+    for name, machine in [("mach-o", "macOS on x86_64"), ("fat", "macOS on x86_64"), ("pe", "Windows on x86_64")]:
+        path = str(folder / name)
+        data = (folder / name).read_bytes()
+        if list(_manifest.read(path)["sample"]) != ["handler"]:
+            raise AssertionError(path)
+        if _image.read(data, path).functions() != {"handler"}:
+            raise AssertionError(_image.read(data, path).functions())
+        raises(xla_ffi.LibraryError, lambda path=path: xla_ffi.load(path), f"is built for {machine}; this is")
+        head = 4096 if name == "fat" else 0
+        for case in range(400):
+            damaged = bytearray(data)
+            for _ in range(chance.randint(1, 3)):
+                start = head if case % 2 else 0
+                at = chance.randrange(start, start + 1024)
+                damaged[at] = chance.choice([0, 1, 127, 255, chance.randrange(256)])
+            damaged = bytes(damaged[: chance.randrange(len(data)) if case % 5 == 0 else len(data)])
+            try:
+                _manifest.read_all(path, damaged)
+                _image.read(damaged, path).functions()
+                _image.refuse_foreign(damaged, path)
+            except xla_ffi.LibraryError:
+                pass  # ManifestError is one
+
+
 def floors():
     """A handler that needs a newer runtime is refused in words, and only it."""
     versions = {"0.4.30": -1, "0.4.31": 0, "0.4.32": 1, "0.4.33": 1, "0.9.0.1": 7, "0.99.1": 10}
@@ -476,6 +506,7 @@ def main():
     check("manifests", manifests)
     check("files that are no files", odd_files)
     check("odd dictionaries as attributes", odd_dictionaries)
+    check("libraries of other machines", other_machines)
     check("floors", floors)
     check("shapes that are given", given_shapes)
     check("sizes from attributes", lambda: sizes(xla_ffi.load(libraries["Rust:03_attributes"])))

@@ -168,8 +168,8 @@ impl Built {
                 return libraries::rust(&self.root, name).map(Some);
             }
             _ if !self.compiles(language) => return Ok(None),
-            Language::Cpp => format!("lib{name}_cpp.so"),
-            Language::C => format!("lib{name}.so"),
+            Language::Cpp => libraries::file_name(&format!("{name}_cpp")),
+            Language::C => libraries::file_name(name),
         };
         let path = self.folder.join(file);
         if !path.is_file() {

@@ -33,7 +33,7 @@ pub(crate) fn build_cli(root: &Path) -> Result<PathBuf> {
 
 /// A Rust example library.
 pub(crate) fn rust(root: &Path, name: &str) -> Result<PathBuf> {
-    let path = rust_folder(root).join(format!("lib{name}.so"));
+    let path = rust_folder(root).join(file_name(name));
     if !path.is_file() {
         bail!(
             "{} was not built: is {name} a cdylib example of examples/Cargo.toml?",
@@ -82,7 +82,13 @@ pub(crate) fn upstream(root: &Path, source: &str) -> Result<PathBuf> {
 fn c_library(root: &Path, source: &str) -> Result<PathBuf> {
     let folder = c_folder(root);
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    Ok(folder.join(format!("lib{}.so", source.replace(['/', '.'], "_"))))
+    Ok(folder.join(file_name(&source.replace(['/', '.'], "_"))))
+}
+
+/// What this system calls the file of a library: `libNAME.so`, `libNAME.dylib`, `NAME.dll`.
+pub(crate) fn file_name(name: &str) -> String {
+    use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+    format!("{DLL_PREFIX}{name}{DLL_SUFFIX}")
 }
 
 /// The host's compiler of a language.

@@ -30,7 +30,7 @@ extern "C" {
 /* Success or a failure. Made by the host; the pointer is good until the target returns. */
 typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define XFFI_STATUS_HIDDEN_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN
 #else
 #define XFFI_STATUS_HIDDEN_

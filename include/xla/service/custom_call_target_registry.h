@@ -30,7 +30,7 @@
 
 #include "xla/service/custom_call_status.h"
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define XFFI_LEGACY_SHARED_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN
 #define XFFI_LEGACY_EXPORT_ __attribute__((weak)) XLA_FFI_SDK_EXPORT
 #define XFFI_LEGACY_CONSTRUCTOR_ __attribute__((constructor))

@@ -41,6 +41,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/platform.h"
 
+
 #if defined(__cplusplus) && __cplusplus < 201703L && !defined(_MSC_VER)
 #error "xla/ffi/api needs C++17 or newer"
 #endif
@@ -51,7 +52,7 @@
 #define XLA_FFI_HAS_BUILTIN(x) 0
 #endif
 
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_ATTRIBUTE_ALWAYS_INLINE __attribute__((always_inline))
 #define XLA_FFI_ATTRIBUTE_NEVER_INLINE __attribute__((noinline))
 #define XLA_FFI_PREDICT_FALSE(x) (__builtin_expect(false || (x), false))

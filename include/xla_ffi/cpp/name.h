@@ -29,7 +29,7 @@ class BoundName {
  public:
   constexpr BoundName() = default;
   constexpr BoundName(const char* name)  // NOLINT
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
       : text_(__builtin_is_constant_evaluated() ? std::string_view(name)
                                                 : Intern(std::string_view(name))) {
   }
@@ -39,7 +39,7 @@ class BoundName {
 #endif
   BoundName(const std::string& name) : text_(Intern(name)) {}  // NOLINT
   constexpr BoundName(std::string_view name)                   // NOLINT
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
       : text_(__builtin_is_constant_evaluated() ? name : Intern(name)) {
   }
 #else

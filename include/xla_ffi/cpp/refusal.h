@@ -34,7 +34,7 @@ XLA_FFI_SDK_HOT inline Word Differ(const char* a, const char* b, size_t at) {
 
 // Compares short names of a length that the compiler knows as words, without a loop.
 XLA_FFI_SDK_HOT inline bool SameBytes(const char* a, const char* b, size_t n) {
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
   if (__builtin_constant_p(n) && n <= 16) {
     if (n >= 8) return (Differ<uint64_t>(a, b, 0) | Differ<uint64_t>(a, b, n - 8)) == 0;
     if (n >= 4) return (Differ<uint32_t>(a, b, 0) | Differ<uint32_t>(a, b, n - 4)) == 0;

@@ -31,7 +31,7 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 
 template <typename T>
 constexpr std::string_view PrettyType() {
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
   return __PRETTY_FUNCTION__;
 #else
   return __FUNCSIG__;

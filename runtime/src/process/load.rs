@@ -54,8 +54,15 @@ fn inspect_file(path: &Path) -> Result<()> {
         if head.len() < 20 {
             return Err(no_library("it is shorter than the head of one"));
         }
-        if &head[..4] != b"\x7fELF" {
-            return Err(no_library("it does not begin as an ELF file"));
+        match head[..4] {
+            [0x7f, b'E', b'L', b'F'] => {}
+            [0xcf, 0xfa, 0xed, 0xfe] | [0xca, 0xfe, 0xba, 0xbe | 0xbf] => {
+                return Err(no_library("it is built for macOS, and this is Linux"));
+            }
+            [b'M', b'Z', ..] => {
+                return Err(no_library("it is built for Windows, and this is Linux"));
+            }
+            _ => return Err(no_library("it does not begin as an ELF file")),
         }
         if head[16] != 3 {
             let kind = match head[16] {

@@ -1,0 +1,299 @@
+//! Libraries for machines that are not this one, built by zig: the sources compile without a warning, and what is read of
+//! the files is true. Nothing of them is run.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use xla_ffi_testing::zig::{Target, Zig, fat};
+use xla_ffi_testing::{root, skip};
+
+/// What the tests share: an example in C for every machine, its Mach-O files in a fat one, and the same in C++.
+struct Built {
+    _folder: tempfile::TempDir,
+    folder: PathBuf,
+    c: Vec<(Target, PathBuf)>,
+}
+
+fn built(test: &str) -> Option<&'static Built> {
+    static BUILT: OnceLock<Option<Built>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let zig = Zig::find()?;
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().to_owned();
+        let source = root().join("c_examples/02_rms_norm.c");
+        let c = Target::ALL.map(|target| (target, zig.library(&folder, target, &source)));
+        Some(Built {
+            _folder: temporary,
+            folder,
+            c: c.into(),
+        })
+    });
+    if built.is_none() {
+        skip(test, "no zig (set XLA_FFI_ZIG; the wheel ziglang has it)");
+    }
+    built.as_ref()
+}
+
+impl Built {
+    fn of(&self, target: Target) -> &Path {
+        let mut all = self.c.iter();
+        &all.find(|(known, _)| *known == target).unwrap().1
+    }
+
+    fn fat(&self) -> PathBuf {
+        let [arm, intel] = [Target::Aarch64MacOs, Target::X86_64MacOs]
+            .map(|target| std::fs::read(self.of(target)).unwrap());
+        let path = self.folder.join("fat.dylib");
+        std::fs::write(&path, fat(&[&arm, &intel])).unwrap();
+        path
+    }
+}
+
+fn xla_ffi(arguments: &[&str], library: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+        .args(arguments)
+        .arg(library)
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// The findings of the doctor on a file, by number.
+fn findings(arguments: &[&str], library: &Path) -> Vec<(String, String)> {
+    let output = xla_ffi(&[&["doctor", "--json"], arguments].concat(), library);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = value["libraries"][0]["findings"].as_array().unwrap().iter();
+    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap().to_owned();
+    found
+        .map(|finding| (text(finding, "id"), text(finding, "what")))
+        .collect()
+}
+
+#[test]
+fn manifests_are_found_and_the_machine_is_told_first() {
+    let Some(built) = built("manifests_are_found_and_the_machine_is_told_first") else {
+        return;
+    };
+    let fat = built.fat();
+    let mut all: Vec<(&str, &Path)> = vec![("x86-64 macOS and AArch64 macOS", &fat)];
+    for (target, path) in &built.c {
+        let machine = match target {
+            Target::Aarch64Linux => "AArch64 Linux",
+            Target::Aarch64MacOs => "AArch64 macOS",
+            Target::X86_64MacOs => "x86-64 macOS",
+            Target::X86_64Windows => "x86-64 Windows",
+        };
+        all.push((machine, path));
+    }
+    let arm = cfg!(target_arch = "aarch64");
+    for (machine, path) in all {
+        let is_here = arm && machine == "AArch64 Linux";
+        if is_here || (arm && path == fat) {
+            continue;
+        }
+        let output = xla_ffi(&["inspect"], path);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}");
+        let first = text.lines().next().unwrap();
+        assert!(
+            first.contains(&format!("it is built for {machine}, and this is")),
+            "{first}"
+        );
+        for told in [
+            "library rms_norm",
+            "attrs     eps: f32 = 0.00001",
+            "vjp by rms_norm_backward",
+        ] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
+        let value: Value =
+            serde_json::from_slice(&xla_ffi(&["inspect", "--json"], path).stdout).unwrap();
+        assert!(
+            machine.starts_with(value["machine"].as_str().unwrap()),
+            "{value:#}"
+        );
+        assert_eq!(
+            value["handlers"][0]["accepted_by"],
+            Value::Null,
+            "{value:#}"
+        );
+
+        let output = xla_ffi(&["doctor"], path);
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        let first = text
+            .lines()
+            .skip_while(|line| *line != "findings")
+            .nth(1)
+            .unwrap();
+        assert!(
+            first.contains("XF116 proved fails") && first.contains(machine),
+            "{text}"
+        );
+        // Its file alone is as good as another.
+        let output = xla_ffi(&["doctor", "--no-run"], path);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert!(said(&output).contains("2 handlers"), "{}", said(&output));
+
+        // What would run it says the same in place of the system's loader.
+        let output = xla_ffi(&["run", "--handler", "rms_norm"], path);
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains("built for"), "{}", said(&output));
+    }
+}
+
+#[test]
+fn what_macos_asks_of_a_library() {
+    let Some(built) = built("what_macos_asks_of_a_library") else {
+        return;
+    };
+    let zig = Zig::find().unwrap();
+    let folder = &built.folder;
+    let target = Target::Aarch64MacOs;
+    let object = folder.join("02_rms_norm.aarch64-macos.cc.o");
+    let link =
+        |name: &str, flags: &[&str]| zig.link(folder, target, name, &[object.clone()], flags);
+    let has = |path: &Path, id: &str, what: &str| {
+        let found = findings(&["--no-run"], path);
+        let is = found
+            .iter()
+            .any(|(known, told)| known == id && told.contains(what));
+        assert_eq!(is, !what.is_empty(), "{id} {what}: {found:?}");
+    };
+    let none = |path: &Path, id: &str| {
+        let found = findings(&["--no-run"], path);
+        assert!(
+            found.iter().all(|(known, _)| known != id),
+            "{id}: {found:?}"
+        );
+    };
+    let whole = built.of(target);
+    none(whole, "XF118");
+    none(whole, "XF109");
+
+    let newer = link("newer", &["-target", "aarch64-macos.14.2"]);
+    has(
+        &newer,
+        "XF117",
+        "asks for macOS 14.2, jaxlib's own wheels for 11.0",
+    );
+    let older = link("older", &["-target", "aarch64-macos.11.0"]);
+    none(&older, "XF117");
+
+    let other = link("other", &["-install_name", "@rpath/libother.dylib"]);
+    let other = other.display().to_string();
+    let needs = link("needs", &[&other]);
+    has(
+        &needs,
+        "XF109",
+        "@rpath/libother.dylib and has no rpath of its own",
+    );
+    let needs = link("finds", &[&other, "-Wl,-rpath,@loader_path"]);
+    none(&needs, "XF109");
+    let needs = link("elsewhere", &[&other, "-Wl,-rpath,/opt/homebrew/lib"]);
+    has(&needs, "XF109", "libraries in /opt/homebrew/lib");
+    let fixed = link("fixed", &["-install_name", "/opt/lib/libfixed.dylib"]);
+    let needs = link("needs_fixed", &[&fixed.display().to_string()]);
+    has(
+        &needs,
+        "XF109",
+        "/opt/lib/libfixed.dylib, which other machines need not have",
+    );
+
+    // A byte of the code is another than it was when it was signed.
+    let mut bytes = std::fs::read(whole).unwrap();
+    let at = bytes
+        .windows(8)
+        .position(|bytes| bytes == b"XLAFFIMF")
+        .unwrap();
+    bytes[at + 40] ^= 1;
+    let changed = folder.join("changed.dylib");
+    std::fs::write(&changed, &bytes).unwrap();
+    has(&changed, "XF118", "does not fit its code");
+    let output = xla_ffi(&["doctor", "--no-run"], &changed);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    // LC_CODE_SIGNATURE is command 0x1d, of 16 bytes; command 0x26 lists functions and nobody misses it.
+    let mut bytes = std::fs::read(whole).unwrap();
+    let command = [0x1d, 0, 0, 0, 0x10, 0, 0, 0];
+    let at = bytes.windows(8).position(|bytes| bytes == command).unwrap();
+    bytes[at] = 0x26;
+    let unsigned = folder.join("unsigned.dylib");
+    std::fs::write(&unsigned, &bytes).unwrap();
+    has(&unsigned, "XF118", "its code is not signed");
+}
+
+#[test]
+fn parts_of_a_fat_file_are_one_library() {
+    let Some(built) = built("parts_of_a_fat_file_are_one_library") else {
+        return;
+    };
+    let same = findings(&["--no-run"], &built.fat());
+    assert!(
+        same.iter().all(|(_, what)| !what.contains("its parts")),
+        "{same:?}"
+    );
+    let zig = Zig::find().unwrap();
+    let source = root().join("c_examples/06_aliasing.c");
+    let other = zig.library(&built.folder, Target::X86_64MacOs, &source);
+    let parts = [built.of(Target::Aarch64MacOs), &other].map(|path| std::fs::read(path).unwrap());
+    let mixed = built.folder.join("mixed.dylib");
+    std::fs::write(&mixed, fat(&[&parts[0], &parts[1]])).unwrap();
+    let found = findings(&["--no-run"], &mixed);
+    let told = "are not the same library";
+    assert!(
+        found
+            .iter()
+            .any(|(id, what)| id == "XF101" && what.contains(told)),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn cpp_compiles_and_describes_itself() {
+    let Some(built) = built("cpp_compiles_and_describes_itself") else {
+        return;
+    };
+    let zig = Zig::find().unwrap();
+    let source = root().join("c_examples/02_rms_norm.cc");
+    for target in Target::ALL {
+        let object = zig.object(&built.folder, target, &source, &[]);
+        if target == Target::Aarch64Linux {
+            continue; // a library for it would need the runtime of C++ compiled
+        }
+        let library = zig.link(&built.folder, target, "cpp", &[object], &[]);
+        let text = said(&xla_ffi(&["inspect"], &library));
+        assert!(text.contains("library rms_norm"), "{target:?}: {text}");
+        assert!(
+            text.contains("execute (RmsNorm)") || text.contains("execute (rms_norm"),
+            "{text}"
+        );
+        std::fs::remove_file(library).unwrap();
+    }
+}
+
+#[test]
+fn builds_for_two_machines_are_not_compared() {
+    let Some(built) = built("builds_for_two_machines_are_not_compared") else {
+        return;
+    };
+    let (mac, dll) = (
+        built.of(Target::Aarch64MacOs),
+        built.of(Target::X86_64Windows),
+    );
+    let mac_name = mac.display().to_string();
+    let output = xla_ffi(&["diff", &mac_name], dll);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let told = "is built for AArch64 macOS, and";
+    assert!(said(&output).contains(told), "{}", said(&output));
+    let output = xla_ffi(&["diff", &mac_name], mac);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(
+        said(&output).contains("nothing of it runs here"),
+        "{}",
+        said(&output)
+    );
+}

@@ -1,0 +1,176 @@
+//! Mach-O and PE files, whole and damaged: whatever comes, the answer is a value or an error, never a panic.
+//!
+//! `XLA_FFI_CASES` sets the number of cases.
+
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use xla_ffi_abi::dwarf;
+use xla_ffi_doctor::library::{self, Machine, Processor, Signature, System};
+use xla_ffi_doctor::{Examination, manifest};
+use xla_ffi_testing::damage::{Damage, apply, cases, damage, runner};
+use xla_ffi_testing::skip;
+use xla_ffi_testing::zig::{Target, Zig, fat};
+
+/// A description without a handler that needs nothing of any system, in the section of each.
+const SOURCE: &str = r#"
+#include "xla_ffi/manifest.h"
+#include "xla_ffi/handler.h"
+XFFI_EXPORT int handler(void);
+int handler(void) { return 1; }
+XFFI_LIBRARY(sample, XFFI_DESCRIBE(handler, XFFI_ARGS(XFFI_OPERAND("x", F32, ANY)), XFFI_RETS(XFFI_OPERAND("y", F32, 1)), XFFI_ATTRS(XFFI_ATTR("a", i32))));
+"#;
+
+struct Sample {
+    name: &'static str,
+    machine: Machine,
+    bytes: Vec<u8>,
+}
+
+/// A Mach-O file, a fat one of two, and a DLL.
+fn samples(test: &str) -> &'static [Sample] {
+    static SAMPLES: OnceLock<Vec<Sample>> = OnceLock::new();
+    let samples = SAMPLES.get_or_init(|| {
+        let Some(zig) = Zig::find() else {
+            return Vec::new();
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("sample.c");
+        std::fs::write(&source, SOURCE).unwrap();
+        let build = |target| {
+            let object = zig.object(folder.path(), target, &source, &["-g"]);
+            let library: PathBuf = zig.link(folder.path(), target, "sample", &[object], &[]);
+            std::fs::read(library).unwrap()
+        };
+        let arm = build(Target::Aarch64MacOs);
+        let intel = build(Target::X86_64MacOs);
+        let sample = |name, system, processor, bytes| Sample {
+            name,
+            machine: Machine { system, processor },
+            bytes,
+        };
+        let ours = Machine::this().map_or(Processor::X86_64, |machine| machine.processor);
+        vec![
+            sample("fat.dylib", System::MacOs, ours, fat(&[&arm, &intel])),
+            sample("thin.dylib", System::MacOs, Processor::Aarch64, arm),
+            sample(
+                "sample.dll",
+                System::Windows,
+                Processor::X86_64,
+                build(Target::X86_64Windows),
+            ),
+        ]
+    });
+    if samples.is_empty() {
+        skip(test, "no zig (set XLA_FFI_ZIG; the wheel ziglang has it)");
+    }
+    samples
+}
+
+#[test]
+fn facts_of_whole_files() {
+    for Sample {
+        name,
+        machine,
+        bytes,
+    } in samples("facts_of_whole_files")
+    {
+        let facts = library::read(Path::new(name), bytes).unwrap();
+        assert_eq!(facts.machine, *machine, "{name}");
+        assert_eq!(
+            facts.others.len(),
+            usize::from(*name == "fat.dylib"),
+            "{name}"
+        );
+        for all in [&facts.exports, &facts.functions, &facts.names] {
+            assert!(all.contains("handler"), "{name}: {all:?}");
+        }
+        // Descriptions are for readers of the file.
+        assert!(
+            facts
+                .exports
+                .iter()
+                .all(|symbol| !symbol.contains("manifest")),
+            "{facts:?}"
+        );
+        let signature = facts.apple.map(|apple| apple.signature);
+        let expected = match (machine.system, machine.processor) {
+            (System::MacOs, Processor::Aarch64) => Some(Signature::AdHoc),
+            (System::MacOs, _) => Some(Signature::Missing),
+            _ => None,
+        };
+        assert_eq!(signature, expected, "{name}");
+        let manifests = manifest::read(bytes).unwrap();
+        assert_eq!(manifests.len(), 1, "{name}");
+        assert_eq!(manifests[0].library, "sample");
+        assert_eq!(
+            manifests[0].handlers[0].stages.iter().next(),
+            Some(("execute", "handler"))
+        );
+    }
+}
+
+#[test]
+fn every_truncation_is_survived() {
+    for Sample { name, bytes, .. } in samples("every_truncation_is_survived") {
+        // All of the head, where load commands and tables of sections lie, then now and then.
+        let head = (0..bytes.len().min(1200)).step_by(7);
+        for length in head.chain((1200..bytes.len()).step_by(1009)) {
+            survives(name, &bytes[..length]);
+        }
+    }
+}
+
+#[test]
+fn damaged_files_are_survived() {
+    for Sample { name, bytes, .. } in samples("damaged_files_are_survived") {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(name);
+        // Most of a file is code that nobody reads: every second damage is to the head of a part.
+        let anywhere = prop::collection::vec((damage(), any::<bool>()), 1..5);
+        runner(cases(300, 100))
+            .run(&anywhere, |damages| {
+                let mut damaged = bytes.clone();
+                for (damage, in_head) in &damages {
+                    apply_to(&mut damaged, damage, *in_head);
+                }
+                survives(name, &damaged);
+                Ok(())
+            })
+            .unwrap();
+        runner(20)
+            .run(&damage(), |damage| {
+                let mut damaged = bytes.clone();
+                apply_to(&mut damaged, &damage, true);
+                std::fs::write(&file, &damaged).map_err(|e| TestCaseError::fail(e.to_string()))?;
+                let _ = Examination::of(&file);
+                Ok(())
+            })
+            .unwrap();
+    }
+}
+
+/// Damages the first kilobytes of a file, or of the first part of a fat one, or any of it.
+fn apply_to(bytes: &mut Vec<u8>, damage: &Damage, in_head: bool) {
+    let is_fat = bytes.starts_with(&[0xca, 0xfe]);
+    let start = if is_fat { 1 << 14 } else { 0 };
+    let end = (start + 2048).min(bytes.len());
+    if !in_head || start >= end {
+        return apply(bytes, damage);
+    }
+    let mut head = bytes[start..end].to_vec();
+    apply(&mut head, damage);
+    if head.len() < end - start && matches!(damage, Damage::Truncate(_)) {
+        bytes.truncate(start + head.len());
+    } else {
+        bytes.splice(start..end, head);
+    }
+}
+
+fn survives(name: &str, bytes: &[u8]) {
+    if let Err(error) = library::read(Path::new(name), bytes) {
+        assert!(!error.to_string().is_empty());
+    }
+    let _ = manifest::read(bytes);
+    let _ = dwarf::read_library(bytes);
+}

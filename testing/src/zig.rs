@@ -1,0 +1,216 @@
+//! Libraries for machines that are not this one, by the C compiler that `zig` is: the wheel `ziglang` has it, `XLA_FFI_ZIG`
+//! names it. Nothing of them is run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A compiler that compiles for every machine.
+pub struct Zig {
+    program: PathBuf,
+    cache: PathBuf,
+}
+
+/// A machine as `zig` calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `libNAME.so`.
+    Aarch64Linux,
+    /// `libNAME.dylib`.
+    Aarch64MacOs,
+    /// `libNAME.dylib`, in a folder of its own.
+    X86_64MacOs,
+    /// `NAME.dll`.
+    X86_64Windows,
+}
+
+impl Target {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Aarch64Linux,
+        Self::Aarch64MacOs,
+        Self::X86_64MacOs,
+        Self::X86_64Windows,
+    ];
+
+    /// Its triple.
+    #[must_use]
+    pub fn triple(self) -> &'static str {
+        match self {
+            Self::Aarch64Linux => "aarch64-linux-gnu",
+            Self::Aarch64MacOs => "aarch64-macos",
+            Self::X86_64MacOs => "x86_64-macos",
+            Self::X86_64Windows => "x86_64-windows-gnu",
+        }
+    }
+}
+
+/// What a DLL of C or C++ takes from the system's runtime. With these an import library is written; the runtime of
+/// MinGW, which would take minutes to compile, is not.
+const RUNTIME: &str = "LIBRARY ucrtbase.dll\nEXPORTS\n__acrt_iob_func\nfprintf\nfree\nmalloc\nmemcmp\nmemcpy\nmemset\n\
+    realloc\nsnprintf\nsqrtf\nstrcmp\nstrlen\nstrncmp\nstrstr\nstrtoll\nstrtod\nvsnprintf\n_Unwind_Resume\n\
+    __gxx_personality_seh0\n_ZdlPv\n_ZdlPvy\n_Znwy\n";
+
+impl Zig {
+    /// The machine's; `None` where there is none.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        let named = std::env::var_os("XLA_FFI_ZIG");
+        let program = named.map_or_else(|| PathBuf::from("zig"), PathBuf::from);
+        let works = Command::new(&program).arg("version").output();
+        works
+            .is_ok_and(|output| output.status.success())
+            .then(|| Self {
+                program,
+                // It keeps what it made for a target: the stubs of a system's libraries.
+                cache: crate::root().join("target/zig-cache"),
+            })
+    }
+
+    fn run(&self, folder: &Path, arguments: &[&str]) {
+        let output = Command::new(&self.program)
+            .args(arguments)
+            .current_dir(folder)
+            .env("ZIG_GLOBAL_CACHE_DIR", &self.cache)
+            .env("ZIG_LOCAL_CACHE_DIR", &self.cache)
+            .output()
+            .expect("zig starts");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "zig {arguments:?}: {told}");
+    }
+
+    /// Compiles a source of C, or of C++ by its name, with every warning an error.
+    ///
+    /// # Panics
+    /// Where it does not compile, or a compiler warns.
+    #[must_use]
+    pub fn object(&self, folder: &Path, target: Target, source: &Path, flags: &[&str]) -> PathBuf {
+        let is_cpp = source.extension().is_some_and(|end| end == "cc");
+        let (compiler, standard) = match is_cpp {
+            true => ("c++", "-std=c++17"),
+            false => ("cc", "-std=c11"),
+        };
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+        let object = folder.join(format!("{stem}.{}.{compiler}.o", target.triple()));
+        let include = format!("-I{}", crate::root().join("include").display());
+        let position = match target {
+            Target::X86_64Windows => "-O1",
+            _ => "-fPIC",
+        };
+        let mut arguments = vec![
+            compiler,
+            standard,
+            "-c",
+            "-O1",
+            position,
+            "-target",
+            target.triple(),
+        ];
+        arguments.extend(["-Wall", "-Wextra", "-Wpedantic", "-Werror", &include]);
+        arguments.extend(flags);
+        let (source, out) = (source.display().to_string(), object.display().to_string());
+        arguments.extend([source.as_str(), "-o", &out]);
+        self.run(folder, &arguments);
+        object
+    }
+
+    /// Links objects into a library. The runtime of C++ is left to whoever loads it, if anybody did.
+    ///
+    /// # Panics
+    /// Where they do not link.
+    #[must_use]
+    pub fn link(
+        &self,
+        folder: &Path,
+        target: Target,
+        name: &str,
+        objects: &[PathBuf],
+        flags: &[&str],
+    ) -> PathBuf {
+        let objects: Vec<String> = objects
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let objects = objects.iter().map(String::as_str);
+        let file = match target {
+            Target::Aarch64Linux => format!("lib{name}.so"),
+            Target::Aarch64MacOs => format!("lib{name}.dylib"),
+            Target::X86_64MacOs => format!("lib{name}.x86_64.dylib"),
+            Target::X86_64Windows => format!("{name}.dll"),
+        };
+        let library = folder.join(&file);
+        let out = library.display().to_string();
+        if target == Target::X86_64Windows {
+            std::fs::write(folder.join("runtime.def"), RUNTIME).expect("the test's folder");
+            let import = [
+                "dlltool",
+                "-m",
+                "i386:x86-64",
+                "-d",
+                "runtime.def",
+                "-l",
+                "runtime.lib",
+            ];
+            self.run(folder, &import);
+            let out = format!("-out:{out}");
+            let mut arguments = vec!["lld-link", "-dll", "-noentry", &out, "runtime.lib"];
+            arguments.extend(objects);
+            arguments.extend(flags);
+            self.run(folder, &arguments);
+        } else {
+            let mut arguments = vec!["cc", "-shared", "-target", target.triple(), "-o", &out];
+            if target != Target::Aarch64Linux {
+                arguments.push("-Wl,-undefined,dynamic_lookup");
+            }
+            arguments.extend(objects);
+            arguments.extend(flags);
+            self.run(folder, &arguments);
+        }
+        library
+    }
+
+    /// Compiles and links one source.
+    ///
+    /// # Panics
+    /// Where it does not compile, a compiler warns, or it does not link.
+    #[must_use]
+    pub fn library(&self, folder: &Path, target: Target, source: &Path) -> PathBuf {
+        let stem = source
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let object = self.object(folder, target, source, &[]);
+        self.link(folder, target, &stem, &[object], &[])
+    }
+}
+
+/// A fat file of Mach-O files, each for another processor, as `lipo -create` makes it.
+///
+/// # Panics
+/// Where a part is no Mach-O file.
+#[must_use]
+pub fn fat(parts: &[&[u8]]) -> Vec<u8> {
+    const PAGE: usize = 1 << 14;
+    let mut head: Vec<u8> = Vec::new();
+    let number = |head: &mut Vec<u8>, value: usize| {
+        head.extend(u32::try_from(value).expect("a small file").to_be_bytes());
+    };
+    number(&mut head, 0xcafe_babe);
+    number(&mut head, parts.len());
+    let mut body: Vec<u8> = Vec::new();
+    for part in parts {
+        let at = PAGE + body.len().next_multiple_of(PAGE);
+        body.resize(at - PAGE, 0);
+        body.extend(*part);
+        // Processor and its kind, which the Mach-O file has in the other order.
+        for from in [4, 8] {
+            head.extend(part[from..from + 4].iter().rev());
+        }
+        for value in [at, part.len(), PAGE.trailing_zeros() as usize] {
+            number(&mut head, value);
+        }
+    }
+    head.resize(PAGE, 0);
+    head.extend(body);
+    head
+}

@@ -1,0 +1,226 @@
+//! The headers and crates on systems that are not here: C under MSVC's rules, and a compile error where there is no jaxlib.
+//! What zig builds for other machines is in `cli/tests/platforms.rs`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use xla_ffi_testing::compiler::works;
+use xla_ffi_testing::{root, skip};
+
+/// What the examples take from C's library, declared as Visual C++ does: its own headers are not to be had here.
+const LIBRARY: &[(&str, &str)] = &[
+    (
+        "stdio.h",
+        "#include <stdarg.h>\n#include <stddef.h>\ntypedef struct FILE FILE;\nFILE* __acrt_iob_func(unsigned index);\n\
+         #define stderr __acrt_iob_func(2)\nint fprintf(FILE* file, const char* format, ...);\n\
+         int fputs(const char* text, FILE* file);\n\
+         size_t fwrite(const void* from, size_t size, size_t count, FILE* file);\n\
+         int snprintf(char* to, size_t size, const char* format, ...);\n\
+         int vsnprintf(char* to, size_t size, const char* format, va_list list);\n",
+    ),
+    (
+        "stdlib.h",
+        "#include <stddef.h>\nvoid* malloc(size_t size);\nvoid* calloc(size_t count, size_t size);\n\
+         void* realloc(void* old, size_t size);\nvoid free(void* memory);\nvoid abort(void);\n\
+         long long strtoll(const char* text, char** end, int base);\ndouble strtod(const char* text, char** end);\n",
+    ),
+    (
+        "string.h",
+        "#include <stddef.h>\nvoid* memcpy(void* to, const void* from, size_t size);\n\
+         void* memmove(void* to, const void* from, size_t size);\nvoid* memset(void* to, int byte, size_t size);\n\
+         int memcmp(const void* one, const void* other, size_t size);\nsize_t strlen(const char* text);\n\
+         int strcmp(const char* one, const char* other);\n\
+         int strncmp(const char* one, const char* other, size_t size);\nchar* strchr(const char* text, int c);\n\
+         char* strcpy(char* to, const char* from);\n\
+         char* strstr(const char* text, const char* other);\n",
+    ),
+    ("math.h", "float sqrtf(float x);\nfloat expf(float x);\n"),
+    (
+        "malloc.h",
+        "#include <stddef.h>\nvoid* _aligned_malloc(size_t size, size_t align);\nvoid _aligned_free(void* memory);\n",
+    ),
+];
+
+/// A folder with these headers, each read once by itself.
+fn library(folder: &Path) {
+    for (name, text) in LIBRARY {
+        let guarded = format!("#pragma once\n{text}");
+        std::fs::write(folder.join(name), guarded).unwrap();
+    }
+}
+
+fn clang(target: &str, language: &str, system: &Path, source: &Path) -> Output {
+    let standard = match language {
+        "c" => "-std=c11",
+        _ => "-std=c++17",
+    };
+    Command::new("clang")
+        .args(["-x", language, standard, "-target", target, "-fsyntax-only"])
+        .args([
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+            "-nostdlibinc",
+            "-ffreestanding",
+        ])
+        .arg("-I")
+        .arg(root().join("include"))
+        .arg("-isystem")
+        .arg(system)
+        .arg(source)
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The examples in C, all but the one that starts threads of POSIX.
+fn examples() -> Vec<PathBuf> {
+    let files = std::fs::read_dir(root().join("c_examples")).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    files
+        .filter(|path| path.extension().is_some_and(|end| end == "c"))
+        .filter(|path| {
+            !std::fs::read_to_string(path)
+                .unwrap()
+                .contains("<pthread.h>")
+        })
+        .collect()
+}
+
+#[test]
+fn c_is_clean_under_the_rules_of_msvc() {
+    if !works("clang") {
+        return skip("c_is_clean_under_the_rules_of_msvc", "no clang");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    library(folder.path());
+    // What embeds the runtime, and a description of which nothing else refers to anything.
+    let embedding = folder.path().join("embedding.c");
+    let text = "#include \"xla_ffi/runtime.h\"\n#include \"xla_ffi/program.h\"\n";
+    std::fs::write(&embedding, text).unwrap();
+    let sources = examples();
+    assert!(sources.len() > 8, "{sources:?}");
+    for source in sources.iter().chain([&embedding]) {
+        let output = clang("x86_64-pc-windows-msvc", "c", folder.path(), source);
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            source.display(),
+            said(&output)
+        );
+    }
+    // The check does see: a name that nothing declares.
+    let wrong = folder.path().join("wrong.c");
+    std::fs::write(
+        &wrong,
+        "#include \"xla_ffi/handler.h\"\nint f(void) { return nothing; }\n",
+    )
+    .unwrap();
+    assert!(
+        !clang("x86_64-pc-windows-msvc", "c", folder.path(), &wrong)
+            .status
+            .success()
+    );
+}
+
+/// Microsoft's compilers make every enumeration an `int`, others an `unsigned` where no value is negative. Layouts are the
+/// same, and values of C++ and C: comparisons of what hosts send are what may differ, and so no enumerator of XLA's is negative.
+#[test]
+fn enumerations_are_as_large_whatever_their_sign() {
+    if !works("clang") {
+        return skip("enumerations_are_as_large_whatever_their_sign", "no clang");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    library(folder.path());
+    let header = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();
+    let names: Vec<&str> = header
+        .lines()
+        .filter_map(|line| line.strip_prefix("typedef enum ")?.strip_suffix(';'))
+        .filter_map(|pair| Some(pair.split_once(' ')?.0))
+        .collect();
+    assert!(names.len() >= 5, "{names:?}");
+    for (target, sign) in [("x86_64-pc-windows-msvc", "<"), ("x86_64-linux-gnu", ">")] {
+        let mut text = String::from("#include \"xla/ffi/api/c_api.h\"\n");
+        for name in &names {
+            text += &format!(
+                "_Static_assert(sizeof({name}) == 4, \"size of {name}\");\n\
+                 _Static_assert(_Alignof({name}) == 4, \"alignment of {name}\");\n\
+                 _Static_assert(({name})-1 {sign} 0, \"sign of {name}\");\n"
+            );
+        }
+        let source = folder.path().join("enums.c");
+        std::fs::write(&source, text).unwrap();
+        let output = clang(target, "c", folder.path(), &source);
+        assert!(output.status.success(), "{target}: {}", said(&output));
+    }
+}
+
+const SMALL: &str = "XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build";
+const BIG: &str =
+    "XLA's FFI is laid out for little-endian systems, and jaxlib has no big-endian build";
+
+#[test]
+fn c_and_cpp_say_that_there_is_no_jaxlib() {
+    if !works("clang") {
+        return skip("c_and_cpp_say_that_there_is_no_jaxlib", "no clang");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    library(folder.path());
+    for (language, header) in [("c", "xla_ffi/handler.h"), ("c++", "xla/ffi/api/ffi.h")] {
+        let source = folder.path().join("source");
+        std::fs::write(&source, format!("#include \"{header}\"\n")).unwrap();
+        for (target, told, other) in [
+            ("i686-linux-gnu", SMALL, BIG),
+            ("armv7-linux-gnueabihf", SMALL, BIG),
+            ("i686-pc-windows-msvc", SMALL, BIG),
+            ("s390x-linux-gnu", BIG, SMALL),
+            ("powerpc64-linux-gnu", BIG, SMALL),
+        ] {
+            let text = said(&clang(target, language, folder.path(), &source));
+            assert!(text.contains(told), "{language} for {target}: {text}");
+            assert!(!text.contains(other), "{language} for {target}: {text}");
+        }
+        let here = said(&clang("x86_64-linux-gnu", language, folder.path(), &source));
+        assert!(!here.contains("jaxlib has no"), "{here}");
+    }
+}
+
+/// The compiler is told of such a target beside its own: there is no standard library for one here.
+#[test]
+fn rust_says_that_there_is_no_jaxlib() {
+    let folder = tempfile::tempdir().unwrap();
+    for (cfg, told, other) in [
+        ("target_pointer_width=\"32\"", SMALL, BIG),
+        ("target_endian=\"big\"", BIG, SMALL),
+    ] {
+        let output = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+            .args([
+                "--edition",
+                "2024",
+                "--crate-type",
+                "lib",
+                "--emit",
+                "metadata",
+            ])
+            .args([
+                "--cfg",
+                cfg,
+                "-A",
+                "explicit_builtin_cfgs_in_flags",
+                "--out-dir",
+            ])
+            .arg(folder.path())
+            .arg(root().join("ffi-sys/src/lib.rs"))
+            .output()
+            .unwrap();
+        let text = said(&output);
+        assert!(
+            !output.status.success() && text.contains(told),
+            "{cfg}: {text}"
+        );
+        assert!(!text.contains(other), "{cfg}: {text}");
+    }
+}
