@@ -155,8 +155,9 @@ fn what_macos_asks_of_a_library() {
     let folder = &built.folder;
     let target = Target::Aarch64MacOs;
     let object = folder.join("02_rms_norm.aarch64-macos.cc.o");
-    let link =
-        |name: &str, flags: &[&str]| zig.link(folder, target, name, &[object.clone()], flags);
+    let link = |name: &str, flags: &[&str]| {
+        zig.link(folder, target, name, std::slice::from_ref(&object), flags)
+    };
     let has = |path: &Path, id: &str, what: &str| {
         let found = findings(&["--no-run"], path);
         let is = found

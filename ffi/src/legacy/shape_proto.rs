@@ -113,7 +113,7 @@ fn numbers(field: &Field<'_>, to: &mut Vec<i64>) -> Result<()> {
         if to.len() == RANK {
             return wrong("it has more than 64 dimensions");
         }
-        to.push(value.cast_signed());
+        to.push(value as i64);
         Ok(())
     };
     match field {

@@ -1,10 +1,5 @@
 //! What runs on the embedded runtime runs on a real XLA by one option: the same runtime, the same program.
 
-#![expect(
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "the functions of these tests are C's"
-)]
-
 use crate::generate;
 use std::ffi::c_void;
 use xla_ffi_programs::pjrt::{Client, Plugin};
