@@ -61,7 +61,8 @@ fn invoke_watched(
     match &outcome {
         Ok(Some(completion)) => {
             let tally = tally.clone();
-            completion.on_done(Box::new(move |failed| tally.add(begun.elapsed(), failed)));
+            // Who has waited for a call finds it counted.
+            completion.count(Box::new(move |failed| tally.add(begun.elapsed(), failed)));
         }
         outcome => tally.add(begun.elapsed(), outcome.is_err()),
     }

@@ -26,6 +26,7 @@ type Then = Box<dyn FnOnce(bool) + Send>;
 #[derive(Default)]
 struct Progress {
     outcome: Option<std::result::Result<(), Error>>,
+    count: Option<Then>,
     then: Vec<Then>,
 }
 
@@ -39,6 +40,9 @@ impl Completion {
             ));
         }
         let failed = outcome.is_err();
+        if let Some(count) = progress.count.take() {
+            count(failed);
+        }
         progress.outcome = Some(outcome);
         self.woken.notify_all();
         let then = std::mem::take(&mut progress.then);
@@ -48,6 +52,16 @@ impl Completion {
             run_callback(then, failed);
         }
         Ok(())
+    }
+
+    /// Runs `count` before anybody can see that the future is complete; at once if it is. It runs under the lock, so it
+    /// only counts.
+    pub(crate) fn count(&self, count: Then) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        match &progress.outcome {
+            None => progress.count = Some(count),
+            Some(outcome) => count(outcome.is_err()),
+        }
     }
 
     /// Runs `then` when the future is complete, on the thread that completes it; at once if it is.
@@ -161,6 +175,11 @@ mod loom_tests {
     fn loom_one_completion_counts_and_wakes() {
         loom::model(|| {
             let completion = loom::sync::Arc::new(Completion::default());
+            let counted = Arc::new(std::sync::atomic::AtomicBool::new(false));
+            let counts = counted.clone();
+            completion.count(Box::new(move |_| {
+                counts.store(true, std::sync::atomic::Ordering::Relaxed)
+            }));
             let complete = |outcome: fn() -> std::result::Result<(), Error>| {
                 let completion = completion.clone();
                 loom::thread::spawn(move || completion.complete(outcome()).is_ok())
@@ -168,6 +187,7 @@ mod loom_tests {
             let one = complete(|| Ok(()));
             let two = complete(|| Err(Error::new(crate::Code::Aborted, "two")));
             let outcome = completion.wait(None).expect("no limit");
+            assert!(counted.load(std::sync::atomic::Ordering::Relaxed));
             let (one, two) = (one.join().unwrap(), two.join().unwrap());
             assert!(one != two, "one of them counts");
             assert_eq!(outcome.is_err(), two);
