@@ -175,11 +175,11 @@ mod loom_tests {
     fn loom_one_completion_counts_and_wakes() {
         loom::model(|| {
             let completion = loom::sync::Arc::new(Completion::default());
-            let counted = Arc::new(std::sync::atomic::AtomicBool::new(false));
+            // loom's own: who loads it may come before who stores it.
+            let counted = loom::sync::Arc::new(loom::sync::atomic::AtomicBool::new(false));
             let counts = counted.clone();
-            completion.count(Box::new(move |_| {
-                counts.store(true, std::sync::atomic::Ordering::Relaxed)
-            }));
+            let order = loom::sync::atomic::Ordering::Relaxed;
+            completion.count(Box::new(move |_| counts.store(true, order)));
             let complete = |outcome: fn() -> std::result::Result<(), Error>| {
                 let completion = completion.clone();
                 loom::thread::spawn(move || completion.complete(outcome()).is_ok())
@@ -187,7 +187,7 @@ mod loom_tests {
             let one = complete(|| Ok(()));
             let two = complete(|| Err(Error::new(crate::Code::Aborted, "two")));
             let outcome = completion.wait(None).expect("no limit");
-            assert!(counted.load(std::sync::atomic::Ordering::Relaxed));
+            assert!(counted.load(order));
             let (one, two) = (one.join().unwrap(), two.join().unwrap());
             assert!(one != two, "one of them counts");
             assert_eq!(outcome.is_err(), two);
