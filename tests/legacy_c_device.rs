@@ -230,8 +230,8 @@ fn the_pool_does_not_wait_for_the_stream() {
             unsafe { write(stream as *mut c_void, table as *mut _, number, 10 * number) }
         };
         let places = tables.each_mut().map(|table| &raw mut *table as usize);
-        for number in 0..3 {
-            assert_eq!(put(places[number], number + 1), 0, "{language}");
+        for (place, number) in places.into_iter().zip(1..=3) {
+            assert_eq!(put(place, number), 0, "{language}");
         }
         std::thread::scope(|scope| {
             let late = scope.spawn(|| put(places[3], 4));

@@ -228,7 +228,7 @@ def stub_texts(path):
         errors = io.StringIO()
         with contextlib.redirect_stderr(errors):
             status = xla_ffi.__main__.main(["stubs", out])
-        if status != 1 or "error: " not in errors.getvalue() or "no ELF library" not in errors.getvalue():
+        if status != 1 or "error: " not in errors.getvalue() or "no ELF, Mach-O or PE library" not in errors.getvalue():
             raise AssertionError(errors.getvalue())
         try:
             _manifest.read = lambda _path: {"3-d.norm": {each.name: each for each in hard}}
