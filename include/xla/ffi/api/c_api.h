@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if UINTPTR_MAX != 0xFFFFFFFFFFFFFFFFu
+#if defined(UINTPTR_MAX) && UINTPTR_MAX != 0xFFFFFFFFFFFFFFFFu
 #error "XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build"
 #endif
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
