@@ -40,6 +40,7 @@ pub(crate) struct Package {
     /// Where it may be published; an empty list where nowhere, `None` where anywhere.
     pub(crate) publish: Option<Vec<String>>,
     #[cfg(test)]
+    #[serde(default)]
     pub(crate) manifest_path: std::path::PathBuf,
 }
 
