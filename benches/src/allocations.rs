@@ -5,6 +5,8 @@
 
 #[expect(dead_code, reason = "the comparison uses the rest")]
 mod cases;
+#[macro_use]
+mod exported;
 mod frame;
 #[expect(dead_code, reason = "the handlers are called through what they export")]
 mod handlers;
@@ -21,30 +23,7 @@ static COUNTING: Counting = Counting;
 
 type Handler = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
 
-macro_rules! handlers {
-    ($($symbol:literal $name:ident)*) => {
-        unsafe extern "C" {
-            $(
-                #[link_name = concat!("allocations__", $symbol)]
-                fn $name(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
-            )*
-        }
-
-        fn handler(symbol: &str) -> Handler {
-            match symbol {
-                $($symbol => $name,)*
-                other => panic!("no handler {other}"),
-            }
-        }
-    };
-}
-
-handlers! {
-    "args_1" args_1 "args_4" args_4 "args_8" args_8 "args_16" args_16 "rets_8" rets_8
-    "attrs_1" attrs_1 "attrs_4" attrs_4 "attrs_8" attrs_8 "struct_dictionary" struct_dictionary
-    "struct_attributes" struct_attributes "mixed" mixed "contract" contract
-    "async_inline" async_inline "singular" singular
-}
+exported!("allocations__");
 
 /// Allocations of a hundred calls, after one that may do what is done once.
 fn count(handler: Handler, frame: *mut XLA_FFI_CallFrame) -> usize {
@@ -67,7 +46,7 @@ fn calls_that_succeed_allocate_nothing() {
     let api = host::table();
     for case in &CASES {
         let frame = (case.frame)(api);
-        let allocations = count(handler(case.symbol), frame.raw);
+        let allocations = count(exported(case.symbol), frame.raw);
         let is_free = case.kind == Kind::Success && case.symbol != "async_inline";
         // The others show that the counter counts.
         assert_eq!(

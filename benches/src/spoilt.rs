@@ -4,43 +4,20 @@
 mod agreement;
 #[expect(dead_code, reason = "the comparison uses the rest")]
 mod cases;
+#[macro_use]
+mod exported;
 mod frame;
 mod handlers;
 mod host;
 
-use agreement::{Call, Checks, Handler, Sink};
+use agreement::{Checks, Handler, Sink};
 use cases::CASES;
 use libloading::Library;
 use std::process::Command;
 use xla_ffi_testing::compiler::compiler;
 use xla_ffi_testing::{once, root, target_folder};
 
-macro_rules! exported {
-    ($($symbol:literal $name:ident)*) => {
-        unsafe extern "C" {
-            $(
-                #[link_name = concat!("spoilt__", $symbol)]
-                fn $name(
-                    frame: *mut xla_ffi_sys::XLA_FFI_CallFrame,
-                ) -> *mut xla_ffi_sys::XLA_FFI_Error;
-            )*
-        }
-
-        fn rust(symbol: &str) -> Call {
-            match symbol {
-                $($symbol => $name,)*
-                other => panic!("no handler {other}"),
-            }
-        }
-    };
-}
-
-exported! {
-    "args_1" args_1 "args_4" args_4 "args_8" args_8 "args_16" args_16 "rets_8" rets_8
-    "attrs_1" attrs_1 "attrs_4" attrs_4 "attrs_8" attrs_8 "struct_dictionary" struct_dictionary
-    "struct_attributes" struct_attributes "mixed" mixed "contract" contract
-    "async_inline" async_inline "singular" singular
-}
+exported!("spoilt__");
 
 /// One of the benchmark's sources as a library; `None`, told, where there is no compiler.
 fn open(source: &str) -> Option<Library> {
@@ -83,7 +60,7 @@ fn the_same_frames_are_refused_with_the_same_codes() {
         let handlers = [
             Handler {
                 name: "Rust",
-                call: rust(case.symbol),
+                call: exported(case.symbol),
                 sink: handlers::bench_sink as Sink,
                 checks: Checks::All,
             },

@@ -49,6 +49,11 @@ struct Newcomer {
     said: String,
 }
 
+fn assert_success(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
 impl Newcomer {
     fn says(&mut self, output: &Output) {
         self.said += &String::from_utf8_lossy(&output.stdout);
@@ -67,11 +72,7 @@ impl Newcomer {
                 .current_dir(&self.folder)
                 .output()
                 .unwrap();
-            assert!(
-                output.status.success(),
-                "{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
+            assert_success(&output);
             let built = xla_ffi_testing::target_folder().join("debug/libsmoothing.so");
             std::fs::copy(built, library).unwrap();
             return;
@@ -94,11 +95,7 @@ impl Newcomer {
             .arg(library)
             .output()
             .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert_success(&output);
     }
 
     /// A program of Python that finds the package and the loader.
@@ -114,11 +111,7 @@ impl Newcomer {
             .env("JAX_PLATFORMS", "cpu")
             .output()
             .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert_success(&output);
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 

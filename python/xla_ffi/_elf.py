@@ -1,11 +1,8 @@
-"""Read a section or a data symbol from an ELF file, without running anything.
-
-The file is not trusted: each offset and size is checked against the file before it is used.
-"""
+"""Read a section or a data symbol from an ELF file, without running anything."""
 
 import struct
 
-from ._errors import ManifestError
+from ._binary import BinaryFile
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # name type flags addr offset size link info align entsize
 _SYMBOL = struct.Struct("<IBBHQQ")  # name info other shndx value size
@@ -15,7 +12,7 @@ _RPATH, _RUNPATH = 15, 29
 _PROCESSORS = {62: "x86_64", 183: "arm64"}
 
 
-class Elf:
+class Elf(BinaryFile):
     """A little-endian 64-bit ELF file."""
 
     #: Where manifests lie.
@@ -23,8 +20,7 @@ class Elf:
     system = "Linux"
 
     def __init__(self, data, path):
-        self._data = data
-        self._path = path
+        super().__init__(data, path)
         if data[:4] != b"\x7fELF":
             raise self._error("it is no ELF library")
         if len(data) < 64 or data[4] != 2 or data[5] != 1:
@@ -116,16 +112,3 @@ class Elf:
             raise self._error(f"{what} is in section {index} of {len(self._sections)}")
         header = self._sections[index]
         return b"" if header[1] == _NOBITS else self._bytes(header[4], header[5], what)
-
-    def _bytes(self, offset, size, what):
-        if offset + size > len(self._data):
-            raise self._error(f"{what} reaches past the end of the file: it is damaged")
-        return self._data[offset : offset + size]
-
-    @staticmethod
-    def _text(names, offset):
-        end = names.find(b"\0", offset)
-        return names[offset : end if end >= 0 else len(names)].decode("utf-8", "replace")
-
-    def _error(self, why):
-        return ManifestError(f"{self._path}: {why}")

@@ -1,12 +1,9 @@
-"""Read a section from a Mach-O file, or from the part of a fat one that is for this machine, without running anything.
-
-The file is not trusted: each offset and size is checked against the file before it is used.
-"""
+"""Read a section from a Mach-O file, or from the part of a fat one that is for this machine, without running anything."""
 
 import platform
 import struct
 
-from ._errors import ManifestError
+from ._binary import BinaryFile
 
 _SEGMENT_64, _SYMTAB, _RPATH = 0x19, 0x2, 0x8000001C
 _SECTION = struct.Struct("<16s16sQQIIIIIIII")  # name segment addr size offset align reloff nreloc flags reserved
@@ -18,7 +15,7 @@ _PROCESSORS = {0x01000007: "x86_64", 0x0100000C: "arm64"}
 _LARGEST_COUNT = 1 << 16
 
 
-class MachO:
+class MachO(BinaryFile):
     """A 64-bit Mach-O file, thin or fat."""
 
     #: Where manifests lie: a name has at most 16 bytes.
@@ -26,8 +23,7 @@ class MachO:
     system = "macOS"
 
     def __init__(self, data, path):
-        self._data = data
-        self._path = path
+        super().__init__(data, path)
         self.processors = self._choose_part()
         head = self._bytes(0, 32, "its head")
         magic, _cpu, _subtype, _kind, count, size = struct.unpack_from("<IIIIII", head)
@@ -105,10 +101,6 @@ class MachO:
                     found.add(name[1:] if name.startswith("_") else name)
         return found
 
-    def without_unique_symbols(self):
-        """The file's bytes: names are looked up by library on macOS, so that none is shared."""
-        return bytes(self._data)
-
     def origin_paths(self):
         """The search paths for dependencies that begin at the file's own folder (LC_RPATH)."""
         return [path for path in self._rpaths if path.startswith("@loader_path")]
@@ -117,16 +109,3 @@ class MachO:
         for name, (_name, kind, _section, _desc, _value) in self._symbols:
             if not kind & _STAB and kind & _TYPE and kind & _EXTERNAL:
                 yield name[1:] if name.startswith("_") else name
-
-    def _bytes(self, offset, size, what):
-        if offset + size > len(self._data):
-            raise self._error(f"{what} reaches past the end of the file: it is damaged")
-        return self._data[offset : offset + size]
-
-    @staticmethod
-    def _text(names, offset):
-        end = names.find(b"\0", offset)
-        return names[offset : end if end >= 0 else len(names)].decode("utf-8", "replace")
-
-    def _error(self, why):
-        return ManifestError(f"{self._path}: {why}")

@@ -1,18 +1,15 @@
-"""Read a section from a DLL, without running anything.
-
-The file is not trusted: each offset and size is checked against the file before it is used.
-"""
+"""Read a section from a DLL, without running anything."""
 
 import struct
 
-from ._errors import ManifestError
+from ._binary import BinaryFile
 
 _SECTION = struct.Struct("<8sIIIIIIHHI")  # name size addr raw_size raw … characteristics
 _EXECUTABLE = 0x20000000
 _PROCESSORS = {0x8664: "x86_64", 0xAA64: "arm64"}
 
 
-class Pe:
+class Pe(BinaryFile):
     """A 64-bit DLL."""
 
     #: Where manifests lie: a name has at most 8 bytes.
@@ -20,8 +17,7 @@ class Pe:
     system = "Windows"
 
     def __init__(self, data, path):
-        self._data = data
-        self._path = path
+        super().__init__(data, path)
         (at,) = struct.unpack("<I", self._bytes(60, 4, "its head"))
         head = self._bytes(at, 24, "its head")
         if head[:4] != b"PE\0\0":
@@ -52,10 +48,6 @@ class Pe:
         """The names of the exported functions."""
         return {name for name, address in self._exports() if self._is_code(address)}
 
-    def without_unique_symbols(self):
-        """The file's bytes: names are looked up by library on Windows, so that none is shared."""
-        return bytes(self._data)
-
     def origin_paths(self):
         """Dependencies are looked for beside the file first, whatever it says."""
         return []
@@ -74,7 +66,7 @@ class Pe:
         for name, ordinal in zip(struct.unpack(f"<{names_count}I", self._at(names, names_count * 4)), ordinals):
             if ordinal < count:
                 text = self._at(name, 1, whole=True)
-                yield text[: text.find(b"\0")].decode("utf-8", "replace"), functions[ordinal]
+                yield self._text(text, 0), functions[ordinal]
 
     def _at(self, address, size, whole=False):
         """So many bytes at an address of the loaded library, or all from there to the section's end."""
@@ -83,11 +75,3 @@ class Pe:
             if 0 <= start < header[3]:
                 return self._bytes(header[4] + start, header[3] - start if whole else size, "its exports")
         raise self._error("its exports lie in no section: it is damaged")
-
-    def _bytes(self, offset, size, what):
-        if offset + size > len(self._data):
-            raise self._error(f"{what} reaches past the end of the file: it is damaged")
-        return self._data[offset : offset + size]
-
-    def _error(self, why):
-        return ManifestError(f"{self._path}: {why}")

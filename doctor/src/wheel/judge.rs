@@ -53,7 +53,7 @@ struct Read<'a> {
     inside: &'a Inside,
     /// Its system and machine, as tags spell them.
     target: Option<(&'static str, &'static str)>,
-    /// None where it is no ELF library that can be read.
+    /// None where it is no library that can be read.
     facts: Option<Facts>,
     /// Bytes of debug information.
     debug: u64,

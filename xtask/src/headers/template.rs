@@ -211,7 +211,10 @@ fn comment(text: &mut String, docs: Option<&Vec<String>>) {
 
 /// Refuses systems for which there is no jaxlib, and whose layouts nobody has compared.
 fn supported(text: &mut String) {
-    line(text, "#if defined(UINTPTR_MAX) && UINTPTR_MAX != 0xFFFFFFFFFFFFFFFFu");
+    line(
+        text,
+        "#if defined(UINTPTR_MAX) && UINTPTR_MAX != 0xFFFFFFFFFFFFFFFFu",
+    );
     line(
         text,
         "#error \"XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build\"",
