@@ -104,7 +104,7 @@ pub struct XLA_FFI_Api {
         unsafe extern "C" fn(args: *mut XLA_FFI_CustomOptions_Get_Args) -> *mut XLA_FFI_Error,
     >,
 }
-layout!(XLA_FFI_Api, R10..=R10, size 208, struct_size XLA_FFI_CustomOptions_Get 208 {
+layout!(XLA_FFI_Api, R10.., size 208, struct_size XLA_FFI_CustomOptions_Get 208 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     api_version: XLA_FFI_Api_Version = 16,

@@ -26,7 +26,7 @@ pub struct XLA_FFI_ByteSpan {
     /// Bytes.
     pub len: usize,
 }
-layout!(XLA_FFI_ByteSpan, R0..=R10, size 16 {
+layout!(XLA_FFI_ByteSpan, R0.., size 16 {
     ptr: *const c_char = 0,
     len: usize = 8,
 });
@@ -40,7 +40,7 @@ pub struct XLA_FFI_Scalar {
     /// Where it lies.
     pub value: *mut c_void,
 }
-layout!(XLA_FFI_Scalar, R0..=R10, size 16 {
+layout!(XLA_FFI_Scalar, R0.., size 16 {
     dtype: XLA_FFI_DataType = 0,
     value: *mut c_void = 8,
 });
@@ -56,7 +56,7 @@ pub struct XLA_FFI_Array {
     /// First element; may be null when `size` is 0.
     pub data: *mut c_void,
 }
-layout!(XLA_FFI_Array, R0..=R10, size 24 {
+layout!(XLA_FFI_Array, R0.., size 24 {
     dtype: XLA_FFI_DataType = 0,
     size: usize = 8,
     data: *mut c_void = 16,
@@ -79,7 +79,7 @@ pub struct XLA_FFI_Attrs {
     /// The values; `size` of them.
     pub attrs: *mut *mut c_void,
 }
-layout!(XLA_FFI_Attrs, R0..=R10, size 48, struct_size attrs 48 {
+layout!(XLA_FFI_Attrs, R0.., size 48, struct_size attrs 48 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     size: i64 = 16,

@@ -21,7 +21,7 @@ pub struct XLA_FFI_Buffer {
     /// Elements along each dimension; `rank` of them.
     pub dims: *mut i64,
 }
-layout!(XLA_FFI_Buffer, R0..=R10, size 48, struct_size dims 48 {
+layout!(XLA_FFI_Buffer, R0.., size 48, struct_size dims 48 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     dtype: XLA_FFI_DataType = 16,

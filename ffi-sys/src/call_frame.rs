@@ -37,7 +37,7 @@ pub struct XLA_FFI_Args {
     /// The arguments; `size` of them.
     pub args: *mut *mut c_void,
 }
-layout!(XLA_FFI_Args, R0..=R10, size 40, struct_size args 40 {
+layout!(XLA_FFI_Args, R0.., size 40, struct_size args 40 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     size: i64 = 16,
@@ -60,7 +60,7 @@ pub struct XLA_FFI_Rets {
     /// The results; `size` of them.
     pub rets: *mut *mut c_void,
 }
-layout!(XLA_FFI_Rets, R0..=R10, size 40, struct_size rets 40 {
+layout!(XLA_FFI_Rets, R0.., size 40, struct_size rets 40 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     size: i64 = 16,
@@ -93,7 +93,7 @@ pub struct XLA_FFI_CallFrame {
     /// Out: a future that tells when an asynchronous call is complete. From r2.
     pub future: *mut XLA_FFI_Future,
 }
-layout!(XLA_FFI_CallFrame, R2..=R10, size 176, struct_size attrs 168 {
+layout!(XLA_FFI_CallFrame, R2.., size 176, struct_size attrs 168 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     api: *const XLA_FFI_Api = 16,

@@ -34,7 +34,7 @@ pub struct XLA_FFI_ReplicaGroup {
     /// Number of ids.
     pub size: usize,
 }
-layout!(XLA_FFI_ReplicaGroup, R9..=R10, size 16 {
+layout!(XLA_FFI_ReplicaGroup, R9.., size 16 {
     ids: *const i64 = 0,
     size: usize = 8,
 });
@@ -69,7 +69,7 @@ pub struct XLA_FFI_Communicator_Request_Args {
     /// Tells communicators of the same group apart.
     pub communication_id: i64,
 }
-layout!(XLA_FFI_Communicator_Request_Args, R9..=R10, size 48, struct_size communication_id 48 {
+layout!(XLA_FFI_Communicator_Request_Args, R9.., size 48, struct_size communication_id 48 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     group_mode: XLA_FFI_CollectiveGroupMode = 16,
@@ -97,7 +97,7 @@ pub struct XLA_FFI_Communicator_Get_Args {
     /// Out: the communicator.
     pub communicator: *mut XLA_FFI_Communicator,
 }
-layout!(XLA_FFI_Communicator_Get_Args, R9..=R10, size 56, struct_size communicator 56 {
+layout!(XLA_FFI_Communicator_Get_Args, R9.., size 56, struct_size communicator 56 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     group_mode: XLA_FFI_CollectiveGroupMode = 16,
@@ -118,7 +118,7 @@ pub struct XLA_FFI_CollectiveMemoryRegion {
     /// Flags of the platform.
     pub flags: u64,
 }
-layout!(XLA_FFI_CollectiveMemoryRegion, R10..=R10, size 24 {
+layout!(XLA_FFI_CollectiveMemoryRegion, R10.., size 24 {
     buffer: *const c_void = 0,
     byte_size: usize = 8,
     flags: u64 = 16,
@@ -145,7 +145,7 @@ pub struct XLA_FFI_Window_Request_Args {
     /// Number of regions.
     pub num_regions: usize,
 }
-layout!(XLA_FFI_Window_Request_Args, R10..=R10, size 64, struct_size num_regions 64 {
+layout!(XLA_FFI_Window_Request_Args, R10.., size 64, struct_size num_regions 64 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     group_mode: XLA_FFI_CollectiveGroupMode = 16,
@@ -179,7 +179,7 @@ pub struct XLA_FFI_Window_Get_Args {
     /// Out: bytes from the window's start to `buffer`.
     pub window_offset: usize,
 }
-layout!(XLA_FFI_Window_Get_Args, R10..=R10, size 72, struct_size window_offset 72 {
+layout!(XLA_FFI_Window_Get_Args, R10.., size 72, struct_size window_offset 72 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     group_mode: XLA_FFI_CollectiveGroupMode = 16,
@@ -228,7 +228,7 @@ pub struct XLA_FFI_Collectives_Extension {
         ) -> *mut XLA_FFI_Error,
     >,
 }
-layout!(XLA_FFI_Collectives_Extension, R10..=R10, size 72, struct_size get_window 72 {
+layout!(XLA_FFI_Collectives_Extension, R10.., size 72, struct_size get_window 72 {
     extension_base: XLA_FFI_Extension = 0,
     state: *mut XLA_FFI_CollectivesState = 32,
     request_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Communicator_Request_Args) -> *mut XLA_FFI_Error> = 40,

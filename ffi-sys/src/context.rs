@@ -27,7 +27,7 @@ pub struct XLA_FFI_InvokeContext_FindExtension_Args {
     /// Out: the extension.
     pub extension: *const XLA_FFI_Extension,
 }
-layout!(XLA_FFI_InvokeContext_FindExtension_Args, R9..=R10, size 40, struct_size extension 40 {
+layout!(XLA_FFI_InvokeContext_FindExtension_Args, R9.., size 40, struct_size extension 40 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,
@@ -50,7 +50,7 @@ pub struct XLA_FFI_InvokeContext_Get_Args {
     /// Out: the object.
     pub data: *mut c_void,
 }
-layout!(XLA_FFI_InvokeContext_Get_Args, R0..=R10, size 40, struct_size data 40 {
+layout!(XLA_FFI_InvokeContext_Get_Args, R0.., size 40, struct_size data 40 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,
@@ -71,7 +71,7 @@ pub struct XLA_FFI_CustomOptions_Get_Args {
     /// Out: a dictionary, empty where the caller of the program gave none.
     pub attrs: *const XLA_FFI_Attrs,
 }
-layout!(XLA_FFI_CustomOptions_Get_Args, R10..=R10, size 32, struct_size attrs 32 {
+layout!(XLA_FFI_CustomOptions_Get_Args, R10.., size 32, struct_size attrs 32 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,
@@ -91,7 +91,7 @@ pub struct XLA_FFI_Stream_Get_Args {
     /// Out: the platform's stream, a `CUstream` for instance.
     pub stream: *mut c_void,
 }
-layout!(XLA_FFI_Stream_Get_Args, R0..=R10, size 32, struct_size stream 32 {
+layout!(XLA_FFI_Stream_Get_Args, R0.., size 32, struct_size stream 32 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,
@@ -115,7 +115,7 @@ pub struct XLA_FFI_DeviceMemory_Allocate_Args {
     /// Out: device memory that lives until the stream has run what the call launched.
     pub data: *mut c_void,
 }
-layout!(XLA_FFI_DeviceMemory_Allocate_Args, R0..=R10, size 48, struct_size data 48 {
+layout!(XLA_FFI_DeviceMemory_Allocate_Args, R0.., size 48, struct_size data 48 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,
@@ -139,7 +139,7 @@ pub struct XLA_FFI_DeviceMemory_Free_Args {
     /// The memory.
     pub data: *mut c_void,
 }
-layout!(XLA_FFI_DeviceMemory_Free_Args, R0..=R10, size 40, struct_size data 40 {
+layout!(XLA_FFI_DeviceMemory_Free_Args, R0.., size 40, struct_size data 40 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,
@@ -160,7 +160,7 @@ pub struct XLA_FFI_RunId_Get_Args {
     /// Out: number of the execution, the same on all its devices.
     pub run_id: i64,
 }
-layout!(XLA_FFI_RunId_Get_Args, R4..=R10, size 32, struct_size run_id 32 {
+layout!(XLA_FFI_RunId_Get_Args, R4.., size 32, struct_size run_id 32 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,
@@ -180,7 +180,7 @@ pub struct XLA_FFI_DeviceOrdinal_Get_Args {
     /// Out: global number of the device (2048 in the second process).
     pub device_ordinal: i32,
 }
-layout!(XLA_FFI_DeviceOrdinal_Get_Args, R5..=R10, size 32, struct_size device_ordinal 28 {
+layout!(XLA_FFI_DeviceOrdinal_Get_Args, R5.., size 32, struct_size device_ordinal 28 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,

@@ -61,7 +61,7 @@ pub struct XLA_FFI_Error_Create_Args {
     /// The code.
     pub errc: XLA_FFI_Error_Code,
 }
-layout!(XLA_FFI_Error_Create_Args, R0..=R10, size 32, struct_size errc 28 {
+layout!(XLA_FFI_Error_Create_Args, R0.., size 32, struct_size errc 28 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     message: *const c_char = 16,
@@ -84,7 +84,7 @@ pub struct XLA_FFI_Error_GetDetails_Args {
     /// Out: the code.
     pub errc: XLA_FFI_Error_Code,
 }
-layout!(XLA_FFI_Error_GetDetails_Args, R9..=R10, size 40, struct_size errc 36 {
+layout!(XLA_FFI_Error_GetDetails_Args, R9.., size 40, struct_size errc 36 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     error: *mut XLA_FFI_Error = 16,
@@ -123,7 +123,7 @@ pub struct XLA_FFI_Error_Destroy_Args {
     /// The error to destroy.
     pub error: *mut XLA_FFI_Error,
 }
-layout!(XLA_FFI_Error_Destroy_Args, R0..=R10, size 24, struct_size error 24 {
+layout!(XLA_FFI_Error_Destroy_Args, R0.., size 24, struct_size error 24 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     error: *mut XLA_FFI_Error = 16,

@@ -21,7 +21,7 @@ pub struct XLA_FFI_InternalExtension {
     /// The next link, or null.
     pub next: *mut XLA_FFI_InternalExtension,
 }
-layout!(XLA_FFI_InternalExtension, R1..=R10, size 24, struct_size next 24 {
+layout!(XLA_FFI_InternalExtension, R1.., size 24, struct_size next 24 {
     struct_size: usize = 0,
     r#type: XLA_FFI_InternalExtension_Type = 8,
     next: *mut XLA_FFI_InternalExtension = 16,
@@ -38,7 +38,7 @@ pub struct XLA_FFI_ExtensionId {
     /// A change only adds.
     pub minor_version: i32,
 }
-layout!(XLA_FFI_ExtensionId, R9..=R10, size 16, struct_size minor_version 16 {
+layout!(XLA_FFI_ExtensionId, R9.., size 16, struct_size minor_version 16 {
     extension_type: i64 = 0,
     major_version: i32 = 8,
     minor_version: i32 = 12,
@@ -55,7 +55,7 @@ pub struct XLA_FFI_Extension {
     /// The next link, or null.
     pub next: *const XLA_FFI_Extension,
 }
-layout!(XLA_FFI_Extension, R9..=R10, size 32, struct_size next 32 {
+layout!(XLA_FFI_Extension, R9.., size 32, struct_size next 32 {
     struct_size: usize = 0,
     id: XLA_FFI_ExtensionId = 8,
     next: *const XLA_FFI_Extension = 24,

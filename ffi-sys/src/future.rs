@@ -19,7 +19,7 @@ pub struct XLA_FFI_Future_Create_Args {
     /// Out: the future, to be returned in the call frame.
     pub future: *mut XLA_FFI_Future,
 }
-layout!(XLA_FFI_Future_Create_Args, R2..=R10, size 24, struct_size extension_start 16 {
+layout!(XLA_FFI_Future_Create_Args, R2.., size 24, struct_size extension_start 16 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     future: *mut XLA_FFI_Future = 16,
@@ -36,7 +36,7 @@ pub struct XLA_FFI_Future_SetAvailable_Args {
     /// The future to complete.
     pub future: *mut XLA_FFI_Future,
 }
-layout!(XLA_FFI_Future_SetAvailable_Args, R2..=R10, size 24, struct_size future 24 {
+layout!(XLA_FFI_Future_SetAvailable_Args, R2.., size 24, struct_size future 24 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     future: *mut XLA_FFI_Future = 16,
@@ -55,7 +55,7 @@ pub struct XLA_FFI_Future_SetError_Args {
     /// The error, neither null nor OK; the host owns it from here.
     pub error: *mut XLA_FFI_Error,
 }
-layout!(XLA_FFI_Future_SetError_Args, R2..=R10, size 32, struct_size error 32 {
+layout!(XLA_FFI_Future_SetError_Args, R2.., size 32, struct_size error 32 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     future: *mut XLA_FFI_Future = 16,

@@ -26,7 +26,7 @@ pub struct XLA_FFI_Handler_Bundle {
     pub record:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
 }
-layout!(XLA_FFI_Handler_Bundle, R9..=R10, size 40 {
+layout!(XLA_FFI_Handler_Bundle, R9.., size 40 {
     instantiate: Option<unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error> = 0,
     prepare: Option<unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error> = 8,
     initialize: Option<unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error> = 16,
@@ -100,7 +100,7 @@ pub struct XLA_FFI_Handler_Register_Args {
     /// The traits, OR-ed with those of the metadata.
     pub traits: XLA_FFI_Handler_Traits,
 }
-layout!(XLA_FFI_Handler_Register_Args, R9..=R10, size 96, struct_size traits 92 {
+layout!(XLA_FFI_Handler_Register_Args, R9.., size 96, struct_size traits 92 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     name: XLA_FFI_ByteSpan = 16,

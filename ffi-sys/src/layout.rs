@@ -65,9 +65,10 @@ pub struct EnumLayout {
 ///
 /// The proof is typed (each field has exactly the type named here) and exhaustive (a field that is
 /// not named here does not compile, even one that grew into padding).
+/// `R9..` is a layout that the newest revision still has, `R9..=R9` one of the past.
 macro_rules! layout {
     (
-        $rust:ident $(as $c:literal)?, $since:ident..=$until:ident, size $size:literal
+        $rust:ident $(as $c:literal)?, $since:ident $(..)? $(..=$until:ident)?, size $size:literal
         $(, struct_size $last:ident $struct_size:literal)?
         { $($field:ident: $ty:ty = $offset:literal),* $(,)? }
     ) => {
@@ -105,10 +106,12 @@ macro_rules! layout {
                     size: core::mem::size_of::<$ty>(),
                 }),*],
                 since: $crate::Revision::$since,
-                until: $crate::Revision::$until,
+                until: layout!(@until $($until)?),
             };
         }
     };
+    (@until) => { $crate::Revision::NEWEST };
+    (@until $until:ident) => { $crate::Revision::$until };
     (@name $rust:ident) => { stringify!($rust) };
     (@name $rust:ident $c:literal) => { $c };
     (@size) => { None };

@@ -18,7 +18,7 @@ pub struct XLA_FFI_Metadata {
     /// Out: the type of the state, or 0.
     pub state_type_id: XLA_FFI_TypeId,
 }
-layout!(XLA_FFI_Metadata, R6..=R10, size 48, struct_size traits 36 {
+layout!(XLA_FFI_Metadata, R6.., size 48, struct_size traits 36 {
     struct_size: usize = 0,
     api_version: XLA_FFI_Api_Version = 8,
     traits: XLA_FFI_Handler_Traits = 32,
@@ -51,7 +51,7 @@ pub struct XLA_FFI_Metadata_Extension {
     /// Where the handler answers.
     pub metadata: *mut XLA_FFI_Metadata,
 }
-layout!(XLA_FFI_Metadata_Extension, R2..=R10, size 32, struct_size metadata 32 {
+layout!(XLA_FFI_Metadata_Extension, R2.., size 32, struct_size metadata 32 {
     extension_base: XLA_FFI_InternalExtension = 0,
     metadata: *mut XLA_FFI_Metadata = 24,
 });

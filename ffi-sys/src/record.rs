@@ -53,7 +53,7 @@ pub struct XLA_FFI_Dim3 {
     /// Third.
     pub z: i32,
 }
-layout!(XLA_FFI_Dim3, R9..=R10, size 12 {
+layout!(XLA_FFI_Dim3, R9.., size 12 {
     x: i32 = 0,
     y: i32 = 4,
     z: i32 = 8,
@@ -70,7 +70,7 @@ pub struct XLA_FFI_LaunchDims {
     /// Blocks of a cluster.
     pub cluster: XLA_FFI_Dim3,
 }
-layout!(XLA_FFI_LaunchDims, R9..=R10, size 36 {
+layout!(XLA_FFI_LaunchDims, R9.., size 36 {
     grid: XLA_FFI_Dim3 = 0,
     block: XLA_FFI_Dim3 = 12,
     cluster: XLA_FFI_Dim3 = 24,
@@ -97,7 +97,7 @@ pub struct XLA_FFI_KernelArg {
     /// Which of the two it is.
     pub r#type: XLA_FFI_KernelArgType,
 }
-layout!(XLA_FFI_KernelArg, R9..=R10, size 24 {
+layout!(XLA_FFI_KernelArg, R9.., size 24 {
     arg_address: *const c_void = 0,
     size: i64 = 8,
     r#type: XLA_FFI_KernelArgType = 16,
@@ -112,7 +112,7 @@ pub struct XLA_FFI_KernelArgs {
     /// Number of arguments.
     pub num_args: i64,
 }
-layout!(XLA_FFI_KernelArgs, R9..=R10, size 16 {
+layout!(XLA_FFI_KernelArgs, R9.., size 16 {
     args: *const XLA_FFI_KernelArg = 0,
     num_args: i64 = 8,
 });
@@ -185,7 +185,7 @@ pub struct XLA_FFI_RecordApi {
         ) -> *mut XLA_FFI_Error,
     >,
 }
-layout!(XLA_FFI_RecordApi, R9..=R10, size 48 {
+layout!(XLA_FFI_RecordApi, R9.., size 48 {
     create_launch: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext, *const c_char, *const c_void, i64, XLA_FFI_SourceFormat, XLA_FFI_LaunchDims, u32, i32, *const XLA_FFI_KernelArgs, *const *const XLA_FFI_Command, u32, *mut *const XLA_FFI_Command) -> *mut XLA_FFI_Error> = 0,
     update_launch: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext, *const XLA_FFI_Command, *const XLA_FFI_KernelArgs) -> *mut XLA_FFI_Error> = 8,
     create_memcpy_d2d: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext, *mut c_void, *mut c_void, i64, *const *const XLA_FFI_Command, u32, *mut *const XLA_FFI_Command) -> *mut XLA_FFI_Error> = 16,
@@ -211,7 +211,7 @@ pub struct XLA_FFI_RecordFrame {
     /// Room in `commands`.
     pub max_commands: i64,
 }
-layout!(XLA_FFI_RecordFrame, R9..=R10, size 48 {
+layout!(XLA_FFI_RecordFrame, R9.., size 48 {
     record_ctx: *mut XLA_FFI_RecordContext = 0,
     api: *const XLA_FFI_RecordApi = 8,
     action: XLA_FFI_RecordAction = 16,
@@ -229,7 +229,7 @@ pub struct XLA_FFI_Record_Extension {
     /// The frame.
     pub record_frame: *mut XLA_FFI_RecordFrame,
 }
-layout!(XLA_FFI_Record_Extension, R9..=R10, size 40, struct_size record_frame 40 {
+layout!(XLA_FFI_Record_Extension, R9.., size 40, struct_size record_frame 40 {
     extension_base: XLA_FFI_Extension = 0,
     record_frame: *mut XLA_FFI_RecordFrame = 32,
 });

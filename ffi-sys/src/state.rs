@@ -57,7 +57,7 @@ pub struct XLA_FFI_State_Set_Args {
     /// The state; the host owns it from here.
     pub state: *mut c_void,
 }
-layout!(XLA_FFI_State_Set_Args, R8..=R10, size 48, struct_size state 48 {
+layout!(XLA_FFI_State_Set_Args, R8.., size 48, struct_size state 48 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,
@@ -132,7 +132,7 @@ pub struct XLA_FFI_State_Get_Args {
     /// Out: the state; the host keeps it.
     pub state: *mut c_void,
 }
-layout!(XLA_FFI_State_Get_Args, R8..=R10, size 48, struct_size state 48 {
+layout!(XLA_FFI_State_Get_Args, R8.., size 48, struct_size state 48 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,

@@ -21,7 +21,7 @@ pub struct XLA_FFI_ThreadPool_Schedule_Args {
     /// What the task is given.
     pub data: *mut c_void,
 }
-layout!(XLA_FFI_ThreadPool_Schedule_Args, R1..=R10, size 40, struct_size data 40 {
+layout!(XLA_FFI_ThreadPool_Schedule_Args, R1.., size 40, struct_size data 40 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,
@@ -42,7 +42,7 @@ pub struct XLA_FFI_ThreadPool_NumThreads_Args {
     /// Where the number is written.
     pub num_threads: *mut i64,
 }
-layout!(XLA_FFI_ThreadPool_NumThreads_Args, R3..=R10, size 32, struct_size num_threads 32 {
+layout!(XLA_FFI_ThreadPool_NumThreads_Args, R3.., size 32, struct_size num_threads 32 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     ctx: *mut XLA_FFI_InvokeContext = 16,

@@ -10,7 +10,7 @@ pub struct XLA_FFI_TypeId {
     /// The number.
     pub type_id: i64,
 }
-layout!(XLA_FFI_TypeId, R0..=R10, size 8 {
+layout!(XLA_FFI_TypeId, R0.., size 8 {
     type_id: i64 = 0,
 });
 
@@ -28,7 +28,7 @@ pub struct XLA_FFI_TypeInfo {
     /// Destroys one object; null for borrowed ones.
     pub deleter: Option<unsafe extern "C" fn(object: *mut c_void)>,
 }
-layout!(XLA_FFI_TypeInfo, R7..=R10, size 24, struct_size deleter 24 {
+layout!(XLA_FFI_TypeInfo, R7.., size 24, struct_size deleter 24 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     deleter: Option<unsafe extern "C" fn(*mut c_void)> = 16,
@@ -61,7 +61,7 @@ pub struct XLA_FFI_Type_Register_Args {
     /// How to destroy an object.
     pub type_info: *const XLA_FFI_TypeInfo,
 }
-layout!(XLA_FFI_Type_Register_Args, R7..=R10, size 48, struct_size type_id 40 {
+layout!(XLA_FFI_Type_Register_Args, R7.., size 48, struct_size type_id 40 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     name: XLA_FFI_ByteSpan = 16,

@@ -21,7 +21,7 @@ pub struct XLA_FFI_Api_Version {
     /// Minor version.
     pub minor_version: i32,
 }
-layout!(XLA_FFI_Api_Version, R0..=R10, size 24, struct_size minor_version 24 {
+layout!(XLA_FFI_Api_Version, R0.., size 24, struct_size minor_version 24 {
     struct_size: usize = 0,
     extension_start: *mut XLA_FFI_InternalExtension = 8,
     major_version: i32 = 16,
