@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use xla_ffi_abi::declared::{Edition, is_not_known_yet};
 use xla_ffi_abi::diff::Change;
 use xla_ffi_abi::meaning::Harm;
-use xla_ffi_abi::xla_ffi_sys::JAXLIBS;
+use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 
 /// Command line of `abi`.
 #[derive(ClapArgs)]
@@ -85,8 +85,10 @@ fn edition(name: &str) -> Result<Edition, String> {
         ));
     }
     Edition::find(name).ok_or_else(|| {
-        "no such revision; expected r0 to r10, an edition such as r2-0.4.34, record-0.1 or before-r0, or a \
-         jaxlib version (`xla-ffi abi revisions` lists them)"
-            .to_owned()
+        format!(
+            "no such revision; expected r0 to {}, an edition such as r2-0.4.34, record-0.1 or before-r0, or a \
+             jaxlib version (`xla-ffi abi revisions` lists them)",
+            Revision::NEWEST
+        )
     })
 }

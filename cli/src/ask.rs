@@ -83,7 +83,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Asks one handler as r1 to r10 ask, `first` before the others. One that did not answer in time
+    /// Asks one handler as each revision from r1 on asks, `first` before the others. One that did not answer in time
     /// is not asked on: every other answer could cost as much.
     pub(crate) fn one(&self, candidate: &mut Candidate) {
         let Self {

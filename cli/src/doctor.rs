@@ -515,7 +515,7 @@ fn behaviour(subject: &mut Candidate, findings: &mut Vec<Finding>) {
         ),
         Behaviour::Unknown => return,
     };
-    let asked = "asked as runtimes of r1 to r10 ask";
+    let asked = format!("asked as runtimes of r1 to {} ask", Revision::NEWEST);
     let mut finding = Finding::new(Level::Proved, weight, Problem::Answer, what, asked)
         .about_handler(&subject.name);
     finding.fix = fix;

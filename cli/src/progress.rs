@@ -66,6 +66,15 @@ pub(crate) fn done() {
     }
 }
 
+/// Clears what a process left that came to its end without a word.
+pub(crate) fn clear() {
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        // Who cannot be told of progress cannot be told of this either.
+        let _ = terminal.write_all(b"\r\x1b[K");
+    }
+}
+
 fn tell() {
     let mut state = waiting();
     while let Some(since) = state.since {

@@ -69,8 +69,8 @@ pub(crate) struct CallArgs {
     /// The attributes, as an MLIR dictionary: '{eps = 1.0e-5 : f32}'.
     #[arg(long, value_name = "DICT", value_parser = parse_attributes)]
     pub(crate) attrs: Option<Attributes>,
-    /// The revision of the ABI that the host speaks [default: r10].
-    #[arg(long, value_name = "r0..r10", value_parser = parse_revision)]
+    /// The revision of the ABI that the host speaks [default: the newest].
+    #[arg(long, value_name = "rN", value_parser = parse_revision)]
     pub(crate) revision: Option<Revision>,
     /// What runs the handler: embedded, or the XLA behind a PJRT plugin, pjrt:PLUGIN.so.
     #[arg(long, value_name = "ENGINE", default_value = "embedded")]
@@ -133,13 +133,14 @@ fn parse_attributes(text: &str) -> Result<Attributes, String> {
 }
 
 pub(crate) fn parse_revision(text: &str) -> Result<Revision, String> {
-    Revision::from_name(text).ok_or_else(|| match Edition::find(text) {
-        Some(Edition::BEFORE_R0) => {
-            "the typed FFI from before the first revision, which libraries of this SDK refuse; \
-             there are r0 to r10"
-                .into()
+    Revision::from_name(text).ok_or_else(|| {
+        let known = format!("there are r0 to {}", Revision::NEWEST);
+        if Edition::find(text) == Some(Edition::BEFORE_R0) {
+            return format!(
+                "the typed FFI from before the first revision, which libraries of this SDK refuse; {known}"
+            );
         }
-        _ => "there are r0 to r10".into(),
+        known
     })
 }
 
@@ -195,6 +196,7 @@ fn here(args: &Args) -> Result<()> {
     }
     let (names, rets) = match &args.call.engine {
         Engine::Embedded => {
+            crate::progress::at(format!("running {}", args.call.lib.display()));
             let prepared = Prepared::new(&args.call)?;
             let names = prepared.ret_names.clone();
             let runtime = prepared.runtime.clone();

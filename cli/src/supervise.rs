@@ -78,6 +78,7 @@ pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) 
     match work() {
         Ok(()) => ExitCode::from(DONE),
         Err(error) => {
+            crate::progress::done();
             eprintln!("error: {}", crate::error_text(&error));
             ExitCode::from(FAILED)
         }
@@ -114,6 +115,10 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
     let mut pause = Duration::from_millis(1);
     loop {
         if let Some(status) = child.try_wait().context("the child process")? {
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            if !matches!(code, Some(DONE | FAILED)) {
+                crate::progress::clear();
+            }
             if let Some(signal) = status.signal() {
                 let name = signal_name(signal);
                 bail!(
@@ -121,7 +126,7 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
                     entered(read)
                 );
             }
-            return match status.code().and_then(|code| u8::try_from(code).ok()) {
+            return match code {
                 Some(DONE) => Ok(ExitCode::SUCCESS),
                 Some(FAILED) => Ok(ExitCode::FAILURE),
                 _ => bail!("{} ended its process, with {status}", entered(read)),
@@ -130,6 +135,7 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
         if Instant::now() >= end {
             child.kill().context("the child process")?;
             child.wait().context("the child process")?;
+            crate::progress::clear();
             bail!(
                 "{} did not return within {limit:?} and was stopped; --time-limit sets how long it may take",
                 entered(read)

@@ -101,6 +101,35 @@ int f(void) { return 0; }
     assert!(!both.contains(&0x1b), "{}", String::from_utf8_lossy(&both));
 }
 
+/// A handler that takes its time, and one that then takes the process with it.
+#[test]
+fn who_runs_a_handler_at_a_terminal_is_told() {
+    let test = "who_runs_a_handler_at_a_terminal_is_told";
+    let text = "#include <stdlib.h>\n#include <unistd.h>\n\
+                void *slow(void *frame) { sleep(4); return 0; }\n\
+                void *dies(void *frame) { sleep(4); abort(); }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library_of_text(folder.path(), "slow", "gcc", text, &[]) else {
+        return xla_ffi_testing::skip(test, "gcc is not there");
+    };
+    let library = library.display();
+    for (handler, answer) in [("slow", "done, no results"), ("dies", "error: the handler")] {
+        let program = env!("CARGO_BIN_EXE_xla-ffi");
+        let command = format!("{program} run {library} --handler {handler} --revision r0");
+        let seen = Command::new("script")
+            .args(["-qec", &command, "/dev/null"])
+            .stdin(std::process::Stdio::null())
+            .output();
+        let Ok(seen) = seen else {
+            return xla_ffi_testing::skip(test, "no script, which gives a terminal");
+        };
+        let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
+        let told = seen.find("libslow.so, 2 s\u{1b}[K");
+        let gone = seen.rfind(&format!("\r\u{1b}[K{answer}"));
+        assert!(told.is_some() && told < gone, "{seen:?}");
+    }
+}
+
 #[test]
 fn colour_is_for_terminals() {
     let out = xla_ffi(&["inspec"]);

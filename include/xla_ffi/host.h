@@ -47,6 +47,9 @@ typedef enum xffi_revision {
 #define XFFI_REVISION_(number, minor, first, releases) XFFI_R##number = number,
   XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
 #undef XFFI_REVISION_
+#define XFFI_REVISION_(number, minor, first, releases) +1
+  XFFI_NEWEST_REVISION_ = XLA_FFI_SDK_REVISIONS(XFFI_REVISION_) - 1
+#undef XFFI_REVISION_
 } xffi_revision;
 
 /* A feature of <xla_ffi/facts.h>: the oldest revision that has it, and what xffi_lacks wants of it. */
@@ -60,7 +63,7 @@ XFFI_COLD const char* xffi_first_jaxlib(xffi_revision revision) {
       XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
 #undef XFFI_REVISION_
   };
-  return names[(int)revision >= 0 && revision <= XFFI_R10 ? revision : XFFI_R10];
+  return names[(size_t)revision < sizeof(names) / sizeof(*names) ? revision : XFFI_NEWEST_REVISION_];
 }
 
 /* A revision's name and the releases that speak it. */
@@ -70,7 +73,7 @@ XFFI_COLD const char* xffi_releases(xffi_revision revision) {
       XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
 #undef XFFI_REVISION_
   };
-  return names[(int)revision >= 0 && revision <= XFFI_R10 ? revision : XFFI_R10];
+  return names[(size_t)revision < sizeof(names) / sizeof(*names) ? revision : XFFI_NEWEST_REVISION_];
 }
 
 /* The minor version that a revision states; the major one is 0. */
@@ -140,10 +143,15 @@ XFFI_INLINE int xffi_host_has(const XLA_FFI_Api* api, size_t offset) {
 XFFI_INLINE xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
   const int minor = xffi_host_minor(api);
   size_t size;
-  if (minor >= XLA_FFI_SDK_MINOR_R10) return XFFI_R10;
-  if (minor >= XLA_FFI_SDK_MINOR_R9) return XFFI_R9;
-  if (minor >= XLA_FFI_SDK_MINOR_R8) return XFFI_R8;
-  if (minor >= XLA_FFI_SDK_MINOR_R7) return XFFI_R7;
+  if (minor >= XLA_FFI_SDK_MINOR_R7) {
+    /* Each revision since states a version of its own. */
+    xffi_revision newest = XFFI_R7;
+#define XFFI_REVISION_(number, stated, first, releases) \
+  if (number > XFFI_R7 && minor >= stated) newest = XFFI_R##number;
+    XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
+#undef XFFI_REVISION_
+    return newest;
+  }
   if (minor < XLA_FFI_SDK_MINOR_R1) return XFFI_R0;
   size = xffi_host_size(api);
   return size >= XLA_FFI_SDK_TABLE_R5   ? XFFI_R5 /* r6 has the same table */

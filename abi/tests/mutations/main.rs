@@ -18,6 +18,7 @@ use xla_ffi_abi::diff::{Change, Class};
 use xla_ffi_abi::header::{Error, Source};
 use xla_ffi_abi::reader::Reader;
 use xla_ffi_abi::snapshot::{self, Verdict};
+use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_testing::headers::{self, api_folder};
 use xla_ffi_testing::{root, skip};
 
@@ -65,7 +66,7 @@ fn functions_by_compiler(text: String) -> BTreeMap<String, String> {
     match source.read(Reader::Dwarf) {
         Ok(abi) => abi.prototypes,
         // Whether a reader is there is asked elsewhere.
-        Err(Error::Missing(_)) => Edition::find("r10").unwrap().declared().prototypes,
+        Err(Error::Missing(_)) => Edition::of_revision(Revision::NEWEST).declared().prototypes,
         Err(error) => panic!("{error}"),
     }
 }
@@ -84,7 +85,9 @@ fn every_edit_is_caught_and_classified() {
     let mut wrong = Vec::new();
     for (subject, text) in subjects() {
         match verdict(text.clone()) {
-            Some(Verdict::Known(known)) => assert_eq!(known.edition.name(), "r10", "{subject}"),
+            Some(Verdict::Known(known)) => {
+                assert_eq!(known.edition.name(), Revision::NEWEST.name(), "{subject}")
+            }
             Some(Verdict::Unknown { changes, .. }) => {
                 panic!("{subject}, normalised, is flagged: {changes:#?}")
             }
@@ -107,7 +110,7 @@ fn every_edit_is_caught_and_classified() {
                         .collect();
                     told.sort();
                     expected.sort();
-                    if nearest.edition.name() != "r10" || told != expected {
+                    if nearest.edition.name() != Revision::NEWEST.name() || told != expected {
                         wrong.push(format!(
                             "{subject}, {what}: expected {expected:?}, told {told:?} from {}",
                             nearest.edition.name()
@@ -138,7 +141,7 @@ fn harmless_edits_are_not_flagged() {
                 assert_eq!(names, ["XLA_FFI_GetApi"], "{subject}, {what}");
             }
             match verdict(apply(edit, &text)) {
-                Some(Verdict::Known(known)) if known.edition.name() == "r10" => {}
+                Some(Verdict::Known(known)) if known.edition.name() == Revision::NEWEST.name() => {}
                 Some(Verdict::Known(known)) => {
                     wrong.push(format!("{subject}, {what}: {}", known.edition.name()));
                 }

@@ -14,7 +14,7 @@ use xla_ffi_abi::xla_ffi_sys::Revision;
 /// Command line of `abi show`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A revision (r0 to r10), an edition (r2-0.4.34, record-0.1), a jaxlib version, a header or a
+    /// A revision (r9), an edition (r2-0.4.34, record-0.1), a jaxlib version, a header or a
     /// snapshot file.
     #[arg(value_name = "REV")]
     input: Input,

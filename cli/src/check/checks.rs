@@ -218,7 +218,7 @@ fn revisions(subject: &Subject) -> Result<Verdict> {
         return Ok(Verdict::Fail(problems.join("\n")));
     }
     Ok(match refused.as_slice() {
-        [] => Verdict::Ok("the same on r0 to r10".into()),
+        [] => Verdict::Ok(format!("the same on r0 to {}", Revision::NEWEST)),
         refused => Verdict::Told(format!(
             "the same on all but {}, which lack something",
             refused.join(", ")

@@ -91,8 +91,8 @@ const fn table(device: bool) -> Table {
         api_version: XLA_FFI_Api_Version {
             struct_size: XLA_FFI_Api_Version::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
-            major_version: 0,
-            minor_version: 5,
+            major_version: XLA_FFI_API_MAJOR,
+            minor_version: XLA_FFI_API_MINOR,
         },
         internal_api: std::ptr::null(),
         XLA_FFI_Error_Create: Some(create),

@@ -75,10 +75,15 @@ inline size_t HostSize(const XLA_FFI_Api* api) {
 
 inline Revision HostRevision(const XLA_FFI_Api* api) {
   const int minor = HostMinor(api);
-  if (minor >= XLA_FFI_SDK_MINOR_R10) return Revision::r10;
-  if (minor >= XLA_FFI_SDK_MINOR_R9) return Revision::r9;
-  if (minor >= XLA_FFI_SDK_MINOR_R8) return Revision::r8;
-  if (minor >= XLA_FFI_SDK_MINOR_R7) return Revision::r7;
+  if (minor >= XLA_FFI_SDK_MINOR_R7) {
+    // Each revision since states a version of its own.
+    Revision newest = Revision::r7;
+#define XLA_FFI_SDK_REVISION(number, stated, first, releases) \
+  if (number > 7 && minor >= stated) newest = Revision::r##number;
+    XLA_FFI_SDK_REVISIONS(XLA_FFI_SDK_REVISION)
+#undef XLA_FFI_SDK_REVISION
+    return newest;
+  }
   if (minor < XLA_FFI_SDK_MINOR_R1) return Revision::r0;
   switch (HostSize(api)) {
     case XLA_FFI_SDK_TABLE_R1:

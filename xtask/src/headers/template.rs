@@ -4,6 +4,8 @@
 use super::source::Source;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use xla_ffi_abi::declared::Edition;
+use xla_ffi_abi::spelling::function_type;
 use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 
 /// The three headers.
@@ -313,17 +315,14 @@ fn main_typedefs(text: &mut String, docs: &BTreeMap<String, Vec<String>>) {
     comment(text, docs.get("XLA_FFI_Task"));
     line(text, "typedef void XLA_FFI_Task(void* data);");
     line(text, "");
+    let newest = Edition::of_revision(Revision::NEWEST).declared();
     for slot in Slot::ALL {
         let name = slot.name(Revision::NEWEST);
         comment(text, docs.get(&format!("XLA_FFI_Api.{name}")));
-        let answer = if slot.returns_error() {
-            "XLA_FFI_Error*"
-        } else {
-            "void"
-        };
+        let declared = function_type(&newest.functions[name], name);
         line(
             text,
-            &format!("typedef {answer} {name}({name}_Args* args);"),
+            &format!("{};", declared.replace("_Args*)", "_Args* args)")),
         );
     }
     line(text, "");
