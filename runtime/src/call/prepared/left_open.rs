@@ -1,0 +1,50 @@
+//! Calls that were dropped while their handlers were at work.
+
+use super::super::body::Body;
+use crate::handler::Executable;
+use crate::host::futures::Completion;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What handlers may still touch that were not done when their call was dropped. It is freed when they
+/// are: on a thread of its own, not on that of the handler, whose own state is among it.
+static LEFT_OPEN: Mutex<Vec<LeftOpen>> = Mutex::new(Vec::new());
+
+struct LeftOpen {
+    completion: Arc<Completion>,
+    // Gone before the executable, whose library destroys its state.
+    body: Box<Body>,
+    _executable: Executable,
+}
+
+/// Keeps what belongs to a call that was dropped open until its handler is done.
+pub(super) fn leave_open(completion: Arc<Completion>, body: Box<Body>, executable: Executable) {
+    let told = completion.clone();
+    LEFT_OPEN
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(LeftOpen {
+            completion,
+            body,
+            _executable: executable,
+        });
+    told.on_done(Box::new(|_| {
+        let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
+        // Where there is no thread to be had, the next call that ends late frees it.
+        let _ = sweeper.spawn(sweep);
+    }));
+}
+
+/// Frees what is over by now.
+fn sweep() {
+    let mut left = LEFT_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (over, open): (Vec<_>, Vec<_>) = std::mem::take(&mut *left)
+        .into_iter()
+        .partition(|left| left.completion.is_done());
+    *left = open;
+    // Libraries destroy their state here, in whatever way they do.
+    drop(left);
+    for mut left in over {
+        left.body.forget_future();
+        left.body.synchronize();
+    }
+}

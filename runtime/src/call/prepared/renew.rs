@@ -1,0 +1,232 @@
+//! A call becomes another of the same executable, or two.
+
+use super::{PreparedCall, flips, operands, own_arrays};
+use crate::call::{Call, Stages, Unwritten};
+use crate::context::Parts;
+use crate::{CallFrame, Code, Error, Result, Tensor};
+use std::ffi::c_void;
+use std::time::Duration;
+
+impl PreparedCall {
+    /// Takes over what `call` says: run id, device, stream, allocator, user data, options, time limit, all
+    /// that the context of the next execution has. Where it has operands they replace those of this
+    /// call, also with other shapes; where it has none these stay.
+    ///
+    /// ```
+    /// # use std::ffi::c_void;
+    /// # use xla_ffi_runtime::{Attributes, Bundle, DType, Revision, Runtime, Shape, Tensor};
+    /// # use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
+    /// # /// y = 2 x, in place of what a library would export.
+    /// # unsafe extern "C" fn double(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    /// #     // SAFETY: a host gives whole frames, here always of one argument and one result.
+    /// #     let (args, rets) = unsafe { ((*frame).args.args, (*frame).rets.rets) };
+    /// #     // SAFETY: as above.
+    /// #     let (x, y) = unsafe { ((*args).cast::<XLA_FFI_Buffer>(), (*rets).cast::<XLA_FFI_Buffer>()) };
+    /// #     // SAFETY: an f32 each, as the calls below have it.
+    /// #     unsafe { *(*y).data.cast::<f32>() = 2.0 * *(*x).data.cast::<f32>() };
+    /// #     std::ptr::null_mut()
+    /// # }
+    /// # fn main() -> xla_ffi_runtime::Result<()> {
+    /// # // SAFETY: the function is a handler.
+    /// # let bundle = unsafe { Bundle::execute(double) };
+    /// # let handler = Runtime::new(Revision::R0).handler("double", bundle)?;
+    /// let executable = handler.instantiate(&Attributes::new())?;
+    /// let x = |x: f32| Tensor::from_slice([], &[x]);
+    /// let y = Shape::new(DType::F32, [])?;
+    /// let mut call = executable.call().arg(x(1.0)?).ret(y.clone()).prepare()?;
+    /// call.invoke()?;
+    /// call.renew(executable.call().run_id(2))?; // the same operands
+    /// call.invoke()?;
+    /// call.renew(executable.call().run_id(3).arg(x(21.0)?).ret(y))?;
+    /// call.invoke()?;
+    /// assert_eq!(call.ret_bytes(0)?, 42.0_f32.to_ne_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, and for other operands where a stage before
+    /// execute has seen these; `INVALID_ARGUMENT` for a call of another executable, for operands where
+    /// these are the caller's memory ([`PreparedCall::renew_on`]), and as [`Call::prepare`].
+    pub fn renew(&mut self, mut call: Call) -> Result<()> {
+        self.may_become(&mut call)?;
+        if !call.args.is_empty() || !call.rets.is_empty() {
+            if self.body.is_on_memory_of_callers() && self.body.frame.has_operands() {
+                return Err(Error::invalid(
+                    "the operands are the caller's memory: name other memory (renew_on)",
+                ));
+            }
+            self.may_have_other_operands()?;
+            let revision = self.body.revision();
+            let (mut args, mut asked) = (call.args, call.rets);
+            let rets = operands(&mut args, &mut asked, revision)?;
+            let body = &mut **self.body;
+            if body.frame.fits(&args, &rets) {
+                body.frame.point_at(&args, &rets);
+            } else {
+                let attributes = self.executable.attributes().clone();
+                body.frame = CallFrame::of_tensors(revision, &args, &rets, attributes)?;
+            }
+            (body.args, body.rets) = (args, rets);
+        }
+        self.become_one_of(call.parts, call.limit, call.unwritten);
+        Ok(())
+    }
+
+    /// Other arguments of the same shapes for the executions to come: cheap. Results stay where they are.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, or where a result lies in the memory of an
+    /// argument; `INVALID_ARGUMENT` for other shapes.
+    pub fn set_args(&mut self, args: impl IntoIterator<Item = Tensor>) -> Result<()> {
+        self.check_closed()?;
+        let body = &mut **self.body;
+        let mut args: Vec<_> = args.into_iter().collect();
+        if !body.frame.fits(&args, &body.rets) {
+            return Err(Error::invalid(
+                "the arguments have other shapes than those before: renew the call",
+            ));
+        }
+        let aliases = |arg: &Tensor| body.rets.iter().any(|ret| ret.shares_memory_with(arg));
+        if body.args.iter().any(aliases) {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "a result lies in an argument's memory: renew the call",
+            ));
+        }
+        if flips(body.revision()) {
+            for arg in &mut args {
+                *arg = arg.with_flipped_packing()?;
+            }
+        }
+        body.synchronize();
+        body.frame.point_at(&args, &body.rets);
+        body.args = args;
+        Ok(())
+    }
+
+    /// As [`PreparedCall::renew`], with operands in the caller's memory.
+    ///
+    /// # Errors
+    /// As there, and a frame of another revision.
+    ///
+    /// # Safety
+    /// As [`Call::prepare_on`].
+    pub unsafe fn renew_on(&mut self, mut call: Call, frame: CallFrame) -> Result<()> {
+        self.may_become(&mut call)?;
+        self.may_have_other_operands()?;
+        frame.check_revision(self.body.revision())?;
+        let body = &mut **self.body;
+        body.frame = frame.with_attributes(self.executable.attributes().clone());
+        body.args.clear();
+        body.rets.clear();
+        self.become_one_of(call.parts, call.limit, call.unwritten);
+        Ok(())
+    }
+
+    fn may_become(&self, call: &mut Call) -> Result<()> {
+        if let Some(left) = call.left.0.take() {
+            call.executable.spare().put(left);
+        }
+        self.check_closed()?;
+        if !call.executable.is_same(&self.executable) {
+            return Err(Error::invalid(format!(
+                "the call is one of another executable, this is one of '{}'",
+                self.executable.handler().name()
+            )));
+        }
+        if let Some(data) = &call.parts.user_data {
+            data.check(self.body.context.shared())?;
+        }
+        // What the last execution left on its stream belongs to operands that may go now.
+        self.body.synchronize();
+        Ok(())
+    }
+
+    fn may_have_other_operands(&self) -> Result<()> {
+        if self.executable.runs_more(self.rules.stages) {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "the handler has a stage before execute, which has seen the operands: prepare another call",
+            ));
+        }
+        Ok(())
+    }
+
+    fn become_one_of(&mut self, parts: Box<Parts>, limit: Option<Duration>, unwritten: Unwritten) {
+        self.rules.limit = limit;
+        self.rules.unwritten = unwritten;
+        let both = self.rules.stages == Stages::All;
+        self.body.lay_anew(parts, both);
+    }
+
+    /// The same call once more, for another thread: arguments are shared with this one, results are its
+    /// own and zero, and so are arguments whose memory results have. The stages before execute run
+    /// again; the state of the instantiate stage and the user data are the same objects.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, or when the operands are memory of the caller's
+    /// ([`PreparedCall::try_clone_on`]), and as [`Call::prepare`].
+    pub fn try_clone(&self) -> Result<Self> {
+        self.check_closed()?;
+        let body = &**self.body;
+        if body.is_on_memory_of_callers() && body.frame.has_operands() {
+            return Err(Error::new(
+                Code::FailedPrecondition,
+                "the operands are the caller's memory, which two calls cannot have at once: name other \
+                 memory (try_clone_on)",
+            ));
+        }
+        let mut args = body.args.clone();
+        let mut rets = Vec::with_capacity(body.rets.len());
+        for ret in &body.rets {
+            let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
+            rets.push(match shared_with {
+                Some(arg) => {
+                    *arg = Tensor::from_bytes(ret.shape().clone(), ret.bytes())?;
+                    arg.clone()
+                }
+                None => Tensor::zeros(ret.shape().clone())?,
+            });
+        }
+        let executable = self.executable.clone();
+        let attributes = executable.attributes().clone();
+        let frame = CallFrame::of_tensors(body.revision(), &args, &rets, attributes)?;
+        let parts = Box::new(body.context.parts().clone());
+        Self::lay_out(executable, parts, (frame, args, rets), self.rules)
+    }
+
+    /// As [`PreparedCall::try_clone`], for a call on memory of the caller's: on other memory.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a wrong number of pointers or a call that has its own operands.
+    ///
+    /// # Safety
+    /// As [`Call::prepare_on`].
+    pub unsafe fn try_clone_on(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
+        let body = &**self.body;
+        if !body.is_on_memory_of_callers() {
+            return Err(own_arrays());
+        }
+        let frame = body.frame.copy_with(args, rets)?;
+        let executable = self.executable.clone();
+        let parts = Box::new(body.context.parts().clone());
+        Self::lay_out(executable, parts, (frame, vec![], vec![]), self.rules)
+    }
+
+    /// Replaces the data pointers of a call that was prepared on a frame of the caller's.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, `INVALID_ARGUMENT` for a wrong number of
+    /// pointers.
+    ///
+    /// # Safety
+    /// As [`Call::prepare_on`].
+    pub unsafe fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
+        self.check_closed()?;
+        if !self.body.is_on_memory_of_callers() {
+            return Err(own_arrays());
+        }
+        self.body.frame.update(args, rets)
+    }
+}
