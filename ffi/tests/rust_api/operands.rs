@@ -1,15 +1,13 @@
 //! Operands of every kind.
 
-use crate::kit::{array, call, every_dtype, failed, first, on, refused, ret, shape, vector};
+use crate::kit::{array, call, every_dtype, first, on, refused, ret, shape, vector};
 use half::{bf16, f16};
 use num_complex::Complex;
-use xla_ffi::{
-    F8E4M3FN, F8E8M0FNU, OneOf, OneOfOut, Packed, PackedOut, Pred, S4, U2, bit_width, prelude::*,
-};
-use xla_ffi_runtime::{Code, DType, Revision, Shape, Tensor};
+use xla_ffi::{F8E4M3FN, F8E8M0FNU, OneOf, OneOfOut, Pred, bit_width, prelude::*};
+use xla_ffi_runtime::{DType, Revision, Shape, Tensor};
 
 #[xla_ffi::handler]
-fn double(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
+pub(crate) fn double(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
     y.write_with(|i| 2.0 * x[i]);
     Ok(())
 }
@@ -130,7 +128,7 @@ fn results_are_written_or_not() {
 }
 
 #[xla_ffi::handler]
-fn any(x: AnyBuffer, y: AnyOut, mut told: Out<u64, 1>) -> Result<()> {
+pub(crate) fn any(x: AnyBuffer, y: AnyOut, mut told: Out<u64, 1>) -> Result<()> {
     told.copy_from(&[
         u64::from(x.dtype().0),
         x.dims().len() as u64,
@@ -237,75 +235,6 @@ fn every_element_type_by_its_rust_type() {
     }
 }
 
-#[xla_ffi::handler]
-fn invert(x: Buffer<Pred>, mut y: Out<Pred>) -> Result<()> {
-    y.write_iter(x.iter().map(|x| Pred::from(!x.get())))?;
-    Ok(())
-}
-
-/// A byte that is neither 0 nor 1 is true, and no undefined behaviour.
-#[test]
-fn booleans_are_bytes() {
-    let of = || shape(DType::Pred, &[4]);
-    let x = Tensor::from_bytes(of(), &[0, 1, 2, 255]).unwrap();
-    let outcome = call::<invert>("{}").arg(x).ret(of()).run().unwrap();
-    assert_eq!(outcome.rets[0].bytes(), [1, 0, 0, 0]);
-}
-
-#[xla_ffi::handler(shape = "n -> n")]
-fn negate_packed(x: Packed<S4, 1>, mut y: PackedOut<S4, 1>) -> Result<()> {
-    assert_eq!(x.get(x.len()), None);
-    y.write_with(|i| x.get(i).map_or(0, |v| -v));
-    Ok(())
-}
-
-#[xla_ffi::handler(shape = "n -> n")]
-fn count_up(mut y: PackedOut<U2, 1>, x: AnyBuffer) -> Result<()> {
-    let x = x.packed::<U2, 1>()?;
-    assert!(!x.is_empty() && y.len() == x.len() && x.dims() == y.dims());
-    y.write_with(|i| x.get(i).map_or(0, |v| v + 1));
-    Ok(())
-}
-
-#[test]
-fn packed_elements_begin_in_the_low_bits() {
-    let of = |dtype| Shape::new(dtype, [3]).unwrap();
-    let run = |call: xla_ffi_runtime::Call, dtype, bytes: &[u8]| {
-        let x = Tensor::from_bytes(of(dtype), bytes).unwrap();
-        call.arg(x).ret(of(dtype)).run().unwrap().rets[0]
-            .bytes()
-            .to_vec()
-    };
-    // 1, -2, 3 becomes -1, 2, -3.
-    let negated = run(call::<negate_packed>("{}"), DType::S4, &[0xE1, 0x03]);
-    assert_eq!(negated, [0x2F, 0x0D]);
-    // 0, 1, 3 becomes 1, 2, 0 (it wraps).
-    let counted = run(call::<count_up>("{}"), DType::U2, &[0b11_01_00]);
-    assert_eq!(counted, [0b00_10_01]);
-}
-
-/// r3 and r4 do not name packed types: the sizes of their elements are not known, so nothing may
-/// look at their bytes.
-#[test]
-fn packed_types_without_a_name_are_refused() {
-    let of = || shape(DType::S4, &[3]);
-    for revision in [Revision::R3, Revision::R4] {
-        let x = Tensor::zeros(of()).unwrap();
-        let call = on::<any>(revision, "{}")
-            .arg(x.clone())
-            .ret(of())
-            .ret(shape(DType::U64, &[4]));
-        let (code, text) = failed(call);
-        assert_eq!(code, Code::Unimplemented);
-        let lack = "element types of less than a byte: the first jaxlib that has it is 0.6.0; this \
-                    host speaks XLA FFI 0.1";
-        let head = format!("any (execute): 2 problems\n  argument `x`: {lack}");
-        assert!(text.starts_with(&head), "{text}");
-        let (code, text) = failed(on::<negate_packed>(revision, "{}").arg(x).ret(of()));
-        assert_eq!(code, Code::Unimplemented, "{text}");
-    }
-}
-
 #[xla_ffi::handler(shape = "token, ... -> token, ...")]
 fn ordered(_before: Token, x: Buffer<f32>, _after: TokenOut, mut y: Out<f32>) -> Result<()> {
     y.copy_from(&x)?;
@@ -334,296 +263,6 @@ fn tokens() {
     assert_eq!(
         text,
         "ordered (execute): argument `before`: expected TOKEN, got F32[1]"
-    );
-}
-
-#[xla_ffi::handler]
-fn sum(
-    first: Buffer<f32>,
-    rest: RemainingArgs,
-    mut y: Out<f32, 0>,
-    mut n: Out<u64, 0>,
-) -> Result<()> {
-    let mut sum: f32 = first.iter().sum();
-    for index in 0..rest.len() {
-        sum += rest.get::<f32, ANY_RANK>(index)?.iter().sum::<f32>();
-    }
-    assert_eq!(rest.iter().count(), rest.len());
-    assert_eq!(rest.is_empty(), rest.iter().next().is_none());
-    y.fill(sum);
-    n.fill(rest.len() as u64);
-    let beyond = rest.get::<f32, 1>(rest.len()).unwrap_err();
-    assert_eq!(beyond.code(), ErrorCode::OutOfRange);
-    assert!(rest.any(usize::MAX).is_err());
-    Ok(())
-}
-
-/// RemainingArgs.
-#[test]
-fn remaining_arguments() {
-    let run = |args: Vec<Tensor>| {
-        let outcome = call::<sum>("{}")
-            .args(args)
-            .ret(shape(DType::F32, &[]))
-            .ret(shape(DType::U64, &[]))
-            .run()?;
-        Ok((ret::<f32>(&outcome, 0)[0], ret::<u64>(&outcome, 1)[0]))
-    };
-    let x = || vector(&[1.0_f32, 2.0]);
-    assert_eq!(run(vec![x()]).unwrap(), (3.0, 0));
-    assert_eq!(
-        run(vec![x(), x(), array(&[], &[4.0_f32])]).unwrap(),
-        (10.0, 2)
-    );
-    let text =
-        |result: xla_ffi_runtime::Result<(f32, u64)>| result.unwrap_err().message().to_owned();
-    assert_eq!(
-        text(run(vec![])),
-        "sum (execute): expected at least 1 argument (first, rest), got 0"
-    );
-    assert_eq!(
-        text(run(vec![x(), vector(&[1_i32])])),
-        "remaining argument 0: expected F32, got S32[1]"
-    );
-}
-
-#[xla_ffi::handler]
-fn spread(x: Buffer<f32>, mut ys: RemainingRets) -> Result<()> {
-    let beyond = ys.len();
-    assert_eq!(
-        ys.take_any(beyond).unwrap_err().code(),
-        ErrorCode::OutOfRange
-    );
-    if ys.is_empty() {
-        return Ok(());
-    }
-    let mut whole = ys.take::<f32, 1>(0)?;
-    let again = ys.take::<f32, 1>(0).unwrap_err();
-    assert_eq!(again.message(), "remaining result 0 has been taken already");
-    whole.copy_from(&x)?;
-    for (index, y) in ys.into_iter().enumerate() {
-        y.typed::<f32, ANY_RANK>()?.fill(x[0] + index as f32);
-    }
-    Ok(())
-}
-
-#[xla_ffi::handler]
-fn many_results(mut ys: RemainingRets) -> Result<()> {
-    for index in (0..ys.len()).rev() {
-        assert_eq!(ys.dims(index)?, []);
-        assert_eq!(ys.dtype(index)?, xla_ffi::DataType::S32);
-        assert!(
-            ys.take::<f32, 0>(index).is_err(),
-            "another type is not taken"
-        );
-        ys.take::<i32, 0>(index)?.fill(index as i32);
-        assert!(ys.take_any(index).is_err());
-    }
-    assert_eq!(ys.into_iter().count(), 0);
-    Ok(())
-}
-
-/// RemainingRets; none can be had twice.
-#[test]
-fn remaining_results() {
-    let f32s = |dims: &[i64]| shape(DType::F32, dims);
-    let outcome = call::<spread>("{}")
-        .arg(vector(&[1.0_f32, 2.0]))
-        .ret(f32s(&[2]))
-        .ret(f32s(&[]))
-        .ret(f32s(&[1, 2]))
-        .run()
-        .unwrap();
-    assert_eq!(ret::<f32>(&outcome, 0), [1.0, 2.0]);
-    assert_eq!(ret::<f32>(&outcome, 1), [1.0]);
-    assert_eq!(ret::<f32>(&outcome, 2), [2.0, 2.0]);
-    assert!(call::<spread>("{}").arg(vector(&[1.0_f32])).run().is_ok());
-    let many = (0..150).fold(call::<many_results>("{}"), |call, _| {
-        call.ret(shape(DType::S32, &[]))
-    });
-    let outcome = many.run().unwrap();
-    assert_eq!(ret::<i32>(&outcome, 149), [149]);
-}
-
-#[xla_ffi::handler]
-fn optional_args(
-    a: Buffer<f32>,
-    b: Option<Buffer<f32>>,
-    c: Option<Buffer<f32>>,
-    rest: RemainingArgs,
-    mut y: Out<i64, 1>,
-) -> Result<()> {
-    let told = [true, b.is_some(), c.is_some()].map(i64::from);
-    y.copy_from(&[told[0], told[1], told[2], rest.len() as i64, a.len() as i64])?;
-    Ok(())
-}
-
-#[xla_ffi::handler]
-fn optional_arg(b: Option<Buffer<f32>>, mut y: Out<i64, 0>) -> Result<()> {
-    y.fill(b.map_or(-1, |b| b.len() as i64));
-    Ok(())
-}
-
-#[xla_ffi::handler]
-fn two_optional_args(
-    a: Option<AnyBuffer>,
-    b: Option<Buffer<f32>>,
-    mut y: Out<i64, 0>,
-) -> Result<()> {
-    y.fill(i64::from(a.is_some()) + i64::from(b.is_some()));
-    Ok(())
-}
-
-/// OptionalArgs: single, two, after required, before remaining.
-#[test]
-fn optional_arguments() {
-    let x = || vector(&[1.0_f32]);
-    let some = |count: usize| (0..count).map(move |_| x());
-    let of =
-        |call: xla_ffi_runtime::Call, dims: &[i64]| first::<i64>(call.ret(shape(DType::S64, dims)));
-    assert_eq!(of(call::<optional_arg>("{}"), &[]), [-1]);
-    assert_eq!(of(call::<optional_arg>("{}").arg(x()), &[]), [1]);
-    for count in 0..3 {
-        let call = call::<two_optional_args>("{}").args(some(count));
-        assert_eq!(of(call, &[]), [count as i64]);
-    }
-    let told = |count| of(call::<optional_args>("{}").args(some(count)), &[5]);
-    assert_eq!(told(1), [1, 0, 0, 0, 1]);
-    assert_eq!(told(2), [1, 1, 0, 0, 1]);
-    assert_eq!(told(3), [1, 1, 1, 0, 1]);
-    assert_eq!(told(5), [1, 1, 1, 2, 1]);
-    let too_many = call::<two_optional_args>("{}")
-        .args(some(3))
-        .ret(shape(DType::S64, &[]));
-    assert_eq!(
-        refused(too_many),
-        "two_optional_args (execute): expected 0 to 2 arguments (a, b), got 3"
-    );
-    let wrong = call::<optional_arg>("{}")
-        .arg(vector(&[1_i32]))
-        .ret(shape(DType::S64, &[]));
-    assert_eq!(
-        refused(wrong),
-        "optional_arg (execute): argument `b`: expected F32, got S32[1]"
-    );
-}
-
-#[xla_ffi::handler]
-fn optional_rets(
-    mut a: Out<i64, 0>,
-    b: Option<Out<i64, 0>>,
-    c: Option<AnyOut>,
-    rest: RemainingRets,
-) -> Result<()> {
-    a.fill(1);
-    if let Some(mut b) = b {
-        b.fill(2);
-    }
-    if let Some(c) = c {
-        c.typed::<i64, 0>()?.fill(3);
-    }
-    for rest in rest {
-        rest.typed::<i64, 0>()?.fill(4);
-    }
-    Ok(())
-}
-
-/// OptionalRets: the same four.
-#[test]
-fn optional_results() {
-    for count in 1..6 {
-        let call = (0..count).fold(call::<optional_rets>("{}"), |call, _| {
-            call.ret(shape(DType::S64, &[]))
-        });
-        let outcome = call.run().unwrap();
-        let all: Vec<i64> = (0..count).map(|i| ret::<i64>(&outcome, i)[0]).collect();
-        assert_eq!(all, [1, 2, 3, 4, 4][..count]);
-    }
-    assert_eq!(
-        refused(call::<optional_rets>("{}")),
-        "optional_rets (execute): expected at least 1 result (a, b, c, rest), got 0"
-    );
-}
-
-#[xla_ffi::handler]
-fn increment(mut x: InOut<i32>) -> Result<()> {
-    x.iter_mut().for_each(|x| *x += 1);
-    Ok(())
-}
-
-#[xla_ffi::handler]
-fn maybe_increment(x: Option<InOut<i32, 1>>) -> Result<()> {
-    if let Some(mut x) = x {
-        x[0] += 1;
-    }
-    Ok(())
-}
-
-#[xla_ffi::handler]
-fn add_into(mut x: InOut<i32>, y: Buffer<i32>) -> Result<()> {
-    x.iter_mut().zip(&*y).for_each(|(x, y)| *x += y);
-    Ok(())
-}
-
-/// Declared aliasing; undeclared aliasing of every kind is refused.
-#[test]
-fn in_out_operands() {
-    let x = || vector(&[1, 2]);
-    let outcome = call::<increment>("{}").arg(x()).ret_alias(0).run().unwrap();
-    assert_eq!(ret::<i32>(&outcome, 0), [2, 3]);
-    let s32 = || shape(DType::S32, &[2]);
-    assert_eq!(
-        refused(call::<increment>("{}").arg(x()).ret(s32())),
-        "increment (execute): in-out operand `x`: argument and result lie in different memory; \
-         declare the aliasing: input_output_aliases={0: 0}"
-    );
-    assert_eq!(
-        refused(
-            call::<increment>("{}")
-                .arg(x())
-                .ret(shape(DType::S32, &[3]))
-        ),
-        "increment (execute): in-out operand `x`: the argument has shape [2], the result [3]; both \
-         have to be the same array"
-    );
-    let empty = call::<increment>("{}")
-        .arg(vector::<i32>(&[]))
-        .ret(shape(DType::S32, &[0]));
-    assert!(empty.run().is_ok(), "empty buffers share nothing");
-    assert!(call::<maybe_increment>("{}").run().is_ok());
-    let outcome = call::<maybe_increment>("{}")
-        .arg(x())
-        .ret_alias(0)
-        .run()
-        .unwrap();
-    assert_eq!(ret::<i32>(&outcome, 0), [2, 2]);
-    assert_eq!(
-        refused(call::<maybe_increment>("{}").arg(x())),
-        "maybe_increment (execute): in-out operand `x`: came as an argument, but not as a result"
-    );
-    let outcome = call::<add_into>("{}")
-        .args([x(), x()])
-        .ret_alias(0)
-        .run()
-        .unwrap();
-    assert_eq!(ret::<i32>(&outcome, 0), [2, 4]);
-}
-
-#[test]
-fn undeclared_overlap_is_refused() {
-    let call = call::<double>("{}").arg(vector(&[1.0_f32])).ret_alias(0);
-    assert_eq!(
-        refused(call),
-        "double (execute): result `y` overlaps argument `x`; if the caller meant it \
-         (input_output_aliases), declare it: `InOut<T>`"
-    );
-    let rest = crate::kit::call::<spread>("{}")
-        .arg(vector(&[1.0_f32]))
-        .ret_alias(0);
-    assert_eq!(
-        refused(rest),
-        "spread (execute): result `ys` overlaps argument `x`; if the caller meant it \
-         (input_output_aliases), declare it: `InOut<T>`"
     );
 }
 
@@ -704,9 +343,7 @@ fn operands_as_ndarray_views() {
 
 xla_ffi::library! {
     name = "operands";
-    double, ranked, filled, half_written, any, invert, negate_packed, count_up, ordered, sum, spread,
-    many_results, optional_args, optional_arg, two_optional_args, optional_rets, increment,
-    maybe_increment, add_into, one_of, product, zero_diagonal,
+    double, ranked, filled, half_written, any, ordered, one_of, product, zero_diagonal,
     copy_pred, copy_s8, copy_s16, copy_s32, copy_s64, copy_u8, copy_u16, copy_u32, copy_u64, copy_f16,
     copy_bf16, copy_f32, copy_f64, copy_c64, copy_c128, copy_f8e5m2, copy_f8e3m4, copy_f8e4m3,
     copy_f8e4m3fn, copy_f8e4m3b11fnuz, copy_f8e5m2fnuz, copy_f8e4m3fnuz, copy_f8e8m0fnu,

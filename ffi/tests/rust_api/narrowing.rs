@@ -1,0 +1,122 @@
+//! Integers and floats that are narrower than what was sent.
+
+use crate::attributes::{answer, wrong};
+use crate::kit::call;
+use xla_ffi::prelude::*;
+
+#[xla_ffi::handler]
+fn narrowing(
+    mut y: Out<f64, 1>,
+    #[attr(narrow)] a: i8,
+    #[attr(narrow)] b: u32,
+    #[attr(narrow)] c: f32,
+    #[attr(narrow)] d: f64,
+) -> Result<()> {
+    y.copy_from(&[a.into(), b.into(), c.into(), d])?;
+    Ok(())
+}
+
+/// Python's integers are i64 and its floats f64: allowed where they fit.
+#[xla_ffi::handler]
+fn narrowed_arrays(
+    mut y: Out<f64, 1>,
+    #[attr(narrow)] a: Vec<i8>,
+    #[attr(narrow)] b: [f32; 2],
+    #[attr(narrow)] c: Option<Vec<u64>>,
+    #[attr(narrow)] d: Option<&[i32]>,
+) -> Result<()> {
+    let all = a.iter().map(|a| f64::from(*a));
+    let all = all.chain(b.iter().map(|b| f64::from(*b)));
+    let all = all.chain(c.unwrap_or_default().into_iter().map(|c| c as f64));
+    y.write_iter(all.chain(d.unwrap_or_default().iter().map(|d| f64::from(*d))))?;
+    Ok(())
+}
+
+/// Arrays are narrowed element by element, where the type owns its elements.
+#[test]
+fn arrays_are_narrowed_by_element() {
+    let run = |text: &str| answer(call::<narrowed_arrays>(text), 4);
+    assert_eq!(
+        run("{a = array<i64: 1, -2>, b = array<f64: 0.5, 2.0>}"),
+        [1.0, -2.0, 0.5, 2.0]
+    );
+    assert_eq!(
+        run("{a = array<i8: 1>, b = array<i32: 3, 4>, c = array<i64: 5>}"),
+        [1.0, 3.0, 4.0, 5.0]
+    );
+    assert_eq!(
+        run("{a = array<i64>, b = array<f32: 1.0, 2.0>, d = array<i32: 7, 8>}"),
+        [1.0, 2.0, 7.0, 8.0]
+    );
+    let text = wrong(call::<narrowed_arrays>(
+        "{a = array<i64: 1, 128>, b = array<f64: 1.0, 2.0, 3.0>, c = array<i64: -1>, d = array<i64: 1>}",
+    ));
+    for line in [
+        "attribute `a`: expected an array of S8, got an array of 2 S64; pass np.asarray(a, np.int8) \
+         (element 1 does not fit)",
+        "attribute `b`: expected 2 elements, got 3",
+        "attribute `c`: expected an array of U64, got an array of 1 S64; pass np.asarray(c, np.uint64) \
+         (element 0 does not fit)",
+        "attribute `d`: expected an array of S32, got an array of 1 S64; pass np.asarray(d, np.int32); a \
+         `Vec` takes elements that are narrowed",
+    ] {
+        assert!(text.contains(line), "{text}\n{line}");
+    }
+}
+
+/// No advice that would be refused in turn, or that would change the number.
+#[test]
+fn what_does_not_fit_is_not_to_be_narrowed() {
+    for (value, told) in [
+        ("2.5", "F64 (2.5 does not fit)"),
+        ("3000000000 : i64", "S64 (3000000000 does not fit)"),
+        ("7.0", "F64; pass np.int32(n)"),
+        ("true", "PRED; pass np.int32(n)"),
+        (
+            "7 : i64",
+            "S64; pass np.int32(n), or let the handler narrow it: #[attr(narrow)]",
+        ),
+    ] {
+        assert_eq!(
+            wrong(call::<exact>(&format!("{{n = {value}}}"))),
+            format!(
+                "exact (execute): attribute `n`: expected a scalar of type S32, got a scalar of type \
+                 {told}"
+            )
+        );
+    }
+}
+
+#[xla_ffi::handler]
+fn exact(mut y: Out<f64, 1>, n: i32) -> Result<()> {
+    y.fill(n.into());
+    Ok(())
+}
+
+#[test]
+fn narrowing_is_checked() {
+    let run = |text: &str| answer(call::<narrowing>(text), 4);
+    assert_eq!(
+        run("{a = -128 : i64, b = 4294967295 : i64, c = 1.0e-5 : f64, d = 3 : i32}"),
+        [-128.0, 4_294_967_295.0, f64::from(1e-5_f32), 3.0]
+    );
+    assert_eq!(
+        run("{a = 1 : i8, b = 2 : ui32, c = 3.0 : f32, d = 0.5 : f32}"),
+        [1.0, 2.0, 3.0, 0.5]
+    );
+    assert_eq!(
+        wrong(call::<narrowing>(
+            "{a = 128 : i64, b = -1 : i64, c = 1.0e39 : f64, d = 9007199254740993 : i64}"
+        )),
+        "narrowing (execute): 4 problems\n  attribute `a`: expected a scalar of type S8, got a scalar of \
+         type S64 (128 does not fit)\n  attribute `b`: expected a scalar of type U32, got a scalar of type \
+         S64 (-1 does not fit)\n  attribute `c`: expected a scalar of type F32, got a scalar of type F64 \
+         (1e39 does not fit)\n  attribute `d`: expected a scalar of type F64, got a scalar of type S64 \
+         (9007199254740993 does not fit)"
+    );
+}
+
+xla_ffi::library! {
+    name = "narrowing";
+    narrowing, narrowed_arrays,
+}
