@@ -1,0 +1,153 @@
+//! One number, boolean or complex number of MLIR's text.
+
+use super::Parsed;
+use crate::DType;
+use crate::text::parse::Cursor;
+use crate::value::dtype::Class;
+use crate::value::scalar_codec::{self, Number};
+
+/// A number as it is written.
+#[derive(Clone, Copy)]
+pub(super) enum Literal {
+    Bool(bool),
+    /// Value, and whether it is written in hexadecimal (then the bits of a float, too).
+    Integer(i128, bool),
+    Float(f64),
+    Complex(Part, Part),
+}
+
+/// A part of a complex number.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Value(f64),
+    Bits(u64),
+}
+
+impl Part {
+    /// Its bits in the type of the parts.
+    fn bits(self, dtype: DType) -> Result<u128, String> {
+        match self {
+            Self::Value(value) => Literal::Float(value).bits(dtype),
+            Self::Bits(bits) => Literal::Integer(bits.into(), true).bits(dtype),
+        }
+    }
+}
+
+impl Literal {
+    /// Its bits in a type.
+    pub(super) fn bits(self, dtype: DType) -> Result<u128, String> {
+        let number = match (self, dtype.class()) {
+            (Self::Bool(value), Class::Bool) => Number::Bool(value),
+            (Self::Bool(_), _) => return Err(format!("a boolean is not a value of {dtype}")),
+            (Self::Integer(value @ 0.., true), Class::Float) => {
+                let bits = value as u128;
+                if bits >> dtype.bits() != 0 {
+                    return Err(format!("{value:#X} has more bits than {dtype}"));
+                }
+                return Ok(bits);
+            }
+            (Self::Integer(value, _), Class::Signed) => {
+                // i32 is signless in MLIR: both readings of its bits are fine.
+                let width = dtype.bits();
+                let range = -(1_i128 << (width - 1))..1_i128 << width;
+                if !range.contains(&value) {
+                    return Err(format!("{value} is out of range for {dtype}"));
+                }
+                return Ok(value as u128 & ((1 << width) - 1));
+            }
+            (Self::Integer(value, _), _) => match i64::try_from(value) {
+                Ok(value) => Number::Signed(value),
+                Err(_) => Number::Unsigned(
+                    u64::try_from(value)
+                        .map_err(|_| format!("{value} is out of range for {dtype}"))?,
+                ),
+            },
+            (Self::Float(_), Class::Signed | Class::Unsigned | Class::Bool) => {
+                return Err(format!("a number with a point is not a value of {dtype}"));
+            }
+            (Self::Float(value), _) => Number::Float(value),
+            (Self::Complex(re, im), Class::Complex) => {
+                let part = dtype.part();
+                return Ok(re.bits(part)? | im.bits(part)? << part.bits());
+            }
+            (Self::Complex(..), _) => {
+                return Err(format!("a complex number is not a value of {dtype}"));
+            }
+        };
+        let bits =
+            scalar_codec::encode(dtype, number).map_err(|error| error.message().to_owned())?;
+        // There is no word for infinity: it comes of too large a number, and as bits.
+        if number.is_infinite() || scalar_codec::overflows(dtype, number, bits) {
+            return Err(format!("the number is out of the range of {dtype}"));
+        }
+        Ok(bits)
+    }
+}
+
+/// Reads one.
+pub(super) fn literal(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
+    cursor.skip_space();
+    if cursor.eat("(") {
+        let re = real(cursor)?;
+        cursor.expect(",", "between the parts of a complex number")?;
+        let im = real(cursor)?;
+        cursor.expect(")", "after a complex number")?;
+        return Ok(Literal::Complex(re, im));
+    }
+    word(cursor)
+}
+
+/// Reads one of one word.
+fn word(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
+    let start = cursor.at;
+    let word = cursor.take_while(|c| c.is_ascii_alphanumeric() || "_+-.".contains(c));
+    let span = start..cursor.at;
+    match word {
+        "true" => return Ok(Literal::Bool(true)),
+        "false" => return Ok(Literal::Bool(false)),
+        "" => return Err(cursor.unexpected("a value")),
+        _ => {}
+    }
+    let negative = word.starts_with('-');
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    if let Some(hex) = digits.strip_prefix("0x") {
+        return match u64::from_str_radix(hex, 16) {
+            Ok(value) => {
+                let value = i128::from(value);
+                Ok(Literal::Integer(
+                    if negative { -value } else { value },
+                    true,
+                ))
+            }
+            Err(_) => Err(cursor.error(span, format!("'{word}' is not a number of up to 64 bits"))),
+        };
+    }
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        let message =
+            format!("'{word}' is not a value: numbers, true, false, \"text\", array<…>, {{…}}");
+        return Err(cursor.error(span, message));
+    }
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return word
+            .parse()
+            .map(|value| Literal::Integer(value, false))
+            .map_err(|_| cursor.error(span, format!("'{word}' is out of every integer's range")));
+    }
+    word.parse()
+        .map(Literal::Float)
+        .map_err(|_| cursor.error(span, format!("'{word}' is not a number")))
+}
+
+fn real(cursor: &mut Cursor<'_>) -> Parsed<Part> {
+    cursor.skip_space();
+    let start = cursor.at;
+    match word(cursor)? {
+        Literal::Float(value) => Ok(Part::Value(value)),
+        Literal::Integer(value, false) => Ok(Part::Value(value as f64)),
+        Literal::Integer(value, true) if value >= 0 => Ok(Part::Bits(value as u64)),
+        _ => Err(cursor.error(
+            start..cursor.at,
+            "a part of a complex number is a real number",
+        )),
+    }
+}
