@@ -2,6 +2,7 @@
 
 use crate::finding::{Finding, Level, Problem, Weight};
 use crate::library::Facts;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// DLLs of MinGW's compilers, which no system has.
@@ -28,23 +29,23 @@ pub(crate) fn is_debug_runtime(name: &str) -> bool {
             && name.ends_with("d.dll")
 }
 
-/// Whether the folder of the library has it: the loader looks there, and asks for a name in letters of any size.
-fn is_beside(path: &Path, name: &str) -> bool {
+/// The files in the folder of the library, where the loader looks, in small letters: it asks for a name in any.
+fn beside(path: &Path) -> BTreeSet<String> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .any(|file| file.eq_ignore_ascii_case(name))
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.map(|name| name.to_ascii_lowercase()).collect()
 }
 
 pub(super) fn findings(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
+    let mut shipped = None;
     for needed in &facts.needs {
         let name = needed.to_ascii_lowercase();
         if MINGW.iter().any(|start| name.starts_with(start)) {
-            if is_beside(path, &name) {
+            if shipped.get_or_insert_with(|| beside(path)).contains(&name) {
                 continue;
             }
             findings.push(
