@@ -96,8 +96,16 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
         ));
     }
     if found.is_empty() {
+        let apple = matches!(
+            object::FileKind::parse(library),
+            Ok(object::FileKind::MachO64)
+        );
         return Err(Error::Dwarf(
             match (units, split) {
+                (0, _) if apple => {
+                    "there is none, as linkers for macOS leave it in the object files: compile with -g, and name such \
+                     a file, or that in the .dSYM which dsymutil makes of them"
+                }
                 (0, _) => "there is none: it was stripped, or built without -g",
                 (_, true) => {
                     "it is split: the types lie in .dwo files; build with -gno-split-dwarf"

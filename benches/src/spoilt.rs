@@ -14,7 +14,7 @@ use agreement::{Checks, Handler, Sink};
 use cases::CASES;
 use libloading::Library;
 use std::process::Command;
-use xla_ffi_testing::compiler::compiler;
+use xla_ffi_testing::compiler::{compiler, file_name};
 use xla_ffi_testing::{once, root, target_folder};
 
 exported!("spoilt__");
@@ -27,7 +27,7 @@ fn open(source: &str) -> Option<Library> {
     let path = root().join("benches/c").join(source);
     let folder = target_folder().join("tmp/spoilt");
     std::fs::create_dir_all(&folder).expect("the target folder");
-    let out = folder.join(format!("lib{}.so", source.replace('.', "_")));
+    let out = folder.join(file_name(&source.replace('.', "_")));
     let mut command = Command::new(compiler(is_cpp, test)?);
     command
         .arg(if is_cpp { "-std=c++17" } else { "-std=c11" })

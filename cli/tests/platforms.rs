@@ -5,6 +5,8 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use xla_ffi_testing::compiler::works;
+use xla_ffi_testing::wheel::Wheel;
 use xla_ffi_testing::zig::{Target, Zig, fat};
 use xla_ffi_testing::{root, skip};
 
@@ -297,4 +299,248 @@ fn builds_for_two_machines_are_not_compared() {
         "{}",
         said(&output)
     );
+}
+
+#[test]
+fn dlls_that_nobody_has() {
+    let Some(built) = built("dlls_that_nobody_has") else {
+        return;
+    };
+    let zig = Zig::find().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let object = built.folder.join("02_rms_norm.x86_64-windows-gnu.cc.o");
+    let user = folder.path().join("user.c");
+    let text = "int theirs(void);\n__declspec(dllexport) int uses(void);\nint uses(void) { return theirs(); }\n";
+    std::fs::write(&user, text).unwrap();
+    let user = zig.object(folder.path(), Target::X86_64Windows, &user, &[]);
+    let needs = |name: &str, dll: &str| {
+        let import = zig.import_library(folder.path(), dll, "theirs");
+        let objects = [object.clone(), user.clone(), import];
+        zig.link(folder.path(), Target::X86_64Windows, name, &objects, &[])
+    };
+    let told = |path: &Path| {
+        let found = findings(&["--no-run"], path).into_iter();
+        let mut found = found.filter(|(id, _)| id == "XF104").map(|(_, what)| what);
+        (found.next(), found.next())
+    };
+    for (number, (dll, what)) in [
+        ("libstdc++-6.dll", Some("which Windows does not have")),
+        ("libwinpthread-1.dll", Some("which Windows does not have")),
+        (
+            "VCRUNTIME140D.dll",
+            Some("which only machines with Visual Studio have"),
+        ),
+        (
+            "ucrtbased.dll",
+            Some("which only machines with Visual Studio have"),
+        ),
+        ("VCRUNTIME140.dll", None),
+        ("KERNEL32.dll", None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let expected = what.map(|what| format!("it needs {dll}, {what}"));
+        let library = needs(&format!("needs{number}"), dll);
+        assert_eq!(told(&library), (expected, None), "{dll}");
+    }
+    // What lies beside the library is found, in letters of any size; Visual C++'s may not be handed on.
+    for dll in ["LIBSTDC++-6.DLL", "vcruntime140d.dll"] {
+        std::fs::write(folder.path().join(dll), "").unwrap();
+    }
+    assert_eq!(told(&folder.path().join("needs0.dll")), (None, None));
+    assert!(told(&folder.path().join("needs2.dll")).0.is_some());
+}
+
+/// The types of a mirror, used, in debug information as each system has it: DWARF in a DLL; beside the library on macOS, in
+/// the object files that it was linked from or in what dsymutil makes of those.
+#[test]
+fn mirrors_are_checked_in_debug_information() {
+    let test = "mirrors_are_checked_in_debug_information";
+    let Some(zig) = Zig::find() else {
+        return skip(test, "no zig (set XLA_FFI_ZIG; the wheel ziglang has it)");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let mirrors = root().join("cli/tests/mirrors");
+    let names = mirrors.join("names.json").display().to_string();
+    let right = std::fs::read_to_string(mirrors.join("mirror.h")).unwrap();
+    let ranked = "int64_t rank;\n  int64_t* dims;";
+    assert!(right.contains(ranked));
+    let wrong = right.replace(ranked, "int64_t* dims;\n  int64_t rank;");
+    let check = |path: &Path| {
+        let fixed = [
+            "abi",
+            "check",
+            "--revision",
+            "r10",
+            "--names",
+            &names,
+            "--dwarf",
+        ];
+        let output = xla_ffi(&fixed, path);
+        (output.status.code(), said(&output))
+    };
+    let uses = "#ifdef _WIN32\n__declspec(dllexport)\n#endif\nint64_t uses(Buffer* b, Args* a, Stage s);\n\
+                int64_t uses(Buffer* b, Args* a, Stage s) { return b->rank + a->size + (int64_t)s; }\n";
+    let object = |name: &str, target, text: &str| {
+        let source = folder.path().join(format!("{name}.c"));
+        std::fs::write(&source, format!("{text}{uses}")).unwrap();
+        zig.object(folder.path(), target, &source, &["-gdwarf-4"])
+    };
+    let mut files = Vec::new();
+    for (name, text, expected) in [("right", &right, true), ("wrong", &wrong, false)] {
+        let dll = object(name, Target::X86_64Windows, text);
+        let flags = ["-debug:dwarf"];
+        let dll = zig.link(folder.path(), Target::X86_64Windows, name, &[dll], &flags);
+        let [arm, intel] =
+            [Target::Aarch64MacOs, Target::X86_64MacOs].map(|target| object(name, target, text));
+        let dylib = zig.link(
+            folder.path(),
+            Target::Aarch64MacOs,
+            name,
+            &[arm.clone()],
+            &[],
+        );
+        if expected {
+            let (code, text) = check(&dylib);
+            assert!(code == Some(1) && text.contains("dsymutil"), "{text}");
+        }
+        if works("dsymutil") {
+            let bundle = folder.path().join(format!("{name}.dSYM"));
+            let output = Command::new("dsymutil")
+                .arg(&dylib)
+                .arg("-o")
+                .arg(&bundle)
+                .output();
+            assert!(output.unwrap().status.success());
+            let inside = bundle.join("Contents/Resources/DWARF");
+            files.push((inside.join(dylib.file_name().unwrap()), expected));
+        } else {
+            skip(test, "no dsymutil");
+        }
+        files.extend([(dll, expected), (arm, expected), (intel, expected)]);
+    }
+    // One part of a fat file is as wrong as a whole one.
+    let last = |expected| {
+        files
+            .iter()
+            .rfind(|(_, is)| *is == expected)
+            .unwrap()
+            .0
+            .clone()
+    };
+    let parts = [last(true), last(false)].map(|path| std::fs::read(path).unwrap());
+    let mixed = folder.path().join("mixed");
+    std::fs::write(&mixed, fat(&[&parts[0], &parts[1]])).unwrap();
+    files.push((mixed, false));
+    for (path, expected) in files {
+        let (code, text) = check(&path);
+        let told = match expected {
+            true => "3 structs, enumerations and functions are those of r10",
+            false => "Buffer.rank is at byte 40, expected 32",
+        };
+        assert_eq!(
+            code,
+            Some(i32::from(!expected)),
+            "{}: {text}",
+            path.display()
+        );
+        assert!(text.contains(told), "{}: {text}", path.display());
+    }
+}
+
+/// Wheels for systems that are not here: the right one has nothing to fix, whatever its system's own libraries are called.
+#[test]
+fn wheels_for_macos_and_windows() {
+    let Some(built) = built("wheels_for_macos_and_windows") else {
+        return;
+    };
+    let zig = Zig::find().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["-target", "aarch64-macos.11.0"];
+    let object = [built.folder.join("02_rms_norm.aarch64-macos.cc.o")];
+    let arm = zig.link(folder.path(), Target::Aarch64MacOs, "arm", &object, &flags);
+    let newer = zig.link(
+        folder.path(),
+        Target::Aarch64MacOs,
+        "newer",
+        &object,
+        &["-target", "aarch64-macos.14.2"],
+    );
+    let dll = built.of(Target::X86_64Windows);
+    let fat = built.fat();
+    let user = folder.path().join("user.c");
+    let text = "int theirs(void);\n__declspec(dllexport) int uses(void);\nint uses(void) { return theirs(); }\n";
+    std::fs::write(&user, text).unwrap();
+    let user = zig.object(folder.path(), Target::X86_64Windows, &user, &[]);
+    let import = zig.import_library(folder.path(), "blas.dll", "theirs");
+    let needs = zig.link(
+        folder.path(),
+        Target::X86_64Windows,
+        "needs",
+        &[user, import],
+        &[],
+    );
+    for (tag, file, library, told) in [
+        ("macosx_11_0_arm64", "libmine.dylib", &*arm, None),
+        ("win_amd64", "mine.dll", dll, None),
+        ("macosx_12_0_universal2", "libmine.dylib", &*fat, None),
+        (
+            "macosx_11_0_arm64",
+            "libmine.dylib",
+            &*newer,
+            Some((
+                "XF401",
+                "macosx_11_0_arm64, and mine/libmine.dylib is built for macOS 14.2",
+            )),
+        ),
+        (
+            "macosx_12_0_universal2",
+            "libmine.dylib",
+            &*arm,
+            Some((
+                "XF401",
+                "macosx_12_0_universal2, where mine/libmine.dylib does not load",
+            )),
+        ),
+        (
+            "win_amd64",
+            "mine.dll",
+            &*arm,
+            Some(("XF401", "win_amd64, where mine/mine.dll does not load")),
+        ),
+        (
+            "win_amd64",
+            "mine.dll",
+            &*needs,
+            Some((
+                "XF104",
+                "needs blas.dll, which the wheel does not bring; its imports; other machines need not have it; \
+                 `delvewheel repair` puts it",
+            )),
+        ),
+    ] {
+        let bytes = std::fs::read(library).unwrap();
+        let wheel = Wheel::named(&format!("mine-1.0-py3-none-{tag}"));
+        let wheel = wheel
+            .member(&format!("mine/{file}"), &bytes)
+            .pack(folder.path());
+        let output = xla_ffi(&["doctor", "--json", "--wheel"], &wheel);
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = value["wheels"][0]["findings"].as_array().unwrap().iter();
+        let found: Vec<(&str, String)> = found
+            .filter(|finding| ["XF401", "XF104"].contains(&finding["id"].as_str().unwrap()))
+            .map(|finding| {
+                let words = ["what", "why", "fix"].map(|key| finding[key].as_str().unwrap_or(""));
+                (finding["id"].as_str().unwrap(), words.join("; "))
+            })
+            .collect();
+        match told {
+            None => assert!(found.is_empty(), "{tag}: {found:?}"),
+            Some((id, words)) => assert!(
+                found.len() == 1 && found[0].0 == id && found[0].1.contains(words),
+                "{tag}: {found:?}"
+            ),
+        }
+    }
 }

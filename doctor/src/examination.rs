@@ -35,15 +35,22 @@ impl Examination {
     /// # Errors
     /// [`library::Error`] when the file is no library.
     pub fn of(path: &Path) -> Result<Self, library::Error> {
-        let whole = library::bytes(path)?;
-        let parts = library::parts(path, &whole)?;
+        Self::of_bytes(path, &library::bytes(path)?)
+    }
+
+    /// The same for the bytes of a file that lies, or would, at `path`: what it needs is looked for from there.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn of_bytes(path: &Path, whole: &[u8]) -> Result<Self, library::Error> {
+        let parts = library::parts(path, whole)?;
         let facts = library::read_parts(path, &parts)?;
         let mut findings = Vec::new();
         machine(&facts, &mut findings);
         let surroundings = Surroundings::of(path, &facts);
         link::findings(path, &facts, &surroundings, &mut findings);
         // `read_parts` has refused a file without one.
-        let bytes = parts.first().map_or(&whole[..], |part| part.bytes);
+        let bytes = parts.first().map_or(whole, |part| part.bytes);
         let manifests = match manifest::read(bytes) {
             Ok(manifests) => manifests,
             Err(error) => {

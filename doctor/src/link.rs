@@ -3,6 +3,8 @@
 mod apple;
 mod windows;
 
+pub(crate) use windows::is_debug_runtime;
+
 use crate::finding::{Finding, Level, Problem, Subject, Weight};
 use crate::library::{Facts, Needed, Surroundings, System};
 use crate::release::dotted;
@@ -53,7 +55,7 @@ pub(crate) fn findings(
     match facts.machine.system {
         System::Linux => {}
         System::MacOs => apple::findings(facts, findings),
-        System::Windows => windows::findings(facts, findings),
+        System::Windows => windows::findings(path, facts, findings),
     }
 }
 

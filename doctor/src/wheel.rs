@@ -3,7 +3,9 @@
 
 mod archive;
 mod judge;
+mod macos;
 mod metadata;
+mod needs;
 mod tag;
 
 pub use archive::{Limits, Member};
@@ -179,7 +181,7 @@ fn is_for_linkers(bytes: &[u8]) -> bool {
 fn reason(error: &library::Error) -> String {
     match error {
         library::Error::Kind { what, .. } => what.clone(),
-        library::Error::Damaged { what, .. } => format!("it is a damaged ELF file: {what}"),
+        library::Error::Damaged { what, .. } => format!("it is a damaged library: {what}"),
         other => other.to_string(),
     }
 }

@@ -14,6 +14,7 @@ mod npy;
 mod shape_proto;
 mod spec;
 mod text;
+mod wheel;
 
 use meter::Cost;
 
@@ -53,6 +54,11 @@ pub const TARGETS: &[Target] = &[
     Target {
         name: "library",
         attack: library::attack,
+        memory: 256,
+    },
+    Target {
+        name: "wheel",
+        attack: wheel::attack,
         memory: 256,
     },
     Target {

@@ -2,7 +2,10 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
-        println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libxla_ffi_runtime.so.0");
-    }
+    let name = match std::env::var("CARGO_CFG_TARGET_OS").as_deref() {
+        Ok("linux") => "-Wl,-soname,libxla_ffi_runtime.so.0",
+        Ok("macos") => "-Wl,-install_name,@rpath/libxla_ffi_runtime.0.dylib",
+        _ => return,
+    };
+    println!("cargo:rustc-cdylib-link-arg={name}");
 }

@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 /// What this system calls the file of a library: `libNAME.so`, `libNAME.dylib`, `NAME.dll`.
-fn file_name(name: &str) -> String {
+#[must_use]
+pub fn file_name(name: &str) -> String {
     use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
     format!("{DLL_PREFIX}{name}{DLL_SUFFIX}")
 }

@@ -46,7 +46,7 @@ impl Target {
 
 /// What a DLL of C or C++ takes from the system's runtime. With these an import library is written; the runtime of
 /// MinGW, which would take minutes to compile, is not.
-const RUNTIME: &str = "LIBRARY ucrtbase.dll\nEXPORTS\n__acrt_iob_func\nfprintf\nfree\nmalloc\nmemcmp\nmemcpy\nmemset\n\
+const RUNTIME: &str = "__acrt_iob_func\nfprintf\nfree\nmalloc\nmemcmp\nmemcpy\nmemset\n\
     realloc\nsnprintf\nsqrtf\nstrcmp\nstrlen\nstrncmp\nstrstr\nstrtoll\nstrtod\nvsnprintf\n_Unwind_Resume\n\
     __gxx_personality_seh0\n_ZdlPv\n_ZdlPvy\n_Znwy\n";
 
@@ -113,6 +113,21 @@ impl Zig {
         object
     }
 
+    /// What a DLL is linked with that takes `names`, one a line, from the DLL `from`; nobody needs to have that.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    #[must_use]
+    pub fn import_library(&self, folder: &Path, from: &str, names: &str) -> PathBuf {
+        let text = format!("LIBRARY {from}\nEXPORTS\n{names}\n");
+        std::fs::write(folder.join("names.def"), text).expect("the test's folder");
+        let library = folder.join(format!("{from}.lib"));
+        let out = library.display().to_string();
+        let machine = ["dlltool", "-m", "i386:x86-64", "-d", "names.def", "-l"];
+        self.run(folder, &[&machine[..], &[out.as_str()]].concat());
+        library
+    }
+
     /// Links objects into a library. The runtime of C++ is left to whoever loads it, if anybody did.
     ///
     /// # Panics
@@ -140,19 +155,10 @@ impl Zig {
         let library = folder.join(&file);
         let out = library.display().to_string();
         if target == Target::X86_64Windows {
-            std::fs::write(folder.join("runtime.def"), RUNTIME).expect("the test's folder");
-            let import = [
-                "dlltool",
-                "-m",
-                "i386:x86-64",
-                "-d",
-                "runtime.def",
-                "-l",
-                "runtime.lib",
-            ];
-            self.run(folder, &import);
+            let runtime = self.import_library(folder, "ucrtbase.dll", RUNTIME);
+            let runtime = runtime.display().to_string();
             let out = format!("-out:{out}");
-            let mut arguments = vec!["lld-link", "-dll", "-noentry", &out, "runtime.lib"];
+            let mut arguments = vec!["lld-link", "-dll", "-noentry", &out, &runtime];
             arguments.extend(objects);
             arguments.extend(flags);
             self.run(folder, &arguments);

@@ -6,6 +6,7 @@ mod embedded;
 
 use crate::cache::Cache;
 use crate::cargo::cargo;
+use crate::libraries::file_name;
 use crate::{compile_cost, jaxlibs, ui, wheel};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -92,7 +93,7 @@ fn decode(root: &Path, out: &Path) -> Result<Vec<String>> {
     let mut program = Command::new(release.join("decode"));
     program.arg(format!(
         "rust={}",
-        release.join("libxla_ffi_bench_handlers.so").display()
+        release.join(file_name("xla_ffi_bench_handlers")).display()
     ));
     for (name, library) in foreign(root, out)? {
         program.arg(format!("{name}={}", library.display()));
@@ -151,7 +152,7 @@ fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
                 _ => (cxx, "-std=c++17"),
             };
             let column = format!("{language}_{name}");
-            let library = out.join(format!("{column}.so"));
+            let library = out.join(file_name(&column));
             let mut command = Command::new(compiler);
             command
                 .args(["-O3", "-fPIC", "-shared", standard, "-isystem"])
@@ -345,7 +346,7 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
         .status()?;
     let time = start.elapsed();
     ensure!(built.success(), "the library of one handler does not build");
-    let bytes = fs::metadata(place.join("target/release/libone_handler.so"))?.len();
+    let bytes = fs::metadata(place.join("target/release").join(file_name("one_handler")))?.len();
     println!(
         "a library of one handler: {bytes} bytes stripped, built from clean in {}",
         ui::seconds(time)

@@ -2,6 +2,7 @@
 //! the program `xla-ffi`, the embedded runtime and the headers, its sources, and their checksums.
 
 use crate::cargo::{Package, cargo, metadata};
+use crate::libraries::file_name;
 use crate::python::{self, Python};
 use crate::{install, jaxlibs, ui, wheel};
 use anyhow::{Context, Result, bail, ensure};
@@ -60,11 +61,9 @@ pub(crate) fn make(root: &Path, crates_alone: bool) -> Result<PathBuf> {
             fs::remove_dir_all(&prefix).with_context(|| prefix.display().to_string())?;
         }
         install::place(root, &prefix, Some(&built))?;
-        for (from, to) in [
-            ("xla-ffi", "bin/xla-ffi"),
-            ("libxla_ffi_record.so", "lib/libxla_ffi_record.so"),
-        ] {
-            let to = prefix.join(to);
+        let recorder = file_name("xla_ffi_record");
+        for (from, folder) in [("xla-ffi", "bin"), (recorder.as_str(), "lib")] {
+            let to = prefix.join(folder).join(from);
             fs::create_dir_all(to.parent().context("a file lies in a folder")?)?;
             fs::copy(built.join(from), &to).with_context(|| to.display().to_string())?;
         }

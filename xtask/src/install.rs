@@ -2,6 +2,7 @@
 //! runtime, static and shared, where it is asked for.
 
 use crate::cargo::cargo;
+use crate::libraries::file_name;
 use crate::{jaxlibs, ui};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
@@ -13,7 +14,7 @@ pub(crate) struct Args {
     /// Where to: headers go to DIR/include, CMake's and pkg-config's files to DIR/lib.
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
-    /// The embedded runtime too, built for release: DIR/lib/libxla_ffi_runtime.a and .so.
+    /// The embedded runtime too, built for release: DIR/lib/libxla_ffi_runtime.a and .so (.dylib).
     #[arg(long)]
     runtime: bool,
 }
@@ -48,10 +49,17 @@ const RUNTIME_TEMPLATES: [(&str, &str); 4] = [
     ),
 ];
 
-/// The shared library's file, and the names that lead to it: that of loaders, which its ELF header
-/// has (`runtime/c/build.rs`), and that of linkers.
-const SHARED: &str = "libxla_ffi_runtime.so";
-const SONAME: &str = "libxla_ffi_runtime.so.0";
+/// The name of the shared library, and the number behind it by which loaders know it (`runtime/c/build.rs`).
+const RUNTIME: &str = "xla_ffi_runtime";
+const NUMBER: &str = "0";
+
+/// What this system calls a library with a number: `libNAME.so.0`, `libNAME.0.dylib`.
+fn numbered(name: &str, number: &str) -> String {
+    match cfg!(target_os = "macos") {
+        true => file_name(&format!("{name}.{number}")),
+        false => format!("{}.{number}", file_name(name)),
+    }
+}
 
 /// From the folder of the CMake config to the headers, so that the prefix can be moved.
 const INCLUDE_FROM_CMAKE: &str = "../../../include";
@@ -84,11 +92,19 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>) -> Result<
         templates.extend(RUNTIME_TEMPLATES);
         runtime(built, &prefix.join("lib"), &version)?;
     }
+    let soname = numbered(RUNTIME, NUMBER);
+    // What the library says that it is called.
+    let recorded = match cfg!(target_os = "macos") {
+        true => format!("@rpath/{soname}"),
+        false => soname.clone(),
+    };
     for (template, place) in &templates {
         let from = root.join("cmake").join(template);
         let text = fs::read_to_string(&from).with_context(|| from.display().to_string())?;
         let text = text
             .replace("@VERSION@", &version)
+            .replace("@SHARED@", &soname)
+            .replace("@SONAME@", &recorded)
             .replace("@INCLUDE_FROM_CMAKE@", INCLUDE_FROM_CMAKE);
         write(&prefix.join(place), text.as_bytes())?;
     }
@@ -116,16 +132,18 @@ fn build(root: &Path) -> Result<PathBuf> {
 
 /// Puts both libraries of the runtime into `lib`.
 fn runtime(built: &Path, lib: &Path, version: &str) -> Result<()> {
-    let real = format!("{SHARED}.{version}");
-    for (from, to) in [
-        ("libxla_ffi_runtime.a", "libxla_ffi_runtime.a"),
-        (SHARED, real.as_str()),
-    ] {
+    ensure!(
+        cfg!(unix),
+        "the runtime is for POSIX systems: Windows has none"
+    );
+    let (shared, soname) = (file_name(RUNTIME), numbered(RUNTIME, NUMBER));
+    let (archive, real) = (format!("lib{RUNTIME}.a"), numbered(RUNTIME, version));
+    for (from, to) in [(&archive, &archive), (&shared, &real)] {
         let from = built.join(from);
         let library = fs::read(&from).with_context(|| from.display().to_string())?;
         write(&lib.join(to), &library)?;
     }
-    for (name, target) in [(SONAME, real.as_str()), (SHARED, SONAME)] {
+    for (name, target) in [(&soname, &real), (&shared, &soname)] {
         let link = lib.join(name);
         if link.symlink_metadata().is_ok() {
             fs::remove_file(&link).with_context(|| link.display().to_string())?;

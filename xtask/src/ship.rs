@@ -41,6 +41,11 @@ struct Ship {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    // auditwheel, old glibcs, the hidden checkout: what `dist` makes is for Linux.
+    ensure!(
+        cfg!(all(target_os = "linux", target_arch = "x86_64")),
+        "the packages are tried on Linux on x86-64, for which they are made"
+    );
     let root = jaxlibs::root();
     let packages = match args.made {
         true => root.join("target/dist"),

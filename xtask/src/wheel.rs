@@ -106,7 +106,7 @@ pub(crate) fn libclang() -> Result<PathBuf> {
     inside(LIBCLANG, "clang/native")
 }
 
-/// The PJRT plugin, for `XLA_FFI_PJRT_PLUGIN`; beside it `include/pjrt_c_api.h`.
+/// The PJRT plugin, for `XLA_FFI_PJRT_PLUGIN`, of which there are wheels for Linux on x86-64 alone; beside it `include/pjrt_c_api.h`.
 pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
     inside(PJRT_PLUGIN, "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so")
 }

@@ -4,14 +4,18 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import sysconfig
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-NAME = "lib@NAME@.so"
+# What cargo calls a library on this system.
+PREFIX = "" if sys.platform == "win32" else "lib"
+SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
+NAME = f"{PREFIX}@NAME@{SUFFIX}"
 
 
-# GLIBC=2.17 builds for systems that old, with cargo-zigbuild.
+# GLIBC=2.17 builds for Linux as old as that, with cargo-zigbuild.
 GLIBC = os.environ.get("GLIBC")
 
 

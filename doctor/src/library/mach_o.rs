@@ -8,6 +8,9 @@ use object::read::macho::{
 };
 use object::{Endianness, FileKind};
 
+/// A fat file of more parts is not read: there are two processors, and few kinds of each.
+const PARTS: usize = 16;
+
 type Header = MachHeader64<Endianness>;
 
 fn known(cpu: u32) -> Option<Processor> {
@@ -43,6 +46,12 @@ pub(super) fn parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
 
 fn parts_of<'a, Arch: FatArch>(bytes: &'a [u8], arches: &[Arch]) -> Result<Vec<Part<'a>>, Fault> {
     let mut found = Vec::new();
+    if arches.len() > PARTS {
+        return Err(Fault::Kind(format!(
+            "it is a fat file of {} parts, and there are not so many processors",
+            arches.len()
+        )));
+    }
     for arch in arches {
         if known(arch.cputype()).is_none() {
             continue;

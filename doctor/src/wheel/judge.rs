@@ -1,7 +1,7 @@
 //! Findings about a wheel as a wheel: what its name and its metadata promise beside what its libraries need.
 
 use super::tag::Platform;
-use super::{Inside, Wheel};
+use super::{Inside, Wheel, macos, needs};
 use crate::finding::{Finding, Level, Problem, Subject, Weight};
 use crate::library::{self, Facts};
 use crate::release::{self, dotted};
@@ -27,34 +27,16 @@ const POLICIES: [([u32; 2], u32); 14] = [
     ([2, 41], 33),
 ];
 
-/// Libraries that every system of a manylinux tag has.
-const EVERYWHERE: [&str; 14] = [
-    "ld-linux",
-    "libanl.so.1",
-    "libatomic.so.1",
-    "libc.so.6",
-    "libdl.so.2",
-    "libgcc_s.so.1",
-    "libm.so.6",
-    "libmvec.so.1",
-    "libpthread.so.0",
-    "libresolv.so.2",
-    "librt.so.1",
-    "libstdc++.so.6",
-    "libutil.so.1",
-    "libz.so.1",
-];
-
 /// Bytes of a file that the public index of Python takes, unless it is asked.
 const INDEX_LIMIT: u64 = 100 << 20;
 
 /// A library of the wheel, read.
-struct Read<'a> {
+pub(super) struct Read<'a> {
     inside: &'a Inside,
-    /// Its system and machine, as tags spell them.
-    target: Option<(&'static str, &'static str)>,
+    /// System and machine of it and of its parts, as tags spell them; none where no loader takes it.
+    targets: Vec<(&'static str, &'static str)>,
     /// None where it is no library that can be read.
-    facts: Option<Facts>,
+    pub(super) facts: Option<Facts>,
     /// Bytes of debug information.
     debug: u64,
 }
@@ -64,24 +46,35 @@ impl Read<'_> {
         let bytes = library::bytes(&inside.place).unwrap_or_default();
         let mut library = Read {
             inside,
-            target: None,
+            targets: Vec::new(),
             facts: library::read(Path::new(&inside.member), &bytes).ok(),
             debug: 0,
         };
-        if let Ok(object) = object::File::parse(bytes.as_slice()) {
-            library.target = target(&object);
+        // A fat file has a library for each of several machines.
+        let parts = library::parts(Path::new(&inside.member), &bytes).unwrap_or_default();
+        let mut parts: Vec<&[u8]> = parts.iter().map(|part| part.bytes).collect();
+        if parts.is_empty() {
+            parts.push(&bytes);
+        }
+        for object in parts
+            .iter()
+            .filter_map(|part| object::File::parse(*part).ok())
+        {
+            library
+                .targets
+                .extend(target(&object).filter(|target| !library.targets.contains(target)));
             let debug = object.sections().filter(|section| {
                 let name = section.name().unwrap_or_default();
                 name.starts_with(".debug_") || name.starts_with("__debug_")
             });
             // Sizes are what the file states.
             let debug = debug.fold(0_u64, |sum, section| sum.saturating_add(section.size()));
-            library.debug = debug.min(bytes.len() as u64);
+            library.debug = library.debug.saturating_add(debug).min(bytes.len() as u64);
         }
         library
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.inside.member
     }
 }
@@ -126,14 +119,15 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
         foreign(wheel, library, &mut found);
     }
     systems(wheel, &libraries, &mut found);
+    macos::findings(wheel, &libraries, &mut found);
     pythons(wheel, &libraries, &mut found);
-    needs(wheel, &libraries, &mut found);
+    needs::findings(wheel, &libraries, &mut found);
     licences(wheel, inside, &mut found);
     size(wheel, &libraries, &mut found);
     found
 }
 
-fn finding(
+pub(super) fn finding(
     level: Level,
     weight: Weight,
     problem: Problem,
@@ -278,7 +272,8 @@ fn metadata(wheel: &Wheel, has_library: bool, found: &mut Vec<Finding>) {
 /// A library for another machine than the tag names, or than this one.
 fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
     let name = library.name();
-    let Some((system, machine)) = library.target else {
+    let targets = &library.targets;
+    let Some((system, _)) = targets.first() else {
         let why = library.inside.foreign.clone();
         found.push(
             proved(
@@ -291,15 +286,19 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
         );
         return;
     };
+    let machines: Vec<&str> = targets.iter().map(|(_, machine)| *machine).collect();
+    let on = machines.join(" and ");
     let fits = |platform: &Platform| {
-        let arch = match platform.arch() {
-            Some("arm64") => "aarch64",
-            Some("amd64") => "x86_64",
-            Some("32") => "i686",
-            Some(arch) => arch,
+        let named = platform.arch();
+        let wanted: &[&str] = match &named {
+            Some("arm64") => &["aarch64"],
+            Some("amd64") => &["x86_64"],
+            Some("32") => &["i686"],
+            Some("universal2") => &["aarch64", "x86_64"],
+            Some(arch) => std::slice::from_ref(arch),
             None => return platform == &Platform::Any,
         };
-        platform.system() == Some(system) && (arch == machine || arch.starts_with("universal"))
+        platform.system() == Some(*system) && wanted.iter().all(|arch| machines.contains(arch))
     };
     if let Some(tag) = wheel.name.platforms.iter().find(|platform| !fits(platform)) {
         found.push(
@@ -307,7 +306,7 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
                 Weight::Fails,
                 Problem::WheelPromise,
                 format!("it may be installed on {tag}, where {name} does not load"),
-                format!("the library is for {system} on {machine}"),
+                format!("the library is for {system} on {on}"),
             )
             .fix("build the library on each machine, or for it, and give each wheel its own tag"),
         );
@@ -316,10 +315,10 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
             proved(
                 Weight::Fails,
                 Problem::WheelPromise,
-                format!("it may be installed on every system, and {name} is for {system} on {machine}"),
+                format!("it may be installed on every system, and {name} is for {system} on {on}"),
                 "its platform tag is `any`",
             )
-            .fix("tell the build backend that the wheel is not pure, and let auditwheel name its platform"),
+            .fix("tell the build backend that the wheel is not pure; on Linux let auditwheel name its platform"),
         );
     }
     if let Some(why) = &library.inside.foreign {
@@ -360,8 +359,8 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         .find(|(glibc, newest)| floor.as_slice() <= glibc.as_slice() && asks <= *newest);
     let arch = libraries
         .iter()
-        .find_map(|library| library.target)
-        .map_or("x86_64", |(_, arch)| arch);
+        .find_map(|library| library.targets.first())
+        .map_or("x86_64", |(_, arch)| *arch);
     let right = least.map(|([major, minor], _)| format!("manylinux_{major}_{minor}_{arch}"));
     let repair = match &right {
         Some(right) => format!("`auditwheel repair` names it {right}"),
@@ -489,60 +488,6 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
             )
             .fix("tag it py3-none: wheel.py-api = \"py3\" for scikit-build-core, build_data[\"tag\"] for hatchling"),
         );
-    }
-}
-
-/// Libraries that systems of the tag need not have.
-fn needs(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
-    let inside: BTreeSet<&str> = libraries
-        .iter()
-        .filter_map(|library| library.name().rsplit('/').next())
-        .collect();
-    for library in libraries {
-        let Some(facts) = &library.facts else {
-            continue;
-        };
-        for need in &facts.needs {
-            let everywhere = EVERYWHERE.iter().any(|known| need.starts_with(known));
-            if everywhere || inside.contains(need.as_str()) || need.starts_with("libpython") {
-                continue;
-            }
-            let fix = if need == "libcuda.so.1" {
-                "load the driver when the first call needs it: the library then loads without a GPU"
-            } else if [
-                "libcudart",
-                "libcublas",
-                "libcudnn",
-                "libcusolver",
-                "libcufft",
-                "libnccl",
-                "libnvrtc",
-            ]
-            .iter()
-            .any(|known| need.starts_with(known))
-            {
-                "link it statically, or load it when the first call needs it, from the nvidia packages that jax brings"
-            } else {
-                "`auditwheel repair` puts it into the wheel; or link it statically"
-            };
-            let asked = match wheel.name.glibc() {
-                Some(_) => "systems of its tag need not have it",
-                None => "other machines need not have it",
-            };
-            found.push(
-                finding(
-                    Level::Possible,
-                    Weight::Risk,
-                    Problem::MissingLibrary,
-                    format!(
-                        "{} needs {need}, which the wheel does not bring",
-                        library.name()
-                    ),
-                    format!("DT_NEEDED; {asked}"),
-                )
-                .fix(fix),
-            );
-        }
     }
 }
 

@@ -41,8 +41,10 @@ pub enum Platform {
         /// `x86_64`.
         arch: String,
     },
-    /// macOS.
+    /// macOS of this version or later.
     Macos {
+        /// Major and minor version.
+        oldest: [u32; 2],
         /// `arm64`, `x86_64`, `universal2`.
         arch: String,
     },
@@ -89,7 +91,8 @@ impl Platform {
             return Self::Linux { arch };
         }
         if let Some(rest) = tag.strip_prefix("macosx_") {
-            return versioned(rest).map_or_else(other, |(_, arch)| Self::Macos { arch });
+            return versioned(rest)
+                .map_or_else(other, |(oldest, arch)| Self::Macos { oldest, arch });
         }
         if let Some(arch) = tag.strip_prefix("win_").or_else(|| tag.strip_prefix("win")) {
             let arch = arch.to_owned();
@@ -106,7 +109,7 @@ impl Platform {
             Self::Linux { arch }
             | Self::Manylinux { arch, .. }
             | Self::Musllinux { arch }
-            | Self::Macos { arch }
+            | Self::Macos { arch, .. }
             | Self::Windows { arch } => Some(arch),
         }
     }
@@ -196,7 +199,10 @@ impl fmt::Display for Platform {
                 arch,
             } => write!(f, "manylinux_{major}_{minor}_{arch}"),
             Self::Musllinux { arch } => write!(f, "musllinux_{arch}"),
-            Self::Macos { arch } => write!(f, "macosx_{arch}"),
+            Self::Macos {
+                oldest: [major, minor],
+                arch,
+            } => write!(f, "macosx_{major}_{minor}_{arch}"),
             Self::Windows { arch } => write!(f, "win_{arch}"),
             Self::Other(tag) => f.write_str(tag),
         }

@@ -86,7 +86,9 @@ impl Task {
         loop {
             let next = match state {
                 IDLE => RUNNING,
-                RUNNING => NOTIFIED,
+                // Where another waker was first, this one still writes: the poll that follows then comes after what this
+                // waker's thread did before, which it had not seen otherwise.
+                RUNNING | NOTIFIED => NOTIFIED,
                 _ => return false,
             };
             match self
@@ -146,7 +148,8 @@ impl Task {
                     self.state
                         .compare_exchange(RUNNING, IDLE, Ordering::AcqRel, Ordering::Acquire);
                 if idle.is_err() {
-                    self.state.store(RUNNING, Ordering::Release);
+                    // Not a store, which would come after the first waker alone and not after others.
+                    self.state.swap(RUNNING, Ordering::AcqRel);
                     self.schedule();
                 }
                 return;
@@ -337,6 +340,37 @@ mod loom_tests {
                 assert!(call(host, Box::pin(body)));
             });
         }
+    }
+
+    /// What a waker wrote before it woke is seen by the poll that follows, also where somebody had woken the body already and
+    /// this waker changes nothing.
+    #[test]
+    fn loom_what_a_waker_wrote_is_seen() {
+        use loom::sync::atomic::AtomicBool;
+
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let word = Arc::new(AtomicBool::new(false));
+            let mut begun = false;
+            let body = std::future::poll_fn(move |context| {
+                if !begun {
+                    begun = true;
+                    let (waker, there) = (context.waker().clone(), Arc::clone(&word));
+                    loom::thread::spawn(move || {
+                        there.store(true, Ordering::Release);
+                        waker.wake();
+                    });
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                match word.load(Ordering::Acquire) {
+                    true => Poll::Ready(Ok(())),
+                    false => Poll::Pending,
+                }
+            });
+            assert!(call(loom_host::bare(), Box::pin(body)));
+        });
     }
 
     /// The last waker goes while the body is polled, or after that: the call fails, and does not hang.

@@ -8,7 +8,7 @@ use crate::process::isolate::in_child_process;
 use crate::{Code, Error, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -77,8 +77,7 @@ impl Progress {
     #[inline]
     pub(crate) fn begin(&self) {
         self.phase.store(INSIDE, Ordering::Release);
-        // The processor's part of the order is [`fence_all_threads`]'.
-        compiler_fence(Ordering::SeqCst);
+        fence_call();
     }
 
     /// The handler has returned, and the call is over but for a future.
@@ -280,10 +279,25 @@ fn too_late(late: &BTreeMap<(Arc<str>, &'static str), usize>, limit: Duration) -
     Error::new(Code::DeadlineExceeded, text)
 }
 
-/// Makes every thread of the process see what this one wrote, and this one what they wrote: a call pays for
-/// no fence of its own between saying that it begins and looking whether it may.
-fn fence_all_threads() {
+/// A call's half of the order between saying that it begins and looking whether it may. On Linux the compiler alone is
+/// held to it, since [`fence_all_threads`] pays for the processor.
+#[inline]
+fn fence_call() {
     #[cfg(target_os = "linux")]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(not(target_os = "linux"))]
+    std::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// The other half: every thread of the process sees what this one wrote, and this one what they wrote.
+#[cfg(not(target_os = "linux"))]
+fn fence_all_threads() {
+    std::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// The other half: every thread of the process sees what this one wrote, and this one what they wrote.
+#[cfg(target_os = "linux")]
+fn fence_all_threads() {
     for command in [
         libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED,
         libc::MEMBARRIER_CMD_GLOBAL,
@@ -304,6 +318,6 @@ fn fence_all_threads() {
             return;
         }
     }
-    // Where there is no such call: longer than any processor keeps a store to itself.
+    // Where the kernel has no such call, or a sandbox keeps it back: longer than any processor keeps a store to itself.
     std::thread::sleep(Duration::from_millis(10));
 }

@@ -1,4 +1,5 @@
-//! The folder that a GPU machine runs: libraries, drivers, a script.
+//! The folder that a GPU machine runs: libraries, drivers, a script. jaxlib has GPUs of NVIDIA on Linux alone, so that the
+//! libraries are called as Linux calls them.
 
 use crate::cargo::cargo;
 use crate::libraries::{self, Compiler};

@@ -17,7 +17,7 @@ use xla_ffi_sys::Revision;
 enum Kind {
     /// Python with this package.
     TensorFlow,
-    /// A PJRT plugin: the path of the library in the package.
+    /// A PJRT plugin: the path of the library in the package, which is for Linux.
     Plugin(&'static str),
 }
 
