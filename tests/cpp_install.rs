@@ -235,25 +235,26 @@ fn the_chapter_on_cpp() {
     let bytes = std::fs::read(&path).expect("the library");
     let text = String::from_utf8_lossy(&bytes);
     for said in [
-        r#""library":"rms_norm""#,
-        r#""default":1e-5"#,
-        r#""shape":"... n -> ... n""#,
+        r#""library": "rms_norm""#,
+        r#""default": 1e-5"#,
+        r#""shape": "... n -> ... n""#,
         "host_only",
-        r#""name":"named""#,
-        r#""cuda""#,
+        r#""name": "named""#,
+        r#""platforms": ["cuda"]"#,
         "It says.",
-        r#""column""#,
+        r#""layout": "column""#,
         "nondeterministic",
-        r#""forward":"forward""#,
-        r#""jvp":"jvp""#,
-        r#""transpose":"transpose""#,
-        r#""linear":true"#,
-        r#""residuals":["x"]"#,
-        r#""batch":"sequential""#,
-        r#""vjp":"rms_norm_backward""#,
+        r#""forward": "forward""#,
+        r#""jvp": "jvp""#,
+        r#""transpose": "transpose""#,
+        r#""linear": true"#,
+        r#""residuals": ["x"]"#,
+        r#""batch": "sequential""#,
+        r#""batch": {"handler": "batched"}"#,
+        r#""vjp": "rms_norm_backward""#,
         // Operands without a name.
-        r#""name":"x1""#,
-        r#""name":"y0""#,
+        r#""name": "x1""#,
+        r#""name": "y0""#,
     ] {
         assert!(text.contains(said), "the library does not say {said}");
     }

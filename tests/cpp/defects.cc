@@ -528,9 +528,9 @@ struct Counted {
 ffi::TypeId Counted::id = {};
 static ffi::ErrorOr<std::unique_ptr<Counted>> NewCounted() { return std::make_unique<Counted>(); }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(counted_instantiate, NewCounted, ffi::Ffi::BindInstantiate());
-// RUN-OURS maybe_state from=r1 {} -> s64[1] == -1
-// RUN-OURS maybe_state,instantiate=own_state_open from=r1 {} -> s64[1] == 4
-// RUN-OURS maybe_state,instantiate=counted_instantiate from=r1 {} -> s64[1] !! INVALID_ARGUMENT type id
+// RUN-OURS maybe_state only=r1 {} -> s64[1] == -1
+// RUN-OURS maybe_state,instantiate=own_state_open only=r1 {} -> s64[1] == 4
+// RUN-OURS maybe_state,instantiate=counted_instantiate only=r1 {} -> s64[1] !! INVALID_ARGUMENT type id
 static ffi::ErrorOr<std::unique_ptr<Own>> OpenOwn() { return NewOwn(4); }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(own_state_open, OpenOwn, ffi::Ffi::BindInstantiate());
 static ffi::Error MaybeState(std::optional<Own*> own, ffi::ResultBufferR1<ffi::S64> y) {
@@ -548,36 +548,6 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(maybe_state, MaybeState,
 // RUN-OURS counted {} -> f32[1] !! INVALID_ARGUMENT results: expected 0, got 1
 // RUN-OURS counted {n = 1 : i64} -> !! INVALID_ARGUMENT attribute
 XLA_FFI_DEFINE_HANDLER_SYMBOL(counted, Uncounted, ffi::Ffi::Bind().HostOnly());
-
-// Decoding allocates nothing; the handler that is called by hand stands for one that a host calls
-static thread_local int64_t allocations = 0;
-void* operator new(size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-// RUN-OURS allocation_free {n = 2 : i64, x = 0.5} f64[1]=1 -> f64[2] == 2,0.5
-static ffi::Error Decoded(ffi::AnyBuffer, ffi::ResultBufferR1<ffi::F64> y, Loose loose) {
-  return OptionalAttrs(y, loose.n, loose.x);
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(decoded, Decoded,
-                              ffi::Ffi::Bind()
-                                  .Arg<ffi::AnyBuffer>("a")
-                                  .Ret<ffi::BufferR1<ffi::F64>>("y")
-                                  .Attrs<Loose>()
-                                  .Shape(XLA_FFI_SHAPE("... -> n")));
-XLA_FFI_DECLARE_HANDLER_SYMBOL(allocation_free);
-XLA_FFI_Error* allocation_free(XLA_FFI_CallFrame* frame) {
-  if (frame->extension_start != nullptr) return decoded(frame);
-  const int64_t before = allocations;
-  ::operator delete(::operator new(1));
-  const int64_t counted = allocations - before;
-  XLA_FFI_Error* error = decoded(frame);
-  if (error != nullptr || (counted == 1 && allocations == before + 1)) return error;
-  return ffi::internal::NewError(frame->api, XLA_FFI_Error_Code_INTERNAL, "it allocated, or nobody counted");
-}
 
 // A future that is ready when the handler returns needs none of the host
 // RUN-OURS ready_future {} -> ==
