@@ -125,3 +125,121 @@ static XLA_FFI_Error* nobodys_impl(xffi_call* call) {
   return NULL;
 }
 XFFI_HANDLER(nobodys, nobodys_impl);
+
+/* A scalar, one that is absent, an element of an array and an entry of a dictionary, of every type. */
+#define EACH_NUMBER(DO) DO(bool) DO(i8) DO(i16) DO(i32) DO(i64) DO(u8) DO(u16) DO(u32) DO(u64) DO(f32) DO(f64)
+static XLA_FFI_Error* scalars_impl(xffi_call* call) {
+  const xffi_c64 one = {1, 2};
+  const xffi_c128 wide = {1, 2};
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F64, 1);
+  xffi_dict in = xffi_attr_dict(call, "in");
+  double values[13];
+  int i = 0;
+  XLA_FFI_Error* error;
+#define NUMBER(type)                                                          \
+  {                                                                           \
+    const xffi_##type##_array list = xffi_attr_##type##_array(call, #type "s"); \
+    values[i] = (double)xffi_attr_##type(call, #type);                        \
+    values[i] += 10 * (double)xffi_attr_##type##_or(call, "no_" #type, 1);    \
+    values[i] += list.size == 2 ? 100 * (double)list.data[1] : 0;             \
+    values[i++] += 1000 * (double)xffi_dict_##type(call, &in, #type);         \
+  }
+#define COMPLEX(type, other)                                                  \
+  {                                                                           \
+    const xffi_##type at = xffi_attr_##type(call, #type);                     \
+    const xffi_##type##_array list = xffi_attr_##type##_array(call, #type "s"); \
+    values[i] = at.re + at.im + 10 * xffi_attr_##type##_or(call, "no_" #type, other).im; \
+    values[i++] += (list.size == 2 ? 100 * list.data[1].im : 0) + 1000 * xffi_dict_##type(call, &in, #type).im; \
+  }
+  EACH_NUMBER(NUMBER)
+  COMPLEX(c64, one)
+  COMPLEX(c128, wide)
+  xffi_dict_done(call, &in);
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  memcpy(y.data, values, (size_t)y.count * sizeof(double));
+  return NULL;
+}
+XFFI_HANDLER(scalars, scalars_impl);
+
+/* y = what the host has of one thing: an error where that is not there. */
+static void drop(void* object) { *(int*)object += 1; }
+static xffi_type left_type = XFFI_TYPE("c_functions.left", drop);
+static xffi_type app_type = XFFI_SHARED_TYPE("c_functions.app", NULL);
+static void nothing(void* data) { (void)data; }
+
+static XLA_FFI_Error* leave_impl(xffi_call* call) {
+  static int left = 0;
+  XLA_FFI_Error* error;
+  call->open_attrs = 1;
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  return xffi_set_state(call, &left_type, &left);
+}
+XFFI_HANDLER_WITH(has_instantiate, leave_impl, XLA_FFI_ExecutionStage_INSTANTIATE, XFFI_R0, 0, &left_type);
+XFFI_HANDLER_WITH(has_prepare, leave_impl, XLA_FFI_ExecutionStage_PREPARE, XFFI_R0, 0, NULL);
+XFFI_HANDLER_WITH(has_initialize, leave_impl, XLA_FFI_ExecutionStage_INITIALIZE, XFFI_R0, 0, NULL);
+
+static XLA_FFI_Error* has_impl(xffi_call* call) {
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
+  const XLA_FFI_ByteSpan what = xffi_attr_str(call, "what");
+  XLA_FFI_TypeId nobodys = {4711};
+  xffi_cancellation cancellation;
+  xffi_dict options;
+  const XLA_FFI_Extension* extension;
+  int32_t ordinal;
+  int64_t* number;
+  void* data;
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) return error;
+  number = (int64_t*)y.data;
+  *number = 1;
+#define ASKS_FOR(name) (what.len == sizeof(name) - 1 && memcmp(what.ptr, name, sizeof(name) - 1) == 0)
+  if (ASKS_FOR("xffi_stream")) return xffi_stream(call, &data);
+  if (ASKS_FOR("xffi_scratch")) return xffi_scratch(call, 64, 64, &data);
+  if (ASKS_FOR("xffi_user_data")) return xffi_user_data(call, nobodys, &data);
+  if (ASKS_FOR("xffi_find_user_data")) return xffi_find_user_data(call, &app_type, &data);
+  if (ASKS_FOR("xffi_schedule")) return xffi_schedule(call, nothing, NULL);
+  if (ASKS_FOR("xffi_num_threads")) return xffi_num_threads(call, number);
+  if (ASKS_FOR("xffi_run_id")) return xffi_run_id(call, number);
+  if (ASKS_FOR("xffi_device_ordinal")) return xffi_device_ordinal(call, &ordinal);
+  if (ASKS_FOR("xffi_extension")) return xffi_extension(call, 77, &extension);
+  if (ASKS_FOR("xffi_custom_options")) return xffi_custom_options(call, &options);
+  if (ASKS_FOR("xffi_get_state")) {
+    return xffi_get_state(call, &left_type, XLA_FFI_ExecutionStage_INSTANTIATE, &data);
+  }
+  if (ASKS_FOR("prepare")) return xffi_get_state(call, &left_type, XLA_FFI_ExecutionStage_PREPARE, &data);
+  if (ASKS_FOR("initialize")) return xffi_get_state(call, &left_type, XLA_FFI_ExecutionStage_INITIALIZE, &data);
+  if (ASKS_FOR("futures")) {
+    *number = xffi_future_slot(call->api) != 0;
+    return NULL;
+  }
+  if (ASKS_FOR("xffi_cancellation_of")) {
+    cancellation = xffi_cancellation_of(call->api, call->ctx);
+    *number = !xffi_is_cancelled(&cancellation);
+    return NULL;
+  }
+  return xffi_error(call, XLA_FFI_Error_Code_NOT_FOUND, "nobody asks for %.*s", (int)what.len, what.ptr);
+}
+XFFI_HANDLER(has, has_impl);
+
+/* State that cannot be left is destroyed: how often that was. */
+static XLA_FFI_Error* lost_impl(xffi_call* call) {
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
+  int dropped = 0;
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) return error;
+  error = xffi_set_state(call, &left_type, &dropped);
+  if (error == NULL) return xffi_error(call, XLA_FFI_Error_Code_INTERNAL, "execute left state");
+  xffi_error_free(call->api, error);
+  *(int32_t*)y.data = dropped;
+  return NULL;
+}
+XFFI_HANDLER(lost, lost_impl);
+
+/* Of floors, host memory, and attributes that may be anything. */
+static XLA_FFI_Error* anything_impl(xffi_call* call) {
+  call->open_attrs = 1;
+  return xffi_decoded(call);
+}
+XFFI_HANDLER_WITH(since_r8, anything_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R8, 0, NULL);
+XFFI_HOST_HANDLER(on_host, anything_impl);
+XFFI_HANDLER(anywhere, anything_impl);

@@ -6,7 +6,8 @@ use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xla_ffi_runtime::{
-    Attributes, Call, Error, HostAllocator, Outcome, Revision, Runtime, Stage, Stream, Tensor, spec,
+    Attributes, Call, Error, HostAllocator, Outcome, Revision, Runtime, Stage, Stages, Stream,
+    Tensor, spec,
 };
 use xla_ffi_testing::{compiler, root};
 
@@ -228,6 +229,201 @@ fn what_the_context_has() {
             let error = extension.unwrap_err();
             assert!(error.message().contains("0.11.1"), "{error}");
         }
+    }
+}
+
+#[test]
+fn scalars_arrays_and_entries_of_every_type() {
+    let test = "scalars_arrays_and_entries_of_every_type";
+    let Some(library) = library(test) else {
+        return;
+    };
+    let types = [
+        ("bool", "i1"),
+        ("i8", "i8"),
+        ("i16", "i16"),
+        ("i32", "i32"),
+        ("i64", "i64"),
+        ("u8", "ui8"),
+        ("u16", "ui16"),
+        ("u32", "ui32"),
+        ("u64", "ui64"),
+        ("f32", "f32"),
+        ("f64", "f64"),
+        ("c64", "complex<f32>"),
+        ("c128", "complex<f64>"),
+    ];
+    let (mut outer, mut inner) = (vec![], vec![]);
+    for (name, mlir) in types {
+        let (zero, one) = match name {
+            "bool" => ("false", "true"),
+            "f32" | "f64" => ("0.0", "1.0"),
+            "c64" | "c128" => ("(0.0, 0.0)", "(1.0, 2.0)"),
+            _ => ("0", "1"),
+        };
+        let typed = if name == "bool" {
+            one.to_owned()
+        } else {
+            format!("{one} : {mlir}")
+        };
+        outer.push(format!("{name} = {typed}"));
+        outer.push(format!(
+            "{name}s = dense<[{zero}, {one}]> : tensor<2x{mlir}>"
+        ));
+        inner.push(format!("{name} = {typed}"));
+    }
+    let attributes = format!("{{{}, in = {{{}}}}}", outer.join(", "), inner.join(", "));
+    let numbers = call(
+        Revision::NEWEST,
+        &library,
+        ("scalars", &attributes),
+        (&[], &["f64[13]"]),
+        |call| call,
+    );
+    let mut wanted = vec![1111.0; 11];
+    // 1 + 2, and the imaginary parts of the others.
+    wanted.extend([2223.0; 2]);
+    let numbers = numbers.expect("it runs");
+    assert_eq!(numbers.rets[0].to_vec::<f64>(), Some(wanted));
+}
+
+/// The rows of the chapter's table of what older XLAs lack: a name, and the first jaxlib that has it.
+fn since_when() -> Vec<(String, String)> {
+    let chapter = std::fs::read_to_string(root().join("docs/c.md")).expect("the chapter");
+    let section = chapter.split("## The context").nth(1).expect("the section");
+    let section = section.split("## ").next().expect("its end");
+    let mut found = vec![];
+    for row in section.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [what, versions] = cells[..] else {
+            panic!("not a row: {row}");
+        };
+        let mut names: Vec<&str> = what.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            names = match what.split(' ').next() {
+                Some("futures") => vec!["futures"],
+                Some("state") => vec!["prepare", "initialize"],
+                _ => continue,
+            };
+        }
+        let versions = versions.split(';').next().expect("a version");
+        let versions: Vec<&str> = versions.split(',').map(str::trim).collect();
+        for (index, name) in names.into_iter().enumerate() {
+            let version = versions.get(index).unwrap_or(&versions[0]);
+            found.push((name.to_owned(), (*version).to_owned()));
+        }
+    }
+    found
+}
+
+/// Each thing works from the chapter's jaxlib on, and before it the error names that jaxlib.
+#[test]
+fn the_context_has_what_the_chapter_says_since_then() {
+    let test = "the_context_has_what_the_chapter_says_since_then";
+    let Some(path) = library(test) else {
+        return;
+    };
+    let table = since_when();
+    assert!(table.len() > 13, "{table:?}");
+    for (name, version) in table {
+        let since = match version.as_str() {
+            "every" => Revision::R0,
+            version => Revision::ALL
+                .into_iter()
+                .find(|revision| revision.first_jaxlib() == version)
+                .unwrap_or_else(|| panic!("{name}: no revision begins with {version}")),
+        };
+        // What leaves state, and what asks for it.
+        let (what, leaves) = match name.as_str() {
+            "xffi_set_state" | "xffi_get_state" => ("xffi_get_state", Some(Stage::Instantiate)),
+            "prepare" => ("prepare", Some(Stage::Prepare)),
+            "initialize" => ("initialize", Some(Stage::Initialize)),
+            // It says whether what the one before found is cancelled.
+            "xffi_is_cancelled" => ("xffi_cancellation_of", None),
+            other => (other, None),
+        };
+        for revision in Revision::ALL {
+            let runtime = Runtime::new(revision);
+            let library = runtime.open(&path).expect("it loads");
+            let mut stages = vec![(Stage::Execute, "has")];
+            let leaver = leaves.map(|stage| (stage, format!("has_{}", stage.name())));
+            stages.extend(leaver.iter().map(|(stage, name)| (*stage, name.as_str())));
+            let outcome = || {
+                let handler = library.handler("has", &stages)?;
+                let attributes = Attributes::new().with("what", what);
+                let call = handler.instantiate(&attributes)?.call();
+                let call = call.stages(Stages::All).ret(spec::parse_result("s64")?);
+                let call = call.stream(Stream::borrowed(0x5000 as *mut c_void));
+                call.allocator(Arc::new(HostAllocator::default())).run()
+            };
+            match outcome() {
+                Ok(outcome) => {
+                    let number = outcome.rets[0].to_vec::<i64>().expect("s64")[0];
+                    let works = number != 0 || name == "xffi_run_id";
+                    assert_eq!(works, revision >= since, "{name} on {revision}: {number}");
+                }
+                Err(error) => {
+                    let first = format!("the first jaxlib that has it is {version}");
+                    let told = error.message().contains(&first);
+                    assert_eq!(told, revision < since, "{name} on {revision}: {error}");
+                    // r0 and r1 take no codes.
+                    let code = error.code().name();
+                    assert!(
+                        !told || code == "UNIMPLEMENTED" || revision < Revision::R2,
+                        "{name} on {revision}: {error}"
+                    );
+                }
+            }
+            // Libraries know a copy of XLA by the address of its table: keep it.
+            std::mem::forget(runtime);
+        }
+    }
+}
+
+#[test]
+fn state_that_cannot_be_left_is_destroyed() {
+    let Some(library) = library("state_that_cannot_be_left_is_destroyed") else {
+        return;
+    };
+    for revision in Revision::ALL {
+        let lost = call(revision, &library, ("lost", ""), (&[], &["s32"]), |call| {
+            call
+        });
+        assert_eq!(ints(&lost.expect("it runs").rets[0]), [1], "{revision}");
+    }
+}
+
+/// An XLA whose version is older than a handler's floor does not take it; those of r0 do not ask.
+#[test]
+fn floors_and_host_memory() {
+    let Some(library) = library("floors_and_host_memory") else {
+        return;
+    };
+    for revision in Revision::ALL {
+        let call = |symbol: &str, attributes: &str, more: fn(Call) -> Call| {
+            call(revision, &library, (symbol, attributes), (&[], &[]), more)
+        };
+        let outcome = call("since_r8", "", |call| call);
+        let takes =
+            revision == Revision::R0 || revision.minor_version() >= Revision::R8.minor_version();
+        assert_eq!(outcome.is_ok(), takes, "{revision}: {outcome:?}");
+        if let Err(error) = outcome {
+            assert!(error.message().contains("it answers version"), "{error}");
+        }
+        let stream = |call: Call| call.stream(Stream::borrowed(0x5000 as *mut c_void));
+        call("on_host", "{more = 1 : i32}", |call| call).expect("nothing of a device");
+        call("anywhere", "{more = 1 : i32}", stream).expect("any stream");
+        let error = call("on_host", "", stream).expect_err("a stream");
+        let text = error.message();
+        assert!(
+            text.contains("the call comes with a device stream"),
+            "{error}"
+        );
+        let code = error.code().name();
+        assert!(
+            code == "FAILED_PRECONDITION" || revision < Revision::R2,
+            "{error}"
+        );
     }
 }
 

@@ -212,7 +212,8 @@ fn headers_bring_the_standard_headers() {
     );
 }
 
-/// A program that is linked with XLA: it defines `GetXlaFfiApi`, and handlers register before main.
+/// A program that is linked with XLA: it defines `GetXlaFfiApi`, and handlers register before main. Since a program's own
+/// `malloc` is everybody's, it counts as well what decoding allocates: nothing.
 #[test]
 fn statically_linked_code_registers_itself() {
     both(
@@ -235,7 +236,9 @@ fn statically_linked_code_registers_itself() {
          const XLA_FFI_Api* xla::ffi::GetXlaFfiApi() {\n\
            static XLA_FFI_Api api = [] { XLA_FFI_Api made{}; made.struct_size = XLA_FFI_Api_STRUCT_SIZE;\n\
              made.api_version.major_version = XLA_FFI_API_MAJOR; made.api_version.minor_version = XLA_FFI_API_MINOR;\n\
-             made.XLA_FFI_Handler_Register = Register; made.XLA_FFI_Type_Register = RegisterType; return made; }();\n\
+             made.XLA_FFI_Handler_Register = Register; made.XLA_FFI_Type_Register = RegisterType;\n\
+             made.XLA_FFI_Error_Create = [](XLA_FFI_Error_Create_Args*) -> XLA_FFI_Error* { return nullptr; };\n\
+             return made; }();\n\
            return &api; }\n\
          struct Kept { static ffi::TypeId id; };\n\
          ffi::TypeId Kept::id = {};\n\
@@ -247,8 +250,40 @@ fn statically_linked_code_registers_itself() {
          XLA_FFI_REGISTER_HANDLER(ffi::GetXlaFfiApi(), \"three\", \"Host\", kNothing,\n\
            XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE);\n\
          XLA_FFI_REGISTER_TYPE(ffi::GetXlaFfiApi(), \"kept\", &Kept::id, ffi::MakeTypeInfo<Kept>());\n\
+         #ifdef XLA_FFI_SDK_FFI_H_  // ours decodes without memory of the heap\n\
+         static int allocations = 0;\n\
+         extern \"C\" void* __libc_malloc(size_t);\n\
+         extern \"C\" void* malloc(size_t size) { ++allocations; return __libc_malloc(size); }\n\
+         struct Loose { int64_t n; std::optional<double> x; };\n\
+         XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Loose, xla::ffi::StructMember<int64_t>(\"n\"),\n\
+                                               xla::ffi::StructMember<std::optional<double>>(\"x\"));\n\
+         static int64_t seen = 0;\n\
+         static ffi::Error See(ffi::AnyBuffer x, ffi::ResultBuffer<ffi::F32> y, Loose loose) {\n\
+           seen = loose.n + static_cast<int64_t>(x.element_count() + y->element_count()); return ffi::Error::Success(); }\n\
+         XLA_FFI_DEFINE_HANDLER(kSee, See, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>(\"x\").Ret<ffi::Buffer<ffi::F32>>(\"y\")\n\
+                                               .Attrs<Loose>().Shape(XLA_FFI_SHAPE(\"m -> m\")));\n\
+         static bool DecodesInPlace() {\n\
+           float memory[2][3] = {}; int64_t dims[] = {3}, number = 36; XLA_FFI_Buffer buffers[2] = {};\n\
+           for (int i = 0; i < 2; ++i) {\n\
+             buffers[i].struct_size = XLA_FFI_Buffer_STRUCT_SIZE; buffers[i].dtype = XLA_FFI_DataType_F32;\n\
+             buffers[i].data = memory[i]; buffers[i].rank = 1; buffers[i].dims = dims; }\n\
+           void *arg = &buffers[0], *ret = &buffers[1]; XLA_FFI_ArgType arg_type = XLA_FFI_ArgType_BUFFER;\n\
+           XLA_FFI_RetType ret_type = XLA_FFI_RetType_BUFFER; XLA_FFI_AttrType attr_type = XLA_FFI_AttrType_SCALAR;\n\
+           XLA_FFI_Scalar scalar = {XLA_FFI_DataType_S64, &number}; void* attr = &scalar;\n\
+           XLA_FFI_ByteSpan name = {\"n\", 1}, *names = &name; XLA_FFI_CallFrame frame = {};\n\
+           frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE; frame.api = xla::ffi::GetXlaFfiApi();\n\
+           frame.stage = XLA_FFI_ExecutionStage_EXECUTE;\n\
+           frame.args = {XLA_FFI_Args_STRUCT_SIZE, nullptr, 1, &arg_type, &arg};\n\
+           frame.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, 1, &ret_type, &ret};\n\
+           frame.attrs = {XLA_FFI_Attrs_STRUCT_SIZE, nullptr, 1, &attr_type, &names, &attr};\n\
+           kSee(&frame); const int before = allocations; XLA_FFI_Error* error = kSee(&frame);\n\
+           const int after = allocations; std::string counted(100, 'x');\n\
+           return error == nullptr && seen == 42 && before == after && allocations > after && counted[99] == 'x'; }\n\
+         #else\n\
+         static bool DecodesInPlace() { return true; }\n\
+         #endif\n\
          int main() {\n\
            std::vector<std::string> want{\"one@Host\", \"two@CUDA\", \"three@Host+\", \"kept\"};\n\
-           return Seen() == want && Kept::id.type_id == 7 ? 0 : 1; }\n",
+           return Seen() == want && Kept::id.type_id == 7 && DecodesInPlace() ? 0 : 1; }\n",
     );
 }

@@ -151,6 +151,49 @@ fn what_upstream_does_not_compile() {
     }
 }
 
+/// Contracts that are none, and those that have more or fewer operands than the binding.
+#[test]
+fn contracts_that_do_not_fit_do_not_compile() {
+    let test = "contracts_that_do_not_fit_do_not_compile";
+    let Some(compiler) = cpp_compilers(test).first().copied() else {
+        return;
+    };
+    let mut flags: Vec<String> = FLAGS.map(str::to_owned).into();
+    flags.extend(Headers::Ours.flags());
+    let head = once::precompiled(compiler, &flags, HEAD, &[Headers::Ours.folder()]);
+    let head = head.unwrap_or_else(|error| panic!("{error}"));
+    let mut flags = vec!["-fsyntax-only"];
+    flags.extend(head.iter().map(String::as_str));
+    for (index, (contract, told)) in [
+        ("n -> n", None),
+        ("n n", Some("is not a contract such as")),
+        ("n/0 -> n", Some("is not a contract such as")),
+        ("n, n -> n", Some("another number of entries")),
+        ("n -> n, n", Some("another number of entries")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = format!(
+            "static ffi::Error F(ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer>) {{ return {{}}; }}\n\
+             XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>()\n\
+             .Ret<ffi::AnyBuffer>().Shape(XLA_FFI_SHAPE(\"{contract}\")));"
+        );
+        let name = format!("contract_{index}");
+        let output = compile(compiler, &Headers::Ours, &name, &text, &flags);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            output.status.success(),
+            told.is_none(),
+            "{contract}: {error}"
+        );
+        assert!(
+            error.contains(told.unwrap_or_default()),
+            "{contract}: {error}"
+        );
+    }
+}
+
 /// Names of the symbols that a library exports, or `None` without nm.
 fn exported(test: &str, library: &Path) -> Option<Vec<String>> {
     let Some(nm) = ["nm", "llvm-nm"].into_iter().find(|program| works(program)) else {

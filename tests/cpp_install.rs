@@ -5,7 +5,7 @@ mod cpp_support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage, Tensor};
-use xla_ffi_testing::{compiler::works, skip};
+use xla_ffi_testing::{book, compiler::works, skip};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -161,6 +161,123 @@ fn a_pkg_config_project() {
         .current_dir(&build)
         .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
     try_out(&build.join("libmy_calls.so"));
+}
+
+/// What stands around the code of `docs/cpp.md`: the functions that it does not show, and handlers whose descriptions say
+/// everything that the chapter lists.
+const AROUND: &str = r#"
+static ffi::Error RmsNorm(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y, std::optional<float> eps) {
+  float sum = eps.value_or(1e-5f);
+  for (size_t i = 0; i < x.element_count(); ++i) sum += x.typed_data()[i];
+  std::fill_n(y->typed_data(), y->element_count(), sum);
+  return ffi::Error::Success();
+}
+static ffi::Error Backward(ffi::Buffer<ffi::F32>, ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32>,
+                           std::optional<float>) {
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(rms_norm_backward, Backward,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::Buffer<ffi::F32>>("x")
+                                  .Arg<ffi::Buffer<ffi::F32>>("dy")
+                                  .Ret<ffi::Buffer<ffi::F32>>("dx")
+                                  .Attr<std::optional<float>>("eps"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(dotted, Backward,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::Buffer<ffi::F32>>("x")
+                                  .Arg<ffi::Buffer<ffi::F32>>()
+                                  .Ret<ffi::Buffer<ffi::F32>>()
+                                  .Attr<std::optional<float>>("eps"));
+"#;
+const DOTS: &str = r#"
+XLA_FFI_LIBRARY(dots,
+                XLA_FFI_HANDLER(dotted).Name("named").Platforms("cuda").Doc("It says.").Default("eps", "1e-5")
+                    .Layout("x", "column").Nondeterministic().Forward("forward").Jvp("jvp").Transpose("transpose")
+                    .Linear().Residuals("x").Batch("sequential"),
+                XLA_FFI_HANDLER(scale).BatchedBy("batched").Vjp("vjp"));
+"#;
+
+/// The chapter on C++: its code compiles by its own command against what is installed, and its errors are these words.
+/// `tests/claims.rs` says which test stands for which sentence.
+#[test]
+fn the_chapter_on_cpp() {
+    let test = "the_chapter_on_cpp";
+    if !works("pkg-config") || !works("c++") {
+        return skip(test, "no pkg-config or no C++ compiler");
+    }
+    let blocks = book::blocks(&book::page("cpp.md"));
+    let of = |language: &str| -> Vec<&str> {
+        let found = blocks.iter().filter(|block| block.language == language);
+        found.map(|block| block.text.as_str()).collect()
+    };
+    let ([handler, library], [told, compile]) = (&of("cpp")[..], &of("")[..]) else {
+        panic!("other blocks than before");
+    };
+    // What it tells of CMake is what the project says that another test builds.
+    let project = std::fs::read_to_string(root().join("c_examples/cmake_project/CMakeLists.txt"));
+    let project = project.expect("the project");
+    for line in of("cmake").concat().lines() {
+        let line = line.trim_end_matches(')');
+        assert!(project.contains(line), "{line}");
+    }
+
+    let (prefix, build) = (fresh("chapter_prefix"), fresh("chapter_build"));
+    install(&prefix);
+    let source = format!("{handler}{AROUND}{library}{DOTS}");
+    std::fs::write(build.join("my_calls.cc"), source).expect("the source");
+    let strict = compile.replace("-shared", "-shared -Wall -Wextra -Werror");
+    run(Command::new("sh")
+        .args(["-c", &strict])
+        .current_dir(&build)
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+
+    let path = build.join("libmy_calls.so");
+    let bytes = std::fs::read(&path).expect("the library");
+    let text = String::from_utf8_lossy(&bytes);
+    for said in [
+        r#""library": "rms_norm""#,
+        r#""default": 1e-5"#,
+        r#""shape": "... n -> ... n""#,
+        "host_only",
+        r#""name": "named""#,
+        r#""platforms": ["cuda"]"#,
+        "It says.",
+        r#""layout": "column""#,
+        "nondeterministic",
+        r#""forward": "forward""#,
+        r#""jvp": "jvp""#,
+        r#""transpose": "transpose""#,
+        r#""linear": true"#,
+        r#""residuals": ["x"]"#,
+        r#""batch": "sequential""#,
+        r#""batch": {"handler": "batched"}"#,
+        r#""vjp": "rms_norm_backward""#,
+        // Operands without a name.
+        r#""name": "x1""#,
+        r#""name": "y0""#,
+    ] {
+        assert!(text.contains(said), "the library does not say {said}");
+    }
+
+    let runtime = Runtime::new(Revision::NEWEST);
+    let library = runtime.open(&path).expect("it loads");
+    let call = |symbol: &str, attributes: &str, x: Tensor| {
+        let handler = library.handler(symbol, &[(Stage::Execute, symbol)])?;
+        let attributes = Attributes::parse(attributes).expect("attributes");
+        let call = handler.instantiate(&attributes)?.call();
+        call.arg(x).ret(Shape::new(DType::F32, [2])?).run()
+    };
+    let floats = || Tensor::from_slice([2], &[1.0_f32, 2.0]).expect("a tensor");
+    for (symbol, attributes, wanted) in [
+        ("scale", "{by = 3.0 : f32}", vec![3.0_f32, 6.0]),
+        ("rms_norm", "{eps = 1.0 : f32}", vec![4.0, 4.0]),
+    ] {
+        let outcome = call(symbol, attributes, floats()).expect("it runs");
+        assert_eq!(outcome.rets[0].to_vec::<f32>(), Some(wanted), "{symbol}");
+    }
+    let ints = Tensor::from_slice([2], &[1_i32, 2]).expect("a tensor");
+    let error = call("scale", "{by = 3.0}", ints).expect_err("two problems");
+    assert_eq!(error.message(), told.trim_end());
 }
 
 #[test]

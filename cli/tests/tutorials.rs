@@ -5,38 +5,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use xla_ffi_testing::book::{Block, blocks, page};
 use xla_ffi_testing::{compiler, root, skip};
-
-/// A block of a page: its language and its text.
-struct Block {
-    language: String,
-    text: String,
-}
-
-fn blocks(page: &str) -> Vec<Block> {
-    let mut found: Vec<Block> = Vec::new();
-    let mut inside = false;
-    for line in page.lines() {
-        match line.strip_prefix("```") {
-            Some("") => inside = false,
-            Some(language) => {
-                inside = true;
-                let language = language.split(',').next().unwrap_or_default();
-                found.push(Block {
-                    language: language.to_owned(),
-                    text: String::new(),
-                });
-            }
-            None if inside => {
-                let block = found.last_mut().unwrap();
-                block.text.push_str(line);
-                block.text.push('\n');
-            }
-            None => {}
-        }
-    }
-    found
-}
 
 /// A newcomer in a folder.
 struct Newcomer {
@@ -164,7 +134,7 @@ fn follow(test: &str, language: &'static str, source: &'static str, library: &'s
     if let Some(compiler) = needs.filter(|compiler| !compiler::works(compiler)) {
         return skip(test, &format!("{compiler} is not there"));
     }
-    let page = std::fs::read_to_string(root().join(format!("docs/first-{language}.md"))).unwrap();
+    let page = page(&format!("first-{language}.md"));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("first-{language}"));
     drop(std::fs::remove_dir_all(&folder));
     std::fs::create_dir_all(&folder).unwrap();
@@ -228,7 +198,7 @@ fn changed(text: &str) -> String {
 /// The page for those who come from elsewhere: what its code becomes compiles and runs, and both ways of doing a
 /// thing in Python print what the page says.
 fn coming_from(test: &str, language: &str, newcomer: &mut Newcomer) {
-    let page = std::fs::read_to_string(root().join("docs/coming-from.md")).unwrap();
+    let page = page("coming-from.md");
     let blocks = blocks(&page);
     let change = |mark: &str| {
         let all = blocks.iter().filter(|block| block.language == "diff");

@@ -2,6 +2,7 @@
 //! It is a development dependency alone and never published.
 
 pub mod allocations;
+pub mod book;
 pub mod compiler;
 pub mod cost;
 pub mod damage;

@@ -82,6 +82,17 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(pairs, Pairs,
                                   .Attr<int32_t>("k")
                                   .Shape(XLA_FFI_SHAPE("n -> n/2 k 3*n/2-1")));
 
+// RUN-OURS maybe_rows {k = 2 : i32} f32[4]=zeros -> f32[4,0] !! INVALID_ARGUMENT k = 2 from attribute 'k'
+// RUN-OURS maybe_rows {k = 0 : i32} f32[4]=zeros -> f32[4,0] ==
+// RUN-OURS maybe_rows {} f32[4]=zeros -> f32[4,0] ==
+static ffi::Error MaybeRows(Any, ffi::ResultBufferR2<ffi::F32>, std::optional<int32_t>) { return {}; }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(maybe_rows, MaybeRows,
+                              ffi::Ffi::Bind()
+                                  .Arg<Any>()
+                                  .Ret<ffi::BufferR2<ffi::F32>>()
+                                  .Attr<std::optional<int32_t>>("k")
+                                  .Shape(XLA_FFI_SHAPE("n -> n k")));
+
 // RUN-OURS many {} f32[3]=zeros -> f32[] == 0
 // RUN-OURS many {} f32[3]=zeros f32[]=zeros -> f32[] == 0
 // RUN-OURS many {} f32[3]=zeros f32[]=zeros f32[3,1]=zeros f32[3,1]=zeros -> f32[] == 0

@@ -179,6 +179,12 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(two_problems, TwoProblems,
                                   .Attr<float>("b"));
 #endif
 
+// Operands of a kind of which nothing is bound are not counted
+// RUN uncounted {} f32[1]=1 -> f32[0] ==
+// RUN uncounted {n = 1 : i64} -> ==
+static ffi::Error Uncounted() { return {}; }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(uncounted, Uncounted, ffi::Ffi::Bind());
+
 #if OURS
 // `contains<T>`, `isa<T>` and variants of spans, pointers, dictionaries, enums and structs: with
 // upstream's headers none of this compiles.
@@ -514,4 +520,70 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(own_prepare, NewOwn,
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     own_prepared, UseOwn,
     ffi::Ffi::Bind().Ctx<ffi::Prepared<Own>>().Ret<ffi::BufferR1<ffi::S64>>());
+
+// State that may not be there is empty; of another type it is an error
+struct Counted {
+  static ffi::TypeId id;
+};
+ffi::TypeId Counted::id = {};
+static ffi::ErrorOr<std::unique_ptr<Counted>> NewCounted() { return std::make_unique<Counted>(); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(counted_instantiate, NewCounted, ffi::Ffi::BindInstantiate());
+// RUN-OURS maybe_state only=r1 {} -> s64[1] == -1
+// RUN-OURS maybe_state,instantiate=own_state_open only=r1 {} -> s64[1] == 4
+// RUN-OURS maybe_state,instantiate=counted_instantiate only=r1 {} -> s64[1] !! INVALID_ARGUMENT type id
+static ffi::ErrorOr<std::unique_ptr<Own>> OpenOwn() { return NewOwn(4); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(own_state_open, OpenOwn, ffi::Ffi::BindInstantiate());
+static ffi::Error MaybeState(std::optional<Own*> own, ffi::ResultBufferR1<ffi::S64> y) {
+  Put(y, {own.has_value() ? (*own)->value : -1});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(maybe_state, MaybeState,
+                              ffi::Ffi::Bind()
+                                  .Ctx<std::optional<ffi::State<Own>>>()
+                                  .Ret<ffi::BufferR1<ffi::S64>>());
+
+// What is declared is counted whole
+// RUN-OURS counted {} -> ==
+// RUN-OURS counted {} f32[1]=1 -> !! INVALID_ARGUMENT arguments: expected 0, got 1
+// RUN-OURS counted {} -> f32[1] !! INVALID_ARGUMENT results: expected 0, got 1
+// RUN-OURS counted {n = 1 : i64} -> !! INVALID_ARGUMENT attribute
+XLA_FFI_DEFINE_HANDLER_SYMBOL(counted, Uncounted, ffi::Ffi::Bind().HostOnly());
+
+// A future that is ready when the handler returns needs none of the host
+// RUN-OURS ready_future {} -> ==
+SELF_TEST(ready_future) {
+  using Encoding = ffi::ResultEncoding<ffi::ExecutionStage::kExecute, ffi::Future>;
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  promise.SetAvailable();
+  // The table has no functions for futures: whoever made one would be told.
+  auto told = Encoding::Encode(Host::Api(), nullptr, std::move(future));
+  EXPECT(told.index() == 0 && std::get<0>(told) == nullptr);
+  return {};
+}
+
+// Complex scalars and arrays; the bits of packed elements
+static_assert(ffi::BitWidth(ffi::DataType::S4) == 4 && ffi::BitWidth(ffi::DataType::F32) == 32);
+// RUN-OURS complex_attrs {s = (1.0, 2.0) : complex<f64>, v = dense<[(3.0, 4.0)]> : tensor<1xcomplex<f32>>} -> f64[4] == 1,2,3,4
+static ffi::Error ComplexAttrs(ffi::ResultBufferR1<ffi::F64> y, std::complex<double> s,
+                               ffi::Span<const std::complex<float>> v) {
+  const double values[] = {s.real(), s.imag(), v[0].real(), v[0].imag()};
+  std::copy(std::begin(values), std::end(values), y->typed_data());
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(complex_attrs, ComplexAttrs,
+                              ffi::Ffi::Bind()
+                                  .Ret<ffi::BufferR1<ffi::F64>>()
+                                  .Attr<std::complex<double>>("s")
+                                  .Attr<ffi::Span<const std::complex<float>>>("v"));
+
+// Everything that binds by its type alone
+// RUN-OURS all_automatic {} f32[1]=1 -> s64[3] == 1,0,1
+// RUN-OURS all_automatic {} f32[1]=1 f32[1]=1 s32[1]=1 -> s64[3] == 2,1,1
+static ffi::Error AllAutomatic(ffi::Context context, ffi::AnyBuffer, std::optional<ffi::BufferR1<ffi::F32>> m,
+                               ffi::RemainingArgs rest, ffi::ResultBufferR1<ffi::S64> y) {
+  Put(y, {m.has_value() ? 2 : 1, Int(rest.size()), context.api() != nullptr});
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(all_automatic, AllAutomatic);
 #endif  // OURS

@@ -268,6 +268,9 @@ impl Case {
         if self.attributes.contains("xi1>") {
             return Err("no attributes that are arrays of bool".to_owned());
         }
+        if self.attributes.contains("complex<") {
+            return Err("no complex attributes".to_owned());
+        }
         for (name, value) in &self.options {
             match name.as_str() {
                 "stream" => return Err("no stream on a CPU".to_owned()),

@@ -95,7 +95,7 @@ XLA_FFI_SDK_INTERNAL_END
 class XLA_FFI_SDK_TYPE InFlightDiagnostic {
  public:
   XLA_FFI_SDK_COLD explicit InFlightDiagnostic(DiagnosticEngine* engine, std::string text)
-      : engine_(engine), stream_(std::make_unique<std::ostringstream>()) {
+      : engine_(engine), stream_(new std::ostringstream) {
     *stream_ << text;
   }
   InFlightDiagnostic(const InFlightDiagnostic&) = delete;
@@ -115,7 +115,7 @@ class XLA_FFI_SDK_TYPE InFlightDiagnostic {
 
  private:
   DiagnosticEngine* engine_;
-  std::unique_ptr<std::ostringstream> stream_;
+  std::ostringstream* const stream_;  // kept away from the stack of who only might write
 };
 
 // Collects problems. Costs nothing until there is one.
@@ -158,7 +158,10 @@ class XLA_FFI_SDK_TYPE DiagnosticEngine {
   internal::Report* owned_ = nullptr;
 };
 
-InFlightDiagnostic::~InFlightDiagnostic() { engine_->Begin() << stream_->str(); }
+InFlightDiagnostic::~InFlightDiagnostic() {
+  engine_->Begin() << stream_->str();
+  delete stream_;
+}
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 

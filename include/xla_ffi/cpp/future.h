@@ -130,13 +130,12 @@ class FutureData {
     return CompleteSlow();
   }
 
-  // Runs the waiter when the data is ready.
-  XLA_FFI_SDK_SLOW void Add(std::unique_ptr<Waiter> waiter) {
+  // Runs the waiter when the data is ready, and deletes it.
+  XLA_FFI_SDK_SLOW void Add(Waiter* waiter) {
     waiter->next = waiters_.load(std::memory_order_relaxed);
-    while (!waiters_.compare_exchange_weak(waiter->next, waiter.get(), std::memory_order_acq_rel,
+    while (!waiters_.compare_exchange_weak(waiter->next, waiter, std::memory_order_acq_rel,
                                            std::memory_order_relaxed)) {
     }
-    static_cast<void>(waiter.release());
     if ((word_.fetch_or(kWaiting, std::memory_order_acq_rel) & kDone) != 0) RunWaiters();
   }
 
@@ -189,8 +188,9 @@ class FutureData {
   XLA_FFI_SDK_SLOW void RunWaiters() {
     Waiter* list = waiters_.exchange(nullptr, std::memory_order_acq_rel);
     while (list != nullptr) {
-      const std::unique_ptr<Waiter> waiter(std::exchange(list, list->next));
+      Waiter* const waiter = std::exchange(list, list->next);
       Contain("a function that waited for a future", [&] { waiter->Run(error_); });
+      delete waiter;
     }
   }
 
@@ -239,8 +239,7 @@ class XLA_FFI_SDK_TYPE Future {
     } else if (data_->ready()) {
       std::forward<F>(f)(data_->error());
     } else {
-      data_->Add(
-          std::make_unique<internal::FunctionWaiter<std::decay_t<F>>>(std::forward<F>(f)));
+      data_->Add(new internal::FunctionWaiter<std::decay_t<F>>(std::forward<F>(f)));
     }
   }
 
@@ -292,10 +291,21 @@ class XLA_FFI_SDK_TYPE Promise {
 class XLA_FFI_SDK_TYPE CountDownPromise {
  public:
   XLA_FFI_SDK_FN CountDownPromise() = default;
-  XLA_FFI_SDK_DEFAULTS(CountDownPromise);
+  XLA_FFI_SDK_FN CountDownPromise(const CountDownPromise& other) : state_(other.state_) {
+    if (state_ != nullptr) state_->uses.fetch_add(1, std::memory_order_relaxed);
+  }
+  XLA_FFI_SDK_FN CountDownPromise(CountDownPromise&& other) noexcept
+      : state_(std::exchange(other.state_, nullptr)) {}
+  XLA_FFI_SDK_FN CountDownPromise& operator=(CountDownPromise other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  XLA_FFI_SDK_FN ~CountDownPromise() {
+    if (state_ != nullptr && state_->uses.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state_;
+  }
   // A count of zero or less completes at once.
   XLA_FFI_SDK_FN CountDownPromise(Promise promise, int64_t count)
-      : state_(std::make_shared<State>(std::move(promise), count)) {
+      : state_(new State(std::move(promise), count)) {
     // By SetError, which leaves the promise as it is: copies of this may look at it meanwhile.
     if (count <= 0) state_->promise.SetError(Error::Success());
   }
@@ -331,8 +341,10 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
     std::atomic<int64_t> count;
     std::mutex mutex;
     Error error;
+    std::atomic<int64_t> uses{1};
   };
-  std::shared_ptr<State> state_;
+  // Counted here: what std::shared_ptr is made of would be compiled with every file of handlers.
+  State* state_ = nullptr;
 };
 
 inline Future::Future(const Promise& promise) : data_(promise.data_) {
@@ -370,8 +382,10 @@ XLA_FFI_SDK_FN inline void SignalHost(const XLA_FFI_Api* api, XLA_FFI_Future* fu
   }
 }
 
-// Hosts without futures: the call lasts until the future is ready.
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* AwaitFuture(const XLA_FFI_Api* api, Future future) {
+// Hosts without futures: the call lasts until the future is ready. A template, so that files without asynchronous
+// handlers do not compile it.
+template <typename F>
+XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const XLA_FFI_Api* api, F future) {
   std::mutex mutex;
   std::condition_variable changed;
   bool ready = false;
