@@ -26,6 +26,8 @@ XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
   for (i = 0; i < kC; ++i) results[1][i] = results[0][i] + 1;
 }
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_two", tiled_add_two, "Host", XFFI_LEGACY_CPU);
+/* ((B, C)) -> (A, (A + 1)): today's XLA passes its leaves, the same pointers. */
+XFFI_REGISTER_LEGACY_TARGET("tiled_add_nested", tiled_add_two, "Host", XFFI_LEGACY_CPU);
 
 /* CPU, API_VERSION_STATUS_RETURNING: refuses a B that starts with a negative number. */
 XFFI_EXPORT void tiled_add_status(void* out, const void** in, XlaCustomCallStatus* status);
@@ -62,6 +64,12 @@ XFFI_EXPORT void tiled_add_unified(void* out, const void** in, const char* opaqu
 }
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_unified", tiled_add_unified, "Host", XFFI_LEGACY_CPU_UNIFIED);
 XFFI_ADAPT_CPU_UNIFIED(tiled_add_unified_ffi, tiled_add_unified, "opaque");
+
+/* ((B, C)) -> A, the root of an operand, as jaxlib 0.4.31 passes it. */
+static void tiled_add_pair(void* out, const void** in) {
+  tiled_add_cpu(out, (const void**)in[0]);
+}
+XFFI_REGISTER_LEGACY_TARGET("tiled_add_pair", tiled_add_pair, "Host", XFFI_LEGACY_CPU);
 
 /* The same with the sizes looked at, which the bare function cannot do. */
 static XLA_FFI_Error* check_sizes(xffi_call* call, const xffi_legacy_operands* operands,

@@ -24,6 +24,8 @@ XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
   for (size_t i = 0; i < 2048; ++i) results[1][i] = results[0][i] + 1;
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_two, "Host");
+// ((B, C)) -> (A, (A + 1)): today's XLA passes its leaves, the same pointers.
+XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM("tiled_add_nested", tiled_add_two, "Host");
 
 // CPU, API_VERSION_STATUS_RETURNING: refuses a B that starts with a negative number, throws for one
 // that starts with an infinite one.
@@ -60,6 +62,12 @@ XFFI_EXPORT void tiled_add_unified(void* out, const void** in,
 }
 XLA_CPU_REGISTER_CUSTOM_CALL_TARGET(tiled_add_unified);
 XFFI_ADAPT_CPU_UNIFIED(tiled_add_unified_ffi, tiled_add_unified, "opaque");
+
+// ((B, C)) -> A, the root of an operand, as jaxlib 0.4.31 passes it.
+static void tiled_add_pair(void* out, const void** in) {
+  tiled_add_cpu(out, static_cast<const void**>(const_cast<void*>(in[0])));
+}
+XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_pair, "Host");
 
 // The same with the sizes looked at, which the bare function cannot do.
 static XLA_FFI_Error* CheckSizes(xffi_call* call, const xffi_legacy_operands* operands,

@@ -38,8 +38,14 @@ xla_ffi::legacy! {
     tiled_add_status = cpu_status(tiled_add): f32[128], f32[2048] -> f32[2048];
     /// A bare function, `API_VERSION_STATUS_RETURNING_UNIFIED`.
     tiled_add_unified = unsafe cpu_unified(cpu_unified);
-    /// A bare function with tuples, `API_VERSION_ORIGINAL`.
-    tiled_add_tuples = unsafe cpu(tuples);
+    /// The same in tuples, as the documents show them: the roots of nested arrays of pointers.
+    tiled_add_tuples = cpu(two), tuples = "roots":
+        (f32[128], f32[2048]) -> (f32[2048], (f32[2048]));
+    /// One of them alone, the root of an operand, as jaxlib 0.4.31 passes it.
+    tiled_add_pair = cpu(tiled_add), tuples = "roots": (f32[128], f32[2048]) -> f32[2048];
+    /// The same tuples as XLA passes them since: one pointer a leaf, and one array of the result's.
+    tiled_add_nested = cpu(two), tuples = "leaves":
+        (f32[128], f32[2048]) -> (f32[2048], (f32[2048]));
 }
 
 /// # Safety
@@ -155,4 +161,6 @@ xla_ffi::library! {
     legacy tiled_add_status,
     legacy tiled_add_unified,
     legacy tiled_add_tuples,
+    legacy tiled_add_pair,
+    legacy tiled_add_nested,
 }

@@ -121,21 +121,30 @@ fn tuples_by_their_leaves() {
         library
             .register_legacy()
             .expect("its targets are registered");
-        let target = runtime.find_legacy("tiled_add_two", "Host", ApiVersion::Original);
-        let target = target.expect("registered");
-        let mut example = Example::new(1.0);
-        let [b, c, a] = example.pointers();
-        let mut more = vec![0.0_f32; 2048];
-        let operands = [Tree::tuple([Tree::Leaf(b), Tree::Leaf(c)])];
-        let result = Tree::tuple([a, more.as_mut_ptr().cast()].map(Tree::Leaf));
-        // SAFETY: the buffers are as the target wants them.
-        unsafe { Invocation::new(&target, &operands, &result).run() }.expect("it runs");
-        example.check(0.0, language);
-        assert!(
-            more.iter()
-                .zip(&example.a)
-                .all(|(more, a)| *more == a + 1.0)
-        );
+        for (name, is_nested) in [("tiled_add_two", false), ("tiled_add_nested", true)] {
+            let target = runtime.find_legacy(name, "Host", ApiVersion::Original);
+            let target = target.expect("registered");
+            let mut example = Example::new(1.0);
+            let [b, c, a] = example.pointers();
+            let mut more = vec![0.0_f32; 2048];
+            let operands = [Tree::tuple([Tree::Leaf(b), Tree::Leaf(c)])];
+            let second = Tree::Leaf(more.as_mut_ptr().cast());
+            let second = match is_nested {
+                true => Tree::tuple([second]),
+                false => second,
+            };
+            let result = Tree::tuple([Tree::Leaf(a), second]);
+            // SAFETY: the buffers are as the target wants them.
+            unsafe { Invocation::new(&target, &operands, &result).run() }.expect("it runs");
+            let context = format!("{language} {name}");
+            example.check(0.0, &context);
+            assert!(
+                more.iter()
+                    .zip(&example.a)
+                    .all(|(more, a)| *more == a + 1.0),
+                "{context}"
+            );
+        }
     }
 }
 
@@ -385,6 +394,7 @@ fn the_table_names_tests_that_exist() {
     let sources = [
         "tests/legacy.rs",
         "ffi/tests/legacy_device.rs",
+        "ffi/tests/legacy_tuples.rs",
         "tests/legacy_c_device.rs",
         "tests/pjrt/conformance.rs",
         "runtime/tests/legacy.rs",

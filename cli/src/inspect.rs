@@ -208,6 +208,8 @@ fn legacy_json(target: &manifest::Target) -> Value {
         "symbol": target.symbol,
         "args": shapes(&target.args),
         "rets": shapes(&target.rets),
+        "tuples": target.tuples,
+        "structure": target.structure,
     })
 }
 
@@ -225,6 +227,9 @@ fn describe_legacy(target: &manifest::Target) -> String {
             let shapes: Vec<_> = shapes.iter().map(|shape| shape.to_string()).collect();
             text += &format!("  {key:<9} {}\n", shapes.join(", ").to_lowercase());
         }
+    }
+    if let (Some(form), Some(structure)) = (&target.tuples, &target.structure) {
+        text += &format!("  {:<9} {structure}, by {form}\n", "tuples");
     }
     text
 }

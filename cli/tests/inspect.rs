@@ -23,9 +23,15 @@ fn targets_of_the_original_custom_calls_are_told() {
     let target = "legacy target tiled_add_status (Host)\n  signature cpu_status (API version 2), by \
         legacy__tiled_add_status\n  args      f32[128], f32[2048]\n  rets      f32[2048]\n";
     assert!(text.contains(target), "{text}");
+    let tuples = "  tuples    (_, _) -> (_, (_)), by roots\n";
+    assert!(text.contains(tuples), "{text}");
     let told: Value = serde_json::from_str(&inspect(&["--json"])).expect("JSON");
     let targets = told["legacy"].as_array().expect("a list");
-    assert_eq!(targets.len(), 5, "{told}");
+    assert_eq!(targets.len(), 7, "{told}");
+    let nested = targets
+        .iter()
+        .find(|target| target["name"] == "tiled_add_nested");
+    assert_eq!(nested.expect("a target")["tuples"], "leaves");
     let handler = "tiled_add_cpu_ffi";
     let one: Value =
         serde_json::from_str(&inspect(&["--json", "--handler", handler])).expect("JSON");

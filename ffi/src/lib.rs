@@ -283,6 +283,21 @@ pub use xla_ffi_macros::handler;
 /// breaks its memory, as with every target of these conventions. For several results the function of
 /// the CPU forms gets the array of pointers that today's XLA gives.
 ///
+/// Brackets around shapes make tuples, nested to any depth: `(f32[128], f32[2048]) -> (f32[2048], (f32[2048]))`. The
+/// handler has their leaves as operands and results, in pre-order. A program hands tuples over in one of two forms, which
+/// nothing in a call tells apart, so that `tuples` has to say it:
+///
+/// | `tuples` | on the CPU | on devices |
+/// |---|---|---|
+/// | `"leaves"`: XLA from jaxlib 0.4.32 on | one pointer a leaf of the operands; a tuple result is one array of all its leaves | one pointer a leaf |
+/// | `"roots"`: the original documents, jaxlib 0.4.31 | one pointer an operand and one for the result, a tuple's to an array of its elements' | every node: operands' tuples are read, results' are written |
+///
+/// An array that would lie at null or at an odd address is an error. Device targets by roots name a
+/// `static` [`Staging`](legacy::Staging): `pool = TUPLES`. It writes the tuples of the result behind what the
+/// handler put on the stream, and finds the leaves of operands whose nodes are null by
+/// [`Device::resolve`](legacy::Device::resolve). With `shapes = unsafe FUNCTION` the tuples are told by
+/// `structure = "(_, _) -> (_, (_))"`, as in [`adapt!`](crate::adapt).
+///
 /// `opaque = "NAME"` is the attribute of the handler that the opaque bytes become: a string, or an
 /// array or a number of the declared type. `platforms = ["…"]` says where it is registered: without
 /// it, on the CPU or on CUDA.
@@ -445,8 +460,9 @@ pub mod __private {
         pub use crate::legacy::adapt::{Adapter, Args, Opaque, Rets, call};
         pub use crate::legacy::structure::is_structure;
         pub use crate::legacy::target::{
-            Layout, LegacyTarget, TargetInfo, call_cpu, call_device, targets,
+            Layout, LegacyTarget, TargetInfo, call_cpu, call_device, call_device_roots, targets,
         };
+        pub use crate::legacy::tuples::Tuples;
     }
     pub use crate::attribute::derive_attribute::{
         Attributes, Flat, Member, attribute_only, explain_name, explain_number, explain_struct,

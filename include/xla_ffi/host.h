@@ -34,7 +34,7 @@
 #define XFFI_PRINTF(at, first) __attribute__((format(printf, at, first)))
 #define XFFI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #else
-#define XFFI_COLD static
+#define XFFI_COLD static inline /* told by no warning where nothing calls it */
 #define XFFI_INLINE static inline
 #define XFFI_HOT static inline
 #define XFFI_PRINTF(at, first)

@@ -87,7 +87,7 @@ typedef struct xffi_legacy_adapter {
 /* A status of this library. Written from any thread while the call lasts. */
 typedef struct xffi_status_object {
   xffi_status_head head;
-  int lock;
+  long lock;
   int live;
   int failed;
   char* message;
@@ -104,11 +104,10 @@ XFFI_LEGACY_SHARED_ xffi_status_object* xffi_status_idle[256] = {NULL};
 #endif
 
 XFFI_INLINE void xffi_status_lock(xffi_status_object* object) {
-  while (__atomic_exchange_n(&object->lock, 1, __ATOMIC_ACQUIRE) != 0) {
-  }
+  while (XFFI_SWAP_(&object->lock, 1) != 0) XFFI_YIELD_();
 }
 XFFI_INLINE void xffi_status_unlock(xffi_status_object* object) {
-  __atomic_store_n(&object->lock, 0, __ATOMIC_RELEASE);
+  XFFI_STORE_(&object->lock, 0);
 }
 
 XFFI_COLD void xffi_status_set(xffi_status_head* head, int failed, const char* message,
@@ -151,7 +150,7 @@ XFFI_INLINE xffi_status_object* xffi_status_take(void) {
   xffi_status_object* object = NULL;
   size_t i;
   for (i = 0; i < 256 && object == NULL; ++i) {
-    object = __atomic_exchange_n(&xffi_status_idle[i], (xffi_status_object*)NULL, __ATOMIC_ACQUIRE);
+    object = (xffi_status_object*)XFFI_SWAP_POINTER_(&xffi_status_idle[i], (xffi_status_object*)NULL);
   }
   if (object == NULL) object = xffi_status_make();
   if (object == NULL) return NULL;
@@ -176,10 +175,7 @@ XFFI_INLINE int xffi_status_give(xffi_status_object* object, char** message, siz
   xffi_status_unlock(object);
   for (i = 0; i < 256; ++i) {
     xffi_status_object* empty = NULL;
-    if (__atomic_compare_exchange_n(&xffi_status_idle[i], &empty, object, 0, __ATOMIC_RELEASE,
-                                    __ATOMIC_RELAXED)) {
-      break;
-    }
+    if (XFFI_SWAP_POINTER_IF_(&xffi_status_idle[i], &empty, object)) break;
   }
   return failed;
 }

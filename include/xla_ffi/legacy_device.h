@@ -21,10 +21,10 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "xla_ffi/atomic.h"
 #include "xla_ffi/host.h"
 
 /* --- the list of buffers ------------------------------------------------------------------------ */
@@ -275,16 +275,16 @@ typedef struct xffi_slot_ {
 typedef struct xffi_staging {
   const xffi_events* platform;
   size_t capacity;
-  int lock;
+  long lock;
   xffi_slot_* slots;
 } xffi_staging;
 #define XFFI_STAGING(platform, capacity) {platform, capacity, 0, NULL}
 
 XFFI_INLINE void xffi_staging_lock_(xffi_staging* pool) {
-  while (__atomic_exchange_n(&pool->lock, 1, __ATOMIC_ACQUIRE) != 0) sched_yield();
+  while (XFFI_SWAP_(&pool->lock, 1) != 0) XFFI_YIELD_();
 }
 XFFI_INLINE void xffi_staging_unlock_(xffi_staging* pool) {
-  __atomic_store_n(&pool->lock, 0, __ATOMIC_RELEASE);
+  XFFI_STORE_(&pool->lock, 0);
 }
 
 XFFI_INLINE void xffi_staging_give_(xffi_staging* pool, xffi_slot_* slot, xffi_slot_state_ state) {
@@ -338,7 +338,7 @@ XFFI_INLINE int xffi_staging_write(xffi_staging* pool, void* stream, const xffi_
   if ((error = pool->platform->device_of(stream, &device)) != 0) return error;
   while (slot == NULL) {
     if ((error = xffi_staging_take_(pool, device, &slot)) != 0) return error;
-    if (slot == NULL) sched_yield();
+    if (slot == NULL) XFFI_YIELD_();
   }
   if (slot->event == NULL && (error = pool->platform->create(stream, &slot->event)) != 0) {
     xffi_staging_give_(pool, slot, XFFI_SLOT_LOST_);

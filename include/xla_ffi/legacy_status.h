@@ -31,7 +31,7 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define XFFI_STATUS_COLD_ static __attribute__((cold, noinline, unused))
 #else
-#define XFFI_STATUS_COLD_ static
+#define XFFI_STATUS_COLD_ static inline
 #endif
 
 #define XFFI_STATUS_ALIGNMENT 65536

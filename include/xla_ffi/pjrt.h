@@ -83,11 +83,12 @@ xffi_rt_status* xffi_rt_client_register_symbols(const xffi_rt_client* client,
                                                 const char* execute, const char* instantiate,
                                                 const char* prepare, const char* initialize);
 
-/* Calls a library's own xla_ffi_register, which registers all its handlers of this platform.
+/* Registers all handlers of a library that are for this platform, under their own names: by its own xla_ffi_register, as
+ * Rust's have it, or else those that it describes (XFFI_LIBRARY, XLA_FFI_LIBRARY).
  *   client   in whose plugin programs name the handlers from now on.
- *   library  built with this SDK, which exports that function.
- *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for a library without it, and what it
- *            answers, one line for each handler that was refused.
+ *   library  built with this SDK; its file is still there.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND for a library that has neither, or no handler for
+ *            this platform, and what is refused, one line for each handler.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_client_register_library(const xffi_rt_client* client,
                                                 const xffi_rt_library* library);

@@ -99,7 +99,8 @@ class Client {
   xla::Status Register(const std::string& name, XLA_FFI_Handler* execute) const {
     return Register(name, XLA_FFI_Handler_Bundle{nullptr, nullptr, nullptr, execute, nullptr});
   }
-  // Registers all handlers of a library that has an xla_ffi_register, or the one of a symbol.
+  // Registers all handlers of a library that describes them (XLA_FFI_LIBRARY, XFFI_LIBRARY) or has an xla_ffi_register,
+  // or the one of a symbol.
   xla::Status RegisterLibrary(const xffi_rt_library* library) const {
     return Told(xffi_rt_client_register_library(client_.get(), library));
   }

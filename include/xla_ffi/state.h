@@ -9,33 +9,8 @@
 
 #include <limits.h>
 
+#include "xla_ffi/atomic.h"
 #include "xla_ffi/context.h"
-
-#if defined(__GNUC__) || defined(__clang__)
-#define XFFI_LOAD_(place) __atomic_load_n((place), __ATOMIC_ACQUIRE)
-#define XFFI_STORE_(place, value) __atomic_store_n((place), (value), __ATOMIC_RELEASE)
-#define XFFI_SWAP_(place, value) __atomic_exchange_n((place), (value), __ATOMIC_ACQ_REL)
-#define XFFI_LOAD_POINTER_(place) XFFI_LOAD_(place)
-#define XFFI_STORE_POINTER_(place, value) XFFI_STORE_(place, value)
-#elif defined(_MSC_VER)
-#include <intrin.h>
-/* All of them full fences: a plain load is no acquire on Arm, and may leave a loop on any processor. */
-#define XFFI_LOAD_(place) _InterlockedOr((volatile long*)(place), 0)
-#define XFFI_STORE_(place, value) ((void)_InterlockedExchange((volatile long*)(place), (value)))
-#define XFFI_SWAP_(place, value) _InterlockedExchange((volatile long*)(place), (value))
-#define XFFI_LOAD_POINTER_(place) _InterlockedCompareExchangePointer((void* volatile*)(place), NULL, NULL)
-#define XFFI_STORE_POINTER_(place, value) \
-  ((void)_InterlockedExchangePointer((void* volatile*)(place), (value)))
-#else
-#error "xla_ffi/state.h needs the atomic operations of GCC, Clang or MSVC"
-#endif
-
-#if defined(_WIN32)
-#define XFFI_YIELD_() ((void)0)
-#else
-#include <sched.h>
-#define XFFI_YIELD_() ((void)sched_yield())
-#endif
 
 /* The number of a type in one XLA copy. */
 typedef struct xffi_type_entry {

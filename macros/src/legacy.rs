@@ -4,6 +4,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
+use syn::token;
 use syn::{Attribute, LitBool, LitInt, LitStr, Path, Token, Visibility, bracketed, parenthesized};
 
 use crate::reserved::RESERVED;
@@ -130,19 +131,50 @@ impl Parse for Shape {
     }
 }
 
-impl Shape {
-    fn list(input: ParseStream<'_>) -> syn::Result<Vec<Self>> {
-        let mut shapes = vec![];
-        while input.peek(syn::Ident) {
-            shapes.push(input.parse()?);
+/// The operands or results of a target: the leaves, and how brackets make tuples of them.
+#[derive(Default)]
+struct Nodes {
+    leaves: Vec<Shape>,
+    /// `(_, _), _`.
+    structure: String,
+    count: usize,
+}
+
+impl Nodes {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut nodes = Self::default();
+        while input.peek(syn::Ident) || input.peek(token::Paren) {
+            if nodes.count > 0 {
+                nodes.structure.push_str(", ");
+            }
+            nodes.count += 1;
+            if input.peek(syn::Ident) {
+                nodes.leaves.push(input.parse()?);
+                nodes.structure.push('_');
+            } else {
+                let elements;
+                parenthesized!(elements in input);
+                let tuple = Self::parse(&elements)?;
+                if !elements.is_empty() {
+                    return Err(elements.error("expected a shape, `f32[2, 3]`, or a tuple of some"));
+                }
+                nodes.leaves.extend(tuple.leaves);
+                nodes.structure += &format!("({})", tuple.structure);
+            }
             if !input.peek(Token![,]) {
                 break;
             }
             input.parse::<Token![,]>()?;
         }
-        Ok(shapes)
+        Ok(nodes)
     }
 
+    fn has_tuples(&self) -> bool {
+        self.structure.contains('(')
+    }
+}
+
+impl Shape {
     fn tokens(&self) -> TokenStream {
         let (dtype, dims) = (&self.dtype, &self.dims);
         quote!((::xla_ffi::DataType::#dtype, {
@@ -168,6 +200,48 @@ struct Target {
     platforms: Vec<LitStr>,
     opaque: Option<LitStr>,
     layout: Option<Layout>,
+    tuples: Tuples,
+}
+
+/// What is said of tuples.
+#[derive(Default)]
+struct Tuples {
+    /// `"leaves"` or `"roots"`.
+    form: Option<LitStr>,
+    structure: Option<LitStr>,
+    /// The pool that writes the result's, on devices.
+    pool: Option<Path>,
+}
+
+impl Tuples {
+    fn is_by_roots(&self) -> bool {
+        matches!(&self.form, Some(form) if form.value() == "roots")
+    }
+
+    /// Constant expressions: what the target's functions get.
+    fn tokens(&self) -> TokenStream {
+        let Some(structure) = &self.structure else {
+            return quote!(::core::option::Option::None);
+        };
+        let form = if self.is_by_roots() {
+            quote!(Nodes)
+        } else {
+            quote!(Leaves)
+        };
+        quote! {
+            {
+                const STRUCTURE: &::core::primitive::str = #structure;
+                const _: () = assert!(
+                    ::xla_ffi::__private::legacy::is_structure(STRUCTURE),
+                    "a structure has `_` for a leaf, brackets for a tuple, commas, and `->` before the result"
+                );
+                ::core::option::Option::Some(::xla_ffi::__private::legacy::Tuples {
+                    structure: STRUCTURE,
+                    form: ::xla_ffi::legacy::Form::#form,
+                })
+            }
+        }
+    }
 }
 
 impl Parse for Target {
@@ -183,6 +257,7 @@ impl Parse for Target {
         parenthesized!(function in input);
         let function = function.parse()?;
         let (mut platforms, mut opaque, mut layout) = (vec![], None, None);
+        let mut tuples = Tuples::default();
         while input.peek(Token![,]) {
             input.parse::<Token![,]>()?;
             let key: Ident = input.parse()?;
@@ -195,6 +270,9 @@ impl Parse for Target {
                     platforms = list.into_iter().collect();
                 }
                 "opaque" => opaque = Some(input.parse()?),
+                "tuples" => tuples.form = Some(input.parse()?),
+                "structure" => tuples.structure = Some(input.parse()?),
+                "pool" => tuples.pool = Some(input.parse()?),
                 "shapes" => {
                     let Some(unsafety) = input.parse::<Option<Token![unsafe]>>()? else {
                         return Err(input.error(
@@ -208,8 +286,9 @@ impl Parse for Target {
                 _ => {
                     return Err(syn::Error::new_spanned(
                         key,
-                        "expected `platforms = [\"…\"]`, `opaque = \"attribute\"` or \
-                         `shapes = unsafe function`",
+                        "expected `platforms = [\"…\"]`, `opaque = \"attribute\"`, \
+                         `shapes = unsafe function`, `structure = \"(_, _) -> _\"`, \
+                         `tuples = \"leaves\"` or `\"roots\"`, or `pool = STAGING`",
                     ));
                 }
             }
@@ -219,9 +298,26 @@ impl Parse for Target {
             if layout.is_some() {
                 return Err(syn::Error::new_spanned(colon, "the shapes are told twice"));
             }
-            let args = Shape::list(input)?;
+            if let Some(structure) = &tuples.structure {
+                return Err(syn::Error::new_spanned(
+                    structure,
+                    "the structure is told twice: brackets around the shapes make tuples",
+                ));
+            }
+            let args = Nodes::parse(input)?;
             input.parse::<Token![->]>()?;
-            layout = Some(Layout::Fixed(args, Shape::list(input)?));
+            let rets = Nodes::parse(input)?;
+            if args.has_tuples() || rets.has_tuples() {
+                if rets.count != 1 {
+                    return Err(syn::Error::new_spanned(
+                        &name,
+                        "a call with tuples has one result: put what stands behind `->` into brackets",
+                    ));
+                }
+                let structure = format!("{} -> {}", args.structure, rets.structure);
+                tuples.structure = Some(LitStr::new(&structure, name.span()));
+            }
+            layout = Some(Layout::Fixed(args.leaves, rets.leaves));
         }
         let this = Self {
             attributes,
@@ -233,6 +329,7 @@ impl Parse for Target {
             platforms,
             opaque,
             layout,
+            tuples,
         };
         this.check(&convention_name)?;
         Ok(this)
@@ -244,6 +341,13 @@ impl Target {
         let refuse = |why: &str| Err(syn::Error::new_spanned(convention, why));
         if self.is_unsafe && (self.layout.is_some() || self.opaque.is_some()) {
             return refuse("a bare function sees pointers: it has no shapes and no attributes");
+        }
+        if let (None, Some(structure)) = (&self.layout, &self.tuples.structure) {
+            return Err(syn::Error::new_spanned(
+                structure,
+                "a structure goes with `shapes = unsafe function`; with shapes that are declared, brackets around them \
+                 make tuples",
+            ));
         }
         if !self.is_unsafe && self.layout.is_none() {
             return refuse(
@@ -259,7 +363,50 @@ impl Target {
                 "this convention has no opaque bytes; `cpu_unified` and the device's have",
             );
         }
-        Ok(())
+        self.check_tuples(convention)
+    }
+
+    fn check_tuples(&self, convention: &Ident) -> syn::Result<()> {
+        let Tuples {
+            form,
+            structure,
+            pool,
+        } = &self.tuples;
+        let refuse = |why: &str| Err(syn::Error::new_spanned(convention, why));
+        match form {
+            None if structure.is_some() => {
+                return refuse(
+                    "tuples reach a target in two forms: say `tuples = \"leaves\"`, one pointer a leaf, as today's XLA \
+                     has it, or `tuples = \"roots\"`, arrays of pointers, as the original documents have it",
+                );
+            }
+            Some(form) if !["leaves", "roots"].contains(&form.value().as_str()) => {
+                return Err(syn::Error::new_spanned(
+                    form,
+                    "expected \"leaves\" or \"roots\"",
+                ));
+            }
+            Some(form) if structure.is_none() => {
+                return Err(syn::Error::new_spanned(
+                    form,
+                    "no tuples are declared: put their shapes into brackets, \
+                     `: (f32[2], f32[3]) -> (f32[2], f32[3])`, or say `structure = \"(_, _) -> (_, _)\"`",
+                ));
+            }
+            _ => {}
+        }
+        let wants_pool = self.tuples.is_by_roots() && !self.convention.is_cpu();
+        match pool {
+            None if wants_pool => refuse(
+                "a device target writes the tuples of its result: `pool = STAGING` names a \
+                 `static STAGING: Staging<…>`, which does that in the order of the stream",
+            ),
+            Some(pool) if !wants_pool => Err(syn::Error::new_spanned(
+                pool,
+                "only a device target with `tuples = \"roots\"` writes tuples",
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn expand(&self) -> TokenStream {
@@ -302,10 +449,13 @@ impl Target {
             None => quote!(#function(#(#names),*)),
             Some(_) => {
                 let attribute = self.opaque.as_ref().map_or_else(String::new, LitStr::value);
-                let entry = if self.convention.is_cpu() {
-                    quote!(call_cpu)
-                } else {
-                    quote!(call_device)
+                let (entry, pool) = match (self.convention.is_cpu(), &self.tuples.pool) {
+                    (true, _) => (quote!(call_cpu::<#function>), None),
+                    (false, None) => (quote!(call_device::<#function>), None),
+                    (false, Some(pool)) => (
+                        quote!(call_device_roots::<#function, _>),
+                        Some(quote!(&#pool,)),
+                    ),
                 };
                 let operands = &names[..2];
                 let opaque = if self.convention.has_opaque() {
@@ -319,18 +469,29 @@ impl Target {
                     _ => quote!(::core::ptr::null_mut()),
                 };
                 quote! {
-                    ::xla_ffi::__private::legacy::#entry::<#function>(
-                        LAYOUT, #attribute, #(#operands),*, #opaque, #status,
+                    ::xla_ffi::__private::legacy::#entry(
+                        #pool __XLA_FFI_LAYOUT, __XLA_FFI_TUPLES, #attribute, #(#operands),*, #opaque, #status,
                     )
                 }
             }
         };
-        let info = match &layout {
-            Some(_) => quote!(::core::option::Option::Some(LAYOUT)),
-            None => quote!(::core::option::Option::None),
+        let (info, tuples_info) = match &layout {
+            Some(_) => (
+                quote!(::core::option::Option::Some(__XLA_FFI_LAYOUT)),
+                quote!(__XLA_FFI_TUPLES),
+            ),
+            None => (
+                quote!(::core::option::Option::None),
+                quote!(::core::option::Option::None),
+            ),
         };
-        let layout = layout
-            .map(|layout| quote!(const LAYOUT: ::xla_ffi::__private::legacy::Layout = #layout;));
+        let tuples = self.tuples.tokens();
+        let layout = layout.map(|layout| {
+            quote! {
+                const __XLA_FFI_LAYOUT: ::xla_ffi::__private::legacy::Layout = #layout;
+                const __XLA_FFI_TUPLES: ::core::option::Option<::xla_ffi::__private::legacy::Tuples> = #tuples;
+            }
+        });
         let convention = variant.to_string();
         let export = crate::expand::export_as(
             &export_name(name),
@@ -354,6 +515,7 @@ impl Target {
                             platforms: &[#(#platforms),*],
                             function: ::xla_ffi::legacy::Function::#variant(entry),
                             layout: #info,
+                            tuples: #tuples_info,
                         };
                 }
             };

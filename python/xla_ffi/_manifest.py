@@ -193,7 +193,10 @@ def _legacy_target(reader, data):
         return tuple(found)
 
     signature = reader.get(data, "signature", str, where)
-    return LegacySpec(name, signature, shapes("args"), shapes("rets"))
+    tuples, structure = (reader.get(data, key, str, where, None) for key in ("tuples", "structure"))
+    if (tuples is None) != (structure is None) or tuples not in (None, "leaves", "roots"):
+        raise reader.error(f"{where}: tuples {tuples!r} with structure {structure!r}")
+    return LegacySpec(name, signature, shapes("args"), shapes("rets"), tuples, structure)
 
 
 def _handler(reader, library, data):

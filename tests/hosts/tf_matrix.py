@@ -71,7 +71,9 @@ class Library:
             return target
         execute = self.address(name)
         if execute is None:
-            raise Moot(f"the library has no {name}")
+            if (self.kind, name) != ("c", "panic"):
+                raise AssertionError(f"the library {self.kind!r} has no {name}, and nothing says why it could not")
+            raise Moot("the language has no panics")
         args = _Register(
             struct_size=_Register.traits.offset + 4, name=target.encode(), name_size=len(target), platform=b"Host",
             platform_size=4, instantiate=self.address(f"{name}_instantiate"), execute=execute,

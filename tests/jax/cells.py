@@ -20,6 +20,21 @@ class Moot(Exception):
     """The library cannot be asked: its language or its headers have no such thing. No lack of the runtime."""
 
 
+#: What a library cannot be asked, by its kind and what it would have to have, and why. Nothing else is moot.
+NOT_IN = {
+    ("c", "panic"): "the language has no panics",
+    ("upstream", "optional_parts"): "the headers have no such binding",
+    ("upstream", "xla_ffi_register"): "the library has no registration entry",
+    ("upstream", "targets of the original custom calls"): "these headers have no such targets",
+}
+
+
+def lacks(kind, what):
+    """What a row raises whose handler, or other part, the library has not: moot where a reason is known, else wrong."""
+    reason = NOT_IN.get((kind, what))
+    return Moot(reason) if reason else AssertionError(f"the library {kind!r} has no {what}, and nothing says why it could not")
+
+
 class Refused(Exception):
     """The runtime does not take the handler."""
 

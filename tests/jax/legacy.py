@@ -7,9 +7,15 @@ same functions adapted to XLA FFI.
 import ctypes
 
 import jax
+import jax.extend.core as jex
+import jaxlib.version
 import numpy as np
-from cells import Absent, Moot, expect, expect_error, f32
+from cells import Absent, expect, expect_error, f32, lacks
 from features import F, feature
+from jax._src.lib import xla_client
+from jax.interpreters import mlir
+from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo as hlo
 from xla_ffi import _jax, _primitive
 
 B = np.arange(1, 129, dtype=F)
@@ -20,7 +26,7 @@ A = B[np.arange(2048) % 128] + C
 def original(world):
     """The library, its targets registered as XLA's API version 0."""
     if world.original is None:
-        raise Moot("these headers have no such targets")
+        raise lacks(world.library.kind, "targets of the original custom calls")
     import xla_ffi
 
     return xla_ffi.load(world.original)
@@ -53,6 +59,51 @@ def legacy_tuple(world):
 
 
 @feature
+def legacy_nested(world):
+    """original custom calls: nested tuples of operands and result, by their leaves"""
+    target = original(world).legacy["tiled_add_nested"]
+    try:
+        first, second = jax.jit(lambda b, c: in_tuples(target.target, True, b, c))(B, C)
+    except Exception as error:
+        if "Nested tuples not implemented" in str(error):
+            raise Absent(str(error)) from error
+        raise
+    expect(first, A)
+    expect(second, A + 1)
+
+
+@feature
+def legacy_pair(world):
+    """original custom calls: a tuple operand"""
+    # XLA:CPU handed over the root of a tuple, as the documents have it, until jaxlib 0.4.32.
+    by_root = jaxlib.version.__version_info__ < (0, 4, 32)
+    target = original(world).legacy["tiled_add_pair" if by_root else "tiled_add_cpu"]
+    expect(jax.jit(lambda b, c: in_tuples(target.target, False, b, c))(B, C)[0], A)
+
+
+def in_tuples(target, nested, *args):
+    """Calls ((B, C)) -> A, or -> (A, (A + 1)): programs that jax's own functions do not write."""
+    primitive = jex.Primitive(f"in_tuples.{target}")
+    primitive.multiple_results = True
+    leaf = jax.core.ShapedArray((2048,), F)
+    primitive.def_abstract_eval(lambda *_: (leaf,) * (1 + nested))
+
+    def lower(_context, *operands):
+        array = ir.RankedTensorType.get([2048], ir.F32Type.get())
+        pair = hlo.TupleOp(operands).result
+        result = ir.TupleType.get_tuple([array, ir.TupleType.get_tuple([array])]) if nested else array
+        version = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 1)
+        result = hlo.CustomCallOp([result], [pair], call_target_name=target, api_version=version).result
+        if not nested:
+            return [result]
+        inner = hlo.GetTupleElementOp(result, 1).result
+        return [hlo.GetTupleElementOp(result, 0).result, hlo.GetTupleElementOp(inner, 0).result]
+
+    mlir.register_lowering(primitive, lower)
+    return primitive.bind(*args)
+
+
+@feature
 def legacy_status(world):
     """original custom calls: API_VERSION_STATUS_RETURNING"""
     target = original(world).legacy["tiled_add_status"]
@@ -82,6 +133,10 @@ def legacy_failure(world):
         if "B[0] is negative" not in str(error):
             raise
     else:
+        # The image of XLA, what it is linked with, and the program.
+        for image in (xla_client._xla.__file__, None):
+            if hasattr(ctypes.CDLL(image), "XlaCustomCallStatusSetFailure"):
+                raise AssertionError(f"{image} exports the function that the target should have called")
         raise Absent("this XLA exports no function by which a target could write its status")
 
 

@@ -447,6 +447,13 @@ def legacy(libraries):
         if language == "rust":
             # The manifest has the sizes, which calls of that kind do not carry.
             raises(TypeError, lambda target=target: target(c, c), "F32[128], F32[2048]", "got (F32[2048]")
+            larger = jax.ShapeDtypeStruct((4096,), np.float32)
+            raises(TypeError, lambda target=target: target(b, c, result_shape_dtypes=larger), "result", "got (F32[4096])")
+            # jax has no tuples: it hands over what the first of these takes, leaves, and not the roots of the second.
+            for got in lib.legacy["tiled_add_nested"](b, c), lib.legacy["tiled_add_two"](b, c):
+                if not np.array_equal(got[0], wanted) or not np.array_equal(got[1], wanted + 1):
+                    raise AssertionError("wrong numbers in a tuple")
+            raises(TypeError, lambda: lib.legacy["tiled_add_tuples"](b, c), "takes tuples", "by roots")
         else:
             raises(TypeError, lambda target=target: target(b, c), "result_shape_dtypes")
 

@@ -330,6 +330,51 @@ mod tests {
         assert_eq!(expected.features("b").count(), 3);
     }
 
+    /// C and C++ have each cell that Rust has, on every runtime, but for what a language has not. What plugins do by
+    /// themselves is asked once: no handler of a library has a part in it.
+    #[test]
+    fn c_and_cpp_have_no_row_less_than_rust() {
+        const OF_A_LANGUAGE: [(&str, &str, Cell); 1] = [("c", "a panic is an error", Cell::Moot)];
+        let jaxlibs = jaxlibs::listed().into_iter();
+        let jaxlibs = jaxlibs.map(|version| Runtime::of(&version).unwrap());
+        let hosts = Revision::ALL.into_iter().flat_map(|revision| {
+            let names = [
+                ("tensorflow-cpu", "2.18.1"),
+                ("tensorflow-cpu", "2.21.0"),
+                ("a-plugin", "1.0"),
+            ];
+            names.map(|(name, version)| Runtime::of_host(name, version, revision))
+        });
+        let files: [(&str, Vec<Runtime>); 2] = [
+            ("tests/jax/expected.txt", jaxlibs.collect()),
+            ("tests/hosts/expected.txt", hosts.collect()),
+        ];
+        for (file, runtimes) in files {
+            let text = std::fs::read_to_string(jaxlibs::root().join(file)).unwrap();
+            let expected = Expected::parse(&text).unwrap();
+            let features = expected.features("rust");
+            let mut compared = 0;
+            for feature in features.filter(|feature| !feature.starts_with("plugin: ")) {
+                for runtime in &runtimes {
+                    let cell = |library| {
+                        expected
+                            .cell(library, feature, runtime)
+                            .map(|(cell, _)| cell)
+                    };
+                    for library in ["c", "cpp"] {
+                        let known = OF_A_LANGUAGE
+                            .iter()
+                            .find(|known| (known.0, known.1) == (library, feature));
+                        let wanted = known.map_or(cell("rust"), |known| Some(known.2));
+                        assert_eq!(cell(library), wanted, "{file}: {feature} of {library}");
+                        compared += 1;
+                    }
+                }
+            }
+            assert!(compared > 500, "{file}: {compared} cells");
+        }
+    }
+
     #[test]
     fn bad_files_are_refused() {
         for bad in [

@@ -26,6 +26,7 @@ pub(crate) fn manifest() -> Value {
             "args": [{ "dtypes": ["F32"], "dims": [128] }], "rets": [{ "dtypes": ["F32"], "dims": [] }],
         }, {
             "name": "bare", "platforms": ["Host"], "signature": "cpu", "api_version": 1, "symbol": "make",
+            "tuples": "leaves", "structure": "(_), _ -> _",
         }],
     })
 }
@@ -352,6 +353,13 @@ pub(crate) fn edits() -> Vec<(&'static str, Value, &'static str, &'static str)> 
             json!({ "dtypes": ["S4"], "dims": [2, 3] }),
             "major",
             "result 1",
+        ),
+        ("/legacy/1/tuples", json!("roots"), "major", "tuples"),
+        (
+            "/legacy/1/structure",
+            json!("(_, _) -> _"),
+            "major",
+            "tuples",
         ),
         ("/legacy/0/args", Value::Null, "major", "operands described"),
     ]

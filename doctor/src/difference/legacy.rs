@@ -46,6 +46,14 @@ fn compare(was: &Target, now: &Target, about: &mut About<'_>) {
         let why = "who registers it by its symbol finds nothing; hosts that walk the library's list notice nothing";
         about.changed(Step::Major, "symbol", &was.symbol, &now.symbol, why);
     }
+    if (&was.tuples, &was.structure) != (&now.tuples, &now.structure) {
+        let word = |target: &Target| match (&target.tuples, &target.structure) {
+            (Some(form), Some(structure)) => format!("{structure} by {form}"),
+            _ => "none".to_owned(),
+        };
+        let why = "calls hand over other pointers than it takes, which nobody checks";
+        about.changed(Step::Major, "tuples", &word(was), &word(now), why);
+    }
     let described = |target: &Target| target.args.is_some() && target.rets.is_some();
     about.toggled(
         "operands described",

@@ -24,6 +24,12 @@ pub struct Target {
     /// Its results.
     #[serde(default)]
     pub rets: Option<Vec<Shape>>,
+    /// How its tuples reach it: `leaves` or `roots`; `None` where it declares none.
+    #[serde(default)]
+    pub tuples: Option<String>,
+    /// Its tuples, `(_, _), _ -> (_, (_))`; `None` where it declares none.
+    #[serde(default)]
+    pub structure: Option<String>,
 }
 
 /// The type and the sizes that a target takes for granted.
@@ -69,6 +75,29 @@ pub(super) fn check_target(target: &Target) -> Result<(), String> {
             "\"api_version\" is {}, and {signature} is called under {version}",
             target.api_version
         ));
+    }
+    match (target.tuples.as_deref(), &target.structure) {
+        (None, None) | (Some("leaves" | "roots"), Some(_)) => {}
+        (form, structure) => {
+            return Err(format!(
+                "\"tuples\" is {form:?} and \"structure\" {structure:?}; expected \"leaves\" or \"roots\", and a \
+                 structure, or neither"
+            ));
+        }
+    }
+    if let Some(structure) = &target.structure {
+        let (args, rets) = structure.split_once("->").ok_or_else(|| {
+            format!("\"structure\" is {structure:?}; it needs an arrow, `_ -> _`")
+        })?;
+        for (key, text, shapes) in [("args", args, &target.args), ("rets", rets, &target.rets)] {
+            let leaves = text.matches('_').count();
+            if let Some(shapes) = shapes.as_ref().filter(|shapes| shapes.len() != leaves) {
+                return Err(format!(
+                    "\"structure\" has {leaves} leaves of \"{key}\", whose shapes are {}",
+                    shapes.len()
+                ));
+            }
+        }
     }
     let shapes = [&target.args, &target.rets].into_iter().flatten().flatten();
     match shapes.into_iter().find(|shape| shape.dtypes.len() != 1) {

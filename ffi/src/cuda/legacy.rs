@@ -245,4 +245,9 @@ unsafe impl Device for Events {
         // SAFETY: the caller's promise.
         unsafe { copy_addresses(stream, to, from) }
     }
+
+    unsafe fn resolve(&self, stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
+        // SAFETY: the caller's promise.
+        unsafe { resolve(stream, leaf) }
+    }
 }

@@ -117,6 +117,10 @@ impl<const N: usize> Text<N> {
             self = self.raw(",\"args\":[").shapes(args);
             self = self.raw("],\"rets\":[").shapes(rets).byte(b']');
         }
+        if let Some(tuples) = info.tuples {
+            self = self.raw(",\"tuples\":").string(tuples.word());
+            self = self.raw(",\"structure\":").string(tuples.structure);
+        }
         self.byte(b'}')
     }
 

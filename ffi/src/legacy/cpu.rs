@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use super::buffers::Leaf;
 use super::staging::Device;
 use crate::error::{Error, Result};
 use xla_ffi_runtime::{CpuStream, DeviceStream};
@@ -150,5 +151,16 @@ unsafe impl Device for CpuStreams {
         let place = Place(to, from.as_ptr(), from.len());
         Self::find(stream)?.enqueue(Box::new(move || place.copy()));
         Ok(())
+    }
+
+    unsafe fn resolve(&self, stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
+        if let Some(address) = leaf.address() {
+            return Ok(address);
+        }
+        let mut event = self.event(stream)?;
+        self.record(&mut event, stream)?;
+        self.wait(&event)?;
+        // SAFETY: host and device share their memory, and the stream has come here.
+        Ok(unsafe { leaf.resolve() })
     }
 }

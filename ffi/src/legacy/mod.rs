@@ -18,6 +18,7 @@ mod status;
 pub(crate) mod structure;
 mod table;
 pub(crate) mod target;
+pub(crate) mod tuples;
 
 pub use adapt::{CopyToDevice, Describe, Descriptor, Function, Operand, Operands};
 pub use buffers::{Buffers, Form, Leaf, Root};

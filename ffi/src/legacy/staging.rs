@@ -9,8 +9,8 @@ use std::ffi::c_void;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::buffers::Root;
-use crate::error::Result;
+use super::buffers::{Leaf, Root};
+use crate::error::{Error, Result};
 use crate::sync::{Mutex, MutexGuard, pause};
 
 /// What the pool needs of a platform.
@@ -114,6 +114,26 @@ pub unsafe trait Device: Send + Sync {
         from: &[*mut c_void],
         stream: *mut c_void,
     ) -> Result<()>;
+
+    /// Where a leaf of an operand lies, read through its root in device memory where the list does not
+    /// say. The calling thread waits for what is on the stream then.
+    ///
+    /// # Safety
+    /// The stream is that of the call, and the leaf's root leads to tuples of its structure, once the
+    /// stream has come here.
+    ///
+    /// # Errors
+    /// What the platform says; `UNIMPLEMENTED`, where the list does not say and the platform has no such
+    /// function.
+    unsafe fn resolve(&self, stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
+        let _ = stream;
+        leaf.address().ok_or_else(|| {
+            Error::unimplemented(
+                "the list of buffers has no address for a node of an operand, and this platform reads no tuples in \
+                 device memory: give its `Device` a `resolve`",
+            )
+        })
+    }
 }
 
 /// Host memory with an event.
@@ -207,6 +227,11 @@ impl<D: Device> Staging<D> {
                 }),
             }
         }
+    }
+
+    /// The platform.
+    pub(super) fn device(&self) -> &D {
+        &self.device
     }
 
     fn lock(&self) -> MutexGuard<'_, Slots<D::Event>> {

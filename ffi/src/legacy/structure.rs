@@ -31,7 +31,8 @@ pub const fn is_structure(text: &str) -> bool {
     }
 }
 
-const fn blank(text: &[u8], mut at: usize) -> usize {
+/// Where the next letter stands.
+pub(super) const fn blank(text: &[u8], mut at: usize) -> usize {
     while at < text.len() && text[at] == b' ' {
         at += 1;
     }
@@ -150,7 +151,7 @@ impl<Leaf: Fn(usize) -> Option<*mut c_void>> Builder<'_, Leaf> {
 }
 
 /// Elements of the tuple whose opening bracket lies before `at`.
-fn elements(text: &[u8], at: usize) -> usize {
+pub(super) fn elements(text: &[u8], at: usize) -> usize {
     let (mut count, mut depth) = (0, 0_usize);
     for byte in &text[at..] {
         match byte {

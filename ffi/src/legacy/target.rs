@@ -5,7 +5,9 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::adapt::Function;
+use super::staging::{Device, Staging};
 use super::table::{self, Failure};
+use super::tuples::{OnDevice, Tuples, on_host};
 use crate::declare::attr_type::AttrType;
 use crate::entry::entry;
 use crate::entry::handler::Stage;
@@ -73,6 +75,8 @@ pub struct TargetInfo {
     pub function: Function,
     /// The operands; `None` for a bare function.
     pub layout: Option<Layout>,
+    /// Their tuples, where there are some.
+    pub tuples: Option<Tuples>,
 }
 
 /// A target, made by `legacy!`.
@@ -155,8 +159,12 @@ struct Frame<'a> {
     args: usize,
     rets: usize,
     shape: &'a dyn Fn(usize) -> (XLA_FFI_DataType, &'a [i64]),
-    leaf: &'a dyn Fn(usize) -> *mut c_void,
+    /// Finds where they lie, arguments before results.
+    leaves: Leaves<'a>,
 }
+
+/// Given the number of arguments, fills a list with the addresses of arguments and results.
+type Leaves<'a> = &'a dyn Fn(usize, &mut [*mut c_void]) -> Result<()>;
 
 /// For `legacy!`: a call of `H` in the form of CPU targets; those without opaque bytes give none.
 ///
@@ -165,6 +173,7 @@ struct Frame<'a> {
 /// names that many bytes; `status` is null or the call's.
 pub unsafe fn call_cpu<H: Stage<EXECUTE>>(
     layout: Layout,
+    tuples: Option<Tuples>,
     attribute: &'static str,
     out: *mut c_void,
     ins: *mut *const c_void,
@@ -174,15 +183,15 @@ pub unsafe fn call_cpu<H: Stage<EXECUTE>>(
 ) {
     // SAFETY: the caller's promise.
     let opaque = unsafe { bytes(opaque, opaque_len) };
-    let leaf = |args: usize, rets: usize, index: usize| match index.checked_sub(args) {
-        // SAFETY: the caller's list.
-        None => unsafe { ins.wrapping_add(index).read() }.cast_mut(),
-        Some(_) if rets == 1 => out,
-        // SAFETY: several results come as a list.
-        Some(index) => unsafe { out.cast::<*mut c_void>().wrapping_add(index).read() },
+    let leaves = |args: usize, leaves: &mut [*mut c_void]| {
+        if let Some(tuples) = tuples {
+            tuples.check(args, leaves.len() - args)?;
+        }
+        // SAFETY: the caller's lists.
+        unsafe { on_host(tuples, out, ins, args, leaves) }
     };
     // SAFETY: the caller's promise.
-    let outcome = unsafe { run::<H>(layout, attribute, opaque, None, &leaf) };
+    let outcome = unsafe { run::<H>(layout, attribute, opaque, None, &leaves) };
     tell_outcome::<H>(status, outcome);
 }
 
@@ -196,8 +205,7 @@ unsafe fn bytes<'a>(data: *const c_char, len: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) }
 }
 
-/// Calls `H` with operands as the layout tells; `leaf` finds one, given the numbers of arguments and
-/// results.
+/// Calls `H` with operands as the layout tells.
 ///
 /// # Safety
 /// The leaves name as many elements as the layout says.
@@ -206,7 +214,7 @@ unsafe fn run<H: Stage<EXECUTE>>(
     attribute: &'static str,
     opaque: &[u8],
     stream: Option<*mut c_void>,
-    leaf: &dyn Fn(usize, usize, usize) -> *mut c_void,
+    leaves: Leaves<'_>,
 ) -> std::result::Result<(), String> {
     match layout {
         Layout::Fixed(args, rets) => {
@@ -214,7 +222,7 @@ unsafe fn run<H: Stage<EXECUTE>>(
                 args: args.len(),
                 rets: rets.len(),
                 shape: &|index| shape_at(args, rets, index),
-                leaf: &|index| leaf(args.len(), rets.len(), index),
+                leaves,
             };
             // SAFETY: the caller's promise.
             unsafe { frame.call::<H>(attribute, opaque, stream) }
@@ -235,7 +243,7 @@ unsafe fn run<H: Stage<EXECUTE>>(
                 args: shapes.args.len(),
                 rets: shapes.rets.len(),
                 shape: &|index| (all[index].0, &all[index].1[..]),
-                leaf: &|index| leaf(shapes.args.len(), shapes.rets.len(), index),
+                leaves,
             };
             // SAFETY: the caller's promise.
             unsafe { frame.call::<H>(attribute, opaque, stream) }
@@ -243,12 +251,13 @@ unsafe fn run<H: Stage<EXECUTE>>(
     }
 }
 
-/// For `legacy!`: a call of `H` in the form of device targets.
+/// For `legacy!`: a call of `H` in the form of device targets, whose list has the leaves.
 ///
 /// # Safety
 /// As [`call_cpu`], of one list.
 pub unsafe fn call_device<H: Stage<EXECUTE>>(
     layout: Layout,
+    tuples: Option<Tuples>,
     attribute: &'static str,
     stream: *mut c_void,
     buffers: *mut *mut c_void,
@@ -258,10 +267,67 @@ pub unsafe fn call_device<H: Stage<EXECUTE>>(
 ) {
     // SAFETY: the caller's promise.
     let opaque = unsafe { bytes(opaque, opaque_len) };
-    // SAFETY: one list, arguments before results.
-    let leaf = |_: usize, _: usize, index: usize| unsafe { buffers.wrapping_add(index).read() };
+    let leaves = |args: usize, leaves: &mut [*mut c_void]| {
+        if let Some(tuples) = tuples {
+            tuples.check(args, leaves.len() - args)?;
+        }
+        for (index, leaf) in leaves.iter_mut().enumerate() {
+            // SAFETY: one list, arguments before results.
+            *leaf = unsafe { buffers.wrapping_add(index).read() };
+        }
+        Ok(())
+    };
     // SAFETY: the caller's promise.
-    let outcome = unsafe { run::<H>(layout, attribute, opaque, Some(stream), &leaf) };
+    let outcome = unsafe { run::<H>(layout, attribute, opaque, Some(stream), &leaves) };
+    tell_outcome::<H>(status, outcome);
+}
+
+/// For `legacy!`: a call of `H` in the form of device targets, whose list has every node. `pool` writes
+/// the tuples of the result, when `H` has succeeded.
+///
+/// # Safety
+/// As [`call_cpu`], of one list; tables of the result have room, and tuples of operands their elements'
+/// addresses, once the stream has come there.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "what the C function gets, and what the macro knows"
+)]
+pub unsafe fn call_device_roots<H: Stage<EXECUTE>, D: Device>(
+    pool: &'static Staging<D>,
+    layout: Layout,
+    tuples: Option<Tuples>,
+    attribute: &'static str,
+    stream: *mut c_void,
+    buffers: *mut *mut c_void,
+    opaque: *const c_char,
+    opaque_len: usize,
+    status: *mut XlaCustomCallStatus,
+) {
+    // SAFETY: the caller's promise.
+    let opaque = unsafe { bytes(opaque, opaque_len) };
+    let call = || {
+        let Some(tuples) = tuples else {
+            unreachable!("`legacy!` names a pool where it names tuples");
+        };
+        // SAFETY: the caller's list.
+        let list = unsafe { OnDevice::new(pool, tuples.structure, stream, buffers) }
+            .map_err(|error| error.to_string())?;
+        let leaves = |args: usize, leaves: &mut [*mut c_void]| {
+            tuples.check(args, leaves.len() - args)?;
+            list.leaves(leaves)
+        };
+        // SAFETY: the caller's promise.
+        unsafe { run::<H>(layout, attribute, opaque, Some(stream), &leaves) }?;
+        list.write().map_err(|error| error.to_string())
+    };
+    // The platform's functions may be anybody's.
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
+    let outcome = outcome.unwrap_or_else(|panic| {
+        Err(crate::entry::panics::describe(
+            "the platform of its pool",
+            panic,
+        ))
+    });
     tell_outcome::<H>(status, outcome);
 }
 
@@ -340,14 +406,14 @@ impl Frame<'_> {
             many.resize(pointers.len(), XLA_FFI_ArgType::BUFFER);
             &mut many[..]
         };
-        for (index, (buffer, pointer)) in buffers.iter_mut().zip(&mut *pointers).enumerate() {
-            if index == self.args + self.rets {
-                break;
-            }
+        let count = self.args + self.rets;
+        (self.leaves)(self.args, &mut pointers[..count]).map_err(|error| error.to_string())?;
+        for (index, (buffer, pointer)) in buffers.iter_mut().zip(&mut pointers[..count]).enumerate()
+        {
             let (dtype, dims) = (self.shape)(index);
             *buffer = XLA_FFI_Buffer {
                 dtype,
-                data: (self.leaf)(index),
+                data: *pointer,
                 rank: dims.len() as i64,
                 dims: dims.as_ptr().cast_mut(),
                 ..EMPTY

@@ -21,6 +21,15 @@ xla_ffi::legacy! { no_type = cpu(double): float[1] -> f32[1] }
 xla_ffi::legacy! { no_option = cpu(double), name = "x": f32[1] -> f32[1] }
 xla_ffi::legacy! { no_handler = cpu(plain): f32[1] -> f32[1] }
 xla_ffi::legacy! { other_form = unsafe cpu_status(bare) }
+xla_ffi::legacy! { which_form = cpu(double): (f32[1]) -> f32[1] }
+xla_ffi::legacy! { no_tuples = cpu(double), tuples = "leaves": f32[1] -> f32[1] }
+xla_ffi::legacy! { no_form = cpu(double), tuples = "nodes": (f32[1]) -> f32[1] }
+xla_ffi::legacy! { two_results = cpu(double), tuples = "leaves": (f32[1]) -> f32[1], f32[1] }
+xla_ffi::legacy! { no_pool = gpu(double), tuples = "roots": (f32[1]) -> f32[1] }
+xla_ffi::legacy! { pool_on_host = cpu(double), tuples = "roots", pool = POOL: (f32[1]) -> f32[1] }
+xla_ffi::legacy! { broken = cpu_unified(double), shapes = unsafe sizes, structure = "(_", tuples = "roots" }
+xla_ffi::legacy! { told_twice_too = cpu(double), structure = "(_) -> _", tuples = "roots": (f32[1]) -> f32[1] }
+xla_ffi::legacy! { bare_with_structure = unsafe cpu(bare), structure = "(_) -> _", tuples = "roots" }
 
 xla_ffi::adapt! { other_adapter = unsafe cpu_status(bare) }
 xla_ffi::adapt! { no_structure = unsafe cpu(bare), structure = "(_ -> _" }

@@ -33,7 +33,7 @@ typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
 #if defined(__GNUC__) || defined(__clang__)
 #define XFFI_STATUS_HIDDEN_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN
 #else
-#define XFFI_STATUS_HIDDEN_
+#define XFFI_STATUS_HIDDEN_ static inline /* of each object file its own */
 #endif
 
 /* Says success, whatever was said before. A null status is ignored. */

@@ -29,13 +29,19 @@
 #include <string.h>
 
 #include "xla/service/custom_call_status.h"
+#include "xla_ffi/atomic.h"
 
 #if defined(__GNUC__) || defined(__clang__)
 #define XFFI_LEGACY_SHARED_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN
 #define XFFI_LEGACY_EXPORT_ __attribute__((weak)) XLA_FFI_SDK_EXPORT
 #define XFFI_LEGACY_CONSTRUCTOR_ __attribute__((constructor))
+#elif defined(_MSC_VER)
+/* One of what every object file brings. In C a pointer in the section that the start of a library runs through stands for
+ * a constructor; it has a name that others see, since the compiler leaves out what nothing refers to. */
+#define XFFI_LEGACY_SHARED_ __declspec(selectany)
+#define XFFI_LEGACY_EXPORT_ __inline XLA_FFI_SDK_EXPORT
 #else
-#error "registration of legacy targets needs gcc or clang"
+#error "registration of legacy targets needs GCC, Clang or MSVC"
 #endif
 
 #ifdef __cplusplus
@@ -63,10 +69,15 @@ typedef struct xffi_legacy_target {
 /* The newest target of this library. */
 XFFI_LEGACY_SHARED_ const xffi_legacy_target* xffi_legacy_newest = NULL;
 
+/* It, read while others register: the exported function below may be another library's for who calls it here. */
+static inline const xffi_legacy_target* xffi_legacy_first(void) {
+  return (const xffi_legacy_target*)XFFI_LOAD_POINTER_(&xffi_legacy_newest);
+}
+
 /* All targets of this library, the newest first, each naming the next; null where there is none. */
 XFFI_LEGACY_EXPORT_ const xffi_legacy_target* xla_ffi_legacy_targets(void);
 XFFI_LEGACY_EXPORT_ const xffi_legacy_target* xla_ffi_legacy_targets(void) {
-  return __atomic_load_n(&xffi_legacy_newest, __ATOMIC_ACQUIRE);
+  return (const xffi_legacy_target*)XFFI_LOAD_POINTER_(&xffi_legacy_newest);
 }
 
 /* Whether two platforms are the same: the case does not count, "Host" is "cpu", "GPU" is "CUDA". */
@@ -92,7 +103,7 @@ static inline int xffi_legacy_same_platform(const char* a, const char* b) {
 /* The target of a name on a platform, the first that was registered; null where there is none. */
 static inline const xffi_legacy_target* xffi_legacy_lookup(const char* name, const char* platform) {
   const xffi_legacy_target* found = NULL;
-  const xffi_legacy_target* at = __atomic_load_n(&xffi_legacy_newest, __ATOMIC_ACQUIRE);
+  const xffi_legacy_target* at = xffi_legacy_first();
   for (; at != NULL; at = at->next) {
     if (strcmp(at->name, name) == 0 && xffi_legacy_same_platform(at->platform, platform)) found = at;
   }
@@ -117,10 +128,9 @@ static inline int xffi_legacy_register(const char* name, const char* platform, v
   target->platform = strcpy(text + strlen(name) + 1, platform);
   target->function = function;
   target->signature = signature;
-  target->next = __atomic_load_n(&xffi_legacy_newest, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(&xffi_legacy_newest, &target->next,
-                                      (const xffi_legacy_target*)target, 0, __ATOMIC_RELEASE,
-                                      __ATOMIC_RELAXED)) {
+  target->next = xffi_legacy_first();
+  while (!XFFI_SWAP_POINTER_IF_(&xffi_legacy_newest, &target->next,
+                                (const xffi_legacy_target*)target)) {
   }
   if (known == NULL) return 0;
   fprintf(stderr,
@@ -194,7 +204,7 @@ class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
   // All targets of a platform.
   std::unordered_map<std::string, void*> registered_symbols(const std::string& platform) const {
     std::unordered_map<std::string, void*> symbols;
-    const xffi_legacy_target* at = __atomic_load_n(&xffi_legacy_newest, __ATOMIC_ACQUIRE);
+    const xffi_legacy_target* at = xffi_legacy_first();
     for (; at != nullptr; at = at->next) {
       if (xffi_legacy_same_platform(at->platform, platform.c_str())) symbols[at->name] = at->function;
     }
@@ -214,10 +224,23 @@ class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
 
 #define XFFI_LEGACY_JOIN2_(a, b) a##b
 #define XFFI_LEGACY_JOIN_(a, b) XFFI_LEGACY_JOIN2_(a, b)
-#define XFFI_LEGACY_REGISTER_(symbol, address, platform, signature, number)               \
-  XFFI_LEGACY_CONSTRUCTOR_ static void XFFI_LEGACY_JOIN_(xffi_legacy_add_, number)(void) { \
-    (void)xffi_legacy_register(symbol, platform, (void*)(uintptr_t)(address), signature);  \
-  }                                                                                        \
+#if defined(XFFI_LEGACY_CONSTRUCTOR_)
+#define XFFI_LEGACY_CONSTRUCT_(number) \
+  XFFI_LEGACY_CONSTRUCTOR_ static void XFFI_LEGACY_JOIN_(xffi_legacy_add_, number)(void)
+#else
+#pragma section(".CRT$XCU", read)
+#define XFFI_LEGACY_CONSTRUCT_(number)                                                                  \
+  static void XFFI_LEGACY_JOIN_(xffi_legacy_add_, number)(void);                                        \
+  extern void (*const XFFI_LEGACY_JOIN_(XFFI_LEGACY_JOIN_(xffi_legacy_run_, __LINE__), number))(void); \
+  __declspec(allocate(".CRT$XCU")) void (*const XFFI_LEGACY_JOIN_(                                      \
+      XFFI_LEGACY_JOIN_(xffi_legacy_run_, __LINE__), number))(void) =                                   \
+      XFFI_LEGACY_JOIN_(xffi_legacy_add_, number);                                                      \
+  static void XFFI_LEGACY_JOIN_(xffi_legacy_add_, number)(void)
+#endif
+#define XFFI_LEGACY_REGISTER_(symbol, address, platform, signature, number)              \
+  XFFI_LEGACY_CONSTRUCT_(number) {                                                       \
+    (void)xffi_legacy_register(symbol, platform, (void*)(uintptr_t)(address), signature); \
+  }                                                                                      \
   struct XFFI_LEGACY_JOIN_(xffi_legacy_needs_a_semicolon_, number)
 #define XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(symbol, address, platform) \
   XFFI_LEGACY_REGISTER_(symbol, address, platform, XFFI_LEGACY_UNKNOWN, __COUNTER__)

@@ -4,6 +4,7 @@ use super::api::Api;
 use super::bootstrap::{self, Table};
 use super::buffer::Buffer;
 use super::call::Call;
+use super::described;
 use super::executable::Loaded;
 use super::extension::Extension;
 use super::initialised::named;
@@ -143,13 +144,17 @@ impl Client {
         })
     }
 
-    /// Calls a library's `xla_ffi_register`, which registers all its handlers of this platform under
-    /// their own names.
+    /// Registers all handlers of a library that are for this platform, under their own names: by its
+    /// `xla_ffi_register`, which Rust's libraries have, or where there is none those that its manifest
+    /// describes, as C's and C++'s do (`XFFI_LIBRARY`, `XLA_FFI_LIBRARY`). All are tried.
     ///
     /// # Errors
-    /// `NOT_FOUND` where the library has no such symbol, and what it answers.
+    /// `NOT_FOUND` where the library has neither, or no handler for this platform; what is refused, one
+    /// line a handler.
     pub fn register_library(&self, library: &Library) -> Result<()> {
-        let entry = library.symbol("xla_ffi_register")?;
+        let Ok(entry) = library.symbol("xla_ffi_register") else {
+            return self.register_described(library);
+        };
         // SAFETY: the symbol of this name is a registration entry, by the SDK's documents.
         let entry =
             unsafe { std::mem::transmute::<*mut std::ffi::c_void, bootstrap::Entry>(entry) };
@@ -159,6 +164,42 @@ impl Client {
                 .enter(entry, platform)
                 .map_err(|error| named(api, error))
         })
+    }
+
+    /// Registers the handlers that a library's manifest describes.
+    fn register_described(&self, library: &Library) -> Result<()> {
+        let path = library.path().display();
+        let none = |why: String| Err(Error::new(Code::NotFound, format!("{path} {why}")));
+        let described = described::read(library.path())?;
+        if described.is_empty() {
+            return none(
+                "neither exports `xla_ffi_register` nor describes its handlers: C needs XFFI_LIBRARY(…), C++ \
+                 XLA_FFI_LIBRARY(…), Rust `library!`; a handler's symbols are registered one by one without"
+                    .to_owned(),
+            );
+        }
+        let platform = &self.shared.platform;
+        let (mut tried, mut refused) = (0, Vec::new());
+        for handler in described.iter().filter(|handler| handler.is_for(platform)) {
+            tried += 1;
+            let stages = handler.stages.iter();
+            let stages: Vec<_> = stages.map(|(stage, name)| (*stage, &name[..])).collect();
+            let outcome = library
+                .bundle(&stages)
+                .and_then(|bundle| self.register(&handler.name, &bundle));
+            refused.extend(outcome.err());
+        }
+        match refused.first() {
+            _ if tried == 0 => none(format!("describes no handler for platform '{platform}'")),
+            None => Ok(()),
+            Some(first) => {
+                let lines: Vec<_> = refused.iter().map(Error::message).collect();
+                let count = refused.len();
+                let summary = format!("{count} of {tried} handlers not registered");
+                let text = format!("{path}: {summary}\n{}", lines.join("\n"));
+                Err(Error::new(first.code(), text))
+            }
+        }
     }
 
     /// Registers a user type and says its number: `wanted` 0 asks for one.

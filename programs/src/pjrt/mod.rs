@@ -41,6 +41,7 @@ mod bootstrap;
 mod buffer;
 mod call;
 mod client;
+mod described;
 mod event;
 mod executable;
 mod extension;

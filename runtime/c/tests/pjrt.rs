@@ -10,9 +10,15 @@ use xla_ffi_testing::plugin::plugin;
 
 /// A library of C's for a test; `None`, told, without a compiler.
 fn library(test: &str, source: &str, name: &str) -> Option<PathBuf> {
+    library_with(test, source, name, &[])
+}
+
+fn library_with(test: &str, source: &str, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pjrt");
     let include = format!("-I{}", repository().join("include").display());
-    shared_library(&folder, test, &repository().join(source), name, &[include])
+    let flags = flags.iter().map(|flag| (*flag).to_owned());
+    let flags: Vec<_> = flags.chain([include]).collect();
+    shared_library(&folder, test, &repository().join(source), name, &flags)
 }
 
 /// A program with the runtime linked into it.
@@ -86,10 +92,18 @@ fn mistakes_with_plugins_are_statuses() {
     let Some(handlers) = library(test, source, "pjrt_library") else {
         return;
     };
+    let source = "runtime/c/tests/programs/described_library.c";
+    let described = ["WHOLE", "WRONGLY", "SILENT", "ELSEWHERE"].map(|kind| {
+        let name = format!("described_{}", kind.to_lowercase());
+        library_with(test, source, &name, &[&format!("-D{kind}")]).unwrap()
+    });
     let Some(program) = linked(test, "runtime/c/tests/programs/pjrt.c", "pjrt-mistakes") else {
         return;
     };
-    assert_eq!(says(&program, &[Path::new("-"), &handlers]), "");
+    let libraries = [&handlers].into_iter().chain(&described);
+    let libraries: Vec<&Path> = libraries.map(PathBuf::as_path).collect();
+    let with = |plugin| [&[plugin], &libraries[..]].concat();
+    assert_eq!(says(&program, &with(Path::new("-"))), "");
     if Command::new("valgrind").arg("--version").output().is_err() {
         skip(test, "no valgrind");
     } else {
@@ -100,25 +114,27 @@ fn mistakes_with_plugins_are_statuses() {
                 "--read-var-info=no",
             ])
             .arg(&program)
-            .arg("-")
-            .arg(&handlers)
+            .args(with(Path::new("-")))
             .output()
             .unwrap();
         let told = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(0), "{told}");
     }
     let Some(plugin) = plugin(test) else { return };
-    assert_eq!(says(&program, &[&plugin, &handlers]), "done\n");
+    assert_eq!(says(&program, &with(&plugin)), "done\n");
 }
 
 #[test]
 fn the_same_in_cxx() {
     let test = "the_same_in_cxx";
     let Some(plugin) = plugin(test) else { return };
+    let Some(described) = library(test, "c_examples/04_counter.cc", "counter_cxx") else {
+        return;
+    };
     let Some(program) = linked(test, "runtime/c/tests/programs/pjrt.cc", "pjrt-cxx") else {
         return;
     };
-    assert_eq!(says(&program, &[&plugin]), "done\n");
+    assert_eq!(says(&program, &[&plugin, &described]), "done\n");
 }
 
 /// The code in the book is that of the programs above.

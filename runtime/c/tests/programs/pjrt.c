@@ -1,5 +1,6 @@
 /* Whatever a C program does wrong with a plugin is a status, and what C alone can do works: run ids, user data, time
- * limits, libraries. Arguments: the plugin, or "-" where there is none; a library with `xla_ffi_register`. */
+ * limits, libraries. Arguments: the plugin, or "-" where there is none; a library with `xla_ffi_register`; and the ways to
+ * build described_library.c: whole, with handlers that are refused, without a description, for another platform. */
 #include "xla_ffi/pjrt.h"
 
 #include "checks.h"
@@ -137,6 +138,42 @@ static void shorter_options(void) {
 
 /* --- with one ------------------------------------------------------------------------------------ */
 
+static void described(const xffi_rt_client* client, xffi_rt* runtime, char** paths) {
+  const char* const whole = paths[0];
+  const char* const wrongly = paths[1];
+  const char* const silent = paths[2];
+  const char* const elsewhere = paths[3];
+  xffi_rt_library* library = NULL;
+  xffi_rt_loaded* loaded = NULL;
+  const char* code;
+  /* One that only describes its handlers: those of this platform, all stages of them, any number of times. */
+  right(xffi_rt_library_load(runtime, whole, &library));
+  right(xffi_rt_client_register_library(client, library));
+  right(xffi_rt_client_register_library(client, library));
+  loaded = compiled(client, text("described.nine"));
+  CHECK(number(loaded, NULL) == 9);
+  xffi_rt_loaded_destroy(loaded);
+  code = text("described.elsewhere");
+  refused(xffi_rt_client_compile(client, code, strlen(code), &loaded), "described.elsewhere");
+  xffi_rt_library_destroy(library);
+  /* One whose handlers are refused, each told: a symbol that is not there, a name that is taken. */
+  right(xffi_rt_library_load(runtime, wrongly, &library));
+  wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "2 of 3 handlers not registered");
+  wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "exports no symbol 'nowhere'");
+  wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "handler 'pjrt_library.nine'");
+  loaded = compiled(client, text("wrongly.nine"));
+  CHECK(number(loaded, NULL) == 9);
+  xffi_rt_loaded_destroy(loaded);
+  xffi_rt_library_destroy(library);
+  /* One that says nothing of itself, and one for other platforms. */
+  right(xffi_rt_library_load(runtime, silent, &library));
+  wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "C needs XFFI_LIBRARY");
+  xffi_rt_library_destroy(library);
+  right(xffi_rt_library_load(runtime, elsewhere, &library));
+  wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "describes no handler for platform 'cpu'");
+  xffi_rt_library_destroy(library);
+}
+
 static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* path) {
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, seen, NULL};
   const XLA_FFI_Handler_Bundle failing = {NULL, NULL, NULL, fails, NULL};
@@ -249,7 +286,7 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
 int main(int argc, char** argv) {
   xffi_rt_client* client = NULL;
   xffi_rt* runtime = NULL;
-  CHECK(argc == 3);
+  CHECK(argc == 7);
   mistakes(argv[2]);
   shorter_options();
   if (strcmp(argv[1], "-") == 0) return 0;
@@ -257,6 +294,7 @@ int main(int argc, char** argv) {
   right(xffi_rt_client_open(argv[1], &client));
   CHECK(strcmp(xffi_rt_client_platform(client), "cpu") == 0);
   runs(client, runtime, argv[2]);
+  described(client, runtime, argv + 3);
   xffi_rt_client_destroy(client);
   xffi_rt_destroy(runtime);
   printf("done\n");

@@ -1,5 +1,5 @@
 // The C++ face of a real XLA: the same program on both engines, typed and legacy targets, StableHLO, HLO text, errors.
-// Argument: the plugin.
+// Arguments: the plugin; the library of c_examples/04_counter.cc.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -69,7 +69,7 @@ static xla::XlaComputation Program(const char* by) {
 }
 
 int main(int argc, char** argv) {
-  CHECK(argc == 2);
+  CHECK(argc == 3);
   CHECK(xla_ffi::Client::Open("no/such/plugin.so").status().code() == XLA_FFI_Error_Code_NOT_FOUND);
   const xla_ffi::Client client = RIGHT(xla_ffi::Client::Open(argv[1]));
   CHECK(client.platform() == "cpu");
@@ -120,6 +120,21 @@ int main(int argc, char** argv) {
   CHECK(!client.Register("pjrt_cc.none", XLA_FFI_Handler_Bundle{}).ok());
   CHECK(!client.RegisterLibrary(nullptr).ok());
   CHECK(!client.RegisterSymbol(nullptr, "a", "a").ok());
+  // All handlers that a library describes, with all of their stages.
+  xffi_rt* runtime = nullptr;
+  xffi_rt_library* library = nullptr;
+  CHECK(xffi_rt_create(XFFI_RT_NEWEST, &runtime) == nullptr);
+  CHECK(xffi_rt_library_load(runtime, argv[2], &library) == nullptr);
+  CHECK(client.RegisterLibrary(library).ok());
+  const xla_ffi::Loaded counter = RIGHT(client.Compile(
+      "func.func @main() -> tensor<i32> {\n"
+      "  %0 = stablehlo.custom_call @counter() {api_version = 4 : i32, backend_config = {start = 5 : i32}}\n"
+      "      : () -> tensor<i32>\n"
+      "  return %0 : tensor<i32>\n"
+      "}\n"));
+  for (int32_t count : {5, 6}) CHECK(RIGHT(counter.Run({}))[0].data<int32_t>()[0] == count);
+  xffi_rt_library_destroy(library);
+  xffi_rt_destroy(runtime);
   std::printf("done\n");
   return 0;
 }
