@@ -171,6 +171,10 @@ type Leaves<'a> = &'a dyn Fn(usize, &mut [*mut c_void]) -> Result<()>;
 /// # Safety
 /// The lists have a pointer for each operand of `layout`, to as many elements as it says; `opaque`
 /// names that many bytes; `status` is null or the call's.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "what the C function gets, and what the macro knows"
+)]
 pub unsafe fn call_cpu<H: Stage<EXECUTE>>(
     layout: Layout,
     tuples: Option<Tuples>,
@@ -255,6 +259,10 @@ unsafe fn run<H: Stage<EXECUTE>>(
 ///
 /// # Safety
 /// As [`call_cpu`], of one list.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "what the C function gets, and what the macro knows"
+)]
 pub unsafe fn call_device<H: Stage<EXECUTE>>(
     layout: Layout,
     tuples: Option<Tuples>,
