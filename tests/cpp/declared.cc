@@ -93,6 +93,18 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(maybe_rows, MaybeRows,
                                   .Attr<std::optional<int32_t>>("k")
                                   .Shape(XLA_FFI_SHAPE("n -> n k")));
 
+// A parameter that is narrower than what it binds: the conversion is the author's.
+// RUN-OURS narrower {n = 3 : ui64, x = 0.5} -> s64[1] == 3
+static ffi::Error Narrower(ffi::ResultBufferR1<ffi::S64> y, int n, float x) {
+  Put(y, {x > 0 ? n : 0});
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(narrower, Narrower,
+                              ffi::Ffi::Bind()
+                                  .Ret<ffi::BufferR1<ffi::S64>>()
+                                  .Attr<uint64_t>("n")
+                                  .Attr<double>("x"));
+
 // RUN-OURS many {} f32[3]=zeros -> f32[] == 0
 // RUN-OURS many {} f32[3]=zeros f32[]=zeros -> f32[] == 0
 // RUN-OURS many {} f32[3]=zeros f32[]=zeros f32[3,1]=zeros f32[3,1]=zeros -> f32[] == 0

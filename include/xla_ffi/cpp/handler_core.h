@@ -329,6 +329,13 @@ class HandlerCore {
     return holder.slot;
   }
 
+  // A parameter that is narrower than what it binds converts here: that is its author's affair.
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wfloat-conversion"
+#endif
   template <size_t... Is>
   XLA_FFI_SDK_HOT XLA_FFI_Error* Decode(XLA_FFI_CallFrame* frame,
                                         std::index_sequence<Is...> is) const {
@@ -360,6 +367,9 @@ class HandlerCore {
       });
     }
   }
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
   // Variadic and optional operands are counted when the call comes.
   static constexpr bool kHasMemory = HasMemory(static_cast<XLA_FFI_ExecutionStage>(stage));
