@@ -132,7 +132,7 @@ XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_locate_any(const XLA_FFI_B
 XLA_FFI_SDK_MEMORY_PURE int64_t xla_ffi_sdk_count_any(const XLA_FFI_Buffer* buf, int64_t rank, unsigned bytes,
                                                       unsigned align) {
   const uintptr_t data = (uintptr_t)buf->data;
-  int64_t count = 1, i;
+  int64_t count = 1, size, i;
   int over = 0, empty = 0;
   if (rank > 0 && buf->dims == NULL) return -1;
   for (i = 0; i < rank; ++i) {
@@ -142,7 +142,7 @@ XLA_FFI_SDK_MEMORY_PURE int64_t xla_ffi_sdk_count_any(const XLA_FFI_Buffer* buf,
     over |= xla_ffi_sdk_multiply(count, dim, &count);
   }
   if (empty) return 0;
-  over |= count > INT64_MAX / bytes;
+  over |= xla_ffi_sdk_multiply(count, bytes, &size);
   return over || !xla_ffi_sdk_is_address(data, align) ? -1 : count;
 }
 

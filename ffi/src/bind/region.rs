@@ -38,6 +38,18 @@ impl Region {
         }
     }
 
+    pub(crate) fn start(self) -> usize {
+        self.start
+    }
+
+    pub(crate) fn end(self) -> usize {
+        self.end
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
     /// Whether the two share a byte.
     #[must_use]
     #[inline(always)]
@@ -142,10 +154,15 @@ impl Order {
     fn guess(&self, start: &[usize], end: &[usize]) {
         let mut sorted = [0_u8; Self::MOST];
         let sorted = &mut sorted[..start.len()];
-        for (place, index) in (0..).zip(sorted.iter_mut()) {
-            *index = place;
+        let key = |index: u8| (start[usize::from(index)], end[usize::from(index)]);
+        for (place, index) in (0..).zip(0..sorted.len()) {
+            let mut at = index;
+            while at > 0 && key(place) < key(sorted[at - 1]) {
+                sorted[at] = sorted[at - 1];
+                at -= 1;
+            }
+            sorted[at] = place;
         }
-        sorted.sort_unstable_by_key(|&index| (start[usize::from(index)], end[usize::from(index)]));
         let order = sorted.iter().rev();
         let order = order.fold(0, |order, &index| order << 4 | u64::from(index));
         self.0.store(order, Ordering::Relaxed);
