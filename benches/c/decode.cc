@@ -101,6 +101,11 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     BIND(ffi::Ffi::Bind().ARGS_4.ARGS_4.ARGS_4.ARGS_4));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(rets_8, (All<Ret, Ret, Ret, Ret, Ret, Ret, Ret, Ret>),
                               BIND(ffi::Ffi::Bind().RETS_4.RETS_4));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    args_8_rets_8,
+    (All<Array, Array, Array, Array, Array, Array, Array, Array, Ret, Ret, Ret, Ret, Ret, Ret, Ret,
+         Ret>),
+    BIND(ffi::Ffi::Bind().ARGS_4.ARGS_4.RETS_4.RETS_4));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_1, (All<I>), BIND(ffi::Ffi::Bind().Attr<I>("alpha")));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_4, (All<I, I, I, I>), BIND(ffi::Ffi::Bind().ATTRS_4));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(

@@ -63,6 +63,15 @@ static XLA_FFI_Error* rets_8_impl(xffi_call* call) {
   KEEP(all);
 }
 
+static XLA_FFI_Error* args_8_rets_8_impl(xffi_call* call) {
+  size_t all = 0;
+  FOUR(ARG, "a", "b", "c", "d");
+  FOUR(ARG, "e", "f", "g", "h");
+  FOUR(RET, "i", "j", "k", "l");
+  FOUR(RET, "m", "n", "o", "p");
+  KEEP(all);
+}
+
 static XLA_FFI_Error* attrs_1_impl(xffi_call* call) {
   const size_t all = ATTR("alpha");
   KEEP(all);
@@ -139,6 +148,7 @@ XFFI_HOST_HANDLER(args_4, args_4_impl);
 XFFI_HOST_HANDLER(args_8, args_8_impl);
 XFFI_HOST_HANDLER(args_16, args_16_impl);
 XFFI_HOST_HANDLER(rets_8, rets_8_impl);
+XFFI_HOST_HANDLER(args_8_rets_8, args_8_rets_8_impl);
 XFFI_HOST_HANDLER(attrs_1, attrs_1_impl);
 XFFI_HOST_HANDLER(attrs_4, attrs_4_impl);
 XFFI_HOST_HANDLER(attrs_8, attrs_8_impl);

@@ -1,9 +1,10 @@
 //! Whether handlers in several languages decode the same and refuse the same, with the same codes.
 
 use anyhow::{Result, bail, ensure};
-use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Error_Code};
+use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Error_Code};
 
 use crate::cases::{self, Case, Kind};
+use crate::frame::Host;
 use crate::host;
 
 /// A handler.
@@ -51,8 +52,8 @@ fn call(handler: Call, frame: *mut XLA_FFI_CallFrame) -> Outcome {
 }
 
 /// Compares handlers on a case and all that can be wrong with its frame; the number of frames that were refused.
-pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], api: &XLA_FFI_Api) -> Result<usize> {
-    let frame = (case.frame)(api);
+pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Result<usize> {
+    let frame = (case.frame)(host);
     let mut sinks = Vec::new();
     for handler in handlers {
         let outcome = call(handler.call, frame.raw);
@@ -83,7 +84,7 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], api: &XLA_FFI_Api) ->
     }
     let checked = || handlers.iter().filter(|it| it.checks != Checks::Some);
     let mut wrong = Vec::new();
-    let spoilt = cases::spoilt(case, api);
+    let spoilt = cases::spoilt(case, host);
     for (what, frame) in &spoilt {
         let mut first = None;
         for handler in checked() {
@@ -101,7 +102,7 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], api: &XLA_FFI_Api) ->
             }
         }
     }
-    for (what, frame) in cases::coincident(case, api) {
+    for (what, frame) in cases::coincident(case, host) {
         for handler in checked() {
             let outcome = call(handler.call, frame.raw);
             if outcome.is_ok() != (handler.checks == Checks::ButCoincidence) {

@@ -1,6 +1,6 @@
 //! What is measured, and the spoilt frames that show that everybody checks the same.
 
-use crate::frame::{Attrs, Frame, frame};
+use crate::frame::{Attrs, Frame, Host, frame};
 use xla_ffi_sys::*;
 
 /// How a case ends.
@@ -27,49 +27,54 @@ pub(crate) struct Case {
     pub(crate) symbol: &'static str,
     pub(crate) kind: Kind,
     /// Makes a frame.
-    pub(crate) frame: fn(&XLA_FFI_Api) -> Frame,
+    pub(crate) frame: fn(&Host) -> Frame,
 }
 
 const FIELDS: [&str; 8] = [
     "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta",
 ];
 
-fn operands<const ARGS: usize, const RETS: usize>(api: &XLA_FFI_Api) -> Frame {
-    frame(api, ARGS, RETS, Attrs::numbers(&[]))
+fn operands<const ARGS: usize, const RETS: usize>(host: &Host) -> Frame {
+    frame(host, ARGS, RETS, Attrs::numbers(&[]))
 }
 
-fn attrs<const COUNT: usize>(api: &XLA_FFI_Api) -> Frame {
-    frame(api, 0, 0, Attrs::numbers(&FIELDS[..COUNT]))
+fn attrs<const COUNT: usize>(host: &Host) -> Frame {
+    frame(host, 0, 0, Attrs::numbers(&FIELDS[..COUNT]))
 }
 
-fn dictionary(api: &XLA_FFI_Api) -> Frame {
+fn dictionary(host: &Host) -> Frame {
     frame(
-        api,
+        host,
         0,
         0,
         Attrs::dictionary("config", Attrs::numbers(&FIELDS)),
     )
 }
 
-fn mixed(api: &XLA_FFI_Api) -> Frame {
-    frame(api, 1, 1, Attrs::numbers(&["alpha"]))
+fn mixed(host: &Host) -> Frame {
+    frame(host, 1, 1, Attrs::numbers(&["alpha"]))
 }
 
-fn wrong_dtype(api: &XLA_FFI_Api) -> Frame {
-    let frame = operands::<4, 0>(api);
+fn wrong_dtype(host: &Host) -> Frame {
+    let frame = operands::<4, 0>(host);
     let third = frame.args[2];
     // SAFETY: a buffer of our own, which nobody reads yet.
     unsafe { (*third).dtype = XLA_FFI_DataType::F64 };
     frame
 }
 
+/// One dimension is of those whose products may overflow.
+fn large(host: &Host) -> Frame {
+    let frame = operands::<4, 0>(host);
+    let third = frame.args[2];
+    // SAFETY: a buffer of our own, which nobody reads yet.
+    unsafe { (*third).dims = dims([1 << 30, 4]) };
+    frame
+}
+
 /// All cases, in the order of the table.
-pub(crate) const CASES: [Case; 15] = {
-    const fn case(
-        name: &'static str,
-        symbol: &'static str,
-        frame: fn(&XLA_FFI_Api) -> Frame,
-    ) -> Case {
+pub(crate) const CASES: [Case; 17] = {
+    const fn case(name: &'static str, symbol: &'static str, frame: fn(&Host) -> Frame) -> Case {
         Case {
             name,
             symbol,
@@ -77,11 +82,7 @@ pub(crate) const CASES: [Case; 15] = {
             frame,
         }
     }
-    const fn error(
-        name: &'static str,
-        symbol: &'static str,
-        frame: fn(&XLA_FFI_Api) -> Frame,
-    ) -> Case {
+    const fn error(name: &'static str, symbol: &'static str, frame: fn(&Host) -> Frame) -> Case {
         Case {
             name,
             symbol,
@@ -94,7 +95,9 @@ pub(crate) const CASES: [Case; 15] = {
         case("4 arguments", "args_4", operands::<4, 0>),
         case("8 arguments", "args_8", operands::<8, 0>),
         case("16 arguments", "args_16", operands::<16, 0>),
+        case("4 arguments, one of 2^30 rows", "args_4", large),
         case("8 results", "rets_8", operands::<0, 8>),
+        case("8 arguments, 8 results", "args_8_rets_8", operands::<8, 8>),
         case("1 scalar attribute", "attrs_1", attrs::<1>),
         case("4 scalar attributes", "attrs_4", attrs::<4>),
         case("8 scalar attributes", "attrs_8", attrs::<8>),
@@ -143,11 +146,11 @@ fn dims(dims: [i64; 2]) -> *mut i64 {
 }
 
 /// Frames of a case, each with one thing wrong, which careful handlers refuse.
-pub(crate) fn spoilt(case: &Case, api: &XLA_FFI_Api) -> Vec<(String, Frame)> {
+pub(crate) fn spoilt(case: &Case, host: &Host) -> Vec<(String, Frame)> {
     let mut all = Vec::new();
-    let good = (case.frame)(api);
+    let good = (case.frame)(host);
     let mut add = |what: &str, spoil: &dyn Fn(&mut XLA_FFI_CallFrame)| {
-        let frame = (case.frame)(api);
+        let frame = (case.frame)(host);
         // SAFETY: a frame of our own, which nobody reads yet.
         spoil(unsafe { &mut *frame.raw });
         all.push((what.to_owned(), frame));
@@ -199,7 +202,7 @@ pub(crate) fn spoilt(case: &Case, api: &XLA_FFI_Api) -> Vec<(String, Frame)> {
     }
     for index in 0..good.args.len() + good.rets.len() {
         for (what, spoil) in BUFFERS {
-            let frame = (case.frame)(api);
+            let frame = (case.frame)(host);
             let buffers: Vec<_> = frame.operands().collect();
             let buffer = buffers[index];
             // SAFETY: a buffer of our own, which nobody reads yet.
@@ -210,7 +213,7 @@ pub(crate) fn spoilt(case: &Case, api: &XLA_FFI_Api) -> Vec<(String, Frame)> {
     // Each result on top of each other operand.
     for ret in 0..good.rets.len() {
         for other in 0..good.args.len() + ret {
-            let frame = (case.frame)(api);
+            let frame = (case.frame)(host);
             let buffers: Vec<_> = frame.operands().collect();
             // SAFETY: a buffer of our own, which nobody reads yet.
             let data = unsafe { (*buffers[other]).data };
@@ -224,12 +227,12 @@ pub(crate) fn spoilt(case: &Case, api: &XLA_FFI_Api) -> Vec<(String, Frame)> {
 }
 
 /// Frames of a case in which one result lies where an argument does, and is as large.
-pub(crate) fn coincident(case: &Case, api: &XLA_FFI_Api) -> Vec<(String, Frame)> {
-    let good = (case.frame)(api);
+pub(crate) fn coincident(case: &Case, host: &Host) -> Vec<(String, Frame)> {
+    let good = (case.frame)(host);
     let mut all = Vec::new();
     for ret in 0..good.rets.len() {
         for arg in 0..good.args.len() {
-            let frame = (case.frame)(api);
+            let frame = (case.frame)(host);
             let result = frame.rets[ret];
             // SAFETY: a buffer of our own, which nobody reads yet.
             let data = unsafe { (*frame.args[arg]).data };

@@ -26,6 +26,7 @@ macro_rules! exported {
     ($prefix:literal) => {
         exported! { $prefix,
             "args_1" args_1 "args_4" args_4 "args_8" args_8 "args_16" args_16 "rets_8" rets_8
+            "args_8_rets_8" args_8_rets_8
             "attrs_1" attrs_1 "attrs_4" attrs_4 "attrs_8" attrs_8
             "struct_dictionary" struct_dictionary "struct_attributes" struct_attributes
             "mixed" mixed "contract" contract "async_inline" async_inline "singular" singular

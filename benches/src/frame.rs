@@ -6,6 +6,9 @@ use xla_ffi_sys::*;
 /// Elements along each dimension of every buffer.
 const DIMS: [i64; 2] = [4, 4];
 
+/// Bytes from one buffer's memory to the next one's, at least.
+const STEP: usize = 64;
+
 fn leak<T>(value: T) -> *mut T {
     Box::leak(Box::new(value))
 }
@@ -14,20 +17,53 @@ fn leak_all<T>(values: Vec<T>) -> *mut T {
     values.leak().as_mut_ptr()
 }
 
-/// Memory of a buffer.
+/// Memory of buffers.
+#[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Data([f32; 16]);
+struct Line([f32; STEP / 4]);
 
-/// A buffer of 64-byte aligned memory, `F32[4,4]`.
-fn buffer() -> *mut XLA_FFI_Buffer {
+/// A buffer, `F32[4,4]`.
+fn buffer(data: *mut Line) -> *mut XLA_FFI_Buffer {
     leak(XLA_FFI_Buffer {
         struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
         dtype: XLA_FFI_DataType::F32,
-        data: leak(Data([1.0; 16])).cast(),
+        data: data.cast(),
         rank: 2,
         dims: leak_all(DIMS.to_vec()),
     })
+}
+
+/// Numbers that look random and are the same for the same seed (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    /// A number below `end`.
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) as usize % end
+    }
+}
+
+/// Buffers of 64-byte aligned memory that lie in any order, with gaps between some of them: what the seed says.
+fn shuffled(count: usize, seed: u64) -> Vec<*mut XLA_FFI_Buffer> {
+    let mut random = Random(seed);
+    let mut order: Vec<usize> = (0..count).collect();
+    for place in (1..count).rev() {
+        order.swap(place, random.below(place + 1));
+    }
+    let memory = leak_all(vec![Line([1.0; STEP / 4]); 4 * count]);
+    let mut buffers = vec![std::ptr::null_mut(); count];
+    let mut line = 0;
+    for operand in order {
+        line += random.below(3);
+        buffers[operand] = buffer(memory.wrapping_add(line));
+        line += 1;
+    }
+    buffers
 }
 
 /// Attributes, sorted by name as hosts give them. Behind the last one lies a spare one, as in all
@@ -82,6 +118,14 @@ impl Attrs {
     }
 }
 
+/// Who makes the calls.
+#[derive(Clone, Copy)]
+pub(crate) struct Host {
+    pub(crate) api: &'static XLA_FFI_Api,
+    /// Of the order in which operands lie.
+    pub(crate) seed: u64,
+}
+
 /// A call frame with its parts, so that a test can spoil them.
 pub(crate) struct Frame {
     pub(crate) raw: *mut XLA_FFI_CallFrame,
@@ -96,18 +140,20 @@ impl Frame {
     }
 }
 
-/// A frame of the execute stage.
-pub(crate) fn frame(api: &XLA_FFI_Api, args: usize, rets: usize, attrs: Attrs) -> Frame {
-    let args: Vec<_> = (0..args).map(|_| buffer()).collect();
-    let rets: Vec<_> = (0..rets).map(|_| buffer()).collect();
+/// A frame of the execute stage. Its arguments and results lie among each other.
+pub(crate) fn frame(host: &Host, args: usize, rets: usize, attrs: Attrs) -> Frame {
+    let mut buffers = shuffled(args + rets + 1, host.seed);
+    let spare = buffers.pop();
+    let rets = buffers.split_off(args);
+    let args = buffers;
     let pointers = |buffers: &[*mut XLA_FFI_Buffer]| {
-        let with_spare = buffers.iter().copied().chain([buffer()]);
+        let with_spare = buffers.iter().copied().chain(spare);
         leak_all(with_spare.map(<*mut XLA_FFI_Buffer>::cast).collect())
     };
     let raw = leak(XLA_FFI_CallFrame {
         struct_size: XLA_FFI_CallFrame::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
-        api,
+        api: host.api,
         ctx: std::ptr::null_mut(),
         stage: XLA_FFI_ExecutionStage::EXECUTE,
         args: XLA_FFI_Args {

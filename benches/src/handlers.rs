@@ -60,6 +60,37 @@ alike!(args_4 Buffer<f32, 2>: a b c d);
 alike!(args_8 Buffer<f32, 2>: a b c d e f g h);
 alike!(args_16 Buffer<f32, 2>: a b c d e f g h i j k l m n o p);
 alike!(rets_8 Out<f32, 2>: a b c d e f g h);
+
+#[allow(
+    clippy::too_many_arguments,
+    reason = "a handler has as many parameters as its call has operands"
+)]
+#[xla_ffi::handler]
+fn args_8_rets_8(
+    mut a: Buffer<f32, 2>,
+    mut b: Buffer<f32, 2>,
+    mut c: Buffer<f32, 2>,
+    mut d: Buffer<f32, 2>,
+    mut e: Buffer<f32, 2>,
+    mut f: Buffer<f32, 2>,
+    mut g: Buffer<f32, 2>,
+    mut h: Buffer<f32, 2>,
+    mut i: Out<f32, 2>,
+    mut j: Out<f32, 2>,
+    mut k: Out<f32, 2>,
+    mut l: Out<f32, 2>,
+    mut m: Out<f32, 2>,
+    mut n: Out<f32, 2>,
+    mut o: Out<f32, 2>,
+    mut p: Out<f32, 2>,
+) -> Result<()> {
+    let args =
+        a.seen() + b.seen() + c.seen() + d.seen() + e.seen() + f.seen() + g.seen() + h.seen();
+    let rets =
+        i.seen() + j.seen() + k.seen() + l.seen() + m.seen() + n.seen() + o.seen() + p.seen();
+    keep(args + rets)
+}
+
 alike!(attrs_1 i32: alpha);
 alike!(attrs_4 i32: alpha beta gamma delta);
 alike!(attrs_8 i32: alpha beta gamma delta epsilon zeta eta theta);
@@ -132,6 +163,6 @@ fn singular(mut x: Buffer<f32, 2>) -> Result<()> {
 }
 
 xla_ffi::library! {
-    args_1, args_4, args_8, args_16, rets_8, attrs_1, attrs_4, attrs_8,
+    args_1, args_4, args_8, args_16, rets_8, args_8_rets_8, attrs_1, attrs_4, attrs_8,
     struct_dictionary, struct_attributes, mixed, contract, async_inline, singular
 }

@@ -4,6 +4,8 @@
 use std::ffi::{CStr, CString};
 use xla_ffi_sys::*;
 
+use crate::frame::Host;
+
 /// An error that a handler made.
 struct HostError {
     message: CString,
@@ -105,8 +107,13 @@ unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_
     std::ptr::null_mut()
 }
 
+/// The host whose frames have their operands in the order that the seed says.
+pub(crate) fn with_seed(seed: u64) -> Host {
+    Host { api: table(), seed }
+}
+
 /// The function table; it lives for ever.
-pub(crate) fn table() -> &'static XLA_FFI_Api {
+fn table() -> &'static XLA_FFI_Api {
     Box::leak(Box::new(XLA_FFI_Api {
         struct_size: XLA_FFI_Api::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),

@@ -1,8 +1,11 @@
 //! Times the same handlers, written in several languages, on the same call frames.
 //!
-//! `decode VARIANT=LIBRARY…` prints the cost of each case in each library as JSON. `cargo xtask
-//! bench` builds the libraries and calls this program. Before anything is timed, the libraries have
-//! to agree: on what they decode, and, those that make every check, on what they refuse.
+//! `decode SEED VARIANT=LIBRARY…` prints the cost of each case in each library as JSON; the seed says in which
+//! order operands lie in memory. `cargo xtask bench` builds the libraries and calls this program. Before anything is
+//! timed, the libraries have to agree: on what they decode, and, those that make every check, on what they refuse.
+//!
+//! `decode count CASE SEED VARIANT=LIBRARY` calls the handler of one case 1,000 times and measures nothing, for
+//! `valgrind --tool=callgrind`, whose counts of instructions no other process disturbs.
 
 mod agreement;
 mod cases;
@@ -13,10 +16,13 @@ use anyhow::{Context, Result, ensure};
 use libloading::Library;
 use std::hint::black_box;
 use std::time::Instant;
-use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame};
+use xla_ffi_sys::XLA_FFI_CallFrame;
 
 use agreement::{Call as Handler, Checks};
 use cases::{CASES, Case};
+use frame::Host;
+
+const USAGE: &str = "the command line is [count CASE] SEED VARIANT=LIBRARY…";
 
 /// Calls in one measurement.
 const CALLS: u32 = 2_000;
@@ -31,9 +37,7 @@ struct Variant {
 
 impl Variant {
     fn open(argument: &str) -> Result<Self> {
-        let (name, path) = argument
-            .split_once('=')
-            .context("the command line is VARIANT=LIBRARY…")?;
+        let (name, path) = argument.split_once('=').context(USAGE)?;
         // SAFETY: a library of this project: loading it runs no code of its own.
         let library = unsafe { Library::new(path) }.with_context(|| format!("{name}: {path}"))?;
         Ok(Self {
@@ -65,9 +69,9 @@ impl Variant {
 }
 
 /// Nanoseconds of one call, in one measurement.
-fn measure(handler: Handler, frame: *mut XLA_FFI_CallFrame) -> f64 {
+fn measure(handler: Handler, frame: *mut XLA_FFI_CallFrame, calls: u32) -> f64 {
     let start = Instant::now();
-    for _ in 0..CALLS {
+    for _ in 0..calls {
         // SAFETY: a whole frame of a live host; handlers do not change what they get.
         let error = unsafe { handler(black_box(frame)) };
         if !error.is_null() {
@@ -77,11 +81,11 @@ fn measure(handler: Handler, frame: *mut XLA_FFI_CallFrame) -> f64 {
         // SAFETY: the frame of the call that has returned.
         black_box(unsafe { host::take_future(frame) });
     }
-    start.elapsed().as_nanos() as f64 / f64::from(CALLS)
+    start.elapsed().as_nanos() as f64 / f64::from(calls)
 }
 
 /// Checks that all libraries decode the same, and that those that check everything refuse the same.
-fn agree(case: &Case, variants: &[Variant], api: &XLA_FFI_Api) -> Result<()> {
+fn agree(case: &Case, variants: &[Variant], host: &Host) -> Result<()> {
     let mut same = Vec::new();
     for variant in variants {
         same.push(agreement::Handler {
@@ -91,7 +95,7 @@ fn agree(case: &Case, variants: &[Variant], api: &XLA_FFI_Api) -> Result<()> {
             checks: variant.checks(),
         });
     }
-    agreement::judge(case, &same, api).map(|_| ())
+    agreement::judge(case, &same, host).map(|_| ())
 }
 
 /// Binds this program to the core that it runs on, so that its measurements are of one core.
@@ -109,19 +113,33 @@ fn pin() -> Result<()> {
 }
 
 fn main() -> Result<()> {
-    let variants: Vec<Variant> = std::env::args()
-        .skip(1)
+    let mut arguments = std::env::args().skip(1).peekable();
+    let counted = match arguments.next_if_eq("count") {
+        Some(_) => Some(arguments.next().context(USAGE)?),
+        None => None,
+    };
+    let seed: u64 = arguments.next().context(USAGE)?.parse().context(USAGE)?;
+    let variants: Vec<Variant> = arguments
         .map(|argument| Variant::open(&argument))
         .collect::<Result<_>>()?;
-    ensure!(!variants.is_empty(), "the command line is VARIANT=LIBRARY…");
+    ensure!(!variants.is_empty(), USAGE);
+    let host = host::with_seed(seed);
+    if let Some(name) = counted {
+        let case = CASES.iter().find(|case| case.name == name);
+        let case = case.with_context(|| format!("no case {name}"))?;
+        let frame = (case.frame)(&host);
+        for variant in &variants {
+            measure(variant.handler(case.symbol)?, frame.raw, 1_000);
+        }
+        return Ok(());
+    }
     pin()?;
-    let api = host::table();
     for case in &CASES {
-        agree(case, &variants, api)?;
+        agree(case, &variants, &host)?;
     }
     let mut cases = Vec::new();
     for case in &CASES {
-        let frame = (case.frame)(api);
+        let frame = (case.frame)(&host);
         let handlers: Vec<Handler> = variants
             .iter()
             .map(|variant| variant.handler(case.symbol))
@@ -130,7 +148,7 @@ fn main() -> Result<()> {
         // In turns, so that a disturbance does not fall on one library alone.
         for _ in 0..ROUNDS {
             for (handler, best) in handlers.iter().zip(&mut best) {
-                *best = best.min(measure(*handler, frame.raw));
+                *best = best.min(measure(*handler, frame.raw, CALLS));
             }
         }
         let mut row = serde_json::Map::new();
@@ -141,6 +159,6 @@ fn main() -> Result<()> {
         }
         cases.push(serde_json::Value::Object(row));
     }
-    println!("{}", serde_json::json!({ "cases": cases }));
+    println!("{}", serde_json::json!({ "seed": seed, "cases": cases }));
     Ok(())
 }

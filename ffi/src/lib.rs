@@ -450,6 +450,7 @@ pub mod prelude {
 /// What the macros call. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::bind::region::{Order, Regions};
     pub use crate::context::load_state;
     pub use crate::declare::contract_check::Written;
     pub use crate::entry::entry;

@@ -183,7 +183,7 @@ XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t i
                                        XLA_FFI_DataType dtype, int64_t rank,
                                        xffi_region_* regions) {
   xffi_buffer to = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
-  xla_ffi_sdk_region region = {UINTPTR_MAX, 0, 0};
+  xla_ffi_sdk_region region = {XLA_FFI_SDK_NOWHERE, XLA_FFI_SDK_NOWHERE, 0};
   int bad = from == NULL || from->struct_size < XLA_FFI_Buffer_STRUCT_SIZE || from->rank < 0 ||
             (from->rank > 0 && from->dims == NULL) ||
             (rank != XFFI_ANY_RANK && from->rank != rank);
@@ -192,12 +192,14 @@ XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t i
   }
   if (!bad) {
     const unsigned element = (unsigned)(dtype != XFFI_ANY_DTYPE ? dtype : from->dtype);
-    const xla_ffi_sdk_fault fault =
-        rank != XFFI_ANY_RANK && dtype != XFFI_ANY_DTYPE
-            ? xla_ffi_sdk_locate(from, element, rank, &region)
-            : xla_ffi_sdk_locate_any(from, element, from->rank, &region);
-    bad = fault == xla_ffi_sdk_fault_count || fault == xla_ffi_sdk_fault_bytes ||
-          (fault != xla_ffi_sdk_fault_none && xffi_has_memory(call));
+    if (rank == XFFI_ANY_RANK || dtype == XFFI_ANY_DTYPE ||
+        !xla_ffi_sdk_locate(from, element, rank, &region)) {
+      xla_ffi_sdk_region any;
+      const xla_ffi_sdk_fault fault = xla_ffi_sdk_locate_any(from, element, from->rank, &any);
+      region = any;
+      bad = fault == xla_ffi_sdk_fault_count || fault == xla_ffi_sdk_fault_bytes ||
+            (fault != xla_ffi_sdk_fault_none && xffi_has_memory(call));
+    }
   }
   if (XFFI_UNLIKELY(bad)) {
     xffi_buffer_problem(call, kind, (long long)index, name, from, dtype, rank);
@@ -300,7 +302,7 @@ XFFI_INLINE xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_Da
     return none;
   }
   /* It is the result that others may not touch. */
-  if (arg < XFFI_REGIONS_) call->args[arg].at.end = 0;
+  if (arg < XFFI_REGIONS_) call->args[arg].at.start = call->args[arg].at.end = XLA_FFI_SDK_NOWHERE;
   return y;
 }
 

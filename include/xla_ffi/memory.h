@@ -20,10 +20,14 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_MEMORY_HOT static inline __attribute__((always_inline))
 #define XLA_FFI_SDK_MEMORY_SLOW static __attribute__((noinline, unused))
+#define XLA_FFI_SDK_MEMORY_UNROLL _Pragma("GCC unroll 16")
+#define XLA_FFI_SDK_MEMORY_PURE static __attribute__((noinline, unused, cold, pure))
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) __builtin_expect(!!(x), 1)
 #else
 #define XLA_FFI_SDK_MEMORY_HOT static inline
 #define XLA_FFI_SDK_MEMORY_SLOW static inline
+#define XLA_FFI_SDK_MEMORY_UNROLL
+#define XLA_FFI_SDK_MEMORY_PURE static inline
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) (x)
 #endif
 
@@ -43,12 +47,13 @@ typedef enum xla_ffi_sdk_fault {
   xla_ffi_sdk_fault_alignment /* elements whose type wants another address */
 } xla_ffi_sdk_fault;
 
-/* The bytes of an operand, and the number of its elements. An empty one ends before it starts, so that
- * it overlaps nothing. */
+/* The bytes of an operand, and the number of its elements. One without bytes lies at the end of all
+ * addresses, so that it overlaps nothing. */
 typedef struct xla_ffi_sdk_region {
   uintptr_t start, end;
   int64_t count;
 } xla_ffi_sdk_region;
+#define XLA_FFI_SDK_NOWHERE UINTPTR_MAX
 
 /* Bits of an element; 0 for tokens and types that are not known. */
 XLA_FFI_SDK_MEMORY_HOT unsigned xla_ffi_sdk_bits(unsigned dtype) {
@@ -70,6 +75,13 @@ XLA_FFI_SDK_MEMORY_HOT unsigned xla_ffi_sdk_align(unsigned dtype) {
   return bytes > 1 ? bytes : 1;
 }
 
+/* Whether an address is not null and a multiple of `align`, a power of two. One comparison for both: low bits that are
+ * set become high ones, and null wraps around. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_address(uintptr_t data, unsigned align) {
+  const uintptr_t rotated = data / align | data * (UINTPTR_MAX / align + 1);
+  return rotated - 1 < UINTPTR_MAX / align;
+}
+
 /* a * b, and whether it is more than an int64_t holds; neither is negative. */
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
 #if defined(__GNUC__) || defined(__clang__)
@@ -89,8 +101,7 @@ XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_locate_any(const XLA_FFI_B
   const uintptr_t data = (uintptr_t)buf->data;
   int64_t count = 1, bytes, i;
   int over = 0, empty = 0;
-  region->start = UINTPTR_MAX;
-  region->end = 0;
+  region->start = region->end = XLA_FFI_SDK_NOWHERE;
   region->count = 0;
   if (rank < 0 || (rank > 0 && buf->dims == NULL)) return xla_ffi_sdk_fault_count;
   for (i = 0; i < rank; ++i) {
@@ -116,32 +127,53 @@ XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_locate_any(const XLA_FFI_B
   return xla_ffi_sdk_fault_none;
 }
 
-/* The same, made for constants: `dtype` and `rank` are those that the buffer was found to have. Up to
- * two dimensions, small ones, are multiplied without looking for overflow. */
-XLA_FFI_SDK_MEMORY_HOT xla_ffi_sdk_fault xla_ffi_sdk_locate(const XLA_FFI_Buffer* buf, unsigned dtype,
-                                                            int64_t rank,
-                                                            xla_ffi_sdk_region* region) {
-  const unsigned bits = xla_ffi_sdk_bits(dtype), align = xla_ffi_sdk_align(dtype);
+/* The number of a buffer's elements by the long way, for elements of whole bytes; negative where its memory cannot be
+ * used. It writes nothing, so that what its caller knows of other memory stays true. */
+XLA_FFI_SDK_MEMORY_PURE int64_t xla_ffi_sdk_count_any(const XLA_FFI_Buffer* buf, int64_t rank, unsigned bytes,
+                                                      unsigned align) {
   const uintptr_t data = (uintptr_t)buf->data;
-  if (bits >= 8 && XLA_FFI_SDK_MEMORY_LIKELY(
-                       rank == 0 || ((rank == 1 || rank == 2) && buf->dims != NULL))) {
-    const uint64_t d0 = rank > 0 ? (uint64_t)buf->dims[0] : 1;
-    const uint64_t d1 = rank > 1 ? (uint64_t)buf->dims[1] : 1;
-    if (XLA_FFI_SDK_MEMORY_LIKELY((d0 | d1) >> 28 == 0 && data != 0 && data % align == 0 &&
-                                  d0 * d1 != 0)) {
-      region->start = data;
-      region->end = data + (uintptr_t)(d0 * d1 * (bits / 8));
-      region->count = (int64_t)(d0 * d1);
-      return xla_ffi_sdk_fault_none;
-    }
+  int64_t count = 1, size, i;
+  int over = 0, empty = 0;
+  if (rank > 0 && buf->dims == NULL) return -1;
+  for (i = 0; i < rank; ++i) {
+    const int64_t dim = buf->dims[i];
+    if (dim < 0) return -1;
+    empty |= dim == 0;
+    over |= xla_ffi_sdk_multiply(count, dim, &count);
   }
-  {
-    /* The caller's region is not handed on, so that it can stay in registers. */
+  if (empty) return 0;
+  over |= xla_ffi_sdk_multiply(count, bytes, &size);
+  return over || !xla_ffi_sdk_is_address(data, align) ? -1 : count;
+}
+
+/* The same as xla_ffi_sdk_locate_any, made for constants and for memory that is to be used: `dtype` and `rank` are those
+ * that the buffer was found to have. 0: it cannot be used, the long way knows why. Up to two dimensions, small ones,
+ * are multiplied without looking for overflow. An operand without bytes may have a place here. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_locate(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
+                                              xla_ffi_sdk_region* region) {
+  const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
+  const uintptr_t data = (uintptr_t)buf->data;
+  int64_t count = 1;
+  int is_small = rank == 0 || (rank <= 2 && buf->dims != NULL);
+  if (bytes == 0) { /* packed elements, tokens */
     xla_ffi_sdk_region any;
-    const xla_ffi_sdk_fault fault = xla_ffi_sdk_locate_any(buf, dtype, rank, &any);
-    *region = any;
-    return fault;
+    const int good = xla_ffi_sdk_locate_any(buf, dtype, rank, &any) == xla_ffi_sdk_fault_none;
+    *region = any; /* the caller's region is not handed on, so that it can stay in registers */
+    return good;
   }
+  if (rank > 0 && XLA_FFI_SDK_MEMORY_LIKELY(is_small)) {
+    const uint64_t d0 = (uint64_t)buf->dims[0], d1 = rank > 1 ? (uint64_t)buf->dims[1] : 1;
+    is_small = (d0 | d1) >> 28 == 0;
+    count = (int64_t)(d0 * d1);
+  }
+  if (!XLA_FFI_SDK_MEMORY_LIKELY(is_small && xla_ffi_sdk_is_address(data, xla_ffi_sdk_align(dtype)))) {
+    count = xla_ffi_sdk_count_any(buf, rank, bytes, xla_ffi_sdk_align(dtype));
+    if (count < 0) return 0;
+  }
+  region->start = data;
+  region->end = data + (uintptr_t)count * bytes;
+  region->count = count;
+  return 1;
 }
 
 /* Whether two operands share a byte. */
@@ -200,7 +232,7 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* fram
     xla_ffi_sdk_region region;
     if (ret == NULL) continue;
     xla_ffi_sdk_locate_any(ret, (unsigned)ret->dtype, ret->rank, &region);
-    if (region.end == 0) continue; /* it has no bytes */
+    if (region.start == XLA_FFI_SDK_NOWHERE) continue; /* it has no bytes */
     for (; at->with_arg >= 0; --at->with_arg, at->other = -1) {
       const int64_t count = at->with_arg ? args : at->ret;
       while (++at->other < count) {
@@ -210,6 +242,67 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* fram
     }
   }
   return 0;
+}
+
+#if defined(__GNUC__) || defined(__clang__)
+#define XLA_FFI_SDK_LOAD_(from) __atomic_load_n(from, __ATOMIC_RELAXED)
+#define XLA_FFI_SDK_STORE_(to, value) __atomic_store_n(to, value, __ATOMIC_RELAXED)
+#else
+/* Pointers and words of volatile objects are read and written whole by the compilers that come here. */
+#define XLA_FFI_SDK_LOAD_(from) (*(from))
+#define XLA_FFI_SDK_STORE_(to, value) (*(to) = (value))
+#endif
+
+/* In which order up to 16 operands lie in memory, arguments counted before results: four bits each, the lowest operand
+ * in the lowest bits. What was true of one call is a guess about the next one, in which few operands move: a word of
+ * this type is read and written whole, so that what is read is always some order of all operands. */
+typedef volatile uint64_t xla_ffi_sdk_order;
+#define XLA_FFI_SDK_ORDERED 16
+#define XLA_FFI_SDK_ORDER_0 0xfedcba9876543210u
+
+/* Whether in that order each of `count` operands ends before the next one starts. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_apart(uint64_t order, const uintptr_t* starts, const uintptr_t* ends,
+                                                int count) {
+  /* A byte each, of which a register gives the lowest for nothing. */
+  uint64_t even = order & 0x0f0f0f0f0f0f0f0fu, odd = order >> 4 & 0x0f0f0f0f0f0f0f0fu;
+  uintptr_t end = 0;
+  int i;
+  XLA_FFI_SDK_MEMORY_UNROLL
+  for (i = 0; i < count; ++i) {
+    const unsigned at = (unsigned char)even;
+    const uint64_t next = even >> 8;
+    if (starts[at] < end) return 0;
+    end = ends[at];
+    even = odd;
+    odd = next;
+  }
+  return 1;
+}
+
+/* The long way, where the guess was wrong or operands share memory: whether no two of them clash. It leaves a better
+ * guess. */
+XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_is_clash_free(const XLA_FFI_CallFrame* frame, int args, int rets,
+                                                      xla_ffi_sdk_order* order) {
+  uintptr_t starts[XLA_FFI_SDK_ORDERED];
+  uint64_t sorted = 0;
+  xla_ffi_sdk_clash_of clash = {0, -1, 1};
+  int i;
+  if (xla_ffi_sdk_next_clash(frame, args, rets, &clash)) return 0;
+  for (i = 0; i < args + rets; ++i) {
+    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, i < args, i < args ? i : i - args);
+    xla_ffi_sdk_region region;
+    uint64_t low;
+    int at = 0;
+    region.start = XLA_FFI_SDK_NOWHERE;
+    if (buf != NULL) xla_ffi_sdk_locate_any(buf, (unsigned)buf->dtype, buf->rank, &region);
+    starts[i] = region.start;
+    /* It goes before the first one that starts behind it. */
+    while (at < i && starts[sorted >> 4 * at & 15] <= region.start) ++at;
+    low = ((uint64_t)1 << 4 * at) - 1;
+    sorted = (sorted & low) | (uint64_t)i << 4 * at | (sorted & ~low) << 4;
+  }
+  XLA_FFI_SDK_STORE_(order, sorted);
+  return 1;
 }
 
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))

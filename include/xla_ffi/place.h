@@ -12,15 +12,6 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-#if defined(__GNUC__) || defined(__clang__)
-#define XLA_FFI_SDK_LOAD_(from) __atomic_load_n(from, __ATOMIC_RELAXED)
-#define XLA_FFI_SDK_STORE_(to, value) __atomic_store_n(to, value, __ATOMIC_RELAXED)
-#else
-/* Pointers of volatile objects are read and written whole by the compilers that come here. */
-#define XLA_FFI_SDK_LOAD_(from) (*(from))
-#define XLA_FFI_SDK_STORE_(to, value) (*(to) = (value))
-#endif
-
 /* Function tables of hosts whose calls have no stream. */
 #define XLA_FFI_SDK_HOSTS_ 4
 typedef const XLA_FFI_Api* volatile xla_ffi_sdk_host;

@@ -244,25 +244,27 @@ impl Stage {
             .iter()
             .zip(at)
             .zip(&values)
-            .filter_map(|((param, at), value)| {
+            .map(|((param, at), value)| {
                 let region = param.region(value, at)?;
                 Some(quote! {
-                    ::xla_ffi::__private::file_region(#at, #region, &mut __args, &mut __rets);
+                    ::xla_ffi::__private::file_region(#at, #region, __ARGS, &mut __regions);
                 })
             });
         let contract = contract
             .map(|contract| contract.comparisons(&self.info_path(), &quote!(return #mismatch;)));
         let statements = quote! {
+            static __ORDER: ::xla_ffi::__private::Order = ::xla_ffi::__private::Order::declared();
+            const __ARGS: usize = ::xla_ffi::__private::fixed(#params, true);
+            const __REGIONS: usize = __ARGS + ::xla_ffi::__private::fixed(#params, false);
             if !::xla_ffi::__private::counts::<#owner, #number>(frame) {
                 return #mismatch;
             }
+            let mut __regions = ::xla_ffi::__private::Regions::<__REGIONS>::new();
             #(let ::core::option::Option::Some(#values) = #decodes else {
                 return #mismatch;
-            };)*
-            let mut __args = [::xla_ffi::Region::EMPTY; ::xla_ffi::__private::fixed(#params, true)];
-            let mut __rets = [::xla_ffi::Region::EMPTY; ::xla_ffi::__private::fixed(#params, false)];
-            #(#regions)*
-            if !::xla_ffi::__private::overlap_free(frame, #params, &__args, &__rets) {
+            };
+            #regions)*
+            if !::xla_ffi::__private::overlap_free::<__ARGS, __REGIONS>(frame, #params, &__regions, &__ORDER) {
                 return #mismatch;
             }
             #contract

@@ -84,18 +84,23 @@ impl<'f> RawBuffer<'f> {
     /// the rank says so, or the product overflows.
     #[inline(always)]
     pub(crate) fn shape(self) -> Option<(&'f [usize], usize)> {
+        self.shape_of(0)
+    }
+
+    /// The same for elements of `size` bytes; `None` also when there are more bytes than can be addressed.
+    #[inline(always)]
+    fn shape_of(self, size: usize) -> Option<(&'f [usize], usize)> {
         let dims = self.raw_dims();
         if dims.len() as i64 != self.raw.rank {
             return None;
         }
-        let negative = dims.iter().fold(0, |signs, dim| signs | dim) < 0;
-        let product = dims
-            .iter()
-            .try_fold(1usize, |product, &dim| product.checked_mul(dim as usize));
-        let len = match product {
-            Some(product) if !negative => product,
-            _ if empty(dims) => 0,
-            _ => return None,
+        // The product of two small dimensions does not overflow. This is for ranks that are constants: those of others
+        // are multiplied in a loop either way.
+        let bits = dims.iter().fold(0, |bits, &dim| bits | dim as u64);
+        let len = if dims.len() <= 2 && bits >> 28 == 0 && size <= 16 {
+            dims.iter().map(|&dim| dim as usize).product()
+        } else {
+            count(dims, size)?
         };
         // SAFETY: same size and alignment on 64-bit hosts (checked in lib.rs), no value negative.
         let dims = unsafe { std::slice::from_raw_parts(dims.as_ptr().cast::<usize>(), dims.len()) };
@@ -138,19 +143,20 @@ impl<'f> RawBuffer<'f> {
                 return None;
             }
         }
-        let (dims, len) = self.shape()?;
-        if len.checked_mul(size)? > isize::MAX as usize {
-            return None;
-        }
+        let (dims, len) = self.shape_of(size)?;
         let mut data = self.raw.data.cast::<u8>();
         if !usable(data, align) {
-            if len != 0 {
-                return None;
-            }
-            data = std::ptr::without_provenance_mut(align);
+            data = nowhere(len, align)?;
         }
         Some(Typed { data, dims, len })
     }
+}
+
+/// What stands for the address of no elements; `None` where there are some, which lie where they cannot be used.
+#[cold]
+#[inline]
+fn nowhere(len: usize, align: usize) -> Option<*mut u8> {
+    (len == 0).then(|| std::ptr::without_provenance_mut(align))
 }
 
 /// Whether `data` is not null and a multiple of `align`, a power of two.
@@ -161,12 +167,21 @@ fn usable(data: *mut u8, align: usize) -> bool {
     (data as usize).rotate_right(bits).wrapping_sub(1) < usize::MAX >> bits
 }
 
-/// Whether a dimension is zero and none is negative.
+/// The product of dimensions; `None` when one is negative, or the product or that of the bytes is too large.
 // Inline for the same reason as `RawAttrs::position`.
 #[cold]
 #[inline]
-fn empty(dims: &[i64]) -> bool {
-    dims.contains(&0) && dims.iter().all(|&dim| dim >= 0)
+fn count(dims: &[i64], size: usize) -> Option<usize> {
+    if dims.iter().any(|&dim| dim < 0) {
+        return None;
+    }
+    if dims.contains(&0) {
+        return Some(0);
+    }
+    let product = dims
+        .iter()
+        .try_fold(1usize, |product, &dim| product.checked_mul(dim as usize))?;
+    (product.checked_mul(size)? <= isize::MAX as usize).then_some(product)
 }
 
 #[cfg(test)]

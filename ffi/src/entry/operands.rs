@@ -1,7 +1,7 @@
 //! Whether a call has the operands and attributes that its handler declares: their numbers, and
 //! that results share no memory. For the macros.
 
-use crate::bind::region::Region;
+use crate::bind::region::{Order, Region, Regions};
 use crate::call::frame::Frame;
 use crate::declare::at::At;
 use crate::declare::counts::{Counts, counts_matter};
@@ -55,21 +55,21 @@ fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) ->
     })
 }
 
-/// For the macros: whether results overlap nothing. `args` and `rets` are the operands that
-/// parameters took one by one.
+/// For the macros: whether results overlap nothing. `regions` are those of the operands that parameters took one by
+/// one, `ARGS` arguments before the results.
 #[doc(hidden)]
 #[inline(always)]
-pub fn overlap_free<const A: usize, const R: usize>(
+pub fn overlap_free<const ARGS: usize, const N: usize>(
     frame: &Frame<'_>,
     params: &[Param],
-    args: &[Region; A],
-    rets: &[Region; R],
+    regions: &Regions<N>,
+    order: &Order,
 ) -> bool {
     let variadic = params
         .iter()
         .any(|param| matches!(param.presence, Presence::Variadic));
-    crate::bind::region::disjoint(args, rets)
-        && !(variadic && crate::bind::remaining::overlap(frame, A, R))
+    crate::bind::region::apart::<ARGS, N>(regions, order)
+        && !(variadic && crate::bind::remaining::overlap(frame, ARGS, N - ARGS))
 }
 
 /// For the macros: the numbers of operands that parameters take one by one.
@@ -87,16 +87,16 @@ pub const fn fixed(params: &[Param], args: bool) -> usize {
     count
 }
 
-/// For the macros: files a parameter's region under arguments or results.
+/// For the macros: files a parameter's region behind those of `args` arguments, or among them.
 #[doc(hidden)]
 #[inline(always)]
-pub fn file_region(at: &At, region: Region, args: &mut [Region], rets: &mut [Region]) {
+pub fn file_region<const N: usize>(at: &At, region: Region, args: usize, regions: &mut Regions<N>) {
     if matches!(at.param.presence, Presence::Variadic) {
         return;
     }
     if at.param.takes_ret() {
-        rets[at.ret] = region;
+        regions.set(args + at.ret, region);
     } else if at.param.takes_arg() {
-        args[at.arg] = region;
+        regions.set(at.arg, region);
     }
 }

@@ -263,12 +263,28 @@ class HandlerCore {
     }
   }
 
+  // Where each operand is a buffer and their number is fixed, their kinds are compared as arrays, before them.
+  static constexpr bool AllBuffers() {
+    return kOptionalArgs + kOptionalRets == 0 && (IsFound(static_cast<const Ts*>(nullptr)) && ...);
+  }
+  static constexpr bool kAllBuffers = AllBuffers();
+  XLA_FFI_SDK_HOT static bool KindsAreGood([[maybe_unused]] const XLA_FFI_CallFrame* frame) {
+    unsigned bad = 0;
+    if constexpr (kAllBuffers) {
+      for (int i = 0; i < kArgs; ++i) bad |= NumberOf(frame->args.types[i]) ^ XLA_FFI_ArgType_BUFFER;
+      for (int i = 0; i < kRets; ++i) bad |= NumberOf(frame->rets.types[i]) ^ XLA_FFI_RetType_BUFFER;
+    }
+    return bad == 0;
+  }
+
   // Checks an element that is taken later; others are decoded, not checked.
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT bool Check(const XLA_FFI_CallFrame* frame, const Places& places) const {
     const int64_t index = IndexOf<i, Tag>(frame, places);
     if (XLA_FFI_PREDICT_FALSE(!IsThere<i>(frame, index))) return false;
-    if constexpr (DecodeOne<Tag>::kTakes) {
+    if constexpr (kAllBuffers && IsOperand(kKinds[i])) {
+      return DecodeOne<Tag>::CheckBuffer(PlaceOf<i, Tag>(frame, index));
+    } else if constexpr (DecodeOne<Tag>::kTakes) {
       return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index));
     } else {
       return true;
@@ -343,7 +359,8 @@ class HandlerCore {
                   "the function does not take what the binding gives: compare them one by one");
     [[maybe_unused]] const Places places = Locate(frame, is);
     [[maybe_unused]] Regions regions;
-    bool good = ((Check<Is, Ts>(frame, places) &&
+    bool good = KindsAreGood(frame) &&
+                ((Check<Is, Ts>(frame, places) &&
                   Locates<Is>(frame, &regions, static_cast<const Ts*>(nullptr))) &&
                  ...);
     if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame, places);
@@ -395,41 +412,41 @@ class HandlerCore {
     return kRets + kOptionalRets > 0 || kRemainingRets ? frame->rets.size : 0;
   }
 
-  // Where the operands of a binding lie whose number is fixed.
+  // Where the operands of a binding lie whose number is fixed: its arguments, then its results.
   struct Regions {
-    xla_ffi_sdk_region args[kArgs + 1];
-    xla_ffi_sdk_region rets[kRets + 1];
+    uintptr_t start[kArgs + kRets + 1];
+    uintptr_t end[kArgs + kRets + 1];
+    XLA_FFI_SDK_HOT void Set(int i, const xla_ffi_sdk_region& region) {
+      start[i] = region.start;
+      end[i] = region.end;
+    }
+    XLA_FFI_SDK_HOT bool Overlap(int a, int b) const {
+      return (start[a] < end[b]) & (start[b] < end[a]);
+    }
   };
 
   template <size_t i, template <typename> typename Tag, typename T>
   XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame* frame, Regions* regions,
                                       const Tag<T>*) {
     constexpr bool kInOut = is_tagged_v<InOutTag, Tag<T>>;
+    constexpr bool kIsArg = is_tagged_v<ArgTag, Tag<T>>;
     constexpr int kPosition = kInOut ? PositionAs(i, ElementKind::kRet) : Position(i);
-    constexpr bool kOne =
-        is_tagged_v<ArgTag, Tag<T>> || is_tagged_v<RetTag, Tag<T>> || kInOut;
+    constexpr xla_ffi_sdk_region kNowhere{XLA_FFI_SDK_NOWHERE, XLA_FFI_SDK_NOWHERE, 0};
     // The argument lies where the result does: it is the result that others may not touch.
-    if constexpr (kInOut) regions->args[Position(i)] = xla_ffi_sdk_region{UINTPTR_MAX, 0, 0};
-    if constexpr (kOne && !kCountsVary) {
-      constexpr bool kIsArg = is_tagged_v<ArgTag, Tag<T>>;
-      xla_ffi_sdk_region* region;
-      if constexpr (kIsArg) {
-        region = &regions->args[kPosition];
-      } else {
-        region = &regions->rets[kPosition];
-      }
+    if constexpr (kInOut) regions->Set(Position(i), kNowhere);
+    if constexpr ((kIsArg || is_tagged_v<RetTag, Tag<T>> || kInOut) && !kCountsVary) {
+      xla_ffi_sdk_region region = kNowhere;
       const XLA_FFI_Buffer* buf;
       if constexpr (OperandType<T>::kElement != kAnyElement) {
         // It has been found to be a buffer.
         buf = static_cast<const XLA_FFI_Buffer*>(kIsArg ? frame->args.args[kPosition]
                                                         : frame->rets.rets[kPosition]);
-        return IsUsable(LocateAs<T>(buf, region), kHasMemory);
+      } else {
+        buf = xla_ffi_sdk_operand(frame, kIsArg, kPosition);  // a decoder of the user's takes any kind
       }
-      buf = xla_ffi_sdk_operand(frame, kIsArg, kPosition);
-      if (XLA_FFI_PREDICT_TRUE(buf != nullptr)) {
-        return IsUsable(LocateAs<T>(buf, region), kHasMemory);
-      }
-      *region = xla_ffi_sdk_region{UINTPTR_MAX, 0, 0};  // a decoder of the user's takes it as it is
+      const bool good = LocateAs<T, kHasMemory>(buf, &region);
+      if (XLA_FFI_PREDICT_FALSE(!good)) return false;
+      regions->Set(kIsArg ? kPosition : kArgs + kPosition, region);
     }
     return true;
   }
@@ -444,20 +461,22 @@ class HandlerCore {
     if constexpr (kCountsVary) {
       return MemoryIsGoodOf(frame, ArgCount(frame), RetCount(frame), kHasMemory);
     } else if constexpr (kHasMemory && kRets > 0) {
-      // Not one function with C's: behind pointers the regions would have to lie in memory.
-      int overlap = 0;
-      for (int r = 0; r < kRets; ++r) {
-        for (int arg = 0; arg < kArgs; ++arg) {
-          overlap |= xla_ffi_sdk_overlap(regions.rets[r], regions.args[arg]);
+      constexpr int kPairs = kRets * kArgs + kRets * (kRets - 1) / 2;
+      if constexpr (kPairs > 6 && kArgs + kRets <= XLA_FFI_SDK_ORDERED) {
+        static xla_ffi_sdk_order order = XLA_FFI_SDK_ORDER_0;
+        return XLA_FFI_PREDICT_TRUE(xla_ffi_sdk_is_apart(XLA_FFI_SDK_LOAD_(&order), regions.start,
+                                                         regions.end, kArgs + kRets)) ||
+               xla_ffi_sdk_is_clash_free(frame, kArgs, kRets, &order);
+      } else {
+        bool overlap = false;
+        for (int r = kArgs; r < kArgs + kRets; ++r) {
+          for (int other = 0; other < r; ++other) overlap |= regions.Overlap(r, other);
         }
-        for (int other = 0; other < r; ++other) {
-          overlap |= xla_ffi_sdk_overlap(regions.rets[r], regions.rets[other]);
-        }
+        // It may be an alias that the program declared.
+        xla_ffi_sdk_clash_of clash = {0, -1, 1};
+        return XLA_FFI_PREDICT_TRUE(!overlap) ||
+               !xla_ffi_sdk_next_clash(frame, kArgs, kRets, &clash);
       }
-      // It may be an alias that the program declared.
-      xla_ffi_sdk_clash_of clash = {0, -1, 1};
-      return XLA_FFI_PREDICT_TRUE(overlap == 0) ||
-             !xla_ffi_sdk_next_clash(frame, kArgs, kRets, &clash);
     } else {
       return true;
     }
@@ -484,9 +503,8 @@ class HandlerCore {
 
   XLA_FFI_SDK_HOT bool ShapeIsGood(const XLA_FFI_CallFrame* frame) const {
     if constexpr (kMayPlan) {
-      constexpr bool kFound = (IsFound(static_cast<const Ts*>(nullptr)) && ...);
-      if (XLA_FFI_PREDICT_TRUE(shape_is_planned_ &&
-                               ShapeCheck<Declared>::template Fits<kFound>(frame))) {
+            if (XLA_FFI_PREDICT_TRUE(shape_is_planned_ &&
+                               ShapeCheck<Declared>::template Fits<kAllBuffers>(frame))) {
         return true;
       }
     }

@@ -27,18 +27,6 @@ XLA_FFI_SDK_HOT inline xla_ffi_sdk_fault LocateAny(const XLA_FFI_Buffer* buf,
   return xla_ffi_sdk_locate_any(buf, static_cast<unsigned>(buf->dtype), buf->rank, region);
 }
 
-// The memory of an operand that a T decodes.
-template <typename T>
-XLA_FFI_SDK_HOT inline xla_ffi_sdk_fault LocateAs(const XLA_FFI_Buffer* buf,
-                                                  xla_ffi_sdk_region* region) {
-  using Type = OperandType<T>;
-  if constexpr (Type::kElement == kAnyElement || Type::kRank == kAnyRank) {
-    return LocateAny(buf, region);
-  } else {
-    return xla_ffi_sdk_locate(buf, Type::kElement, Type::kRank, region);
-  }
-}
-
 // Whether operands have memory: where handlers execute or record. Where they lie in other stages is the
 // host's affair.
 constexpr bool HasMemory(XLA_FFI_ExecutionStage stage) {
@@ -50,6 +38,17 @@ constexpr bool HasMemory(XLA_FFI_ExecutionStage stage) {
 XLA_FFI_SDK_HOT inline bool IsUsable(xla_ffi_sdk_fault fault, bool has_memory) {
   return fault == xla_ffi_sdk_fault_none ||
          (!has_memory && fault != xla_ffi_sdk_fault_count && fault != xla_ffi_sdk_fault_bytes);
+}
+
+// Whether the memory of an operand that a T decodes can be used, and where it lies.
+template <typename T, bool has_memory>
+XLA_FFI_SDK_HOT inline bool LocateAs(const XLA_FFI_Buffer* buf, xla_ffi_sdk_region* region) {
+  using Type = OperandType<T>;
+  if constexpr (has_memory && Type::kElement != kAnyElement && Type::kRank != kAnyRank) {
+    return xla_ffi_sdk_locate(buf, Type::kElement, Type::kRank, region);
+  } else {
+    return IsUsable(LocateAny(buf, region), has_memory);
+  }
 }
 
 // Whether each of so many operands can be used, and no result shares memory that it may not.
