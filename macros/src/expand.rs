@@ -259,7 +259,7 @@ impl Stage {
             if !::xla_ffi::__private::counts::<#owner, #number>(frame) {
                 return #mismatch;
             }
-            let mut __regions = ::xla_ffi::__private::Regions::<__REGIONS>::new();
+            let mut __regions = ::xla_ffi::__private::Regions::<__REGIONS>::empty();
             #(let ::core::option::Option::Some(#values) = #decodes else {
                 return #mismatch;
             };

@@ -75,7 +75,7 @@ impl<const N: usize> Regions<N> {
     /// All empty.
     #[must_use]
     #[inline(always)]
-    pub fn new() -> Self {
+    pub fn empty() -> Self {
         Self {
             start: [Region::EMPTY.start; N],
             end: [Region::EMPTY.end; N],
@@ -208,7 +208,7 @@ mod tests {
     }
 
     fn all<const N: usize>(regions: [Region; N]) -> Regions<N> {
-        let mut all = Regions::new();
+        let mut all = Regions::empty();
         for (index, region) in regions.into_iter().enumerate() {
             all.set(index, region);
         }
