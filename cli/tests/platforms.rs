@@ -398,7 +398,7 @@ fn mirrors_are_checked_in_debug_information() {
             folder.path(),
             Target::Aarch64MacOs,
             name,
-            &[arm.clone()],
+            std::slice::from_ref(&arm),
             &[],
         );
         if expected {
