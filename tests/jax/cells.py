@@ -29,7 +29,7 @@ NOT_IN = {
 }
 
 
-def lacks(kind, what):
+def not_in(kind, what):
     """What a row raises whose handler, or other part, the library has not: moot where a reason is known, else wrong."""
     reason = NOT_IN.get((kind, what))
     return Moot(reason) if reason else AssertionError(f"the library {kind!r} has no {what}, and nothing says why it could not")

@@ -11,7 +11,7 @@ import threading
 import jax
 import jax.numpy as jnp
 import numpy as np
-from cells import Absent, Subject, expect, expect_error, f32, lacks, typed
+from cells import Absent, Subject, expect, expect_error, f32, not_in, typed
 from xla_ffi import _dtypes, _jax, _primitive
 
 FEATURES = {}
@@ -295,7 +295,7 @@ def error_texts(world):
 def panics(world):
     """a panic is an error"""
     if not world.library.has("panic"):
-        raise lacks(world.library.kind, "panic")
+        raise not_in(world.library.kind, "panic")
     code = ["INTERNAL"] if world.library.has_manifest else []
     for _ in range(3):
         expect_error(lambda: world.library.call("panic", f32(5), vector(), message="at the disco"), "at the disco", *code)
@@ -483,7 +483,7 @@ def custom_options(world):
 def optional_parts(world):
     """optional context parts"""
     if not world.library.has("optional_parts"):
-        raise lacks(world.library.kind, "optional_parts")
+        raise not_in(world.library.kind, "optional_parts")
     have = world.library.call("optional_parts", typed(np.int64, 3), X, has_side_effect=True)
     expect(have, np.array([_jax.REVISION >= 4, _jax.REVISION >= 5, _jax.REVISION >= 3], np.int64))
 
@@ -520,7 +520,7 @@ def self_registration(world):
     """a library that registers itself"""
     library = world.library
     if not hasattr(library.image, "xla_ffi_register"):
-        raise lacks(library.kind, "xla_ffi_register")
+        raise not_in(library.kind, "xla_ffi_register")
     entry = library.address("xla_ffi_register")
     beyond = library.beyond(_jax.REVISION)
     register = lambda: jax.jit(lambda x: world.bootstrap.call("bootstrap", f32(), x, entry=entry, has_side_effect=True))(X)

@@ -10,7 +10,7 @@ import jax
 import jax.extend.core as jex
 import jaxlib.version
 import numpy as np
-from cells import Absent, expect, expect_error, f32, lacks
+from cells import Absent, expect, expect_error, f32, not_in
 from features import F, feature
 from jax._src.lib import xla_client
 from jax.interpreters import mlir
@@ -26,7 +26,7 @@ A = B[np.arange(2048) % 128] + C
 def original(world):
     """The library, its targets registered as XLA's API version 0."""
     if world.original is None:
-        raise lacks(world.library.kind, "targets of the original custom calls")
+        raise not_in(world.library.kind, "targets of the original custom calls")
     import xla_ffi
 
     return xla_ffi.load(world.original)
