@@ -20,15 +20,20 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_MEMORY_HOT static inline __attribute__((always_inline))
 #define XLA_FFI_SDK_MEMORY_SLOW static __attribute__((noinline, unused))
-#define XLA_FFI_SDK_MEMORY_UNROLL _Pragma("GCC unroll 16")
 #define XLA_FFI_SDK_MEMORY_PURE static __attribute__((noinline, unused, cold, pure))
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) __builtin_expect(!!(x), 1)
 #else
 #define XLA_FFI_SDK_MEMORY_HOT static inline
 #define XLA_FFI_SDK_MEMORY_SLOW static inline
-#define XLA_FFI_SDK_MEMORY_UNROLL
 #define XLA_FFI_SDK_MEMORY_PURE static inline
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) (x)
+#endif
+
+/* nvcc does not know the pragma, and says so. */
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
+#define XLA_FFI_SDK_MEMORY_UNROLL _Pragma("GCC unroll 16")
+#else
+#define XLA_FFI_SDK_MEMORY_UNROLL
 #endif
 
 /* Whether the lists of a frame, which is long enough itself, are as long as the ABI's. */

@@ -77,7 +77,7 @@ pub(crate) fn spread(x: Buffer<f32>, mut ys: RemainingRets) -> Result<()> {
 #[xla_ffi::handler]
 fn many_results(mut ys: RemainingRets) -> Result<()> {
     for index in (0..ys.len()).rev() {
-        assert_eq!(ys.dims(index)?, []);
+        assert_eq!(ys.dims(index)?, [0_usize; 0]);
         assert_eq!(ys.dtype(index)?, xla_ffi::DataType::S32);
         assert!(
             ys.take::<f32, 0>(index).is_err(),
