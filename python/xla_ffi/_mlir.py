@@ -85,9 +85,11 @@ def attribute(value):
     numbers = [_number(item) for item in value.reshape(-1)]
     if value.ndim == 0:
         return f"{numbers[0]} : {kind}"
+    listed = ", ".join(numbers)
     if value.dtype.name in _DENSE:
-        return f"array<{kind}{': ' if numbers else ''}{', '.join(numbers)}>"
-    return f"dense<{f'[{', '.join(numbers)}]' if numbers else ''}> : tensor<{len(numbers)}x{kind}>"
+        return f"array<{kind}{': ' if numbers else ''}{listed}>"
+    listed = f"[{listed}]" if numbers else ""
+    return f"dense<{listed}> : tensor<{len(numbers)}x{kind}>"
 
 
 def _number(value):

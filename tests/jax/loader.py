@@ -350,7 +350,7 @@ def other_machines():
     """Libraries for macOS and Windows: their manifests are read, they are refused by their machine, and no damage raises anything else."""
     folder = pathlib.Path(__file__).resolve().parents[2] / "fuzz" / "corpus" / "library"
     chance = random.Random(20)
-    for name, machine in [("mach-o", "macOS on x86_64"), ("fat", "macOS on x86_64"), ("pe", "Windows on x86_64")]:
+    for name, machine in [("mach-o", "macOS on arm64"), ("fat", "macOS on arm64 and x86_64"), ("pe", "Windows on x86_64")]:
         path = str(folder / name)
         data = (folder / name).read_bytes()
         if list(_manifest.read(path)["sample"]) != ["handler"]:

@@ -9,7 +9,7 @@ use crate::cargo::{build_examples, cargo};
 use crate::counts::{Counts, Format};
 use crate::examples::Built;
 use crate::tally::{self, Log, Tally};
-use crate::{book, circles, cuda, features, gpu, jaxlibs, libraries, matrix};
+use crate::{book, circles, cuda, features, gpu, jaxlibs, libraries, matrix, python};
 use anyhow::{Context, Result, bail};
 use material::Material;
 use std::path::Path;
@@ -87,6 +87,7 @@ impl Shared {
 /// What cargo's folder for debug builds is needed for, one after the other.
 fn debug_lane(root: &Path, shared: &Shared, tally: &Tally) {
     format(root, tally);
+    old_python(root, tally);
     clippy(root, tally);
     tally.work("circles", |_| circles::check(root));
     tally.work("unsafe code", |_| crate::unsafe_code::check(root));
@@ -154,6 +155,7 @@ fn release_lane(root: &Path, shared: &Shared, tally: &Tally) {
 /// What a warm checkout answers in a minute or two; the test programs that are left out.
 fn quick(root: &Path, tally: &Tally) -> String {
     format(root, tally);
+    old_python(root, tally);
     tally.work("circles", |_| circles::check(root));
     tally.work("headers", |log| headers(root, log));
     clippy(root, tally);
@@ -184,6 +186,31 @@ fn format(root: &Path, tally: &Tally) {
         Format::Whole,
         cargo(root).args(["fmt", "--all", "--check"]),
     );
+}
+
+/// The loader's files are Python of the oldest version at hand: the drivers run on a newer one, whose syntax is wider.
+fn old_python(root: &Path, tally: &Tally) {
+    tally.work("the loader in an older Python", |log| {
+        let pythons = python::all()?;
+        let oldest = pythons.iter().min_by_key(|python| python.minor);
+        let Some(oldest) = oldest.filter(|python| python.minor < python::MINORS[0]) else {
+            return Ok(Counts {
+                skips: vec!["the loader in an older Python: no Python 3.11 is here".to_owned()],
+                ..Counts::default()
+            });
+        };
+        let program = "import sys, pathlib\n\
+                       for file in sorted(pathlib.Path(sys.argv[1]).rglob('*.py')):\n    \
+                           compile(file.read_bytes(), str(file), 'exec')\n";
+        let mut command = python::Python::command(&oldest.exe);
+        command.args(["-c", program]).arg(root.join("python"));
+        tally::run(
+            Format::Whole,
+            "the loader in an older Python",
+            &mut command,
+            log,
+        )
+    });
 }
 
 fn clippy(root: &Path, tally: &Tally) {
