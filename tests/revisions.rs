@@ -564,6 +564,14 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "tuples_by_their_leaves",
     ),
     (
+        "original custom calls: nested tuples of operands and result, by their leaves",
+        "tuples_by_their_leaves",
+    ),
+    (
+        "original custom calls: a tuple operand",
+        "tuples_by_their_roots",
+    ),
+    (
         "original custom calls: API_VERSION_STATUS_RETURNING",
         "the_documents_example_in_every_convention",
     ),

@@ -19,7 +19,7 @@ use crate::sync::{Mutex, MutexGuard, pause};
 /// use std::ffi::c_void;
 /// use std::sync::atomic::{AtomicBool, Ordering};
 /// use xla_ffi::Result;
-/// use xla_ffi::legacy::{Device, Root, Staging};
+/// use xla_ffi::legacy::{Device, Leaf, Root, Staging};
 ///
 /// /// Streams that run everything at once, all of device 0.
 /// struct AtOnce;
@@ -48,6 +48,11 @@ use crate::sync::{Mutex, MutexGuard, pause};
 ///         // SAFETY: the caller's promise.
 ///         unsafe { std::ptr::copy(from.as_ptr(), to, from.len()) };
 ///         Ok(())
+///     }
+///     // Where it is left out, a list without an address for each leaf is an error.
+///     unsafe fn resolve(&self, _: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
+///         // SAFETY: the caller's promise; the host reads this device's memory.
+///         Ok(unsafe { leaf.resolve() })
 ///     }
 /// }
 ///
