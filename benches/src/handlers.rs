@@ -61,7 +61,7 @@ alike!(args_8 Buffer<f32, 2>: a b c d e f g h);
 alike!(args_16 Buffer<f32, 2>: a b c d e f g h i j k l m n o p);
 alike!(rets_8 Out<f32, 2>: a b c d e f g h);
 
-#[allow(
+#[expect(
     clippy::too_many_arguments,
     reason = "a handler has as many parameters as its call has operands"
 )]

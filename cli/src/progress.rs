@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// How long nothing is said.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The cursor goes back, the line is cleared.
+const CLEAR: &str = "\r\u{1b}[K";
 /// How often the line is written anew.
 const BEAT: Duration = Duration::from_millis(500);
 
@@ -60,7 +62,7 @@ pub(crate) fn done() {
     let mut state = waiting();
     if state.since.take().is_some() {
         if std::mem::take(&mut state.shown) {
-            state.write("\r\u{1b}[K");
+            state.write(CLEAR);
         }
         OVER.notify_all();
     }
@@ -71,7 +73,7 @@ pub(crate) fn clear() {
     let mut terminal = std::io::stderr();
     if terminal.is_terminal() {
         // Who cannot be told of progress cannot be told of this either.
-        let _ = terminal.write_all(b"\r\x1b[K");
+        let _ = terminal.write_all(CLEAR.as_bytes());
     }
 }
 
