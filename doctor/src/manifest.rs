@@ -15,21 +15,11 @@ use object::{BinaryFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;
+use xla_ffi_sys::manifest::HEAD;
+pub use xla_ffi_sys::manifest::{MAGIC, SECTION, SECTION_MACH_O, SECTION_PE, VERSION};
 
-/// What every manifest starts with.
-pub const MAGIC: &[u8; 8] = b"XLAFFIMF";
-/// The newest version of the format; older ones are read too.
-pub const VERSION: u32 = 2;
-/// The section that holds manifests, in ELF.
-pub const SECTION: &str = ".xla_ffi_manifest";
-/// The same in Mach-O, in the segment `__DATA`: no name has more than 16 bytes there.
-pub const SECTION_MACH_O: &str = "__xla_ffi";
-/// The same in PE: no name in a DLL has more than 8 bytes.
-pub const SECTION_PE: &str = ".xla_ffi";
 /// The symbol of the manifest in a `cdylib`; the end of the symbol's name elsewhere.
 pub const SYMBOL: &str = "xla_ffi_manifest";
-
-const HEAD: usize = 16;
 
 /// Why bytes that should hold a manifest hold none.
 #[derive(Debug, thiserror::Error)]

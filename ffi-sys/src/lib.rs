@@ -58,6 +58,7 @@ mod future;
 mod handler;
 mod history;
 mod legacy;
+pub mod manifest;
 mod metadata;
 mod record;
 mod revision;

@@ -12,11 +12,7 @@ use crate::entry::device_check::uses_host_memory;
 use crate::legacy::target::{Layout, OperandShape, TargetInfo};
 use crate::operand::element::DataTypes;
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
-
-/// Bytes before the payload.
-const HEAD: usize = 16;
-/// Version of the format.
-const FORMAT: u32 = 2;
+use xla_ffi_sys::manifest::{HEAD, MAGIC, VERSION};
 
 /// What the manifest is made from.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +39,12 @@ pub const fn size(library: &Library) -> usize {
 pub const fn manifest<const N: usize>(library: &Library) -> [u8; N] {
     let body = payload::<N>(library);
     let mut bytes = [0; N];
-    let magic = b"XLAFFIMF";
     let mut i = 0;
     while i < 8 {
-        bytes[i] = magic[i];
+        bytes[i] = MAGIC[i];
         i += 1;
     }
-    let (format, len) = (FORMAT.to_le_bytes(), (body.len as u32).to_le_bytes());
+    let (format, len) = (VERSION.to_le_bytes(), (body.len as u32).to_le_bytes());
     let mut i = 0;
     while i < 4 {
         bytes[8 + i] = format[i];

@@ -5,6 +5,7 @@ use object::{BinaryFormat, Object, ObjectSection};
 use serde_json::Value;
 use std::path::Path;
 use xla_ffi_runtime::{Code, Error, Result, Stage, canonical_platform};
+use xla_ffi_sys::manifest::{HEAD, MAGIC, SECTION, SECTION_MACH_O, SECTION_PE, VERSION};
 
 /// A handler, as the manifest has it.
 pub(super) struct Described {
@@ -21,12 +22,6 @@ impl Described {
     }
 }
 
-const MAGIC: &[u8] = b"XLAFFIMF";
-/// Magic text, version and length.
-const HEAD: usize = 16;
-/// The newest format that is known.
-const VERSION: u32 = 2;
-
 /// The handlers that the records of a file describe; none where it has no record.
 pub(super) fn read(path: &Path) -> Result<Vec<Described>> {
     let fail = |code, why: String| Error::new(code, format!("{}: {why}", path.display()));
@@ -35,9 +30,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<Described>> {
     let object = object::File::parse(&*file)
         .map_err(|error| fail(Code::InvalidArgument, error.to_string()))?;
     let section = object.section_by_name(match object.format() {
-        BinaryFormat::MachO => "__xla_ffi",
-        BinaryFormat::Pe => ".xla_ffi",
-        _ => ".xla_ffi_manifest",
+        BinaryFormat::MachO => SECTION_MACH_O,
+        BinaryFormat::Pe => SECTION_PE,
+        _ => SECTION,
     });
     let Some(section) = section else {
         return Ok(Vec::new());
