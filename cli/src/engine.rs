@@ -1,5 +1,6 @@
 //! What runs a handler: the embedded runtime, or the XLA behind a PJRT plugin.
 
+use crate::device::Device;
 use crate::run::{CallArgs, Ret};
 use crate::supervise;
 use crate::target::Target;
@@ -33,7 +34,7 @@ impl std::str::FromStr for Engine {
 }
 
 /// Ends the program as for a command line that does not parse.
-fn refuse(text: String) -> ! {
+pub(crate) fn refuse(text: String) -> ! {
     crate::Cli::command()
         .error(ErrorKind::ArgumentConflict, text)
         .exit()
@@ -47,6 +48,7 @@ pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
     let given = [
         ("--revision", args.revision.is_some()),
         ("--custom-options", args.custom_options.is_some()),
+        ("--device", args.device != Device::Host),
         ("--device-ordinal", args.device_ordinal.is_some()),
         ("--threads", args.threads.is_some()),
         ("--scratch", args.scratch),

@@ -11,6 +11,7 @@ mod bench;
 mod check;
 mod completions;
 mod contract;
+mod device;
 mod diff;
 mod doctor;
 mod engine;

@@ -1,6 +1,7 @@
 //! `xla-ffi run`: one handler on the embedded runtime, or on a real XLA behind a PJRT plugin.
 
 use crate::contract;
+use crate::device::{Device, Opened};
 use crate::engine::{self, Engine};
 use crate::output;
 use crate::replay;
@@ -75,6 +76,9 @@ pub(crate) struct CallArgs {
     /// What runs the handler: embedded, or the XLA behind a PJRT plugin, pjrt:PLUGIN.so.
     #[arg(long, value_name = "ENGINE", default_value = "embedded")]
     pub(crate) engine: Engine,
+    /// Where the handler runs: host, or a CUDA device by its number, cuda:N. Its operands are copied there.
+    #[arg(long, value_name = "DEVICE", default_value = "host")]
+    pub(crate) device: Device,
     /// A user type of a library without manifest: its name and the symbol of its id, then perhaps
     /// that of its TypeInfo. Give it where upstream's headers want a type registered.
     #[arg(long = "type", value_name = "NAME=ID[,INFO]", value_parser = parse_type)]
@@ -176,8 +180,10 @@ fn mangled(symbol: &str) -> String {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::refuse_what_it_cannot_do(&args.call);
+    args.call.device.refuse_what_it_cannot_do(&args.call);
     if args.replay.is_some() {
         engine::only_embedded(&args.call, "run --replay");
+        args.call.device.only_host("run --replay");
     }
     if let Some(supervisor) = &args.call.supervised {
         return Ok(supervise::child(supervisor, || here(args)));
@@ -197,10 +203,11 @@ fn here(args: &Args) -> Result<()> {
     let (names, rets) = match &args.call.engine {
         Engine::Embedded => {
             crate::progress::at(format!("running {}", args.call.lib.display()));
+            let device = args.call.device.open()?;
             let prepared = Prepared::new(&args.call)?;
             let names = prepared.ret_names.clone();
             let runtime = prepared.runtime.clone();
-            let rets = prepared.run(args.unwritten())?;
+            let rets = prepared.run(&device, args.unwritten())?;
             check(&runtime)?;
             (names, rets)
         }
@@ -332,6 +339,7 @@ impl Prepared {
     pub(crate) fn new(args: &CallArgs) -> Result<Self> {
         let target = Target::read(&args.lib)?;
         let chosen = target.choose(args.handler.as_ref())?;
+        args.device.check(&chosen)?;
         let arguments = args.arguments()?;
         let revision = args.revision.unwrap_or(Revision::NEWEST);
         let runtime = match args.threads {
@@ -409,9 +417,9 @@ impl Prepared {
         call
     }
 
-    fn run(self, unwritten: Unwritten) -> Result<Vec<Tensor>> {
+    fn run(self, device: &Opened, unwritten: Unwritten) -> Result<Vec<Tensor>> {
         let call = self.call().unwritten(unwritten);
-        match call.run() {
+        match device.run(call) {
             Ok(outcome) => Ok(outcome.rets),
             Err(error) if error.has(Hazard::UnwrittenResult) => {
                 bail!("{error}; --allow-unwritten takes it as it is")

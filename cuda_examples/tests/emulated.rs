@@ -10,7 +10,7 @@ use support::load;
 use xla_ffi::Launch;
 use xla_ffi::cuda::{Image, Module, resolve};
 use xla_ffi::legacy::{Buffers, Form};
-use xla_ffi_runtime::{CallFrame, CudaDevice, DType, Revision, Shape, Tensor};
+use xla_ffi_runtime::{CallFrame, CudaDevice, DType, Revision, Shape, Tensor, Unwritten};
 
 /// Numbers between -2 and 2 that are nothing special.
 fn numbers(count: usize) -> Vec<f32> {
@@ -445,6 +445,33 @@ fn a_device_of_the_embedded_runtime() {
         0,
         "scratch memory is freed too"
     );
+    assert_eq!(driver.count("depth"), 0);
+}
+
+/// Operands on the host, a call on the device: copied there and back.
+#[test]
+fn a_call_whose_operands_are_copied() {
+    let Some((driver, _one)) = Driver::open("run_on") else {
+        return;
+    };
+    let device = CudaDevice::new(0).unwrap();
+    let axpy = load("axpy", "axpy", "{a = 3.0 : f32}");
+    let call = || {
+        let call = axpy.call().arg(tensor(&[3], &[1.0, 2.0, 3.0]));
+        call.arg(tensor(&[3], &[10.0, 20.0, 30.0]))
+    };
+    let wanted = [13.0_f32, 26.0, 39.0];
+    for _ in 0..2 {
+        let outcome = call().ret(f32s(&[3])).unwritten(Unwritten::Refused);
+        let outcome = outcome.run_on(&device).unwrap();
+        assert_eq!(outcome.rets[0].to_vec::<f32>().unwrap(), wanted);
+        let shared = call().ret_alias(1).run_on(&device).unwrap();
+        assert_eq!(shared.rets[0].to_vec::<f32>().unwrap(), wanted);
+    }
+    let empty = axpy.call().arg(tensor(&[0], &[])).arg(tensor(&[0], &[]));
+    let empty = empty.ret(f32s(&[0])).run_on(&device).unwrap();
+    assert_eq!(empty.rets[0].to_vec::<f32>().unwrap(), [0.0_f32; 0]);
+    assert_eq!(driver.count("allocations"), 0);
     assert_eq!(driver.count("depth"), 0);
 }
 

@@ -5,6 +5,7 @@ pub mod allocations;
 pub mod book;
 pub mod compiler;
 pub mod cost;
+pub mod cuda_driver;
 pub mod damage;
 pub mod examples;
 pub mod frames;

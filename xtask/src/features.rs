@@ -6,7 +6,7 @@ use crate::tally::{self, Log};
 use anyhow::{Result, bail};
 use std::path::Path;
 
-/// What to check of a package: the library without features, then each one.
+/// What to check of a package: itself without features, then with each one.
 fn choices(package: &Package) -> Vec<&str> {
     let named = package.features.iter();
     let named = named.filter(|(name, _)| *name != "default");
@@ -15,14 +15,14 @@ fn choices(package: &Package) -> Vec<&str> {
         .collect()
 }
 
-/// Clippy on the library of each package that has features, with none and with each alone. Nothing is
+/// Clippy on the libraries and programs of each package that has features, with none and with each alone. Nothing is
 /// built, and tests stay out: their own dependencies would turn features on.
 pub(crate) fn check(root: &Path, log: &mut Log) -> Result<Counts> {
     let metadata = metadata(root)?;
     let mut counts = Counts::default();
     for (package, feature) in pairs(&metadata) {
         let mut command = cargo(root);
-        command.args(["clippy", "--quiet", "--lib", "--package", package]);
+        command.args(["clippy", "--quiet", "--package", package]);
         command.args(["--no-default-features", "--features", feature]);
         command.args(["--", "-D", "warnings"]);
         let with = if feature.is_empty() {

@@ -1,5 +1,6 @@
 //! `xla-ffi run` and `inspect`: what they print, and how they end.
 
+mod device;
 mod ends;
 mod files;
 

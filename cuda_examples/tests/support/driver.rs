@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use xla_ffi_runtime::{Executable, HostAllocator, Stream};
+use xla_ffi_testing::cuda_driver::stand_in;
 use xla_ffi_testing::skip;
 
 /// The stand-in, loaded into this process under the driver's name.
@@ -15,54 +16,21 @@ impl Driver {
     /// Compiles and loads it; `None`, with a counted skip, where something is missing. The lock keeps
     /// its counters to one test.
     pub(crate) fn open(test: &str) -> Option<(&'static Self, MutexGuard<'static, ()>)> {
-        static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+        static DRIVER: OnceLock<Option<Driver>> = OnceLock::new();
         static ONE: Mutex<()> = Mutex::new(());
         if env!("KERNELS") != "nvcc" {
             skip(test, "the kernels were built without nvcc (XLA_FFI_NVCC)");
             return None;
         }
-        match DRIVER.get_or_init(Self::build) {
-            Ok(driver) => Some((driver, ONE.lock().unwrap_or_else(PoisonError::into_inner))),
-            Err(reason) => {
-                skip(test, reason);
-                None
-            }
-        }
+        let driver = DRIVER.get_or_init(|| Self::build(test)).as_ref();
+        driver.map(|driver| (driver, ONE.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    fn build() -> Result<Self, String> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libcuda.so");
-        let compiler = cc::Build::new()
-            .cpp(true)
-            .opt_level(1)
-            .target(env!("TARGET"))
-            .host(env!("TARGET"))
-            .cargo_metadata(false)
-            .try_get_compiler()
-            .map_err(|error| format!("no C++ compiler: {error}"))?;
-        let mut command = compiler.to_command();
-        command
-            .args(["-std=c++17", "-shared", "-fPIC", "-fvisibility=hidden"])
-            .args(["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas"])
-            .arg("-I")
-            .arg(root.join("tests/cuda"))
-            .arg("-I")
-            .arg(root.join("cuda_examples"))
-            .arg(root.join("tests/cuda/driver.cc"))
-            .args(["-Wl,-soname,libcuda.so", "-pthread", "-o"])
-            .arg(&out);
-        let output = command
-            .output()
-            .map_err(|error| format!("no C++ compiler: {error}"))?;
-        assert!(
-            output.status.success(),
-            "the stand-in does not compile:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+    fn build(test: &str) -> Option<Self> {
+        let library = stand_in(Path::new(env!("CARGO_TARGET_TMPDIR")), test)?;
         // SAFETY: our own library, without constructors.
-        let library = unsafe { libloading::Library::new(&out) }.expect("the stand-in loads");
-        Ok(Self { library })
+        let library = unsafe { libloading::Library::new(library) }.expect("the stand-in loads");
+        Some(Self { library })
     }
 
     /// A stream of one of its two devices.

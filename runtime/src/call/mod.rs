@@ -5,6 +5,8 @@ mod displaced;
 mod instantiate;
 mod invoke;
 mod isolated;
+#[cfg(feature = "cuda")]
+mod on_cuda;
 mod prepared;
 pub(crate) mod ready;
 mod ret;

@@ -26,7 +26,11 @@ fn leave_for_the_next(mut body: Box<Body>, executable: &Executable, stages: Stag
 }
 
 /// The operands' memory, as hosts of the revision pack it.
-fn operands(args: &mut [Tensor], rets: &mut Vec<Ret>, revision: Revision) -> Result<Vec<Tensor>> {
+pub(super) fn operands(
+    args: &mut [Tensor],
+    rets: &mut Vec<Ret>,
+    revision: Revision,
+) -> Result<Vec<Tensor>> {
     let mut rets = Call::operands(args, rets)?;
     if flips(revision) {
         for ret in &mut rets {
@@ -52,7 +56,7 @@ fn own_arrays() -> Error {
 }
 
 /// Whether hosts of the revision put the first of the elements that share a byte into its high bits.
-fn flips(revision: Revision) -> bool {
+pub(super) fn flips(revision: Revision) -> bool {
     revision < Revision::R5
 }
 

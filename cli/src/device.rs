@@ -1,0 +1,185 @@
+//! Where the embedded runtime runs a handler: on the host, or on a CUDA device.
+
+use crate::engine::refuse;
+use crate::run::CallArgs;
+use crate::target::Chosen;
+use anyhow::{Result, bail};
+use xla_ffi_runtime::{Call, Outcome};
+
+/// What `--device` says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Device {
+    /// The host's memory and threads.
+    Host,
+    /// A CUDA device, by its number in this process.
+    Cuda(i32),
+}
+
+impl std::str::FromStr for Device {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = match text.split_once(':') {
+            None if text == "host" => return Ok(Self::Host),
+            None if text == "cuda" => "0",
+            Some(("cuda", number)) => number,
+            _ => "",
+        };
+        match number.parse() {
+            Ok(number) if number >= 0 => Ok(Self::Cuda(number)),
+            _ => Err("there are host, cuda and cuda:N".into()),
+        }
+    }
+}
+
+impl Device {
+    /// The platform as manifests name it.
+    fn platform(self) -> &'static str {
+        match self {
+            Self::Host => "cpu",
+            Self::Cuda(_) => "cuda",
+        }
+    }
+
+    /// Refuses options that say what a device has of its own.
+    pub(crate) fn refuse_what_it_cannot_do(self, args: &CallArgs) {
+        if self == Self::Host {
+            return;
+        }
+        for (option, given) in [
+            ("--threads", args.threads.is_some()),
+            ("--scratch", args.scratch),
+        ] {
+            if given {
+                refuse(format!(
+                    "{option} is for --device host: a CUDA device has no thread pool, and always scratch memory"
+                ));
+            }
+        }
+    }
+
+    /// Refuses any device but the host.
+    pub(crate) fn only_host(self, command: &str) {
+        if self != Self::Host {
+            refuse(format!("{command} knows --device host alone"));
+        }
+    }
+
+    /// Says where the author declared the handler for other platforms.
+    pub(crate) fn check(self, chosen: &Chosen<'_>) -> Result<()> {
+        let Some(manifest) = chosen.manifest else {
+            return Ok(());
+        };
+        let platforms: Vec<_> = manifest
+            .platforms
+            .iter()
+            .map(|platform| xla_ffi_runtime::canonical_platform(platform))
+            .collect();
+        if platforms.is_empty() || platforms.iter().any(|name| name == self.platform()) {
+            return Ok(());
+        }
+        let (name, declared) = (&chosen.name, manifest.platforms.join(", "));
+        match self {
+            Self::Host if platforms.iter().any(|name| name == "cuda") => bail!(
+                "handler '{name}' is declared for {declared}: it runs with --device cuda, on a machine with a GPU"
+            ),
+            _ => bail!(
+                "handler '{name}' is declared for {declared}, not for {}",
+                self.platform()
+            ),
+        }
+    }
+
+    /// The device itself.
+    pub(crate) fn open(self) -> Result<Opened> {
+        match self {
+            Self::Host => Ok(Opened::Host),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(number) => Ok(Opened::Cuda(xla_ffi_runtime::CudaDevice::new(number)?)),
+            #[cfg(not(feature = "cuda"))]
+            Self::Cuda(_) => {
+                bail!("this xla-ffi was built without its feature cuda: cargo install xla-ffi-cli")
+            }
+        }
+    }
+}
+
+/// A device that is there.
+pub(crate) enum Opened {
+    Host,
+    #[cfg(feature = "cuda")]
+    Cuda(xla_ffi_runtime::CudaDevice),
+}
+
+impl Opened {
+    /// Runs a call there and waits for its results.
+    pub(crate) fn run(&self, call: Call) -> xla_ffi_runtime::Result<Outcome> {
+        match self {
+            Self::Host => call.run(),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(device) => call.run_on(device),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_authors_platforms_decide() {
+        let told = |platforms: &str, device: Device| {
+            let text = format!(
+                r#"{{"library": "lib", "sdk": "0.1.0", "handlers": [{{"name": "f", "platforms": {platforms},
+                    "stages": {{"execute": "lib__f"}}, "args": [], "rets": [], "attrs": [], "floor": "r0"}}]}}"#
+            );
+            let target = crate::target::Target {
+                path: "lib.so".into(),
+                manifests: vec![xla_ffi_doctor::manifest::parse(text.as_bytes()).unwrap()],
+            };
+            let checked = device.check(&target.choose(None).unwrap());
+            checked.err().map(|error| error.to_string())
+        };
+        assert_eq!(told(r#"["cpu", "cuda"]"#, Device::Host), None);
+        assert_eq!(told(r#"["Host", "CUDA"]"#, Device::Host), None);
+        assert_eq!(told(r#"["cpu", "cuda"]"#, Device::Cuda(0)), None);
+        let needs_a_gpu = told(r#"["cuda"]"#, Device::Host).unwrap();
+        assert!(
+            needs_a_gpu.contains("runs with --device cuda"),
+            "{needs_a_gpu}"
+        );
+        for (platforms, device, wanted) in [
+            (
+                r#"["cpu"]"#,
+                Device::Cuda(0),
+                "declared for cpu, not for cuda",
+            ),
+            (
+                r#"["rocm"]"#,
+                Device::Host,
+                "declared for rocm, not for cpu",
+            ),
+        ] {
+            let said = told(platforms, device).unwrap();
+            assert!(said.ends_with(wanted), "{said}");
+        }
+    }
+
+    #[test]
+    fn devices() {
+        assert_eq!("host".parse(), Ok(Device::Host));
+        assert_eq!("cuda".parse(), Ok(Device::Cuda(0)));
+        assert_eq!("cuda:3".parse(), Ok(Device::Cuda(3)));
+        for text in [
+            "",
+            "cpu",
+            "cuda:",
+            "cuda:-1",
+            "cuda:x",
+            "rocm",
+            "cuda:99999999999",
+        ] {
+            assert!(text.parse::<Device>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A call on a CUDA device: its operands are copied there, and its results back.
+
+use super::invoke::stage_error;
+use super::prepared::{flips, operands};
+use super::unwritten::Poison;
+use super::{Call, Outcome, Unwritten};
+use crate::{CallFrame, CudaDevice, CudaMemory, Error, Hazard, Result, Shape, Stage, Tensor};
+use std::ffi::c_void;
+
+/// Bytes behind each array, which nobody may write.
+const GUARD: usize = 256;
+const PATTERN: u8 = 0xa5;
+
+/// An array on the device, with the guard behind it. One without elements has no memory.
+struct Array {
+    shape: Shape,
+    memory: Option<CudaMemory>,
+}
+
+impl Array {
+    /// The tensor's elements, copied.
+    fn copy_of(tensor: &Tensor, device: &CudaDevice) -> Result<Self> {
+        let mut bytes = tensor.bytes().to_vec();
+        let memory = if bytes.is_empty() {
+            None
+        } else {
+            bytes.resize(bytes.len() + GUARD, PATTERN);
+            let memory = device.allocate(bytes.len())?;
+            device.stream.upload(&bytes, &memory)?;
+            Some(memory)
+        };
+        Ok(Self {
+            shape: tensor.shape().clone(),
+            memory,
+        })
+    }
+
+    fn operand(&self) -> (Shape, *mut c_void) {
+        let address = self.memory.as_ref().map(CudaMemory::address);
+        (self.shape.clone(), address.unwrap_or(std::ptr::null_mut()))
+    }
+
+    /// The elements as they are now; a hazard where the guard was written. `what` names the array there.
+    fn elements(&self, device: &CudaDevice, what: std::fmt::Arguments<'_>) -> Result<Vec<u8>> {
+        let Some(memory) = &self.memory else {
+            return Ok(vec![]);
+        };
+        let mut bytes = vec![0; memory.size()];
+        device.stream.download(memory, &mut bytes)?;
+        let guard = bytes.split_off(self.shape.bytes());
+        if guard.iter().any(|byte| *byte != PATTERN) {
+            return Err(Error::hazard(
+                Hazard::BufferOverrun,
+                format!("the bytes behind {what} ({}) were written", self.shape),
+            ));
+        }
+        Ok(bytes)
+    }
+}
+
+/// The arrays of a call: those of results that lie in an argument's memory are the argument's.
+struct Arrays {
+    args: Vec<Array>,
+    rets: Vec<Array>,
+    /// By result: the argument whose memory it has.
+    aliases: Vec<Option<usize>>,
+}
+
+impl Arrays {
+    fn copies_of(args: &[Tensor], rets: &[Tensor], device: &CudaDevice) -> Result<Self> {
+        let copy = |tensor| Array::copy_of(tensor, device);
+        let alias = |ret: &Tensor| args.iter().position(|arg| arg.shares_memory_with(ret));
+        let aliases: Vec<_> = rets.iter().map(alias).collect();
+        let own = rets
+            .iter()
+            .zip(&aliases)
+            .filter(|(_, alias)| alias.is_none());
+        Ok(Self {
+            args: args.iter().map(copy).collect::<Result<_>>()?,
+            rets: own.map(|(ret, _)| copy(ret)).collect::<Result<_>>()?,
+            aliases,
+        })
+    }
+
+    /// The arrays of the results, in order.
+    fn of_rets(&self) -> Vec<&Array> {
+        let mut own = self.rets.iter();
+        let array = |alias: &Option<usize>| match alias {
+            Some(argument) => self.args.get(*argument),
+            None => own.next(),
+        };
+        self.aliases.iter().filter_map(array).collect()
+    }
+}
+
+impl Call {
+    /// Runs the call on a CUDA device and waits until it is complete: the operands are copied there, the results
+    /// back. The device's stream and scratch memory are the call's, and there is no thread pool. Feature `cuda`.
+    ///
+    /// Behind each array on the device lie bytes that nobody may write.
+    ///
+    /// # Errors
+    /// As [`Call::run`], and what the driver answers: memory that is not there, kernels that fail.
+    ///
+    /// ```no_run
+    /// # use xla_ffi_runtime::{CudaDevice, DType, Executable, Result, Shape, Tensor};
+    /// # fn on_the_first_gpu(executable: &Executable) -> Result<Vec<f32>> {
+    /// let device = CudaDevice::new(0)?;
+    /// let call = executable.call().arg(Tensor::from_slice([2], &[1.0_f32, 2.0])?);
+    /// let outcome = call.ret(Shape::new(DType::F32, [2])?).run_on(&device)?;
+    /// # Ok(outcome.rets[0].to_vec().unwrap())
+    /// # }
+    /// ```
+    pub fn run_on(mut self, device: &CudaDevice) -> Result<Outcome> {
+        let executable = self.executable.clone();
+        let revision = executable.handler().shared.revision;
+        let mut args = std::mem::take(&mut self.args);
+        let mut rets = operands(&mut args, &mut self.rets, revision)?;
+        // SAFETY: the tensors are this call's alone, or those of arguments, which are let alone.
+        let poison = (self.unwritten == Unwritten::Refused)
+            .then(|| unsafe { Poison::tensors(&args, &rets) });
+        let arrays = Arrays::copies_of(&args, &rets, device)?;
+        let operand = |array: &Array| array.operand();
+        let arguments: Vec<_> = arrays.args.iter().map(operand).collect();
+        let results: Vec<_> = arrays.of_rets().into_iter().map(operand).collect();
+        let frame = CallFrame::new(revision, &arguments, &results)?;
+        let call = self
+            .stream(device.stream.stream())
+            .allocator(device.allocator.clone())
+            .without_thread_pool()
+            .unwritten(Unwritten::Allowed);
+        // SAFETY: the arrays have the shapes' sizes, and live until the execution is over: see below.
+        let mut call = unsafe { call.prepare_on(frame) }?;
+        if let Err(error) = call.invoke() {
+            // A handler that has not completed its future may still use them.
+            call.on_end(move || drop(arrays));
+            return Err(error);
+        }
+        let within = |error| stage_error(error, &executable, Stage::Execute);
+        device.stream.wait().map_err(within)?;
+        for (index, array) in arrays.args.iter().enumerate() {
+            array.elements(device, format_args!("argument {index}"))?;
+        }
+        for (index, (ret, array)) in rets.iter_mut().zip(arrays.of_rets()).enumerate() {
+            let elements = array.elements(device, format_args!("result {index}"))?;
+            match ret.bytes_mut() {
+                Some(bytes) => bytes.copy_from_slice(&elements),
+                // An argument has it, too.
+                None => *ret = Tensor::from_bytes(array.shape.clone(), &elements)?,
+            }
+        }
+        if let Some(poison) = poison {
+            // SAFETY: the results that it knows are in no other's memory, and still where they were.
+            unsafe { poison.check() }.map_err(within)?;
+        }
+        if flips(revision) {
+            rets = rets
+                .iter()
+                .map(Tensor::with_flipped_packing)
+                .collect::<Result<_>>()?;
+        }
+        Ok(Outcome { rets })
+    }
+}
