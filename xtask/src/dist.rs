@@ -144,29 +144,35 @@ fn build(root: &Path) -> Result<PathBuf> {
         fs::remove_file(&link)?;
     }
     std::os::unix::fs::symlink(system_libstdcxx()?, &link)?;
-    let mut command = Command::new(zigbuild);
-    command
-        .current_dir(root)
-        .args(["zigbuild", "--release"])
-        .args(["--target", &format!("{TARGET}.{GLIBC}")])
-        .arg("--target-dir")
-        .arg(&folder)
-        .args(["-p", "xla-ffi-cli", "-p", "xla-ffi-runtime-c"])
-        .args(["-p", "xla-ffi-record"])
-        .env("CARGO", cargo(root).get_program())
-        .env("CARGO_ZIGBUILD_ZIG_PATH", zig)
-        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-        .env(format!("CXX_{}", TARGET.replace('-', "_")), "g++")
-        .env("CXXSTDLIB", "dylib:+verbatim=libstdc++.so.6")
-        .env("RUSTFLAGS", format!("-L native={}", libraries.display()))
-        .env_remove("CARGO_MANIFEST_DIR");
-    ensure!(
+    // One after the other: together, the runtime that programs link would have the program's features.
+    for packages in [
+        &["xla-ffi-runtime-c", "xla-ffi-record"][..],
+        &["xla-ffi-cli"],
+    ] {
+        let mut command = Command::new(&zigbuild);
         command
-            .status()
-            .context("starting cargo-zigbuild")?
-            .success(),
-        "what the wheel brings does not build"
-    );
+            .current_dir(root)
+            .args(["zigbuild", "--release"])
+            .args(["--target", &format!("{TARGET}.{GLIBC}")])
+            .arg("--target-dir")
+            .arg(&folder)
+            .args(packages.iter().flat_map(|package| ["-p", package]))
+            .env("CARGO", cargo(root).get_program())
+            .env("CARGO_ZIGBUILD_ZIG_PATH", &zig)
+            .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
+            .env(format!("CXX_{}", TARGET.replace('-', "_")), "g++")
+            .env("CXXSTDLIB", "dylib:+verbatim=libstdc++.so.6")
+            .env("RUSTFLAGS", format!("-L native={}", libraries.display()))
+            .env_remove("CARGO_MANIFEST_DIR");
+        ensure!(
+            command
+                .status()
+                .context("starting cargo-zigbuild")?
+                .success(),
+            "what the wheel brings does not build: {}",
+            packages.join(", ")
+        );
+    }
     Ok(folder.join(TARGET).join("release"))
 }
 
