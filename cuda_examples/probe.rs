@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use xla_ffi::cuda::Stream;
-use xla_ffi::{DeviceBuffer, DeviceOut, Result};
+use xla_ffi::cuda::{Kernel, Module, Stream};
+use xla_ffi::{DeviceBuffer, DeviceOut, Launch, Result};
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static CAPTURED: AtomicU64 = AtomicU64::new(0);
@@ -43,4 +43,21 @@ pub extern "C" fn probe_streams() -> u64 {
     STREAMS.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
 }
 
-xla_ffi::library! { name = "cuda_probe"; probe }
+static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/05_axpy.image")));
+static AXPY: Kernel = MODULE.kernel("axpy");
+
+/// What its author should not have declared: it says that a command buffer may replay it, and launches other work
+/// in every call, or none. y = 2 x, block by block.
+#[xla_ffi::handler(platforms = ["cuda"], command_buffer_compatible, shape = "... -> ...")]
+fn fickle(x: DeviceBuffer<f32>, y: DeviceOut<f32>, idle: bool, stream: Stream) -> Result<()> {
+    let arguments = (1.0_f32, &x, &x, &y, x.len() as u64);
+    if idle {
+        let _by_another_stream_perhaps = y.as_device_mut_ptr();
+        return Ok(());
+    }
+    let launch = Launch::blocks(1 + CALLS.fetch_add(1, Ordering::Relaxed) as u32, 32);
+    // SAFETY: the kernel's parameters; it touches `len` elements of each.
+    unsafe { AXPY.launch(&stream, launch, arguments) }
+}
+
+xla_ffi::library! { name = "cuda_probe"; probe, fickle }

@@ -112,6 +112,15 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
+    /// Says where a handler that a command buffer may replay launches other work from call to call.
+    pub(crate) fn check_capture(&self, call: Call) -> xla_ffi_runtime::Result<()> {
+        match self {
+            Self::Host => Ok(()),
+            #[cfg(feature = "cuda")]
+            Self::Cuda(device) => call.check_capture(device),
+        }
+    }
+
     /// Runs a call there and waits for its results.
     pub(crate) fn run(&self, call: Call) -> xla_ffi_runtime::Result<Outcome> {
         match self {

@@ -16,8 +16,8 @@ use xla_ffi_abi::declared::Edition;
 use xla_ffi_doctor::manifest;
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{
-    Attributes, Executable, Hazard, HostAllocator, Library, Revision, Runtime, Shape, Stages,
-    Tensor, Unwritten, npy,
+    Attributes, Executable, Hazard, HostAllocator, Library, Metadata, Revision, Runtime, Shape,
+    Stages, Tensor, Unwritten, npy,
 };
 
 /// Command line of `run`.
@@ -420,7 +420,13 @@ impl Prepared {
     fn run(self, device: &Opened, unwritten: Unwritten) -> Result<Vec<Tensor>> {
         let call = self.call().unwritten(unwritten);
         match device.run(call) {
-            Ok(outcome) => Ok(outcome.rets),
+            Ok(outcome) => {
+                let metadata = self.executable.handler().metadata();
+                if metadata.is_some_and(Metadata::is_command_buffer_compatible) {
+                    device.check_capture(self.call())?;
+                }
+                Ok(outcome.rets)
+            }
             Err(error) if error.has(Hazard::UnwrittenResult) => {
                 bail!("{error}; --allow-unwritten takes it as it is")
             }

@@ -475,6 +475,47 @@ fn a_call_whose_operands_are_copied() {
     assert_eq!(driver.count("depth"), 0);
 }
 
+/// What a command buffer would replay is captured twice and compared.
+#[test]
+fn a_wrong_declaration_for_command_buffers_is_told() {
+    let Some((driver, _one)) = Driver::open("check_capture") else {
+        return;
+    };
+    let device = CudaDevice::new(0).unwrap();
+    let check = |library: &str, handler: &str, attributes: &str, args: usize| {
+        let executable = load(library, handler, attributes);
+        assert!(
+            executable
+                .handler()
+                .metadata()
+                .unwrap()
+                .is_command_buffer_compatible()
+        );
+        let x = || tensor(&[3], &[1.0, 2.0, 3.0]);
+        let call = executable.call().args((0..args).map(|_| x()));
+        call.ret(f32s(&[3])).check_capture(&device)
+    };
+    let launches = driver.count("launches");
+    check("axpy", "axpy", "{a = 3.0 : f32}", 2).unwrap();
+    assert_eq!(driver.count("launches") - launches, 2);
+    check("probe", "probe", "{}", 1).unwrap();
+    let told = check("probe", "fickle", "{idle = false}", 1).unwrap_err();
+    let told = told.message();
+    assert!(
+        told.contains(
+            "handler 'fickle' (execute): two captured calls differ: operation 0 is one time kernel"
+        ) && told.contains("command_buffer_compatible"),
+        "{told}"
+    );
+    let idle = check("probe", "fickle", "{idle = true}", 1).unwrap_err();
+    assert!(
+        idle.message().contains("a captured call launches nothing"),
+        "{idle}"
+    );
+    assert_eq!(driver.count("allocations"), 0);
+    assert_eq!(driver.count("depth"), 0);
+}
+
 const PTX: &[u8] = b"// a header\n.version 7.0\n.target sm_75\n.visible .entry axpy() {}\n";
 
 /// What the examples do not use: shared modules, attributes of launches, cudarc's view of the stream.

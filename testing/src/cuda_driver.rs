@@ -29,8 +29,7 @@ pub fn stand_in(folder: &Path, test: &str) -> Option<PathBuf> {
         .arg("-I")
         .arg(&kernels)
         .arg(emulator.join("driver.cc"))
-        .args(["-Wl,-soname,libcuda.so", "-pthread", "-o"])
-        .arg(&library);
+        .args(["-Wl,-soname,libcuda.so", "-pthread"]);
     let built = once::compile(&mut command, &[&emulator, &kernels], Some(&library));
     built.unwrap_or_else(|said| panic!("the stand-in for the driver does not compile:\n{said}"));
     Some(library)

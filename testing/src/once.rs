@@ -6,6 +6,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Runs a compiler that reads `inputs`, files or whole folders, and writes `output`, if anything: it is
@@ -45,8 +46,11 @@ pub fn compile(
         return Ok(());
     }
     let _ = std::fs::remove_file(&stamp);
-    // Other programs may make or read the same file: it comes as a whole.
-    let part = output.map(|output| output.with_extension(format!("{}.part", std::process::id())));
+    // Other programs and threads may make or read the same file: it comes as a whole.
+    static PARTS: AtomicU64 = AtomicU64::new(0);
+    let number = PARTS.fetch_add(1, Ordering::Relaxed);
+    let own = format!("{}.{number}.part", std::process::id());
+    let part = output.map(|output| output.with_extension(own));
     if let Some(part) = &part {
         command.arg("-o").arg(part);
     }

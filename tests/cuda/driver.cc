@@ -42,9 +42,19 @@ namespace {
 struct Context {
   int device;
 };
+struct Function;
+struct Launched {
+  Function* function;  // Null for a copy.
+  unsigned grid[3], block[3], shared;
+};
+struct Graph {
+  std::vector<Launched> launches;
+};
 struct Stream {
   Context* context;
   bool capturing = false;
+  // What is captured by the driver's own functions, and does not run then.
+  Graph* graph = nullptr;
 };
 struct Module {
   Context* context;
@@ -128,6 +138,11 @@ CUresult Launch(Function* function, const unsigned grid[3], const unsigned block
   last.attributes = attributes;
   ++launches;
   if (stream->capturing) ++captured;
+  if (stream->graph != nullptr) {
+    stream->graph->launches.push_back(
+        {function, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared});
+    return SUCCESS;
+  }
   function->call(dim3(grid[0], grid[1], grid[2]), dim3(block[0], block[1], block[2]), values);
   return SUCCESS;
 }
@@ -268,6 +283,46 @@ API CUresult cuStreamIsCapturing(Stream* stream, int* status) {
   *status = stream->capturing;
   return SUCCESS;
 }
+API CUresult cuStreamBeginCapture_v2(Stream* stream, int) {
+  if (stream->capturing) return INVALID_VALUE;
+  stream->capturing = true;
+  stream->graph = new Graph;
+  return SUCCESS;
+}
+API CUresult cuStreamEndCapture(Stream* stream, Graph** graph) {
+  if (stream->graph == nullptr) return INVALID_VALUE;
+  *graph = stream->graph;
+  stream->capturing = false;
+  stream->graph = nullptr;
+  return SUCCESS;
+}
+API CUresult cuGraphDestroy(Graph* graph) {
+  delete graph;
+  return SUCCESS;
+}
+API CUresult cuGraphGetNodes(Graph* graph, Launched** nodes, size_t* count) {
+  if (nodes != nullptr) {
+    for (size_t i = 0; i < *count; ++i) nodes[i] = &graph->launches.at(i);
+  }
+  *count = graph->launches.size();
+  return SUCCESS;
+}
+API CUresult cuGraphNodeGetType(Launched* node, int* type) {
+  *type = node->function == nullptr;
+  return SUCCESS;
+}
+struct KernelNode {
+  Function* function;
+  unsigned grid[3], block[3], shared;
+  void *values, *extra, *kernel, *context;
+};
+API CUresult cuGraphKernelNodeGetParams_v2(Launched* node, KernelNode* launch) {
+  *launch = {node->function,
+             {node->grid[0], node->grid[1], node->grid[2]},
+             {node->block[0], node->block[1], node->block[2]},
+             node->shared, nullptr, nullptr, nullptr, nullptr};
+  return SUCCESS;
+}
 API CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
   std::swap(*mode, capture_mode);
   return SUCCESS;
@@ -357,7 +412,11 @@ API CUresult cuMemFree_v2(uint64_t address) {
   --allocations;
   return SUCCESS;
 }
-API CUresult cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, Stream*) {
+API CUresult cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, Stream* stream) {
+  if (stream != nullptr && stream->graph != nullptr) {
+    stream->graph->launches.push_back({nullptr, {}, {}, 0});
+    return SUCCESS;
+  }
   memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), size);
   return SUCCESS;
 }

@@ -3,8 +3,10 @@
 use super::invoke::stage_error;
 use super::prepared::{flips, operands};
 use super::unwritten::Poison;
-use super::{Call, Outcome, Unwritten};
-use crate::{CallFrame, CudaDevice, CudaMemory, Error, Hazard, Result, Shape, Stage, Tensor};
+use super::{Call, Outcome, PreparedCall, Unwritten};
+use crate::{
+    CallFrame, Code, CudaDevice, CudaMemory, Error, Hazard, Result, Shape, Stage, Stream, Tensor,
+};
 use std::ffi::c_void;
 
 /// Bytes behind each array, which nobody may write.
@@ -111,26 +113,17 @@ impl Call {
     /// # Ok(outcome.rets[0].to_vec().unwrap())
     /// # }
     /// ```
-    pub fn run_on(mut self, device: &CudaDevice) -> Result<Outcome> {
+    pub fn run_on(self, device: &CudaDevice) -> Result<Outcome> {
         let executable = self.executable.clone();
         let revision = executable.handler().shared.revision;
-        let mut args = std::mem::take(&mut self.args);
-        let mut rets = operands(&mut args, &mut self.rets, revision)?;
-        // SAFETY: the tensors are this call's alone, or those of arguments, which are let alone.
-        let poison = (self.unwritten == Unwritten::Refused)
-            .then(|| unsafe { Poison::tensors(&args, &rets) });
-        let arrays = Arrays::copies_of(&args, &rets, device)?;
-        let operand = |array: &Array| array.operand();
-        let arguments: Vec<_> = arrays.args.iter().map(operand).collect();
-        let results: Vec<_> = arrays.of_rets().into_iter().map(operand).collect();
-        let frame = CallFrame::new(revision, &arguments, &results)?;
-        let call = self
-            .stream(device.stream.stream())
-            .allocator(device.allocator.clone())
-            .without_thread_pool()
-            .unwritten(Unwritten::Allowed);
-        // SAFETY: the arrays have the shapes' sizes, and live until the execution is over: see below.
-        let mut call = unsafe { call.prepare_on(frame) }?;
+        let poisoned = self.unwritten == Unwritten::Refused;
+        let stream = device.stream.stream();
+        let OnDevice {
+            mut call,
+            arrays,
+            mut rets,
+            poison,
+        } = self.lay_out(device, stream, poisoned)?;
         if let Err(error) = call.invoke() {
             // A handler that has not completed its future may still use them.
             call.on_end(move || drop(arrays));
@@ -161,4 +154,78 @@ impl Call {
         }
         Ok(Outcome { rets })
     }
+
+    /// Captures two calls, as XLA captures a handler that says that a command buffer may replay it, and compares
+    /// what they launch: the kinds of operations, and the shapes of kernels. Nothing of it runs. Feature `cuda`.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` where the two differ, and where nothing is captured though there are results: what the
+    /// handler did instead would be done once, not at each replay. What the handler answers while it is captured.
+    pub fn check_capture(self, device: &CudaDevice) -> Result<()> {
+        let executable = self.executable.clone();
+        let wrong = |what: String| {
+            let error = Error::new(
+                Code::FailedPrecondition,
+                format!(
+                    "{what}; a handler declared command_buffer_compatible launches the same work on its stream in \
+                     every call, for XLA replays what one call launched"
+                ),
+            );
+            stage_error(error, &executable, Stage::Execute)
+        };
+        // Lent, so that nothing waits for it while it is captured.
+        let stream = Stream::borrowed(device.stream.stream().handle());
+        let OnDevice {
+            mut call,
+            arrays: _kept,
+            rets,
+            ..
+        } = self.lay_out(device, stream, false)?;
+        device.stream.wait()?;
+        let mut capture = || device.stream.capture(|| call.invoke());
+        let (first, second) = (capture()?, capture()?);
+        if let Some(difference) = first.difference(&second) {
+            return Err(wrong(format!("two captured calls differ: {difference}")));
+        }
+        if first.is_empty() && rets.iter().any(|ret| ret.shape().elements() > 0) {
+            return Err(wrong("a captured call launches nothing".into()));
+        }
+        Ok(())
+    }
+
+    /// Copies the operands to the device and makes the call ready.
+    fn lay_out(mut self, device: &CudaDevice, stream: Stream, poisoned: bool) -> Result<OnDevice> {
+        let revision = self.executable.handler().shared.revision;
+        let mut args = std::mem::take(&mut self.args);
+        let rets = operands(&mut args, &mut self.rets, revision)?;
+        // SAFETY: the tensors are this call's alone, or those of arguments, which are let alone.
+        let poison = poisoned.then(|| unsafe { Poison::tensors(&args, &rets) });
+        let arrays = Arrays::copies_of(&args, &rets, device)?;
+        let operand = |array: &Array| array.operand();
+        let arguments: Vec<_> = arrays.args.iter().map(operand).collect();
+        let results: Vec<_> = arrays.of_rets().into_iter().map(operand).collect();
+        let frame = CallFrame::new(revision, &arguments, &results)?;
+        let call = self
+            .stream(stream)
+            .allocator(device.allocator.clone())
+            .without_thread_pool()
+            .unwritten(Unwritten::Allowed);
+        // SAFETY: the arrays have the shapes' sizes; whoever has both keeps them until the execution is over.
+        let call = unsafe { call.prepare_on(frame) }?;
+        Ok(OnDevice {
+            call,
+            arrays,
+            rets,
+            poison,
+        })
+    }
+}
+
+/// A call whose operands lie on a device. The call goes first: what it put on the stream uses the arrays.
+struct OnDevice {
+    call: PreparedCall,
+    arrays: Arrays,
+    /// The results on the host.
+    rets: Vec<Tensor>,
+    poison: Option<Poison>,
 }

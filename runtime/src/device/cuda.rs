@@ -1,5 +1,7 @@
 //! A CUDA device: streams and scratch memory for handlers that launch kernels, without XLA.
 
+mod capture;
+
 use crate::device::{DeviceAllocator, DeviceStream, Stream};
 use crate::{Code, Error, Result};
 use cudarc::driver::sys::{self, CUresult};

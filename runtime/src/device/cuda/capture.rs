@@ -1,0 +1,203 @@
+//! What a stream is given, captured into a graph instead of run: what a command buffer would replay.
+
+use super::{Context, CudaStream, check};
+use crate::{Code, Error, Result};
+use cudarc::driver::sys;
+use std::fmt;
+use std::sync::Arc;
+
+/// One operation of a graph, as far as two captures can be compared by it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Operation {
+    Kernel {
+        function: usize,
+        grid: [u32; 3],
+        block: [u32; 3],
+        shared: u32,
+    },
+    /// Any other, by the driver's number for its kind.
+    Other(u32),
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const KINDS: [&str; 14] = [
+            "kernel",
+            "copy",
+            "fill",
+            "call of the host",
+            "graph",
+            "nothing",
+            "wait for an event",
+            "record of an event",
+            "signal of a semaphore",
+            "wait for a semaphore",
+            "allocation",
+            "release of memory",
+            "memory operations",
+            "condition",
+        ];
+        match self {
+            Self::Kernel {
+                function,
+                grid,
+                block,
+                shared,
+            } => write!(
+                f,
+                "kernel {function:#x} of {grid:?} blocks of {block:?} threads with {shared} bytes shared"
+            ),
+            Self::Other(kind) => match KINDS.get(*kind as usize) {
+                Some(name) => f.write_str(name),
+                None => write!(f, "operation of kind {kind}"),
+            },
+        }
+    }
+}
+
+/// The operations of a capture, in the order in which the driver lists them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Captured(Vec<Operation>);
+
+impl Captured {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Where the other one differs, in words; `None` where both are the same.
+    pub(crate) fn difference(&self, other: &Self) -> Option<String> {
+        let pairs = self.0.iter().zip(&other.0);
+        if let Some((at, (one, another))) = pairs.enumerate().find(|(_, (a, b))| a != b) {
+            return Some(format!(
+                "operation {at} is one time {one}, the next time {another}"
+            ));
+        }
+        let (one, another) = (self.0.len(), other.0.len());
+        (one != another)
+            .then(|| format!("one time {one} operations are launched, the next time {another}"))
+    }
+}
+
+/// A graph of the driver's, destroyed when dropped.
+struct Graph(sys::CUgraph);
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        if !self.0.is_null() {
+            // SAFETY: ended once by the capture that made it.
+            let _ = unsafe { sys::cuGraphDestroy(self.0) };
+        }
+    }
+}
+
+impl Graph {
+    fn operations(&self) -> Result<Captured> {
+        let mut count = 0;
+        // SAFETY: a whole graph; without room for nodes it is asked for their number alone.
+        let counted = unsafe { sys::cuGraphGetNodes(self.0, std::ptr::null_mut(), &raw mut count) };
+        check("cuGraphGetNodes", counted)?;
+        let mut nodes = vec![std::ptr::null_mut(); count];
+        if count > 0 {
+            // SAFETY: room for as many nodes as there are.
+            let listed =
+                unsafe { sys::cuGraphGetNodes(self.0, nodes.as_mut_ptr(), &raw mut count) };
+            check("cuGraphGetNodes", listed)?;
+            nodes.truncate(count);
+        }
+        nodes
+            .into_iter()
+            .map(operation)
+            .collect::<Result<_>>()
+            .map(Captured)
+    }
+}
+
+fn operation(node: sys::CUgraphNode) -> Result<Operation> {
+    // A number, since a younger driver may know more kinds than the enumeration has.
+    let mut kind = 0_u32;
+    // SAFETY: a node of a graph that is there; the out-parameter takes a number of this size.
+    let told = unsafe { sys::cuGraphNodeGetType(node, (&raw mut kind).cast()) };
+    check("cuGraphNodeGetType", told)?;
+    if kind != sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL as u32 {
+        return Ok(Operation::Other(kind));
+    }
+    // SAFETY: numbers and pointers, which may be null.
+    let mut found: sys::CUDA_KERNEL_NODE_PARAMS = unsafe { std::mem::zeroed() };
+    // SAFETY: a kernel's node; the out-parameter takes its launch.
+    let told = unsafe { sys::cuGraphKernelNodeGetParams_v2(node, &raw mut found) };
+    check("cuGraphKernelNodeGetParams", told)?;
+    let function = if found.func.is_null() {
+        found.kern as usize
+    } else {
+        found.func as usize
+    };
+    Ok(Operation::Kernel {
+        function,
+        grid: [found.gridDimX, found.gridDimY, found.gridDimZ],
+        block: [found.blockDimX, found.blockDimY, found.blockDimZ],
+        shared: found.sharedMemBytes,
+    })
+}
+
+impl CudaStream {
+    /// Runs `body` while what it puts on the stream is captured instead of run.
+    ///
+    /// # Errors
+    /// What `body` answers, and what the driver does: a body that waits for the stream ends the capture.
+    pub(crate) fn capture(&self, body: impl FnOnce() -> Result<()>) -> Result<Captured> {
+        let context: &Arc<Context> = &self.context;
+        let _current = context.make_current()?;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives, and nothing is captured on it.
+        check("cuStreamBeginCapture", unsafe {
+            sys::cuStreamBeginCapture_v2(self.raw, mode)
+        })?;
+        let ran = body();
+        let mut graph = Graph(std::ptr::null_mut());
+        // SAFETY: begun above, on this thread.
+        let ended = unsafe { sys::cuStreamEndCapture(self.raw, &raw mut graph.0) };
+        ran?;
+        check("cuStreamEndCapture", ended)?;
+        if graph.0.is_null() {
+            return Err(Error::new(Code::Internal, "the capture gave no graph"));
+        }
+        graph.operations()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_name_the_operation() {
+        let kernel = |blocks| Operation::Kernel {
+            function: 16,
+            grid: [blocks, 1, 1],
+            block: [256, 1, 1],
+            shared: 0,
+        };
+        let of = |operations: &[Operation]| Captured(operations.to_vec());
+        let one = of(&[Operation::Other(2), kernel(3)]);
+        assert_eq!(one.difference(&one.clone()), None);
+        let said = one
+            .difference(&of(&[Operation::Other(2), kernel(4)]))
+            .unwrap();
+        assert!(
+            said.contains("operation 1")
+                && said.contains("[3, 1, 1]")
+                && said.contains("[4, 1, 1]"),
+            "{said}"
+        );
+        let said = one
+            .difference(&of(&[Operation::Other(99), kernel(3)]))
+            .unwrap();
+        assert!(
+            said.contains("one time fill, the next time operation of kind 99"),
+            "{said}"
+        );
+        let said = one.difference(&of(&[Operation::Other(2)])).unwrap();
+        assert_eq!(said, "one time 2 operations are launched, the next time 1");
+        assert!(of(&[]).is_empty());
+    }
+}
