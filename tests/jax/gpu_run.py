@@ -3,8 +3,8 @@
 usage: python3 run.py test|bench [--platform cpu] [--quick] [--only PART] [--out DIR]
 
 It needs a Python with JAX and nothing else of this project: everything is in the folder.
-On a GPU `test` runs the examples plainly, with command buffers on, and under compute-sanitizer (where it
-is on PATH, or in CUDA_HOME); `bench` writes `gpu-DATE.json`.
+On a GPU `test` runs the examples plainly, with command buffers on, on the embedded runtime, and under compute-sanitizer
+(where it is on PATH, or in CUDA_HOME); `bench` writes `gpu-DATE.json`.
 """
 
 import argparse
@@ -74,6 +74,8 @@ class Runs:
         if only in (None, "buffers"):
             flags = " ".join(filter(None, [os.environ.get("XLA_FLAGS"), BUFFERS]))
             self.run("command buffers", "gpu_examples.py", "--command-buffers", XLA_FLAGS=flags)
+        if only in (None, "runtime"):
+            self.run("the embedded runtime", "gpu_runtime.py")
         if only not in (None, "sanitizer"):
             return
         tool = sanitizer()
@@ -108,7 +110,7 @@ def main():
     parser.add_argument("task", choices=["test", "bench"])
     parser.add_argument("--platform", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--only", choices=["examples", "buffers", "sanitizer"], help="one part of the test")
+    parser.add_argument("--only", choices=["examples", "buffers", "runtime", "sanitizer"], help="one part of the test")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("."), help="folder for the bench's JSON")
     options = parser.parse_args()
     runs = Runs(options)

@@ -28,11 +28,12 @@ const EXAMPLES: [(&str, &str); 6] = [
 ];
 
 /// The drivers, with the names that they have in the folder.
-const DRIVERS: [(&str, &str); 5] = [
+const DRIVERS: [(&str, &str); 6] = [
     ("gpu_run.py", "run.py"),
     ("gpu.py", "gpu.py"),
     ("gpu_examples.py", "gpu_examples.py"),
     ("gpu_bench.py", "gpu_bench.py"),
+    ("gpu_runtime.py", "gpu_runtime.py"),
     ("checks.py", "checks.py"),
 ];
 
@@ -52,7 +53,7 @@ pub(super) fn build(root: &Path, folder: &Path, jaxlib: &str) -> Result<()> {
         nvcc: cuda::nvcc()?,
         list: String::new(),
     };
-    for sub in ["lib", "cpu"] {
+    for sub in ["lib", "cpu", "bin"] {
         let path = folder.join(sub);
         fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
     }
@@ -61,6 +62,7 @@ pub(super) fn build(root: &Path, folder: &Path, jaxlib: &str) -> Result<()> {
     pack.cpp()?;
     pack.dispatch(jaxlib)?;
     pack.stand_ins()?;
+    pack.programs()?;
     fs::write(folder.join("libraries.txt"), &pack.list)?;
     let bytes = weigh(folder)?;
     ui::note(format_args!(
@@ -236,15 +238,54 @@ impl Pack<'_> {
             .arg(self.folder.join("cpu/libdevice_host.so"));
         libraries::compile(&mut host, "tests/cuda/device_host.c", "C")
     }
+
+    /// The command line program and the embedded runtime's tests, which need no cargo there. Their symbols stay here.
+    fn programs(&self) -> Result<()> {
+        let tests = unit_tests(self.root, "xla-ffi-runtime", "cuda")?;
+        for (from, to) in [
+            (libraries::build_cli(self.root)?, "xla-ffi"),
+            (tests, "runtime-tests"),
+        ] {
+            let mut strip = Command::new("strip");
+            strip
+                .arg("-o")
+                .arg(self.folder.join("bin").join(to))
+                .arg(&from);
+            quietly(&mut strip, to)?;
+        }
+        Ok(())
+    }
 }
 
-/// Runs nvcc, which has to have nothing to say.
-fn quietly(nvcc: &mut Command, source: &str) -> Result<()> {
-    let output = nvcc.output().context("starting nvcc")?;
+/// Builds the unit tests of a package with one feature; gives the program.
+fn unit_tests(root: &Path, package: &str, feature: &str) -> Result<PathBuf> {
+    let mut command = cargo(root);
+    command.args(["test", "--no-run", "--lib", "--message-format", "json"]);
+    command.args(["-p", package, "--features", feature]);
+    let output = command.output().context("starting cargo")?;
+    ensure!(
+        output.status.success(),
+        "the tests of {package} do not build: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut programs = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    programs
+        .next_back()
+        .with_context(|| format!("cargo names no test program of {package}"))
+}
+
+/// Runs a tool that has to have nothing to say.
+fn quietly(tool: &mut Command, of: &str) -> Result<()> {
+    let name = tool.get_program().to_string_lossy().into_owned();
+    let output = tool.output().with_context(|| format!("starting {name}"))?;
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     if !output.status.success() || said.contains("warning") {
-        bail!("{source} does not compile cleanly with nvcc:\n{said}");
+        bail!("{of}: {name} is not content:\n{said}");
     }
     Ok(())
 }

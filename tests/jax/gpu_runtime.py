@@ -1,0 +1,114 @@
+"""The GPU examples without JAX: on the embedded runtime's CUDA device, and the runtime's own tests of it.
+
+usage: gpu_runtime.py [--quick] LANGUAGE:EXAMPLE=LIBRARY…
+
+`bin/xla-ffi` and `bin/runtime-tests` lie beside this file. See gpu.py for ``--platform cpu``.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import gpu
+import numpy as np
+from checks import check, finish, skip
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def numbers(*shape):
+    return np.random.default_rng(len(shape)).uniform(-2, 2, shape).astype(np.float32)
+
+
+def rms_norm(x):
+    return x / np.sqrt(np.mean(x.astype(np.float64) ** 2, axis=-1, keepdims=True) + 1e-3)
+
+
+#: Handler, attributes, arguments, what comes of them in double precision, relative error.
+def cases(quick):
+    n = 3000 if quick else 1 << 22
+    x, y, few = numbers(n), numbers(n)[::-1].copy(), numbers(128)
+    rows = numbers(5, 1024) if quick else numbers(4096, 4096)
+    return [
+        ("axpy", "axpy", "a = 3.0 : f32", [x, y], 3.0 * x.astype(np.float64) + y, 1e-6),
+        ("tiled_add", "tiled_add", "", [few, x], np.resize(few, n) + x, 0),
+        ("sum", "sum", "", [x], x.astype(np.float64).sum(), 1e-4),
+        ("rms_norm", "rms_norm", "eps = 1.0e-3 : f32", [rows], rms_norm(rows), 1e-5),
+        ("polynomial", "polynomial", "coefficients = array<f32: 1, 2, 3>", [x], 1 + 2.0 * x + 3.0 * x.astype(np.float64) ** 2, 1e-5),
+    ]
+
+
+class Tool:
+    """The command line program on a CUDA device."""
+
+    def __init__(self, environment, stands_in):
+        self.environment, self.stands_in = environment, stands_in
+
+    def run(self, *arguments):
+        command = [HERE / "bin/xla-ffi", "run", *map(str, arguments)]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True)
+
+    def compare(self, library, handler, attributes, arguments, wanted, error):
+        if handler == ["cpp_axpy"] and self.stands_in:
+            skip("what it launches is compared, and its kernel is the host's here: no driver hears of it")
+        with tempfile.TemporaryDirectory() as folder:
+            options = []
+            for index, array in enumerate(arguments):
+                path = f"{folder}/{index}.npy"
+                np.save(path, array)
+                options += ["--arg", f"f32[{','.join(map(str, array.shape))}]=@{path}"]
+            out = f"{folder}/out.npz"
+            shape = ",".join(map(str, np.shape(wanted)))
+            ran = self.run(
+                library, "--handler", *handler, "--device", "cuda", "--attrs", attributes, *options, "--ret", f"f32[{shape}]", "--out", out
+            )
+            assert ran.returncode == 0, ran.stderr
+            with np.load(out) as results:
+                (got,) = results.values()
+        np.testing.assert_allclose(got, wanted, rtol=max(error, 1e-6), atol=error)
+
+    def refuses(self, text, *arguments):
+        ran = self.run(*arguments)
+        assert ran.returncode == 1 and text in ran.stderr, (ran.returncode, ran.stderr)
+
+
+def tests(environment):
+    """The runtime's own tests of its device, by name."""
+    ran = subprocess.run([HERE / "bin/runtime-tests", "cuda"], env=environment, capture_output=True, text=True)
+    counted = re.search(r"test result: ok\. (\d+) passed", ran.stdout)
+    assert ran.returncode == 0 and counted and int(counted[1]) > 0, ran.stdout + ran.stderr
+
+
+def main():
+    options = gpu.arguments(__doc__).parse_args()
+    environment = dict(os.environ)
+    if options.driver:
+        environment["LD_LIBRARY_PATH"] = str(pathlib.Path(options.driver).parent)
+    check("runtime: its tests of a CUDA device", lambda: tests(environment))
+    tool = Tool(environment, bool(options.driver))
+    libraries = dict(entry.split("=", 1) for entry in options.libraries)
+    for language in ["rust", "cpp"]:
+        for example, handler, *rest in cases(options.quick or bool(options.driver)):
+            library, symbol = libraries[f"{language}:{example}"], gpu.PREFIXES[language] + handler
+            # The C++ libraries have no manifest: the stages and the state are named.
+            if (language, example) == ("cpp", "polynomial"):
+                symbol = [f"execute={symbol},instantiate={symbol}_instantiate", "--type", f"Polynomial={symbol}_type_id,{symbol}_type_info"]
+            else:
+                symbol = [symbol]
+            check(f"runtime: {language} {example}", lambda rest=rest, at=(library, symbol): tool.compare(*at, *rest))
+    fickle = [libraries["rust:probe"], "--handler", "fickle", "--device", "cuda", "--arg", "f32[3]=ones"]
+    check(
+        "runtime: a wrong declaration for command buffers",
+        lambda: tool.refuses("two captured calls differ", *fickle, "--attrs", "idle = false"),
+    )
+    check(
+        "runtime: a device that is not there",
+        lambda: tool.refuses("cuDeviceGet(99)", *fickle[:-4], "--device", "cuda:99", "--arg", "f32[3]=ones", "--attrs", "idle = true"),
+    )
+    finish()
+
+
+if __name__ == "__main__":
+    main()
