@@ -1,0 +1,138 @@
+//! A conformance library on one runtime, and what calls on it give.
+
+use xla_ffi_runtime::spec::Spec;
+use xla_ffi_runtime::{
+    Attributes, DType, Error, Executable, Library, Outcome, Runtime, Shape, Stage, Stages, Tensor,
+};
+
+pub(crate) type Check = Result<(), Failure>;
+
+/// Why a feature is not as it should be.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What the handler or the runtime answered.
+    Answer(Error),
+    /// A wrong result.
+    Wrong(String),
+    /// The language has no such thing.
+    Moot,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Answer(error)
+    }
+}
+
+pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Check {
+    if got == wanted {
+        return Ok(());
+    }
+    Err(Failure::Wrong(format!("expected {wanted:?}, got {got:?}")))
+}
+
+/// A library on one runtime.
+pub(crate) struct Subject {
+    pub(crate) runtime: Runtime,
+    pub(crate) library: Library,
+    pub(crate) twin: Library,
+    /// The handler that calls a registration entry with the table of its own call.
+    pub(crate) bootstrap: Library,
+}
+
+impl Subject {
+    pub(crate) fn executable_of(
+        library: &Library,
+        name: &str,
+        attrs: &str,
+    ) -> Result<Executable, Error> {
+        let instantiate = format!("{name}_instantiate");
+        let mut stages = vec![(Stage::Execute, name)];
+        if library.symbol(&instantiate).is_ok() {
+            stages.push((Stage::Instantiate, instantiate.as_str()));
+        }
+        let attributes = Attributes::parse(attrs).expect("the test's attributes parse");
+        library.handler(name, &stages)?.instantiate(&attributes)
+    }
+
+    pub(crate) fn executable(&self, name: &str, attrs: &str) -> Result<Executable, Error> {
+        Self::executable_of(&self.library, name, attrs)
+    }
+
+    pub(crate) fn call(
+        &self,
+        name: &str,
+        attrs: &str,
+        args: Vec<Tensor>,
+        rets: &[(DType, &[i64])],
+    ) -> Result<Outcome, Error> {
+        run(&self.executable(name, attrs)?, args, rets)
+    }
+}
+
+pub(crate) fn run(
+    executable: &Executable,
+    args: Vec<Tensor>,
+    rets: &[(DType, &[i64])],
+) -> Result<Outcome, Error> {
+    let mut call = executable
+        .call()
+        .stages(Stages::Cpu)
+        .run_id(77)
+        .device_ordinal(2048)
+        .args(args);
+    for (dtype, dims) in rets {
+        call = call.ret(Shape::new(*dtype, *dims)?);
+    }
+    call.run()
+}
+
+pub(crate) fn f32s(values: &[f32]) -> Tensor {
+    Tensor::from_slice([values.len() as i64], values).expect("a vector")
+}
+
+pub(crate) fn scalar() -> Tensor {
+    Tensor::from_slice([], &[1.0_f32]).expect("a scalar")
+}
+
+pub(crate) fn values<T: xla_ffi_runtime::Element + Clone>(
+    outcome: &Outcome,
+    index: usize,
+) -> Vec<T> {
+    outcome.rets[index]
+        .to_vec::<T>()
+        .expect("the result's type")
+}
+
+/// Elements of less than a byte, an odd number of them: unpacked by `handler`, and their sizes.
+pub(crate) fn packed(s: &Subject, handler: &str, spec: &str, wanted: &[i8]) -> Check {
+    let x = Spec::parse(spec)
+        .expect("the test's SPEC parses")
+        .tensor()?;
+    let (count, bytes) = (wanted.len() as i64, x.bytes().len() as i64);
+    let rets: &[(DType, &[i64])] = &[(DType::S8, &[count])];
+    let out = s.call(handler, "{}", vec![x.clone()], rets)?;
+    expect(values::<i8>(&out, 0), wanted.to_vec())?;
+    let out = s.call("describe", "{}", vec![x], &[(DType::S64, &[8])])?;
+    expect(
+        values::<i64>(&out, 0)[1..5].to_vec(),
+        vec![1, count, bytes, count],
+    )
+}
+
+/// Six elements of a type, copied by the handler, and their sizes.
+pub(crate) fn copied(s: &Subject, dtype: DType) -> Check {
+    let shape = Shape::new(dtype, [2, 3])?;
+    let size = 6 * dtype.bits() / 8;
+    let bytes: Vec<u8> = (1..=size as u8)
+        .map(|byte| if dtype == DType::Pred { byte % 2 } else { byte })
+        .collect();
+    let x = Tensor::from_bytes(shape, &bytes)?;
+    let out = s.call("copy", "{}", vec![x.clone()], &[(dtype, &[2, 3])])?;
+    expect(out.rets[0].bytes(), x.bytes())?;
+    let out = s.call("describe", "{}", vec![x], &[(DType::S64, &[8])])?;
+    expect(
+        values::<i64>(&out, 0)[1..6].to_vec(),
+        vec![2, 6, size as i64, 2, 3],
+    )
+}
