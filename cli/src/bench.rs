@@ -30,7 +30,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "bench");
-    args.call.device.only_host("bench");
     if let Some(supervisor) = &args.call.supervised {
         return Ok(supervise::child(supervisor, || here(args)));
     }

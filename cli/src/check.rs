@@ -33,7 +33,6 @@ struct Line {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "check");
-    args.call.device.only_host("check");
     let target = Target::read(&args.call.lib)?;
     let names: Vec<HandlerName> = match &args.call.handler {
         Some(name) => vec![name.clone()],

@@ -1,7 +1,5 @@
 //! Where the embedded runtime runs a handler: on the host, or on a CUDA device.
 
-use crate::engine::refuse;
-use crate::run::CallArgs;
 use crate::target::Chosen;
 use anyhow::{Result, bail};
 use xla_ffi_runtime::{Call, Outcome};
@@ -38,30 +36,6 @@ impl Device {
         match self {
             Self::Host => "cpu",
             Self::Cuda(_) => "cuda",
-        }
-    }
-
-    /// Refuses options that say what a device has of its own.
-    pub(crate) fn refuse_what_it_cannot_do(self, args: &CallArgs) {
-        if self == Self::Host {
-            return;
-        }
-        for (option, given) in [
-            ("--threads", args.threads.is_some()),
-            ("--scratch", args.scratch),
-        ] {
-            if given {
-                refuse(format!(
-                    "{option} is for --device host: a CUDA device has no thread pool, and always scratch memory"
-                ));
-            }
-        }
-    }
-
-    /// Refuses any device but the host.
-    pub(crate) fn only_host(self, command: &str) {
-        if self != Self::Host {
-            refuse(format!("{command} knows --device host alone"));
         }
     }
 

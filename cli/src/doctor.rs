@@ -2,6 +2,7 @@
 
 mod forms;
 mod gate;
+mod json;
 mod range;
 mod report;
 mod wheel;
@@ -12,10 +13,10 @@ use crate::run::{UserType, parse_type};
 use crate::target::HandlerName;
 use crate::{ask, output, progress};
 use gate::{Decision, Item, Threshold};
+use json::to_json;
 use range::Range;
 use report::{grouped, list, nameless, same_words};
-use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -393,60 +394,6 @@ fn missing_type(user_type: &UserType, findings: &mut Vec<Finding>) {
         format!("the library exports no symbol '{}'", user_type.id),
         format!("--type {} names it", user_type.name),
     ));
-}
-
-/// The answer for programs.
-fn to_json(judged: &[Judged], decision: &Decision, code: u8) -> Value {
-    let libraries: Vec<Value> = judged
-        .iter()
-        .map(|Judged { path, examination, candidates, verdicts, .. }| {
-            json!({
-                "library": path.display().to_string(),
-                "machine": examination.facts.machine,
-                "other_parts": examination.facts.others,
-                "soname": examination.facts.soname,
-                "needs": examination.facts.needs,
-                "glibc": examination.facts.floor("GLIBC_"),
-                "libstdcxx": examination.facts.floor("GLIBCXX_"),
-                "macos": examination.facts.apple.as_ref().and_then(|apple| apple.oldest.as_ref()),
-                "manifests": examination.manifests.iter().map(|manifest| {
-                    json!({ "library": manifest.library, "sdk": manifest.sdk })
-                }).collect::<Vec<_>>(),
-                "compiled_with": examination.compiled_with.iter().map(|r| r.name()).collect::<Vec<_>>(),
-                "findings": examination.findings,
-                "handlers": candidates.iter().map(|subject| json!({
-                    "name": subject.name,
-                    "stages": subject.stages.iter().cloned().collect::<BTreeMap<_, _>>(),
-                    "floor": subject.floor.map(|floor| floor.name()),
-                    "answers": subject.answers,
-                })).collect::<Vec<_>>(),
-                "jaxlibs": verdicts,
-            })
-        })
-        .collect();
-    let keys = |items: &[Item]| -> Vec<Value> {
-        let of = |item: &Item| {
-            json!({
-                "key": item.key(),
-                "what": item.finding.what,
-                "why": item.finding.why,
-                "jaxlibs": item.jaxlibs,
-            })
-        };
-        items.iter().map(of).collect()
-    };
-    json!({
-        "schema": SCHEMA,
-        "exit": { "code": code, "kind": decision.kind() },
-        "gate": {
-            "failing": keys(&decision.failing),
-            "not_judged": keys(&decision.open),
-            "known": decision.known.iter().map(|(item, reason)| {
-                json!({ "key": item.key(), "reason": reason })
-            }).collect::<Vec<_>>(),
-        },
-        "libraries": libraries,
-    })
 }
 
 /// The handlers of the command line with the symbols of their stages; one that is not there is a

@@ -34,14 +34,26 @@ impl std::str::FromStr for Engine {
 }
 
 /// Ends the program as for a command line that does not parse.
-pub(crate) fn refuse(text: String) -> ! {
+fn refuse(text: String) -> ! {
     crate::Cli::command()
         .error(ErrorKind::ArgumentConflict, text)
         .exit()
 }
 
-/// Refuses options of the embedded runtime for a real XLA, which has its own version and context.
+/// Refuses options of the embedded runtime for a real XLA, which has its own version and context, and those of the
+/// host for a device.
 pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
+    let of_the_host = [
+        ("--threads", args.threads.is_some()),
+        ("--scratch", args.scratch),
+    ];
+    for (option, given) in of_the_host {
+        if given && args.device != Device::Host {
+            refuse(format!(
+                "{option} is for --device host: a CUDA device has no thread pool, and always scratch memory"
+            ));
+        }
+    }
     if args.engine == Engine::Embedded {
         return;
     }
@@ -69,10 +81,13 @@ pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
     }
 }
 
-/// Refuses any engine but the embedded runtime.
+/// Refuses any engine but the embedded runtime, and any device but the host.
 pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
     if args.engine != Engine::Embedded {
         refuse(format!("{command} knows --engine embedded alone"));
+    }
+    if args.device != Device::Host {
+        refuse(format!("{command} knows --device host alone"));
     }
 }
 

@@ -180,10 +180,8 @@ fn mangled(symbol: &str) -> String {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::refuse_what_it_cannot_do(&args.call);
-    args.call.device.refuse_what_it_cannot_do(&args.call);
     if args.replay.is_some() {
         engine::only_embedded(&args.call, "run --replay");
-        args.call.device.only_host("run --replay");
     }
     if let Some(supervisor) = &args.call.supervised {
         return Ok(supervise::child(supervisor, || here(args)));
