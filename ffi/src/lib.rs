@@ -458,7 +458,8 @@ pub mod __private {
     pub use crate::entry::handler::{Handler, Stage};
     pub use crate::entry::operands::{counts, file_region, fixed, overlap_free};
     pub mod legacy {
-        pub use crate::legacy::adapt::{Adapter, Args, Opaque, Rets, call};
+        pub use crate::legacy::adapt::{Adapter, Args, Rets, call};
+        pub use crate::legacy::descriptor::Opaque;
         pub use crate::legacy::structure::is_structure;
         pub use crate::legacy::target::{
             Layout, LegacyTarget, TargetInfo, call_cpu, call_device, call_device_roots, targets,

@@ -12,6 +12,8 @@ pub(crate) mod adapt;
 mod buffers;
 #[cfg(feature = "internal")]
 mod cpu;
+pub(crate) mod descriptor;
+mod operand;
 mod shape_proto;
 mod staging;
 mod status;
@@ -20,10 +22,12 @@ mod table;
 pub(crate) mod target;
 pub(crate) mod tuples;
 
-pub use adapt::{CopyToDevice, Describe, Descriptor, Function, Operand, Operands};
+pub use adapt::{CopyToDevice, Describe, Function};
 pub use buffers::{Buffers, Form, Leaf, Root};
 #[cfg(feature = "internal")]
 pub use cpu::{CpuEvent, CpuStreams};
+pub use descriptor::Descriptor;
+pub use operand::{Operand, Operands};
 pub use shape_proto::ShapeProto;
 pub use staging::{Device, Staging};
 pub use status::{set_failure, set_success};

@@ -1,9 +1,10 @@
 //! Calls on memory of the caller.
 
+mod dlpack;
+
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, object_mut, optional_text, take_back, text};
-use host::dlpack::{DLManagedTensorVersioned, DLTensor, describe, describe_versioned};
 use host::{Attributes, Call, CallFrame, Code, DType, Error, PreparedCall, Result, Runtime, Shape};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
@@ -177,103 +178,6 @@ unsafe fn taking<'c>(call: *mut xffi_rt_call) -> Result<&'c mut xffi_rt_call> {
         return Err(started());
     }
     Ok(call)
-}
-
-unsafe fn operand_of_dlpack(
-    call: *mut xffi_rt_call,
-    side: fn(&mut xffi_rt_call) -> &mut Side,
-    tensor: *const c_void,
-) -> Result<()> {
-    // SAFETY: as promised by the caller.
-    let call = unsafe { taking(call) }?;
-    // SAFETY: as promised by the caller.
-    let tensor = unsafe { object(tensor.cast::<DLTensor>(), "tensor") }?;
-    // SAFETY: as promised by the caller.
-    let (shape, data) = unsafe { describe(tensor) }?;
-    add(side(call), shape, data)
-}
-
-/// `xffi_rt_call_arg_dlpack`.
-///
-/// # Safety
-/// The call is null or the caller's, the tensor null or a `DLTensor`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack(
-    call: *mut xffi_rt_call,
-    tensor: *const c_void,
-) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
-    status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.args, tensor) })
-}
-
-/// `xffi_rt_call_ret_dlpack`.
-///
-/// # Safety
-/// The call is null or the caller's, the tensor null or a `DLTensor`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack(
-    call: *mut xffi_rt_call,
-    tensor: *const c_void,
-) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
-    status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.rets, tensor) })
-}
-
-/// What may be done with an operand's memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    Read,
-    Write,
-}
-
-unsafe fn operand_of_versioned_dlpack(
-    call: *mut xffi_rt_call,
-    side: fn(&mut xffi_rt_call) -> &mut Side,
-    managed: *const c_void,
-    wanted: Use,
-) -> Result<()> {
-    // SAFETY: as promised by the caller.
-    let call = unsafe { taking(call) }?;
-    // SAFETY: as promised by the caller.
-    let managed = unsafe { object(managed.cast::<DLManagedTensorVersioned>(), "managed") }?;
-    // SAFETY: as promised by the caller.
-    let (shape, data, read_only) = unsafe { describe_versioned(managed) }?;
-    if read_only && wanted == Use::Write {
-        return Err(Error::invalid(format!(
-            "a DLPack tensor {shape} that is read-only cannot be a result"
-        )));
-    }
-    add(side(call), shape, data)
-}
-
-/// `xffi_rt_call_arg_dlpack_versioned`.
-///
-/// # Safety
-/// The call is null or the caller's, the tensor null or a `DLManagedTensorVersioned`.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack_versioned(
-    call: *mut xffi_rt_call,
-    managed: *const c_void,
-) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
-    status_or_null(|| unsafe {
-        operand_of_versioned_dlpack(call, |call| &mut call.args, managed, Use::Read)
-    })
-}
-
-/// `xffi_rt_call_ret_dlpack_versioned`.
-///
-/// # Safety
-/// As [`xffi_rt_call_arg_dlpack_versioned`].
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack_versioned(
-    call: *mut xffi_rt_call,
-    managed: *const c_void,
-) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
-    status_or_null(|| unsafe {
-        operand_of_versioned_dlpack(call, |call| &mut call.rets, managed, Use::Write)
-    })
 }
 
 fn started() -> Error {

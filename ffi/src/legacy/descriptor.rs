@@ -1,0 +1,122 @@
+//! The bytes that an adapted function is given as `opaque`.
+
+use crate::attribute::{AttrValue, Attribute};
+use crate::declare::attr_type::AttrType;
+use crate::operand::element::Element;
+use crate::operand::uninit;
+use std::mem::MaybeUninit;
+
+impl Default for Descriptor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Bytes that an adapted function gets as `opaque`, written by [`Describe`](super::Describe).
+///
+/// ```
+/// use xla_ffi::legacy::Descriptor;
+///
+/// let mut opaque = Descriptor::new();
+/// opaque.push(2_i32);
+/// opaque.extend(b"ab");
+/// assert_eq!(opaque.as_bytes(), b"\x02\0\0\0ab");
+/// ```
+pub struct Descriptor {
+    local: [MaybeUninit<u8>; Self::INLINE],
+    len: usize,
+    spilled: Vec<u8>,
+}
+
+impl Descriptor {
+    /// Bytes for which nothing is allocated.
+    pub const INLINE: usize = 512;
+
+    /// No bytes.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            local: [const { MaybeUninit::uninit() }; Self::INLINE],
+            len: 0,
+            spilled: Vec::new(),
+        }
+    }
+
+    /// Appends bytes.
+    pub fn extend(&mut self, bytes: &[u8]) {
+        let room = self.local.get_mut(self.len..self.len + bytes.len());
+        if self.spilled.is_empty() {
+            if let Some(room) = room {
+                uninit::copy(room, bytes);
+                self.len += bytes.len();
+                return;
+            }
+        }
+        if self.spilled.is_empty() {
+            self.spilled = self.as_bytes().to_vec();
+        }
+        self.spilled.extend_from_slice(bytes);
+    }
+
+    /// Appends a number as it lies in memory.
+    pub fn push<T: Element>(&mut self, value: T) {
+        // SAFETY: elements have no padding; the bytes of a value.
+        let bytes =
+            unsafe { std::slice::from_raw_parts((&raw const value).cast::<u8>(), size_of::<T>()) };
+        self.extend(bytes);
+    }
+
+    /// What has been appended.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        if !self.spilled.is_empty() {
+            return &self.spilled;
+        }
+        // SAFETY: the first `len` bytes have been written.
+        unsafe { std::slice::from_raw_parts(self.local.as_ptr().cast(), self.len) }
+    }
+}
+
+impl std::fmt::Debug for Descriptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Descriptor").field(&self.as_bytes()).finish()
+    }
+}
+
+/// The bytes of an attribute: of a string, or of an array of any type.
+#[derive(Clone, Copy, Debug)]
+pub struct Opaque<'f>(&'f [u8]);
+
+impl<'f> Opaque<'f> {
+    /// No bytes.
+    pub const EMPTY: Self = Self(&[]);
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(self) -> &'f [u8] {
+        self.0
+    }
+}
+
+impl<'f> Attribute<'f> for Opaque<'f> {
+    const TYPE: AttrType = AttrType::Any;
+
+    fn decode(value: AttrValue<'f>, _narrow: bool) -> Option<Self> {
+        if let Some(text) = value.0.string() {
+            return Some(Self(text));
+        }
+        let array = value.0.array()?;
+        let bytes = crate::operand::element::byte_size(array.dtype(), array.len())?;
+        if bytes == 0 {
+            return Some(Self::EMPTY);
+        }
+        // An array that lies nowhere is not an empty one.
+        if array.data().is_null() {
+            return None;
+        }
+        // SAFETY: an array has that many bytes, by its type and length, for as long as the frame.
+        Some(Self(unsafe {
+            std::slice::from_raw_parts(array.data().cast(), bytes)
+        }))
+    }
+}

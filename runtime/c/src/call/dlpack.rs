@@ -1,0 +1,105 @@
+//! Operands as DLPack tensors.
+
+use super::{Side, add, taking, xffi_rt_call};
+use crate::object;
+use crate::status::{status_or_null, xffi_rt_status};
+use host::dlpack::{DLManagedTensorVersioned, DLTensor, describe, describe_versioned};
+use host::{Error, Result};
+use std::ffi::c_void;
+
+unsafe fn operand_of_dlpack(
+    call: *mut xffi_rt_call,
+    side: fn(&mut xffi_rt_call) -> &mut Side,
+    tensor: *const c_void,
+) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { taking(call) }?;
+    // SAFETY: as promised by the caller.
+    let tensor = unsafe { object(tensor.cast::<DLTensor>(), "tensor") }?;
+    // SAFETY: as promised by the caller.
+    let (shape, data) = unsafe { describe(tensor) }?;
+    add(side(call), shape, data)
+}
+
+/// `xffi_rt_call_arg_dlpack`.
+///
+/// # Safety
+/// The call is null or the caller's, the tensor null or a `DLTensor`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack(
+    call: *mut xffi_rt_call,
+    tensor: *const c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.args, tensor) })
+}
+
+/// `xffi_rt_call_ret_dlpack`.
+///
+/// # Safety
+/// The call is null or the caller's, the tensor null or a `DLTensor`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack(
+    call: *mut xffi_rt_call,
+    tensor: *const c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.rets, tensor) })
+}
+
+/// What may be done with an operand's memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Read,
+    Write,
+}
+
+unsafe fn operand_of_versioned_dlpack(
+    call: *mut xffi_rt_call,
+    side: fn(&mut xffi_rt_call) -> &mut Side,
+    managed: *const c_void,
+    wanted: Use,
+) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let call = unsafe { taking(call) }?;
+    // SAFETY: as promised by the caller.
+    let managed = unsafe { object(managed.cast::<DLManagedTensorVersioned>(), "managed") }?;
+    // SAFETY: as promised by the caller.
+    let (shape, data, read_only) = unsafe { describe_versioned(managed) }?;
+    if read_only && wanted == Use::Write {
+        return Err(Error::invalid(format!(
+            "a DLPack tensor {shape} that is read-only cannot be a result"
+        )));
+    }
+    add(side(call), shape, data)
+}
+
+/// `xffi_rt_call_arg_dlpack_versioned`.
+///
+/// # Safety
+/// The call is null or the caller's, the tensor null or a `DLManagedTensorVersioned`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack_versioned(
+    call: *mut xffi_rt_call,
+    managed: *const c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe {
+        operand_of_versioned_dlpack(call, |call| &mut call.args, managed, Use::Read)
+    })
+}
+
+/// `xffi_rt_call_ret_dlpack_versioned`.
+///
+/// # Safety
+/// As [`xffi_rt_call_arg_dlpack_versioned`].
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack_versioned(
+    call: *mut xffi_rt_call,
+    managed: *const c_void,
+) -> *mut xffi_rt_status {
+    // SAFETY: as promised by the caller.
+    status_or_null(|| unsafe {
+        operand_of_versioned_dlpack(call, |call| &mut call.rets, managed, Use::Write)
+    })
+}
