@@ -1,188 +1,19 @@
 //! `legacy!`: targets of the original conventions.
 
+mod convention;
+mod shape;
+mod tuples;
+
+use self::convention::Convention;
+use self::shape::{Nodes, Shape};
+use self::tuples::Tuples;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
-use syn::token;
-use syn::{Attribute, LitBool, LitInt, LitStr, Path, Token, Visibility, bracketed, parenthesized};
+use syn::{Attribute, LitBool, LitStr, Path, Token, Visibility, bracketed, parenthesized};
 
 use crate::reserved::RESERVED;
-
-/// How a target is called.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Convention {
-    Cpu,
-    CpuStatus,
-    CpuUnified,
-    Gpu,
-    GpuStatus,
-}
-
-impl Convention {
-    fn parse(name: &Ident) -> syn::Result<Self> {
-        Ok(match name.to_string().as_str() {
-            "cpu" => Self::Cpu,
-            "cpu_status" => Self::CpuStatus,
-            "gpu" => Self::Gpu,
-            "cpu_unified" => Self::CpuUnified,
-            "gpu_status" => Self::GpuStatus,
-            other => {
-                return Err(syn::Error::new_spanned(
-                    name,
-                    format!(
-                        "unknown convention `{other}`: expected `cpu`, `cpu_status`, `cpu_unified`, `gpu` \
-                         or `gpu_status`"
-                    ),
-                ));
-            }
-        })
-    }
-
-    fn is_cpu(self) -> bool {
-        !matches!(self, Self::Gpu | Self::GpuStatus)
-    }
-
-    fn has_status(self) -> bool {
-        !matches!(self, Self::Cpu | Self::Gpu)
-    }
-
-    fn has_opaque(self) -> bool {
-        !matches!(self, Self::Cpu | Self::CpuStatus)
-    }
-
-    fn variant(self) -> Ident {
-        let name = match self {
-            Self::Cpu => "Cpu",
-            Self::CpuStatus => "CpuStatus",
-            Self::Gpu => "Gpu",
-            Self::CpuUnified => "CpuUnified",
-            Self::GpuStatus => "GpuStatus",
-        };
-        Ident::new(name, Span::call_site())
-    }
-
-    /// Names and types of the C function's parameters.
-    fn parameters(self) -> Vec<(Ident, TokenStream)> {
-        let parameter = |name: &str, ty| (Ident::new(name, Span::mixed_site()), ty);
-        let status = || {
-            let ty = quote!(*mut ::xla_ffi::__private::sys::XlaCustomCallStatus);
-            parameter("status", ty)
-        };
-        let mut all = if self.is_cpu() {
-            vec![
-                parameter("out", quote!(*mut ::core::ffi::c_void)),
-                parameter("ins", quote!(*mut *const ::core::ffi::c_void)),
-            ]
-        } else {
-            vec![
-                parameter("stream", quote!(*mut ::core::ffi::c_void)),
-                parameter("buffers", quote!(*mut *mut ::core::ffi::c_void)),
-            ]
-        };
-        if self.has_opaque() {
-            all.push(parameter("opaque", quote!(*const ::core::ffi::c_char)));
-            all.push(parameter("opaque_len", quote!(usize)));
-        }
-        if self.has_status() {
-            all.push(status());
-        }
-        all
-    }
-}
-
-/// `f32[2, 3]`.
-struct Shape {
-    dtype: Ident,
-    dims: Vec<LitInt>,
-}
-
-impl Parse for Shape {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let name: Ident = input.parse()?;
-        let dims;
-        bracketed!(dims in input);
-        let dims = Punctuated::<LitInt, Token![,]>::parse_terminated(&dims)?;
-        for dim in &dims {
-            dim.base10_parse::<i64>()?;
-        }
-        let text = name.to_string();
-        let dtype = match text.as_str() {
-            "bool" | "pred" => "PRED".to_owned(),
-            _ if text.starts_with('i') => text.replacen('i', "S", 1),
-            _ => text.to_uppercase(),
-        };
-        const KNOWN: [&str; 16] = [
-            "PRED", "S8", "S16", "S32", "S64", "U8", "U16", "U32", "U64", "F16", "BF16", "F32",
-            "F64", "C64", "C128", "F8E4M3FN",
-        ];
-        if !KNOWN.contains(&dtype.as_str()) {
-            return Err(syn::Error::new_spanned(
-                &name,
-                format!(
-                    "unknown element type `{text}`: expected bool, i8 … i64, u8 … u64, f16, bf16, f32, f64, c64 or c128"
-                ),
-            ));
-        }
-        Ok(Self {
-            dtype: Ident::new(&dtype, name.span()),
-            dims: dims.into_iter().collect(),
-        })
-    }
-}
-
-/// The operands or results of a target: the leaves, and how brackets make tuples of them.
-#[derive(Default)]
-struct Nodes {
-    leaves: Vec<Shape>,
-    /// `(_, _), _`.
-    structure: String,
-    count: usize,
-}
-
-impl Nodes {
-    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let mut nodes = Self::default();
-        while input.peek(syn::Ident) || input.peek(token::Paren) {
-            if nodes.count > 0 {
-                nodes.structure.push_str(", ");
-            }
-            nodes.count += 1;
-            if input.peek(syn::Ident) {
-                nodes.leaves.push(input.parse()?);
-                nodes.structure.push('_');
-            } else {
-                let elements;
-                parenthesized!(elements in input);
-                let tuple = Self::parse(&elements)?;
-                if !elements.is_empty() {
-                    return Err(elements.error("expected a shape, `f32[2, 3]`, or a tuple of some"));
-                }
-                nodes.leaves.extend(tuple.leaves);
-                nodes.structure += &format!("({})", tuple.structure);
-            }
-            if !input.peek(Token![,]) {
-                break;
-            }
-            input.parse::<Token![,]>()?;
-        }
-        Ok(nodes)
-    }
-
-    fn has_tuples(&self) -> bool {
-        self.structure.contains('(')
-    }
-}
-
-impl Shape {
-    fn tokens(&self) -> TokenStream {
-        let (dtype, dims) = (&self.dtype, &self.dims);
-        quote!((::xla_ffi::DataType::#dtype, {
-            const DIMS: &[i64] = &[#(#dims),*];
-            DIMS
-        }))
-    }
-}
 
 enum Layout {
     Fixed(Vec<Shape>, Vec<Shape>),
@@ -201,47 +32,6 @@ struct Target {
     opaque: Option<LitStr>,
     layout: Option<Layout>,
     tuples: Tuples,
-}
-
-/// What is said of tuples.
-#[derive(Default)]
-struct Tuples {
-    /// `"leaves"` or `"roots"`.
-    form: Option<LitStr>,
-    structure: Option<LitStr>,
-    /// The pool that writes the result's, on devices.
-    pool: Option<Path>,
-}
-
-impl Tuples {
-    fn is_by_roots(&self) -> bool {
-        matches!(&self.form, Some(form) if form.value() == "roots")
-    }
-
-    /// Constant expressions: what the target's functions get.
-    fn tokens(&self) -> TokenStream {
-        let Some(structure) = &self.structure else {
-            return quote!(::core::option::Option::None);
-        };
-        let form = if self.is_by_roots() {
-            quote!(Nodes)
-        } else {
-            quote!(Leaves)
-        };
-        quote! {
-            {
-                const STRUCTURE: &::core::primitive::str = #structure;
-                const _: () = assert!(
-                    ::xla_ffi::__private::legacy::is_structure(STRUCTURE),
-                    "a structure has `_` for a leaf, brackets for a tuple, commas, and `->` before the result"
-                );
-                ::core::option::Option::Some(::xla_ffi::__private::legacy::Tuples {
-                    structure: STRUCTURE,
-                    form: ::xla_ffi::legacy::Form::#form,
-                })
-            }
-        }
-    }
 }
 
 impl Parse for Target {

@@ -1,12 +1,16 @@
 //! Programs on the embedded runtime.
 
+mod values;
+
+use self::values::{
+    Place, Places, address, alias_sources, back, operand_layouts, places, read, starts, unread,
+};
 use super::custom_call::Config;
 use super::instruction::Kind;
-use super::live::{leaves, live};
+use super::live::live;
 use super::on_plugin::OnPlugin;
-use super::relayout::{lay_out, row_major};
-use super::{Called, CustomCall, Options, Program, ValueShape};
-use std::collections::{BTreeMap, BTreeSet};
+use super::relayout::lay_out;
+use super::{Called, CustomCall, Options, Program};
 use std::ffi::c_void;
 use std::sync::Arc;
 use xla_ffi_runtime::__programs::Poison;
@@ -33,11 +37,6 @@ pub struct Compiled {
     /// For each leaf of the result, the call and its leaf that it is, where nothing lies between.
     places: Vec<Option<Place>>,
 }
-
-/// An instruction and a leaf of its value.
-type Place = (usize, usize);
-/// Where calls write leaves of theirs.
-type Places = BTreeMap<Place, Tensor>;
 
 impl Program {
     /// Finds the targets on a runtime, for the CPU. The instantiate stages of typed handlers run here;
@@ -89,46 +88,6 @@ impl Program {
             live,
         })
     }
-}
-
-/// The calls whose results are the program's.
-fn places(program: &Program) -> Vec<Option<Place>> {
-    let instructions = &program.inner.instructions;
-    let mut taken = BTreeSet::new();
-    let count = program.result().leaves().count();
-    (0..count)
-        .map(|mut leaf| {
-            let mut at = program.inner.root;
-            loop {
-                match &instructions[at].kind {
-                    Kind::CustomCall(call) => {
-                        let layout = call.shape.leaves().nth(leaf)?;
-                        let place = (at, leaf);
-                        return (layout.is_row_major() && taken.insert(place)).then_some(place);
-                    }
-                    Kind::Tuple(operands) => {
-                        for &operand in operands {
-                            let own = instructions[operand].shape.leaves().count();
-                            at = operand;
-                            if leaf < own {
-                                break;
-                            }
-                            leaf -= own;
-                        }
-                    }
-                    Kind::GetTupleElement { operand, element } => {
-                        let Tree::Tuple(elements) = &instructions[*operand].shape else {
-                            return None;
-                        };
-                        let before = elements.iter().take(*element);
-                        leaf += before.map(|tree| tree.leaves().count()).sum::<usize>();
-                        at = *operand;
-                    }
-                    _ => return None,
-                }
-            }
-        })
-        .collect()
 }
 
 /// An error with the instruction before its text; a target's own text is left as it is.
@@ -442,101 +401,6 @@ impl Compiled {
         drop(arguments);
         back(call, results)
     }
-}
-
-/// What a legacy target gets for an array: never null, so that targets may look for null nodes.
-fn address(tensor: &Tensor) -> *mut c_void {
-    tensor.bytes().as_ptr().cast_mut().cast()
-}
-
-/// The value of an instruction; the last reader takes it, so that nobody else holds its arrays.
-fn read(values: &mut [Option<Tree<Tensor>>], uses: &mut [usize], index: usize) -> Tree<Tensor> {
-    uses[index] = uses[index].saturating_sub(1);
-    let value = if uses[index] == 0 {
-        values[index].take()
-    } else {
-        values[index].clone()
-    };
-    value.unwrap_or(Tree::tuple([]))
-}
-
-/// What stands for the result of a call that does not run: its empty arrays may be read, and for the
-/// others no memory is asked for.
-fn unread(shape: &ValueShape) -> Result<Tree<Tensor>> {
-    shape.try_map(|leaf| {
-        if leaf.is_empty() {
-            Tensor::zeros(leaf.shape().clone())
-        } else {
-            Tensor::zeros(Shape::new(leaf.dtype(), [0])?)
-        }
-    })
-}
-
-/// The operands' shapes in the layouts in which the target gets them.
-fn operand_layouts(call: &CustomCall<usize>, operands: &[Tree<Tensor>]) -> Vec<ValueShape> {
-    operands
-        .iter()
-        .enumerate()
-        .map(|(number, operand)| {
-            let shape = operand.map(|tensor| super::ArrayShape::new(tensor.shape().clone()));
-            call.laid_out(number, &shape).clone()
-        })
-        .collect()
-}
-
-/// Which of all leaves of all operands each operand's first is.
-fn starts(operands: &[Tree<Tensor>]) -> Vec<usize> {
-    let mut next = 0;
-    operands
-        .iter()
-        .map(|operand| {
-            let start = next;
-            next += operand.leaves().count();
-            start
-        })
-        .collect()
-}
-
-/// For each leaf of the result, the leaf of the operands in whose memory it lies.
-fn alias_sources(
-    call: &CustomCall<usize>,
-    starts: &[usize],
-    operands: &[ValueShape],
-) -> Vec<Option<usize>> {
-    let place = |shape: &ValueShape, wanted: &[usize]| {
-        let (mut count, mut found) = (0, None);
-        leaves(shape, &mut vec![], &mut |path| {
-            if path == wanted {
-                found = Some(count);
-            }
-            count += 1;
-        });
-        found
-    };
-    let mut sources = vec![None; call.shape.leaves().count()];
-    for alias in &call.aliases {
-        let operand = operands.get(alias.operand);
-        let source = operand.and_then(|shape| place(shape, &alias.operand_index));
-        if let (Some(output), Some(source)) = (place(&call.shape, &alias.output), source) {
-            sources[output] = Some(starts[alias.operand] + source);
-        }
-    }
-    sources
-}
-
-/// Results as the target left them, row-major again.
-fn back(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tree<Tensor>> {
-    let mut results = results.into_iter();
-    call.shape.try_map(|leaf| {
-        let tensor = results
-            .next()
-            .ok_or_else(|| Error::invalid("the call gave fewer results than its shape has"))?;
-        if leaf.is_row_major() {
-            Ok(tensor)
-        } else {
-            row_major(&tensor, leaf)
-        }
-    })
 }
 
 impl std::fmt::Debug for Compiled {

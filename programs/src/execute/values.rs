@@ -1,0 +1,156 @@
+//! The values of instructions while a program runs: whose memory they have, in which layout they are.
+
+use crate::instruction::Kind;
+use crate::live::leaves;
+use crate::relayout::row_major;
+use crate::{ArrayShape, CustomCall, Program, ValueShape};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_void;
+use xla_ffi_runtime::{Error, Result, Shape, Tensor, Tree};
+
+/// An instruction and a leaf of its value.
+pub(super) type Place = (usize, usize);
+/// Where calls write leaves of theirs.
+pub(super) type Places = BTreeMap<Place, Tensor>;
+
+/// The calls whose results are the program's.
+pub(super) fn places(program: &Program) -> Vec<Option<Place>> {
+    let instructions = &program.inner.instructions;
+    let mut taken = BTreeSet::new();
+    let count = program.result().leaves().count();
+    (0..count)
+        .map(|mut leaf| {
+            let mut at = program.inner.root;
+            loop {
+                match &instructions[at].kind {
+                    Kind::CustomCall(call) => {
+                        let layout = call.shape.leaves().nth(leaf)?;
+                        let place = (at, leaf);
+                        return (layout.is_row_major() && taken.insert(place)).then_some(place);
+                    }
+                    Kind::Tuple(operands) => {
+                        for &operand in operands {
+                            let own = instructions[operand].shape.leaves().count();
+                            at = operand;
+                            if leaf < own {
+                                break;
+                            }
+                            leaf -= own;
+                        }
+                    }
+                    Kind::GetTupleElement { operand, element } => {
+                        let Tree::Tuple(elements) = &instructions[*operand].shape else {
+                            return None;
+                        };
+                        let before = elements.iter().take(*element);
+                        leaf += before.map(|tree| tree.leaves().count()).sum::<usize>();
+                        at = *operand;
+                    }
+                    _ => return None,
+                }
+            }
+        })
+        .collect()
+}
+
+/// What a legacy target gets for an array: never null, so that targets may look for null nodes.
+pub(super) fn address(tensor: &Tensor) -> *mut c_void {
+    tensor.bytes().as_ptr().cast_mut().cast()
+}
+
+/// The value of an instruction; the last reader takes it, so that nobody else holds its arrays.
+pub(super) fn read(
+    values: &mut [Option<Tree<Tensor>>],
+    uses: &mut [usize],
+    index: usize,
+) -> Tree<Tensor> {
+    uses[index] = uses[index].saturating_sub(1);
+    let value = if uses[index] == 0 {
+        values[index].take()
+    } else {
+        values[index].clone()
+    };
+    value.unwrap_or(Tree::tuple([]))
+}
+
+/// What stands for the result of a call that does not run: its empty arrays may be read, and for the
+/// others no memory is asked for.
+pub(super) fn unread(shape: &ValueShape) -> Result<Tree<Tensor>> {
+    shape.try_map(|leaf| {
+        if leaf.is_empty() {
+            Tensor::zeros(leaf.shape().clone())
+        } else {
+            Tensor::zeros(Shape::new(leaf.dtype(), [0])?)
+        }
+    })
+}
+
+/// The operands' shapes in the layouts in which the target gets them.
+pub(super) fn operand_layouts(
+    call: &CustomCall<usize>,
+    operands: &[Tree<Tensor>],
+) -> Vec<ValueShape> {
+    operands
+        .iter()
+        .enumerate()
+        .map(|(number, operand)| {
+            let shape = operand.map(|tensor| ArrayShape::new(tensor.shape().clone()));
+            call.laid_out(number, &shape).clone()
+        })
+        .collect()
+}
+
+/// Which of all leaves of all operands each operand's first is.
+pub(super) fn starts(operands: &[Tree<Tensor>]) -> Vec<usize> {
+    let mut next = 0;
+    operands
+        .iter()
+        .map(|operand| {
+            let start = next;
+            next += operand.leaves().count();
+            start
+        })
+        .collect()
+}
+
+/// For each leaf of the result, the leaf of the operands in whose memory it lies.
+pub(super) fn alias_sources(
+    call: &CustomCall<usize>,
+    starts: &[usize],
+    operands: &[ValueShape],
+) -> Vec<Option<usize>> {
+    let place = |shape: &ValueShape, wanted: &[usize]| {
+        let (mut count, mut found) = (0, None);
+        leaves(shape, &mut vec![], &mut |path| {
+            if path == wanted {
+                found = Some(count);
+            }
+            count += 1;
+        });
+        found
+    };
+    let mut sources = vec![None; call.shape.leaves().count()];
+    for alias in &call.aliases {
+        let operand = operands.get(alias.operand);
+        let source = operand.and_then(|shape| place(shape, &alias.operand_index));
+        if let (Some(output), Some(source)) = (place(&call.shape, &alias.output), source) {
+            sources[output] = Some(starts[alias.operand] + source);
+        }
+    }
+    sources
+}
+
+/// Results as the target left them, row-major again.
+pub(super) fn back(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tree<Tensor>> {
+    let mut results = results.into_iter();
+    call.shape.try_map(|leaf| {
+        let tensor = results
+            .next()
+            .ok_or_else(|| Error::invalid("the call gave fewer results than its shape has"))?;
+        if leaf.is_row_major() {
+            Ok(tensor)
+        } else {
+            row_major(&tensor, leaf)
+        }
+    })
+}
