@@ -1,11 +1,13 @@
 //! How a parameter of a handler is decoded from the call.
 
 pub(crate) mod derived;
+pub(crate) mod guess;
 pub(crate) mod one_of;
 pub(crate) mod optional;
 pub(crate) mod region;
 pub(crate) mod remaining;
 
+use crate::bind::guess::{Doubt, Guess};
 use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::declare::at::At;
@@ -97,6 +99,22 @@ pub unsafe trait Bind<'f>: Sized {
     #[inline]
     fn bind_if_there(frame: &Frame<'f>, at: &At) -> Option<Option<Self>> {
         Some(Self::bind(frame, at))
+    }
+
+    /// What [`Bind::bind`] gives, with some of its checks left to `doubt`, in which all parameters of a call put
+    /// theirs; where it resolves, nothing is left to check.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn guess(frame: &Frame<'f>, at: &At, _doubt: &mut Doubt) -> Option<Guess<Self>> {
+        Self::bind(frame, at).map(Guess::new)
+    }
+
+    /// The value of a call about which there is doubt: this parameter's or another's. A parameter that leaves checks
+    /// to it is bound again.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn settle(guess: Guess<Self>, _frame: &Frame<'f>, _at: &At) -> Option<Self> {
+        Some(guess.known())
     }
 
     /// Tells what is wrong, if anything: it is asked for every parameter of a call that was refused,

@@ -450,13 +450,16 @@ pub mod prelude {
 /// What the macros call. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::bind::region::{Order, Regions};
+    pub use crate::bind::guess::{Doubt, Guess};
+    pub use crate::bind::region::{Order, Regions, Starts, is_ordered};
     pub use crate::context::load_state;
     pub use crate::declare::contract_check::Written;
     pub use crate::entry::entry;
     pub use crate::entry::flow::Flow;
     pub use crate::entry::handler::{Handler, Stage};
-    pub use crate::entry::operands::{counts, file_region, fixed, overlap_free};
+    pub use crate::entry::operands::{
+        are_tagged, counts, file_region, file_start, fixed, is_disjoint, leads, remaining_apart,
+    };
     pub mod legacy {
         pub use crate::legacy::adapt::{Adapter, Args, Rets, call};
         pub use crate::legacy::descriptor::Opaque;

@@ -234,42 +234,93 @@ impl Stage {
         let values: Vec<Ident> = (0..self.params.len())
             .map(|index| format_ident!("__p{index}", span = Span::mixed_site()))
             .collect();
-        let decodes = self
-            .params
-            .iter()
-            .zip(at)
-            .map(|(param, at)| param.decode(at));
-        let regions = self
-            .params
-            .iter()
-            .zip(at)
-            .zip(&values)
-            .map(|((param, at), value)| {
-                let region = param.region(value, at)?;
-                Some(quote! {
-                    ::xla_ffi::__private::file_region(#at, #region, __ARGS, &mut __regions);
-                })
-            });
+        let doubt = format_ident!("__doubt", span = Span::mixed_site());
+        let sure = format_ident!("__sure", span = Span::mixed_site());
+        let (mut decodes, mut knowns, mut settles) = (vec![], vec![], vec![]);
+        for ((param, at), value) in self.params.iter().zip(at).zip(&values) {
+            if param.is_guessed() {
+                decodes.push(param.guess(at, &doubt));
+                knowns.push(quote!(#value.sure(&#sure)));
+                let settle = param.settle(value, at);
+                settles.push(quote! {
+                    let ::core::option::Option::Some(#value) = #settle else {
+                        return #mismatch;
+                    };
+                });
+            } else {
+                decodes.push(param.decode(at));
+                knowns.push(quote!(#value));
+            }
+        }
+        let apart = self.apart(at, &values, &mismatch);
         let contract = contract
             .map(|contract| contract.comparisons(&self.info_path(), &quote!(return #mismatch;)));
         let statements = quote! {
-            static __ORDER: ::xla_ffi::__private::Order = ::xla_ffi::__private::Order::declared();
-            const __ARGS: usize = ::xla_ffi::__private::fixed(#params, true);
-            const __REGIONS: usize = __ARGS + ::xla_ffi::__private::fixed(#params, false);
             if !::xla_ffi::__private::counts::<#owner, #number>(frame) {
                 return #mismatch;
             }
-            let mut __regions = ::xla_ffi::__private::Regions::<__REGIONS>::empty();
-            #(let ::core::option::Option::Some(#values) = #decodes else {
-                return #mismatch;
-            };
-            #regions)*
-            if !::xla_ffi::__private::overlap_free::<__ARGS, __REGIONS>(frame, #params, &__regions, &__ORDER) {
+            const __ARGS: usize = ::xla_ffi::__private::fixed(#params, true);
+            const __RETS: usize = ::xla_ffi::__private::fixed(#params, false);
+            let mut #doubt = ::xla_ffi::__private::Doubt::none();
+            if const { ::xla_ffi::__private::are_tagged(#params) }
+                && !#doubt.are_buffers::<__ARGS, __RETS>(frame)
+            {
                 return #mismatch;
             }
+            #(let ::core::option::Option::Some(#values) = #decodes else {
+                return #mismatch;
+            };)*
+            let (#(#values,)*) = if let ::core::option::Option::Some(#sure) = #doubt.resolve() {
+                (#(#knowns,)*)
+            } else {
+                #(#settles)*
+                (#(#values,)*)
+            };
+            #apart
             #contract
         };
         (statements, values)
+    }
+
+    /// The statements that return `mismatch` where a result shares memory with another operand.
+    fn apart(&self, at: &[TokenStream], values: &[Ident], mismatch: &TokenStream) -> TokenStream {
+        let params = self.params_path();
+        let (mut places, mut regions) = (vec![], vec![]);
+        for ((param, at), value) in self.params.iter().zip(at).zip(values) {
+            if let Some(region) = param.region(value, at) {
+                places.push(at);
+                regions.push(region);
+            }
+        }
+        quote! {
+            const __OPERANDS: usize = __ARGS + __RETS;
+            if const { ::xla_ffi::__private::is_ordered(__ARGS, __RETS) } {
+                // One more, behind all.
+                const __MORE: usize = __OPERANDS + 1;
+                static __ORDER: ::xla_ffi::__private::Order<__MORE> = ::xla_ffi::__private::Order::declared();
+                let mut __starts = ::xla_ffi::__private::Starts::<__MORE>::none();
+                #(::xla_ffi::__private::file_start(#places, #regions, __ARGS, &mut __starts);)*
+                let __version = __ORDER.version();
+                let __proven = true
+                    #(&& ::xla_ffi::__private::leads(#places, #regions, __ARGS, &__ORDER, &__starts))*;
+                if !(__proven && __ORDER.held(__version)) {
+                    let mut __regions = ::xla_ffi::__private::Regions::<__OPERANDS>::empty();
+                    #(::xla_ffi::__private::file_region(#places, #regions, __ARGS, &mut __regions);)*
+                    if !__ORDER.sort(__ARGS, &__regions) {
+                        return #mismatch;
+                    }
+                }
+            } else {
+                let mut __regions = ::xla_ffi::__private::Regions::<__OPERANDS>::empty();
+                #(::xla_ffi::__private::file_region(#places, #regions, __ARGS, &mut __regions);)*
+                if !::xla_ffi::__private::is_disjoint(&__regions, __ARGS) {
+                    return #mismatch;
+                }
+            }
+            if !::xla_ffi::__private::remaining_apart(frame, #params, __ARGS, __RETS) {
+                return #mismatch;
+            }
+        }
     }
 
     fn call(&self, at: &[TokenStream], contract: Option<&Contract>) -> TokenStream {
@@ -348,6 +399,27 @@ impl Stage {
 pub(crate) fn desugar_body(block: &mut syn::Block) {
     let statements = std::mem::take(&mut block.stmts);
     *block = syn::parse_quote!({ async move { #(#statements)* } });
+}
+
+/// Lets the one entry point that calls a function take it in, so that what it decodes stays in registers. Not where the
+/// author has said what to do with the function, or gives it a symbol.
+pub(crate) fn inline(attributes: &mut Vec<syn::Attribute>) {
+    const SAID: [&str; 7] = [
+        "inline",
+        "cold",
+        "cfg_attr",
+        "unsafe",
+        "no_mangle",
+        "export_name",
+        "link_section",
+    ];
+    let is_said = |attribute: &syn::Attribute| {
+        let path = attribute.path();
+        SAID.iter().any(|said| path.is_ident(said))
+    };
+    if !attributes.iter().any(is_said) {
+        attributes.push(syn::parse_quote!(#[inline]));
+    }
 }
 
 /// The implementation of `Handler`.

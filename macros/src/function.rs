@@ -36,6 +36,7 @@ pub(crate) fn handler(options: TokenStream, item: TokenStream) -> syn::Result<To
     if stage.is_async {
         expand::desugar_body(&mut function.block);
     }
+    expand::inline(&mut function.attrs);
     let implementation = stage.implementation(&options);
     let stages = [stage];
     let doc = crate::doc::text(&function.attrs);

@@ -70,6 +70,7 @@ pub(crate) fn stateful(options: TokenStream, item: TokenStream) -> syn::Result<T
         if stage.is_async {
             expand::desugar_body(&mut function.block);
         }
+        expand::inline(&mut function.attrs);
         stages.push(stage);
     }
     if !stages.iter().any(|stage| stage.number == EXECUTE) {

@@ -98,6 +98,54 @@ impl<'f> Frame<'f> {
         })
     }
 
+    /// Whether there are so many arguments and results at least, and these are buffers.
+    #[inline(always)]
+    pub(crate) fn has_buffers<const ARGS: usize, const RETS: usize>(&self) -> bool {
+        let (args, rets) = (self.args(), self.rets());
+        if args.len < ARGS || rets.len < RETS {
+            return false;
+        }
+        // Without branches, so that a compiler compares several at once.
+        let mut other = 0;
+        for index in 0..ARGS {
+            // SAFETY: invariant 2, `index` is in range.
+            other |= unsafe { element(args.types, index) }.0 ^ XLA_FFI_ArgType::BUFFER.0;
+        }
+        for index in 0..RETS {
+            // SAFETY: as above.
+            other |= unsafe { element(rets.types, index) }.0 ^ XLA_FFI_RetType::BUFFER.0;
+        }
+        other == 0
+    }
+
+    /// The argument at `index`.
+    ///
+    /// # Safety
+    /// [`Frame::has_buffers`] said so of more arguments, or `known` is not true.
+    #[inline(always)]
+    pub(crate) unsafe fn arg_buffer(&self, index: usize, known: bool) -> Option<RawBuffer<'f>> {
+        if known {
+            // SAFETY: the caller's promise.
+            unsafe { self.args().buffer(index) }
+        } else {
+            self.arg(index)
+        }
+    }
+
+    /// The result at `index`.
+    ///
+    /// # Safety
+    /// As for [`Frame::arg_buffer`], of results.
+    #[inline(always)]
+    pub(crate) unsafe fn ret_buffer(&self, index: usize, known: bool) -> Option<RawBuffer<'f>> {
+        if known {
+            // SAFETY: the caller's promise.
+            unsafe { self.rets().buffer(index) }
+        } else {
+            self.ret(index)
+        }
+    }
+
     /// The same frame of a call that may stay pending.
     #[inline(always)]
     pub(crate) fn with_pending(mut self, pending: &'f Pending) -> Self {
@@ -219,6 +267,14 @@ impl<'f, Tag: Copy + PartialEq> Operands<'f, Tag> {
         if tag != buffer {
             return None;
         }
+        // SAFETY: it is in range, and tagged as a buffer.
+        unsafe { self.buffer(index) }
+    }
+
+    /// # Safety
+    /// `index` is in range, and its tag says that it is a buffer.
+    #[inline(always)]
+    unsafe fn buffer(&self, index: usize) -> Option<RawBuffer<'f>> {
         // SAFETY: invariant 2, `index` is in range.
         let value = unsafe { element(self.values, index) };
         // SAFETY: invariant 2: the tag says that it is a buffer.

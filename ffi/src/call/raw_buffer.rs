@@ -1,6 +1,7 @@
 //! A buffer of the call frame, read safely: the one home of raw access to it. The invariants are
 //! those of the frame.
 
+use crate::bind::guess::Doubt;
 use crate::bind::region::Region;
 use crate::operand::element::{Element, byte_size};
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
@@ -41,7 +42,8 @@ impl<T: Element> Typed<'_, T> {
     /// The memory of the elements.
     #[inline(always)]
     pub(crate) fn region(&self) -> Region {
-        Region::new(self.data.cast(), self.len * size_of::<T>())
+        // It wraps around only in a guess that nobody uses.
+        Region::new(self.data.cast(), self.len.wrapping_mul(size_of::<T>()))
     }
 }
 
@@ -80,31 +82,24 @@ impl<'f> RawBuffer<'f> {
         unsafe { std::slice::from_raw_parts(self.raw.dims, self.raw.rank as usize) }
     }
 
-    /// The dimensions and their product; `None` when a dimension is negative, there are none where
-    /// the rank says so, or the product overflows.
+    /// The dimensions, as many as the buffer has and as `rank` says; `None` for any.
     #[inline(always)]
-    pub(crate) fn shape(self) -> Option<(&'f [usize], usize)> {
-        self.shape_of(0)
+    fn ranked(self, rank: Option<usize>) -> Option<&'f [i64]> {
+        if let Some(rank) = rank {
+            if self.raw.rank != rank as i64 {
+                return None;
+            }
+        }
+        let dims = self.raw_dims();
+        (dims.len() as i64 == self.raw.rank).then_some(dims)
     }
 
-    /// The same for elements of `size` bytes; `None` also when there are more bytes than can be addressed.
-    #[inline(always)]
-    fn shape_of(self, size: usize) -> Option<(&'f [usize], usize)> {
-        let dims = self.raw_dims();
-        if dims.len() as i64 != self.raw.rank {
-            return None;
-        }
-        // The product of two small dimensions does not overflow. This is for ranks that are constants: those of others
-        // are multiplied in a loop either way.
-        let bits = dims.iter().fold(0, |bits, &dim| bits | dim as u64);
-        let len = if dims.len() <= 2 && bits >> 28 == 0 && size <= 16 {
-            dims.iter().map(|&dim| dim as usize).product()
-        } else {
-            count(dims, size)?
-        };
-        // SAFETY: same size and alignment on 64-bit hosts (checked in lib.rs), no value negative.
-        let dims = unsafe { std::slice::from_raw_parts(dims.as_ptr().cast::<usize>(), dims.len()) };
-        Some((dims, len))
+    /// The dimensions and their product; `None` when a dimension is negative, there are none where
+    /// the rank says so, or the product overflows.
+    #[inline]
+    pub(crate) fn shape(self) -> Option<(&'f [usize], usize)> {
+        let dims = self.ranked(None)?;
+        Some((unsigned(dims), count(dims, 0)?))
     }
 
     /// The bytes of its elements; `None` for shapes and types whose bytes cannot be counted, and where
@@ -130,46 +125,62 @@ impl<'f> RawBuffer<'f> {
             })
     }
 
-    /// The same for elements of `size` bytes, whatever their type.
+    /// The same with the number and the place of the elements left to `doubt`: what it gives holds where that
+    /// resolves.
     #[inline(always)]
+    pub(crate) fn guess<T: Element>(
+        self,
+        rank: Option<usize>,
+        doubt: &mut Doubt,
+    ) -> Option<Typed<'f, T>> {
+        const { assert!(size_of::<T>() <= 16 && align_of::<T>() <= 16) };
+        if self.raw.dtype != T::DTYPE {
+            return None;
+        }
+        let dims = self.ranked(rank)?;
+        let data = self.raw.data.cast();
+        Some(Typed {
+            data,
+            dims: unsigned(dims),
+            len: doubt.count(dims, data),
+        })
+    }
+
+    /// The same as `typed` for elements of `size` bytes, whatever their type.
+    #[inline]
     pub(crate) fn untyped(
         self,
         size: usize,
         align: usize,
         rank: Option<usize>,
     ) -> Option<Typed<'f, u8>> {
-        if let Some(rank) = rank {
-            if self.raw.rank != rank as i64 {
+        let dims = self.ranked(rank)?;
+        let len = count(dims, size)?;
+        let mut data = self.raw.data.cast::<u8>();
+        if data.is_null() || data as usize % align != 0 {
+            if len != 0 {
                 return None;
             }
+            // No elements lie anywhere.
+            data = std::ptr::without_provenance_mut(align);
         }
-        let (dims, len) = self.shape_of(size)?;
-        let mut data = self.raw.data.cast::<u8>();
-        if !usable(data, align) {
-            data = nowhere(len, align)?;
-        }
-        Some(Typed { data, dims, len })
+        Some(Typed {
+            data,
+            dims: unsigned(dims),
+            len,
+        })
     }
 }
 
-/// What stands for the address of no elements; `None` where there are some, which lie where they cannot be used.
-#[cold]
-#[inline]
-fn nowhere(len: usize, align: usize) -> Option<*mut u8> {
-    (len == 0).then(|| std::ptr::without_provenance_mut(align))
-}
-
-/// Whether `data` is not null and a multiple of `align`, a power of two.
+/// Dimensions of which none is negative, or that nobody looks at.
 #[inline(always)]
-fn usable(data: *mut u8, align: usize) -> bool {
-    // One comparison for both: low bits that are set become high ones, and null wraps around.
-    let bits = align.trailing_zeros();
-    (data as usize).rotate_right(bits).wrapping_sub(1) < usize::MAX >> bits
+fn unsigned(dims: &[i64]) -> &[usize] {
+    // SAFETY: same size and alignment on 64-bit hosts (checked in lib.rs).
+    unsafe { std::slice::from_raw_parts(dims.as_ptr().cast::<usize>(), dims.len()) }
 }
 
 /// The product of dimensions; `None` when one is negative, or the product or that of the bytes is too large.
 // Inline for the same reason as `RawAttrs::position`.
-#[cold]
 #[inline]
 fn count(dims: &[i64], size: usize) -> Option<usize> {
     if dims.iter().any(|&dim| dim < 0) {
@@ -182,23 +193,4 @@ fn count(dims: &[i64], size: usize) -> Option<usize> {
         .iter()
         .try_fold(1usize, |product, &dim| product.checked_mul(dim as usize))?;
     (product.checked_mul(size)? <= isize::MAX as usize).then_some(product)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn usable_addresses_are_aligned_and_not_null() {
-        for align in [1usize, 2, 4, 8, 16, 64] {
-            for address in (0..256)
-                .chain((1 << 47)..(1 << 47) + 256)
-                .chain(usize::MAX - 255..usize::MAX)
-            {
-                let data = std::ptr::without_provenance_mut(address);
-                let expected = address != 0 && address.is_multiple_of(align);
-                assert_eq!(usable(data, align), expected, "{address:#x} by {align}");
-            }
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Whether a call has the operands and attributes that its handler declares: their numbers, and
 //! that results share no memory. For the macros.
 
-use crate::bind::region::{Order, Region, Regions};
+use crate::bind::region::{Order, Region, Regions, Starts};
 use crate::call::frame::Frame;
 use crate::declare::at::At;
 use crate::declare::counts::{Counts, counts_matter};
@@ -55,21 +55,39 @@ fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) ->
     })
 }
 
-/// For the macros: whether results overlap nothing. `regions` are those of the operands that parameters took one by
-/// one, `ARGS` arguments before the results.
+/// For the macros: whether no operand among those that parameters take in any number shares memory with a result.
+/// Parameters take `args` arguments and `rets` results one by one.
 #[doc(hidden)]
 #[inline(always)]
-pub fn overlap_free<const ARGS: usize, const N: usize>(
-    frame: &Frame<'_>,
-    params: &[Param],
-    regions: &Regions<N>,
-    order: &Order,
-) -> bool {
+pub fn remaining_apart(frame: &Frame<'_>, params: &[Param], args: usize, rets: usize) -> bool {
     let variadic = params
         .iter()
         .any(|param| matches!(param.presence, Presence::Variadic));
-    crate::bind::region::apart::<ARGS, N>(regions, order)
-        && !(variadic && crate::bind::remaining::overlap(frame, ARGS, N - ARGS))
+    !(variadic && crate::bind::remaining::overlap(frame, args, rets))
+}
+
+/// For the macros: whether results overlap nothing, of operands that parameters took one by one, `args` arguments before
+/// the results.
+#[doc(hidden)]
+#[inline(always)]
+pub fn is_disjoint<const N: usize>(regions: &Regions<N>, args: usize) -> bool {
+    regions.is_disjoint(args)
+}
+
+/// For the macros: whether tags of operands are compared all at once: where there are several, and each call has them.
+#[doc(hidden)]
+#[must_use]
+pub const fn are_tagged(params: &[Param]) -> bool {
+    let mut i = 0;
+    while i < params.len() {
+        let param = &params[i];
+        let takes = param.takes(true) || param.takes(false);
+        if takes && !matches!(param.presence, Presence::Required) {
+            return false;
+        }
+        i += 1;
+    }
+    fixed(params, true) + fixed(params, false) > 4
 }
 
 /// For the macros: the numbers of operands that parameters take one by one.
@@ -87,16 +105,47 @@ pub const fn fixed(params: &[Param], args: bool) -> usize {
     count
 }
 
+/// Where the region of a parameter's operand stands, if it takes one by itself: those of `args` arguments come first.
+#[inline(always)]
+fn place(at: &At, args: usize) -> Option<usize> {
+    if matches!(at.param.presence, Presence::Variadic) {
+        None
+    } else if at.param.takes_ret() {
+        Some(args + at.ret)
+    } else if at.param.takes_arg() {
+        Some(at.arg)
+    } else {
+        None
+    }
+}
+
 /// For the macros: files a parameter's region behind those of `args` arguments, or among them.
 #[doc(hidden)]
 #[inline(always)]
 pub fn file_region<const N: usize>(at: &At, region: Region, args: usize, regions: &mut Regions<N>) {
-    if matches!(at.param.presence, Presence::Variadic) {
-        return;
+    if let Some(index) = place(at, args) {
+        regions.set(index, region);
     }
-    if at.param.takes_ret() {
-        regions.set(args + at.ret, region);
-    } else if at.param.takes_arg() {
-        regions.set(at.arg, region);
+}
+
+/// For the macros: the same for where it starts.
+#[doc(hidden)]
+#[inline(always)]
+pub fn file_start<const N: usize>(at: &At, region: Region, args: usize, starts: &mut Starts<N>) {
+    if let Some(index) = place(at, args) {
+        starts.set(index, region);
     }
+}
+
+/// For the macros: whether a parameter's region ends before the one starts that an order has behind it.
+#[doc(hidden)]
+#[inline(always)]
+pub fn leads<const N: usize>(
+    at: &At,
+    region: Region,
+    args: usize,
+    order: &Order<N>,
+    starts: &Starts<N>,
+) -> bool {
+    place(at, args).is_none_or(|index| order.leads(index, region, starts))
 }

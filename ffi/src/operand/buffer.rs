@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use crate::bind::Bind;
+use crate::bind::guess::{Doubt, Guess};
 use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::{RawBuffer, Typed};
@@ -165,9 +166,22 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for Buffer<'_, T, RANK> {
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Buffer<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank(RANK));
 
-    #[inline(always)]
+    #[inline]
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
         Self::decode(frame.arg(at.arg)?)
+    }
+
+    #[inline(always)]
+    fn guess(frame: &Frame<'f>, at: &At, doubt: &mut Doubt) -> Option<Guess<Self>> {
+        let view = doubt.arg(frame, at)?.guess(rank(RANK), doubt)?;
+        Some(Guess::new(Self { view }))
+    }
+
+    // Inline for the same reason as `RawAttrs::position`.
+    #[cold]
+    #[inline]
+    fn settle(_: Guess<Self>, frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::bind(frame, at)
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {

@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::bind::Bind;
+use crate::bind::guess::{Doubt, Guess};
 use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::Typed;
@@ -138,16 +139,36 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for InOut<'_, T, RANK> {
     }
 }
 
+/// Whether an argument and a result are the same array.
+#[inline(always)]
+fn are_one<T>(arg: Typed<'_, T>, ret: Typed<'_, T>) -> bool {
+    arg.dims == ret.dims && (arg.data == ret.data || ret.len == 0)
+}
+
 // SAFETY: takes the argument and the result at its place, which are one, and `region` covers it.
 
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::InOut, DataTypes::only(T::DTYPE), rank(RANK));
 
-    #[inline(always)]
+    #[inline]
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
         let arg = frame.arg(at.arg)?.typed::<T>(rank(RANK))?;
         let view = frame.ret(at.ret)?.typed::<T>(rank(RANK))?;
-        (arg.dims == view.dims && (arg.data == view.data || view.len == 0)).then_some(Self { view })
+        are_one(arg, view).then_some(Self { view })
+    }
+
+    #[inline(always)]
+    fn guess(frame: &Frame<'f>, at: &At, doubt: &mut Doubt) -> Option<Guess<Self>> {
+        let arg = doubt.arg(frame, at)?.guess::<T>(rank(RANK), doubt)?;
+        let view = doubt.ret(frame, at)?.guess::<T>(rank(RANK), doubt)?;
+        are_one(arg, view).then_some(Guess::new(Self { view }))
+    }
+
+    // Inline for the same reason as `RawAttrs::position`.
+    #[cold]
+    #[inline]
+    fn settle(_: Guess<Self>, frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::bind(frame, at)
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {

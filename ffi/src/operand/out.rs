@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use crate::bind::Bind;
+use crate::bind::guess::{Doubt, Guess};
 use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::{RawBuffer, Typed};
@@ -311,9 +312,22 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for Out<'_, T, RANK> {
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::only(T::DTYPE), rank(RANK));
 
-    #[inline(always)]
+    #[inline]
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self> {
         Self::decode(frame.ret(at.ret)?)
+    }
+
+    #[inline(always)]
+    fn guess(frame: &Frame<'f>, at: &At, doubt: &mut Doubt) -> Option<Guess<Self>> {
+        let view = doubt.ret(frame, at)?.guess(rank(RANK), doubt)?;
+        Some(Guess::new(Self { view }))
+    }
+
+    // Inline for the same reason as `RawAttrs::position`.
+    #[cold]
+    #[inline]
+    fn settle(_: Guess<Self>, frame: &Frame<'f>, at: &At) -> Option<Self> {
+        Self::bind(frame, at)
     }
 
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>) {
