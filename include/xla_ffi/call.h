@@ -8,6 +8,7 @@
 #define XLA_FFI_CALL_H_
 
 #include "xla_ffi/host.h"
+#include "xla_ffi/line.h"
 #include "xla_ffi/memory.h"
 
 /* Stands for any element type, and for any rank. */
@@ -56,18 +57,9 @@ typedef struct xffi_buffer {
 } xffi_buffer;
 
 /* The field's name of an element type; "?" for one that is not known. */
-XFFI_COLD const char* xffi_dtype_name(XLA_FFI_DataType dtype) {
-  switch ((unsigned)dtype) {
-#define XFFI_ELEMENT_(name, lower, bits) \
-  case XLA_FFI_DataType_##name:          \
-    return #name;
-    XLA_FFI_SDK_ELEMENT_TYPES(XFFI_ELEMENT_)
-#undef XFFI_ELEMENT_
-    case XLA_FFI_DataType_INVALID:
-      return "INVALID";
-    default:
-      return "?";
-  }
+XFFI_INLINE const char* xffi_dtype_name(XLA_FFI_DataType dtype) {
+  const char* name = xla_ffi_sdk_dtype_name((unsigned)dtype);
+  return name != NULL ? name : "?";
 }
 
 /* Bits that one element takes; 0 for tokens and unknown types. Elements of less than a byte are
@@ -86,89 +78,133 @@ XFFI_INLINE size_t xffi_size_bytes(const xffi_buffer* buffer) {
 /* Notes a problem: the call is refused by xffi_decoded. */
 XFFI_COLD void xffi_problem(xffi_call* call, const char* format, ...) XFFI_PRINTF(2, 3);
 XFFI_COLD void xffi_problem(xffi_call* call, const char* format, ...) {
-  const size_t room = sizeof(call->text) - call->text_size;
+  size_t room;
   va_list list;
   int n;
-  if (room > 3) {
-    call->text[call->text_size] = '\n';
-    call->text[call->text_size + 1] = '\0';
-    va_start(list, format);
-    n = vsnprintf(call->text + call->text_size + 1, room - 1, format, list);
-    va_end(list);
-    call->text_size += n < 0 ? 1 : (size_t)n + 1 >= room ? room - 1 : (size_t)n + 1;
-  }
+  if (call->text_size < sizeof(call->text) - 1) call->text[call->text_size++] = '\n';
+  room = sizeof(call->text) - call->text_size;
+  va_start(list, format);
+  n = vsnprintf(call->text + call->text_size, room, format, list);
+  va_end(list);
+  call->text_size += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
   ++call->problems;
 }
 
-/* Writes the first dimensions into a text of XFFI_DIMS_TEXT_ bytes, as "2,3". */
-#define XFFI_DIMS_TEXT_ 160
-XFFI_COLD void xffi_dims_text(char* text, const int64_t* dims, int64_t rank) {
-  size_t at = 0;
-  int64_t i;
-  text[0] = '\0';
-  for (i = 0; i < rank && at < XFFI_DIMS_TEXT_ - 24; ++i) {
-    at += (size_t)snprintf(text + at, XFFI_DIMS_TEXT_ - at, i == 0 ? "%lld" : ",%lld",
-                           (long long)dims[i]);
+/* What an operand is called in messages: "argument 'x' (0)". */
+XFFI_COLD void xffi_put_name_(xla_ffi_sdk_line* line, const char* what, const char* name, int64_t index) {
+  xla_ffi_sdk_put_words(line, what);
+  if (name != NULL) {
+    xla_ffi_sdk_put_words(line, " '");
+    xla_ffi_sdk_put_words(line, name);
+    xla_ffi_sdk_put_words(line, "' (");
+  } else {
+    xla_ffi_sdk_put_words(line, " ");
   }
+  xla_ffi_sdk_put_number(line, index);
+  if (name != NULL) xla_ffi_sdk_put_words(line, ")");
+}
+
+/* A shape: "[2,3]". */
+XFFI_COLD void xffi_put_shape_(xla_ffi_sdk_line* line, const int64_t* dims, int64_t rank) {
+  xla_ffi_sdk_put_words(line, "[");
+  xla_ffi_sdk_put_dims(line, dims, rank, ",");
+  xla_ffi_sdk_put_words(line, "]");
 }
 
 /* Notes that two buffers are not of one shape. */
 XFFI_COLD void xffi_shape_problem(xffi_call* call, const char* a, const xffi_buffer* x,
                                   const char* b, const xffi_buffer* y) {
-  char text[2][XFFI_DIMS_TEXT_];
-  xffi_dims_text(text[0], x->dims, x->rank);
-  xffi_dims_text(text[1], y->dims, y->rank);
-  xffi_problem(call, "'%s' and '%s': expected equal shapes, got [%s] and [%s]", a, b, text[0],
-               text[1]);
+  xla_ffi_sdk_line line;
+  line.size = 0;
+  xffi_put_shape_(&line, x->dims, x->rank);
+  xla_ffi_sdk_put_words(&line, " and ");
+  xffi_put_shape_(&line, y->dims, y->rank);
+  xffi_problem(call, "'%s' and '%s': expected equal shapes, got %s", a, b, line.text);
 }
 
 /* Hosts before r5 send elements of less than a byte, which had no number then, as dtype 0, and pack
  * the first one into the high bits (as measured on jaxlib 0.4.31 to 0.5.1). */
 XFFI_COLD int xffi_unnumbered(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
-  const unsigned bits = xffi_dtype_bits(want);
+  const unsigned bits = xla_ffi_sdk_bits_of((unsigned)want);
   return got == XLA_FFI_DataType_INVALID && bits != 0 && bits < 8 &&
          xffi_host_revision(api) < XFFI_SINCE_(PACKED_ELEMENT_TYPES);
 }
 
-XFFI_COLD void xffi_buffer_problem(xffi_call* call, const char* kind, long long index,
-                                   const char* name, const XLA_FFI_Buffer* got,
-                                   XLA_FFI_DataType dtype, int64_t rank) {
-  if (got == NULL || got->struct_size < XLA_FFI_Buffer_STRUCT_SIZE || got->rank < 0 ||
-      (got->rank > 0 && got->dims == NULL)) {
-    xffi_problem(call, "%s '%s' (%lld): not a buffer that this handler can read", kind, name, index);
-  } else if (xffi_unnumbered(call->api, dtype, got->dtype)) {
-    xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_WITHOUT_NUMBER "%s", kind, name, index,
-                 xffi_dtype_name(dtype), xffi_first_jaxlib(XFFI_SINCE_(PACKED_ELEMENT_TYPES)));
-    call->code = XLA_FFI_Error_Code_UNIMPLEMENTED;
-  } else if (dtype != XFFI_ANY_DTYPE && got->dtype != dtype) {
-    xffi_problem(call, "%s '%s' (%lld): expected dtype %s, got %s (%d)", kind, name, index,
-                 xffi_dtype_name(dtype), xffi_dtype_name(got->dtype), (int)got->dtype);
-  } else if (rank != XFFI_ANY_RANK && got->rank != rank) {
-    xffi_problem(call, "%s '%s' (%lld): expected rank %lld, got %lld", kind, name, index,
-                 (long long)rank, (long long)got->rank);
+/* Says what keeps a buffer from being fetched as one of that dtype and rank. */
+XFFI_COLD void xffi_put_buffer_problem_(xffi_call* call, xla_ffi_sdk_line* line, const XLA_FFI_Buffer* got,
+                                        XLA_FFI_DataType dtype, int64_t rank) {
+  const char *type = xffi_dtype_name(got->dtype), *text = XLA_FFI_SDK_TEXT_COUNT;
+  xla_ffi_sdk_region region;
+  if (dtype != XFFI_ANY_DTYPE && got->dtype != dtype) {
+    const int packed = xffi_unnumbered(call->api, dtype, got->dtype);
+    if (!packed) xla_ffi_sdk_put_words(line, "expected dtype ");
+    xla_ffi_sdk_put_words(line, xffi_dtype_name(dtype));
+    if (packed) {
+      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_WITHOUT_NUMBER);
+      xla_ffi_sdk_put_words(line, xffi_first_jaxlib(XFFI_SINCE_(PACKED_ELEMENT_TYPES)));
+      call->code = XLA_FFI_Error_Code_UNIMPLEMENTED;
+      return;
+    }
+    xla_ffi_sdk_put_words(line, ", got ");
+    xla_ffi_sdk_put_words(line, type);
+    xla_ffi_sdk_put_words(line, " (");
+    xla_ffi_sdk_put_number(line, (int)got->dtype);
+    xla_ffi_sdk_put_words(line, ")");
+    return;
+  }
+  if (rank != XFFI_ANY_RANK && got->rank != rank) {
+    xla_ffi_sdk_put_words(line, "expected rank ");
+    xla_ffi_sdk_put_number(line, rank);
+    xla_ffi_sdk_put_words(line, ", got ");
+    xla_ffi_sdk_put_number(line, got->rank);
+    return;
+  }
+  xla_ffi_sdk_put_words(line, type);
+  xffi_put_shape_(line, got->dims, got->rank);
+  switch (xla_ffi_sdk_locate_any(got, (unsigned)got->dtype, got->rank, &region)) {
+    case xla_ffi_sdk_fault_bytes:
+      text = XLA_FFI_SDK_TEXT_BYTES;
+      break;
+    case xla_ffi_sdk_fault_null:
+      text = XLA_FFI_SDK_TEXT_NULL_DATA;
+      break;
+    case xla_ffi_sdk_fault_alignment:
+      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_LIES_AT);
+      xla_ffi_sdk_put_address(line, got->data);
+      xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_NO_MULTIPLE);
+      xla_ffi_sdk_put_number(line, xla_ffi_sdk_align_of((unsigned)got->dtype));
+      return;
+    default:
+      break;
+  }
+  xla_ffi_sdk_put_words(line, text);
+}
+
+/* Notes what keeps the operand at `index` from being fetched. */
+XFFI_COLD void xffi_operand_problem_(xffi_call* call, int is_arg, int64_t index, const char* name,
+                                     XLA_FFI_DataType dtype, int64_t rank) {
+  const XLA_FFI_CallFrame* frame = call->frame;
+  const int64_t count = is_arg ? frame->args.size : frame->rets.size;
+  xla_ffi_sdk_line line;
+  line.size = 0;
+  xffi_put_name_(&line, is_arg ? "argument" : "result", name, index);
+  xla_ffi_sdk_put_words(&line, ": ");
+  if (index >= count) {
+    xla_ffi_sdk_put_words(&line, "missing, the call has ");
+    xla_ffi_sdk_put_number(&line, count);
   } else {
-    char text[XFFI_DIMS_TEXT_ + 32], dims[XFFI_DIMS_TEXT_];
-    xla_ffi_sdk_region region;
-    xffi_dims_text(dims, got->dims, got->rank);
-    snprintf(text, sizeof(text), "%s[%s]", xffi_dtype_name(got->dtype), dims);
-    switch (xla_ffi_sdk_locate_any(got, (unsigned)got->dtype, got->rank, &region)) {
-      case xla_ffi_sdk_fault_bytes:
-        xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_BYTES, kind, name, index, text);
-        break;
-      case xla_ffi_sdk_fault_null:
-        xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_NULL_DATA, kind, name, index, text);
-        break;
-      case xla_ffi_sdk_fault_alignment:
-        xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_LIES_AT "0x%llx"
-                     XLA_FFI_SDK_TEXT_NO_MULTIPLE "%u", kind, name, index, text,
-                     (unsigned long long)(uintptr_t)got->data,
-                     xla_ffi_sdk_align((unsigned)got->dtype));
-        break;
-      default:
-        xffi_problem(call, "%s '%s' (%lld): %s" XLA_FFI_SDK_TEXT_COUNT, kind, name, index, text);
-        break;
+    const int kind = is_arg ? (int)frame->args.types[index] : (int)frame->rets.types[index];
+    const XLA_FFI_Buffer* got = xla_ffi_sdk_operand(frame, is_arg, index);
+    if (kind != XLA_FFI_ArgType_BUFFER) {
+      xla_ffi_sdk_put_words(&line, "expected a buffer, got kind ");
+      xla_ffi_sdk_put_number(&line, kind);
+    } else if (got == NULL || got->rank < 0 || (got->rank > 0 && got->dims == NULL)) {
+      xla_ffi_sdk_put_words(&line, "not a buffer that this handler can read");
+    } else {
+      xffi_put_buffer_problem_(call, &line, got, dtype, rank);
     }
   }
+  xffi_problem(call, "%s", line.text);
 }
 
 /* Whether operands have memory in the stage of a call. What other stages are given is the host's
@@ -178,45 +214,65 @@ XFFI_HOT int xffi_has_memory(const xffi_call* call) {
          call->frame->stage == XLA_FFI_ExecutionStage_RECORD;
 }
 
-XFFI_HOT xffi_buffer xffi_buffer_of(xffi_call* call, const char* kind, int64_t index,
-                                       const char* name, const XLA_FFI_Buffer* from,
-                                       XLA_FFI_DataType dtype, int64_t rank,
-                                       xffi_region_* regions) {
-  xffi_buffer to = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
-  xla_ffi_sdk_region region = {XLA_FFI_SDK_NOWHERE, XLA_FFI_SDK_NOWHERE, 0};
-  int bad = from == NULL || from->struct_size < XLA_FFI_Buffer_STRUCT_SIZE || from->rank < 0 ||
-            (from->rank > 0 && from->dims == NULL) ||
-            (rank != XFFI_ANY_RANK && from->rank != rank);
-  if (!bad && dtype != XFFI_ANY_DTYPE && from->dtype != dtype) {
-    bad = 1;
-  }
-  if (!bad) {
-    const unsigned element = (unsigned)(dtype != XFFI_ANY_DTYPE ? dtype : from->dtype);
-    if (rank == XFFI_ANY_RANK || dtype == XFFI_ANY_DTYPE ||
-        !xla_ffi_sdk_locate(from, element, rank, &region)) {
-      xla_ffi_sdk_region any;
-      const xla_ffi_sdk_fault fault = xla_ffi_sdk_locate_any(from, element, from->rank, &any);
-      region = any;
-      bad = fault == xla_ffi_sdk_fault_count || fault == xla_ffi_sdk_fault_bytes ||
-            (fault != xla_ffi_sdk_fault_none && xffi_has_memory(call));
-    }
-  }
-  if (XFFI_UNLIKELY(bad)) {
-    xffi_buffer_problem(call, kind, (long long)index, name, from, dtype, rank);
-    return to;
-  }
+/* Keeps where a fetched operand lies, and gives it to the handler. */
+XFFI_HOT xffi_buffer xffi_fetched_(xffi_call* call, int is_arg, int64_t index, const char* name,
+                                   XLA_FFI_DataType dtype, const XLA_FFI_Buffer* from,
+                                   xla_ffi_sdk_region region) {
+  xffi_region_* regions = is_arg ? call->args : call->rets;
+  xffi_buffer to;
   if (index < XFFI_REGIONS_) {
     regions[index].at = region;
     regions[index].name = name;
   }
-  /* An empty one may lie nowhere; but memcpy and its like take no null pointer, whatever the size. */
-  to.data = from->data != NULL || region.count != 0 ? from->data : (void*)(uintptr_t)from;
+  to.data = from->data;
   to.dims = from->dims;
   to.rank = from->rank;
   to.count = region.count;
-  to.dtype = dtype != XFFI_ANY_DTYPE ? dtype : from->dtype;
+  to.dtype = dtype;
   to.present = 1;
   return to;
+}
+
+/* The operand at `index` by the long way: of any element type, rank and size, or what is wrong with it. */
+XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t index, const char* name,
+                                        XLA_FFI_DataType dtype, int64_t rank) {
+  const XLA_FFI_CallFrame* frame = call->frame;
+  const XLA_FFI_Buffer* from = NULL;
+  xffi_buffer to = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
+  if (index < (is_arg ? frame->args.size : frame->rets.size)) {
+    from = xla_ffi_sdk_operand(frame, is_arg, index);
+  }
+  if (from != NULL && (dtype == XFFI_ANY_DTYPE || from->dtype == dtype) &&
+      (rank == XFFI_ANY_RANK || from->rank == rank)) {
+    xla_ffi_sdk_region region;
+    const xla_ffi_sdk_fault fault =
+        xla_ffi_sdk_locate_any(from, (unsigned)from->dtype, from->rank, &region);
+    if (fault == xla_ffi_sdk_fault_none ||
+        (fault != xla_ffi_sdk_fault_count && fault != xla_ffi_sdk_fault_bytes &&
+         !xffi_has_memory(call))) {
+      to = xffi_fetched_(call, is_arg, index, name, from->dtype, from, region);
+      /* An empty one may lie nowhere; but memcpy and its like take no null pointer, whatever the size. */
+      if (to.data == NULL && to.count == 0) to.data = (void*)(uintptr_t)from;
+      return to;
+    }
+  }
+  xffi_operand_problem_(call, is_arg, index, name, dtype, rank);
+  return to;
+}
+
+/* The operand at `index`, of up to two small dimensions, where its type and rank are constants. */
+XFFI_HOT xffi_buffer xffi_operand_(xffi_call* call, int is_arg, int64_t index, const char* name,
+                                   XLA_FFI_DataType dtype, int64_t rank) {
+  if (dtype != XFFI_ANY_DTYPE && rank >= 0 && rank <= 2 &&
+      index < (is_arg ? call->frame->args.size : call->frame->rets.size)) {
+    const XLA_FFI_Buffer* from = xla_ffi_sdk_operand(call->frame, is_arg, index);
+    xla_ffi_sdk_region region;
+    if (XFFI_LIKELY_(from != NULL && from->dtype == dtype && from->rank == rank &&
+                    xla_ffi_sdk_locate_small(from, (unsigned)dtype, rank, &region))) {
+      return xffi_fetched_(call, is_arg, index, name, dtype, from, region);
+    }
+  }
+  return xffi_operand_any_(call, is_arg, index, name, dtype, rank);
 }
 
 /* Operands that were not fetched yet. A size may be any number: nothing overflows. */
@@ -231,58 +287,33 @@ XFFI_HOT int64_t xffi_rets_left(const xffi_call* call) {
 
 /* The next operand, of that dtype and rank. `name` is for messages. */
 XFFI_HOT xffi_buffer xffi_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
-                                 int64_t rank) {
-  const int64_t i = call->next_arg++;
-  const XLA_FFI_Args* args = &call->frame->args;
-  if (XFFI_UNLIKELY(i >= args->size || args->types[i] != XLA_FFI_ArgType_BUFFER)) {
-    const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
-    if (i < args->size) {
-      xffi_problem(call, "argument '%s' (%lld): expected a buffer, got kind %d", name, (long long)i,
-                   (int)args->types[i]);
-    } else {
-      xffi_problem(call, "argument '%s' (%lld): missing, the call has %lld", name, (long long)i,
-                   (long long)args->size);
-    }
-    return none;
-  }
-  return xffi_buffer_of(call, "argument", i, name, (const XLA_FFI_Buffer*)args->args[i], dtype,
-                        rank, call->args);
+                              int64_t rank) {
+  return xffi_operand_(call, 1, call->next_arg++, name, dtype, rank);
 }
 
 /* The next result, of that dtype and rank; its elements are not initialised. */
 XFFI_HOT xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
-                                 int64_t rank) {
-  const int64_t i = call->next_ret++;
-  const XLA_FFI_Rets* rets = &call->frame->rets;
-  if (XFFI_UNLIKELY(i >= rets->size || rets->types[i] != XLA_FFI_RetType_BUFFER)) {
-    const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
-    if (i < rets->size) {
-      xffi_problem(call, "result '%s' (%lld): expected a buffer, got kind %d", name, (long long)i,
-                   (int)rets->types[i]);
-    } else {
-      xffi_problem(call, "result '%s' (%lld): missing, the call has %lld", name, (long long)i,
-                   (long long)rets->size);
-    }
-    return none;
-  }
-  return xffi_buffer_of(call, "result", i, name, (const XLA_FFI_Buffer*)rets->rets[i], dtype, rank,
-                        call->rets);
+                              int64_t rank) {
+  return xffi_operand_(call, 0, call->next_ret++, name, dtype, rank);
 }
 
 XFFI_COLD void xffi_inout_problem(xffi_call* call, const char* name, int64_t arg, int64_t ret,
                                   const xffi_buffer* x, const xffi_buffer* y) {
-  char text[2][XFFI_DIMS_TEXT_];
+  xla_ffi_sdk_line line;
+  line.size = 0;
+  xffi_put_name_(&line, "in-out operand", name, arg);
   if (xla_ffi_sdk_alike(xla_ffi_sdk_operand(call->frame, 1, arg),
                         xla_ffi_sdk_operand(call->frame, 0, ret))) {
-    xffi_problem(call, "in-out operand '%s' (%lld): " XLA_FFI_SDK_TEXT_APART "{%lld: %lld}", name,
-                 (long long)arg, (long long)arg, (long long)ret);
+    xffi_problem(call, "%s: " XLA_FFI_SDK_TEXT_APART "{%lld: %lld}", line.text, (long long)arg, (long long)ret);
     return;
   }
-  xffi_dims_text(text[0], x->dims, x->rank);
-  xffi_dims_text(text[1], y->dims, y->rank);
-  xffi_problem(call, "in-out operand '%s' (%lld): the argument is %s[%s], the result %s[%s]"
-               XLA_FFI_SDK_TEXT_ONE_ARRAY, name, (long long)arg, xffi_dtype_name(x->dtype), text[0],
-               xffi_dtype_name(y->dtype), text[1]);
+  xla_ffi_sdk_put_words(&line, ": the argument is ");
+  xla_ffi_sdk_put_words(&line, xffi_dtype_name(x->dtype));
+  xffi_put_shape_(&line, x->dims, x->rank);
+  xla_ffi_sdk_put_words(&line, ", the result ");
+  xla_ffi_sdk_put_words(&line, xffi_dtype_name(y->dtype));
+  xffi_put_shape_(&line, y->dims, y->rank);
+  xffi_problem(call, "%s" XLA_FFI_SDK_TEXT_ONE_ARRAY, line.text);
 }
 
 /* The next argument and the next result, one array in one place, which comes in and is changed where it

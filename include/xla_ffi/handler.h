@@ -100,14 +100,7 @@ XFFI_COLD void xffi_put_operand(xla_ffi_sdk_line* line, const void* context, int
   const xffi_region_* regions = is_arg ? call->args : call->rets;
   const int known = index < XFFI_REGIONS_ && index < (is_arg ? call->next_arg : call->next_ret) &&
                     regions[index].name != NULL;
-  xla_ffi_sdk_put_words(line, is_arg ? "argument " : "result ");
-  if (known) {
-    xla_ffi_sdk_put_words(line, "'");
-    xla_ffi_sdk_put_words(line, regions[index].name);
-    xla_ffi_sdk_put_words(line, "' (");
-  }
-  xla_ffi_sdk_put_number(line, index);
-  if (known) xla_ffi_sdk_put_words(line, ")");
+  xffi_put_name_(line, is_arg ? "argument" : "result", known ? regions[index].name : NULL, index);
 }
 
 /* Tells which results share memory with other operands as they may not: an argument in the very same
@@ -145,28 +138,33 @@ XFFI_INLINE void xffi_shapes(xffi_call* call, const char* contract) {
   if (XFFI_UNLIKELY(xla_ffi_sdk_next_misfit(&shapes))) xffi_misfits(call, &shapes);
 }
 
+/* Whether a result shares memory with another operand, as far as their places were kept. */
+XFFI_HOT int xffi_may_clash_(const xffi_call* call) {
+  int64_t r, other;
+  if (call->next_arg > XFFI_REGIONS_ || call->next_ret > XFFI_REGIONS_) return call->next_ret > 0;
+  for (r = 0; r < call->next_ret; ++r) {
+    for (other = 0; other < call->next_arg; ++other) {
+      if (XFFI_UNLIKELY(xla_ffi_sdk_overlap(call->rets[r].at, call->args[other].at))) return 1;
+    }
+    for (other = 0; other < r; ++other) {
+      if (XFFI_UNLIKELY(xla_ffi_sdk_overlap(call->rets[r].at, call->rets[other].at))) return 1;
+    }
+  }
+  return 0;
+}
+
 /* Ends decoding: null where everything that was asked for is there and nothing else is, or the
  * error to return. Operands are not counted where a handler of another stage fetched none, and
  * attributes not where `call->open_attrs` is set. */
-XFFI_HOT XLA_FFI_Error* xffi_decoded(xffi_call* call) {
+XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   const int counts = call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE;
   if (XFFI_UNLIKELY((xffi_args_left(call) > 0 && (counts || call->next_arg > 0)) ||
                     (xffi_rets_left(call) > 0 && (counts || call->next_ret > 0)))) {
     xffi_left_over(call);
   }
   if (!call->open_attrs) xffi_dict_done(call, &call->attrs);
-  if (call->problems == 0 && call->next_ret > 0 && xffi_has_memory(call)) {
-    int64_t r, other;
-    int overlap = call->next_arg > XFFI_REGIONS_ || call->next_ret > XFFI_REGIONS_;
-    for (r = 0; !overlap && r < call->next_ret; ++r) {
-      for (other = 0; other < call->next_arg; ++other) {
-        overlap |= xla_ffi_sdk_overlap(call->rets[r].at, call->args[other].at);
-      }
-      for (other = 0; other < r; ++other) {
-        overlap |= xla_ffi_sdk_overlap(call->rets[r].at, call->rets[other].at);
-      }
-    }
-    if (XFFI_UNLIKELY(overlap)) xffi_clashes(call);
+  if (call->problems == 0 && xffi_has_memory(call) && XFFI_UNLIKELY(xffi_may_clash_(call))) {
+    xffi_clashes(call);
   }
   return XFFI_UNLIKELY(call->problems != 0) ? xffi_refuse(call) : NULL;
 }
@@ -194,11 +192,17 @@ XFFI_COLD XLA_FFI_Error* xffi_metadata(const XLA_FFI_CallFrame* frame, const xff
   metadata->traits = handler->traits;
   if (api != NULL && host >= 2) { /* older hosts end the structure before this field */
     metadata->state_type_id.type_id = 0;
-    if (handler->state != NULL) {
-      return xffi_type_id(api, handler->state, &metadata->state_type_id);
-    }
   }
   return NULL;
+}
+
+/* The same for a handler that leaves state. Apart, so that a library without state has nothing of it. */
+XFFI_COLD XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame,
+                                                 const xffi_handler* handler,
+                                                 const XLA_FFI_Metadata_Extension* extension) {
+  XLA_FFI_Error* error = xffi_metadata(frame, handler, extension);
+  if (error != NULL || frame->api == NULL || xffi_host_minor(frame->api) < 2) return error;
+  return xffi_type_id(frame->api, handler->state, &extension->metadata->state_type_id);
 }
 
 /* The metadata extension of a frame, or null. r0 keeps something else in the chain's place. */
@@ -247,7 +251,10 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   xffi_call call;
   if (XFFI_UNLIKELY(frame->struct_size >= 24 && frame->extension_start != NULL)) {
     const XLA_FFI_Metadata_Extension* extension = xffi_find_metadata(frame);
-    if (extension != NULL) return xffi_metadata(frame, handler, extension);
+    if (extension != NULL) {
+      return handler->state == NULL ? xffi_metadata(frame, handler, extension)
+                                    : xffi_metadata_of_state_(frame, handler, extension);
+    }
   }
   /* A function that cannot be given its error would go on as if there were none: it is not even called where
    * the host takes no errors. */

@@ -18,6 +18,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/facts.h"
 #include "xla_ffi/platform.h"
+#include "xla_ffi/utf8.h"
 
 #ifdef __cplusplus
 #define XFFI_EXTERN_C extern "C"
@@ -28,16 +29,20 @@
 #define XFFI_EXPORT XFFI_EXTERN_C XLA_FFI_SDK_EXPORT
 
 #if defined(__GNUC__) || defined(__clang__)
-#define XFFI_COLD static __attribute__((cold, noinline, unused))
+#define XFFI_COLD static __attribute__((XLA_FFI_SDK_SMALL_, noinline, unused))
+#define XFFI_SLOW_ static __attribute__((noinline, unused))
 #define XFFI_INLINE static inline
 #define XFFI_HOT static inline __attribute__((always_inline))
 #define XFFI_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#define XFFI_LIKELY_(x) __builtin_expect(!!(x), 1)
 #define XFFI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #else
 #define XFFI_COLD static inline /* told by no warning where nothing calls it */
+#define XFFI_SLOW_ static inline
 #define XFFI_INLINE static inline
 #define XFFI_HOT static inline
 #define XFFI_PRINTF(at, first)
+#define XFFI_LIKELY_(x) (x)
 #define XFFI_UNLIKELY(x) (x)
 #endif
 
@@ -164,37 +169,17 @@ XFFI_INLINE xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
 /* Copies `from` to `to` (at most `size` bytes with the NUL) and escapes what is not UTF-8: a
  * message with such bytes cannot be shown by Python. Returns the length written. */
 XFFI_COLD size_t xffi_escape(char* to, size_t size, const char* from, size_t length) {
-  static const char hex[] = "0123456789abcdef";
   size_t out = 0, i = 0;
   if (size == 0) return 0;
   while (i < length) {
-    const unsigned char c = (unsigned char)from[i];
-    size_t n = c >= 0x20 && c < 0x7f ? 1 : c == '\n' || c == '\t' ? 1 : 0, k;
-    if (c >= 0xc2 && c <= 0xdf) n = 2;
-    if (c >= 0xe0 && c <= 0xef) n = 3;
-    if (c >= 0xf0 && c <= 0xf4) n = 4;
-    for (k = 1; k < n; ++k) {
-      if (i + k >= length || ((unsigned char)from[i + k] & 0xc0) != 0x80) n = 0;
-    }
-    if (n == 3 || n == 4) { /* overlong forms, surrogates, beyond U+10FFFF */
-      const unsigned char d = (unsigned char)from[i + 1];
-      if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) ||
-          (c == 0xf4 && d > 0x8f)) {
-        n = 0;
-      }
-    }
+    const size_t n = xla_ffi_sdk_character((const unsigned char*)from + i, length - i);
+    if (out + (n != 0 ? n : 4) >= size) break;
     if (n != 0) {
-      if (out + n >= size) break;
       memcpy(to + out, from + i, n);
       out += n;
       i += n;
     } else {
-      if (out + 4 >= size) break;
-      to[out++] = '\\';
-      to[out++] = 'x';
-      to[out++] = hex[c >> 4];
-      to[out++] = hex[c & 15];
-      ++i;
+      out += (size_t)snprintf(to + out, 5, "\\x%02x", (unsigned)(unsigned char)from[i++]);
     }
   }
   to[out] = '\0';

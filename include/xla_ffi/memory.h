@@ -7,9 +7,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/facts.h"
+#include "xla_ffi/platform.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
@@ -20,11 +22,13 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_MEMORY_HOT static inline __attribute__((always_inline))
 #define XLA_FFI_SDK_MEMORY_SLOW static __attribute__((noinline, unused))
-#define XLA_FFI_SDK_MEMORY_PURE static __attribute__((noinline, unused, cold, pure))
+#define XLA_FFI_SDK_MEMORY_COLD static __attribute__((noinline, unused, XLA_FFI_SDK_SMALL_))
+#define XLA_FFI_SDK_MEMORY_PURE static __attribute__((noinline, unused, XLA_FFI_SDK_SMALL_, pure))
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) __builtin_expect(!!(x), 1)
 #else
 #define XLA_FFI_SDK_MEMORY_HOT static inline
 #define XLA_FFI_SDK_MEMORY_SLOW static inline
+#define XLA_FFI_SDK_MEMORY_COLD static inline
 #define XLA_FFI_SDK_MEMORY_PURE static inline
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) (x)
 #endif
@@ -73,11 +77,36 @@ XLA_FFI_SDK_MEMORY_HOT unsigned xla_ffi_sdk_bits(unsigned dtype) {
   }
 }
 
-/* What an element's address is a multiple of. A complex number is two numbers. */
-XLA_FFI_SDK_MEMORY_HOT unsigned xla_ffi_sdk_align(unsigned dtype) {
-  const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
+/* The field's name of an element type; null for one that is not known. The names stand one behind the other: pointers to
+ * them would take ten times as much of a library's file. */
+XLA_FFI_SDK_MEMORY_SLOW const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
+#define XLA_FFI_SDK_NAME_(name, lower, bits) #name "\0"
+  static const char names[] = "INVALID\0" XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_NAME_);
+#undef XLA_FFI_SDK_NAME_
+#define XLA_FFI_SDK_NUMBER_(name, lower, bits) {XLA_FFI_DataType_##name, sizeof(#name)},
+  static const unsigned char sizes[][2] = {{XLA_FFI_DataType_INVALID, sizeof("INVALID")},
+                                           XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_NUMBER_)};
+#undef XLA_FFI_SDK_NUMBER_
+  const char* name = names;
+  size_t i;
+  for (i = 0; i < sizeof(sizes) / sizeof(*sizes); name += sizes[i++][1]) {
+    if (sizes[i][0] == dtype) return name;
+  }
+  return NULL;
+}
+
+/* The same, where the compiler does not know the type: one table of all, whoever asks. */
+XLA_FFI_SDK_MEMORY_SLOW unsigned xla_ffi_sdk_bits_of(unsigned dtype) { return xla_ffi_sdk_bits(dtype); }
+
+/* What the address of an element of so many bits is a multiple of. A complex number is two numbers. */
+XLA_FFI_SDK_MEMORY_HOT unsigned xla_ffi_sdk_align(unsigned dtype, unsigned bits) {
+  const unsigned bytes = bits / 8;
   if (dtype == XLA_FFI_DataType_C64 || dtype == XLA_FFI_DataType_C128) return bytes / 2;
   return bytes > 1 ? bytes : 1;
+}
+
+XLA_FFI_SDK_MEMORY_COLD unsigned xla_ffi_sdk_align_of(unsigned dtype) {
+  return xla_ffi_sdk_align(dtype, xla_ffi_sdk_bits_of(dtype));
 }
 
 /* Whether an address is not null and a multiple of `align`, a power of two. One comparison for both: low bits that are
@@ -102,29 +131,31 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* p
 XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_locate_any(const XLA_FFI_Buffer* buf,
                                                                  unsigned dtype, int64_t rank,
                                                                  xla_ffi_sdk_region* region) {
-  const unsigned bits = xla_ffi_sdk_bits(dtype), align = xla_ffi_sdk_align(dtype);
+  const unsigned bits = xla_ffi_sdk_bits_of(dtype), align = xla_ffi_sdk_align(dtype, bits);
   const uintptr_t data = (uintptr_t)buf->data;
   int64_t count = 1, bytes, i;
+  uint64_t rest;
   int over = 0, empty = 0;
   region->start = region->end = XLA_FFI_SDK_NOWHERE;
   region->count = 0;
   if (rank < 0 || (rank > 0 && buf->dims == NULL)) return xla_ffi_sdk_fault_count;
   for (i = 0; i < rank; ++i) {
-    if (buf->dims[i] < 0) return xla_ffi_sdk_fault_count;
-    empty |= buf->dims[i] == 0;
-    if (!over) over = xla_ffi_sdk_multiply(count, buf->dims[i], &count);
+    const int64_t dim = buf->dims[i];
+    if (dim < 0) return xla_ffi_sdk_fault_count;
+    empty |= dim == 0;
+    over |= xla_ffi_sdk_multiply(count, dim, &count);
   }
   if (empty) return xla_ffi_sdk_fault_none;
   if (over) return xla_ffi_sdk_fault_count;
   region->count = count;
   if (dtype == XLA_FFI_DataType_TOKEN) return xla_ffi_sdk_fault_none;
-  if (bits >= 8) {
-    if (xla_ffi_sdk_multiply(count, bits / 8, &bytes)) return xla_ffi_sdk_fault_bytes;
-  } else {
-    bytes = count / 8 * (int64_t)bits + (count % 8 * (int64_t)bits + 7) / 8;
+  rest = (((uint64_t)count & 7) * bits + 7) >> 3; /* packed elements may end within a byte */
+  if (xla_ffi_sdk_multiply((int64_t)((uint64_t)count >> 3), bits, &bytes) || bytes > INT64_MAX - (int64_t)rest) {
+    return xla_ffi_sdk_fault_bytes;
   }
+  bytes += (int64_t)rest;
   if (data == 0) return xla_ffi_sdk_fault_null;
-  if (data % align != 0) return xla_ffi_sdk_fault_alignment;
+  if ((data & (align - 1)) != 0) return xla_ffi_sdk_fault_alignment;
   if (bytes != 0) { /* 0: elements of a size that is not known */
     region->start = data;
     region->end = data + (uintptr_t)bytes;
@@ -151,33 +182,43 @@ XLA_FFI_SDK_MEMORY_PURE int64_t xla_ffi_sdk_count_any(const XLA_FFI_Buffer* buf,
   return over || !xla_ffi_sdk_is_address(data, align) ? -1 : count;
 }
 
+/* The region of elements of whole bytes, in up to two small dimensions, which are multiplied without looking for
+ * overflow; 0: the long way has to be gone. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_locate_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
+                                                    xla_ffi_sdk_region* region) {
+  const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
+  const uintptr_t data = (uintptr_t)buf->data;
+  int is_small = bytes != 0 && (rank == 0 || (rank <= 2 && buf->dims != NULL));
+  int64_t count = 1;
+  if (rank > 0 && XLA_FFI_SDK_MEMORY_LIKELY(is_small)) {
+    const uint64_t d0 = (uint64_t)buf->dims[0], d1 = rank > 1 ? (uint64_t)buf->dims[1] : 1;
+    is_small = (d0 | d1) >> 28 == 0;
+    count = (int64_t)(d0 * d1);
+  }
+  region->start = data;
+  region->end = data + (uintptr_t)count * bytes;
+  region->count = count;
+  return is_small && xla_ffi_sdk_is_address(data, xla_ffi_sdk_align(dtype, bytes * 8));
+}
+
 /* The same as xla_ffi_sdk_locate_any, made for constants and for memory that is to be used: `dtype` and `rank` are those
- * that the buffer was found to have. 0: it cannot be used, the long way knows why. Up to two dimensions, small ones,
- * are multiplied without looking for overflow. An operand without bytes may have a place here. */
+ * that the buffer was found to have. 0: it cannot be used, the long way knows why. An operand without bytes may have a
+ * place here. */
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_locate(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
                                               xla_ffi_sdk_region* region) {
   const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
-  const uintptr_t data = (uintptr_t)buf->data;
-  int64_t count = 1;
-  int is_small = rank == 0 || (rank <= 2 && buf->dims != NULL);
   if (bytes == 0) { /* packed elements, tokens */
     xla_ffi_sdk_region any;
     const int good = xla_ffi_sdk_locate_any(buf, dtype, rank, &any) == xla_ffi_sdk_fault_none;
     *region = any; /* the caller's region is not handed on, so that it can stay in registers */
     return good;
   }
-  if (rank > 0 && XLA_FFI_SDK_MEMORY_LIKELY(is_small)) {
-    const uint64_t d0 = (uint64_t)buf->dims[0], d1 = rank > 1 ? (uint64_t)buf->dims[1] : 1;
-    is_small = (d0 | d1) >> 28 == 0;
-    count = (int64_t)(d0 * d1);
-  }
-  if (!XLA_FFI_SDK_MEMORY_LIKELY(is_small && xla_ffi_sdk_is_address(data, xla_ffi_sdk_align(dtype)))) {
-    count = xla_ffi_sdk_count_any(buf, rank, bytes, xla_ffi_sdk_align(dtype));
+  if (!XLA_FFI_SDK_MEMORY_LIKELY(xla_ffi_sdk_locate_small(buf, dtype, rank, region))) {
+    const int64_t count = xla_ffi_sdk_count_any(buf, rank, bytes, xla_ffi_sdk_align(dtype, bytes * 8));
     if (count < 0) return 0;
+    region->end = region->start + (uintptr_t)count * bytes;
+    region->count = count;
   }
-  region->start = data;
-  region->end = data + (uintptr_t)count * bytes;
-  region->count = count;
   return 1;
 }
 
@@ -199,7 +240,7 @@ XLA_FFI_SDK_MEMORY_HOT const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_C
 }
 
 /* Whether two buffers are of one element type and shape. */
-XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* b) {
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* b) {
   int64_t i;
   if (a->dtype != b->dtype || a->rank != b->rank) return 0;
   for (i = 0; i < a->rank; ++i) {
@@ -208,17 +249,13 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA
   return 1;
 }
 
-/* Whether a result shares memory with another operand as it may not: partly, or with another result.
- * An argument in the very same place, of the same type and shape, is what a program means by
- * input_output_aliases. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_clash(const XLA_FFI_Buffer* ret, xla_ffi_sdk_region at,
-                                             const XLA_FFI_Buffer* other, int is_arg) {
-  xla_ffi_sdk_region region;
-  if (other == NULL) return 0;
-  xla_ffi_sdk_locate_any(other, (unsigned)other->dtype, other->rank, &region);
-  if (!xla_ffi_sdk_overlap(at, region)) return 0;
-  return !is_arg || at.start != region.start || at.end != region.end ||
-         !xla_ffi_sdk_alike(ret, other);
+/* The same, and where its bytes lie: nowhere where it has none, or is no buffer. */
+XLA_FFI_SDK_MEMORY_COLD const XLA_FFI_Buffer* xla_ffi_sdk_located(const XLA_FFI_CallFrame* frame, int is_arg,
+                                                                  int64_t index, xla_ffi_sdk_region* region) {
+  const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, is_arg, index);
+  region->start = region->end = XLA_FFI_SDK_NOWHERE;
+  if (buf != NULL) xla_ffi_sdk_locate_any(buf, (unsigned)buf->dtype, buf->rank, region);
+  return buf;
 }
 
 /* Two operands that clash. */
@@ -228,25 +265,59 @@ typedef struct xla_ffi_sdk_clash_of {
 } xla_ffi_sdk_clash_of;
 
 /* The next clash among the first `args` arguments and `rets` results of a frame; 0 where there is none. A
- * search begins with {0, -1, 1}: each result is compared with the arguments, then with the results
- * before it. */
-XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t args,
+ * result may not share a byte with another operand; but an argument in the very same place, of the same type and
+ * shape, is what a program means by input_output_aliases. A search begins with {0, -1, 1}: each result is compared
+ * with the arguments, then with the results before it. */
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t args,
                                                    int64_t rets, xla_ffi_sdk_clash_of* at) {
   for (; at->ret < rets; ++at->ret, at->other = -1, at->with_arg = 1) {
-    const XLA_FFI_Buffer* ret = xla_ffi_sdk_operand(frame, 0, at->ret);
-    xla_ffi_sdk_region region;
-    if (ret == NULL) continue;
-    xla_ffi_sdk_locate_any(ret, (unsigned)ret->dtype, ret->rank, &region);
-    if (region.start == XLA_FFI_SDK_NOWHERE) continue; /* it has no bytes */
+    xla_ffi_sdk_region region, where;
+    const XLA_FFI_Buffer* ret = xla_ffi_sdk_located(frame, 0, at->ret, &region);
+    if (region.start == XLA_FFI_SDK_NOWHERE) continue;
     for (; at->with_arg >= 0; --at->with_arg, at->other = -1) {
       const int64_t count = at->with_arg ? args : at->ret;
       while (++at->other < count) {
-        const XLA_FFI_Buffer* other = xla_ffi_sdk_operand(frame, at->with_arg, at->other);
-        if (xla_ffi_sdk_clash(ret, region, other, at->with_arg)) return 1;
+        const XLA_FFI_Buffer* other = xla_ffi_sdk_located(frame, at->with_arg, at->other, &where);
+        if (xla_ffi_sdk_overlap(region, where) &&
+            (!at->with_arg || region.start != where.start || region.end != where.end ||
+             !xla_ffi_sdk_alike(ret, other))) {
+          return 1;
+        }
       }
     }
   }
   return 0;
+}
+
+/* Whether the memory of the first `args` arguments and `rets` results can be used, and none of it clashes. Where they
+ * have no memory, as in early stages, their sizes alone matter. */
+XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
+                                                       int has_memory) {
+  xla_ffi_sdk_clash_of clash = {0, -1, 1};
+  xla_ffi_sdk_region at[16];
+  const int64_t count = args + rets, kept = sizeof(at) / sizeof(*at);
+  int64_t i, other;
+  int overlap = count > kept;
+  for (i = 0; i < count; ++i) {
+    const int is_arg = i < args;
+    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, is_arg, is_arg ? i : i - args);
+    xla_ffi_sdk_region* region = &at[i < kept ? i : 0];
+    region->start = region->end = XLA_FFI_SDK_NOWHERE;
+    if (buf != NULL) {
+      const xla_ffi_sdk_fault fault = xla_ffi_sdk_locate_any(buf, (unsigned)buf->dtype, buf->rank, region);
+      if (fault != xla_ffi_sdk_fault_none &&
+          (has_memory || fault == xla_ffi_sdk_fault_count || fault == xla_ffi_sdk_fault_bytes)) {
+        return 0;
+      }
+    }
+    for (other = is_arg || overlap ? i : 0; other < i; ++other) {
+      if (!XLA_FFI_SDK_MEMORY_LIKELY(!xla_ffi_sdk_overlap(*region, at[other]))) {
+        overlap = 1;
+        break;
+      }
+    }
+  }
+  return !has_memory || !overlap || !xla_ffi_sdk_next_clash(frame, args, rets, &clash);
 }
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -294,12 +365,10 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_is_clash_free(const XLA_FFI_CallFrame* f
   int i;
   if (xla_ffi_sdk_next_clash(frame, args, rets, &clash)) return 0;
   for (i = 0; i < args + rets; ++i) {
-    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, i < args, i < args ? i : i - args);
     xla_ffi_sdk_region region;
     uint64_t low;
     int at = 0;
-    region.start = XLA_FFI_SDK_NOWHERE;
-    if (buf != NULL) xla_ffi_sdk_locate_any(buf, (unsigned)buf->dtype, buf->rank, &region);
+    xla_ffi_sdk_located(frame, i < args, i < args ? i : i - args, &region);
     starts[i] = region.start;
     /* It goes before the first one that starts behind it. */
     while (at < i && starts[sorted >> 4 * at & 15] <= region.start) ++at;

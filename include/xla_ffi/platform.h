@@ -23,6 +23,14 @@
 #define XLA_FFI_SDK_HAS_ATTRIBUTE_(name) 0
 #endif
 
+/* Attributes of a function that a call takes when something is wrong: made for size. GCC makes cold functions so by
+ * itself, Clang has to be told. */
+#if defined(__clang__)
+#define XLA_FFI_SDK_SMALL_ cold, minsize
+#elif defined(__GNUC__)
+#define XLA_FFI_SDK_SMALL_ cold
+#endif
+
 /* What keeps a record of a manifest in the file, and the section in which readers look for it: a name of Mach-O has at
  * most 16 bytes, one of a DLL 8. */
 #if !defined(__GNUC__) && !defined(__clang__)

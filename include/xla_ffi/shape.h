@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "xla_ffi/line.h"
 #include "xla_ffi/memory.h"
 
 /* C, which C++ reads too: its casts are of one kind. */
@@ -287,42 +288,9 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
   return 0;
 }
 
-/* Text of a limited size. */
-typedef struct xla_ffi_sdk_line {
-  char text[480];
-  size_t size;
-} xla_ffi_sdk_line;
-
 /* Writes what an operand is called: "argument 'x'". */
 typedef void (*xla_ffi_sdk_put_operand)(xla_ffi_sdk_line* line, const void* context, int is_arg,
                                         int64_t index);
-
-XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put(xla_ffi_sdk_line* line, const char* text, size_t length) {
-  const size_t room = sizeof(line->text) - 1 - line->size;
-  const size_t n = length < room ? length : room;
-  memcpy(line->text + line->size, text, n);
-  line->size += n;
-  line->text[line->size] = '\0';
-}
-
-XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put_words(xla_ffi_sdk_line* line, const char* text) {
-  xla_ffi_sdk_put(line, text, strlen(text));
-}
-
-XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put_number(xla_ffi_sdk_line* line, int64_t number) {
-  char text[24];
-  snprintf(text, sizeof(text), "%lld", (long long)number);
-  xla_ffi_sdk_put_words(line, text);
-}
-
-XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_t* dims,
-                                                  int64_t rank, const char* between) {
-  int64_t i;
-  for (i = 0; i < rank; ++i) {
-    if (i > 0) xla_ffi_sdk_put_words(line, between);
-    xla_ffi_sdk_put_number(line, dims[i]);
-  }
-}
 
 /* Says how the operand that was found breaks the contract: "expected shape [k, m] with k = 2 from argument
  * 'a', got F32[3,1]; the contract is `n k, k m -> n m`". `dtype` is the name of its element type. */

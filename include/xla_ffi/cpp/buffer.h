@@ -26,7 +26,7 @@ XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_ELEMENT)
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const DataType dtype) {
   const auto number = static_cast<unsigned>(dtype);
-  return internal::PrintName(os, internal::DTypeName(number), number);
+  return internal::PrintName(os, xla_ffi_sdk_dtype_name(number), number);
 }
 
 // Bits of one element; 0 for tokens and unknown types. Elements of less than a byte are packed, the

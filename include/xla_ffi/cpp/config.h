@@ -59,7 +59,7 @@
 #define XLA_FFI_PREDICT_TRUE(x) (__builtin_expect(false || (x), true))
 // Hot: decoded in a straight line. Cold: never inlined, kept away from the hot path.
 #define XLA_FFI_SDK_HOT __attribute__((always_inline)) XLA_FFI_SDK_HIDDEN
-#define XLA_FFI_SDK_COLD __attribute__((cold, noinline)) XLA_FFI_SDK_HIDDEN
+#define XLA_FFI_SDK_COLD __attribute__((XLA_FFI_SDK_SMALL_, noinline)) XLA_FFI_SDK_HIDDEN
 // Slow: never inlined, but made for speed.
 #define XLA_FFI_SDK_SLOW __attribute__((noinline)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_FN XLA_FFI_SDK_HIDDEN

@@ -21,7 +21,7 @@ struct Elements {
   int size;
 
   // Adds the name of an element and a colon; nothing for those without a name.
-  XLA_FFI_SDK_SLOW void Put(Text& text, int element) const {
+  XLA_FFI_SDK_COLD void Put(Text& text, int element) const noexcept {
     const std::string_view name = names[element].text();
     const ElementKind kind = kinds[element];
     if (kind >= ElementKind::kOther) return;
@@ -39,7 +39,7 @@ struct Elements {
   }
 
   // Adds what an argument or a result is called: "argument 'x' (0)", or "argument 0".
-  XLA_FFI_SDK_SLOW void PutOperand(Text& text, bool is_arg, int64_t position) const {
+  XLA_FFI_SDK_COLD void PutOperand(Text& text, bool is_arg, int64_t position) const noexcept {
     const ElementKind kind = is_arg ? ElementKind::kArg : ElementKind::kRet;
     const ElementKind rest = is_arg ? ElementKind::kRemainingArgs : ElementKind::kRemainingRets;
     text << (is_arg ? "argument " : "result ");
@@ -59,7 +59,7 @@ struct Elements {
     for (int i = 0; i < element; ++i) position += kinds[i] == kind || kinds[i] == ElementKind::kInOut;
     return position;
   }
-  static void PutName(Text& text, std::string_view name, int64_t position) {
+  static void PutName(Text& text, std::string_view name, int64_t position) noexcept {
     if (!name.empty()) text << "'" << name << "' (";
     text << position;
     if (!name.empty()) text << ")";
@@ -77,7 +77,7 @@ struct Report {
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
 
   // Begins a problem.
-  XLA_FFI_SDK_SLOW Text& Begin() {
+  XLA_FFI_SDK_COLD Text& Begin() noexcept {
     if (text.size() != 0) text << "\n";
     if (count++ == 0) first = text.size();
     if (elements != nullptr && element >= 0) elements->Put(text, element);
@@ -149,7 +149,7 @@ class XLA_FFI_SDK_TYPE DiagnosticEngine {
 
   XLA_FFI_SDK_HOT explicit DiagnosticEngine(internal::Report* report) : report_(report) {}
 
-  XLA_FFI_SDK_SLOW internal::Text& Begin() {
+  XLA_FFI_SDK_COLD internal::Text& Begin() {
     if (report_ == nullptr) report_ = owned_ = new internal::Report;
     return report_->Begin();
   }
@@ -210,7 +210,7 @@ XLA_FFI_SDK_COLD inline Text& DiagnoseKind(DiagnosticEngine& engine, const char*
 }
 
 // Another element type than was bound.
-XLA_FFI_SDK_SLOW inline void DiagnoseDType(DiagnosticEngine& engine, const char* of,
+XLA_FFI_SDK_COLD inline void DiagnoseDType(DiagnosticEngine& engine, const char* of,
                                            unsigned expected, unsigned got, bool hint) {
   Text& text = DiagnosticAccess::Add(engine) << "expected " << of;
   PutDType(PutDType(text, expected) << ", got ", got) << " (" << got << ")";

@@ -394,6 +394,19 @@ class HandlerCore {
       kArgs + kOptionalArgs + kRets + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
   static constexpr bool kCountsVary =
       kOptionalArgs + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
+  // Whether each operand's memory is looked at beside its type, which are both known to the compiler; else one function
+  // looks at all of them.
+  template <template <typename> typename Tag, typename T>
+  static constexpr bool IsKnown(const Tag<T>*) {
+    constexpr bool kOperand =
+        is_tagged_v<ArgTag, Tag<T>> || is_tagged_v<RetTag, Tag<T>> || is_tagged_v<InOutTag, Tag<T>>;
+    return !kOperand || (OperandType<T>::kElement != kAnyElement && OperandType<T>::kRank != kAnyRank);
+  }
+  static constexpr bool IsKnown(const void*) { return true; }
+  static constexpr bool LocatesHere() {
+    return kHasMemory && !kCountsVary && (IsKnown(static_cast<const Ts*>(nullptr)) && ...);
+  }
+  static constexpr bool kLocatesHere = LocatesHere();
 
   static constexpr bool kHasShape = *Declared::Shape() != '\0';
   static_assert(!kHasShape || ShapeProblem(Declared::Shape(), kArgs, kOptionalArgs, kRemainingArgs, kRets,
@@ -434,17 +447,12 @@ class HandlerCore {
     constexpr xla_ffi_sdk_region kNowhere{XLA_FFI_SDK_NOWHERE, XLA_FFI_SDK_NOWHERE, 0};
     // The argument lies where the result does: it is the result that others may not touch.
     if constexpr (kInOut) regions->Set(Position(i), kNowhere);
-    if constexpr ((kIsArg || is_tagged_v<RetTag, Tag<T>> || kInOut) && !kCountsVary) {
+    if constexpr (kLocatesHere && (kIsArg || is_tagged_v<RetTag, Tag<T>> || kInOut)) {
       xla_ffi_sdk_region region = kNowhere;
-      const XLA_FFI_Buffer* buf;
-      if constexpr (OperandType<T>::kElement != kAnyElement) {
-        // It has been found to be a buffer.
-        buf = static_cast<const XLA_FFI_Buffer*>(kIsArg ? frame->args.args[kPosition]
-                                                        : frame->rets.rets[kPosition]);
-      } else {
-        buf = xla_ffi_sdk_operand(frame, kIsArg, kPosition);  // a decoder of the user's takes any kind
-      }
-      const bool good = LocateAs<T, kHasMemory>(buf, &region);
+      // It has been found to be a buffer.
+      const auto* buf = static_cast<const XLA_FFI_Buffer*>(kIsArg ? frame->args.args[kPosition]
+                                                                  : frame->rets.rets[kPosition]);
+      const bool good = xla_ffi_sdk_locate(buf, OperandType<T>::kElement, OperandType<T>::kRank, &region);
       if (XLA_FFI_PREDICT_FALSE(!good)) return false;
       regions->Set(kIsArg ? kPosition : kArgs + kPosition, region);
     }
@@ -458,8 +466,8 @@ class HandlerCore {
   // Whether the memory of operands that were located, or that are counted now, can be used.
   XLA_FFI_SDK_HOT static bool MemoryIsGood(const XLA_FFI_CallFrame* frame,
                                            [[maybe_unused]] const Regions& regions) {
-    if constexpr (kCountsVary) {
-      return MemoryIsGoodOf(frame, ArgCount(frame), RetCount(frame), kHasMemory);
+    if constexpr (!kLocatesHere) {
+      return xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
     } else if constexpr (kHasMemory && kRets > 0) {
       constexpr int kPairs = kRets * kArgs + kRets * (kRets - 1) / 2;
       if constexpr (kPairs > 6 && kArgs + kRets <= XLA_FFI_SDK_ORDERED) {
@@ -500,6 +508,14 @@ class HandlerCore {
     return !kOperand || OperandType<T>::kElement != kAnyElement;
   }
   static constexpr bool IsFound(const void*) { return true; }
+  template <template <typename> typename Tag, typename T>
+  static constexpr unsigned ElementOf(const Tag<T>*) {
+    return OperandType<T>::kElement;
+  }
+  template <template <typename> typename Tag, typename T>
+  static constexpr int64_t RankOf(const Tag<T>*) {
+    return OperandType<T>::kRank;
+  }
 
   XLA_FFI_SDK_HOT bool ShapeIsGood(const XLA_FFI_CallFrame* frame) const {
     if constexpr (kMayPlan) {
@@ -615,22 +631,9 @@ class HandlerCore {
   }
 
   XLA_FFI_SDK_COLD XLA_FFI_Error* WrongCounts(const XLA_FFI_CallFrame* frame) const {
-    Refusal refusal(frame, name_, Elements{names_.names, kKinds, kSize});
-    if (kCountsArgs) {
-      refusal.Count("arguments", frame->args.size, kArgs, kOptionalArgs, kRemainingArgs);
-    }
-    if (kCountsRets) {
-      refusal.Count("results", frame->rets.size, kRets, kOptionalRets, kRemainingRets);
-    }
-    if (kCountsAttrs) {
-      for (int i = 0; i < kSize; ++i) {
-        if (kIsAttr[i] && !kOptionalFlags[i] && FindAttr(frame, names_.names[i].text()) < 0) {
-          refusal.MissingAttr(names_.names[i].text());
-        }
-      }
-      DiagnoseUnknownAttrs(frame, names_.names, kIsAttr, kSize, refusal.diagnostic());
-    }
-    return refusal.Finish();
+    static constexpr Bound kBound{kArgs,          kOptionalArgs, kRets,       kOptionalRets, kRemainingArgs,
+                                  kRemainingRets, kCountsArgs,   kCountsRets, kOptionalFlags};
+    return RefuseCounts<kCountsAttrs>(frame, name_, Elements{names_.names, kKinds, kSize}, kBound);
   }
 
   // Tells what is wrong with an element, if something is.
@@ -640,7 +643,12 @@ class HandlerCore {
     const int64_t index = IndexOf<i, Tag>(frame, places);
     bool good = true;
     refusal.Enter(static_cast<int>(i));
-    if (!IsThere<i>(frame, index)) {
+    if constexpr (IsOperand(kKinds[i]) && IsFound(static_cast<const Tag*>(nullptr)) &&
+                  !is_tagged_v<OptionalArgTag, Tag> && !is_tagged_v<OptionalRetTag, Tag>) {
+      refusal.Operand(kKinds[i] == ElementKind::kArg, index, ElementOf(static_cast<const Tag*>(nullptr)),
+                      RankOf(static_cast<const Tag*>(nullptr)));
+      return;
+    } else if (!IsThere<i>(frame, index)) {
       DiagnosticAccess::Add(refusal.diagnostic()) << "missing";
       good = false;
     } else if constexpr (!std::is_same_v<Tag, RemainingArgsTag> &&
@@ -658,10 +666,7 @@ class HandlerCore {
     (Explain<Is, Ts>(frame, places, refusal), ...);
     if constexpr (kHasOperands) refusal.Memory(ArgCount(frame), RetCount(frame), kHasMemory);
     if constexpr (kHasShape) refusal.Shapes(Declared::Shape());
-    if constexpr (kAttrs > 0) {
-      refusal.Enter(-1);
-      DiagnoseUnknownAttrs(frame, names_.names, kIsAttr, kSize, refusal.diagnostic());
-    }
+    if constexpr (kAttrs > 0) refusal.UnknownAttrs();
     return refusal.Finish();
   }
 

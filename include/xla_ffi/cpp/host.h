@@ -131,6 +131,21 @@ struct FutureFunctions {
   }
 };
 
+// A function for errors, at `offset` of the table from r0 on: elsewhere before r0, and null where the table is of
+// no known layout.
+template <typename Function>
+inline Function* ErrorFunction(const XLA_FFI_Api* api, size_t offset) {
+  if (api->struct_size < XLA_FFI_SDK_SIZE_R0) {
+    if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0) return nullptr;
+    offset -= offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) - XLA_FFI_SDK_HEAD_BEFORE_R0;
+  }
+  Function* function;
+  std::memcpy(&function, reinterpret_cast<const char*>(api) + offset, sizeof(function));
+  return function;
+}
+#define XLA_FFI_SDK_ERROR_FUNCTION(api, name) \
+  (::xla::ffi::internal::ErrorFunction<::name>((api), offsetof(XLA_FFI_Api, name)))
+
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewEscaped(XLA_FFI_Error_Create* create,
                                                   XLA_FFI_Error_Create_Args* args, size_t size) {
   Text escaped;
@@ -152,7 +167,7 @@ XLA_FFI_SDK_SLOW inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
               : number > XLA_FFI_SDK_LAST_ERROR_CODE ? XLA_FFI_Error_Code_UNKNOWN
                                                      : code;
   args.message = message;
-  XLA_FFI_Error_Create* const create = api->XLA_FFI_Error_Create;
+  XLA_FFI_Error_Create* const create = XLA_FFI_SDK_ERROR_FUNCTION(api, XLA_FFI_Error_Create);
   if (XLA_FFI_PREDICT_FALSE(create == nullptr)) {  // the last way to be heard
     std::fprintf(stderr, "xla-ffi: the host gave no means to report an error: %s\n", message);
     return nullptr;
@@ -172,7 +187,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
 
 // Why a feature is not available: what, the first that has it, and which host this is.
 XLA_FFI_SDK_COLD inline Text& PutLack(Text& text, const XLA_FFI_Api* api, std::string_view feature,
-                                      Revision since) {
+                                      Revision since) noexcept {
   return text << feature << XLA_FFI_SDK_TEXT_FIRST_JAXLIB << FirstJaxlib(since)
               << XLA_FFI_SDK_TEXT_THIS_HOST XLA_FFI_SDK_TEXT_VERSION << api->api_version.major_version << "."
               << api->api_version.minor_version << " (" << Releases(HostRevision(api)) << ")";
@@ -197,36 +212,12 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NoFunction(const XLA_FFI_Api* api, const 
   (XLA_FFI_PREDICT_TRUE((api)->name != nullptr) ? (api)->name(args)       \
                                                 : ::xla::ffi::internal::NoFunction((api), #name))
 
-// A function for errors, at `offset` of the table from r0 on: elsewhere before r0, and null where the table is of
-// no known layout.
-template <typename Function>
-inline Function* ErrorFunction(const XLA_FFI_Api* api, size_t offset) {
-  if (api->struct_size < XLA_FFI_SDK_SIZE_R0) {
-    if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0) return nullptr;
-    offset -= offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) - XLA_FFI_SDK_HEAD_BEFORE_R0;
-  }
-  Function* function;
-  std::memcpy(&function, reinterpret_cast<const char*>(api) + offset, sizeof(function));
-  return function;
-}
-#define XLA_FFI_SDK_ERROR_FUNCTION(api, name) \
-  (::xla::ffi::internal::ErrorFunction<::name>((api), offsetof(XLA_FFI_Api, name)))
-
 // The error for a host from before r0, of whose table nothing but its size and the functions for errors is read;
 // null, told on stderr, where that is of no known layout.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseBeforeR0(const XLA_FFI_Api* api, std::string_view what) {
   Text text;
   text << what << XLA_FFI_SDK_TEXT_BEFORE_R0;
-  const auto create = XLA_FFI_SDK_ERROR_FUNCTION(api, XLA_FFI_Error_Create);
-  if (create == nullptr) {
-    std::fprintf(stderr, "xla-ffi: %s\n", text.c_str());
-    return nullptr;
-  }
-  XLA_FFI_Error_Create_Args args{};
-  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
-  args.message = text.c_str();
-  args.errc = XLA_FFI_Error_Code_UNIMPLEMENTED;
-  return create(&args);
+  return NewError(api, XLA_FFI_Error_Code_UNIMPLEMENTED, text);
 }
 
 XLA_FFI_SDK_COLD inline void DestroyError(const XLA_FFI_Api* api, XLA_FFI_Error* error) {

@@ -20,6 +20,12 @@ struct OperandType {
   static constexpr int64_t kRank = kAnyRank;
 };
 
+// Whether there is a buffer at all, as large as every revision's.
+XLA_FFI_SDK_HOT inline bool IsThere(const void* buf) {
+  return buf != nullptr &&
+         static_cast<const XLA_FFI_Buffer*>(buf)->struct_size >= XLA_FFI_Buffer_STRUCT_SIZE;
+}
+
 // The memory of an operand of any type; null where its kind is not a buffer.
 XLA_FFI_SDK_HOT inline xla_ffi_sdk_fault LocateAny(const XLA_FFI_Buffer* buf,
                                                    xla_ffi_sdk_region* region) {
@@ -40,32 +46,8 @@ XLA_FFI_SDK_HOT inline bool IsUsable(xla_ffi_sdk_fault fault, bool has_memory) {
          (!has_memory && fault != xla_ffi_sdk_fault_count && fault != xla_ffi_sdk_fault_bytes);
 }
 
-// Whether the memory of an operand that a T decodes can be used, and where it lies.
-template <typename T, bool has_memory>
-XLA_FFI_SDK_HOT inline bool LocateAs(const XLA_FFI_Buffer* buf, xla_ffi_sdk_region* region) {
-  using Type = OperandType<T>;
-  if constexpr (has_memory && Type::kElement != kAnyElement && Type::kRank != kAnyRank) {
-    return xla_ffi_sdk_locate(buf, Type::kElement, Type::kRank, region);
-  } else {
-    return IsUsable(LocateAny(buf, region), has_memory);
-  }
-}
-
-// Whether each of so many operands can be used, and no result shares memory that it may not.
-XLA_FFI_SDK_SLOW inline bool MemoryIsGoodOf(const XLA_FFI_CallFrame* frame, int64_t args,
-                                            int64_t rets, bool has_memory) {
-  for (int64_t i = 0; i < args + rets; ++i) {
-    const bool is_arg = i < args;
-    const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, is_arg, is_arg ? i : i - args);
-    xla_ffi_sdk_region region;
-    if (!IsUsable(LocateAny(buf, &region), has_memory)) return false;
-  }
-  xla_ffi_sdk_clash_of clash = {0, -1, 1};
-  return !has_memory || !xla_ffi_sdk_next_clash(frame, args, rets, &clash);
-}
-
 // Adds a buffer as text: F32[2,3].
-XLA_FFI_SDK_COLD inline Text& PutBuffer(Text& text, const XLA_FFI_Buffer* buf) {
+XLA_FFI_SDK_COLD inline Text& PutBuffer(Text& text, const XLA_FFI_Buffer* buf) noexcept {
   PutDType(text, static_cast<unsigned>(buf->dtype)) << "[";
   for (int64_t i = 0; buf->dims != nullptr && i < buf->rank; ++i) {
     if (i > 0) text << ",";
@@ -76,28 +58,17 @@ XLA_FFI_SDK_COLD inline Text& PutBuffer(Text& text, const XLA_FFI_Buffer* buf) {
 
 // Adds what keeps a buffer's memory from being used.
 XLA_FFI_SDK_COLD inline void PutFault(Text& text, const XLA_FFI_Buffer* buf,
-                                      xla_ffi_sdk_fault fault) {
-  PutBuffer(text, buf);
-  switch (fault) {
-    case xla_ffi_sdk_fault_count:
-      text << XLA_FFI_SDK_TEXT_COUNT;
-      break;
-    case xla_ffi_sdk_fault_bytes:
-      text << XLA_FFI_SDK_TEXT_BYTES;
-      break;
-    case xla_ffi_sdk_fault_null:
-      text << XLA_FFI_SDK_TEXT_NULL_DATA;
-      break;
-    case xla_ffi_sdk_fault_alignment: {
-      char address[2 + 2 * sizeof(uintptr_t) + 1];
-      std::snprintf(address, sizeof(address), "0x%llx",
-                    static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(buf->data)));
-      text << XLA_FFI_SDK_TEXT_LIES_AT << static_cast<const char*>(address)
-           << XLA_FFI_SDK_TEXT_NO_MULTIPLE << xla_ffi_sdk_align(static_cast<unsigned>(buf->dtype));
-      break;
-    }
-    case xla_ffi_sdk_fault_none:
-      break;
+                                      xla_ffi_sdk_fault fault) noexcept {
+  PutBuffer(text, buf) << (fault == xla_ffi_sdk_fault_bytes       ? XLA_FFI_SDK_TEXT_BYTES
+                           : fault == xla_ffi_sdk_fault_null      ? XLA_FFI_SDK_TEXT_NULL_DATA
+                           : fault == xla_ffi_sdk_fault_alignment ? XLA_FFI_SDK_TEXT_LIES_AT
+                                                                  : XLA_FFI_SDK_TEXT_COUNT);
+  if (fault == xla_ffi_sdk_fault_alignment) {
+    char address[2 + 2 * sizeof(uintptr_t) + 1];
+    std::snprintf(address, sizeof(address), "0x%llx",
+                  static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(buf->data)));
+    text << static_cast<const char*>(address) << XLA_FFI_SDK_TEXT_NO_MULTIPLE
+         << xla_ffi_sdk_align_of(static_cast<unsigned>(buf->dtype));
   }
 }
 

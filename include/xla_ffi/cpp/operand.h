@@ -32,39 +32,11 @@ struct OperandType<Buffer<dtype, rank>> {
   static constexpr int64_t kRank = rank == kDynamicRank ? kAnyRank : static_cast<int64_t>(rank);
 };
 
-// Whether there is a buffer at all, as large as every revision's.
-XLA_FFI_SDK_HOT inline bool IsThere(const void* buf) {
-  return buf != nullptr &&
-         static_cast<const XLA_FFI_Buffer*>(buf)->struct_size >= XLA_FFI_Buffer_STRUCT_SIZE;
-}
-
 // Whether a buffer is there and has that element type and rank.
 template <DataType dtype, size_t rank>
 XLA_FFI_SDK_HOT inline bool IsaBuffer(const XLA_FFI_Buffer* buf) {
   return IsThere(buf) && static_cast<unsigned>(buf->dtype) == static_cast<unsigned>(dtype) &&
          (rank == kDynamicRank || buf->rank == static_cast<int64_t>(rank));
-}
-
-XLA_FFI_SDK_SLOW inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer* buf,
-                                            DataType dtype, size_t rank,
-                                            DiagnosticEngine& diagnostic) {
-  if (kind == 1 && !IsThere(buf)) {
-    DiagnosticAccess::Add(diagnostic) << "not a buffer that this handler can read";
-    return;
-  }
-  const unsigned got = kind == 1 ? NumberOf(buf->dtype) : 0;
-  if (kind != 1) {
-    PutName(DiagnoseKind(diagnostic, "a buffer"), nullptr, kind);
-  } else if (got == 0 && BitWidth(dtype) % 8 != 0) {
-    // Hosts before r5 send such elements without a number and pack the first into the high bits.
-    Text& text = DiagnosticAccess::Add(diagnostic, XLA_FFI_Error_Code_UNIMPLEMENTED);
-    PutDType(text, static_cast<unsigned>(dtype))
-        << XLA_FFI_SDK_TEXT_WITHOUT_NUMBER << FirstJaxlib(XLA_FFI_SDK_SINCE(PACKED_ELEMENT_TYPES));
-  } else if (got != static_cast<unsigned>(dtype)) {
-    DiagnoseDType(diagnostic, "dtype ", static_cast<unsigned>(dtype), got, false);
-  } else {
-    DiagnosticAccess::Add(diagnostic) << "expected rank " << rank << ", got " << buf->rank;
-  }
 }
 
 XLA_FFI_SDK_INTERNAL_END
@@ -80,7 +52,7 @@ struct ArgDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static std::optional<AnyBuffer> Decode(XLA_FFI_ArgType type, void* arg,
                                                          DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, arg))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, DataType{}, 0, diagnostic);
+      internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, internal::kAnyElement, internal::kAnyRank, diagnostic);
       return std::nullopt;
     }
     return AnyBuffer(static_cast<const XLA_FFI_Buffer*>(arg));
@@ -100,7 +72,8 @@ struct ArgDecoding<Buffer<dtype, rank>> {
                                                                    DiagnosticEngine& diagnostic) {
     const auto* buf = static_cast<const XLA_FFI_Buffer*>(arg);
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, arg))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), buf, dtype, rank, diagnostic);
+      internal::DiagnoseBuffer(internal::NumberOf(type), buf, static_cast<unsigned>(dtype),
+                               static_cast<int64_t>(rank), diagnostic);
       return std::nullopt;
     }
     return Buffer<dtype, rank>(buf);
@@ -118,7 +91,7 @@ struct RetDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static std::optional<Result<AnyBuffer>> Decode(XLA_FFI_RetType type, void* ret,
                                                                  DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, ret))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, DataType{}, 0, diagnostic);
+      internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, internal::kAnyElement, internal::kAnyRank, diagnostic);
       return std::nullopt;
     }
     return Result<AnyBuffer>(AnyBuffer(static_cast<const XLA_FFI_Buffer*>(ret)));
@@ -139,7 +112,8 @@ struct RetDecoding<Buffer<dtype, rank>> {
       XLA_FFI_RetType type, void* ret, DiagnosticEngine& diagnostic) {
     const auto* buf = static_cast<const XLA_FFI_Buffer*>(ret);
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, ret))) {
-      internal::DiagnoseBuffer(internal::NumberOf(type), buf, dtype, rank, diagnostic);
+      internal::DiagnoseBuffer(internal::NumberOf(type), buf, static_cast<unsigned>(dtype),
+                               static_cast<int64_t>(rank), diagnostic);
       return std::nullopt;
     }
     return Result<Buffer<dtype, rank>>(Buffer<dtype, rank>(buf));

@@ -3,11 +3,13 @@
 #define XLA_FFI_SDK_CPP_PRINT_H_
 
 #include "xla_ffi/cpp/host.h"
+#include "xla_ffi/memory.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The name of an element type, or null for a number that these headers do not know.
+// The name of an element type, or null for a number that these headers do not know: for constants, what is found in a call
+// is named by xla_ffi_sdk_dtype_name.
 XLA_FFI_SDK_COLD constexpr const char* DTypeName(unsigned dtype) {
   switch (dtype) {
 #define XLA_FFI_SDK_ELEMENT(name, lower, bits) \
@@ -47,11 +49,11 @@ XLA_FFI_SDK_COLD constexpr const char* StageName(unsigned stage) {
 }
 
 // Adds the name, or the number where there is none.
-XLA_FFI_SDK_COLD inline Text& PutName(Text& text, const char* name, unsigned number) {
+XLA_FFI_SDK_COLD inline Text& PutName(Text& text, const char* name, unsigned number) noexcept {
   return name != nullptr ? text << name : text << "unknown(" << number << ")";
 }
-XLA_FFI_SDK_COLD inline Text& PutDType(Text& text, unsigned dtype) {
-  return PutName(text, DTypeName(dtype), dtype);
+XLA_FFI_SDK_COLD inline Text& PutDType(Text& text, unsigned dtype) noexcept {
+  return PutName(text, xla_ffi_sdk_dtype_name(dtype), dtype);
 }
 XLA_FFI_SDK_COLD inline std::ostream& PrintName(std::ostream& os, const char* name,
                                                 unsigned number) {
@@ -73,7 +75,7 @@ XLA_FFI_SDK_NAMESPACE_END
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_DataType dtype) {
   const unsigned number = xla::ffi::internal::NumberOf(dtype);
-  return xla::ffi::internal::PrintName(os, xla::ffi::internal::DTypeName(number), number);
+  return xla::ffi::internal::PrintName(os, xla_ffi_sdk_dtype_name(number), number);
 }
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_AttrType type) {

@@ -65,12 +65,13 @@ XLA_FFI_SDK_FN inline int64_t FindAttr(const XLA_FFI_CallFrame* frame, std::stri
 }
 
 XLA_FFI_SDK_COLD inline void DiagnoseUnknownAttrs(const XLA_FFI_CallFrame* frame,
-                                                  const BoundName* names, const bool* is_attr,
-                                                  int size, DiagnosticEngine& diagnostic) {
+                                                  const Elements& elements, DiagnosticEngine& diagnostic) {
   for (int64_t n = 0; n < frame->attrs.size; ++n) {
     const std::string_view name = ViewOf(frame->attrs.names[n]);
     bool known = false;
-    for (int i = 0; i < size; ++i) known = known || (is_attr[i] && names[i].text() == name);
+    for (int i = 0; i < elements.size; ++i) {
+      known = known || (elements.kinds[i] == ElementKind::kAttr && elements.names[i].text() == name);
+    }
     if (!known) {
       DiagnosticAccess::Add(diagnostic)
           << "attribute '" << name << "': not one that this handler knows";
@@ -123,12 +124,12 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
   if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) || frame->api == nullptr) {
     return true;  // nobody to tell
   }
+  XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
   // The stages had other numbers before r0, so that every call from there ends here.
   if (frame->api->struct_size < XLA_FFI_SDK_SIZE_R0) {
-    *error = RefuseBeforeR0(frame->api, name);
-    return true;
-  }
-  if (frame->api->XLA_FFI_Error_Create == nullptr) {
+    text << XLA_FFI_SDK_TEXT_BEFORE_R0;
+    code = XLA_FFI_Error_Code_UNIMPLEMENTED;
+  } else if (frame->api->XLA_FFI_Error_Create == nullptr) {
     text << (name.empty() ? "not called" : ": not called");  // the error's own words follow on stderr
   } else if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || !xla_ffi_sdk_has_lists(frame)) {
     text << XLA_FFI_SDK_TEXT_SHORT_FRAME " (" << frame->struct_size << " bytes, expected "
@@ -141,7 +142,7 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
   } else {
     return false;
   }
-  *error = NewError(frame->api, XLA_FFI_Error_Code_INVALID_ARGUMENT, text);
+  *error = NewError(frame->api, code, text);
   return true;
 }
 
@@ -171,10 +172,39 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* SetFuture(XLA_FFI_CallFrame* frame, XLA_F
   return nullptr;
 }
 
+// Tells why a buffer is not of that element type and rank, or none at all.
+XLA_FFI_SDK_COLD inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer* buf, unsigned dtype,
+                                            int64_t rank, DiagnosticEngine& diagnostic) {
+  if (kind == 1 && !IsThere(buf)) {
+    DiagnosticAccess::Add(diagnostic) << "not a buffer that this handler can read";
+    return;
+  }
+  const unsigned got = kind == 1 ? NumberOf(buf->dtype) : 0;
+  if (kind != 1) {
+    PutName(DiagnoseKind(diagnostic, "a buffer"), nullptr, kind);
+  } else if (got == 0 && xla_ffi_sdk_bits_of(dtype) % 8 != 0) {
+    // Hosts before r5 send such elements without a number and pack the first into the high bits.
+    Text& text = DiagnosticAccess::Add(diagnostic, XLA_FFI_Error_Code_UNIMPLEMENTED);
+    PutDType(text, dtype)
+        << XLA_FFI_SDK_TEXT_WITHOUT_NUMBER << FirstJaxlib(XLA_FFI_SDK_SINCE(PACKED_ELEMENT_TYPES));
+  } else if (got != dtype) {
+    DiagnoseDType(diagnostic, "dtype ", dtype, got, false);
+  } else {
+    DiagnosticAccess::Add(diagnostic) << "expected rank " << rank << ", got " << buf->rank;
+  }
+}
+
+// What a handler binds, for those who count what it is given.
+struct Bound {
+  int args, optional_args, rets, optional_rets;
+  bool remaining_args, remaining_rets, counts_args, counts_rets;
+  const bool* is_optional;  // attributes that may be absent, an entry for each element
+};
+
 // An error in the making: all problems of a call, one a line.
 class Refusal {
  public:
-  XLA_FFI_SDK_SLOW Refusal(const XLA_FFI_CallFrame* frame, std::string_view name,
+  XLA_FFI_SDK_COLD Refusal(const XLA_FFI_CallFrame* frame, std::string_view name,
                            const Elements& elements)
       : api_(frame->api), frame_(frame), elements_(elements), diagnostic_(DiagnosticAccess::Into(&report_)) {
     const unsigned stage = NumberOf(frame->stage);
@@ -191,8 +221,17 @@ class Refusal {
     count_ = report_.count;
     size_ = report_.text.size();
   }
+  // Checks an operand of the frame against the element type and rank that the element has.
+  XLA_FFI_SDK_COLD void Operand(bool is_arg, int64_t index, unsigned dtype, int64_t rank) {
+    const unsigned kind = is_arg ? NumberOf(frame_->args.types[index]) : NumberOf(frame_->rets.types[index]);
+    const auto* buf =
+        static_cast<const XLA_FFI_Buffer*>(is_arg ? frame_->args.args[index] : frame_->rets.rets[index]);
+    if (kind != 1 || !IsThere(buf) || NumberOf(buf->dtype) != dtype || (rank != kAnyRank && buf->rank != rank)) {
+      DiagnoseBuffer(kind, buf, dtype, rank, diagnostic_);
+    }
+  }
   // The element was not decoded: it has a problem, told or not.
-  XLA_FFI_SDK_SLOW void Failed() {
+  XLA_FFI_SDK_COLD void Failed() {
     if (report_.count != count_) return;
     Text& text = report_.Begin();
     if (elements_.kinds[report_.element] >= ElementKind::kOther) {
@@ -226,15 +265,11 @@ class Refusal {
       xla_ffi_sdk_region region;
       const xla_ffi_sdk_fault fault = LocateAny(buf, &region);
       if (IsUsable(fault, has_memory)) continue;
-      Text& text = report_.Begin();
-      elements_.PutOperand(text, is_arg, index);
-      PutFault(text << ": ", buf, fault);
+      PutFault(BeginAbout(is_arg, index) << ": ", buf, fault);
     }
     xla_ffi_sdk_clash_of clash = {0, -1, 1};
     while (has_memory && xla_ffi_sdk_next_clash(frame_, args, rets, &clash)) {
-      Text& text = report_.Begin();
-      elements_.PutOperand(text, false, clash.ret);
-      text << XLA_FFI_SDK_TEXT_OVERLAPS;
+      Text& text = BeginAbout(false, clash.ret) << XLA_FFI_SDK_TEXT_OVERLAPS;
       elements_.PutOperand(text, clash.with_arg != 0, clash.other);
     }
   }
@@ -246,21 +281,42 @@ class Refusal {
     while (xla_ffi_sdk_next_misfit(&shapes)) {
       const XLA_FFI_Buffer* buf =
           xla_ffi_sdk_operand(frame_, shapes.is_arg, shapes.index);
-      const char* dtype = DTypeName(static_cast<unsigned>(buf->dtype));
+      const char* dtype = xla_ffi_sdk_dtype_name(static_cast<unsigned>(buf->dtype));
       xla_ffi_sdk_line line;
       line.size = 0;
       xla_ffi_sdk_put_misfit(&line, &shapes, dtype != nullptr ? dtype : "?", &PutOperandTo,
                              &elements_);
-      Text& text = report_.Begin();
-      elements_.PutOperand(text, shapes.is_arg != 0, shapes.index);
-      text << ": " << static_cast<const char*>(line.text);
+      BeginAbout(shapes.is_arg != 0, shapes.index) << ": " << static_cast<const char*>(line.text);
     }
   }
-  XLA_FFI_SDK_COLD void MissingAttr(std::string_view name) {
-    report_.Begin() << "attribute '" << name << "': missing";
+  // Tells of which operands there are too many or too few.
+  XLA_FFI_SDK_COLD void Operands(const Bound& bound) {
+    if (bound.counts_args) {
+      Count("arguments", frame_->args.size, bound.args, bound.optional_args, bound.remaining_args);
+    }
+    if (bound.counts_rets) {
+      Count("results", frame_->rets.size, bound.rets, bound.optional_rets, bound.remaining_rets);
+    }
+  }
+  // Tells which attributes are missing or unknown.
+  XLA_FFI_SDK_COLD void Attrs(const bool* is_optional) {
+    for (int i = 0; i < elements_.size; ++i) {
+      const std::string_view name = elements_.names[i].text();
+      if (elements_.kinds[i] == ElementKind::kAttr && !is_optional[i] && FindAttr(frame_, name) < 0) {
+        report_.Begin() << "attribute '" << name << "': missing";
+      }
+    }
+    Enter(-1);
+    DiagnoseUnknownAttrs(frame_, elements_, diagnostic_);
   }
 
-  XLA_FFI_SDK_SLOW XLA_FFI_Error* Finish() {
+  // The unknown attributes are told behind all else.
+  XLA_FFI_SDK_COLD void UnknownAttrs() {
+    Enter(-1);
+    DiagnoseUnknownAttrs(frame_, elements_, diagnostic_);
+  }
+
+  XLA_FFI_SDK_COLD XLA_FFI_Error* Finish() {
     if (report_.count == 0) {  // found where the handler does not look
       report_.Begin() << "the host's attributes are not sorted by name";
     }
@@ -269,6 +325,12 @@ class Refusal {
   }
 
  private:
+  // Begins a problem of an operand, by its name.
+  XLA_FFI_SDK_COLD Text& BeginAbout(bool is_arg, int64_t index) {
+    Text& text = report_.Begin();
+    elements_.PutOperand(text, is_arg, index);
+    return text;
+  }
   static void PutOperandTo(xla_ffi_sdk_line* line, const void* elements, int is_arg,
                            int64_t index) {
     Text text;
@@ -284,6 +346,16 @@ class Refusal {
   int count_ = 0;
   size_t size_ = 0;
 };
+
+// The error for a call of other counts than a handler binds.
+template <bool counts_attrs>
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseCounts(const XLA_FFI_CallFrame* frame, std::string_view name,
+                                                    const Elements& elements, const Bound& bound) {
+  Refusal refusal(frame, name, elements);
+  refusal.Operands(bound);
+  if constexpr (counts_attrs) refusal.Attrs(bound.is_optional);
+  return refusal.Finish();
+}
 
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END

@@ -6,6 +6,7 @@
 #define XLA_FFI_SDK_CPP_TEXT_H_
 
 #include "xla_ffi/cpp/config.h"
+#include "xla_ffi/utf8.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -31,20 +32,19 @@ class Text {
   // Forgets what comes after the first `size` bytes.
   void Cut(size_t size) { size_ = size; }
 
-  XLA_FFI_SDK_SLOW Text& Add(const char* text, size_t size) {
+  // Nothing here throws, which spares callers what would end a text then.
+  XLA_FFI_SDK_SLOW Text& Add(const char* text, size_t size) noexcept {
     size = Room(size);
-    std::memcpy(data_ + size_, text, size);
+    if (size != 0) std::memcpy(data_ + size_, text, size);
     size_ += size;
     return *this;
   }
-  XLA_FFI_SDK_SLOW Text& operator<<(const char* text) { return Add(text, std::strlen(text)); }
-  Text& operator<<(std::string_view text) {
-    return text.empty() ? *this : Add(text.data(), text.size());
-  }
-  Text& operator<<(const std::string& text) { return Add(text.data(), text.size()); }
+  XLA_FFI_SDK_SLOW Text& operator<<(const char* text) noexcept { return Add(text, std::strlen(text)); }
+  Text& operator<<(std::string_view text) noexcept { return Add(text.data(), text.size()); }
+  Text& operator<<(const std::string& text) noexcept { return Add(text.data(), text.size()); }
 
   // In decimal.
-  XLA_FFI_SDK_SLOW Text& Number(long long value) {
+  XLA_FFI_SDK_SLOW Text& Number(long long value) noexcept {
     char digits[20];
     char* first = digits + sizeof(digits);
     auto rest = static_cast<unsigned long long>(value);
@@ -57,13 +57,13 @@ class Text {
     return Add(first, static_cast<size_t>(digits + sizeof(digits) - first));
   }
   template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
-  Text& operator<<(T value) {
+  Text& operator<<(T value) noexcept {
     static_assert(!std::is_same_v<T, bool> && !std::is_same_v<T, char>, "a number is expected");
     return Number(static_cast<long long>(value));
   }
 
   // Puts text before the byte at `at`.
-  XLA_FFI_SDK_COLD void Insert(size_t at, std::string_view text) {
+  XLA_FFI_SDK_COLD void Insert(size_t at, std::string_view text) noexcept {
     if (Room(text.size()) != text.size()) return;
     std::memmove(data_ + at + text.size(), data_ + at, size_ - at);
     std::memcpy(data_ + at, text.data(), text.size());
@@ -74,11 +74,11 @@ class Text {
   static constexpr size_t kInPlace = 488;
 
   // Makes room for `more` bytes and a NUL; how many of them fit. Where memory is short the text is.
-  size_t Room(size_t more) {
+  size_t Room(size_t more) noexcept {
     if (XLA_FFI_PREDICT_FALSE(more >= capacity_ - size_)) Grow(more);
     return std::min(more, capacity_ - size_ - 1);
   }
-  XLA_FFI_SDK_COLD void Grow(size_t more) {
+  XLA_FFI_SDK_COLD void Grow(size_t more) noexcept {
     const size_t capacity = (size_ + more + 1) * 2;
     auto* data = static_cast<char*>(std::malloc(capacity));
     if (data == nullptr) return;
@@ -105,50 +105,29 @@ XLA_FFI_SDK_HOT inline bool HasOdd(const char* bytes) {
   return ((below | rubout | word) & (kOnes * 0x80)) != 0;
 }
 
-// Whether a host can show the text as it is: printable ASCII, line ends and tabs.
-XLA_FFI_SDK_SLOW inline bool IsPlain(const char* text, size_t size) {
-  if (size >= 8) {
-    size_t i = 0;
-    while (i + 8 < size && !HasOdd(text + i)) i += 8;
-    if (XLA_FFI_PREDICT_TRUE(i + 8 >= size && !HasOdd(text + size - 8))) return true;
-  }
-  for (size_t i = 0; i < size; ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if ((c < 0x20 && c != '\n' && c != '\t') || c >= 0x7f) return false;
-  }
-  return true;
-}
-
 // Adds text with NULs and bytes that are not UTF-8 escaped.
-XLA_FFI_SDK_COLD inline void PutEscaped(Text& out, std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  for (size_t i = 0; i < text.size();) {
-    const unsigned char c = byte(i);
-    size_t n = (c >= 0x20 && c < 0x7f) || c == '\n' || c == '\t' ? 1
-               : c >= 0xc2 && c <= 0xdf                        ? 2
-               : c >= 0xe0 && c <= 0xef                        ? 3
-               : c >= 0xf0 && c <= 0xf4                        ? 4
-                                                               : 0;
-    for (size_t k = 1; k < n; ++k) {
-      if (i + k >= text.size() || (byte(i + k) & 0xc0) != 0x80) n = 0;
-    }
-    if (n >= 3) {  // overlong forms, surrogates, beyond U+10FFFF
-      const unsigned char d = byte(i + 1);
-      if ((c == 0xe0 && d < 0xa0) || (c == 0xed && d > 0x9f) || (c == 0xf0 && d < 0x90) ||
-          (c == 0xf4 && d > 0x8f)) {
-        n = 0;
-      }
-    }
-    if (n != 0) {
-      out.Add(text.data() + i, n);
-      i += n;
+XLA_FFI_SDK_COLD inline void PutEscaped(Text& out, std::string_view text) noexcept {
+  while (!text.empty()) {
+    const auto* at = reinterpret_cast<const unsigned char*>(text.data());
+    const size_t size = xla_ffi_sdk_character(at, text.size());
+    if (size != 0) {
+      out.Add(text.data(), size);
     } else {
       constexpr char kHex[] = "0123456789abcdef";
-      const char escaped[] = {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
+      const char escaped[] = {'\\', 'x', kHex[*at >> 4], kHex[*at & 15]};
       out.Add(escaped, sizeof(escaped));
-      ++i;
     }
+    text.remove_prefix(size != 0 ? size : 1);
   }
+}
+
+// Whether a text has nothing but printable ASCII, as far as it can be told quickly: what may be shown as it is.
+XLA_FFI_SDK_SLOW inline bool IsPlain(const char* text, size_t size) noexcept {
+  if (size < 8) return false;
+  for (size_t i = 0; i + 8 < size; i += 8) {
+    if (XLA_FFI_PREDICT_FALSE(HasOdd(text + i))) return false;
+  }
+  return !HasOdd(text + size - 8);
 }
 
 XLA_FFI_SDK_INTERNAL_END
