@@ -1,9 +1,17 @@
 //! The library on the embedded runtime, on every revision of the ABI that it can run on.
 
-use xla_ffi_runtime::{Attributes, Code, DType, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor};
+use xla_ffi_runtime::{
+    Attributes, Code, DType, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
+};
 
 /// Calls `solve`, by `method`, with the matrix of these entries.
-fn solve(runtime: &Runtime, method: &str, values: &[f64], columns: &[i32], starts: &[i32]) -> Result<Outcome> {
+fn solve(
+    runtime: &Runtime,
+    method: &str,
+    values: &[f64],
+    columns: &[i32],
+    starts: &[i32],
+) -> Result<Outcome> {
     let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let file = std::env::current_exe()
         .unwrap()
@@ -37,10 +45,19 @@ const STARTS: [i32; 4] = [0, 2, 3, 5];
 
 #[test]
 fn solves() {
-    for revision in Revision::ALL.into_iter().filter(|revision| *revision >= Revision::R1) {
+    for revision in Revision::ALL
+        .into_iter()
+        .filter(|revision| *revision >= Revision::R1)
+    {
         let runtime = Runtime::new(revision);
         for method in ["lu", "cholesky"] {
-            let x = floats(solve(&runtime, method, &[4.0, 1.0, 2.0, 1.0, 5.0], &COLUMNS, &STARTS));
+            let x = floats(solve(
+                &runtime,
+                method,
+                &[4.0, 1.0, 2.0, 1.0, 5.0],
+                &COLUMNS,
+                &STARTS,
+            ));
             let expected = [2.0 / 19.0, 1.0, 11.0 / 19.0];
             let close = x.iter().zip(expected).all(|(x, y)| (x - y).abs() < 1e-14);
             assert!(close, "{revision:?} {method}: {x:?}");
@@ -52,7 +69,13 @@ fn solves() {
 fn singular_is_nan() {
     let runtime = Runtime::new(Revision::ALL[Revision::ALL.len() - 1]);
     for method in ["lu", "cholesky"] {
-        let x = floats(solve(&runtime, method, &[1.0, 1.0, 2.0, 1.0, 1.0], &COLUMNS, &STARTS));
+        let x = floats(solve(
+            &runtime,
+            method,
+            &[1.0, 1.0, 2.0, 1.0, 1.0],
+            &COLUMNS,
+            &STARTS,
+        ));
         assert!(x.iter().all(|x| x.is_nan()), "{method}: {x:?}");
         let x = floats(solve(&runtime, method, &[], &[], &[0; 4]));
         assert!(x.iter().all(|x| x.is_nan()), "{method}, no entries: {x:?}");
