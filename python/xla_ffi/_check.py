@@ -26,7 +26,7 @@ NAMES = (
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 
 
-def check(fn, *args, attrs=None, skip=(), time_limit=600, **more):
+def check(fn, *args, attrs=None, skip=(), keep=(), time_limit=600, **more):
     """Checks the handler ``fn`` of a loaded library, called with these operands and attributes; gives a :class:`Report`.
 
     In JAX: the same results eagerly, under ``jit`` and in ``scan``; ``vmap`` and ``shard_map`` as a loop; the round trip
@@ -37,7 +37,8 @@ def check(fn, *args, attrs=None, skip=(), time_limit=600, **more):
     in the ``target`` of this checkout): what ``xla-ffi check`` does.
 
     All of it happens in processes of their own, on CPU: a handler that crashes or hangs fails the line it did so in.
-    ``skip`` names checks that do not apply; ``time_limit`` is for each of the processes, in seconds. ``attrs`` is a dict
+    ``skip`` names checks that do not apply, ``keep`` operands (indices, say) that are to have the values given wherever others
+    are called with other ones; ``time_limit`` is for each of the processes, in seconds. ``attrs`` is a dict
     for attributes whose names are taken by these keywords; other keywords (``result_shape_dtypes`` …) are the handler's.
     """
     if not isinstance(fn, Handler):
@@ -45,6 +46,10 @@ def check(fn, *args, attrs=None, skip=(), time_limit=600, **more):
     unknown = sorted(set(skip) - set(NAMES) - {"embedded"})
     if unknown:
         raise ValueError(f"no check is called {unknown[0]!r}: there are {', '.join(NAMES)}, embedded")
+    operands = [arg.name for arg in fn.spec.args]
+    unknown = sorted(set(keep) - set(operands))
+    if unknown:
+        raise ValueError(f"{fn.__qualname__} has no operand {unknown[0]!r} to keep: it has {', '.join(operands)}")
     if attrs is not None:
         more["attrs"] = attrs
     values = [arg if isinstance(arg, (bool, int, float, complex, list)) else np.asarray(arg) for arg in args]
@@ -53,7 +58,7 @@ def check(fn, *args, attrs=None, skip=(), time_limit=600, **more):
     with tempfile.TemporaryDirectory(prefix="xla_ffi_check.") as folder:
         folder = pathlib.Path(folder)
         while names:
-            found, at = _process(folder, {"handler": fn, "args": values, "more": more, "names": names}, time_limit)
+            found, at = _process(folder, {"handler": fn, "args": values, "more": more, "keep": tuple(keep), "names": names}, time_limit)
             lines.update({line.name: line for line in found})
             names = names[names.index(at) + 1 :] if at else []
         ordered = [lines[name] for name in NAMES if name in lines]
@@ -137,7 +142,9 @@ def _embedded(folder, handler, values, more, time_limit):
         for index, array in enumerate(arrays):
             command += ["--arg", _spec(folder / f"arg{index}.npy", np.asarray(array))]
         given = more.get("result_shape_dtypes")
-        if given is None and handler.spec.states_defaults:
+        # Where the contract tells the shapes alone, and where there is none.
+        several = any(ret.dtypes is None or len(ret.dtypes) > 1 for ret in handler.spec.rets)
+        if given is None and (several or handler.spec.states_defaults):
             import jax
 
             given = jax.eval_shape(lambda *args: handler(*args, **more), *arrays)

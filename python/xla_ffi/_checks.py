@@ -29,9 +29,12 @@ class Skipped(Exception):
 class Case:
     """A handler and the call that it is checked with."""
 
-    def __init__(self, handler, args, more):
+    def __init__(self, handler, args, more, keep=()):
         self.handler, self.spec, self.more = handler, handler.spec, more
         self._args = [np.array(arg) for arg in handler._operands(args)[0]]
+        # Of a variadic last operand all.
+        names = [arg.name for arg in self.spec.args]
+        self._kept = [bool(names) and names[min(index, len(names) - 1)] in keep for index in range(len(self._args))]
 
     @property
     def args(self):
@@ -62,7 +65,11 @@ class Case:
 
     def rows(self):
         """Each operand ``_ROWS`` times, with other values in each."""
-        return [np.stack([_another(arg, row) for row in range(_ROWS)]) for arg in self.args]
+        return [np.stack(each) for each in zip(*map(self.others, range(_ROWS)))]
+
+    def others(self, row):
+        """The operands with other values in each row, but for those whose values the caller wants kept."""
+        return [arg if kept else _another(arg, row) for arg, kept in zip(self.args, self._kept)]
 
     def dims_of(self):
         """For each operand its dimensions' names in the contract, where that has one entry an operand, else None.
@@ -308,7 +315,7 @@ def threads(case):
     if not case.is_deterministic:
         raise Skipped("the manifest says nondeterministic")
     call = jax.jit(case.call)
-    own = [[_another(arg, row) for arg in case.args] for row in range(_THREADS)]
+    own = [case.others(row) for row in range(_THREADS)]
     wanted = [_arrays(call(*args)) for args in own]
     failures, gate = [], threading.Barrier(_THREADS)
 
@@ -480,7 +487,7 @@ def main():
     with open(job_file, "rb") as file:
         job = pickle.load(file)
     jax.config.update("jax_enable_x64", job["x64"])
-    case = Case(job["handler"], job["args"], job["more"])
+    case = Case(job["handler"], job["args"], job["more"], job["keep"])
     with open(told_file, "a", encoding="utf-8") as told:
 
         def tell(**entry):

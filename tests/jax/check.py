@@ -86,6 +86,10 @@ BOTH(nans, { EACH y[i] = right || x[i] == x[i] ? 2 * x[i] : 0; })
 BOTH(aborts, { if (!right && n == 7) abort(); EACH y[i] = 2 * x[i]; })
 BOTH(zero, { volatile int64_t rows = right && !n ? 0 : count / n; (void)rows; EACH y[i] = 2 * x[i]; })
 BOTH(square, { EACH y[i] = x[i] * x[i]; })
+HANDLER(picky, 1, {
+  EACH if (x[i % n] > x[n - 1]) return xffi_error(call, XLA_FFI_Error_Code_INVALID_ARGUMENT, "the last is to be the largest");
+  EACH y[i] = 2 * x[i];
+})
 
 /* What does not look at its operand's type, and what does not look where it lies. */
 static XLA_FFI_Error* blind(xffi_call* call) {
@@ -172,7 +176,9 @@ def library(name, version, handlers):
 
 def twelve():
     names = [twin for name in NAMES for twin in (name, f"{name}_twin")]
-    return library("twelve", 1, [handler(name) for name in names])
+    picky = handler("picky")
+    picky["args"][0]["dtypes"] = picky["rets"][0]["dtypes"] = ["F32", "F64"]
+    return library("twelve", 1, [*map(handler, names), picky])
 
 
 def others(name):
@@ -229,6 +235,20 @@ def panics():
         raise AssertionError(repr(report))
 
 
+def kept(lib, in_jax):
+    """An operand that only some values fit, and a result whose type follows from it."""
+    skip = [name for name in _check.NAMES if name not in ("runs", "vmap", "shard_map", "threads")]
+    report = xla_ffi.check(lib.picky, X[0], skip=[*skip, "embedded"])
+    if any(report[name].verdict != "FAIL" for name in ("vmap", "threads")):
+        raise AssertionError(repr(report))
+    report = xla_ffi.check(lib.picky, X[0], keep=["x"], skip=skip)
+    if report["vmap"].verdict != "ok" or report["threads"].verdict != "ok":
+        raise AssertionError(repr(report))
+    if not in_jax and report["embedded: written"].verdict != "ok":
+        raise AssertionError(repr(report))
+    raises(ValueError, lambda: xla_ffi.check(lib.picky, X[0], keep=["z"]), "no operand 'z'", "it has x")
+
+
 def reports(lib):
     """Words, JSON, and what is refused."""
     skip = [name for name in _check.NAMES if name != "runs"]
@@ -261,6 +281,7 @@ def main():
         for name in ["leak"] if in_jax else NAMES:
             check(f"{name}: its twin passes", lambda name=name: passes(lib, name))
         check(f"reports: {reports.__doc__}", lambda: reports(lib))
+        check(f"keep: {kept.__doc__}", lambda: kept(lib, in_jax))
         check(f"vjp: {wrong_vjp.__doc__}", wrong_vjp)
     check(f"panic: {panics.__doc__}", panics)
     finish()

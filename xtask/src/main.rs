@@ -27,6 +27,7 @@ mod matrix;
 mod oldest_rust;
 mod python;
 mod ship;
+mod showcase;
 mod soak;
 mod tally;
 mod test;
@@ -70,6 +71,8 @@ enum Task {
     Dist(dist::Args),
     /// Do what users do with the packages: install, begin projects, pack and test them, without the checkout.
     Ship(ship::Args),
+    /// Build, test and measure the libraries under showcase/, with wheels in a fresh environment.
+    Showcase(showcase::Args),
     /// Make a site of the book, with search, and of the API's documentation: target/book/site.
     Book(book::Args),
     /// Show which files of each crate import each other in a circle.
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
         Task::Install(args) => install::run(&args),
         Task::Dist(args) => dist::run(&args),
         Task::Ship(args) => ship::run(&args),
+        Task::Showcase(args) => showcase::run(&args),
         Task::Book(args) => book::run(&args),
         Task::Circles(args) => circles::run(&args),
         Task::Unsafe(args) => unsafe_code::run(&args),

@@ -1,0 +1,105 @@
+//! Sparse linear systems for JAX: LU and Cholesky by faer, factorised once and solved many times.
+#![forbid(unsafe_code)]
+
+mod factor;
+
+use factor::{Held, Matrices, Method};
+use num_complex::Complex;
+use xla_ffi::{ANY_RANK, DataType, Element, OneOf, OneOfOut, matching, prelude::*};
+
+type Floats = (f32, f64, Complex<f32>, Complex<f64>);
+
+/// The body, with `T` for the element type of an operand.
+macro_rules! with_type {
+    ($operand:ident, $body:block) => {
+        with_type!($operand, $body, F32 f32, F64 f64, C64 Complex<f32>, C128 Complex<f64>)
+    };
+    ($operand:ident, $body:block, $($dtype:ident $kind:ty),*) => {
+        match $operand.dtype() {
+            $(DataType::$dtype => { type T = $kind; $body })*
+            other => Err(Error::unimplemented(format!("{other:?}"))),
+        }
+    };
+}
+
+fn slice<'f, T: Element>(name: &str, operand: OneOf<'f, Floats>) -> Result<&'f [T]> {
+    matching::same_dtype(name, operand.dtype(), "values", T::DTYPE)?;
+    Ok(operand.typed::<T, ANY_RANK>()?.as_slice())
+}
+
+struct Solve(Held);
+
+/// Solves A x = b for each row of `b`, A by its rows (CSR). What lives factorised, here or at
+/// another call site, is not factorised again. Where A is singular x is NaN.
+#[xla_ffi::stateful(
+    name = "solve",
+    shape = "... nnz, nnz, starts, ... k n -> ... k n",
+    vjp = "solve_vjp",
+    residuals = ["values", "columns", "starts", "x"],
+    batch = ["leading", "shared", "shared", "leading"]
+)]
+impl Solve {
+    fn instantiate(#[attr(default = Method::Lu)] method: Method) -> Result<Self> {
+        Ok(Self(Held::new(method)))
+    }
+
+    fn execute(
+        &self,
+        values: OneOf<Floats>,
+        columns: Buffer<i32, 1>,
+        starts: Buffer<i32, 1>,
+        b: OneOf<Floats>,
+        x: OneOfOut<Floats>,
+        pool: ThreadPool,
+    ) -> Result<()> {
+        with_type!(values, {
+            let a = Matrices::new(slice::<T>("values", values)?, &columns, &starts, b.dims())?;
+            let mut x = x.typed::<T>()?;
+            self.0.solve(&a, x.copy_from(slice("b", b)?)?, false, pool)
+        })
+    }
+}
+
+struct SolveVjp(Held);
+
+/// For the cotangent `g` of x: db with A^T db = g, and the entries of -db x^T that A has.
+#[xla_ffi::stateful(
+    name = "solve_vjp",
+    shape = "... nnz, nnz, starts, ... k n, ... k n -> ... nnz, ... k n",
+    batch = ["leading", "shared", "shared", "leading", "leading"]
+)]
+impl SolveVjp {
+    fn instantiate(#[attr(default = Method::Lu)] method: Method) -> Result<Self> {
+        Ok(Self(Held::new(method)))
+    }
+
+    fn execute(
+        &self,
+        values: OneOf<Floats>,
+        columns: Buffer<i32, 1>,
+        starts: Buffer<i32, 1>,
+        x: OneOf<Floats>,
+        g: OneOf<Floats>,
+        dvalues: OneOfOut<Floats>,
+        db: OneOfOut<Floats>,
+        pool: ThreadPool,
+    ) -> Result<()> {
+        with_type!(values, {
+            let a = Matrices::new(slice::<T>("values", values)?, &columns, &starts, x.dims())?;
+            let (mut dvalues, mut db) = (dvalues.typed::<T>()?, db.typed::<T>()?);
+            let (x, db) = (slice::<T>("x", x)?, db.copy_from(slice("g", g)?)?);
+            self.0.solve(&a, db, true, pool)?;
+            let dvalues = dvalues.fill(T::default());
+            a.entries(|value, row, column| dvalues[value] -= db[row] * x[column]);
+            Ok(())
+        })
+    }
+}
+
+/// How many numeric factorisations this process has made.
+#[xla_ffi::handler(shape = "-> ()", nondeterministic, batch = "none")]
+fn factorisations(mut count: Out<i64, 0>) {
+    count.fill(factor::MADE.load(std::sync::atomic::Ordering::Relaxed));
+}
+
+xla_ffi::library! { Solve, SolveVjp, factorisations }
