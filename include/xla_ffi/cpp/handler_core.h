@@ -631,9 +631,10 @@ class HandlerCore {
   }
 
   XLA_FFI_SDK_COLD XLA_FFI_Error* WrongCounts(const XLA_FFI_CallFrame* frame) const {
-    static constexpr Bound kBound{kArgs,          kOptionalArgs, kRets,       kOptionalRets, kRemainingArgs,
-                                  kRemainingRets, kCountsArgs,   kCountsRets, kOptionalFlags};
-    return RefuseCounts<kCountsAttrs>(frame, name_, Elements{names_.names, kKinds, kSize}, kBound);
+    // No constant of its own: each handler's would have a name as long as the handler's type.
+    const Bound bound{kArgs,          kOptionalArgs, kRets,       kOptionalRets, kRemainingArgs,
+                      kRemainingRets, kCountsArgs,   kCountsRets, kCountsAttrs ? kOptionalFlags : nullptr};
+    return RefuseCounts<kCountsAttrs>(frame, name_, Elements{names_.names, kKinds, kSize}, bound);
   }
 
   // Tells what is wrong with an element, if something is.

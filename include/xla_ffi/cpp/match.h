@@ -22,9 +22,14 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 // Turns an untyped buffer into a typed one that it has been checked to be.
 struct BufferCast;
 
+// Adds an element type or a size.
 template <typename T>
-XLA_FFI_SDK_COLD std::string Printed(const T& value) {
-  return StrCat(value);
+XLA_FFI_SDK_HOT inline void PutValue(Text& text, T value) noexcept {
+  if constexpr (std::is_enum_v<T>) {
+    PutDType(text, static_cast<unsigned>(value));
+  } else {
+    text << value;
+  }
 }
 
 XLA_FFI_SDK_INTERNAL_END
@@ -40,11 +45,12 @@ struct XLA_FFI_SDK_TYPE ValueSequence {
   XLA_FFI_SDK_HOT static bool Has([[maybe_unused]] T value) {
     return sizeof...(values) == 0 || ((value == values) || ...);
   }
-  // "F32", or "one of [F32, F64]".
-  XLA_FFI_SDK_COLD static std::string Describe() {
-    std::string text;
-    ((text += text.empty() ? "" : ", ", text += Printed(values)), ...);
-    return sizeof...(values) == 1 ? text : "one of [" + text + "]";
+  // Adds "F32", or "one of [F32, F64]".
+  XLA_FFI_SDK_COLD static void Put(Text& text) noexcept {
+    if (sizeof...(values) != 1) text << "one of [";
+    [[maybe_unused]] const char* between = "";
+    ((PutValue(text << between, values), between = ", "), ...);
+    if (sizeof...(values) != 1) text << "]";
   }
 };
 
@@ -74,30 +80,33 @@ class XLA_FFI_SDK_TYPE DimPattern {
 
   XLA_FFI_SDK_FN std::optional<std::string> Match(int64_t value, size_t index) const {
     if (XLA_FFI_PREDICT_TRUE(kind_ != Kind::kSize || size_ == value)) return std::nullopt;
-    return Mismatch(size_, value, index);
+    internal::Text text;
+    PutMismatch(text, size_, value, index);
+    return text.str();
   }
   XLA_FFI_SDK_HOT void Capture(int64_t value) const {
     if (kind_ == Kind::kCapture) *capture_ = value;
   }
   XLA_FFI_SDK_COLD std::string Describe() const {
-    switch (kind_) {
-      case Kind::kSize:
-        return std::to_string(size_);
-      case Kind::kCapture:
-        return "captured";
-      default:
-        return "any";
-    }
+    internal::Text text;
+    Put(text);
+    return text.str();
   }
-
  private:
   template <typename, typename>
   friend class internal::BufferPatternBase;
   enum class Kind : uint8_t { kAny, kSize, kCapture };
 
-  XLA_FFI_SDK_COLD static std::string Mismatch(int64_t expected, int64_t got, size_t index) {
-    return "expected dimension " + std::to_string(index) + " to be " + std::to_string(expected) +
-           ", got " + std::to_string(got);
+  XLA_FFI_SDK_COLD void Put(internal::Text& text) const noexcept {
+    if (kind_ == Kind::kSize) {
+      text << size_;
+    } else {
+      text << (kind_ == Kind::kCapture ? "captured" : "any");
+    }
+  }
+  XLA_FFI_SDK_COLD static void PutMismatch(internal::Text& text, int64_t expected, int64_t got,
+                                           size_t index) noexcept {
+    text << "expected dimension " << index << " to be " << expected << ", got " << got;
   }
   XLA_FFI_SDK_HOT const int64_t* capture() const { return kind_ == Kind::kCapture ? capture_ : nullptr; }
 
@@ -178,9 +187,8 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return WithDim(index, dimension);
   }
 
-  // Nothing where the buffer matches, else why it does not.
   template <typename Buffer>
-  XLA_FFI_SDK_HOT std::optional<std::string> Match(Buffer buffer) const {
+  XLA_FFI_SDK_HOT bool Matches(Buffer buffer) const {
     const DType dtype = buffer.element_type();
     const auto dimensions = buffer.dimensions();
     bool good = DTypes::Has(dtype) && (!dtype_.has_value() || *dtype_ == dtype) &&
@@ -195,8 +203,15 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
         good = good && (At(k).capture() != dim.capture_ || dimensions[k] == dimensions[i]);
       }
     }
-    if (XLA_FFI_PREDICT_TRUE(good)) return std::nullopt;
-    return Why(dtype, dimensions.begin(), dimensions.size());
+    return good;
+  }
+
+  // Nothing where the buffer matches, else why it does not.
+  template <typename Buffer>
+  XLA_FFI_SDK_HOT std::optional<std::string> Match(Buffer buffer) const {
+    if (XLA_FFI_PREDICT_TRUE(Matches(buffer))) return std::nullopt;
+    const auto dimensions = buffer.dimensions();
+    return Why(buffer.element_type(), dimensions.begin(), dimensions.size());
   }
 
   // Keeps the sizes that were asked for.
@@ -207,15 +222,17 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
   }
 
   XLA_FFI_SDK_COLD std::string Describe() const {
-    std::string text = "a buffer";
-    if (DTypes::size() != 0) text += " with dtype " + DTypes::Describe();
-    if (dtype_.has_value()) text += " with dtype " + Printed(*dtype_);
-    if (Ranks::size() != 0) text += " with rank " + Ranks::Describe();
-    if (rank_.has_value()) text += " with rank " + std::to_string(*rank_);
-    for (size_t i = 0; i < count_; ++i) {
-      text += (i == 0 ? " with dimensions [" : ", ") + At(i).Describe();
-    }
-    return count_ != 0 ? text + "]" : text;
+    Text text;
+    Put(text);
+    return text.str();
+  }
+
+  // Why a buffer of that name, which does not match, does not.
+  XLA_FFI_SDK_COLD std::string WhyNot(std::string_view name, DType dtype, const int64_t* dims, size_t rank) const {
+    Text text;
+    Put(text << "buffer '" << name << "' is not ");
+    PutWhy(text << ": ", dtype, dims, rank);
+    return text.str();
   }
 
  private:
@@ -242,33 +259,49 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     count_ = count;
   }
 
+  XLA_FFI_SDK_COLD void Put(Text& text) const noexcept {
+    text << "a buffer";
+    if (DTypes::size() != 0) DTypes::Put(text << " with dtype ");
+    if (dtype_.has_value()) PutValue(text << " with dtype ", *dtype_);
+    if (Ranks::size() != 0) Ranks::Put(text << " with rank ");
+    if (rank_.has_value()) text << " with rank " << *rank_;
+    for (size_t i = 0; i < count_; ++i) At(i).Put(text << (i == 0 ? " with dimensions [" : ", "));
+    if (count_ != 0) text << "]";
+  }
+
   XLA_FFI_SDK_COLD std::string Why(DType dtype, const int64_t* dims, size_t rank) const {
-    if (!DTypes::Has(dtype)) {
-      return "expected dtype " + DTypes::Describe() + ", got " + Printed(dtype);
+    Text text;
+    PutWhy(text, dtype, dims, rank);
+    return text.str();
+  }
+  XLA_FFI_SDK_COLD void PutWhy(Text& text, DType dtype, const int64_t* dims, size_t rank) const noexcept {
+    if (!DTypes::Has(dtype) || (dtype_.has_value() && *dtype_ != dtype)) {
+      text << "expected dtype ";
+      DTypes::Has(dtype) ? PutValue(text, *dtype_) : DTypes::Put(text);
+      return PutValue(text << ", got ", dtype);
     }
-    if (dtype_.has_value() && *dtype_ != dtype) {
-      return "expected dtype " + Printed(*dtype_) + ", got " + Printed(dtype);
-    }
-    if (!Ranks::Has(rank)) {
-      return "expected rank " + Ranks::Describe() + ", got " + std::to_string(rank);
-    }
-    if (rank_.has_value() && *rank_ != rank) {
-      return "expected rank " + std::to_string(*rank_) + ", got " + std::to_string(rank);
+    if (!Ranks::Has(rank) || (rank_.has_value() && *rank_ != rank)) {
+      text << "expected rank ";
+      Ranks::Has(rank) ? PutValue(text, *rank_) : Ranks::Put(text);
+      return PutValue(text << ", got ", rank);
     }
     if (count_ > rank) {
-      return "expected a dimension " + std::to_string(count_ - 1) + ", got rank " +
-             std::to_string(rank);
+      text << "expected a dimension " << count_ - 1 << ", got rank " << rank;
+      return;
     }
     for (size_t i = 0; i < count_; ++i) {
-      if (auto problem = At(i).Match(dims[i], i)) return *problem;
+      if (At(i).kind_ == Dim::Kind::kSize && At(i).size_ != dims[i]) {
+        return Dim::PutMismatch(text, At(i).size_, dims[i], i);
+      }
       const int64_t* capture = At(i).capture();
       for (size_t k = 0; capture != nullptr && k < i; ++k) {
         if (At(k).capture() == capture && dims[k] != dims[i]) {
-          return Dim::Mismatch(dims[k], dims[i], i) + ", as dimension " + std::to_string(k);
+          Dim::PutMismatch(text, dims[k], dims[i], i);
+          text << ", as dimension " << k;
+          return;
         }
       }
     }
-    return "it does not match";
   }
 
   std::optional<DType> dtype_;
@@ -297,9 +330,9 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 template <typename Buffer, typename Pattern>
 XLA_FFI_SDK_HOT inline std::optional<std::string> TryMatchBuffer(std::string_view name, Buffer buffer,
                                                           const Pattern& pattern) {
-  std::optional<std::string> problem = pattern.Match(buffer);
-  if (XLA_FFI_PREDICT_FALSE(problem.has_value())) {
-    return "buffer '" + std::string(name) + "' is not " + pattern.Describe() + ": " + *problem;
+  if (XLA_FFI_PREDICT_FALSE(!pattern.Matches(buffer))) {
+    const auto dimensions = buffer.dimensions();
+    return pattern.WhyNot(name, buffer.element_type(), dimensions.begin(), dimensions.size());
   }
   pattern.Capture(buffer);
   return std::nullopt;

@@ -94,17 +94,6 @@ class Text {
   char in_place_[kInPlace];
 };
 
-// Whether one of eight bytes is below 0x20, 0x7f, or from 0x80 on. It may say so of eight without,
-// never the other way round.
-XLA_FFI_SDK_HOT inline bool HasOdd(const char* bytes) {
-  constexpr uint64_t kOnes = ~uint64_t{0} / 255;
-  uint64_t word;
-  std::memcpy(&word, bytes, sizeof(word));
-  const uint64_t below = word - kOnes * 0x20;
-  const uint64_t rubout = (word ^ (kOnes * 0x7f)) - kOnes;
-  return ((below | rubout | word) & (kOnes * 0x80)) != 0;
-}
-
 // Adds text with NULs and bytes that are not UTF-8 escaped.
 XLA_FFI_SDK_COLD inline void PutEscaped(Text& out, std::string_view text) noexcept {
   while (!text.empty()) {
@@ -121,13 +110,22 @@ XLA_FFI_SDK_COLD inline void PutEscaped(Text& out, std::string_view text) noexce
   }
 }
 
+// Bits of which those at 0x80 tell whether one of eight bytes is below 0x20, 0x7f, or from 0x80 on. They may say so of
+// eight without, never the other way round.
+XLA_FFI_SDK_HOT inline uint64_t OddBits(const char* bytes) {
+  constexpr uint64_t kOnes = ~uint64_t{0} / 255;
+  uint64_t word;
+  std::memcpy(&word, bytes, sizeof(word));
+  return word | (word + kOnes) | (word - kOnes * 0x20);
+}
+
 // Whether a text has nothing but printable ASCII, as far as it can be told quickly: what may be shown as it is.
 XLA_FFI_SDK_SLOW inline bool IsPlain(const char* text, size_t size) noexcept {
-  if (size < 8) return false;
-  for (size_t i = 0; i + 8 < size; i += 8) {
-    if (XLA_FFI_PREDICT_FALSE(HasOdd(text + i))) return false;
-  }
-  return !HasOdd(text + size - 8);
+  if (size < 16) return false;
+  const char* const last = text + size - 16;
+  uint64_t odd = OddBits(last) | OddBits(last + 8);
+  for (; text < last; text += 16) odd |= OddBits(text) | OddBits(text + 8);
+  return (odd & (~uint64_t{0} / 255 * 0x80)) == 0;
 }
 
 XLA_FFI_SDK_INTERNAL_END
