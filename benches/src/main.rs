@@ -164,8 +164,11 @@ fn main() -> Result<()> {
     let moved = host::with_seed(seed + 100);
     let twice = |host: &Host| {
         let frame = (CASES[6].frame)(host);
-        // SAFETY: buffers of our own, which nobody reads yet.
-        unsafe { (*frame.args[1]).data = (*frame.args[0]).data };
+        let (first, second) = (frame.args[0], frame.args[1]);
+        // SAFETY: a buffer of our own, which nobody reads yet.
+        let data = unsafe { (*first).data };
+        // SAFETY: as above.
+        unsafe { (*second).data = data };
         frame
     };
     let pair = [(CASES[6].frame)(&host), (CASES[6].frame)(&moved)];

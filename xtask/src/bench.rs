@@ -63,9 +63,16 @@ const OURS: [(&str, &str); 3] = [
 ];
 /// Costs that are not yet where they are to be: case, column, whose cost the limit comes from, and how many times
 /// that they may take meanwhile. `docs/performance.md` has what was measured.
-const NOT_YET: [(&str, &str, Against, f64); 16] = [
+const NOT_YET: [(&str, &str, Against, f64); 18] = [
     ("1 scalar attribute", "rust", Against::C, 1.3),
     ("8 arguments, 8 results", "rust", Against::Upstream, 1.06),
+    ("8 results", "rust", Against::Upstream, 1.04),
+    (
+        "1 argument, 1 result, 1 attribute",
+        "cpp_clang",
+        Against::C,
+        1.3,
+    ),
     ("16 arguments", "cpp_gcc", Against::C, 1.27),
     ("16 arguments", "cpp_gcc", Against::Upstream, 1.1),
     ("16 arguments", "cpp_clang", Against::C, 1.32),
