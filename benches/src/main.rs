@@ -159,6 +159,44 @@ fn main() -> Result<()> {
         }
         cases.push(serde_json::Value::Object(row));
     }
+    // What it costs where operands lie in another order with every call, or one array is given twice. C compares all
+    // pairs either way.
+    let moved = host::with_seed(seed + 100);
+    let twice = |host: &Host| {
+        let frame = (CASES[6].frame)(host);
+        let (first, second) = (frame.args[0], frame.args[1]);
+        // SAFETY: a buffer of our own, which nobody reads yet.
+        let data = unsafe { (*first).data };
+        // SAFETY: as above.
+        unsafe { (*second).data = data };
+        frame
+    };
+    let pair = [(CASES[6].frame)(&host), (CASES[6].frame)(&moved)];
+    let same = [twice(&host), twice(&host)];
+    for (name, frames) in [
+        ("8 and 8, orders alternate", pair),
+        ("8 and 8, an argument given twice", same),
+    ] {
+        let mut row = serde_json::Map::new();
+        row.insert("case".into(), name.into());
+        row.insert("kind".into(), "information".into());
+        for variant in &variants {
+            let handler = variant.handler(CASES[6].symbol)?;
+            let mut best = f64::INFINITY;
+            for _ in 0..100 {
+                let start = Instant::now();
+                for call in 0..CALLS {
+                    let frame = &frames[(call % 2) as usize];
+                    // SAFETY: a whole frame of a live host; handlers do not change what they get.
+                    let error = unsafe { handler(black_box(frame.raw)) };
+                    ensure!(error.is_null(), "{}: {name}: refused", variant.name);
+                }
+                best = best.min(start.elapsed().as_nanos() as f64 / f64::from(CALLS));
+            }
+            row.insert(variant.name.clone(), best.into());
+        }
+        cases.push(serde_json::Value::Object(row));
+    }
     println!("{}", serde_json::json!({ "seed": seed, "cases": cases }));
     Ok(())
 }

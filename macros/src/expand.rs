@@ -252,6 +252,25 @@ impl Stage {
                 knowns.push(quote!(#value));
             }
         }
+        let decode = (!values.is_empty()).then(|| {
+            quote! {
+                let mut #doubt = ::xla_ffi::__private::Doubt::none();
+                if const { ::xla_ffi::__private::are_tagged(#params) }
+                    && !#doubt.are_buffers::<__ARGS, __RETS>(frame)
+                {
+                    return #mismatch;
+                }
+                #(let ::core::option::Option::Some(#values) = #decodes else {
+                    return #mismatch;
+                };)*
+                let (#(#values,)*) = if let ::core::option::Option::Some(#sure) = #doubt.resolve() {
+                    (#(#knowns,)*)
+                } else {
+                    #(#settles)*
+                    (#(#values,)*)
+                };
+            }
+        });
         let apart = self.apart(at, &values, &mismatch);
         let contract = contract
             .map(|contract| contract.comparisons(&self.info_path(), &quote!(return #mismatch;)));
@@ -261,21 +280,7 @@ impl Stage {
             }
             const __ARGS: usize = ::xla_ffi::__private::fixed(#params, true);
             const __RETS: usize = ::xla_ffi::__private::fixed(#params, false);
-            let mut #doubt = ::xla_ffi::__private::Doubt::none();
-            if const { ::xla_ffi::__private::are_tagged(#params) }
-                && !#doubt.are_buffers::<__ARGS, __RETS>(frame)
-            {
-                return #mismatch;
-            }
-            #(let ::core::option::Option::Some(#values) = #decodes else {
-                return #mismatch;
-            };)*
-            let (#(#values,)*) = if let ::core::option::Option::Some(#sure) = #doubt.resolve() {
-                (#(#knowns,)*)
-            } else {
-                #(#settles)*
-                (#(#values,)*)
-            };
+            #decode
             #apart
             #contract
         };

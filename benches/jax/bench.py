@@ -1,0 +1,210 @@
+"""What one call costs in a real XLA, beside what a user would pick instead; `cargo xtask bench --jax` runs it.
+
+    bench.py OUT RUST OURS UPSTREAM TVM EMBEDDED
+
+writes JSON to OUT. The libraries have `copy_1` and `copy_8`; RUST has `rms_norm` and `softmax`, too. EMBEDDED is a
+program that calls RUST's on the embedded runtime and prints nanoseconds.
+
+Inside a compiled loop each iteration consumes the results of the one before it, and the loop's length is an argument: its
+cost is the difference of a long and a short loop, of large arrays the mean of a long one. A dispatch is one call of a
+jitted function whose result is waited for. The least of many counts; the ways take turns.
+"""
+
+import ctypes
+import json
+import subprocess
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+OUT, RUST, OURS, UPSTREAM, TVM, EMBEDDED = sys.argv[1:]
+SIZES = {16: 2000, 1 << 20: 40}
+ROUNDS = 15
+
+
+def library(path, prefix):
+    loaded = ctypes.CDLL(path)
+    for name in ("copy_1", "copy_8"):
+        jax.ffi.register_ffi_target(f"{prefix}_{name}", jax.ffi.pycapsule(getattr(loaded, name)), platform="cpu")
+    return lambda name, shapes: jax.ffi.ffi_call(f"{prefix}_{name}", shapes)
+
+
+def tvm():
+    import jax_tvm_ffi
+    import tvm_ffi
+
+    module = tvm_ffi.load_module(TVM)
+    for name in ("copy_1", "copy_8"):
+        jax_tvm_ffi.register_ffi_target(f"tvm_{name}", module[name], platform="cpu")
+    return lambda name, shapes: jax.ffi.ffi_call(f"tvm_{name}", shapes)
+
+
+def numba():
+    """The original custom calls, void(void* out, void** in), compiled by numba."""
+    from numba import carray, cfunc, types
+
+    kept = []
+
+    def target(name, count, size):
+        single = count == 1
+
+        def body(out, ins):
+            for k in range(count):
+                x = carray(ins[k], size)
+                y = carray(out[k], size)
+                y[:] = x
+
+        def body_1(out, ins):
+            x = carray(ins[0], size)
+            y = carray(out, size)
+            y[:] = x
+
+        pointer = types.CPointer(types.float32)
+        signature = types.void(pointer if single else types.CPointer(pointer), types.CPointer(pointer))
+        compiled = cfunc(signature)(body_1 if single else body)
+        kept.append(compiled)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        capsule = new(compiled.address, b"xla._CUSTOM_CALL_TARGET", None)
+        jax.ffi.register_ffi_target(name, capsule, platform="cpu", api_version=0)
+
+    def call(name, shapes):
+        size = shapes[0].shape[0]
+        unique = f"numba_{name}_{size}"
+        if unique not in seen:
+            seen.add(unique)
+            target(unique, len(shapes), size)
+        return jax.ffi.ffi_call(unique, shapes, custom_call_api_version=2)
+
+    seen = set()
+    return call
+
+
+def callback():
+    def copies(*xs):
+        return tuple(np.array(x) for x in xs)
+
+    return lambda name, shapes: lambda *xs: jax.pure_callback(copies, tuple(shapes), *xs)
+
+
+def least(work, rounds=ROUNDS):
+    best = float("inf")
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def loop_of(call, count):
+    """A compiled loop of calls."""
+
+    @jax.jit
+    def loop(times, xs):
+        return lax.fori_loop(0, times, lambda _, xs: tuple(call(*xs)), xs)
+
+    return loop
+
+
+def main():
+    ways, absent = {}, {}
+    makers = {
+        "Rust": lambda: library(RUST, "rust"),
+        "our C++": lambda: library(OURS, "ours"),
+        "upstream's C++": lambda: library(UPSTREAM, "upstream"),
+        "jax-tvm-ffi": tvm,
+        "numba cfunc": numba,
+        "pure_callback": callback,
+    }
+    for name, make in makers.items():
+        try:
+            ways[name] = make()
+        except Exception as error:  # what is not there is told, not hidden
+            absent[name] = f"{type(error).__name__}: {error}"
+    rows = []
+    # A callback is so slow that a few of them are enough.
+    slow = "pure_callback"
+    for operands in (1, 8):
+        for size, times in SIZES.items():
+            xs = tuple(jnp.full((size,), float(k), jnp.float32) for k in range(operands))
+            shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in xs]
+            loops, singles = {}, {}
+            for way, make in ways.items():
+                few = 20 if way == slow else times
+                try:
+                    call = make(f"copy_{operands}", shapes)
+                    loop, single = loop_of(call, operands), jax.jit(lambda *xs, call=call: tuple(call(*xs)))
+                    for result, x in zip(jax.block_until_ready(loop(3, xs)), xs):
+                        assert (np.asarray(result) == np.asarray(x)).all(), f"{way} copies something else"
+                    jax.block_until_ready(single(*xs))
+                    loops[way], singles[way] = (loop, few), single
+                except Exception as error:
+                    absent[f"{way}, {operands} + {operands}"] = f"{type(error).__name__}: {str(error)[:200]}"
+            short, long = dict.fromkeys(loops, float("inf")), dict.fromkeys(loops, float("inf"))
+            dispatch = dict.fromkeys(loops, float("inf"))
+            for turn in range(ROUNDS):
+                for way, (loop, few) in loops.items():
+                    if way == slow and turn > 2:
+                        continue
+                    short[way] = min(short[way], least(lambda: jax.block_until_ready(loop(few // 10, xs)), 1))
+                    long[way] = min(long[way], least(lambda: jax.block_until_ready(loop(few, xs)), 1))
+                    single = singles[way]
+                    dispatch[way] = min(dispatch[way], least(lambda: jax.block_until_ready(single(*xs)), 20))
+            row = {"operands": operands, "elements": size, "loop_ns": {}, "dispatch_ns": {}}
+            for way, (_, few) in loops.items():
+                if size > 1000:  # one loop is exact enough, and two differ by what else the machine does
+                    row["loop_ns"][way] = long[way] / few * 1e9
+                else:
+                    row["loop_ns"][way] = (long[way] - short[way]) / (few - few // 10) * 1e9
+                row["dispatch_ns"][way] = dispatch[way] * 1e9
+            rows.append(row)
+    embedded = json.loads(subprocess.run([EMBEDDED, RUST], check=True, capture_output=True, text=True).stdout)
+    for row in rows:
+        row["loop_ns"]["embedded runtime"] = embedded[f"copy_{row['operands']}, {row['elements']}"]
+
+    loaded = ctypes.CDLL(RUST)
+    for name in ("rms_norm", "softmax"):
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(loaded, name)), platform="cpu")
+    functions = {
+        "rms_norm": lambda np, x: x / np.sqrt(np.mean(x * x, -1, keepdims=True) + np.float32(1e-5)),
+        "softmax": lambda np, x: (e := np.exp(x - np.max(x, -1, keepdims=True))) / np.sum(e, -1, keepdims=True),
+    }
+    bandwidth = []
+    for name, formula in functions.items():
+        for shape in ((1024, 1024), (64, 16384)):
+            given = np.random.default_rng(1).standard_normal(shape, np.float32)
+            x = jnp.asarray(given)
+            ours = jax.jit(lambda x, name=name: jax.ffi.ffi_call(name, jax.ShapeDtypeStruct(x.shape, x.dtype))(x))
+            fused = jax.jit(lambda x, formula=formula: formula(jnp, x))
+            np.testing.assert_allclose(ours(x), fused(x), rtol=2e-5, atol=1e-7)
+            work = {
+                "Rust, thread pool": lambda: jax.block_until_ready(ours(x)),
+                "XLA:CPU": lambda: jax.block_until_ready(fused(x)),
+                "numpy": lambda: formula(np, given),
+            }
+            best = dict.fromkeys(work, float("inf"))
+            for _ in range(ROUNDS):
+                for way, run in work.items():
+                    best[way] = min(best[way], least(run, 5))
+            # Read once, written once.
+            gigabytes = 2 * given.nbytes / 1e9
+            bandwidth.append(
+                {
+                    "function": name,
+                    "shape": shape,
+                    "us": {way: time * 1e6 for way, time in best.items()},
+                    "gb_per_s": {way: gigabytes / time for way, time in best.items()},
+                }
+            )
+    report = {"jax": jax.__version__, "calls": rows, "bandwidth": bandwidth, "absent": absent}
+    with open(OUT, "w") as out:
+        json.dump(report, out, indent=1)
+        out.write("\n")
+
+
+main()

@@ -1,0 +1,141 @@
+//! `cargo xtask bench --jax`: what one call costs in a real XLA, beside what a user would pick instead. The work is done by
+//! `benches/jax/bench.py`; this builds and fetches what it wants.
+
+use crate::cache::Cache;
+use crate::cargo::cargo;
+use crate::libraries::file_name;
+use crate::wheel::{self, Dependencies};
+use crate::{python, venv};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Who calls functions of TVM's FFI from JAX, and compiles Python to C functions, with what they want.
+const PACKAGES: [&str; 5] = [
+    "apache-tvm-ffi==0.1.15.post2",
+    "jax-tvm-ffi==0.1.3",
+    "llvmlite==0.50.0",
+    "numba==0.68.1",
+    "typing-extensions==4.15.0",
+];
+
+/// Builds, measures, and prints; `version` is the jaxlib.
+pub(super) fn run(root: &Path, out: &Path, version: &str) -> Result<()> {
+    let built = cargo(root)
+        .args(["build", "--quiet", "--release", "-p", "xla-ffi-benches"])
+        .args(["--example", "jax_calls", "--bin", "jax_embedded"])
+        .status()?;
+    ensure!(built.success(), "xla-ffi-benches does not build");
+    let release = root.join("target/release");
+    let environment = venv::exactly(version)?;
+    let packages = fetch(&environment)?;
+    let tvm = packages[0].join("tvm_ffi/include");
+    let sources = root.join("benches/jax");
+    let ours = compile(
+        out,
+        "jax_ours",
+        "g++",
+        &sources.join("calls.cc"),
+        &root.join("include"),
+    )?;
+    let upstream = wheel::headers(version)?;
+    let upstream = compile(
+        out,
+        "jax_upstream",
+        "g++",
+        &sources.join("calls.cc"),
+        &upstream,
+    )?;
+    let tvm = compile(out, "jax_tvm", "gcc", &sources.join("calls_tvm.c"), &tvm)?;
+    let report = out.join("jax.json");
+    let path = std::env::join_paths(&packages)?;
+    let status = python::keep_bytecode(&mut Command::new(&environment.python))
+        .env("PYTHONPATH", path)
+        .env("JAX_PLATFORMS", "cpu")
+        .arg(sources.join("bench.py"))
+        .arg(&report)
+        .arg(release.join("examples").join(file_name("jax_calls")))
+        .args([ours, upstream, tvm])
+        .arg(release.join("jax_embedded"))
+        .status()?;
+    ensure!(status.success(), "benches/jax/bench.py failed");
+    print(&serde_json::from_str(&fs::read_to_string(&report)?)?)?;
+    crate::ui::note(format_args!("as numbers: {}", report.display()));
+    Ok(())
+}
+
+/// The folders of [`PACKAGES`], unpacked, in their order.
+fn fetch(environment: &venv::Venv) -> Result<Vec<PathBuf>> {
+    let cache = Cache::open()?;
+    let pythons = python::all()?;
+    let python = pythons
+        .iter()
+        .find(|python| python.minor == environment.minor)
+        .context("the environment's Python is gone")?;
+    let mut folders = Vec::new();
+    for package in PACKAGES {
+        let wheels = wheel::fetch(&cache, python, &[package.to_owned()], Dependencies::Without)?;
+        folders.push(wheel::unpack(&cache, wheels.first().context(package)?)?);
+    }
+    Ok(folders)
+}
+
+fn compile(
+    out: &Path,
+    name: &str,
+    compiler: &str,
+    source: &Path,
+    include: &Path,
+) -> Result<PathBuf> {
+    let library = out.join(file_name(name));
+    let standard = if compiler == "gcc" {
+        "-std=c11"
+    } else {
+        "-std=c++17"
+    };
+    let status = Command::new(compiler)
+        .args(["-O3", "-fPIC", "-shared", standard, "-isystem"])
+        .arg(include)
+        .arg(source)
+        .arg("-o")
+        .arg(&library)
+        .status()
+        .with_context(|| compiler.to_owned())?;
+    ensure!(
+        status.success(),
+        "{compiler} cannot build {}",
+        source.display()
+    );
+    Ok(library)
+}
+
+fn print(report: &Value) -> Result<()> {
+    for (key, title) in [
+        ("loop_ns", "ns a call inside a compiled loop"),
+        ("dispatch_ns", "ns a dispatch"),
+    ] {
+        println!("{title}");
+        for row in report["calls"].as_array().context("no calls")? {
+            let operands = &row["operands"];
+            print!("{operands} + {operands}, {} elements:", row["elements"]);
+            for (way, cost) in row[key].as_object().context("no costs")? {
+                print!("  {way} {:.0}", cost.as_f64().unwrap_or(f64::NAN));
+            }
+            println!();
+        }
+    }
+    println!("GB a second, read once and written once");
+    for row in report["bandwidth"].as_array().context("no bandwidth")? {
+        print!("{} of {}:", row["function"], row["shape"]);
+        for (way, speed) in row["gb_per_s"].as_object().context("no speeds")? {
+            print!("  {way} {:.2}", speed.as_f64().unwrap_or(f64::NAN));
+        }
+        println!();
+    }
+    for (way, why) in report["absent"].as_object().context("no list")? {
+        println!("absent: {way}: {why}");
+    }
+    Ok(())
+}
