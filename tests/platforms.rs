@@ -270,3 +270,85 @@ fn rust_says_that_there_is_no_jaxlib() {
         assert!(!text.contains(other), "{cfg}: {text}");
     }
 }
+
+/// What a cell may begin with. What was run, built or proven has a command behind it, or says "the same" as the cell before.
+const VERDICTS: &[(&str, bool)] = &[
+    ("run", true),
+    ("built", true),
+    ("compiled", true),
+    ("proven without running", true),
+    ("found", true),
+    ("not supported", false),
+    ("not tried", false),
+];
+
+/// Whether there is what a command of a cell calls: the task, the step of a script, the test.
+fn is_there(command: &str) -> bool {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let source = |path: String| root().join(path).exists();
+    match words[..] {
+        ["cargo", "xtask", task, ..] => {
+            source(format!("xtask/src/{task}.rs")) || source(format!("xtask/src/{task}"))
+        }
+        ["cargo", "test", "--test", test] => source(format!("tests/{test}.rs")),
+        ["cargo", "test", "-p", package, "--test", test] => {
+            let folder = package.strip_prefix("xla-ffi-").unwrap_or("ffi");
+            source(format!("{folder}/tests/{test}.rs"))
+        }
+        [
+            script @ (".ci/aarch64" | ".ci/macos-windows"),
+            ref steps @ ..,
+        ] => {
+            let text = std::fs::read_to_string(root().join(script)).unwrap();
+            steps
+                .iter()
+                .all(|step| text.contains(&format!("\n{step}() {{\n")))
+        }
+        _ => false,
+    }
+}
+
+/// Every cell of the tables in the README and the book says what was done, and by which command, and that is there.
+#[test]
+fn the_tables_name_commands_that_are_there() {
+    let mut cells = 0;
+    for (file, heading) in [
+        ("README.md", "## Where it runs"),
+        ("docs/platforms.md", "# Systems and processors"),
+    ] {
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        let (_, after) = text.split_once(heading).unwrap();
+        let rows = after.lines().skip_while(|line| !line.starts_with('|'));
+        for row in rows.take_while(|line| line.starts_with('|')).skip(2) {
+            let columns: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+            assert_eq!(columns.len(), 6, "{file}: {row}");
+            for cell in &columns[1..] {
+                let verdict = VERDICTS.iter().find(|(word, _)| cell.starts_with(word));
+                let Some((_, asks)) = verdict else {
+                    panic!(
+                        "{file}: a cell says neither what was done nor that nothing was: {cell}"
+                    );
+                };
+                let commands: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+                let runs = |text: &&&str| {
+                    ["cargo ", ".ci/"]
+                        .iter()
+                        .any(|start| text.starts_with(start))
+                };
+                let found: Vec<&&str> = commands.iter().filter(runs).collect();
+                assert!(
+                    !asks
+                        || !found.is_empty()
+                        || cell.contains("the same")
+                        || cell.contains("`pip"),
+                    "{file}: nothing shows it: {cell}"
+                );
+                for command in found {
+                    assert!(is_there(command), "{file}: nothing is called so: {command}");
+                    cells += 1;
+                }
+            }
+        }
+    }
+    assert!(cells > 30, "{cells}");
+}

@@ -1,6 +1,11 @@
 //! The layouts of the XLA FFI ABI as data: read from three independent places, compared,
 //! classified and explained.
 
+#[cfg(not(unix))]
+compile_error!(
+    "xla-ffi-abi and what is built on it need a POSIX system: they run compilers, within limits"
+);
+
 pub mod catalogue;
 mod clang;
 mod compile;

@@ -278,6 +278,23 @@ fn cpp_compiles_and_describes_itself() {
     }
 }
 
+/// What contains exceptions of C++ in the embedded runtime: where it does not compile, its crate is built without. Apple's
+/// library has no name for a cancelled thread, as libstdc++ has.
+#[test]
+fn the_guard_of_the_runtime_compiles_for_macos() {
+    let Some(zig) = Zig::find() else {
+        return skip(
+            "the_guard_of_the_runtime_compiles_for_macos",
+            "no zig (set XLA_FFI_ZIG; the wheel ziglang has it)",
+        );
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let source = root().join("runtime/src/process/guard.cc");
+    for target in [Target::Aarch64MacOs, Target::X86_64MacOs] {
+        assert!(zig.object(folder.path(), target, &source, &[]).exists());
+    }
+}
+
 #[test]
 fn builds_for_two_machines_are_not_compared() {
     let Some(built) = built("builds_for_two_machines_are_not_compared") else {

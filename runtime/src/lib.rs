@@ -26,6 +26,11 @@
 //! Loading a library runs its code: name only libraries that deserve it. Within that, the runtime
 //! survives what handlers do wrong short of corrupting memory.
 
+#[cfg(not(unix))]
+compile_error!(
+    "the embedded runtime needs a POSIX system; handlers and their crate, xla-ffi, do not"
+);
+
 mod api;
 mod call;
 mod context;

@@ -1,6 +1,6 @@
 //! The status of the status-returning conventions: this library's own, and everybody's.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -139,7 +139,7 @@ pub(super) fn text(bytes: &[u8]) -> String {
 
 #[cfg(unix)]
 mod host {
-    use super::c_void;
+    use std::ffi::c_void;
 
     /// Whether there is memory at a page's beginning. Without a descriptor, unlike the embedded
     /// runtime's probe: this runs inside of a host's calls. Only one address in 65536 is asked
@@ -280,6 +280,7 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
 /// As [`set_failure`].
 #[cfg(unix)]
 unsafe fn tell_host(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) -> bool {
+    use std::ffi::c_void;
     type SetSuccess = unsafe extern "C" fn(*mut XlaCustomCallStatus);
     type SetFailure = unsafe extern "C" fn(*mut XlaCustomCallStatus, *const c_char, usize);
     let name = if failure.is_some() {

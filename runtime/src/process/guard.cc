@@ -47,8 +47,11 @@ int Contain(Call call, char* text, std::size_t room) {
   try {
     call();
     return 0;
+#if defined(__GLIBCXX__)
+    // A cancelled thread. Other libraries have no name for it, and the last branch finds nothing of C++ in it.
   } catch (abi::__forced_unwind&) {
     throw;
+#endif
   } catch (const std::exception& exception) {
     Copy(exception.what(), text, room);
     return 1;

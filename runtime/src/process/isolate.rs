@@ -12,7 +12,8 @@
 
 use crate::host::{errors, futures};
 use crate::{Error, Hazard, Result};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,15 +26,9 @@ const PANICKED: i32 = 101;
 /// # Errors
 /// The hazard [`Hazard::Crash`] when the child dies or does not answer within `limit`.
 pub fn isolated(limit: Duration, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>> {
-    let mut ends = [0; 2];
-    // SAFETY: the array has room for two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(system("pipe"));
-    }
-    // SAFETY: the descriptor was opened above and is nobody else's.
-    let read = unsafe { OwnedFd::from_raw_fd(ends[0]) };
-    // SAFETY: as above.
-    let write = unsafe { OwnedFd::from_raw_fd(ends[1]) };
+    // Sockets, not a pipe: macOS has no `pipe2`, and pipes of the standard library ask for Rust 1.87.
+    let ends = UnixStream::pair().map_err(|error| system("socketpair", &error))?;
+    let (read, write) = (OwnedFd::from(ends.0), OwnedFd::from(ends.1));
     let held = (hold_loader(), errors::hold(), futures::hold());
     // SAFETY: the child keeps to what the head of this file says.
     let child = unsafe { libc::fork() };
@@ -44,7 +39,7 @@ pub fn isolated(limit: Duration, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u
     }
     drop(write);
     if child < 0 {
-        return Err(system("fork"));
+        return Err(system("fork", &std::io::Error::last_os_error()));
     }
     let answer = listen(&read, child, Instant::now() + limit);
     let _reaped = reap(child, true);
@@ -60,8 +55,7 @@ pub(crate) fn hold_loader() -> MutexGuard<'static, ()> {
     LOADING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn system(call: &str) -> Error {
-    let error = std::io::Error::last_os_error();
+fn system(call: &str, error: &std::io::Error) -> Error {
     Error::new(
         crate::Code::Unavailable,
         format!("no child process: {call}: {error}"),
