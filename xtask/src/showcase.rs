@@ -199,20 +199,24 @@ impl Place {
             }
         }
         let begun = Instant::now();
-        counts.add(tally::run(
+        let built = tally::run(
             Format::Whole,
             &format!("{name}: cargo build"),
             self.cargo(name).args(["build", "--release", "--locked"]),
             log,
-        )?);
+        )?;
         ui::note(format_args!(
-            "{name}: {all} lines of Rust, built in {}",
-            ui::seconds(begun.elapsed())
+            "{name}: {all} lines of Rust, built in {}, {} of processor time",
+            ui::seconds(begun.elapsed()),
+            ui::seconds(built.processor)
         ));
+        counts.add(built);
         counts.add(tally::run_some(
             Format::Libtest,
             name,
-            self.cargo(name).args(["test", "--release", "--locked"]),
+            // The libraries have no tests inside, and would be compiled again for them.
+            self.cargo(name)
+                .args(["test", "--release", "--locked", "--test", "embedded"]),
             log,
         )?);
         Ok(counts)
