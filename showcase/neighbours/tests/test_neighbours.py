@@ -10,9 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xla_ffi
+from jax import export
 from jax.test_util import check_grads
 
 import neighbours
+
+try:
+    from jax import shard_map
+except ImportError:
+    from jax.experimental.shard_map import shard_map
 
 jax.config.update("jax_enable_x64", True)
 
@@ -59,11 +65,12 @@ def test_within(d):
 
 
 def test_overflow():
+    # jaxlib 0.4.33 reports every code as INTERNAL.
     points = cloud(100, 2)
     few = neighbours.within(points, points, 10.0, 4)
     np.testing.assert_array_equal(few[2], 100)
     np.testing.assert_array_equal(few[0][:, 0], np.arange(100))
-    with pytest.raises(Exception, match="OUT_OF_RANGE: .*a query has 100 neighbours, `capacity` is 4"):
+    with pytest.raises(Exception, match="(OUT_OF_RANGE|INTERNAL): .*a query has 100 neighbours, `capacity` is 4"):
         jax.block_until_ready(neighbours.within(points, points, 10.0, 4, overflow="error"))
 
 
@@ -111,7 +118,7 @@ def test_shards():
     spec = jax.sharding.PartitionSpec
     points, queries = cloud(500, 3), cloud(80, 3, 1)
     near = lambda p, q: neighbours.nearest(p, q, 5)
-    apart = jax.shard_map(near, mesh=mesh, in_specs=(spec(), spec("i")), out_specs=(spec("i"), spec("i")))
+    apart = shard_map(near, mesh=mesh, in_specs=(spec(), spec("i")), out_specs=(spec("i"), spec("i")))
     for got, wanted in zip(jax.jit(apart)(points, queries), near(points, queries)):
         np.testing.assert_array_equal(got, wanted)
 
@@ -119,9 +126,9 @@ def test_shards():
 def test_export():
     points, queries = cloud(50, 2), cloud(4, 2, 1)
     near = jax.jit(lambda p, q: neighbours.nearest(p, q, 3))
-    allowed = [jax.export.DisabledSafetyCheck.custom_call(neighbours.lib.nearest.target)]
-    text = jax.export.export(near, disabled_checks=allowed)(points, queries).serialize()
-    for got, wanted in zip(jax.export.deserialize(text).call(points, queries), near(points, queries)):
+    allowed = [export.DisabledSafetyCheck.custom_call(neighbours.lib.nearest.target)]
+    text = export.export(near, disabled_checks=allowed)(points, queries).serialize()
+    for got, wanted in zip(export.deserialize(text).call(points, queries), near(points, queries)):
         np.testing.assert_array_equal(got, wanted)
 
 
@@ -130,7 +137,7 @@ def test_refuses_what_it_cannot_take():
         jax.block_until_ready(neighbours.nearest(cloud(9, 5), cloud(2, 5), 1))
     with pytest.raises(TypeError, match="k is -1"):
         neighbours.nearest(cloud(9, 2), cloud(2, 2), -1)
-    with pytest.raises(Exception, match="INVALID_ARGUMENT: .*`radius` -1"):
+    with pytest.raises(Exception, match="(INVALID_ARGUMENT|INTERNAL): .*`radius` -1"):
         jax.block_until_ready(neighbours.within(cloud(9, 2), cloud(2, 2), -1.0, 1))
 
 
