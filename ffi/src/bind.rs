@@ -7,8 +7,9 @@ pub(crate) mod optional;
 pub(crate) mod region;
 pub(crate) mod remaining;
 
-use crate::bind::guess::{Doubt, Guess};
+use crate::bind::guess::Guess;
 use crate::bind::region::Region;
+use crate::call::doubt::Doubt;
 use crate::call::frame::Frame;
 use crate::declare::at::At;
 use crate::declare::param::Param;

@@ -450,8 +450,9 @@ pub mod prelude {
 /// What the macros call. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::bind::guess::{Doubt, Guess};
+    pub use crate::bind::guess::Guess;
     pub use crate::bind::region::{Order, Regions, Starts, is_ordered};
+    pub use crate::call::doubt::Doubt;
     pub use crate::context::load_state;
     pub use crate::declare::contract_check::Written;
     pub use crate::entry::entry;

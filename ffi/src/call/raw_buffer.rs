@@ -1,8 +1,8 @@
 //! A buffer of the call frame, read safely: the one home of raw access to it. The invariants are
 //! those of the frame.
 
-use crate::bind::guess::Doubt;
 use crate::bind::region::Region;
+use crate::call::doubt::Doubt;
 use crate::operand::element::{Element, byte_size};
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
 

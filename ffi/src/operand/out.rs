@@ -3,8 +3,9 @@
 use std::mem::MaybeUninit;
 
 use crate::bind::Bind;
-use crate::bind::guess::{Doubt, Guess};
+use crate::bind::guess::Guess;
 use crate::bind::region::Region;
+use crate::call::doubt::Doubt;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::{RawBuffer, Typed};
 use crate::declare::at::At;
