@@ -24,10 +24,10 @@
 #endif
 
 /* Attributes of a function that a call takes when something is wrong: made for size. GCC makes cold functions so by
- * itself, Clang has to be told. */
-#if defined(__clang__)
+ * itself, Clang has to be told; nvcc's front end does not know the word. */
+#if defined(__clang__) && !defined(__NVCC__)
 #define XLA_FFI_SDK_SMALL_ cold, minsize
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_SMALL_ cold
 #endif
 

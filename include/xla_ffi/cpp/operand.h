@@ -32,15 +32,11 @@ struct OperandType<Buffer<dtype, rank>> {
   static constexpr int64_t kRank = rank == kDynamicRank ? kAnyRank : static_cast<int64_t>(rank);
 };
 
-// Whether a buffer is there and has that element type and rank: one branch for all three, which cost more than what they
-// spare.
+// Whether a buffer is there and has that element type and rank.
 template <DataType dtype, size_t rank>
 XLA_FFI_SDK_HOT inline bool IsaBuffer(const XLA_FFI_Buffer* buf) {
-  if (buf == nullptr) return false;
-  uint64_t bad = static_cast<unsigned>(buf->dtype) ^ static_cast<unsigned>(dtype);
-  if (rank != kDynamicRank) bad |= static_cast<uint64_t>(buf->rank) ^ static_cast<uint64_t>(rank);
-  const auto is_short = static_cast<unsigned>(buf->struct_size < XLA_FFI_Buffer_STRUCT_SIZE);
-  return (is_short | static_cast<unsigned>(bad != 0)) == 0;
+  return IsThere(buf) && static_cast<unsigned>(buf->dtype) == static_cast<unsigned>(dtype) &&
+         (rank == kDynamicRank || buf->rank == static_cast<int64_t>(rank));
 }
 
 XLA_FFI_SDK_INTERNAL_END
