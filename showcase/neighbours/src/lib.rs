@@ -60,7 +60,8 @@ fn search<T: Real>(
             }
             let found = found.into_iter().chain(std::iter::repeat((-1, missing)));
             for ((index, distance), found) in indices.iter_mut().zip(&mut **distances).zip(found) {
-                (index.write(found.0), distance.write(found.1));
+                index.write(found.0);
+                distance.write(found.1);
             }
         }
     });
