@@ -109,6 +109,9 @@ const NOT_YET: [(&str, &str, Against, f64); 18] = [
     ("handler returns an error", "cpp_clang", Against::C, 1.75),
 ];
 
+/// How much more than its limit a cost may be for `--guard`: other processors have other quotients, and what breaks a
+/// build has to be a change of the code.
+const OTHER_MACHINES: f64 = 1.25;
 /// How often the handlers are measured before a cost counts as over budget, each time with operands in another order.
 const TRIES: u64 = 3;
 
@@ -219,7 +222,10 @@ fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<Strin
         for judged in judged.iter().filter(|judged| judged.is_behind()) {
             ui::note(format_args!("not at its goal yet: {judged}"));
         }
-        let over = judged.into_iter().filter(|judged| judged.room() < 0.0);
+        let most = if whole { OTHER_MACHINES } else { 1.0 };
+        let over = judged
+            .into_iter()
+            .filter(|judged| judged.cost > most * judged.limit);
         misses = Some(match misses {
             None => over.collect(),
             Some(before) => over
