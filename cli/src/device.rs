@@ -89,7 +89,10 @@ impl Opened {
     /// Says where a handler that a command buffer may replay launches other work from call to call.
     pub(crate) fn check_capture(&self, call: Call) -> xla_ffi_runtime::Result<()> {
         match self {
-            Self::Host => Ok(()),
+            Self::Host => {
+                drop(call);
+                Ok(())
+            }
             #[cfg(feature = "cuda")]
             Self::Cuda(device) => call.check_capture(device),
         }

@@ -59,7 +59,7 @@ impl Operand<'_> {
     }
 }
 
-/// All operands and results of a call, as [`Describe`] sees them.
+/// All operands and results of a call, as [`Describe`](super::Describe) sees them.
 ///
 /// ```
 /// # use std::ffi::{c_char, c_void};
