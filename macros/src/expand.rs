@@ -400,7 +400,7 @@ impl Stage {
     }
 }
 
-/// The body of an `async fn` whose signature [`Stage::take`] has made ordinary.
+/// The body of an `async fn` whose signature [`Stage::read`] has made ordinary.
 pub(crate) fn desugar_body(block: &mut syn::Block) {
     let statements = std::mem::take(&mut block.stmts);
     *block = syn::parse_quote!({ async move { #(#statements)* } });
