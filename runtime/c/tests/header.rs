@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{repository, skip};
 
@@ -28,6 +28,18 @@ fn without_macros(text: &str) -> String {
     kept.collect()
 }
 
+/// The files of a folder and of the folders in it.
+fn sources_in(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources_in(&path, found);
+        } else {
+            found.push(path);
+        }
+    }
+}
+
 /// The Rust definitions as C, by cbindgen.
 fn bindings() -> String {
     let mut config = cbindgen::Config {
@@ -42,13 +54,19 @@ fn bindings() -> String {
     let mut builder = cbindgen::Builder::new().with_config(config);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("public");
     std::fs::create_dir_all(&folder).unwrap();
-    for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).unwrap() {
-        let path = entry.unwrap().path();
+    let mut sources = vec![];
+    sources_in(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+        &mut sources,
+    );
+    for (number, path) in sources.iter().enumerate() {
         if path.file_name().is_some_and(|name| name != "lib.rs") {
             // cbindgen leaves out what is not public, which nothing of a C library is.
-            let text = std::fs::read_to_string(&path).unwrap();
-            let copy = folder.join(path.file_name().unwrap());
-            std::fs::write(&copy, text.replace("pub(crate) ", "pub ")).unwrap();
+            let text = std::fs::read_to_string(path).unwrap();
+            let text = text.replace("pub(crate) ", "pub ");
+            // By number: files of several folders may have one name.
+            let copy = folder.join(format!("{number}.rs"));
+            std::fs::write(&copy, text.replace("pub(super) ", "pub ")).unwrap();
             builder = builder.with_src(copy);
         }
     }
