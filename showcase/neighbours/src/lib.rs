@@ -4,7 +4,6 @@
 mod tree;
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tree::{Held, Real, Which};
 use xla_ffi::{ANY_RANK, Attribute, DataType, OneOf, OneOfOut, matching, prelude::*};
 
@@ -26,38 +25,29 @@ macro_rules! with_type {
     };
 }
 
-/// Finds neighbours of each query; gives the most that one has.
+/// Finds neighbours of each query; gives how many each one has.
 fn search<T: Real>(
     held: &Held,
     which: Which,
     points: OneOf<Floats, 2>,
     queries: OneOf<Floats>,
     (mut indices, distances): (Out<i32>, OneOfOut<Floats>),
-    counts: &mut [std::mem::MaybeUninit<i32>],
     pool: ThreadPool,
-) -> Result<usize> {
+) -> Result<Vec<i32>> {
     matching::same_dtype("queries", queries.dtype(), "points", points.dtype())?;
     let points = points.typed::<T, 2>()?;
     let tree = held.tree(points)?;
     let queries = queries.typed::<T, ANY_RANK>()?;
+    let queries = queries
+        .chunks(points.shape()[1].max(1))
+        .map(|query| (query, 0));
     let mut distances = distances.typed::<T>()?;
-    let counts = counts
-        .iter_mut()
-        .map(Some)
-        .chain(std::iter::repeat_with(|| None));
-    let rows = indices
-        .rows_uninit()
-        .zip(distances.rows_uninit())
-        .zip(counts);
-    let mut rows: Vec<_> = queries.chunks(points.shape()[1].max(1)).zip(rows).collect();
-    let most = AtomicUsize::new(0);
+    let rows = indices.rows_uninit().zip(distances.rows_uninit());
+    let mut rows: Vec<_> = queries.zip(rows).collect();
     pool.for_each_chunk(&mut rows, 64, |_, rows| {
-        for (query, ((indices, distances), count)) in rows {
+        for ((query, count), (indices, distances)) in rows {
             let (found, missing) = tree.search(query, which);
-            most.fetch_max(found.len(), Relaxed);
-            if let Some(count) = count {
-                count.write(found.len() as i32);
-            }
+            *count = found.len() as i32;
             let found = found.into_iter().chain(std::iter::repeat((-1, missing)));
             for ((index, distance), found) in indices.iter_mut().zip(&mut **distances).zip(found) {
                 index.write(found.0);
@@ -65,7 +55,7 @@ fn search<T: Real>(
             }
         }
     });
-    Ok(most.into_inner())
+    Ok(rows.iter().map(|row| row.0.1).collect())
 }
 
 struct Nearest(Held, NonZero<usize>);
@@ -74,7 +64,8 @@ struct Nearest(Held, NonZero<usize>);
 #[xla_ffi::stateful(
     name = "nearest",
     shape = "n d, ... q d -> ... q k, ... q k",
-    vjp = "distances_vjp",
+    jvp = "distances_jvp",
+    transpose = "distances_vjp",
     residuals = ["points", "queries", "indices", "distances"],
     batch = ["shared", "leading"]
 )]
@@ -95,7 +86,7 @@ impl Nearest {
     ) -> Result<()> {
         let (which, results) = (Which::Nearest(self.1), (indices, distances));
         with_type!(points, {
-            search::<T>(&self.0, which, points, queries, results, &mut [], pool).map(drop)
+            search::<T>(&self.0, which, points, queries, results, pool).map(drop)
         })
     }
 }
@@ -120,7 +111,8 @@ struct Within {
 #[xla_ffi::stateful(
     name = "within",
     shape = "n d, ... q d -> ... q capacity, ... q capacity, ... q",
-    vjp = "distances_vjp",
+    jvp = "distances_jvp",
+    transpose = "distances_vjp",
     residuals = ["points", "queries", "indices", "distances"],
     batch = ["shared", "leading"]
 )]
@@ -134,11 +126,10 @@ impl Within {
             let text = format!("`capacity` is {capacity}, `radius` {radius}: no bounds");
             return Err(Error::invalid_argument(text));
         }
-        let (held, capacity) = (Held::default(), capacity as usize);
         Ok(Self {
-            held,
+            held: Held::default(),
             radius,
-            capacity,
+            capacity: capacity as usize,
             overflow,
         })
     }
@@ -153,10 +144,11 @@ impl Within {
         pool: ThreadPool,
     ) -> Result<()> {
         let (which, results) = (Which::Within(self.radius), (indices, distances));
-        let counts = counts.as_uninit();
-        let most = with_type!(points, {
-            search::<T>(&self.held, which, points, queries, results, counts, pool)?
+        let found = with_type!(points, {
+            search::<T>(&self.held, which, points, queries, results, pool)?
         });
+        let most = found.iter().max().map_or(0, |most| *most as usize);
+        counts.copy_from(&found)?;
         if self.overflow == Overflow::Error && most > self.capacity {
             return Err(Error::out_of_range(format!(
                 "a query has {most} neighbours, `capacity` is {}",
@@ -167,8 +159,66 @@ impl Within {
     }
 }
 
-/// For the cotangent `g` of distances: those of points and queries. What is not there, and what is
-/// no distance apart, gives nothing.
+/// Gives for each distance its place, those of its query's and its point's coordinates, the latter
+/// in one copy of the points for each batch, and the slopes. What is no distance apart has none.
+fn slopes<T: Real>(
+    (points, queries): (OneOf<Floats, 2>, OneOf<Floats>),
+    (indices, distances): (Buffer<i32>, OneOf<Floats>),
+    mut each: impl FnMut(usize, usize, usize, T),
+) -> Result<()> {
+    let (points, queries) = (points.typed::<T, 2>()?, queries.typed::<T, ANY_RANK>()?);
+    let ([n, d], distances) = (points.shape(), distances.typed::<T, ANY_RANK>()?);
+    let k = indices.dims().last().map_or(1, |k| *k.max(&1));
+    let per_batch = queries.dims().iter().rev().nth(1).map_or(1, |q| *q.max(&1));
+    for (i, (index, distance)) in indices.iter().zip(distances.iter()).enumerate() {
+        if let (Ok(point), true) = (usize::try_from(*index), *distance > T::default()) {
+            let copy = i / k / per_batch * n;
+            for axis in 0..d {
+                let (to, from) = (i / k * d + axis, point * d + axis);
+                each(
+                    i,
+                    to,
+                    copy * d + from,
+                    (queries[to] - points[from]) / *distance,
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// For the tangents of points and queries: those of distances.
+#[xla_ffi::handler(
+    shape = "n d, ... q d, ... q k, ... q k, ... n d, ... q d -> ... q k",
+    batch = ["shared", "leading", "leading", "leading", "leading", "leading"]
+)]
+fn distances_jvp(
+    points: OneOf<Floats, 2>,
+    queries: OneOf<Floats>,
+    indices: Buffer<i32>,
+    distances: OneOf<Floats>,
+    dpoints: OneOf<Floats>,
+    dqueries: OneOf<Floats>,
+    ddistances: OneOfOut<Floats>,
+) -> Result<()> {
+    with_type!(points, {
+        let (from, to) = (
+            dpoints.typed::<T, ANY_RANK>()?,
+            dqueries.typed::<T, ANY_RANK>()?,
+        );
+        let mut ddistances = ddistances.typed::<T>()?;
+        let sums = ddistances.fill(0.0);
+        slopes::<T>(
+            (points, queries),
+            (indices, distances),
+            |i, query, point, slope| {
+                sums[i] += slope * (to[query] - from[point]);
+            },
+        )
+    })
+}
+
+/// For the cotangent `g` of distances: those of points and queries.
 #[xla_ffi::handler(
     shape = "n d, ... q d, ... q k, ... q k, ... q k -> ... n d, ... q d",
     batch = ["shared", "leading", "leading", "leading", "leading"]
@@ -183,30 +233,18 @@ fn distances_vjp(
     dqueries: OneOfOut<Floats>,
 ) -> Result<()> {
     with_type!(points, {
-        let (points, queries) = (points.typed::<T, 2>()?, queries.typed::<T, ANY_RANK>()?);
-        let (distances, g) = (distances.typed::<T, ANY_RANK>()?, g.typed::<T, ANY_RANK>()?);
         let (mut dpoints, mut dqueries) = (dpoints.typed::<T>()?, dqueries.typed::<T>()?);
         let (dpoints, dqueries) = (dpoints.fill(0.0), dqueries.fill(0.0));
-        let [n, d] = points.shape();
-        let k = indices.dims().last().map_or(1, |k| *k.max(&1));
-        let per_batch = queries.dims().iter().rev().nth(1).map_or(1, |q| *q.max(&1));
-        for (i, index) in indices
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| distances[*i] > 0.0)
-        {
-            let (query, Ok(point)) = (i / k, usize::try_from(*index)) else {
-                continue;
-            };
-            for axis in 0..d {
-                let from = queries[query * d + axis] - points[point * d + axis];
-                let slope = g[i] * from / distances[i];
-                dqueries[query * d + axis] += slope;
-                dpoints[(query / per_batch * n + point) * d + axis] -= slope;
-            }
-        }
-        Ok(())
+        let g = g.typed::<T, ANY_RANK>()?;
+        slopes::<T>(
+            (points, queries),
+            (indices, distances),
+            |i, query, point, slope| {
+                dqueries[query] += g[i] * slope;
+                dpoints[point] -= g[i] * slope;
+            },
+        )
     })
 }
 
-xla_ffi::library! { Nearest, Within, distances_vjp }
+xla_ffi::library! { Nearest, Within, distances_jvp, distances_vjp }

@@ -3,6 +3,7 @@
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
 use std::any::Any;
 use std::num::NonZero;
+use std::ops::{Div, Sub};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use xla_ffi::{Element, prelude::*};
 
@@ -13,7 +14,9 @@ pub(crate) enum Which {
 }
 
 /// Element types that have trees.
-pub(crate) trait Real: Element + PartialEq + Into<f64> {
+pub(crate) trait Real:
+    Element + PartialOrd + Into<f64> + Sub<Output = Self> + Div<Output = Self>
+{
     fn new(value: f64) -> Self;
     fn build(points: &[Self], width: usize) -> Result<Box<dyn Search<Self>>>;
 }

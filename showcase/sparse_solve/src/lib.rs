@@ -34,7 +34,8 @@ struct Solve(Held);
 #[xla_ffi::stateful(
     name = "solve",
     shape = "... nnz, nnz, starts, ... k n -> ... k n",
-    vjp = "solve_vjp",
+    jvp = "solve_jvp",
+    transpose = "solve_vjp",
     residuals = ["values", "columns", "starts", "x"],
     batch = ["leading", "shared", "shared", "leading"]
 )]
@@ -56,6 +57,41 @@ impl Solve {
             let a = Matrices::new(slice::<T>("values", values)?, &columns, &starts, b.dims())?;
             let mut x = x.typed::<T>()?;
             self.0.solve(&a, x.copy_from(slice("b", b)?)?, false, pool)
+        })
+    }
+}
+
+struct SolveJvp(Held);
+
+/// For the tangents of A's entries and of b: dx with A dx = db - dA x.
+#[xla_ffi::stateful(
+    name = "solve_jvp",
+    shape = "... nnz, nnz, starts, ... k n, ... nnz, ... k n -> ... k n",
+    batch = ["leading", "shared", "shared", "leading", "leading", "leading"]
+)]
+impl SolveJvp {
+    fn instantiate(#[attr(default = Method::Lu)] method: Method) -> Result<Self> {
+        Ok(Self(Held::new(method)))
+    }
+
+    fn execute(
+        &self,
+        values: OneOf<Floats>,
+        columns: Buffer<i32, 1>,
+        starts: Buffer<i32, 1>,
+        x: OneOf<Floats>,
+        dvalues: OneOf<Floats>,
+        db: OneOf<Floats>,
+        dx: OneOfOut<Floats>,
+        pool: ThreadPool,
+    ) -> Result<()> {
+        with_type!(values, {
+            let a = Matrices::new(slice::<T>("values", values)?, &columns, &starts, x.dims())?;
+            let (x, dvalues) = (slice::<T>("x", x)?, slice::<T>("dvalues", dvalues)?);
+            let mut dx = dx.typed::<T>()?;
+            let dx = dx.copy_from(slice("db", db)?)?;
+            a.entries(|value, row, column| dx[row] -= dvalues[value] * x[column]);
+            self.0.solve(&a, dx, false, pool)
         })
     }
 }
@@ -102,4 +138,4 @@ fn factorisations(mut count: Out<i64, 0>) {
     count.fill(factor::MADE.load(std::sync::atomic::Ordering::Relaxed));
 }
 
-xla_ffi::library! { Solve, SolveVjp, factorisations }
+xla_ffi::library! { Solve, SolveJvp, SolveVjp, factorisations }

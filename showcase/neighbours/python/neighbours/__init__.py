@@ -36,8 +36,8 @@ def nearest(points, queries, k):
         query where a point is not finite, has the indices -1 and the distances NaN.
 
     The tree is kept while a compiled program that used it last lives, and any call with the same points takes it from
-    there. Distances have gradients for ``points`` and ``queries`` (``jax.grad``; 0 where they are 0). ``jax.vmap``
-    over queries is one call and shards; over points it is one call, and one tree, after the other.
+    there. Distances have gradients for ``points`` and ``queries`` (``jax.grad``, ``jax.jvp``; 0 where they are 0).
+    ``jax.vmap`` over queries is one call and shards; over points it is one call, and one tree, after the other.
     """
     return lib.nearest(*_floats(points, queries), k=k)
 

@@ -37,8 +37,8 @@ def solve(data, indices, indptr, b, *, method="lu"):
 
     The symbolic factorisation of a pattern and the numeric one of its values are kept while a compiled program that
     used them last lives, and every other call with the same matrix takes them from there: another solve, and the
-    gradient, which solves with the transpose. ``jax.grad``, ``jax.vmap`` over ``data`` and ``b`` and sharded batches
-    work as for other functions of JAX; forward mode (``jax.jvp``) does not.
+    derivatives, in reverse by a solve with the transpose. ``jax.grad``, ``jax.jvp``, ``jax.vmap`` over ``data`` and
+    ``b`` and sharded batches work as for other functions of JAX; second derivatives do not.
     """
     data, b = jnp.asarray(data), jnp.asarray(b)
     kind = jnp.promote_types(jnp.result_type(data, b), jnp.float32)
