@@ -52,20 +52,20 @@ def numba():
     def target(name, count, size):
         single = count == 1
 
-        def body(out, ins):
+        def copy_all(out, ins):
             for k in range(count):
                 x = carray(ins[k], size)
                 y = carray(out[k], size)
                 y[:] = x
 
-        def body_1(out, ins):
+        def copy_one(out, ins):
             x = carray(ins[0], size)
             y = carray(out, size)
             y[:] = x
 
         pointer = types.CPointer(types.float32)
         signature = types.void(pointer if single else types.CPointer(pointer), types.CPointer(pointer))
-        compiled = cfunc(signature)(body_1 if single else body)
+        compiled = cfunc(signature)(copy_one if single else copy_all)
         kept.append(compiled)
         new = ctypes.pythonapi.PyCapsule_New
         new.restype = ctypes.py_object

@@ -384,6 +384,19 @@ mod tests {
         assert_eq!(said, "a.rs has 251 lines, 250 are allowed");
     }
 
+    /// They are projects as `xla-ffi new` makes them.
+    #[test]
+    fn wheels_are_built_as_the_template_builds_them() {
+        let root = jaxlibs::root();
+        let template = root.join("cli/templates/rust/hatch_build.py");
+        let template = fs::read_to_string(template).unwrap();
+        for (name, _) in LIBRARIES {
+            let hook = root.join("showcase").join(name).join("hatch_build.py");
+            let hook = fs::read_to_string(hook).unwrap();
+            assert_eq!(hook, template.replace("@NAME@", name), "{name}");
+        }
+    }
+
     #[test]
     fn examples_are_found() {
         let readme = "# a\n```\npip\n```\n```python\nprint(1)\n```\nsays\n\n```text\n1\n```\n";

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xla_ffi_testing::cuda_driver;
 
 /// The jaxlib whose header the C++ handler of the comparison is built with: old enough for the JAX that
 /// GPU machines have.
@@ -212,23 +213,10 @@ impl Pack<'_> {
 
     /// What stands in for a GPU.
     fn stand_ins(&self) -> Result<()> {
-        let mut driver = Compiler::Cpp.command();
-        driver
-            .args([
-                "-std=c++17",
-                "-O1",
-                "-shared",
-                "-fPIC",
-                "-fvisibility=hidden",
-            ])
-            .arg("-I")
-            .arg(self.root.join("tests/cuda"))
-            .arg("-I")
-            .arg(self.root.join("cuda_examples"))
-            .arg(self.root.join("tests/cuda/driver.cc"))
-            .args(["-Wl,-soname,libcuda.so", "-pthread", "-o"])
-            .arg(self.folder.join("cpu/libcuda.so"));
-        libraries::compile(&mut driver, "tests/cuda/driver.cc", "C++")?;
+        let driver = cuda_driver::stand_in(&xla_ffi_testing::target_folder().join("gpu"), "gpu")
+            .context("a C++ compiler, for the stand-in of the driver")?;
+        fs::copy(&driver, self.folder.join("cpu/libcuda.so"))
+            .with_context(|| driver.display().to_string())?;
         let mut host = Compiler::C.command();
         host.args(["-std=c11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden"])
             .arg("-I")
