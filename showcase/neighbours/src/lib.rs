@@ -171,7 +171,7 @@ fn slopes<T: Real>(
     let k = indices.dims().last().map_or(1, |k| *k.max(&1));
     let per_batch = queries.dims().iter().rev().nth(1).map_or(1, |q| *q.max(&1));
     for (i, (index, distance)) in indices.iter().zip(distances.iter()).enumerate() {
-        if let (Ok(point), true) = (usize::try_from(*index), *distance > T::default()) {
+        if let (Ok(point), true) = (usize::try_from(*index), *distance > T::new(0.0)) {
             let copy = i / k / per_batch * n;
             for axis in 0..d {
                 let (to, from) = (i / k * d + axis, point * d + axis);
