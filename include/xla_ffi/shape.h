@@ -59,8 +59,18 @@ XLA_FFI_SDK_MEMORY_HOT void xla_ffi_sdk_shapes_begin(xla_ffi_sdk_shapes* at, con
   at->ellipsis = NULL;
 }
 
-/* Whether a word of a contract ends here. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+/* Whether there is nothing between words here: blanks, tabs, ends of lines. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_blank(char c) { return (unsigned char)(c - 1) < ' '; }
+/* Whether what a contract says of an operand ends here. What does is `-` or comes before it in ASCII, as no
+ * letter, digit or `.` does. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_stop(const char* at) {
+  return *at <= '-' && (*at == ',' || *at == '\0' || (at[0] == '-' && at[1] == '>'));
+}
+/* The end of a word. */
+XLA_FFI_SDK_MEMORY_HOT const char* xla_ffi_sdk_word_end(const char* at) {
+  while (*at > '-' || !(xla_ffi_sdk_is_blank(*at) || xla_ffi_sdk_is_stop(at))) ++at;
+  return at;
+}
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Digits; `at` moves behind them. */
@@ -183,66 +193,97 @@ XLA_FFI_SDK_MEMORY_SLOW int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, 
   return -1;
 }
 
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word,
-                                                const char* end, int64_t got) {
-  xla_ffi_sdk_dim dim;
+/* Whether a dimension is what its name stands for, which it says where nothing has. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const char* name,
+                                                 size_t length, int64_t got) {
+  const xla_ffi_sdk_size* known = xla_ffi_sdk_find_size(at, name, length);
+  xla_ffi_sdk_size* size;
+  if (known != NULL) return got == known->size;
+  if (at->sizes == XLA_FFI_SDK_SHAPE_NAMES) return 1;
+  size = &at->size[at->sizes++];
+  size->name = name;
+  size->length = length;
+  size->size = got;
+  size->side = at->is_arg;
+  size->index = at->index;
+  return 1;
+}
+
+/* The same of whatever else a contract may say of one. */
+XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word,
+                                                 const char* end, int64_t got) {
+  const xla_ffi_sdk_dim dim = xla_ffi_sdk_read_dim(word, end);
   const xla_ffi_sdk_size* known;
   const char* problem;
   if (end - word == 1 && *word == '_') return 1;
-  dim = xla_ffi_sdk_read_dim(word, end);
   if (dim.name == NULL) return got == dim.plus;
+  if (dim.is_name) return xla_ffi_sdk_name_fits(at, dim.name, dim.length, got);
   known = xla_ffi_sdk_find_size(at, dim.name, dim.length);
-  if (known != NULL) {
-    return got == (dim.is_name ? known->size : xla_ffi_sdk_compute(&dim, known->size, &problem));
-  }
-  if (dim.is_name && at->sizes < XLA_FFI_SDK_SHAPE_NAMES) {
-    xla_ffi_sdk_size* size = &at->size[at->sizes++];
-    size->name = dim.name;
-    size->length = dim.length;
-    size->size = got;
-    size->side = at->is_arg;
-    size->index = at->index;
-  }
-  return 1; /* nothing says what it is computed from */
+  /* Where nothing says what it is computed from, it may be anything. */
+  return known == NULL || got == xla_ffi_sdk_compute(&dim, known->size, &problem);
 }
 
-/* Whether a buffer has the shape of the entry that `at` looks at. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at,
-                                                  const XLA_FFI_Buffer* buf) {
-  const char *word = at->entry, *end = at->end;
-  int64_t words = 0, rank = buf->rank, d = 0;
-  int has_ellipsis = 0;
-  if (rank < 0 || (rank > 0 && buf->dims == NULL)) return 1; /* told elsewhere */
-  if (end - word == 5 && memcmp(word, "token", 5) == 0) return 1;
-  if (*word == '(') return rank == 0;
-  for (; word < end; ++word) {
-    if (xla_ffi_sdk_is_blank(*word)) continue;
-    ++words;
-    has_ellipsis |= *word == '.';
-    while (word + 1 < end && !xla_ffi_sdk_is_blank(word[1])) ++word;
+/* Whether the dimensions from `d` on that `...` stands for are those that it stood for before; `behind`
+ * follow. `d` moves behind them. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_ellipsis_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf,
+                                                     int64_t* d, int64_t behind) {
+  const int64_t* dims = buf->dims + *d;
+  const int64_t span = buf->rank - *d - behind;
+  int64_t i;
+  if (span < 0) return 0;
+  if (at->ellipsis_rank < 0) {
+    at->ellipsis_rank = span;
+    at->ellipsis = dims;
   }
-  if (has_ellipsis ? rank < words - 1 : rank != words) return 0;
-  for (word = at->entry; word < end; ++word) {
-    const char* start = word;
-    if (xla_ffi_sdk_is_blank(*word)) continue;
-    while (word < end && !xla_ffi_sdk_is_blank(*word)) ++word;
-    if (*start != '.') {
-      if (!xla_ffi_sdk_dim_fits(at, start, word, buf->dims[d++])) return 0;
+  if (at->ellipsis_rank != span) return 0;
+  for (i = 0; i < span; ++i) {
+    if (at->ellipsis[i] != dims[i]) return 0;
+  }
+  *d += span;
+  return 1;
+}
+
+/* Whether a buffer has the shape of the entry that `at` looks at, which is gone through to its end, `stop`,
+ * once. No buffer fits, and one that nothing can be said of, which is told elsewhere. */
+XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf,
+                                                  const char** stop, int* repeats) {
+  const char* word = at->entry;
+  int any = buf == NULL || buf->rank < 0 || (buf->rank > 0 && buf->dims == NULL), fits = 1;
+  int64_t d = 0;
+  at->end = word;
+  for (;;) {
+    const char *start, *end;
+    while (xla_ffi_sdk_is_blank(*word)) ++word;
+    if (xla_ffi_sdk_is_stop(word)) break;
+    start = word;
+    word = xla_ffi_sdk_word_end(word + 1);
+    for (end = word; end > start && (end[-1] == '*' || end[-1] == '?');) *repeats |= *--end == '*';
+    if (end > start) at->end = end;
+    if (start == at->entry && end - start == 5 && memcmp(start, "token", 5) == 0) {
+      const char* next = word;
+      while (xla_ffi_sdk_is_blank(*next)) ++next;
+      any |= xla_ffi_sdk_is_stop(next); /* else it is a name */
+    }
+    if (any || !fits || end == start || *start == '(') continue;
+    if (*start == '.') {
+      const char* next = word;
+      int64_t behind = 0;
+      for (;; ++behind) {
+        while (xla_ffi_sdk_is_blank(*next)) ++next;
+        if (xla_ffi_sdk_is_stop(next)) break;
+        next = xla_ffi_sdk_word_end(next);
+      }
+      fits = xla_ffi_sdk_ellipsis_fits(at, buf, &d, behind);
+    } else if (d == buf->rank) {
+      fits = 0;
+    } else if (end - start == 1 && *start >= 'a') {
+      fits = xla_ffi_sdk_name_fits(at, start, 1, buf->dims[d++]);
     } else {
-      const int64_t span = rank - (words - 1);
-      int64_t i;
-      if (at->ellipsis_rank < 0) {
-        at->ellipsis_rank = span;
-        at->ellipsis = buf->dims + d;
-      }
-      if (at->ellipsis_rank != span) return 0;
-      for (i = 0; i < span; ++i) {
-        if (at->ellipsis[i] != buf->dims[d + i]) return 0;
-      }
-      d += span;
+      fits = xla_ffi_sdk_dim_fits(at, start, end, buf->dims[d++]);
     }
   }
-  return 1;
+  *stop = word;
+  return any || (fits && d == buf->rank);
 }
 
 /* Goes on to the next operand that breaks the contract; 0 where none is left. What the operand would have
@@ -254,19 +295,15 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
     const int64_t index = at->next_index, rank = at->ellipsis_rank;
     const int64_t count = is_arg ? frame->args.size : frame->rets.size;
     const int sizes = at->sizes;
-    const char *entry = at->next, *stop = entry, *end;
+    const char *entry = at->next, *stop;
     const XLA_FFI_Buffer* buf = NULL;
-    int repeats = 0;
-    while (*stop != '\0' && *stop != ',' && !(stop[0] == '-' && stop[1] == '>')) ++stop;
-    while (entry < stop && xla_ffi_sdk_is_blank(*entry)) ++entry;
-    for (end = stop; end > entry && (xla_ffi_sdk_is_blank(end[-1]) || end[-1] == '*' || end[-1] == '?');) {
-      repeats |= *--end == '*';
-    }
-    if (entry < end && index < count) buf = xla_ffi_sdk_operand(frame, is_arg, index);
+    int repeats = 0, fits;
+    while (xla_ffi_sdk_is_blank(*entry)) ++entry;
     at->entry = entry;
-    at->end = end;
     at->is_arg = is_arg;
     at->index = index;
+    if (index < count && !xla_ffi_sdk_is_stop(entry)) buf = xla_ffi_sdk_operand(frame, is_arg, index);
+    fits = xla_ffi_sdk_entry_fits(at, buf, &stop, &repeats);
     if (repeats && index + 1 < count) {
       at->next_index = index + 1;
     } else if (*stop == ',') {
@@ -279,7 +316,7 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
     } else {
       at->next = NULL;
     }
-    if (buf != NULL && !xla_ffi_sdk_entry_fits(at, buf)) {
+    if (!fits) {
       at->sizes = sizes;
       at->ellipsis_rank = rank;
       return 1;
