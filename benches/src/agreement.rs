@@ -1,17 +1,11 @@
 //! Whether handlers in several languages decode the same and refuse the same, with the same codes.
 
 use anyhow::{Result, bail, ensure};
-use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Error_Code};
+use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error_Code};
 
 use crate::cases::{self, Case, Kind};
 use crate::frame::Host;
-use crate::host;
-
-/// A handler.
-pub(crate) type Call = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
-
-/// What the last call of any handler of a library decoded, boiled down to a number.
-pub(crate) type Sink = unsafe extern "C" fn() -> usize;
+use crate::host::{self, Call, Sink};
 
 /// What a handler refuses.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ mod handlers;
 #[expect(dead_code, reason = "the comparison uses the rest")]
 mod host;
 
-use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
+use xla_ffi_sys::XLA_FFI_CallFrame;
 use xla_ffi_testing::allocations::{Counting, during};
 
 use cases::{CASES, Kind};
@@ -21,12 +21,10 @@ use cases::{CASES, Kind};
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-type Handler = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
-
 exported!("allocations__");
 
 /// Allocations of a hundred calls, after one that may do what is done once.
-fn count(handler: Handler, frame: *mut XLA_FFI_CallFrame) -> usize {
+fn count(handler: host::Call, frame: *mut XLA_FFI_CallFrame) -> usize {
     let call = || {
         // SAFETY: a whole frame of a live host.
         let error = unsafe { handler(frame) };

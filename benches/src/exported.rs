@@ -30,6 +30,7 @@ macro_rules! exported {
             "attrs_1" attrs_1 "attrs_4" attrs_4 "attrs_8" attrs_8
             "struct_dictionary" struct_dictionary "struct_attributes" struct_attributes
             "mixed" mixed "contract" contract "async_inline" async_inline "singular" singular
+            "args_rets" args_rets "attributes" attributes
         }
     };
 }

@@ -1,5 +1,7 @@
-//! The handlers of the benchmark in Rust. `c/decode.c` and `c/decode.cc` have the same ones.
+//! The handlers of the benchmark in Rust. `c/decode.c` and `c/decode.cc` have the same ones, `c/scale.c` and `c/scale.cc` the
+//! last five.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use xla_ffi::{Attribute, Future, Later, prelude::*};
@@ -162,7 +164,64 @@ fn singular(mut x: Buffer<f32, 2>) -> Result<()> {
     ))
 }
 
+fn seen_args(xs: RemainingArgs) -> Result<usize> {
+    let mut seen = 0_usize;
+    for x in xs {
+        let x = x.typed::<f32, 2>()?;
+        seen = seen.wrapping_add(x.as_ptr() as usize + x.len());
+    }
+    Ok(seen)
+}
+
+fn seen_rets(ys: RemainingRets) -> Result<usize> {
+    let mut seen = 0_usize;
+    for y in ys {
+        let mut y = y.typed::<f32, 2>()?;
+        seen = seen.wrapping_add(y.as_uninit().as_ptr() as usize + y.len());
+    }
+    Ok(seen)
+}
+
+#[xla_ffi::handler]
+fn args(xs: RemainingArgs) -> Result<()> {
+    keep(seen_args(xs)?)
+}
+
+#[xla_ffi::handler]
+fn rets(ys: RemainingRets) -> Result<()> {
+    keep(seen_rets(ys)?)
+}
+
+#[xla_ffi::handler]
+fn args_rets(xs: RemainingArgs, ys: RemainingRets) -> Result<()> {
+    keep(seen_args(xs)?.wrapping_add(seen_rets(ys)?))
+}
+
+/// The names that `options` may have.
+static NAMES: LazyLock<Vec<String>> =
+    LazyLock::new(|| (0..4096).map(|index| format!("a{index:04}")).collect());
+
+#[xla_ffi::handler]
+fn attributes(options: Dictionary) -> Result<()> {
+    let mut seen = 0_usize;
+    for name in &NAMES[..options.len()] {
+        seen += options.get::<i32>(name)? as usize;
+    }
+    keep(seen)
+}
+
+#[xla_ffi::handler]
+fn depth(mut options: Dictionary) -> Result<()> {
+    let mut seen = 0;
+    while let Some(next) = options.get_optional("next")? {
+        options = next;
+        seen += 1;
+    }
+    keep(seen + options.get::<i32>("value")? as usize)
+}
+
 xla_ffi::library! {
     args_1, args_4, args_8, args_16, rets_8, args_8_rets_8, attrs_1, attrs_4, attrs_8,
-    struct_dictionary, struct_attributes, mixed, contract, async_inline, singular
+    struct_dictionary, struct_attributes, mixed, contract, async_inline, singular,
+    args, rets, args_rets, attributes, depth
 }

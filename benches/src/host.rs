@@ -6,6 +6,12 @@ use xla_ffi_sys::*;
 
 use crate::frame::Host;
 
+/// A handler.
+pub(crate) type Call = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
+
+/// What the last call of any handler of a library decoded, boiled down to a number.
+pub(crate) type Sink = unsafe extern "C" fn() -> usize;
+
 /// An error that a handler made.
 struct HostError {
     message: CString,

@@ -11,16 +11,17 @@ mod agreement;
 mod cases;
 mod frame;
 mod host;
+mod variant;
 
 use anyhow::{Context, Result, ensure};
-use libloading::Library;
 use std::hint::black_box;
 use std::time::Instant;
-use xla_ffi_sys::XLA_FFI_CallFrame;
 
-use agreement::{Call as Handler, Checks};
+use agreement::Checks;
 use cases::{CASES, Case};
 use frame::Host;
+use host::Call;
+use variant::{Variant, measure, pin};
 
 const USAGE: &str = "the command line is [count CASE] SEED VARIANT=LIBRARY…";
 
@@ -29,59 +30,13 @@ const CALLS: u32 = 2_000;
 /// Measurements of each case in each library; the lowest counts.
 const ROUNDS: usize = 400;
 
-/// One language, compiler and header.
-struct Variant {
-    name: String,
-    library: Library,
-}
-
-impl Variant {
-    fn open(argument: &str) -> Result<Self> {
-        let (name, path) = argument.split_once('=').context(USAGE)?;
-        // SAFETY: a library of this project: loading it runs no code of its own.
-        let library = unsafe { Library::new(path) }.with_context(|| format!("{name}: {path}"))?;
-        Ok(Self {
-            name: name.to_owned(),
-            library,
-        })
+/// What a library refuses: upstream's header leaves some checks to the author.
+fn checks(variant: &Variant) -> Checks {
+    match variant.name.split('_').next() {
+        Some("rust" | "c") => Checks::All,
+        Some("header" | "cpp") => Checks::ButCoincidence,
+        _ => Checks::Some,
     }
-
-    /// What it refuses: upstream's header leaves some checks to the author.
-    fn checks(&self) -> Checks {
-        match self.name.split('_').next() {
-            Some("rust" | "c") => Checks::All,
-            Some("header" | "cpp") => Checks::ButCoincidence,
-            _ => Checks::Some,
-        }
-    }
-
-    fn handler(&self, symbol: &str) -> Result<Handler> {
-        // SAFETY: the libraries export handlers under these names.
-        let handler = unsafe { self.library.get::<Handler>(symbol.as_bytes()) };
-        Ok(*handler.with_context(|| format!("{}: no handler {symbol}", self.name))?)
-    }
-
-    /// The function that gives what the last call decoded.
-    fn sink(&self) -> Result<agreement::Sink> {
-        // SAFETY: the libraries export a function of this type under this name.
-        Ok(*unsafe { self.library.get::<agreement::Sink>(b"bench_sink") }?)
-    }
-}
-
-/// Nanoseconds of one call, in one measurement.
-fn measure(handler: Handler, frame: *mut XLA_FFI_CallFrame, calls: u32) -> f64 {
-    let start = Instant::now();
-    for _ in 0..calls {
-        // SAFETY: a whole frame of a live host; handlers do not change what they get.
-        let error = unsafe { handler(black_box(frame)) };
-        if !error.is_null() {
-            // SAFETY: the error came from our host.
-            unsafe { host::destroy(error) };
-        }
-        // SAFETY: the frame of the call that has returned.
-        black_box(unsafe { host::take_future(frame) });
-    }
-    start.elapsed().as_nanos() as f64 / f64::from(calls)
 }
 
 /// Checks that all libraries decode the same, and that those that check everything refuse the same.
@@ -92,24 +47,10 @@ fn agree(case: &Case, variants: &[Variant], host: &Host) -> Result<()> {
             name: &variant.name,
             call: variant.handler(case.symbol)?,
             sink: variant.sink()?,
-            checks: variant.checks(),
+            checks: checks(variant),
         });
     }
     agreement::judge(case, &same, host).map(|_| ())
-}
-
-/// Binds this program to the core that it runs on, so that its measurements are of one core.
-fn pin() -> Result<()> {
-    // SAFETY: a question without arguments.
-    let core = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
-    // SAFETY: a set of bits, for which zero is a value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: a set of our own; cores beyond it are ignored.
-    unsafe { libc::CPU_SET(core, &mut set) };
-    // SAFETY: a set of our own, of the size told.
-    let failed = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-    ensure!(failed == 0, "cannot bind the program to core {core}");
-    Ok(())
 }
 
 fn main() -> Result<()> {
@@ -140,7 +81,7 @@ fn main() -> Result<()> {
     let mut cases = Vec::new();
     for case in &CASES {
         let frame = (case.frame)(&host);
-        let handlers: Vec<Handler> = variants
+        let handlers: Vec<Call> = variants
             .iter()
             .map(|variant| variant.handler(case.symbol))
             .collect::<Result<_>>()?;

@@ -11,6 +11,7 @@
 #define XLA_FFI_ATTRIBUTE_H_
 
 #include "xla_ffi/call.h"
+#include "xla_ffi/search.h"
 
 /* Complex numbers, laid out as C99's and C++'s. */
 typedef struct xffi_c64 {
@@ -31,6 +32,7 @@ typedef struct xffi_array {
 XFFI_HOT int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
   const size_t length = strlen(name);
   int64_t i;
+  if (attrs->size > XLA_FFI_SDK_FEW_NAMES && (i = xla_ffi_sdk_search(attrs, name, length)) >= 0) return i;
   for (i = 0; i < attrs->size; ++i) {
     const XLA_FFI_ByteSpan* at = attrs->names[i];
     if (at->len == length && (length == 0 || memcmp(at->ptr, name, length) == 0)) return i;

@@ -2,7 +2,8 @@
  * <xla_ffi/handler.h>.
  *
  * A fetch that fails notes the problem and returns an empty value; `xffi_decoded` returns all
- * problems as one error, with the names given here. Nothing is allocated on the way to success.
+ * problems as one error, with the names given here. Nothing is allocated on the way to success, but to
+ * compare more than 64 operands.
  */
 #ifndef XLA_FFI_CALL_H_
 #define XLA_FFI_CALL_H_

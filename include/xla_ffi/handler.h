@@ -138,10 +138,13 @@ XFFI_INLINE void xffi_shapes(xffi_call* call, const char* contract) {
   if (XFFI_UNLIKELY(xla_ffi_sdk_next_misfit(&shapes))) xffi_misfits(call, &shapes);
 }
 
-/* Whether a result shares memory with another operand, as far as their places were kept. */
+/* Whether a result may share memory with another operand, by the places that were kept; where not all were, whether one
+ * does. */
 XFFI_HOT int xffi_may_clash_(const xffi_call* call) {
   int64_t r, other;
-  if (call->next_arg > XFFI_REGIONS_ || call->next_ret > XFFI_REGIONS_) return call->next_ret > 0;
+  if (XFFI_UNLIKELY(call->next_arg > XFFI_REGIONS_ || call->next_ret > XFFI_REGIONS_)) {
+    return xla_ffi_sdk_any_clash(call->frame, call->next_arg, call->next_ret);
+  }
   for (r = 0; r < call->next_ret; ++r) {
     for (other = 0; other < call->next_arg; ++other) {
       if (XFFI_UNLIKELY(xla_ffi_sdk_overlap(call->rets[r].at, call->args[other].at))) return 1;

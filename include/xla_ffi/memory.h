@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "xla/ffi/api/c_api.h"
@@ -289,11 +290,104 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* fram
   return 0;
 }
 
+/* One of many operands: where it starts and ends, and its place among the arguments, or, where that is negative, the
+ * complement of its place among the results. */
+typedef struct xla_ffi_sdk_spot {
+  uintptr_t start, end;
+  int64_t index;
+} xla_ffi_sdk_spot;
+#define XLA_FFI_SDK_SPOTS 64
+
+/* Sorts by where they start, in n log n steps; the two arrays have room for all, and one of them is returned. */
+XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_spot* xla_ffi_sdk_sort_spots(xla_ffi_sdk_spot* from, xla_ffi_sdk_spot* to,
+                                                                 size_t count) {
+  size_t width, low;
+  for (width = 1; width < count; width *= 2) {
+    xla_ffi_sdk_spot* const sorted = to;
+    for (low = 0; low < count; low += 2 * width) {
+      const size_t middle = width < count - low ? low + width : count;
+      const size_t high = width < count - middle ? middle + width : count;
+      size_t left = low, right = middle, at = low;
+      while (left < middle && right < high) {
+        /* Without a branch, which nobody could foretell. */
+        const size_t is_right = from[right].start < from[left].start;
+        to[at++] = from[left ^ ((left ^ right) & (0 - is_right))];
+        right += is_right;
+        left += 1 - is_right;
+      }
+      if (left < middle) memcpy(&to[at], &from[left], (middle - left) * sizeof(*to));
+      if (right < high) memcpy(&to[at], &from[right], (high - right) * sizeof(*to));
+    }
+    to = from;
+    from = sorted;
+  }
+  return from;
+}
+
+/* Whether any of the sorted operands clash: those that start at one place are looked at together. */
+XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_do_spots_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_spot* spots,
+                                                       size_t count) {
+  /* How far arguments and results reach that start before the place at hand. */
+  uintptr_t arg_end = 0, ret_end = 0;
+  size_t first, next, i;
+  for (first = 0; first < count; first = next) {
+    const uintptr_t start = spots[first].start;
+    const xla_ffi_sdk_spot *ret = NULL;
+    uintptr_t furthest = 0;
+    for (next = first; next < count && spots[next].start == start; ++next) {
+      if (spots[next].index >= 0) {
+        if (spots[next].end > furthest) furthest = spots[next].end;
+      } else if (ret != NULL) {
+        return 1;
+      } else {
+        ret = &spots[next];
+      }
+    }
+    if (start < ret_end || (ret != NULL && start < arg_end)) return 1;
+    if (furthest > arg_end) arg_end = furthest;
+    if (ret == NULL) continue;
+    ret_end = ret->end;
+    for (i = first; i < next && furthest != 0; ++i) {
+      const int64_t index = spots[i].index;
+      if (index >= 0 && (spots[i].end != ret->end ||
+                         !xla_ffi_sdk_alike(xla_ffi_sdk_operand(frame, 1, index),
+                                            xla_ffi_sdk_operand(frame, 0, ~ret->index)))) {
+        return 1;
+      }
+    }
+  }
+  return 0;
+}
+
+/* Whether any of the first `args` arguments and `rets` results clash, in n log n steps where xla_ffi_sdk_next_clash takes
+ * n * n. More than XLA_FFI_SDK_SPOTS of them take memory; where there is none, the pairs are gone through. */
+XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
+  xla_ffi_sdk_spot few[2 * XLA_FFI_SDK_SPOTS], *spots = few;
+  xla_ffi_sdk_clash_of clash = {0, -1, 1};
+  const size_t most = (size_t)args + (size_t)rets;
+  size_t count = 0;
+  int64_t i;
+  int found;
+  if (rets <= 0) return 0;
+  if (most > XLA_FFI_SDK_SPOTS) spots = (xla_ffi_sdk_spot*)malloc(2 * most * sizeof(*spots));
+  if (spots == NULL) return xla_ffi_sdk_next_clash(frame, args, rets, &clash);
+  for (i = -rets; i < args; ++i) {
+    xla_ffi_sdk_region region;
+    xla_ffi_sdk_located(frame, i >= 0, i >= 0 ? i : ~i, &region);
+    if (region.start == XLA_FFI_SDK_NOWHERE) continue;
+    spots[count].start = region.start;
+    spots[count].end = region.end;
+    spots[count++].index = i;
+  }
+  found = xla_ffi_sdk_do_spots_clash(frame, xla_ffi_sdk_sort_spots(spots, spots + most, count), count);
+  if (spots != few) free(spots);
+  return found;
+}
+
 /* Whether the memory of the first `args` arguments and `rets` results can be used, and none of it clashes. Where they
  * have no memory, as in early stages, their sizes alone matter. */
 XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
                                                        int has_memory) {
-  xla_ffi_sdk_clash_of clash = {0, -1, 1};
   xla_ffi_sdk_region at[16];
   const int64_t count = args + rets, kept = sizeof(at) / sizeof(*at);
   int64_t i, other;
@@ -317,7 +411,7 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* 
       }
     }
   }
-  return !has_memory || !overlap || !xla_ffi_sdk_next_clash(frame, args, rets, &clash);
+  return !has_memory || !overlap || !xla_ffi_sdk_any_clash(frame, args, rets);
 }
 
 #if defined(__GNUC__) || defined(__clang__)

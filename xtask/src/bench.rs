@@ -1,10 +1,11 @@
-//! `cargo xtask bench`: what decoding a call costs, beside hand-written C and C++, what a call costs on
+//! `cargo xtask bench`: what decoding a call costs, beside hand-written C and C++, how that grows, what a call costs on
 //! the embedded runtime, what a library of one handler weighs and takes to build, and what C++ sources
 //! take with our headers and upstream's.
 
 mod embedded;
 mod jax;
 mod plot;
+mod scale;
 
 use crate::cache::Cache;
 use crate::cargo::cargo;
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// Measure alone what a call costs in a real XLA, beside what a user would pick instead.
     #[arg(long, conflicts_with_all = ["decode_only", "compile", "guard"])]
     jax: bool,
+    /// Measure alone how costs grow with operands, attributes and the depth of dictionaries.
+    #[arg(long, conflicts_with_all = ["decode_only", "compile", "guard", "jax"])]
+    scale: bool,
 }
 
 /// The jaxlib whose header the C++ handlers are built with.
@@ -138,18 +142,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let check = args.check || args.guard;
     let mut misses = vec![];
-    if !args.compile {
-        misses.extend(decode(&root, &out, check, args.guard)?);
-    }
-    if !args.compile && !args.guard {
-        misses.extend(runtime(&root, &out)?);
-        misses.extend(embedded::run(&root, &out)?);
-    }
-    if !args.decode_only && !args.compile {
-        misses.extend(library(&root, &out, args.guard)?);
-    }
-    if !args.decode_only && !args.guard {
+    if args.scale {
+        misses.extend(scale::run(&root, &out)?);
+    } else if args.compile {
         misses.extend(compile_cost::run(&root, &out, UPSTREAM)?);
+    } else {
+        misses.extend(decode(&root, &out, check, args.guard)?);
+        misses.extend(scale::run(&root, &out)?);
+        if !args.guard {
+            misses.extend(runtime(&root, &out)?);
+            misses.extend(embedded::run(&root, &out)?);
+        }
+        if !args.decode_only {
+            misses.extend(library(&root, &out, args.guard)?);
+        }
+        if !args.decode_only && !args.guard {
+            misses.extend(compile_cost::run(&root, &out, UPSTREAM)?);
+        }
     }
     for miss in &misses {
         eprintln!("over budget: {miss}");
@@ -163,11 +172,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Builds and runs the comparison, up to [`TRIES`] times where it is checked; what is over budget each time. `whole`
 /// fails where a column is missing.
 fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<String>> {
-    let built = cargo(root)
-        .args(["build", "--quiet", "--release", "-p", "xla-ffi-benches"])
-        .status()?;
-    ensure!(built.success(), "xla-ffi-benches does not build");
-    let release = root.join("target/release");
+    let release = handlers(root)?;
     let mut libraries = vec![format!(
         "rust={}",
         release.join(file_name("xla_ffi_bench_handlers")).display()
@@ -241,6 +246,15 @@ fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<Strin
     Ok(misses.iter().map(ToString::to_string).collect())
 }
 
+/// Builds the handlers in Rust and the programs that time them; the folder of both.
+fn handlers(root: &Path) -> Result<PathBuf> {
+    let built = cargo(root)
+        .args(["build", "--quiet", "--release", "-p", "xla-ffi-benches"])
+        .status()?;
+    ensure!(built.success(), "xla-ffi-benches does not build");
+    Ok(root.join("target/release"))
+}
+
 /// Builds the handlers in C and C++ with the compilers that are there.
 fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
     let ours = root.join("include");
@@ -268,34 +282,56 @@ fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
     for (name, c, cxx) in [("gcc", "gcc", "g++"), ("clang", "clang", "clang++")] {
         for (language, source, include) in languages {
             let Some(include) = include else { continue };
-            let (compiler, standard) = match language {
-                "c" | "unchecked" | "header" => (c, "-std=c11"),
-                _ => (cxx, "-std=c++17"),
-            };
+            let compiler = if source.ends_with(".c") { c } else { cxx };
             let column = format!("{language}_{name}");
-            let library = out.join(file_name(&column));
-            let mut command = Command::new(compiler);
-            if language == "unchecked" {
-                command.arg("-DUNCHECKED");
+            let source = root.join("benches/c").join(source);
+            let flags: &[&str] = match language {
+                "unchecked" => &["-DUNCHECKED"],
+                _ => &[],
+            };
+            if let Some(library) = compile(out, &column, compiler, &source, include, flags)? {
+                libraries.push((column, library));
             }
-            command
-                .args(["-O3", "-fPIC", "-shared", standard, "-isystem"])
-                .arg(include)
-                .arg(root.join("benches/c").join(source))
-                .arg("-o")
-                .arg(&library);
-            match command.status() {
-                Ok(status) => ensure!(status.success(), "{compiler} cannot build {source}"),
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    ui::note(format_args!("{column}: {compiler} is not installed"));
-                    continue;
-                }
-                Err(error) => return Err(error).context(compiler),
-            }
-            libraries.push((column, library));
         }
     }
     Ok(libraries)
+}
+
+/// Builds a library of C or C++ with one of the folders of headers; `None`, told, without the compiler.
+fn compile(
+    out: &Path,
+    name: &str,
+    compiler: &str,
+    source: &Path,
+    include: &Path,
+    flags: &[&str],
+) -> Result<Option<PathBuf>> {
+    let library = out.join(file_name(name));
+    let is_c = source.extension().is_some_and(|it| it == "c");
+    let status = Command::new(compiler)
+        .args(flags)
+        .args(["-O3", "-fPIC", "-shared"])
+        .args([if is_c { "-std=c11" } else { "-std=c++17" }, "-isystem"])
+        .arg(include)
+        .arg(source)
+        .arg("-o")
+        .arg(&library)
+        .status();
+    match status {
+        Ok(status) => {
+            ensure!(
+                status.success(),
+                "{compiler} cannot build {}",
+                source.display()
+            );
+            Ok(Some(library))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            ui::note(format_args!("{name}: {compiler} is not installed"));
+            Ok(None)
+        }
+        Err(error) => Err(error).context(compiler.to_owned()),
+    }
 }
 
 /// One case: nanoseconds of one call, by column.

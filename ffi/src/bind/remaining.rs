@@ -489,6 +489,9 @@ unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
 #[cold]
 #[inline(never)]
 pub(crate) fn overlap(frame: &Frame<'_>, args: usize, rets: usize) -> bool {
+    if frame.ret_count() == 0 {
+        return false;
+    }
     let region =
         |raw: RawBuffer<'_>| AnyBuffer::decode(raw).map_or(Region::EMPTY, |buffer| buffer.region());
     let given_args = (0..frame.arg_count()).map(|index| {

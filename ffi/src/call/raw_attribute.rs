@@ -1,6 +1,7 @@
 //! Attributes of the call frame, read safely: the one home of raw access to them. The invariants are
 //! those of the frame.
 
+use std::cmp::Ordering;
 use std::ffi::c_void;
 use std::marker::PhantomData;
 use xla_ffi_sys::{
@@ -139,13 +140,37 @@ impl<'f> RawAttrs<'f> {
     #[cold]
     #[inline]
     fn position(self, name: &str) -> usize {
+        if self.len() > FEW {
+            if let Some(index) = self.search(name) {
+                return index;
+            }
+        }
         let mut index = 0;
         while index < self.len() && !self.is_named(index, name) {
             index += 1;
         }
         index
     }
+
+    /// The same by halving: hosts sort attributes by the bytes of the names. Not found, it may be there all the same, where a
+    /// host does not.
+    #[inline(never)]
+    fn search(self, name: &str) -> Option<usize> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.name(middle).cmp(name.as_bytes()) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Equal => return Some(middle),
+                Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
 }
+
+/// Of so many attributes at most the names are compared one after the other, which costs no more.
+const FEW: usize = 32;
 
 /// # Safety
 /// The span's bytes live as long as `'f`.

@@ -4,6 +4,7 @@
 #define XLA_FFI_SDK_CPP_REFUSAL_H_
 
 #include "xla_ffi/cpp/memory.h"
+#include "xla_ffi/search.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -55,6 +56,10 @@ XLA_FFI_SDK_HOT inline bool IsNamed(const XLA_FFI_ByteSpan* span, std::string_vi
 // The index of an attribute of a frame, or -1.
 XLA_FFI_SDK_HOT inline int64_t FindAttrIn(const XLA_FFI_Attrs* attrs, std::string_view name) {
   const int64_t size = attrs != nullptr ? attrs->size : 0;
+  if (XLA_FFI_PREDICT_FALSE(size > XLA_FFI_SDK_FEW_NAMES)) {
+    const int64_t found = xla_ffi_sdk_search(attrs, name.data(), name.size());
+    if (found >= 0) return found;
+  }
   for (int64_t i = 0; i < size; ++i) {
     if (IsNamed(attrs->names[i], name)) return i;
   }

@@ -1,6 +1,7 @@
 //! `cargo xtask bench --jax`: what one call costs in a real XLA, beside what a user would pick instead. The work is done by
 //! `benches/jax/bench.py`; this builds and fetches what it wants.
 
+use super::compile;
 use crate::cache::Cache;
 use crate::cargo::cargo;
 use crate::libraries::file_name;
@@ -33,22 +34,14 @@ pub(super) fn run(root: &Path, out: &Path, version: &str) -> Result<()> {
     let packages = fetch(&environment)?;
     let tvm = packages[0].join("tvm_ffi/include");
     let sources = root.join("benches/jax");
-    let ours = compile(
-        out,
-        "jax_ours",
-        "g++",
-        &sources.join("calls.cc"),
-        &root.join("include"),
-    )?;
+    let build = |name: &str, compiler: &str, source: &str, include: &Path| {
+        let library = compile(out, name, compiler, &sources.join(source), include, &[])?;
+        library.with_context(|| format!("{compiler} is not installed"))
+    };
+    let ours = build("jax_ours", "g++", "calls.cc", &root.join("include"))?;
     let upstream = wheel::headers(version)?;
-    let upstream = compile(
-        out,
-        "jax_upstream",
-        "g++",
-        &sources.join("calls.cc"),
-        &upstream,
-    )?;
-    let tvm = compile(out, "jax_tvm", "gcc", &sources.join("calls_tvm.c"), &tvm)?;
+    let upstream = build("jax_upstream", "g++", "calls.cc", &upstream)?;
+    let tvm = build("jax_tvm", "gcc", "calls_tvm.c", &tvm)?;
     let report = out.join("jax.json");
     let path = std::env::join_paths(&packages)?;
     let status = python::keep_bytecode(&mut Command::new(&environment.python))
@@ -80,35 +73,6 @@ fn fetch(environment: &venv::Venv) -> Result<Vec<PathBuf>> {
         folders.push(wheel::unpack(&cache, wheels.first().context(package)?)?);
     }
     Ok(folders)
-}
-
-fn compile(
-    out: &Path,
-    name: &str,
-    compiler: &str,
-    source: &Path,
-    include: &Path,
-) -> Result<PathBuf> {
-    let library = out.join(file_name(name));
-    let standard = if compiler == "gcc" {
-        "-std=c11"
-    } else {
-        "-std=c++17"
-    };
-    let status = Command::new(compiler)
-        .args(["-O3", "-fPIC", "-shared", standard, "-isystem"])
-        .arg(include)
-        .arg(source)
-        .arg("-o")
-        .arg(&library)
-        .status()
-        .with_context(|| compiler.to_owned())?;
-    ensure!(
-        status.success(),
-        "{compiler} cannot build {}",
-        source.display()
-    );
-    Ok(library)
 }
 
 fn print(report: &Value) -> Result<()> {
