@@ -298,34 +298,14 @@ typedef struct xla_ffi_sdk_spot {
 } xla_ffi_sdk_spot;
 #define XLA_FFI_SDK_SPOTS 64
 
-/* Sorts by where they start, in n log n steps; the two arrays have room for all, and one of them is returned. */
-XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_spot* xla_ffi_sdk_sort_spots(xla_ffi_sdk_spot* from, xla_ffi_sdk_spot* to,
-                                                                 size_t count) {
-  size_t width, low;
-  for (width = 1; width < count; width *= 2) {
-    xla_ffi_sdk_spot* const sorted = to;
-    for (low = 0; low < count; low += 2 * width) {
-      const size_t middle = width < count - low ? low + width : count;
-      const size_t high = width < count - middle ? middle + width : count;
-      size_t left = low, right = middle, at = low;
-      while (left < middle && right < high) {
-        /* Without a branch, which nobody could foretell. */
-        const size_t is_right = from[right].start < from[left].start;
-        to[at++] = from[left ^ ((left ^ right) & (0 - is_right))];
-        right += is_right;
-        left += 1 - is_right;
-      }
-      if (left < middle) memcpy(&to[at], &from[left], (middle - left) * sizeof(*to));
-      if (right < high) memcpy(&to[at], &from[right], (high - right) * sizeof(*to));
-    }
-    to = from;
-    from = sorted;
-  }
-  return from;
+/* By where they start, for qsort. */
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_compare_spots(const void* left, const void* right) {
+  const uintptr_t a = ((const xla_ffi_sdk_spot*)left)->start, b = ((const xla_ffi_sdk_spot*)right)->start;
+  return a < b ? -1 : a > b;
 }
 
 /* Whether any of the sorted operands clash: those that start at one place are looked at together. */
-XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_do_spots_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_spot* spots,
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_do_spots_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_spot* spots,
                                                        size_t count) {
   /* How far arguments and results reach that start before the place at hand. */
   uintptr_t arg_end = 0, ret_end = 0;
@@ -361,15 +341,15 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_do_spots_clash(const XLA_FFI_CallFrame* 
 
 /* Whether any of the first `args` arguments and `rets` results clash, in n log n steps where xla_ffi_sdk_next_clash takes
  * n * n. More than XLA_FFI_SDK_SPOTS of them take memory; where there is none, the pairs are gone through. */
-XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
-  xla_ffi_sdk_spot few[2 * XLA_FFI_SDK_SPOTS], *spots = few;
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
+  xla_ffi_sdk_spot few[XLA_FFI_SDK_SPOTS], *spots = few;
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
   const size_t most = (size_t)args + (size_t)rets;
   size_t count = 0;
   int64_t i;
   int found;
   if (rets <= 0) return 0;
-  if (most > XLA_FFI_SDK_SPOTS) spots = (xla_ffi_sdk_spot*)malloc(2 * most * sizeof(*spots));
+  if (most > XLA_FFI_SDK_SPOTS) spots = (xla_ffi_sdk_spot*)malloc(most * sizeof(*spots));
   if (spots == NULL) return xla_ffi_sdk_next_clash(frame, args, rets, &clash);
   for (i = -rets; i < args; ++i) {
     xla_ffi_sdk_region region;
@@ -379,7 +359,8 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame
     spots[count].end = region.end;
     spots[count++].index = i;
   }
-  found = xla_ffi_sdk_do_spots_clash(frame, xla_ffi_sdk_sort_spots(spots, spots + most, count), count);
+  qsort(spots, count, sizeof(*spots), xla_ffi_sdk_compare_spots);
+  found = xla_ffi_sdk_do_spots_clash(frame, spots, count);
   if (spots != few) free(spots);
   return found;
 }

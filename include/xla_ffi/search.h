@@ -2,24 +2,14 @@
 #ifndef XLA_FFI_SEARCH_H_
 #define XLA_FFI_SEARCH_H_
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include "xla/ffi/api/c_api.h"
-
-#if defined(__GNUC__) || defined(__clang__)
-#define XLA_FFI_SDK_SEARCH_ static __attribute__((noinline, unused))
-#else
-#define XLA_FFI_SDK_SEARCH_ static inline
-#endif
+#include "xla_ffi/memory.h"
 
 /* Of so many entries at most the names are compared one after the other, which costs no more. */
 #define XLA_FFI_SDK_FEW_NAMES 32
 
 /* The index of a name by halving, or -1 where it is not found: hosts sort the entries by the bytes of their names. It may
  * be there all the same, in a dictionary that is not sorted. */
-XLA_FFI_SDK_SEARCH_ int64_t xla_ffi_sdk_search(const XLA_FFI_Attrs* attrs, const char* name, size_t length) {
+XLA_FFI_SDK_MEMORY_COLD int64_t xla_ffi_sdk_search(const XLA_FFI_Attrs* attrs, const char* name, size_t length) {
   int64_t low = 0, high = attrs->size;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
