@@ -2,8 +2,9 @@
 
     bench.py OUT RUST OURS UPSTREAM TVM EMBEDDED
 
-writes JSON to OUT. The libraries have `copy_1` and `copy_8`; RUST has `rms_norm` and `softmax`, too. EMBEDDED is a
-program that calls RUST's on the embedded runtime and prints nanoseconds.
+writes JSON to OUT. The libraries have `copy_1` and `copy_8`; RUST has `rms_norm`, `softmax`, and the loops `scale` and
+`newton` on one thread, on the host's pool and on rayon's, too. EMBEDDED is a program that calls RUST's on the embedded
+runtime and prints nanoseconds.
 
 Inside a compiled loop each iteration consumes the results of the one before it, and the loop's length is an argument: its
 cost is the difference of a long and a short loop, of large arrays the mean of a long one. A dispatch is one call of a
@@ -111,6 +112,45 @@ def loop_of(call, count):
     return loop
 
 
+def newton(x):
+    root = x
+    for _ in range(16):
+        root = np.float32(0.5) * (root + x / root)
+    return root
+
+
+def threads(loaded):
+    """Two loops over elements, one that waits for memory and one that computes, by whose threads run them."""
+    ways = {"one thread": "one", "for_each_chunk": "host", "rayon": "rayon"}
+    formulas = {"scale": lambda x: 2 * x + 1, "newton": newton}
+    rows = []
+    for body, formula in formulas.items():
+        for way in ways.values():
+            name = f"{body}_{way}"
+            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(loaded, name)), platform="cpu")
+        for elements in (1 << 16, 1 << 22 if body == "scale" else 1 << 20):
+            x = jnp.asarray(np.random.default_rng(1).uniform(1, 4, elements).astype(np.float32))
+            work = {
+                way: jax.jit(lambda x, name=f"{body}_{name}": jax.ffi.ffi_call(name, jax.typeof(x))(x))
+                for way, name in ways.items()
+            }
+            work["XLA:CPU"] = jax.jit(formula)
+            for way, run in work.items():
+                np.testing.assert_allclose(run(x), work["XLA:CPU"](x), rtol=2e-6, err_msg=way)
+            wall, cpu = dict.fromkeys(work, float("inf")), dict.fromkeys(work, float("inf"))
+            for _ in range(4 * ROUNDS):
+                for way, run in work.items():
+                    spent = time.process_time()
+                    wall[way] = min(wall[way], least(lambda: jax.block_until_ready(run(x)), 10))
+                    cpu[way] = min(cpu[way], (time.process_time() - spent) / 10)
+            row = {"body": body, "elements": elements}
+            row["us"] = {way: seconds * 1e6 for way, seconds in wall.items()}
+            # Of all threads: other work on the machine does not change it.
+            row["processor_us"] = {way: seconds * 1e6 for way, seconds in cpu.items()}
+            rows.append(row)
+    return rows
+
+
 def main():
     ways, absent = {}, {}
     makers = {
@@ -201,7 +241,13 @@ def main():
                     "gb_per_s": {way: gigabytes / time for way, time in best.items()},
                 }
             )
-    report = {"jax": jax.__version__, "calls": rows, "bandwidth": bandwidth, "absent": absent}
+    report = {
+        "jax": jax.__version__,
+        "calls": rows,
+        "bandwidth": bandwidth,
+        "threads": threads(loaded),
+        "absent": absent,
+    }
     with open(OUT, "w") as out:
         json.dump(report, out, indent=1)
         out.write("\n")

@@ -1,6 +1,8 @@
-//! What `cargo xtask bench --jax` calls in Rust: copies, whose own work is small, and two functions over rows on the
-//! host's thread pool. `calls.cc` and `calls_tvm.c` have the same copies.
+//! What `cargo xtask bench --jax` calls in Rust: copies, whose own work is small, two functions over rows on the
+//! host's thread pool, and two loops on that pool and on rayon's. `calls.cc` and `calls_tvm.c` have the same copies.
 
+use rayon::prelude::*;
+use std::mem::MaybeUninit;
 use xla_ffi::prelude::*;
 
 #[xla_ffi::handler]
@@ -91,4 +93,62 @@ fn softmax(x: Buffer<f32>, mut y: Out<f32>, pool: ThreadPool) -> Result<()> {
     Ok(())
 }
 
-xla_ffi::library! { copy_1, copy_8, rms_norm, softmax }
+/// As many elements as a task takes.
+const GRAIN: usize = 16_384;
+
+/// A body of a loop over elements that costs what memory does.
+fn scale(x: f32) -> f32 {
+    2.0 * x + 1.0
+}
+
+/// One that computes: steps towards the square root, a division each.
+fn newton(x: f32) -> f32 {
+    let mut root = x;
+    for _ in 0..16 {
+        root = 0.5 * (root + x / root);
+    }
+    root
+}
+
+fn each(x: &[f32], y: &mut [MaybeUninit<f32>], body: impl Fn(f32) -> f32) {
+    for (x, y) in x.iter().zip(y) {
+        y.write(body(*x));
+    }
+}
+
+/// A body on the calling thread, on the host's pool, and on rayon's.
+macro_rules! on_threads {
+    ($body:ident: $one:ident $host:ident $rayon:ident) => {
+        #[xla_ffi::handler(shape = "n -> n")]
+        fn $one(x: Buffer<f32, 1>, mut y: Out<f32, 1>) -> Result<()> {
+            each(x.as_slice(), y.as_uninit(), $body);
+            Ok(())
+        }
+
+        #[xla_ffi::handler(shape = "n -> n")]
+        fn $host(x: Buffer<f32, 1>, mut y: Out<f32, 1>, pool: ThreadPool) -> Result<()> {
+            let x = x.as_slice();
+            pool.for_each_chunk(y.as_uninit(), GRAIN, |start, y| {
+                each(&x[start..][..y.len()], y, $body);
+            });
+            Ok(())
+        }
+
+        #[xla_ffi::handler(shape = "n -> n")]
+        fn $rayon(x: Buffer<f32, 1>, mut y: Out<f32, 1>, pool: ThreadPool) -> Result<()> {
+            let (x, y) = (x.as_slice(), y.as_uninit());
+            pool.rayon(|| {
+                let chunks = x.par_chunks(GRAIN).zip(y.par_chunks_mut(GRAIN));
+                chunks.for_each(|(x, y)| each(x, y, $body));
+            })
+        }
+    };
+}
+
+on_threads!(scale: scale_one scale_host scale_rayon);
+on_threads!(newton: newton_one newton_host newton_rayon);
+
+xla_ffi::library! {
+    copy_1, copy_8, rms_norm, softmax,
+    scale_one, scale_host, scale_rayon, newton_one, newton_host, newton_rayon
+}

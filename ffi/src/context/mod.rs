@@ -9,6 +9,8 @@ mod extension;
 mod options;
 mod parallel;
 mod raw;
+#[cfg(feature = "rayon")]
+mod rayon_pool;
 mod record;
 mod run_id;
 mod scratch;

@@ -233,8 +233,8 @@ impl State {
     }
 }
 
-/// Keeps the library in memory for the rest of the process.
-fn pin() {
+/// Keeps the library in memory for the rest of the process, since it has threads that would run on without it.
+pub(crate) fn pin() {
     static PINNED: AtomicBool = AtomicBool::new(false);
     if !PINNED.swap(true, Ordering::Relaxed) {
         pin_now();

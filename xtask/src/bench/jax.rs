@@ -98,6 +98,14 @@ fn print(report: &Value) -> Result<()> {
         }
         println!();
     }
+    println!("us a dispatch of a loop, by whose threads run it");
+    for row in report["threads"].as_array().context("no threads")? {
+        print!("{} of {} elements:", row["body"], row["elements"]);
+        for (way, time) in row["us"].as_object().context("no times")? {
+            print!("  {way} {:.1}", time.as_f64().unwrap_or(f64::NAN));
+        }
+        println!();
+    }
     for (way, why) in report["absent"].as_object().context("no list")? {
         println!("absent: {way}: {why}");
     }

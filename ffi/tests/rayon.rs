@@ -1,0 +1,181 @@
+//! Work on rayon's threads: how many of them there are, whoever calls and from wherever, what becomes of panics, and of
+//! children that are forked.
+
+use rayon::prelude::*;
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use xla_ffi::internal::{self, Attributes, Call, Code, DType, Revision, Runtime, Shape, bundle};
+use xla_ffi::prelude::*;
+
+/// What the threads of a pool did.
+struct Seen {
+    working: AtomicUsize,
+    most: AtomicUsize,
+    threads: Mutex<BTreeSet<String>>,
+}
+
+/// By the size of the pool: each test has sizes of its own.
+static SEEN: [Seen; 8] = [const {
+    Seen {
+        working: AtomicUsize::new(0),
+        most: AtomicUsize::new(0),
+        threads: Mutex::new(BTreeSet::new()),
+    }
+}; 8];
+
+impl Seen {
+    /// Some work, noted.
+    fn work(&self, index: i64) -> i64 {
+        let working = self.working.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(working, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_micros(100));
+        let thread = std::thread::current();
+        let name = format!("{} {:?}", thread.name().unwrap_or("?"), thread.id());
+        self.threads.lock().unwrap().insert(name);
+        self.working.fetch_sub(1, Ordering::SeqCst);
+        index
+    }
+
+    fn assert_bounded(&self, size: usize) {
+        let threads = self.threads.lock().unwrap();
+        assert!(threads.len() <= size, "{threads:?}");
+        let ours = |name: &String| name.starts_with("xla-ffi-rayon-");
+        assert!(threads.iter().all(ours), "{threads:?}");
+        let most = self.most.load(Ordering::SeqCst);
+        assert!((1..=size).contains(&most), "{most} at work at once");
+    }
+}
+
+thread_local! {
+    static IS_CALLED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The sum of the numbers below 200. On each thread one call at a time waits for its work.
+#[xla_ffi::handler]
+fn sum(pool: ThreadPool, mut y: Out<i64, 0>) -> Result<()> {
+    let size = pool.num_threads();
+    assert!(!IS_CALLED.replace(true), "another call has this stack");
+    let sum = pool.rayon(|| {
+        assert_eq!(rayon::current_num_threads(), size);
+        let numbers = (0..200).into_par_iter();
+        numbers.map(|index| SEEN[size].work(index)).sum()
+    });
+    IS_CALLED.set(false);
+    y.fill(sum?);
+    Ok(())
+}
+
+fn call(runtime: &Runtime) -> Call {
+    let handler = runtime.handler("sum", bundle::<sum>()).unwrap();
+    let executable = handler.instantiate(&Attributes::new()).unwrap();
+    executable
+        .call()
+        .ret(Shape::new(DType::S64, []).unwrap())
+        .time_limit(Some(Duration::from_secs(60)))
+}
+
+fn assert_sums(runtime: &Runtime) {
+    let outcome = call(runtime).run().unwrap();
+    assert_eq!(outcome.rets[0].to_vec(), Some(vec![199_i64 * 100]));
+}
+
+#[test]
+fn all_calls_share_as_many_threads_as_the_host_has() {
+    for size in [1, 3] {
+        // Two hosts of one size, which several threads call.
+        let runtimes = [size, size].map(|size| Runtime::with_threads(Revision::R10, size));
+        std::thread::scope(|scope| {
+            for caller in 0..6 {
+                let runtime = &runtimes[caller % 2];
+                scope.spawn(move || (0..5).for_each(|_| assert_sums(runtime)));
+            }
+        });
+        SEEN[size].assert_bounded(size);
+    }
+}
+
+/// Calls `sum` on the host's own threads.
+#[xla_ffi::handler]
+fn on_the_host(pool: ThreadPool) -> Result<()> {
+    let size = pool.num_threads();
+    pool.for_each_range(12, 1, |_| {
+        assert_sums(&Runtime::with_threads(Revision::R10, size));
+    });
+    Ok(())
+}
+
+/// As in XLA on CPU, where handlers are tasks of the host's pool. The host's threads here are rayon's, too, of another pool: one
+/// that waited there as rayon's threads do would begin the next call meanwhile.
+#[test]
+fn calls_on_the_hosts_threads_wait_for_one_pool() {
+    const SIZE: usize = 4;
+    let runtime = Runtime::with_threads(Revision::R10, SIZE);
+    let handler = runtime.handler("on_the_host", bundle::<on_the_host>());
+    let handler = handler.unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let executable = handler.instantiate(&Attributes::new()).unwrap();
+                executable.call().run().unwrap();
+            });
+        }
+    });
+    SEEN[SIZE].assert_bounded(SIZE);
+}
+
+#[xla_ffi::handler]
+fn panics(pool: ThreadPool) -> Result<()> {
+    pool.rayon(|| {
+        (0..100)
+            .into_par_iter()
+            .for_each(|i| assert_ne!(i, 40, "the fortieth"));
+    })
+}
+
+#[test]
+fn a_panic_in_the_work_is_one_of_the_handler() {
+    let error = internal::call::<panics>("{}").unwrap().run().unwrap_err();
+    assert_eq!(error.code(), Code::Internal);
+    assert!(error.message().contains("the fortieth"), "{error}");
+    // The pool goes on.
+    assert_sums(&Runtime::with_threads(Revision::R10, 5));
+}
+
+/// A child that is forked has none of the pool's threads. The test runs itself in a process where no other test is.
+#[cfg(unix)]
+#[test]
+fn a_forked_child_has_a_pool_of_its_own() {
+    const ALONE: &str = "XLA_FFI_TEST_FORKS";
+    if std::env::var_os(ALONE).is_none() {
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_forked_child_has_a_pool_of_its_own"])
+            .env(ALONE, "1")
+            .status();
+        return assert!(status.unwrap().success());
+    }
+    let size = 2;
+    for round in 0..5 {
+        assert_sums(&Runtime::with_threads(Revision::R10, size));
+        // SAFETY: the child does what a forked child of Python does: it goes on.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends a child that hangs, by a signal.
+            unsafe { libc::alarm(20) };
+            let outcome = std::panic::catch_unwind(|| {
+                assert_sums(&Runtime::with_threads(Revision::R10, size));
+            });
+            // SAFETY: the child ends here, and leaves the parent's things alone.
+            unsafe { libc::_exit(i32::from(outcome.is_err())) };
+        }
+        assert!(child > 0);
+        let mut status = -1;
+        // SAFETY: our own child.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "round {round}: {status:#x}");
+    }
+}
