@@ -111,6 +111,17 @@ class HandlerCore {
     }
   }
 
+  // The same handler with its function in another form.
+  template <typename OtherFn>
+  constexpr HandlerCore(const HandlerCore<stage, OtherFn, Declared, Ts...>& other, Fn fn)
+      : fn_(std::move(fn)), name_(other.name_), names_(other.names_), distinct_(other.distinct_),
+        traits_(other.traits_), shape_is_planned_(other.shape_is_planned_) {
+    for (int i = 0; i < kSize; ++i) {
+      rank_[i] = other.rank_[i];
+      first_[i] = other.first_[i];
+    }
+  }
+
   XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
     if (XLA_FFI_PREDICT_FALSE(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||
                               frame->extension_start != nullptr || frame->api == nullptr ||
@@ -136,6 +147,8 @@ class HandlerCore {
 
  private:
   friend struct CoreAccess;
+  template <ExecutionStage, typename, typename, typename...>
+  friend class HandlerCore;
 
   static constexpr bool kIsAttr[kSize + 1] = {is_attr_tag_v<Ts>..., false};
   static constexpr ElementKind kKinds[kSize + 1] = {element_kind_v<Ts>..., ElementKind::kOther};
@@ -690,6 +703,14 @@ struct CoreAccess {
   template <typename Core>
   static constexpr XLA_FFI_Handler_Traits Traits(const Core& core) {
     return core.traits_;
+  }
+  template <typename Core>
+  static constexpr auto Function(const Core& core) {
+    return core.fn_;
+  }
+  template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts, typename OtherFn>
+  static constexpr auto With(const HandlerCore<stage, Fn, Declared, Ts...>& core, OtherFn fn) {
+    return HandlerCore<stage, OtherFn, Declared, Ts...>(core, std::move(fn));
   }
   template <typename Core, typename Fn>
   static constexpr Revision Floor() {
