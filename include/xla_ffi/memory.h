@@ -24,7 +24,8 @@
 #define XLA_FFI_SDK_MEMORY_HOT static inline __attribute__((always_inline))
 #define XLA_FFI_SDK_MEMORY_SLOW static __attribute__((noinline, unused))
 #define XLA_FFI_SDK_MEMORY_COLD static __attribute__((noinline, unused, XLA_FFI_SDK_SMALL_))
-#define XLA_FFI_SDK_MEMORY_PURE static __attribute__((noinline, unused, XLA_FFI_SDK_SMALL_, pure))
+/* Writes nothing that its caller sees, so that what that knows of memory stays true. */
+#define XLA_FFI_SDK_MEMORY_PURE static __attribute__((noinline, unused, pure))
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) __builtin_expect(!!(x), 1)
 #else
 #define XLA_FFI_SDK_MEMORY_HOT static inline
@@ -32,13 +33,6 @@
 #define XLA_FFI_SDK_MEMORY_COLD static inline
 #define XLA_FFI_SDK_MEMORY_PURE static inline
 #define XLA_FFI_SDK_MEMORY_LIKELY(x) (x)
-#endif
-
-/* nvcc does not know the pragma, and says so. */
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__)
-#define XLA_FFI_SDK_MEMORY_UNROLL _Pragma("GCC unroll 16")
-#else
-#define XLA_FFI_SDK_MEMORY_UNROLL
 #endif
 
 /* Whether the lists of a frame, which is long enough itself, are as long as the ABI's. */
@@ -78,22 +72,28 @@ XLA_FFI_SDK_MEMORY_HOT unsigned xla_ffi_sdk_bits(unsigned dtype) {
   }
 }
 
-/* The field's name of an element type; null for one that is not known. The names stand one behind the other: pointers to
- * them would take ten times as much of a library's file. */
-XLA_FFI_SDK_MEMORY_SLOW const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
-#define XLA_FFI_SDK_NAME_(name, lower, bits) #name "\0"
-  static const char names[] = "INVALID\0" XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_NAME_);
+/* The names of element types stand one behind the other: pointers to them would take ten times as much of a library's
+ * file. */
+typedef struct xla_ffi_sdk_dtype_names {
+  char INVALID_[sizeof("INVALID")];
+#define XLA_FFI_SDK_NAME_(name, lower, bits) char name##_[sizeof(#name)];
+  XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_NAME_)
 #undef XLA_FFI_SDK_NAME_
-#define XLA_FFI_SDK_NUMBER_(name, lower, bits) {XLA_FFI_DataType_##name, sizeof(#name)},
-  static const unsigned char sizes[][2] = {{XLA_FFI_DataType_INVALID, sizeof("INVALID")},
-                                           XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_NUMBER_)};
+} xla_ffi_sdk_dtype_names;
+
+/* The field's name of an element type; null for one that is not known. */
+XLA_FFI_SDK_MEMORY_SLOW const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
+#define XLA_FFI_SDK_NAME_(name, lower, bits) #name,
+  static const xla_ffi_sdk_dtype_names names = {"INVALID", XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_NAME_)};
+#undef XLA_FFI_SDK_NAME_
+#define XLA_FFI_SDK_NUMBER_(name, lower, bits) XLA_FFI_DataType_##name,
+  static const unsigned char numbers[] = {XLA_FFI_DataType_INVALID, XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_NUMBER_)};
 #undef XLA_FFI_SDK_NUMBER_
-  const char* name = names;
-  size_t i;
-  for (i = 0; i < sizeof(sizes) / sizeof(*sizes); name += sizes[i++][1]) {
-    if (sizes[i][0] == dtype) return name;
-  }
-  return NULL;
+#define XLA_FFI_SDK_PLACE_(name, lower, bits) offsetof(xla_ffi_sdk_dtype_names, name##_),
+  static const unsigned short places[] = {0, XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_PLACE_)};
+#undef XLA_FFI_SDK_PLACE_
+  const void* found = dtype < 256 ? memchr(numbers, (int)dtype, sizeof(numbers)) : NULL;
+  return found == NULL ? NULL : (const char*)&names + places[(const unsigned char*)found - numbers];
 }
 
 /* The same, where the compiler does not know the type: one table of all, whoever asks. */
@@ -164,25 +164,6 @@ XLA_FFI_SDK_MEMORY_SLOW xla_ffi_sdk_fault xla_ffi_sdk_locate_any(const XLA_FFI_B
   return xla_ffi_sdk_fault_none;
 }
 
-/* The number of a buffer's elements by the long way, for elements of whole bytes; negative where its memory cannot be
- * used. It writes nothing, so that what its caller knows of other memory stays true. */
-XLA_FFI_SDK_MEMORY_PURE int64_t xla_ffi_sdk_count_any(const XLA_FFI_Buffer* buf, int64_t rank, unsigned bytes,
-                                                      unsigned align) {
-  const uintptr_t data = (uintptr_t)buf->data;
-  int64_t count = 1, size, i;
-  int over = 0, empty = 0;
-  if (rank > 0 && buf->dims == NULL) return -1;
-  for (i = 0; i < rank; ++i) {
-    const int64_t dim = buf->dims[i];
-    if (dim < 0) return -1;
-    empty |= dim == 0;
-    over |= xla_ffi_sdk_multiply(count, dim, &count);
-  }
-  if (empty) return 0;
-  over |= xla_ffi_sdk_multiply(count, bytes, &size);
-  return over || !xla_ffi_sdk_is_address(data, align) ? -1 : count;
-}
-
 /* The region of elements of whole bytes, in up to two small dimensions, which are multiplied without looking for
  * overflow; 0: the long way has to be gone. */
 XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_locate_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
@@ -200,27 +181,6 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_locate_small(const XLA_FFI_Buffer* buf, u
   region->end = data + (uintptr_t)count * bytes;
   region->count = count;
   return is_small && xla_ffi_sdk_is_address(data, xla_ffi_sdk_align(dtype, bytes * 8));
-}
-
-/* The same as xla_ffi_sdk_locate_any, made for constants and for memory that is to be used: `dtype` and `rank` are those
- * that the buffer was found to have. 0: it cannot be used, the long way knows why. An operand without bytes may have a
- * place here. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_locate(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
-                                              xla_ffi_sdk_region* region) {
-  const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
-  if (bytes == 0) { /* packed elements, tokens */
-    xla_ffi_sdk_region any;
-    const int good = xla_ffi_sdk_locate_any(buf, dtype, rank, &any) == xla_ffi_sdk_fault_none;
-    *region = any; /* the caller's region is not handed on, so that it can stay in registers */
-    return good;
-  }
-  if (!XLA_FFI_SDK_MEMORY_LIKELY(xla_ffi_sdk_locate_small(buf, dtype, rank, region))) {
-    const int64_t count = xla_ffi_sdk_count_any(buf, rank, bytes, xla_ffi_sdk_align(dtype, bytes * 8));
-    if (count < 0) return 0;
-    region->end = region->start + (uintptr_t)count * bytes;
-    region->count = count;
-  }
-  return 1;
 }
 
 /* Whether two operands share a byte. */
@@ -367,16 +327,16 @@ XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame
 
 /* Whether the memory of the first `args` arguments and `rets` results can be used, and none of it clashes. Where they
  * have no memory, as in early stages, their sizes alone matter. */
-XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
+XLA_FFI_SDK_MEMORY_PURE int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
                                                        int has_memory) {
   xla_ffi_sdk_region at[16];
-  const int64_t count = args + rets, kept = sizeof(at) / sizeof(*at);
+  const int64_t count = args + rets;
+  const int is_kept = count <= (int64_t)(sizeof(at) / sizeof(*at));
   int64_t i, other;
-  int overlap = count > kept;
   for (i = 0; i < count; ++i) {
     const int is_arg = i < args;
     const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(frame, is_arg, is_arg ? i : i - args);
-    xla_ffi_sdk_region* region = &at[i < kept ? i : 0];
+    xla_ffi_sdk_region* region = &at[is_kept ? i : 0];
     region->start = region->end = XLA_FFI_SDK_NOWHERE;
     if (buf != NULL) {
       const xla_ffi_sdk_fault fault = xla_ffi_sdk_locate_any(buf, (unsigned)buf->dtype, buf->rank, region);
@@ -385,14 +345,15 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* 
         return 0;
       }
     }
-    for (other = is_arg || overlap ? i : 0; other < i; ++other) {
-      if (!XLA_FFI_SDK_MEMORY_LIKELY(!xla_ffi_sdk_overlap(*region, at[other]))) {
-        overlap = 1;
-        break;
+    for (other = is_arg || !has_memory || !is_kept ? i : 0; other < i; ++other) {
+      if (XLA_FFI_SDK_MEMORY_LIKELY(!xla_ffi_sdk_overlap(*region, at[other]))) continue;
+      if (other >= args || region->start != at[other].start || region->end != at[other].end ||
+          !xla_ffi_sdk_alike(buf, xla_ffi_sdk_operand(frame, 1, other))) {
+        return 0;
       }
     }
   }
-  return !has_memory || !overlap || !xla_ffi_sdk_any_clash(frame, args, rets);
+  return !has_memory || is_kept || !xla_ffi_sdk_any_clash(frame, args, rets);
 }
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -403,56 +364,6 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* 
 #define XLA_FFI_SDK_LOAD_(from) (*(from))
 #define XLA_FFI_SDK_STORE_(to, value) (*(to) = (value))
 #endif
-
-/* In which order up to 16 operands lie in memory, arguments counted before results: four bits each, the lowest operand
- * in the lowest bits. What was true of one call is a guess about the next one, in which few operands move: a word of
- * this type is read and written whole, so that what is read is always some order of all operands. */
-typedef volatile uint64_t xla_ffi_sdk_order;
-#define XLA_FFI_SDK_ORDERED 16
-#define XLA_FFI_SDK_ORDER_0 0xfedcba9876543210u
-
-/* Whether in that order each of `count` operands ends before the next one starts. */
-XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_is_apart(uint64_t order, const uintptr_t* starts, const uintptr_t* ends,
-                                                int count) {
-  /* A byte each, of which a register gives the lowest for nothing. */
-  uint64_t even = order & 0x0f0f0f0f0f0f0f0fu, odd = order >> 4 & 0x0f0f0f0f0f0f0f0fu;
-  uintptr_t end = 0;
-  int i;
-  XLA_FFI_SDK_MEMORY_UNROLL
-  for (i = 0; i < count; ++i) {
-    const unsigned at = (unsigned char)even;
-    const uint64_t next = even >> 8;
-    if (starts[at] < end) return 0;
-    end = ends[at];
-    even = odd;
-    odd = next;
-  }
-  return 1;
-}
-
-/* The long way, where the guess was wrong or operands share memory: whether no two of them clash. It leaves a better
- * guess. */
-XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_is_clash_free(const XLA_FFI_CallFrame* frame, int args, int rets,
-                                                      xla_ffi_sdk_order* order) {
-  uintptr_t starts[XLA_FFI_SDK_ORDERED];
-  uint64_t sorted = 0;
-  xla_ffi_sdk_clash_of clash = {0, -1, 1};
-  int i;
-  if (xla_ffi_sdk_next_clash(frame, args, rets, &clash)) return 0;
-  for (i = 0; i < args + rets; ++i) {
-    xla_ffi_sdk_region region;
-    uint64_t low;
-    int at = 0;
-    xla_ffi_sdk_located(frame, i < args, i < args ? i : i - args, &region);
-    starts[i] = region.start;
-    /* It goes before the first one that starts behind it. */
-    while (at < i && starts[sorted >> 4 * at & 15] <= region.start) ++at;
-    low = ((uint64_t)1 << 4 * at) - 1;
-    sorted = (sorted & low) | (uint64_t)i << 4 * at | (sorted & ~low) << 4;
-  }
-  XLA_FFI_SDK_STORE_(order, sorted);
-  return 1;
-}
 
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic pop

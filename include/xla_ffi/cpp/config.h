@@ -60,8 +60,9 @@
 // Hot: decoded in a straight line. Cold: never inlined, kept away from the hot path.
 #define XLA_FFI_SDK_HOT __attribute__((always_inline)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_COLD __attribute__((XLA_FFI_SDK_SMALL_, noinline)) XLA_FFI_SDK_HIDDEN
-// Slow: never inlined, but made for speed.
+// Slow: never inlined, but made for speed. Pure: so too, and writes nothing that its caller sees.
 #define XLA_FFI_SDK_SLOW __attribute__((noinline)) XLA_FFI_SDK_HIDDEN
+#define XLA_FFI_SDK_PURE __attribute__((noinline, pure)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_FN XLA_FFI_SDK_HIDDEN
 // Functions of specializations that macros make for types of users. Without visibility, which a
 // type of an anonymous namespace may not be given.
@@ -76,6 +77,7 @@
 #define XLA_FFI_SDK_IN_USERS
 #define XLA_FFI_SDK_COLD __declspec(noinline)
 #define XLA_FFI_SDK_SLOW __declspec(noinline)
+#define XLA_FFI_SDK_PURE __declspec(noinline)
 #define XLA_FFI_SDK_FN
 #define XLA_FFI_SDK_UNREACHABLE() __assume(0)
 #else
@@ -87,6 +89,7 @@
 #define XLA_FFI_SDK_IN_USERS
 #define XLA_FFI_SDK_COLD
 #define XLA_FFI_SDK_SLOW
+#define XLA_FFI_SDK_PURE
 #define XLA_FFI_SDK_FN
 #define XLA_FFI_SDK_UNREACHABLE() std::abort()
 #endif

@@ -5,6 +5,7 @@
 
 #include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/refusal.h"
+#include "xla_ffi/cpp/regions.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -111,6 +112,17 @@ class HandlerCore {
     }
   }
 
+  // The same handler with its function in another form.
+  template <typename OtherFn>
+  constexpr HandlerCore(const HandlerCore<stage, OtherFn, Declared, Ts...>& other, Fn fn)
+      : fn_(std::move(fn)), name_(other.name_), names_(other.names_), distinct_(other.distinct_),
+        traits_(other.traits_), shape_is_planned_(other.shape_is_planned_) {
+    for (int i = 0; i < kSize; ++i) {
+      rank_[i] = other.rank_[i];
+      first_[i] = other.first_[i];
+    }
+  }
+
   XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
     if (XLA_FFI_PREDICT_FALSE(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||
                               frame->extension_start != nullptr || frame->api == nullptr ||
@@ -136,6 +148,8 @@ class HandlerCore {
 
  private:
   friend struct CoreAccess;
+  template <ExecutionStage, typename, typename, typename...>
+  friend class HandlerCore;
 
   static constexpr bool kIsAttr[kSize + 1] = {is_attr_tag_v<Ts>..., false};
   static constexpr ElementKind kKinds[kSize + 1] = {element_kind_v<Ts>..., ElementKind::kOther};
@@ -358,20 +372,26 @@ class HandlerCore {
     static_assert(std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>,
                   "the function does not take what the binding gives: compare them one by one");
     [[maybe_unused]] const Places places = Locate(frame, is);
-    [[maybe_unused]] Regions regions;
+    [[maybe_unused]] OperandRegions regions;
+    [[maybe_unused]] Doubt doubt;
+    // Read before the operands and written after the function: around either a compiler reads everything again.
+    const uint64_t guess = LastOrder();
+    [[maybe_unused]] uint64_t order = guess;
     bool good = KindsAreGood(frame) &&
                 ((Check<Is, Ts>(frame, places) &&
-                  Locates<Is>(frame, &regions, static_cast<const Ts*>(nullptr))) &&
+                  Locates<Is>(frame, &regions, &doubt, static_cast<const Ts*>(nullptr))) &&
                  ...);
     if constexpr (kOptionalAttrs) good = good && NoneUnknown(frame, places);
-    if constexpr (kHasOperands) good = good && MemoryIsGood(frame, regions);
+    if constexpr (kHasOperands) good = good && MemoryIsGood(frame, regions, doubt, &order);
     if constexpr (kHasShape) good = good && ShapeIsGood(frame);
     if (XLA_FFI_PREDICT_FALSE(!good)) return Refuse(frame, is);
     if constexpr ((DecodeOne<Ts>::kTakes && ...)) {
       [[maybe_unused]] Nothing nothing;
-      return Run(frame, [&]() -> decltype(auto) {
+      XLA_FFI_Error* const error = Run(frame, [&]() -> decltype(auto) {
         return fn_(Value<Is, Ts>(frame, places, nothing)...);
       });
+      Remember(order, guess);
+      return error;
     } else {
       DiagnosticEngine ignored;  // Refuse tells it again, with names
       Holders<std::index_sequence<Is...>, SlotOf<Ts>...> slots{
@@ -379,9 +399,11 @@ class HandlerCore {
       if (XLA_FFI_PREDICT_FALSE(!(SlotIn<Is, SlotOf<Ts>>(slots).Good() && ...))) {
         return Refuse(frame, is);
       }
-      return Run(frame, [&]() -> decltype(auto) {
+      XLA_FFI_Error* const error = Run(frame, [&]() -> decltype(auto) {
         return fn_(Value<Is, Ts>(frame, places, SlotIn<Is, SlotOf<Ts>>(slots))...);
       });
+      Remember(order, guess);
+      return error;
     }
   }
 #if defined(__GNUC__)
@@ -425,68 +447,63 @@ class HandlerCore {
     return kRets + kOptionalRets > 0 || kRemainingRets ? frame->rets.size : 0;
   }
 
-  // Where the operands of a binding lie whose number is fixed: its arguments, then its results.
-  struct Regions {
-    uintptr_t start[kArgs + kRets + 1];
-    uintptr_t end[kArgs + kRets + 1];
-    XLA_FFI_SDK_HOT void Set(int i, const xla_ffi_sdk_region& region) {
-      start[i] = region.start;
-      end[i] = region.end;
-    }
-    XLA_FFI_SDK_HOT bool Overlap(int a, int b) const {
-      return (start[a] < end[b]) & (start[b] < end[a]);
-    }
-  };
+  using OperandRegions = Regions<kArgs, kRets>;
 
   template <size_t i, template <typename> typename Tag, typename T>
-  XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame* frame, Regions* regions,
+  XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame* frame, OperandRegions* regions, Doubt* doubt,
                                       const Tag<T>*) {
     constexpr bool kInOut = is_tagged_v<InOutTag, Tag<T>>;
     constexpr bool kIsArg = is_tagged_v<ArgTag, Tag<T>>;
     constexpr int kPosition = kInOut ? PositionAs(i, ElementKind::kRet) : Position(i);
-    constexpr xla_ffi_sdk_region kNowhere{XLA_FFI_SDK_NOWHERE, XLA_FFI_SDK_NOWHERE, 0};
     // The argument lies where the result does: it is the result that others may not touch.
-    if constexpr (kInOut) regions->Set(Position(i), kNowhere);
+    if constexpr (kInOut) regions->SetNowhere(Position(i));
     if constexpr (kLocatesHere && (kIsArg || is_tagged_v<RetTag, Tag<T>> || kInOut)) {
-      xla_ffi_sdk_region region = kNowhere;
       // It has been found to be a buffer.
       const auto* buf = static_cast<const XLA_FFI_Buffer*>(kIsArg ? frame->args.args[kPosition]
                                                                   : frame->rets.rets[kPosition]);
-      const bool good = xla_ffi_sdk_locate(buf, OperandType<T>::kElement, OperandType<T>::kRank, &region);
-      if (XLA_FFI_PREDICT_FALSE(!good)) return false;
-      regions->Set(kIsArg ? kPosition : kArgs + kPosition, region);
+      return regions->Locate(kIsArg ? kPosition : kArgs + kPosition, buf, OperandType<T>::kElement,
+                             OperandType<T>::kRank, doubt);
     }
     return true;
   }
   template <size_t i>
-  XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame*, Regions*, const void*) {
+  XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame*, OperandRegions*, Doubt*, const void*) {
     return true;
+  }
+
+  // The order in which the operands lay when the handler was last called, where it is asked for.
+  static constexpr bool kIsOrdered =
+      kLocatesHere && kRets * kArgs + kRets * (kRets - 1) / 2 > 6 && kArgs + kRets <= kOrdered;
+  XLA_FFI_SDK_HOT static Order& Kept() {
+    static Order order{kDeclared};
+    return order;
+  }
+  XLA_FFI_SDK_HOT static uint64_t LastOrder() {
+    if constexpr (kIsOrdered) return Kept().load(std::memory_order_relaxed);
+    return 0;
+  }
+  XLA_FFI_SDK_HOT static void Remember([[maybe_unused]] uint64_t order, [[maybe_unused]] uint64_t last) {
+    if constexpr (kIsOrdered) {
+      if (XLA_FFI_PREDICT_FALSE(order != last)) Kept().store(order, std::memory_order_relaxed);
+    }
   }
 
   // Whether the memory of operands that were located, or that are counted now, can be used.
   XLA_FFI_SDK_HOT static bool MemoryIsGood(const XLA_FFI_CallFrame* frame,
-                                           [[maybe_unused]] const Regions& regions) {
+                                           [[maybe_unused]] const OperandRegions& regions,
+                                           [[maybe_unused]] const Doubt& doubt,
+                                           [[maybe_unused]] uint64_t* order) {
     if constexpr (!kLocatesHere) {
       return xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
-    } else if constexpr (kHasMemory && kRets > 0) {
-      constexpr int kPairs = kRets * kArgs + kRets * (kRets - 1) / 2;
-      if constexpr (kPairs > 6 && kArgs + kRets <= XLA_FFI_SDK_ORDERED) {
-        static xla_ffi_sdk_order order = XLA_FFI_SDK_ORDER_0;
-        return XLA_FFI_PREDICT_TRUE(xla_ffi_sdk_is_apart(XLA_FFI_SDK_LOAD_(&order), regions.start,
-                                                         regions.end, kArgs + kRets)) ||
-               xla_ffi_sdk_is_clash_free(frame, kArgs, kRets, &order);
-      } else {
-        bool overlap = false;
-        for (int r = kArgs; r < kArgs + kRets; ++r) {
-          for (int other = 0; other < r; ++other) overlap |= regions.Overlap(r, other);
-        }
-        // It may be an alias that the program declared.
-        xla_ffi_sdk_clash_of clash = {0, -1, 1};
-        return XLA_FFI_PREDICT_TRUE(!overlap) ||
-               !xla_ffi_sdk_next_clash(frame, kArgs, kRets, &clash);
-      }
+    } else if (XLA_FFI_PREDICT_FALSE(!doubt.IsNone())) {
+      return xla_ffi_sdk_memory_is_good(frame, kArgs, kRets, kHasMemory);
+    } else if constexpr (kIsOrdered) {
+      if (XLA_FFI_PREDICT_TRUE(regions.AreApartIn(*order))) return true;
+      *order = Sorted(frame, regions.start, regions.end, kArgs, kRets);
+      return *order != 0;
     } else {
-      return true;
+      return XLA_FFI_PREDICT_TRUE(regions.AreApart()) ||
+             xla_ffi_sdk_memory_is_good(frame, kArgs, kRets, kHasMemory);
     }
   }
 
@@ -690,6 +707,14 @@ struct CoreAccess {
   template <typename Core>
   static constexpr XLA_FFI_Handler_Traits Traits(const Core& core) {
     return core.traits_;
+  }
+  template <typename Core>
+  static constexpr auto Function(const Core& core) {
+    return core.fn_;
+  }
+  template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts, typename OtherFn>
+  static constexpr auto With(const HandlerCore<stage, Fn, Declared, Ts...>& core, OtherFn fn) {
+    return HandlerCore<stage, OtherFn, Declared, Ts...>(core, std::move(fn));
   }
   template <typename Core, typename Fn>
   static constexpr Revision Floor() {

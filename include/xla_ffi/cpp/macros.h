@@ -6,32 +6,25 @@
 #define XLA_FFI_SDK_CPP_MACROS_H_
 
 #include "xla_ffi/cpp/attribute.h"
+#include "xla_ffi/cpp/maker.h"
 
 #define XLA_FFI_SDK_PICK_4_(a1, a2, a3, a4, MACRO, ...) MACRO
 
 // A function pointer constant that is a handler. The handler behind it is a constant wherever the
 // function and the names in the binding are.
-#define XLA_FFI_DEFINE_HANDLER_EXPLICIT_WITH_TRAITS(fn, impl, binding, traits)                  \
+#define XLA_FFI_SDK_HANDLER_(fn, ...)                                                           \
   [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \
-      -> XLA_FFI_Error* {                                                                        \
-    static const auto xla_ffi_handler =                                                         \
-        ::xla::ffi::internal::MakeHandler(XLA_FFI_SDK_HANDLER_NAME(fn), binding, impl, traits); \
-    return xla_ffi_handler.Call(xla_ffi_frame);                                                  \
+      -> XLA_FFI_Error* {                                                                       \
+    static constexpr auto xla_ffi_maker = [] { return __VA_ARGS__; };                           \
+    static const auto xla_ffi_handler = ::xla::ffi::internal::Made<xla_ffi_maker>();            \
+    return xla_ffi_handler.Call(xla_ffi_frame);                                                 \
   }
-#define XLA_FFI_DEFINE_HANDLER_EXPLICIT(fn, impl, binding)                                      \
-  [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \
-      -> XLA_FFI_Error* {                                                                        \
-    static const auto xla_ffi_handler =                                                         \
-        ::xla::ffi::internal::MakeHandler(XLA_FFI_SDK_HANDLER_NAME(fn), binding, impl);         \
-    return xla_ffi_handler.Call(xla_ffi_frame);                                                  \
-  }
-#define XLA_FFI_DEFINE_HANDLER_AUTO(fn, impl)                                                   \
-  [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \
-      -> XLA_FFI_Error* {                                                                        \
-    static const auto xla_ffi_handler =                                                         \
-        ::xla::ffi::internal::MakeHandlerAuto(XLA_FFI_SDK_HANDLER_NAME(fn), impl);              \
-    return xla_ffi_handler.Call(xla_ffi_frame);                                                  \
-  }
+#define XLA_FFI_DEFINE_HANDLER_EXPLICIT_WITH_TRAITS(fn, impl, binding, traits) \
+  XLA_FFI_SDK_HANDLER_(fn, ::xla::ffi::internal::MakeHandler(XLA_FFI_SDK_HANDLER_NAME(fn), binding, impl, traits))
+#define XLA_FFI_DEFINE_HANDLER_EXPLICIT(fn, impl, binding) \
+  XLA_FFI_SDK_HANDLER_(fn, ::xla::ffi::internal::MakeHandler(XLA_FFI_SDK_HANDLER_NAME(fn), binding, impl))
+#define XLA_FFI_DEFINE_HANDLER_AUTO(fn, impl) \
+  XLA_FFI_SDK_HANDLER_(fn, ::xla::ffi::internal::MakeHandlerAuto(XLA_FFI_SDK_HANDLER_NAME(fn), impl))
 #define XLA_FFI_SDK_HANDLER_NAME(fn) #fn
 
 // XLA_FFI_DEFINE_HANDLER(name, function[, binding[, traits]]): a handler as a static constant, in
@@ -59,7 +52,7 @@
   [[maybe_unused]] static constexpr auto xla_ffi_maker_##fn = [] { return __VA_ARGS__; }
 #define XLA_FFI_SDK_SYMBOL_(fn)                            \
   XLA_FFI_SDK_SYMBOL_HEAD_(fn) {                           \
-    static const auto xla_ffi_handler = xla_ffi_maker_##fn(); \
+    static const auto xla_ffi_handler = ::xla::ffi::internal::Made<xla_ffi_maker_##fn>(); \
     return xla_ffi_handler.Call(call_frame);               \
   }                                                        \
   XLA_FFI_SDK_SYMBOL_TAIL_(fn)

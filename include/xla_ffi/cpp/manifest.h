@@ -93,16 +93,6 @@ struct CoreAbout<HandlerCore<stage_, Fn, Declared_, Ts...>> {
   }
 };
 
-// Whether a maker makes its handler while the source is compiled.
-template <const auto& maker, int = (static_cast<void>(maker()), 0)>
-constexpr bool IsConstant(int) {
-  return true;
-}
-template <const auto& maker>
-constexpr bool IsConstant(long) {
-  return false;
-}
-
 // An exported handler of one stage.
 struct Symbol {
   std::string_view name;

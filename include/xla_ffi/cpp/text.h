@@ -39,7 +39,15 @@ class Text {
     size_ += size;
     return *this;
   }
-  XLA_FFI_SDK_SLOW Text& operator<<(const char* text) noexcept { return Add(text, std::strlen(text)); }
+  // A literal; its length is known.
+  template <size_t size>
+  XLA_FFI_SDK_HOT Text& operator<<(const char (&text)[size]) noexcept {
+    return Add(text, size - 1);
+  }
+  template <typename T, typename = std::enable_if_t<std::is_same_v<T, const char*>>>
+  Text& operator<<(const T& text) noexcept {
+    return Put(text);
+  }
   Text& operator<<(std::string_view text) noexcept { return Add(text.data(), text.size()); }
   Text& operator<<(const std::string& text) noexcept { return Add(text.data(), text.size()); }
 
@@ -56,7 +64,7 @@ class Text {
     if (value < 0) *--first = '-';
     return Add(first, static_cast<size_t>(digits + sizeof(digits) - first));
   }
-  template <typename T, typename = std::enable_if_t<std::is_integral_v<T>>>
+  template <typename T, std::enable_if_t<std::is_integral_v<T>, int> = 0>
   Text& operator<<(T value) noexcept {
     static_assert(!std::is_same_v<T, bool> && !std::is_same_v<T, char>, "a number is expected");
     return Number(static_cast<long long>(value));
@@ -73,19 +81,20 @@ class Text {
  private:
   static constexpr size_t kInPlace = 488;
 
+  XLA_FFI_SDK_SLOW Text& Put(const char* text) noexcept { return Add(text, std::strlen(text)); }
   // Makes room for `more` bytes and a NUL; how many of them fit. Where memory is short the text is.
   size_t Room(size_t more) noexcept {
-    if (XLA_FFI_PREDICT_FALSE(more >= capacity_ - size_)) Grow(more);
-    return std::min(more, capacity_ - size_ - 1);
+    return XLA_FFI_PREDICT_FALSE(more >= capacity_ - size_) ? Grow(more) : more;
   }
-  XLA_FFI_SDK_COLD void Grow(size_t more) noexcept {
+  XLA_FFI_SDK_COLD size_t Grow(size_t more) noexcept {
     const size_t capacity = (size_ + more + 1) * 2;
     auto* data = static_cast<char*>(std::malloc(capacity));
-    if (data == nullptr) return;
+    if (data == nullptr) return std::min(more, capacity_ - size_ - 1);
     std::memcpy(data, data_, size_);
     if (data_ != in_place_) std::free(data_);
     data_ = data;
     capacity_ = capacity;
+    return more;
   }
 
   char* data_ = in_place_;

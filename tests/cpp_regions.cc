@@ -1,0 +1,176 @@
+// What the C++ headers find out of operands by numbers that are looked at once, and by an order in which they lay before, is
+// what they find out of them one by one. See cpp_regions.rs.
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace {
+
+using namespace xla::ffi::internal;  // NOLINT: what is tested
+
+int failures = 0;
+void Check(bool good, const char* what, uint64_t number) {
+  if (good || ++failures > 10) return;
+  std::printf("%s: %" PRIu64 "\n", what, number);
+}
+
+uint64_t state = 1;
+uint64_t Below(uint64_t end) {
+  state = state * 0x5851f42d4c957f2d + 1;
+  return (state >> 33) % end;
+}
+
+constexpr int kArgs = 3, kRets = 5, kCount = kArgs + kRets;
+
+// A call whose operands are bytes that lie within a few hundred, some of them nowhere, some where another one lies.
+struct Call {
+  XLA_FFI_Buffer buffers[kCount] = {};
+  int64_t dims[kCount] = {};
+  XLA_FFI_ArgType arg_types[kArgs];
+  XLA_FFI_RetType ret_types[kRets];
+  void* operands[kCount];
+  XLA_FFI_CallFrame frame = {};
+  Regions<kArgs, kRets> regions;
+
+  Call() {
+    for (int i = 0; i < kCount; ++i) {
+      XLA_FFI_Buffer& one = buffers[i];
+      const bool again = i > 0 && Below(12) == 0;
+      const XLA_FFI_Buffer& other = buffers[again ? Below(static_cast<uint64_t>(i)) : 0];
+      dims[i] = again ? *other.dims : static_cast<int64_t>(Below(10));
+      one.struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
+      one.dtype = XLA_FFI_DataType_U8;
+      one.data = again ? other.data : reinterpret_cast<void*>(1 + Below(400));
+      one.rank = 1;
+      one.dims = &dims[i];
+      operands[i] = &one;
+      const auto start = reinterpret_cast<uintptr_t>(one.data);
+      regions.Set(i, start, start + static_cast<uintptr_t>(dims[i]));
+      if (Below(16) == 0) {
+        dims[i] = 0;
+        regions.SetNowhere(i);
+      }
+      if (i < kArgs) {
+        arg_types[i] = XLA_FFI_ArgType_BUFFER;
+      } else {
+        ret_types[i - kArgs] = XLA_FFI_RetType_BUFFER;
+      }
+    }
+    frame.args = {XLA_FFI_Args_STRUCT_SIZE, nullptr, kArgs, arg_types, operands};
+    frame.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, kRets, ret_types, operands + kArgs};
+  }
+
+  bool Share(int a, int b) const {
+    return dims[a] > 0 && dims[b] > 0 && regions.start[a] < regions.end[b] && regions.start[b] < regions.end[a];
+  }
+};
+
+void Orders() {
+  uint64_t last = kDeclared, found[2] = {}, proven = 0, coincident = 0;
+  for (uint64_t n = 0; n < 20000; ++n) {
+    const Call call;
+    bool clash = false, any = false, empty = false;
+    for (int i = 0; i < kCount; ++i) {
+      empty = empty || call.dims[i] == 0;
+      for (int k = 0; k < i; ++k) {
+        if (!call.Share(i, k)) continue;
+        any = true;
+        if (i < kArgs) continue;
+        const bool meant = k < kArgs && call.buffers[i].data == call.buffers[k].data && call.dims[i] == call.dims[k];
+        coincident += meant;
+        clash = clash || !meant;
+      }
+    }
+    const auto& regions = call.regions;
+    const uint64_t order = Sorted(&call.frame, regions.start, regions.end, kArgs, kRets);
+    Check((order == 0) == clash, "sorted", n);
+    Check((xla_ffi_sdk_memory_is_good(&call.frame, kArgs, kRets, 1) == 0) == clash, "one by one", n);
+    // Whatever was true of another call, an order proves nothing that is not so.
+    Check(!regions.AreApartIn(last) || !any, "proven by the last order", n);
+    Check(!regions.AreApart() || !clash, "apart", n);
+    int by_start[kCount];
+    for (int i = 0; i < kCount; ++i) by_start[i] = i;
+    std::stable_sort(by_start, by_start + kCount, [&](int a, int b) { return regions.start[a] < regions.start[b]; });
+    uint64_t true_order = 0;
+    for (int i = 0; i < kCount; ++i) true_order |= static_cast<uint64_t>(by_start[i]) << 4 * i;
+    Check(order == 0 || order == true_order, "another order", n);
+    Check(regions.AreApartIn(true_order) ? !any : any || empty, "proven by the true order", n);
+    ++found[clash];
+    if (clash) continue;
+    proven += regions.AreApartIn(order);
+    last = order;
+  }
+  Check(found[0] > 1000, "calls without a clash", found[0]);
+  Check(found[1] > 1000, "calls with a clash", found[1]);
+  Check(proven > 1000, "proven", proven);
+  Check(coincident > 1000, "arguments that are results", coincident);
+}
+
+// Whether no doubt is left; then all that the long way finds has to be the same.
+template <int rank>
+bool IsSure(const int64_t* dims, uint64_t data, unsigned dtype) {
+  XLA_FFI_Buffer buffer = {};
+  buffer.struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
+  buffer.dtype = static_cast<XLA_FFI_DataType>(dtype);
+  buffer.data = reinterpret_cast<void*>(static_cast<uintptr_t>(data));
+  buffer.rank = rank;
+  buffer.dims = const_cast<int64_t*>(dims);
+  Doubt doubt;
+  Regions<1, 0> regions;
+  const bool located = regions.Locate(0, &buffer, dtype, rank, &doubt);
+  if (!located || !doubt.IsNone()) return false;
+  xla_ffi_sdk_region region;
+  const auto fault = xla_ffi_sdk_locate_any(&buffer, dtype, rank, &region);
+  Check(fault == xla_ffi_sdk_fault_none, "sure of what cannot be used, at", data);
+  if (region.start != region.end) {
+    Check(region.start == regions.start[0] && region.end == regions.end[0], "another place than", data);
+  }
+  return true;
+}
+
+void Doubts() {
+  constexpr unsigned kTypes[] = {XLA_FFI_DataType_U8, XLA_FFI_DataType_F16, XLA_FFI_DataType_F32,
+                                 XLA_FFI_DataType_F64, XLA_FFI_DataType_C64, XLA_FFI_DataType_C128};
+  constexpr int64_t kSizes[] = {-1,        0,
+                                1,         2,
+                                3,         7,
+                                1 << 20,   1 << 28,
+                                (int64_t{1} << 31) - 1, int64_t{1} << 31,
+                                int64_t{1} << 40,       int64_t{1} << 57,
+                                int64_t{1} << 58,       std::numeric_limits<int64_t>::max(),
+                                std::numeric_limits<int64_t>::min()};
+  uint64_t sure = 0;
+  for (const unsigned dtype : kTypes) {
+    for (uint64_t offset = 0; offset < 64; ++offset) {
+      const int64_t four = 4;
+      sure += IsSure<1>(&four, offset, dtype);
+      sure += IsSure<1>(&four, (uint64_t{1} << 47) + offset, dtype);
+      sure += IsSure<1>(&four, ~uint64_t{0} - offset, dtype);
+    }
+    sure += IsSure<0>(nullptr, 64, dtype);
+    Check(!IsSure<1>(nullptr, 64, dtype), "sure of no dimensions", dtype);
+    for (const int64_t a : kSizes) {
+      for (const int64_t b : kSizes) {
+        for (const int64_t c : kSizes) {
+          const int64_t dims[] = {a, b, c, a};
+          sure += IsSure<1>(dims, 64, dtype) + IsSure<2>(dims, 64, dtype) + IsSure<3>(dims, 64, dtype) +
+                  IsSure<4>(dims, 64, dtype);
+        }
+      }
+    }
+    // What is common is not doubted.
+    const int64_t image[] = {8, 3, 224, 224}, rows[] = {int64_t{1} << 30, 4}, empty[] = {0, 4};
+    Check(IsSure<4>(image, 64, dtype) && IsSure<2>(rows, 64, dtype) && IsSure<2>(empty, 64, dtype), "doubted", dtype);
+  }
+  Check(sure > 10000, "sure", sure);
+}
+
+}  // namespace
+
+int main() {
+  Orders();
+  Doubts();
+  return failures == 0 ? 0 : 1;
+}
