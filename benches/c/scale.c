@@ -34,6 +34,7 @@ static XLA_FFI_Error* attributes_impl(xffi_call* call) {
   xffi_dict options = xffi_attr_dict(call, "options");
   const int64_t count = options.attrs != NULL ? options.attrs->size : 0;
   for (int64_t i = 0; i < count; ++i) number += (size_t)xffi_dict_i32(call, &options, names[i]);
+  xffi_dict_done(call, &options);
   if ((error = xffi_decoded(call)) != NULL) return error;
   sink = number;
   return NULL;

@@ -55,7 +55,7 @@ const POOLS: [Pool; 6] = [
     },
     Pool {
         name: "rayon",
-        limit: "RAYON_NUM_THREADS",
+        limit: "`ThreadPool::rayon` in Rust, RAYON_NUM_THREADS",
         files: &[],
         symbols: &["_ZN10rayon_core"],
         text: &["RAYON_NUM_THREADS"],

@@ -43,7 +43,7 @@ XFFI_HOT int64_t xffi_find(const XLA_FFI_Attrs* attrs, const char* name) {
 /* Index of an attribute that the handler asks for, noted as asked for; or -1. */
 XFFI_HOT int64_t xffi_seek(xffi_dict* dict, const char* name) {
   const int64_t i = dict->attrs != NULL ? xffi_find(dict->attrs, name) : -1;
-  if (i >= 0 && i < 256) dict->seen[i >> 6] |= UINT64_C(1) << (i & 63);
+  if (i >= 0 && i < XFFI_SEEN_) dict->seen[i >> 6] |= UINT64_C(1) << (i & 63);
   return i;
 }
 
@@ -251,25 +251,27 @@ XFFI_INLINE xffi_dict xffi_dict_dict(xffi_call* call, xffi_dict* dict, const cha
 
 XFFI_COLD void xffi_unknown_attrs(xffi_call* call, const xffi_dict* dict) {
   int64_t i;
-  for (i = 0; i < dict->attrs->size; ++i) {
+  for (i = 0; i < dict->attrs->size && i < XFFI_SEEN_; ++i) {
     const XLA_FFI_ByteSpan* name = dict->attrs->names[i];
-    if (i < 256 && (dict->seen[i >> 6] >> (i & 63) & 1) != 0) continue;
+    if ((dict->seen[i >> 6] >> (i & 63) & 1) != 0) continue;
     xffi_problem(call, "attribute '%s%s%.*s': not one that this handler knows", dict->path,
                  dict->path[0] != '\0' ? "." : "", (int)(name->len < 200 ? name->len : 200),
                  name->len != 0 ? name->ptr : "");
   }
 }
 
-/* Refuses the attributes of a dictionary that were not asked for. */
+/* Refuses the attributes of a dictionary that were not asked for, as far as that is known: behind the first 256 any may
+ * lie. */
 XFFI_HOT void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
-  int64_t seen = 0;
+  int64_t seen = 0, size;
   int k;
   if (dict->attrs == NULL || dict->attrs->size == 0) return;
+  size = dict->attrs->size < XFFI_SEEN_ ? dict->attrs->size : XFFI_SEEN_;
   for (k = 0; k < 4; ++k) {
     uint64_t bits = dict->seen[k];
     for (; bits != 0; bits &= bits - 1) ++seen;
   }
-  if (XFFI_UNLIKELY(seen != dict->attrs->size)) xffi_unknown_attrs(call, dict);
+  if (XFFI_UNLIKELY(seen != size)) xffi_unknown_attrs(call, dict);
 }
 
 #endif  /* XLA_FFI_ATTRIBUTE_H_ */

@@ -17,12 +17,13 @@
 #define XFFI_ANY_RANK (-1)
 
 /* Attributes by name: a handler's own, or a dictionary among them. `path` is the dictionary's name,
- * empty for the handler's own. `seen` marks the ones that were asked for. */
+ * empty for the handler's own. `seen` marks the ones that were asked for, of the first XFFI_SEEN_. */
 typedef struct xffi_dict {
   const XLA_FFI_Attrs* attrs;
   const char* path;
   uint64_t seen[4];
 } xffi_dict;
+#define XFFI_SEEN_ 256
 
 /* Where an operand lies, and what the handler calls it. */
 typedef struct xffi_region_ {
