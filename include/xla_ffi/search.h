@@ -9,7 +9,7 @@
 
 /* The index of a name by halving, or -1 where it is not found: hosts sort the entries by the bytes of their names. It may
  * be there all the same, in a dictionary that is not sorted. */
-XLA_FFI_SDK_MEMORY_COLD int64_t xla_ffi_sdk_search(const XLA_FFI_Attrs* attrs, const char* name, size_t length) {
+XLA_FFI_SDK_MEMORY_SLOW int64_t xla_ffi_sdk_search(const XLA_FFI_Attrs* attrs, const char* name, size_t length) {
   int64_t low = 0, high = attrs->size;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
