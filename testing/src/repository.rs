@@ -17,8 +17,10 @@ pub fn root() -> PathBuf {
 /// Where a program has no path.
 #[must_use]
 pub fn target_folder() -> PathBuf {
-    // The test lies in TARGET/PROFILE/deps.
+    // Tests lie in TARGET/PROFILE/deps, programs in TARGET/PROFILE.
     let this = std::env::current_exe().expect("a path of its own");
-    let target = this.ancestors().nth(3).expect("the target folder");
-    target.to_owned()
+    let folder = this.parent().expect("the folder of this program");
+    let levels = if folder.ends_with("deps") { 2 } else { 1 };
+    let target = folder.ancestors().nth(levels);
+    target.expect("the target folder").to_owned()
 }
