@@ -174,7 +174,7 @@ XLA_FFI_SDK_MEMORY_HOT xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, cons
 }
 
 /* The size that a dimension is computed to; else why there is none, in `problem`. */
-XLA_FFI_SDK_MEMORY_SLOW int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, int64_t size,
+XLA_FFI_SDK_MEMORY_COLD int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, int64_t size,
                                                     const char** problem) {
   int64_t product, sum;
   *problem = NULL;
@@ -210,7 +210,7 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const c
 }
 
 /* The same of whatever else a contract may say of one. */
-XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word,
+XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word,
                                                  const char* end, int64_t got) {
   const xla_ffi_sdk_dim dim = xla_ffi_sdk_read_dim(word, end);
   const xla_ffi_sdk_size* known;
@@ -331,7 +331,7 @@ typedef void (*xla_ffi_sdk_put_operand)(xla_ffi_sdk_line* line, const void* cont
 
 /* Says how the operand that was found breaks the contract: "expected shape [k, m] with k = 2 from argument
  * 'a', got F32[3,1]; the contract is `n k, k m -> n m`". `dtype` is the name of its element type. */
-XLA_FFI_SDK_MEMORY_SLOW void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shapes* at,
+XLA_FFI_SDK_MEMORY_COLD void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shapes* at,
                                                     const char* dtype,
                                                     xla_ffi_sdk_put_operand operand,
                                                     const void* context) {
