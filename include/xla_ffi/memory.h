@@ -92,8 +92,11 @@ XLA_FFI_SDK_MEMORY_SLOW const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
 #define XLA_FFI_SDK_PLACE_(name, lower, bits) offsetof(xla_ffi_sdk_dtype_names, name##_),
   static const unsigned short places[] = {0, XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_PLACE_)};
 #undef XLA_FFI_SDK_PLACE_
-  const void* found = dtype < 256 ? memchr(numbers, (int)dtype, sizeof(numbers)) : NULL;
-  return found == NULL ? NULL : (const char*)&names + places[(const unsigned char*)found - numbers];
+  size_t i = sizeof(numbers);
+  while (i-- > 0) { /* from the end: floats come behind integers */
+    if (numbers[i] == dtype) return (const char*)&names + places[i];
+  }
+  return NULL;
 }
 
 /* The same, where the compiler does not know the type: one table of all, whoever asks. */
