@@ -20,6 +20,7 @@ const LIBRARY: &[(&str, &str)] = &[
     (
         "stdlib.h",
         "#include <stddef.h>\nvoid* malloc(size_t size);\nvoid* calloc(size_t count, size_t size);\n\
+         void qsort(void* from, size_t count, size_t size, int (*compare)(const void*, const void*));\n\
          void* realloc(void* old, size_t size);\nvoid free(void* memory);\nvoid abort(void);\n\
          long long strtoll(const char* text, char** end, int base);\ndouble strtod(const char* text, char** end);\n",
     ),

@@ -46,7 +46,7 @@ impl Target {
 
 /// What a DLL of C or C++ takes from the system's runtime. With these an import library is written; the runtime of
 /// MinGW, which would take minutes to compile, is not.
-const RUNTIME: &str = "__acrt_iob_func\nfprintf\nfree\nmalloc\nmemcmp\nmemcpy\nmemset\n\
+const RUNTIME: &str = "__acrt_iob_func\nfprintf\nfree\nmalloc\nmemcmp\nmemcpy\nmemset\nqsort\n\
     realloc\nsnprintf\nsqrtf\nstrcmp\nstrlen\nstrncmp\nstrstr\nstrtoll\nstrtod\nvsnprintf\n_Unwind_Resume\n\
     __gxx_personality_seh0\n_ZdlPv\n_ZdlPvy\n_Znwy\n";
 
