@@ -154,7 +154,9 @@ impl<'f> RawAttrs<'f> {
 
     /// The same by halving: hosts sort attributes by the bytes of the names. Not found, it may be there all the same, where a
     /// host does not.
-    #[inline(never)]
+    // Inline as `position` is: where it was not, eight attributes took 1.9 ns more, though nothing called it.
+    #[cold]
+    #[inline]
     fn search(self, name: &str) -> Option<usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
