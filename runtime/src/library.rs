@@ -1,7 +1,7 @@
 //! Shared libraries with handlers.
 
 use crate::handler::negotiate::negotiate;
-use crate::process::isolate::isolated;
+use crate::process::isolate::isolated_probe;
 use crate::process::load::{PROBE_LIMIT, load_for_good};
 use crate::process::probe;
 use crate::{Bundle, Code, Error, Handler, Hazard, Result, Runtime, Stage};
@@ -94,7 +94,7 @@ impl Library {
     pub fn handler(&self, name: &str, stages: &[(Stage, &str)]) -> Result<Handler> {
         let bundle = self.bundle(stages)?;
         let shared = self.runtime.shared();
-        isolated(PROBE_LIMIT, || {
+        isolated_probe(PROBE_LIMIT, || {
             // What it says is asked for again in this process; only that it says something counts.
             drop(negotiate(shared, name, &bundle));
             vec![1]
@@ -172,7 +172,7 @@ impl Library {
         let function =
             unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut c_void>(address) };
         // What is no such function is found out in a child process.
-        let answer = isolated(PROBE_LIMIT, || vec![u8::from(function().is_null())])
+        let answer = isolated_probe(PROBE_LIMIT, || vec![u8::from(function().is_null())])
             .map_err(|error| error.within(format_args!("calling '{name}'")))?;
         if answer != [0] {
             return Err(Error::invalid(format!(

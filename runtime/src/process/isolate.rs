@@ -26,6 +26,30 @@ const PANICKED: i32 = 101;
 /// # Errors
 /// The hazard [`Hazard::Crash`] when the child dies or does not answer within `limit`.
 pub fn isolated(limit: Duration, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>> {
+    attempt(limit, work)?.map_err(|ending| Error::hazard(Hazard::Crash, ending.describe(limit)))
+}
+
+/// How long the first child of a probe has.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// Runs a probe of a library, which leaves nothing behind, as [`isolated`] does; once more where it does not answer. A child
+/// that is forked while another thread holds a lock of the library's, since it registers a type there or makes a constant of
+/// a function, waits for that lock for good; the next child finds it free.
+///
+/// # Errors
+/// Those of [`isolated`].
+pub(crate) fn isolated_probe(limit: Duration, work: impl Fn() -> Vec<u8>) -> Result<Vec<u8>> {
+    match attempt(FIRST, &work)? {
+        Err(Ending::TimedOut) => isolated(limit, work),
+        answer => answer.map_err(|ending| Error::hazard(Hazard::Crash, ending.describe(FIRST))),
+    }
+}
+
+/// Runs `work` in a child: what it made, or how the child ended.
+fn attempt(
+    limit: Duration,
+    work: impl FnOnce() -> Vec<u8>,
+) -> Result<std::result::Result<Vec<u8>, Ending>> {
     // Sockets, not a pipe: macOS has no `pipe2`, and pipes of the standard library ask for Rust 1.87.
     let ends = UnixStream::pair().map_err(|error| system("socketpair", &error))?;
     let (read, write) = (OwnedFd::from(ends.0), OwnedFd::from(ends.1));
@@ -43,7 +67,7 @@ pub fn isolated(limit: Duration, work: impl FnOnce() -> Vec<u8>) -> Result<Vec<u
     }
     let answer = listen(&read, child, Instant::now() + limit);
     let _reaped = reap(child, true);
-    answer.map_err(|ending| Error::hazard(Hazard::Crash, ending.describe(limit)))
+    Ok(answer)
 }
 
 /// Taken while a library is loaded, and across a fork: a child that is forked while another thread
@@ -251,6 +275,25 @@ mod tests {
         let big = vec![7_u8; 300_000];
         assert_eq!(isolated(LIMIT, || big.clone()).unwrap(), big);
         assert_eq!(isolated(LIMIT, Vec::new).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_lock_that_another_thread_held_is_free_in_the_next_child() {
+        let lock = Mutex::new(());
+        let held = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _guard = lock.lock().unwrap();
+                held.wait();
+                std::thread::sleep(Duration::from_millis(300));
+            });
+            held.wait();
+            let work = || {
+                drop(lock.lock());
+                vec![1]
+            };
+            assert_eq!(isolated_probe(LIMIT, work).unwrap(), [1]);
+        });
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Loads shared libraries, after a child process has loaded them unharmed.
 
-use super::isolate::{hold_loader, isolated};
+use super::isolate::{hold_loader, isolated_probe};
 use crate::{Code, Error, Result};
 use std::fs::File;
 use std::io::Read;
@@ -91,7 +91,7 @@ fn inspect_file(path: &Path) -> Result<()> {
 pub fn load_for_good(path: &Path) -> Result<Arc<ManuallyDrop<libloading::os::unix::Library>>> {
     inspect_file(path)?;
     let shown = path.display();
-    let answer = isolated(PROBE_LIMIT, || match load(path) {
+    let answer = isolated_probe(PROBE_LIMIT, || match load(path) {
         Ok(_library) => vec![],
         Err(error) => error.to_string().into_bytes(),
     })
