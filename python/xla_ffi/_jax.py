@@ -208,7 +208,10 @@ def _varying_options():
         return lambda axes: {"manual_axis_type": jax.sharding.ManualAxisType(varying=axes)}
     if "vma" in parameters:
         return lambda axes: {"vma": axes}
-    return None
+    from jax.experimental import shard_map
+
+    # jax 0.6.1 asks no primitive how its results vary, and has no ShapeDtypeStruct yet that could say so.
+    return None if hasattr(shard_map, "register_standard_check") else lambda axes: {"vma": axes}
 
 
 _VARYING = _varying_options()
