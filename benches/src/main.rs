@@ -59,11 +59,7 @@ fn main() -> Result<()> {
         Some(_) => Some(arguments.next().context(USAGE)?),
         None => None,
     };
-    let seed: u64 = arguments.next().context(USAGE)?.parse().context(USAGE)?;
-    let variants: Vec<Variant> = arguments
-        .map(|argument| Variant::open(&argument))
-        .collect::<Result<_>>()?;
-    ensure!(!variants.is_empty(), USAGE);
+    let (seed, variants) = variant::seed_and_variants(arguments).context(USAGE)?;
     let host = host::with_seed(seed);
     if let Some(name) = counted {
         let case = CASES.iter().find(|case| case.name == name);

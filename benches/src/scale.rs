@@ -182,12 +182,8 @@ fn agree(case: &Case, size: usize, variants: &[&Variant], host: &Host) -> Result
 }
 
 fn main() -> Result<()> {
-    let mut arguments = std::env::args().skip(1);
-    let seed: u64 = arguments.next().context(USAGE)?.parse().context(USAGE)?;
-    let variants: Vec<Variant> = arguments
-        .map(|argument| Variant::open(&argument))
-        .collect::<Result<_>>()?;
-    ensure!(!variants.is_empty(), USAGE);
+    let arguments = std::env::args().skip(1);
+    let (seed, variants) = variant::seed_and_variants(arguments).context(USAGE)?;
     let host = host::with_seed(seed);
     pin()?;
     let mut cases = Vec::new();

@@ -40,6 +40,18 @@ impl Variant {
     }
 }
 
+/// What both programs end their command line with: SEED VARIANT=LIBRARY…
+pub(crate) fn seed_and_variants(
+    mut arguments: impl Iterator<Item = String>,
+) -> Result<(u64, Vec<Variant>)> {
+    let seed = arguments.next().context("no seed")?.parse()?;
+    let variants: Vec<Variant> = arguments
+        .map(|argument| Variant::open(&argument))
+        .collect::<Result<_>>()?;
+    ensure!(!variants.is_empty(), "no library");
+    Ok((seed, variants))
+}
+
 /// Nanoseconds of one call, in one measurement.
 pub(crate) fn measure(handler: Call, frame: *mut XLA_FFI_CallFrame, calls: u32) -> f64 {
     let start = Instant::now();
