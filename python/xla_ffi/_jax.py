@@ -203,25 +203,23 @@ def result_aval(shape, dtype, operands, varying=frozenset()):
 
 def _varying_options():
     """How a type says which mesh axes it varies over: options for its axes; None where jax has no such types."""
-    parameters = inspect.signature(jax.ShapeDtypeStruct).parameters
+    parameters = inspect.signature(jax.core.ShapedArray).parameters
     if "manual_axis_type" in parameters and hasattr(jax.sharding, "ManualAxisType"):
         return lambda axes: {"manual_axis_type": jax.sharding.ManualAxisType(varying=axes)}
-    if "vma" in parameters:
-        return lambda axes: {"vma": axes}
-    from jax.experimental import shard_map
-
-    # jax 0.6.1 asks no primitive how its results vary, and has no ShapeDtypeStruct yet that could say so.
-    return None if hasattr(shard_map, "register_standard_check") else lambda axes: {"vma": axes}
+    return (lambda axes: {"vma": axes}) if "vma" in parameters else None
 
 
 _VARYING = _varying_options()
 
 
 def allow_in_shard_map(primitive):
-    """Tells a jax without such types that results vary as for any elementwise primitive."""
-    if _VARYING is None:
+    """Tells a jax that asks for it that results vary as for any elementwise primitive. jax 0.6.0 asks where its types
+    are told not to say so."""
+    try:
         from jax.experimental import shard_map
-
+    except ImportError:
+        return
+    if hasattr(shard_map, "register_standard_check"):
         shard_map.register_standard_check(primitive)
         shard_map.register_standard_rewrite(primitive)
 
