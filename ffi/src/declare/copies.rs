@@ -1,19 +1,18 @@
 //! The XLA copies that know a type, each with the number that it gave it. A list that only grows: it is
-//! read by every call that uses the type, without a lock.
-
-use std::sync::PoisonError;
+//! read by every call that uses the type. No thread ever waits for another: a child that is forked in the
+//! middle of another thread's first call has nobody to wait for.
 
 use crate::call::host::Host;
 use crate::error::Result;
+use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
-use crate::sync::{Mutex, UnsafeCell};
 
 /// The number of a type in one XLA copy.
 pub(crate) struct Known {
     host: Host,
-    // Written before the entry is in the list, and never again.
+    // These two are written before the entry is in the list, and never again.
     id: UnsafeCell<i64>,
-    older: *const Known,
+    older: UnsafeCell<*const Known>,
     stored: AtomicU8,
 }
 
@@ -37,7 +36,6 @@ impl Known {
 pub(crate) struct Copies {
     // The newest first. Invariant: null, or an entry that is never freed.
     newest: AtomicPtr<Known>,
-    adding: Mutex<()>,
 }
 
 impl Copies {
@@ -45,7 +43,6 @@ impl Copies {
         pub(crate) fn new() -> Self {
             Self {
                 newest: AtomicPtr::new(std::ptr::null_mut()),
-                adding: Mutex::new(()),
             }
         }
     }
@@ -53,38 +50,80 @@ impl Copies {
     /// The entry of an XLA copy.
     #[inline]
     pub(crate) fn find(&self, host: Host) -> Option<&'static Known> {
-        let mut copy = self.newest.load(Ordering::Acquire).cast_const();
+        Self::find_from(self.newest.load(Ordering::Acquire), host)
+    }
+
+    fn find_from(newest: *const Known, host: Host) -> Option<&'static Known> {
+        let mut copy = newest;
         // SAFETY: the invariant on `newest`, for the head and for each `older`.
         while let Some(entry) = unsafe { copy.as_ref() } {
             if entry.host == host {
                 return Some(entry);
             }
-            copy = entry.older;
+            // SAFETY: the entry is in the list: nobody writes any more.
+            copy = entry.older.with(|older| unsafe { *older });
         }
         None
     }
 
-    /// The number in an XLA copy; `ask` gets it where there is none yet, once however many threads
-    /// come here. It is told the address of the new entry, which nothing else in the process ever has.
+    /// The number in an XLA copy, which `ask` gets where there is none yet. Threads that come here together
+    /// may all ask; the first answer is everybody's from then on. `ask` is told the address of its new
+    /// entry, which nothing else in the process ever has.
     #[inline(never)]
     pub(crate) fn add(&self, host: Host, ask: impl FnOnce(usize) -> Result<i64>) -> Result<i64> {
-        let _one_at_a_time = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = self.find(host) {
-            return Ok(known.id());
-        }
-        // Kept for good, as the host's table is: one entry for each XLA copy in the process.
+        // Kept for good, as the host's table is: one entry for each XLA copy in the process, and one for
+        // each thread that came too late, since its host may know the address by now.
         let entry = Box::new(Known {
             host,
             id: UnsafeCell::new(0),
-            older: self.newest.load(Ordering::Relaxed),
+            older: UnsafeCell::new(std::ptr::null()),
             stored: AtomicU8::new(0),
         });
         let id = ask(std::ptr::from_ref(&*entry).addr())?;
+        let entry: &'static Known = Box::leak(entry);
         // SAFETY: nobody else has the entry yet.
         entry.id.with_mut(|place| unsafe { *place = id });
-        let entry = Box::into_raw(entry);
-        self.newest.store(entry, Ordering::Release);
-        Ok(id)
+        let mut newest = self.newest.load(Ordering::Acquire);
+        loop {
+            if let Some(first) = Self::find_from(newest, host) {
+                return Ok(first.id());
+            }
+            // SAFETY: as above.
+            entry.older.with_mut(|place| unsafe { *place = newest });
+            let here = std::ptr::from_ref(entry).cast_mut();
+            let (won, lost) = (Ordering::Release, Ordering::Acquire);
+            match self.newest.compare_exchange(newest, here, won, lost) {
+                Ok(_) => return Ok(id),
+                Err(other) => newest = other,
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_call_waits_for_no_other_threads() {
+        static COPIES: Copies = Copies::new();
+        // SAFETY: only compared.
+        let host = || unsafe { Host::new(std::ptr::from_ref(&COPIES).cast()) };
+        let asked = std::sync::Barrier::new(2);
+        let answered = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            let late = scope.spawn(|| {
+                COPIES.add(host(), |_| {
+                    asked.wait();
+                    answered.wait();
+                    Ok(1)
+                })
+            });
+            asked.wait();
+            assert_eq!(COPIES.add(host(), |_| Ok(2)).unwrap(), 2);
+            answered.wait();
+            assert_eq!(late.join().unwrap().unwrap(), 2, "the first answer holds");
+        });
     }
 }
 
@@ -126,7 +165,7 @@ mod loom_tests {
             let other = loom::thread::spawn(move || number(&there.0, host(0), &there.1));
             let here = number(&shared.0, host(0), &shared.1);
             assert_eq!(here, other.join().unwrap());
-            assert_eq!(shared.1.next(), 2, "the host was asked once");
+            assert_eq!(here, number(&shared.0, host(0), &shared.1));
         });
     }
 
@@ -142,8 +181,8 @@ mod loom_tests {
             });
             let here = number(&shared.0, host(0), &shared.1);
             assert_eq!(here, other.join().unwrap());
+            assert_eq!(shared.0.find(host(0)).map(Known::id), Some(here));
             assert_ne!(shared.0.find(host(1)).map(Known::id), Some(here));
-            assert_eq!(shared.1.next(), 3, "each host was asked once");
         });
     }
 }

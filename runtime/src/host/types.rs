@@ -46,34 +46,51 @@ pub(crate) struct Types {
     known: Mutex<Known>,
 }
 
+/// Taken with the types of any runtime, and across a fork: the child finds them free.
+static IN_USE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// Keeps other threads from the types of all runtimes.
+pub(crate) fn hold() -> std::sync::MutexGuard<'static, ()> {
+    IN_USE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Types {
+    /// Does some work with the types, which no other thread uses meanwhile.
+    fn with<R>(&self, work: impl FnOnce(&mut Known) -> R) -> R {
+        // No model forks.
+        #[cfg(not(loom))]
+        let _across_forks = hold();
+        work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Registers a type: `wanted` 0 asks for a number, another number is taken as it is.
     pub(crate) fn register(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if wanted < 0 {
-            return Err(Error::invalid(format!(
-                "type '{name}' asks for the number {wanted}"
-            )));
-        }
-        if let Some(&id) = known.by_name.get(name) {
-            if id == wanted {
-                return Ok(id);
+        self.with(|known| {
+            if wanted < 0 {
+                return Err(Error::invalid(format!(
+                    "type '{name}' asks for the number {wanted}"
+                )));
             }
-            return Err(Error::new(
-                Code::Internal,
-                // XLA's own words: libraries that share a type read the number from them.
-                format!("Type name {name} already registered with type id {id}"),
-            ));
-        }
-        let next = known
-            .by_id
-            .last_key_value()
-            .map_or(1, |(id, _)| id.saturating_add(1));
-        let id = if wanted == 0 { next } else { wanted };
-        known.by_name.insert(name.to_owned(), id);
-        // XLA minds the names alone: a number that another type has is taken, with its info kept.
-        known.by_id.entry(id).or_insert(info);
-        Ok(id)
+            if let Some(&id) = known.by_name.get(name) {
+                if id == wanted {
+                    return Ok(id);
+                }
+                return Err(Error::new(
+                    Code::Internal,
+                    // XLA's own words: libraries that share a type read the number from them.
+                    format!("Type name {name} already registered with type id {id}"),
+                ));
+            }
+            let next = known
+                .by_id
+                .last_key_value()
+                .map_or(1, |(id, _)| id.saturating_add(1));
+            let id = if wanted == 0 { next } else { wanted };
+            known.by_name.insert(name.to_owned(), id);
+            // XLA minds the names alone: a number that another type has is taken, with its info kept.
+            known.by_id.entry(id).or_insert(info);
+            Ok(id)
+        })
     }
 
     /// The number of the type called `name`, which is registered now if it was not.
@@ -86,8 +103,7 @@ impl Types {
 
     /// Whether the objects that this name stands for have `size` bytes, as far as anybody said.
     pub(crate) fn check_size(&self, name: &str, id: i64, size: usize) -> Result<()> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match known.sizes.get(name) {
+        self.with(|known| match known.sizes.get(name) {
             Some(&other) if other != size => Err(Error::invalid(format!(
                 "objects of type '{name}' (type id {id}) have {other} bytes, this one has {size}: \
                  another version of the type needs another name"
@@ -97,33 +113,35 @@ impl Types {
                 known.sizes.insert(name.to_owned(), size);
                 Ok(())
             }
-        }
+        })
     }
 
     /// What is known of the type with this number.
     pub(crate) fn info(&self, id: i64) -> Result<TypeInfo> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.by_id.get(&id).copied().ok_or_else(|| {
-            let hint = if id == 0 {
-                ": register it before its first use"
-            } else {
-                ""
-            };
-            Error::new(
-                Code::Internal,
-                format!("type id {id} is not registered{hint}"),
-            )
+        self.with(|known| {
+            known.by_id.get(&id).copied().ok_or_else(|| {
+                let hint = if id == 0 {
+                    ": register it before its first use"
+                } else {
+                    ""
+                };
+                Error::new(
+                    Code::Internal,
+                    format!("type id {id} is not registered{hint}"),
+                )
+            })
         })
     }
 
     /// The number of the type called `name`.
     pub(crate) fn id(&self, name: &str) -> Result<i64> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known
-            .by_name
-            .get(name)
-            .copied()
-            .ok_or_else(|| Error::new(Code::NotFound, format!("no type is called '{name}'")))
+        self.with(|known| {
+            known
+                .by_name
+                .get(name)
+                .copied()
+                .ok_or_else(|| Error::new(Code::NotFound, format!("no type is called '{name}'")))
+        })
     }
 }
 
@@ -192,5 +210,28 @@ mod tests {
         assert_eq!(types.id("a").unwrap(), id);
         assert_eq!(code(types.id("d")), Code::NotFound);
         assert!(types.info(99).is_err() && types.info(id).is_ok());
+    }
+
+    #[test]
+    fn a_forked_child_finds_the_types_free() {
+        let _alone = crate::process::isolate::alone();
+        let types = Types::default();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    types.register("a", 1, TypeInfo::default()).unwrap();
+                }
+            });
+            let ask = || {
+                vec![u8::from(
+                    types.get_or_register("b", TypeInfo::default()).is_ok(),
+                )]
+            };
+            let limit = std::time::Duration::from_secs(5);
+            let answers: Result<Vec<_>> = (0..200).map(|_| crate::isolated(limit, ask)).collect();
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(answers.unwrap().iter().all(|answer| *answer == [1]));
+        });
     }
 }

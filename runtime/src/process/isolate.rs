@@ -10,7 +10,7 @@
 //! process with threads cannot have. A fork is for what a new process does not have: functions
 //! and operands that lie in the caller's memory.
 
-use crate::host::{errors, futures};
+use crate::host::{errors, futures, types};
 use crate::{Error, Hazard, Result};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -53,7 +53,12 @@ fn attempt(
     // Sockets, not a pipe: macOS has no `pipe2`, and pipes of the standard library ask for Rust 1.87.
     let ends = UnixStream::pair().map_err(|error| system("socketpair", &error))?;
     let (read, write) = (OwnedFd::from(ends.0), OwnedFd::from(ends.1));
-    let held = (hold_loader(), errors::hold(), futures::hold());
+    let held = (
+        hold_loader(),
+        errors::hold(),
+        futures::hold(),
+        types::hold(),
+    );
     // SAFETY: the child keeps to what the head of this file says.
     let child = unsafe { libc::fork() };
     drop(held);
