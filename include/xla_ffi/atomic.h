@@ -15,7 +15,7 @@
 #define XFFI_STORE_POINTER_(place, value) XFFI_STORE_(place, value)
 #define XFFI_SWAP_POINTER_(place, value) XFFI_SWAP_(place, value)
 #define XFFI_SWAP_POINTER_IF_(place, expected, value) \
-  __atomic_compare_exchange_n((place), (expected), (value), 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+  __atomic_compare_exchange_n((place), (expected), (value), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 #elif defined(_MSC_VER)
 #include <intrin.h>
 /* All of them full fences: a plain load is no acquire on Arm, and may leave a loop on any processor. */

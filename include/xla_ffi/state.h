@@ -26,16 +26,15 @@ typedef struct xffi_type {
   const char* name;
   void (*deleter)(void* object);
   xffi_type_entry* entries; /* one per XLA copy, newest first; never shortened */
-  long busy;                /* 1 while a registration runs */
   int shared;               /* 1 for XFFI_SHARED_TYPE */
 } xffi_type;
 
-#define XFFI_TYPE(name, deleter) {(name), (deleter), NULL, 0, 0}
+#define XFFI_TYPE(name, deleter) {(name), (deleter), NULL, 0}
 
 /* A type of user data that libraries and the program have in common: hosts know it by exactly this
  * name. Whoever uses the name has to mean the same layout, whatever the language and version: put a
  * number in the name that changes with it. */
-#define XFFI_SHARED_TYPE(name, deleter) {(name), (deleter), NULL, 0, 1}
+#define XFFI_SHARED_TYPE(name, deleter) {(name), (deleter), NULL, 1}
 
 XFFI_COLD XLA_FFI_Error* xffi_type_ask(const XLA_FFI_Api* api, const xffi_type* type,
                                        const char* name, XLA_FFI_TypeId* id) {
@@ -90,67 +89,66 @@ XFFI_COLD XLA_FFI_Error* xffi_type_share(const XLA_FFI_Api* api, const xffi_type
   return xffi_host_revision(api) >= XFFI_SINCE_(TYPES_AGAIN) ? xffi_type_ask(api, type, type->name, id) : NULL;
 }
 
+/* The entry of an XLA copy among those from `entry` on, or null. */
+XFFI_INLINE const xffi_type_entry* xffi_type_entry_of(const xffi_type_entry* entry, const XLA_FFI_Api* api) {
+  while (entry != NULL && entry->api != api) entry = entry->next;
+  return entry;
+}
+
+/* Threads that come here together may all ask the host; the first answer is everybody's from then on. Nobody waits for
+ * another thread: a child that is forked in the middle of another thread's registration would wait for good. */
 XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* type,
                                             XLA_FFI_TypeId* id) {
-  XLA_FFI_Error* error = NULL;
+  XLA_FFI_Error* error;
   xffi_type_entry* entry;
+  const xffi_type_entry* first;
   char name[256];
   if (!type->shared && xffi_host_minor(api) < 1) {
     return xffi_lacks(api, XFFI_FEATURE_(STATE));
   }
-  while (XFFI_SWAP_(&type->busy, 1) != 0) XFFI_YIELD_();
-  for (entry = (xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries); entry != NULL; entry = entry->next) {
-    if (entry->api == api) break;
-  }
+  entry = (xffi_type_entry*)malloc(sizeof(*entry));
   if (entry == NULL) {
-    entry = (xffi_type_entry*)malloc(sizeof(*entry));
-    if (entry == NULL) {
-      error = xffi_error_new(api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED,
-                             "no memory to register a type");
-    } else {
-      entry->id.type_id = 0;
-      if (type->shared) {
-        error = xffi_type_share(api, type, &entry->id);
-      } else {
-        /* A library that is loaded where an unloaded one lay has the statics of that one, but the
-         * entry is never freed, whatever is unloaded: nothing else has its address. */
-        snprintf(name, sizeof(name), "%.200s@%llx", type->name,
-                 (unsigned long long)(uintptr_t)entry);
-        error = xffi_type_ask(api, type, name, &entry->id);
-      }
-      if (error == NULL) {
-        entry->api = api;
-        entry->next = (xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries);
-        XFFI_STORE_POINTER_(&type->entries, entry);
-      } else {
-        XLA_FFI_Error_Code code;
-        const char* cause = xffi_error_details(api, error, &code);
-        XLA_FFI_Error* told = xffi_error_format(
-            api, code, "this XLA does not take the type '%s': %s", type->name, cause);
-        xffi_error_free(api, error);
-        error = told;
-        free(entry);
-        entry = NULL;
-      }
-    }
+    return xffi_error_new(api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory to register a type");
   }
-  XFFI_STORE_(&type->busy, 0);
-  if (entry != NULL) *id = entry->id;
-  return error;
+  entry->api = api;
+  entry->id.type_id = 0;
+  if (type->shared) {
+    error = xffi_type_share(api, type, &entry->id);
+  } else {
+    /* A library that is loaded where an unloaded one lay has the statics of that one, but the entry is never
+     * freed, whatever is unloaded, not even where another thread came first: nothing else has its address. */
+    snprintf(name, sizeof(name), "%.200s@%llx", type->name, (unsigned long long)(uintptr_t)entry);
+    error = xffi_type_ask(api, type, name, &entry->id);
+  }
+  if (error != NULL) {
+    XLA_FFI_Error_Code code;
+    const char* cause = xffi_error_details(api, error, &code);
+    XLA_FFI_Error* told =
+        xffi_error_format(api, code, "this XLA does not take the type '%s': %s", type->name, cause);
+    xffi_error_free(api, error);
+    free(entry);
+    return told;
+  }
+  *id = entry->id;
+  entry->next = (xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries);
+  do {
+    first = xffi_type_entry_of(entry->next, api);
+    if (first != NULL) {
+      *id = first->id;
+      break;
+    }
+  } while (!XFFI_SWAP_POINTER_IF_(&type->entries, &entry->next, entry));
+  return NULL;
 }
 
 /* The number of a type in the host's copy of XLA, registered where it was not yet. From r1; shared
  * types in every revision. */
 XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, xffi_type* type,
                                         XLA_FFI_TypeId* id) {
-  const xffi_type_entry* entry = (const xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries);
-  for (; entry != NULL; entry = entry->next) {
-    if (entry->api == api) {
-      *id = entry->id;
-      return NULL;
-    }
-  }
-  return xffi_type_register(api, type, id);
+  const xffi_type_entry* entry = xffi_type_entry_of((const xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries), api);
+  if (entry == NULL) return xffi_type_register(api, type, id);
+  *id = entry->id;
+  return NULL;
 }
 
 /* The object of a shared type that the program attached to this execution, or null where it attached

@@ -2,26 +2,26 @@
 #ifndef XLA_FFI_SDK_CPP_NAME_H_
 #define XLA_FFI_SDK_CPP_NAME_H_
 
-#include "xla_ffi/cpp/config.h"
+#include "xla_ffi/cpp/growing_list.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // Keeps a name that is not known to outlive the handler. Names are few and their handlers are
 // static, so they are kept for good, each once.
+struct KeptName {
+  std::string text;
+  KeptName* next;
+};
+inline GrowingList<KeptName> kept_names;
+
 XLA_FFI_SDK_COLD inline std::string_view Intern(std::string_view name) {
-  struct Node {
-    std::string text;
-    Node* next;
-  };
-  static std::mutex* mutex = new std::mutex;
-  static Node* first = nullptr;
-  std::lock_guard<std::mutex> lock(*mutex);
-  for (Node* node = first; node != nullptr; node = node->next) {
-    if (node->text == name) return node->text;
-  }
-  first = new Node{std::string(name), first};
-  return first->text;
+  const auto is = [&name](const KeptName& kept) { return kept.text == name; };
+  if (const KeptName* kept = kept_names.Find(is)) return kept->text;
+  auto* made = new KeptName{std::string(name), nullptr};
+  KeptName* const kept = kept_names.Add(made, is);
+  if (kept != made) delete made;
+  return kept->text;
 }
 
 // The name of an attribute or operand. A literal in a constant expression is taken as it is.

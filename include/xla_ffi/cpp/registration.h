@@ -20,7 +20,7 @@ struct RegisterArgsR0 {
 static_assert(offsetof(RegisterArgsR0, traits) + sizeof(XLA_FFI_Handler_Traits) == 84 ||
               sizeof(void*) != 8);
 
-// The numbers of one type, one for each XLA copy in the process; newest first, never shortened.
+// The numbers of one type, one for each XLA copy in the process.
 struct TypeNode {
   const XLA_FFI_Api* api;
   XLA_FFI_TypeId id;
@@ -28,71 +28,63 @@ struct TypeNode {
 };
 
 struct TypeList {
-  std::atomic<TypeNode*> first{nullptr};
+  GrowingList<TypeNode> nodes;
 
   XLA_FFI_SDK_HOT const XLA_FFI_TypeId* Find(const XLA_FFI_Api* api) const {
-    const TypeNode* node = first.load(std::memory_order_acquire);
-    for (; node != nullptr; node = node->next) {
-      if (node->api == api) return &node->id;
-    }
-    return nullptr;
+    const TypeNode* node = nodes.Find([api](const TypeNode& node) { return node.api == api; });
+    return node != nullptr ? &node->id : nullptr;
+  }
+  // The number that holds from here on: where another thread came first, what it added.
+  XLA_FFI_SDK_COLD XLA_FFI_TypeId Add(TypeNode* node) {
+    const XLA_FFI_Api* const api = node->api;
+    return nodes.Add(node, [api](const TypeNode& known) { return known.api == api; })->id;
   }
   XLA_FFI_SDK_COLD void Add(const XLA_FFI_Api* api, XLA_FFI_TypeId id) {
     Add(new TypeNode{api, id, nullptr});
   }
-  XLA_FFI_SDK_COLD void Add(TypeNode* node) {
-    node->next = first.load(std::memory_order_relaxed);
-    while (!first.compare_exchange_weak(node->next, node, std::memory_order_acq_rel)) {
-    }
-  }
 };
 
-// Types that sources registered by themselves, by the address of their id.
-struct NamedTypes {
-  struct Node {
-    const XLA_FFI_TypeId* key;
-    TypeList ids;
-    bool refused;
-    Node* next;
-  };
-  std::mutex mutex;
-  Node* first = nullptr;
+// A type that sources registered by themselves, by the address of its id.
+struct NamedType {
+  const XLA_FFI_TypeId* key;
+  TypeList ids;
+  // Whether a host did not take it.
+  std::atomic<bool> refused;
+  NamedType* next;
+};
 
-  XLA_FFI_SDK_COLD static NamedTypes& Get() {
-    static NamedTypes* types = new NamedTypes;
-    return *types;
+struct NamedTypes {
+  GrowingList<NamedType> types;
+
+  XLA_FFI_SDK_COLD NamedType* Find(const XLA_FFI_TypeId* key) const {
+    return types.Find([key](const NamedType& type) { return type.key == key; });
   }
   XLA_FFI_SDK_COLD void Add(const XLA_FFI_Api* api, const XLA_FFI_TypeId* key) {
-    std::lock_guard<std::mutex> lock(mutex);
-    NodeOf(key)->ids.Add(api, *key);
+    Enter(key)->ids.Add(api, *key);
   }
-  // Notes that a host did not take the type.
-  XLA_FFI_SDK_COLD void Refuse(const XLA_FFI_TypeId* key) {
-    std::lock_guard<std::mutex> lock(mutex);
-    NodeOf(key)->refused = true;
+  XLA_FFI_SDK_COLD void Refuse(const XLA_FFI_TypeId* key) { Enter(key)->refused = true; }
+  XLA_FFI_SDK_COLD bool Refused(const XLA_FFI_TypeId* key) const {
+    const NamedType* type = Find(key);
+    return type != nullptr && type->refused;
   }
-  XLA_FFI_SDK_COLD bool Refused(const XLA_FFI_TypeId* key) {
-    std::lock_guard<std::mutex> lock(mutex);
-    const Node* node = first;
-    while (node != nullptr && node->key != key) node = node->next;
-    return node != nullptr && node->refused;
-  }
-  XLA_FFI_SDK_COLD const XLA_FFI_TypeId* Find(const XLA_FFI_Api* api, const XLA_FFI_TypeId* key) {
-    std::lock_guard<std::mutex> lock(mutex);
-    for (Node* node = first; node != nullptr; node = node->next) {
-      if (node->key == key) return node->ids.Find(api);
-    }
-    return nullptr;
+  XLA_FFI_SDK_COLD const XLA_FFI_TypeId* Find(const XLA_FFI_Api* api,
+                                              const XLA_FFI_TypeId* key) const {
+    const NamedType* type = Find(key);
+    return type != nullptr ? type->ids.Find(api) : nullptr;
   }
 
  private:
-  XLA_FFI_SDK_COLD Node* NodeOf(const XLA_FFI_TypeId* key) {
-    Node* node = first;
-    while (node != nullptr && node->key != key) node = node->next;
-    if (node == nullptr) first = node = new Node{key, {}, false, first};
-    return node;
+  XLA_FFI_SDK_COLD NamedType* Enter(const XLA_FFI_TypeId* key) {
+    if (NamedType* type = Find(key)) return type;
+    auto* made = new NamedType{key, {}, {false}, nullptr};
+    NamedType* const type =
+        types.Add(made, [key](const NamedType& known) { return known.key == key; });
+    if (type != made) delete made;
+    return type;
   }
 };
+
+inline NamedTypes named_types;
 
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* CallTypeRegister(const XLA_FFI_Api* api,
                                                         std::string_view name, XLA_FFI_TypeId* id,
@@ -166,14 +158,9 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* RegisterOwnType(const XLA_FFI_Api* api, T
                                                        std::string_view pretty,
                                                        const XLA_FFI_TypeInfo& info,
                                                        XLA_FFI_TypeId* id) {
-  static std::mutex* mutex = new std::mutex;
-  std::lock_guard<std::mutex> lock(*mutex);
-  if (const XLA_FFI_TypeId* known = list.Find(api)) {
-    *id = *known;
-    return nullptr;
-  }
   // A library that is loaded where an unloaded one lay has the statics of that one, but the node is
-  // never deleted, whatever is unloaded: nothing else has its address.
+  // never deleted, whatever is unloaded, not even where another thread came first: nothing else has
+  // its address.
   auto* node = new TypeNode{api, {}, nullptr};
   char address[32];
   std::snprintf(address, sizeof(address), "@%llx",
@@ -183,8 +170,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* RegisterOwnType(const XLA_FFI_Api* api, T
     delete node;
     return error;
   }
-  *id = node->id;
-  list.Add(node);
+  *id = list.Add(node);
   return nullptr;
 }
 
@@ -226,9 +212,9 @@ XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name
                                           const XLA_FFI_TypeInfo* type_info) {
   XLA_FFI_Error* error = internal::ShareType(api, name, type_id, type_info);
   if (error == nullptr) {
-    internal::NamedTypes::Get().Add(api, type_id);
+    internal::named_types.Add(api, type_id);
   } else {
-    internal::NamedTypes::Get().Refuse(type_id);
+    internal::named_types.Refuse(type_id);
   }
   return error;
 }

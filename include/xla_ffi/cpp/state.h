@@ -87,7 +87,7 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
 #endif
   {
   // Registered by the source itself: that number is the one. It is kept like our own.
-  if (const XLA_FFI_TypeId* named = NamedTypes::Get().Find(api, &T::id)) {
+  if (const XLA_FFI_TypeId* named = named_types.Find(api, &T::id)) {
     own_types<T>.Add(api, *named);
     *id = *named;
     return nullptr;
@@ -272,7 +272,7 @@ struct CtxDecoding<UserData<T>> {
 
  private:
   XLA_FFI_SDK_COLD static internal::Found Unregistered(DiagnosticEngine& diagnostic) {
-    const bool refused = internal::NamedTypes::Get().Refused(&T::id);
+    const bool refused = internal::named_types.Refused(&T::id);
     internal::DiagnosticAccess::Add(diagnostic)
         << "failed to get user data from the context: its type is not registered"
         << (refused ? ", for the host refused it" : "");
