@@ -166,6 +166,9 @@ static void drop(void* object) { *(int*)object += 1; }
 static xffi_type left_type = XFFI_TYPE("c_functions.left", drop);
 static xffi_type app_type = XFFI_SHARED_TYPE("c_functions.app", NULL);
 static void nothing(void* data) { (void)data; }
+static void add_up(void* sum, int64_t begin, int64_t end) {
+  for (; begin < end; ++begin) __atomic_fetch_add((int64_t*)sum, begin, __ATOMIC_RELAXED);
+}
 
 static XLA_FFI_Error* leave_impl(xffi_call* call) {
   static int left = 0;
@@ -198,6 +201,12 @@ static XLA_FFI_Error* has_impl(xffi_call* call) {
   if (ASKS_FOR("xffi_user_data")) return xffi_user_data(call, nobodys, &data);
   if (ASKS_FOR("xffi_find_user_data")) return xffi_find_user_data(call, &app_type, &data);
   if (ASKS_FOR("xffi_schedule")) return xffi_schedule(call, nothing, NULL);
+  if (ASKS_FOR("xffi_for_each_range")) {
+    *number = 0;
+    xffi_for_each_range(call, 9, 2, add_up, number);
+    *number = *number == 0 + 1 + 2 + 3 + 4 + 5 + 6 + 7 + 8;
+    return NULL;
+  }
   if (ASKS_FOR("xffi_num_threads")) return xffi_num_threads(call, number);
   if (ASKS_FOR("xffi_run_id")) return xffi_run_id(call, number);
   if (ASKS_FOR("xffi_device_ordinal")) return xffi_device_ordinal(call, &ordinal);

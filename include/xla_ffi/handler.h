@@ -34,6 +34,7 @@
 #include "xla_ffi/context.h"
 #include "xla_ffi/future.h"
 #include "xla_ffi/host.h"
+#include "xla_ffi/loop.h"
 #include "xla_ffi/manifest.h"
 #include "xla_ffi/on_load.h"
 #include "xla_ffi/place.h"

@@ -1,6 +1,6 @@
 //! C and C++ compilers, and other programs that a machine may lack.
 
-use crate::skip;
+use crate::{once, skip};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -91,7 +91,7 @@ pub fn library_of_text(
     Some(library)
 }
 
-/// Compiles `source` into `libNAME.so` in `folder`, unless it is there and newer; `None`, told, where
+/// Compiles `source` into `libNAME.so` in `folder`, unless it was made of this very text and our headers; `None`, told, where
 /// there is no compiler.
 ///
 /// # Panics
@@ -113,12 +113,8 @@ pub fn shared_library(
     let compiler = compiler(cpp, test)?;
     std::fs::create_dir_all(folder).expect("the target folder");
     let out = folder.join(file_name(name));
-    let newer = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
-    if newer(&out).is_some_and(|built| newer(source).is_some_and(|written| built > written)) {
-        return Some(out);
-    }
-    let part = folder.join(format!("{name}.{}.part", std::process::id()));
-    let done = Command::new(compiler)
+    let mut command = Command::new(compiler);
+    command
         .args([
             if cpp { "-std=c++17" } else { "-std=c11" },
             "-O1",
@@ -128,16 +124,8 @@ pub fn shared_library(
             "-w",
         ])
         .args(flags)
-        .arg(source)
-        .arg("-o")
-        .arg(&part)
-        .output()
-        .expect("the compiler starts");
-    assert!(
-        done.status.success(),
-        "{name}: {}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    std::fs::rename(&part, &out).expect("the target folder");
+        .arg(source);
+    let include = crate::root().join("include");
+    once::compile(&mut command, &[include.as_path(), source], Some(&out)).expect("it builds");
     Some(out)
 }
