@@ -35,14 +35,15 @@ class Gradient:
             self.more = tuple(ret.name for ret in self.forward.spec.rets[len(handler.spec.rets) :])
         self._own = handler
 
-    def call(self, which, attributes, args, results, more=False):
+    def call(self, which, attributes, args, results, more=False, **options):
         """Calls one of the handlers, ``"linear"`` being the handler itself. Returns a sequence.
 
         ``results`` are the types of the results as ``(shape, dtype)``; with ``more`` there are further ones.
+        ``options`` are further keywords of the call.
         """
         handler = self._own if which == "linear" else getattr(self, which)
         given = None if more else [self._own._array_type(*result) for result in results]
-        out = handler(*args, attrs=passed_on(self._own.spec, handler.spec, attributes), result_shape_dtypes=given)
+        out = handler(*args, attrs=passed_on(self._own.spec, handler.spec, attributes), result_shape_dtypes=given, **options)
         return out if isinstance(out, tuple) else () if out is None else (out,)
 
     def saved(self, args, rets, differentiable):

@@ -82,6 +82,17 @@ def another_handler(lib):
     expect_calls(["(tensor<3x4xf64>) -> tensor<3xf64>"], True, jax.vmap(jax.vmap(lib.mean)), Z)
 
 
+def side_effects(lib):
+    """What the caller says of side effects goes for the handlers that are called in the place of another, too."""
+    mean = lambda x: lib.mean(x, has_side_effect=True)
+    exponential = lambda x: lib.exponential(x, has_side_effect=True)
+    for name, function, x in [("means", jax.vmap(mean), ROWS), ("exp_forward", lambda x: jax.vjp(exponential, x)[0], W)]:
+        # XLA drops a call of whose results nothing is used.
+        call = next(line for line in lowered(function, x).splitlines() if f".{name}" in line)
+        if "has_side_effect = true" not in call:
+            raise AssertionError(call)
+
+
 def layouts(lib):
     """One way of writing them, in both of jax's orders: the memory is what the handler says it is."""
     x = jnp.arange(6.0).reshape(2, 3)
@@ -133,7 +144,7 @@ def layouts_in_batches(lib):
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     lib = xla_ffi.load(os.path.join(os.path.dirname(libraries["Rust:02_rms_norm"]), "libderivatives.so"))
-    for work in (leading, sequential, none, each_operand, another_handler, layouts, layouts_in_batches):
+    for work in (leading, sequential, none, each_operand, another_handler, side_effects, layouts, layouts_in_batches):
         check(f"batches, {work.__name__}", lambda work=work: work(lib))
     finish()
 
