@@ -31,7 +31,7 @@ struct TypeList {
   GrowingList<TypeNode> nodes;
 
   XLA_FFI_SDK_HOT const XLA_FFI_TypeId* Find(const XLA_FFI_Api* api) const {
-    const TypeNode* node = nodes.Find([api](const TypeNode& node) { return node.api == api; });
+    const TypeNode* node = nodes.Find([api](const TypeNode& known) { return known.api == api; });
     return node != nullptr ? &node->id : nullptr;
   }
   // The number that holds from here on: where another thread came first, what it added.
