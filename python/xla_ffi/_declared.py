@@ -13,9 +13,17 @@ _FLOATS = ("F", "BF", "C")
 
 @dataclasses.dataclass(frozen=True)
 class Other:
-    """Batching by another handler, which takes all operands with one more leading dimension."""
+    """Batching by another handler, which takes all operands with one more leading dimension; ``spec`` is that of the
+    handler which is batched."""
 
     handler: Any
+    spec: Any = dataclasses.field(compare=False)
+
+    def attributes(self, attributes):
+        """The attributes for the other handler, of those of a call."""
+        if not self.handler.spec.open_attrs:
+            return passed_on(self.spec, self.handler.spec, attributes)
+        return {name: frozen.value for name, frozen in attributes}
 
 
 class Gradient:
@@ -84,7 +92,7 @@ def resolve(path, handlers):
             problem = problem or _attributes(spec, other.spec)
             if problem:
                 raise ManifestError(f"{path}: handler {spec.name!r} is batched by {name!r}, but {problem}")
-            handler.batch = Other(other)
+            handler.batch = Other(other, spec)
         if spec.gradient is not None:
             handler.gradient = _gradient(path, handler, handlers)
 

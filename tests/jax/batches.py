@@ -15,7 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from checks import check, finish, raises  # noqa: E402
-from xla_ffi import _handler  # noqa: E402
+from xla_ffi import _declared, _handler  # noqa: E402
 
 ROWS = jnp.linspace(-1.0, 2.0, 12).reshape(4, 3)
 W = jnp.linspace(0.5, 1.5, 3)
@@ -77,6 +77,12 @@ def another_handler(lib):
     expect_calls(["(tensor<4x3xf64>) -> tensor<4xf64>"], False, jax.vmap(mean), ROWS)
     if "means" not in lowered(jax.vmap(mean), ROWS) or "3.0" not in lowered(jax.vmap(mean), ROWS):
         raise AssertionError(lowered(jax.vmap(mean), ROWS))
+    # Defaults are those of the handler that is called: the other one may have none, or another.
+    spec = lib.mean.spec
+    thrice = dataclasses.replace(spec, attrs=tuple(dataclasses.replace(attr, default=3.0) for attr in spec.attrs))
+    handler = _handler.Handler(thrice, lib.mean.target, lib.path, None)
+    handler.batch = _declared.Other(lib.means, thrice)
+    close(jax.vmap(handler)(ROWS), 3 * ROWS.mean(1))
     # That handler has no `...`: it is batched one by one.
     close(jax.vmap(jax.vmap(lib.mean))(Z), Z.mean(2))
     expect_calls(["(tensor<3x4xf64>) -> tensor<3xf64>"], True, jax.vmap(jax.vmap(lib.mean)), Z)
