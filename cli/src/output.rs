@@ -45,9 +45,28 @@ pub(crate) fn printable(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '\n' | '\t' => shown.push(letter),
+            // These turn the order of the letters around, as far as they are obeyed.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                shown.extend(letter.escape_default())
+            }
             _ if letter.is_control() => shown.extend(letter.escape_default()),
             _ => shown.push(letter),
         }
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn what_a_terminal_obeys_is_shown() {
+        assert_eq!(printable("a\n\tb ü ש"), "a\n\tb ü ש");
+        assert_eq!(printable("\x1b[31m\r\u{9b}"), "\\u{1b}[31m\\r\\u{9b}");
+        assert_eq!(
+            printable("ok \u{202e}liaf\u{2069}"),
+            "ok \\u{202e}liaf\\u{2069}"
+        );
+    }
 }

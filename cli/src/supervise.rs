@@ -19,9 +19,11 @@ use xla_ffi_runtime::signal_name;
 
 /// The option that a supervised child is started with; it stands behind the subcommand.
 const CHILD: &str = "--supervised";
-/// How a child ends that came to its end. Neither is a status with which handlers end processes.
+/// How a child ends that came to its end. None is a status with which handlers end processes.
 const DONE: u8 = 187;
 const FAILED: u8 = 188;
+/// Its standard output was gone by then: what it wrote there went nowhere, and nobody told it.
+const CLOSED: u8 = 189;
 /// What the child may take beyond the call's own limit: loading, and telling what happened.
 const GRACE: Duration = Duration::from_secs(5);
 /// Longer limits are no limits; clocks cannot count every number of seconds.
@@ -76,6 +78,7 @@ pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) 
         PIPE.get_or_init(|| pipe);
     }
     match work() {
+        Ok(()) if rustix::io::fcntl_getfd(std::io::stdout()).is_err() => ExitCode::from(CLOSED),
         Ok(()) => ExitCode::from(DONE),
         Err(error) => {
             crate::progress::done();
@@ -129,6 +132,10 @@ pub(crate) fn again(limit: Duration) -> Result<ExitCode> {
             return match code {
                 Some(DONE) => Ok(ExitCode::SUCCESS),
                 Some(FAILED) => Ok(ExitCode::FAILURE),
+                Some(CLOSED) => bail!(
+                    "{} closed its process's standard output, where the results were to be written",
+                    entered(read)
+                ),
                 _ => bail!("{} ended its process, with {status}", entered(read)),
             };
         }

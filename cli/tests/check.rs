@@ -167,5 +167,6 @@ fn what_is_no_recording_is_told() {
             .contains("no recorded call: it does not begin with XLAFFIRC")
     );
     assert!(said(1, &["--replay", "/nowhere/at all"]).contains("No such file"));
+    assert!(said(1, &["--replay", "/dev/zero"]).contains("not a regular file"));
     assert!(said(2, &["--replay", empty, "--arg", "f32=1"]).contains("cannot be used with"));
 }

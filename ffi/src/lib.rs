@@ -61,6 +61,7 @@ mod error;
 mod future;
 #[cfg(feature = "internal")]
 pub mod internal;
+mod lasting;
 pub mod legacy;
 pub mod matching;
 mod operand;

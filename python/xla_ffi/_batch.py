@@ -58,7 +58,8 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     results = tuple(result and ((size, *result[0]), result[1]) for result in results)
     gradient = None if gradient is None else _gradient.Batched(gradient, axes)
     if isinstance(batch, _declared.Other):
-        out = batch.handler.batched(args, params["attributes"], results, gradient)
+        attrs = batch.attributes(params["attributes"])
+        out = batch.handler.batched(args, attrs, results, gradient, params["has_side_effect"])
         return tuple(out), (0,) * len(out)
     split = None if split is None or "one" in axes else split.batched([axis == 0 for axis in axes])
     out = PRIMITIVES[split is not None].bind(*args, results=results, gradient=gradient, split=split, **params)

@@ -13,9 +13,17 @@ _FLOATS = ("F", "BF", "C")
 
 @dataclasses.dataclass(frozen=True)
 class Other:
-    """Batching by another handler, which takes all operands with one more leading dimension."""
+    """Batching by another handler, which takes all operands with one more leading dimension; ``spec`` is that of the
+    handler which is batched."""
 
     handler: Any
+    spec: Any = dataclasses.field(compare=False)
+
+    def attributes(self, attributes):
+        """The attributes for the other handler, of those of a call."""
+        if not self.handler.spec.open_attrs:
+            return passed_on(self.spec, self.handler.spec, attributes)
+        return {name: frozen.value for name, frozen in attributes}
 
 
 class Gradient:
@@ -35,14 +43,15 @@ class Gradient:
             self.more = tuple(ret.name for ret in self.forward.spec.rets[len(handler.spec.rets) :])
         self._own = handler
 
-    def call(self, which, attributes, args, results, more=False):
+    def call(self, which, attributes, args, results, more=False, **options):
         """Calls one of the handlers, ``"linear"`` being the handler itself. Returns a sequence.
 
         ``results`` are the types of the results as ``(shape, dtype)``; with ``more`` there are further ones.
+        ``options`` are further keywords of the call.
         """
         handler = self._own if which == "linear" else getattr(self, which)
         given = None if more else [self._own._array_type(*result) for result in results]
-        out = handler(*args, attrs=passed_on(self._own.spec, handler.spec, attributes), result_shape_dtypes=given)
+        out = handler(*args, attrs=passed_on(self._own.spec, handler.spec, attributes), result_shape_dtypes=given, **options)
         return out if isinstance(out, tuple) else () if out is None else (out,)
 
     def saved(self, args, rets, differentiable):
@@ -83,7 +92,7 @@ def resolve(path, handlers):
             problem = problem or _attributes(spec, other.spec)
             if problem:
                 raise ManifestError(f"{path}: handler {spec.name!r} is batched by {name!r}, but {problem}")
-            handler.batch = Other(other)
+            handler.batch = Other(other, spec)
         if spec.gradient is not None:
             handler.gradient = _gradient(path, handler, handlers)
 

@@ -36,11 +36,11 @@ class Rule:
     args: tuple
     rets: tuple
 
-    def augmented(self, args, bind, results):
+    def augmented(self, args, bind, results, has_side_effect):
         """The results of the call, and whatever more its ``forward`` has."""
         if self.handlers.forward is None:
             return bind(*args)
-        return self.handlers.call("forward", self.attributes, args, results, more=True)
+        return self.handlers.call("forward", self.attributes, args, results, more=True, has_side_effect=has_side_effect)
 
     def saved(self, args):
         """Which of the operands the linear map needs: indices into the arguments and then the results."""
@@ -63,12 +63,12 @@ class Batched:
     rule: Any
     axes: tuple
 
-    def augmented(self, args, bind, results):
+    def augmented(self, args, bind, results, has_side_effect):
         """As in ``Rule``."""
         if self.handlers.forward is None:
             return bind(*args)
         inner = tuple(result and (result[0][1:], result[1]) for result in results)
-        one = lambda *args: tuple(self.rule.augmented(args, None, inner))
+        one = lambda *args: tuple(self.rule.augmented(args, None, inner, has_side_effect))
         return jax.vmap(one, self._in_axes, 0)(*self._squeezed(args))
 
     def saved(self, args):
@@ -194,7 +194,7 @@ def _jvp(primitive, args, tangents, *, gradient, **params):
             "`linear`), and the call has none: write handler.with_vjp(fwd, bwd)"
         )
     bind = functools.partial(primitive.bind, gradient=gradient, **params)
-    out = list(gradient.augmented(args, bind, params["results"]))
+    out = list(gradient.augmented(args, bind, params["results"], params["has_side_effect"]))
     count = len(params["results"])
     result, more = out[:count], out[count:]
     saved = gradient.saved(args)

@@ -108,14 +108,13 @@ class Handler(Described):
 
         return functools.update_wrapper(function, self, updated=())
 
-    def batched(self, args, attributes, results, gradient):
+    def batched(self, args, attrs, results, gradient, has_side_effect):
         """Calls this handler for one that is batched by it; ``gradient`` is that one's, for want of an own."""
-        attrs = {name: frozen.value for name, frozen in attributes}
-        declared = {attr.name for attr in self.spec.attrs if attr.inside is None}
-        attrs = {name: value for name, value in attrs.items() if name in declared or self.spec.open_attrs}
+        attrs = self._attributes(attrs, {})
         args, bound = self._operands(args)
         types = [self._array_type(*result) for result in results]
         options = {"gradient": gradient} if self.gradient is None else {}
+        options["has_side_effect"] = has_side_effect
         aliases = dict(self._declared_aliases(bound))
         return self._bind(args, bound, types, attrs, batch=self._batch(bound, "default"), aliases=aliases, **options)
 

@@ -161,7 +161,8 @@ def _key(value):
     if isinstance(value, dict):
         return ("dict", tuple(sorted((name, _key(item)) for name, item in value.items())))
     if isinstance(value, (np.ndarray, np.generic)):
-        return ("numpy", value.dtype.str, value.shape, value.tobytes())
+        # A scalar is no array without dimensions: handlers see them as what they are. ``str`` tells the order of bytes.
+        return (type(value).__name__, value.dtype.name, value.dtype.str, value.shape, value.tobytes())
     # Zeros differ by their sign, and no NaN equals itself.
     return (type(value).__name__, value.hex() if isinstance(value, float) else value)
 

@@ -176,7 +176,7 @@ class Handler(Described):
         run = lambda *tensors: self._run(tensors, values, bound, results, cast, aliases, has_side_effect)
         tensors = [value.tensor for value in values]
         if any(_differentiable(value.dtype) for value in values):
-            run = _with_gradient(self, run, values, bound, results, cast)
+            run = _with_gradient(self, run, values, bound, results, cast, has_side_effect)
         out = run(*tensors)
         if not results:
             return None
@@ -197,7 +197,7 @@ class Handler(Described):
     def _run(self, tensors, values, bound, results, attrs, aliases, has_side_effect):
         from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-        rets = [self.spec.rets[min(index, len(self.spec.rets) - 1)] for index in range(len(results))]
+        rets = _rets(self.spec, results)
         module = _mlir.call(
             self.spec.name,
             [(value.shape, value.dtype) for value in values],
@@ -294,11 +294,16 @@ def _numpy(dtype):
     return plain
 
 
+def _rets(spec, results):
+    """What is declared of each result of a call: of a variadic one several times, of an absent one never."""
+    return [spec.rets[min(index, len(spec.rets) - 1)] for index in range(len(results))]
+
+
 def _differentiable(dtype):
     return tf.as_dtype(dtype).is_floating or tf.as_dtype(dtype).is_complex
 
 
-def _with_gradient(handler, run, values, bound, results, cast):
+def _with_gradient(handler, run, values, bound, results, cast, has_side_effect):
     """The call with the derivative that its author declared."""
     declared = handler.gradient
     varies = [_differentiable(value.dtype) for value in values]
@@ -309,7 +314,7 @@ def _with_gradient(handler, run, values, bound, results, cast):
     def differentiable(*tensors):
         if declared is not None and declared.forward is not None:
             with _inside():
-                known = list(declared.call("forward", attributes, tensors, kinds, more=True))
+                known = list(declared.call("forward", attributes, tensors, kinds, more=True, has_side_effect=has_side_effect))
         else:
             known = run(*tensors)
         out = known[: len(results)]
@@ -325,7 +330,7 @@ def _with_gradient(handler, run, values, bound, results, cast):
                     f"{handler.__qualname__} has no derivative in reverse mode, the only one of TensorFlow here: its author "
                     "declared no `vjp = …` and no `transpose = …`"
                 )
-            names = [arg.name for arg, _ in bound], [ret.name for ret in handler.spec.rets]
+            names = [arg.name for arg, _ in bound], [ret.name for ret in _rets(handler.spec, results)]
             saved = declared.saved(*names, varies)
             if declared.linear:
                 saved = saved[: len(saved) - varies.count(False)]

@@ -142,11 +142,21 @@ fn begin(bytes: &[u8]) -> Result<usize, ReadError> {
     }
 }
 
+/// Refuses what may have no end: a pipe that nobody writes to, a device.
+fn check_is_file(path: &Path) -> std::io::Result<()> {
+    if std::fs::metadata(path)?.is_file() {
+        return Ok(());
+    }
+    let what = "it is not a regular file";
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what))
+}
+
 /// The call of a file, without the operands.
 ///
 /// # Errors
 /// As [`Recorded::read`].
 pub fn head(path: &Path) -> Result<Call, ReadError> {
+    check_is_file(path)?;
     let mut file = File::open(path)?;
     let mut bytes = vec![];
     file.by_ref().take(24).read_to_end(&mut bytes)?;
@@ -199,6 +209,7 @@ impl Recorded {
     /// # Errors
     /// A file that cannot be read, that is no recorded call, or is not as it was written.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
+        check_is_file(path)?;
         Self::parse(&std::fs::read(path)?)
     }
 

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 
 import numpy as np
 import tensorflow as tf
@@ -263,6 +264,35 @@ print(model.norm(tf.constant([[3.0, 4.0]])).numpy().tolist())
 """
 
 
+def residuals_of_a_variadic_result():
+    """A result that comes several times has its name as often; a call that stands for another has its side effect."""
+    seen = {}
+    spec = types.SimpleNamespace(rets=[types.SimpleNamespace(name="y"), types.SimpleNamespace(name="ys")])
+
+    def call(which, _attributes, operands, _results, **options):
+        seen[which] = options
+        return operands[:1] * (4 if which == "forward" else 1)
+
+    def saved(_args, rets, _varies):
+        seen["results"] = rets
+        return [1]
+
+    for forward in (None, "forward"):
+        seen.clear()
+        gradient = types.SimpleNamespace(forward=forward, vjp="vjp", transpose=None, linear=False, call=call, saved=saved)
+        handler = types.SimpleNamespace(gradient=gradient, spec=spec, __qualname__="lib.h")
+        kind = xla_ffi.tensorflow._Type((2, 3), np.dtype(np.float32))
+        bound = [(types.SimpleNamespace(name="x"), "x")]
+        run = lambda x: [x, x, x]
+        function = xla_ffi.tensorflow._with_gradient(handler, run, [kind], bound, [kind] * 3, {}, True)
+        with tf.GradientTape() as tape:
+            tape.watch(X)
+            total = sum(map(tf.reduce_sum, function(X)))
+        tape.gradient(total, X)
+        if seen["results"] != ["y", "ys", "ys"] or not seen.get("forward", {"has_side_effect": True})["has_side_effect"]:
+            raise AssertionError(seen)
+
+
 def saved_model():
     norm = load("rms_norm").rms_norm
     module = tf.Module()
@@ -354,7 +384,8 @@ def main():
     for name, work in {
         "results": results, "attributes": attributes, "C and C++": languages, "libraries that register themselves": on_load,
         "result shapes": shapes, "in-out operands": in_place, "wrong calls": calls,
-        "errors": errors, "a handler that needs more": lacks, "gradients": gradients, "a saved model": saved_model,
+        "errors": errors, "a handler that needs more": lacks, "gradients": gradients,
+        "residuals of a variadic result": residuals_of_a_variadic_result, "a saved model": saved_model,
         "names taken": names_taken, "bad libraries": bad_libraries, "bad hosts": bad_hosts, "no jax": without_jax, "text": texts,
     }.items():  # fmt: skip
         check(name, work)

@@ -15,7 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from checks import check, finish, raises  # noqa: E402
-from xla_ffi import _handler  # noqa: E402
+from xla_ffi import _declared, _handler  # noqa: E402
 
 ROWS = jnp.linspace(-1.0, 2.0, 12).reshape(4, 3)
 W = jnp.linspace(0.5, 1.5, 3)
@@ -77,9 +77,26 @@ def another_handler(lib):
     expect_calls(["(tensor<4x3xf64>) -> tensor<4xf64>"], False, jax.vmap(mean), ROWS)
     if "means" not in lowered(jax.vmap(mean), ROWS) or "3.0" not in lowered(jax.vmap(mean), ROWS):
         raise AssertionError(lowered(jax.vmap(mean), ROWS))
+    # Defaults are those of the handler that is called: the other one may have none, or another.
+    spec = lib.mean.spec
+    thrice = dataclasses.replace(spec, attrs=tuple(dataclasses.replace(attr, default=3.0) for attr in spec.attrs))
+    handler = _handler.Handler(thrice, lib.mean.target, lib.path, None)
+    handler.batch = _declared.Other(lib.means, thrice)
+    close(jax.vmap(handler)(ROWS), 3 * ROWS.mean(1))
     # That handler has no `...`: it is batched one by one.
     close(jax.vmap(jax.vmap(lib.mean))(Z), Z.mean(2))
     expect_calls(["(tensor<3x4xf64>) -> tensor<3xf64>"], True, jax.vmap(jax.vmap(lib.mean)), Z)
+
+
+def side_effects(lib):
+    """What the caller says of side effects goes for the handlers that are called in the place of another, too."""
+    mean = lambda x: lib.mean(x, has_side_effect=True)
+    exponential = lambda x: lib.exponential(x, has_side_effect=True)
+    for name, function, x in [("means", jax.vmap(mean), ROWS), ("exp_forward", lambda x: jax.vjp(exponential, x)[0], W)]:
+        # XLA drops a call of whose results nothing is used.
+        call = next(line for line in lowered(function, x).splitlines() if f".{name}" in line)
+        if "has_side_effect = true" not in call:
+            raise AssertionError(call)
 
 
 def layouts(lib):
@@ -133,7 +150,7 @@ def layouts_in_batches(lib):
 def main():
     libraries = dict(argument.split("=", 1) for argument in sys.argv[1:])
     lib = xla_ffi.load(os.path.join(os.path.dirname(libraries["Rust:02_rms_norm"]), "libderivatives.so"))
-    for work in (leading, sequential, none, each_operand, another_handler, layouts, layouts_in_batches):
+    for work in (leading, sequential, none, each_operand, another_handler, side_effects, layouts, layouts_in_batches):
         check(f"batches, {work.__name__}", lambda work=work: work(lib))
     finish()
 

@@ -16,11 +16,12 @@ import tempfile
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import own
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _attributes, _elf, _image, _jax, _manifest, _revisions, _shapes
+from xla_ffi import _attributes, _elf, _image, _jax, _manifest, _primitive, _revisions, _shapes
 from xla_ffi._contract import Contract
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
@@ -207,6 +208,16 @@ def odd_dictionaries():
     anything = lambda value: _attributes.cast_all(spec(attribute("any")), {"a": value})
     raises(TypeError, lambda: anything(2**63), "'a'", "does not fit i64")
     raises(TypeError, lambda: anything({"b": [1]}), "'a'", "list", "numpy.array")
+
+
+def scalars_and_arrays():
+    """Attributes that handlers see differently: jax compiles calls with equal parameters once."""
+    same = [np.uint32(3), np.array(3, np.uint32), np.array([3], np.uint32), np.int32(3), 3, True]
+    kinds = [np.dtype(name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(ml_dtypes, name)]
+    same += [np.array(0x38, np.uint8).view(kind) for kind in kinds]
+    frozen = [_primitive.Frozen(value) for value in same]
+    if len(set(frozen)) != len(same) or any(_primitive.Frozen(value) != each for value, each in zip(same, frozen)):
+        raise AssertionError("each equals itself alone")
 
 
 def claims(path):
@@ -513,6 +524,7 @@ def main():
     check("manifests", manifests)
     check("files that are no files", odd_files)
     check("odd dictionaries as attributes", odd_dictionaries)
+    check("scalars and arrays as attributes", scalars_and_arrays)
     check("libraries of other machines", other_machines)
     check("floors", floors)
     check("shapes that are given", given_shapes)

@@ -9,7 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
-use xla_ffi_testing::compiler::{compiler, works};
+use xla_ffi_testing::compiler::{compiler, cpp_compilers, works};
 use xla_ffi_testing::examples::rust_examples;
 use xla_ffi_testing::{once, root, skip, target_folder};
 
@@ -94,6 +94,17 @@ fn the_c_library() {
 #[test]
 fn the_cpp_library() {
     sanitized("the_cpp_library", "conformance.cc");
+}
+
+#[test]
+fn a_child_makes_its_own_cpp_handler() {
+    for compiler in cpp_compilers("a_child_makes_its_own_cpp_handler") {
+        let source = root().join("tests/races/made_later.cc");
+        let name = format!("made-later-{compiler}");
+        let program = compile(Path::new(compiler), &source, &name, &["-std=c++17"]);
+        let status = Command::new(program).status().expect("it starts");
+        assert!(status.success(), "{compiler}: {status}");
+    }
 }
 
 #[test]

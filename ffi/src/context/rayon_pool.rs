@@ -8,24 +8,24 @@
 //!   call of the same handler, on the stack of the first one and behind its locks. So such a worker waits for a thread instead.
 
 use std::panic::resume_unwind;
-use std::sync::OnceLock;
 
 use rayon_core::ThreadPoolBuilder;
 
 use super::ThreadPool;
 use crate::error::{Error, ErrorCode, Result};
+use crate::lasting::Lasting;
 
 /// A pool, and the next one.
 struct Kept {
     process: u32,
     threads: usize,
     pool: rayon_core::ThreadPool,
-    next: OnceLock<Box<Kept>>,
+    next: Lasting<Kept>,
 }
 
 /// The pool of so many threads. Nothing here is held for long, so that a child process finds nothing held.
 fn pool(threads: usize) -> Result<&'static rayon_core::ThreadPool> {
-    static FIRST: OnceLock<Box<Kept>> = OnceLock::new();
+    static FIRST: Lasting<Kept> = Lasting::new();
     let process = std::process::id();
     let mut place = &FIRST;
     let mut made = None;
@@ -61,7 +61,7 @@ impl Kept {
             process,
             threads,
             pool,
-            next: OnceLock::new(),
+            next: Lasting::new(),
         }))
     }
 }

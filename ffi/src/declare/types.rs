@@ -5,11 +5,11 @@ use std::any::TypeId;
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
-use std::sync::OnceLock;
 
 use crate::call::host::Host;
 use crate::declare::copies::Copies;
 use crate::error::{Error, Result};
+use crate::lasting::Lasting;
 use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 
 /// A type that hosts carry, known to each XLA copy under a number of its own; made once, as a
@@ -86,7 +86,7 @@ impl<T: Send + Sync + 'static> HostType<T> {
     pub const fn derived(version: Option<&'static str>, definition: u64) -> Self {
         // Whatever is passed here can make the name more distinct, never less.
         let naming = Naming::Derived {
-            name: OnceLock::new(),
+            name: Lasting::new(),
             make: derived_name::<T>,
             version,
             definition,
@@ -182,7 +182,7 @@ enum Naming {
     Number(i64),
     /// By a name that is made of what the type is.
     Derived {
-        name: OnceLock<String>,
+        name: Lasting<String>,
         make: fn(Option<&str>, u64) -> String,
         version: Option<&'static str>,
         definition: u64,
@@ -237,7 +237,7 @@ impl KnownType {
                 make,
                 version,
                 definition,
-            } => name.get_or_init(|| make(*version, *definition)),
+            } => name.get_or_make(|| make(*version, *definition)),
             _ => self.name,
         }
     }

@@ -3,6 +3,7 @@
 #define XLA_FFI_SDK_CPP_ERROR_H_
 
 #include "xla_ffi/cpp/handler_core.h"
+#include "xla_ffi/cpp/lasting.h"
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
 #include "xla_ffi/cpp/status.h"
 #endif
@@ -85,8 +86,8 @@ class XLA_FFI_SDK_TYPE Error {
 
  private:
   XLA_FFI_SDK_COLD static const std::string& NoMessage() {
-    static const std::string* const none = new std::string;
-    return *none;
+    static internal::Lasting<std::string> none;
+    return none.Get([] { return std::string(); });
   }
   // Moves the message in; there is none yet.
   XLA_FFI_SDK_HOT void Set(ErrorCode errc, std::string& message) {

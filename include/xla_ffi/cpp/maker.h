@@ -6,6 +6,7 @@
 #define XLA_FFI_SDK_CPP_MAKER_H_
 
 #include "xla_ffi/cpp/handler_core.h"
+#include "xla_ffi/cpp/lasting.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
@@ -58,12 +59,26 @@ constexpr bool CallsByName() {
   return false;
 }
 
-// The handler of a maker.
+// A handler that is made when it is first called.
+template <const auto& maker>
+struct MadeLater {
+  Lasting<std::decay_t<decltype(maker())>> handler;
+
+  XLA_FFI_SDK_IN_USERS XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
+    return handler.Get(maker).Call(frame);
+  }
+};
+
+// The handler of a maker, a constant in any case; nvcc makes what is none when it is first called, behind a lock.
 template <const auto& maker>
 XLA_FFI_SDK_IN_USERS constexpr auto Made() {
   if constexpr (CallsByName<maker>()) {
     return CoreAccess::With(maker(), Named<maker>());
   } else {
+#if !defined(__CUDACC__)
+    if constexpr (!IsConstant<maker>(0)) return MadeLater<maker>();
+    else
+#endif
     return maker();
   }
 }

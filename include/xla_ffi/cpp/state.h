@@ -52,13 +52,13 @@ inline constexpr bool has_type_id_v<T, std::void_t<decltype(T::id)>> = true;
 // What user data of a type is called: the same for whoever attaches it and whoever looks for it, in this image alone.
 template <typename T>
 XLA_FFI_SDK_FN const std::string& UserDataName() {
-  static const std::string* const name = [] {
+  static Lasting<std::string> name;
+  return name.Get([] {
     char address[32];
     std::snprintf(address, sizeof(address), "@%llx",
                   static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(&type_tag<T>)));
-    return new std::string("user data " + std::string(PrettyType<T>().substr(0, 200)) + address);
-  }();
-  return *name;
+    return "user data " + std::string(PrettyType<T>().substr(0, 200)) + address;
+  });
 }
 
 // The numbers of types of user data without one of their own.

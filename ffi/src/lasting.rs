@@ -1,0 +1,87 @@
+//! Values that are made at their first use and kept. No thread ever waits for another: a child that is
+//! forked while another thread makes one has nobody to wait for, as it would have in `OnceLock`.
+
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A value, or the place for one. Threads that come together may all make one; the first that is put here
+/// is everybody's from then on.
+pub(crate) struct Lasting<T> {
+    // Invariant: null, or from a box that is freed when this is dropped, and never replaced.
+    value: AtomicPtr<T>,
+    _owns: std::marker::PhantomData<T>,
+}
+
+impl<T: Send + Sync> Lasting<T> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            value: AtomicPtr::new(std::ptr::null_mut()),
+            _owns: std::marker::PhantomData,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        // SAFETY: the invariant; what the box holds was written before it came here.
+        unsafe { self.value.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Puts a value here.
+    ///
+    /// # Errors
+    /// The value, where there is one.
+    pub(crate) fn set(&self, value: Box<T>) -> Result<(), Box<T>> {
+        let (none, own) = (std::ptr::null_mut(), Box::into_raw(value));
+        let (won, lost) = (Ordering::Release, Ordering::Relaxed);
+        match self.value.compare_exchange(none, own, won, lost) {
+            Ok(_) => Ok(()),
+            // SAFETY: it was made a pointer right here, and nobody else has it.
+            Err(_) => Err(unsafe { Box::from_raw(own) }),
+        }
+    }
+
+    /// The value, made if there is none.
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        // Where another thread was first, ours is not wanted.
+        let _ = self.set(Box::new(make()));
+        self.get().expect("a value has been put here")
+    }
+}
+
+impl<T> Drop for Lasting<T> {
+    fn drop(&mut self) {
+        let value = *self.value.get_mut();
+        if !value.is_null() {
+            // SAFETY: the invariant.
+            drop(unsafe { Box::from_raw(value) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn nobody_waits_for_another_thread() {
+        let value = Lasting::new();
+        let (begun, over) = (Barrier::new(2), Barrier::new(2));
+        std::thread::scope(|scope| {
+            let late = scope.spawn(|| {
+                *value.get_or_make(|| {
+                    begun.wait();
+                    over.wait();
+                    1
+                })
+            });
+            begun.wait();
+            assert_eq!(*value.get_or_make(|| 2), 2);
+            over.wait();
+            assert_eq!(late.join().unwrap(), 2, "the first one stays");
+        });
+        assert_eq!(value.set(Box::new(3)).map_err(|value| *value), Err(3));
+    }
+}
