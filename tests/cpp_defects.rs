@@ -194,6 +194,49 @@ fn contracts_that_do_not_fit_do_not_compile() {
     }
 }
 
+/// What no handler takes or returns is told in words, whatever else the compiler has to say.
+#[test]
+fn types_that_no_handler_has_are_told() {
+    let test = "types_that_no_handler_has_are_told";
+    for compiler in cpp_compilers(test) {
+        for (name, returned, attribute, told) in [
+            ("fits", "ffi::Error", "int32_t", None),
+            (
+                "void",
+                "void",
+                "int32_t",
+                Some("a handler does not return this"),
+            ),
+            (
+                "number",
+                "int",
+                "int32_t",
+                Some("a handler does not return this"),
+            ),
+            (
+                "attribute",
+                "ffi::Error",
+                "long double",
+                Some("this is no type of an attribute"),
+            ),
+        ] {
+            let text = format!(
+                "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
+                 static {returned} F({attribute}) {{ return {returned}(); }}\n\
+                 XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind().Attr<{attribute}>(\"k\"));"
+            );
+            let name = format!("types_{name}");
+            let output = compile(compiler, &Headers::Ours, &name, &text, &["-fsyntax-only"]);
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), told.is_none(), "{name}: {error}");
+            assert!(
+                error.contains(told.unwrap_or_default()),
+                "{compiler:?} {name}: {error}"
+            );
+        }
+    }
+}
+
 /// Names of the symbols that a library exports, or `None` without nm.
 fn exported(test: &str, library: &Path) -> Option<Vec<String>> {
     let Some(nm) = ["nm", "llvm-nm"].into_iter().find(|program| works(program)) else {

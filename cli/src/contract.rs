@@ -4,11 +4,64 @@ use xla_ffi_contract::Contract;
 use xla_ffi_doctor::manifest::{Attribute, Handler, Kind, Operand};
 use xla_ffi_runtime::{Attributes, DType, Shape};
 
-/// The results' shapes for these arguments and attributes, or why they cannot be told.
+/// The results' shapes for these arguments and attributes, or why they cannot be told and what helps.
 pub(crate) fn infer(
     handler: &Handler,
     args: &[Shape],
     attrs: &Attributes,
+) -> Result<Vec<Shape>, String> {
+    if let Some(why) = miscounted(&handler.args, args.len()) {
+        return Err(format!("{} {why}", handler.name));
+    }
+    let broken = |why| format!("the call breaks the contract of {}: {why}", handler.name);
+    let untold =
+        |why| format!("the results' shapes cannot be told: {why}; give one --ret SPEC for each");
+    let dims = match &handler.shape {
+        Some(text) => {
+            let contract = Contract::parse(text)
+                .map_err(|why| untold(format!("its contract '{text}' is none: {why}")))?;
+            Some(by_contract(&contract, args, &integers(&handler.attrs, attrs)).map_err(broken)?)
+        }
+        None => None,
+    };
+    told(handler, args, dims).map_err(untold)
+}
+
+/// What the handler takes, where these are too few or too many.
+fn miscounted(declared: &[Operand], given: usize) -> Option<String> {
+    let variadic = declared.iter().any(|arg| arg.variadic);
+    let required = declared.iter().filter(|arg| !arg.optional && !arg.variadic);
+    let required = required.count();
+    if required <= given && (variadic || given <= declared.len()) {
+        return None;
+    }
+    let count = match declared.len() {
+        _ if variadic => format!("at least {required}"),
+        most if most == required => format!("{required}"),
+        most => format!("{required} to {most}"),
+    };
+    let last = if variadic { required } else { declared.len() };
+    let plural = if last == 1 { "" } else { "s" };
+    let names: Vec<_> = declared.iter().map(|arg| arg.name.as_str()).collect();
+    let names = match names.as_slice() {
+        [] => String::new(),
+        names => format!(" ({})", names.join(", ")),
+    };
+    let how = if given < required {
+        "give one --arg SPEC for each"
+    } else {
+        "leave the others away"
+    };
+    Some(format!(
+        "takes {count} argument{plural}{names}, got {given}: {how}"
+    ))
+}
+
+/// The results' shapes, of which the contract tells these dimensions.
+fn told(
+    handler: &Handler,
+    args: &[Shape],
+    dims: Option<Vec<Option<Vec<i64>>>>,
 ) -> Result<Vec<Shape>, String> {
     if handler.rets.iter().any(|ret| ret.optional || ret.variadic) {
         return Err("the handler has optional or variadic results".into());
@@ -16,10 +69,6 @@ pub(crate) fn infer(
     let named = |ret: &Operand| {
         let index = handler.args.iter().position(|arg| arg.name == ret.name)?;
         args.get(index)
-    };
-    let dims = match &handler.shape {
-        Some(text) => Some(by_contract(text, args, &integers(&handler.attrs, attrs))?),
-        None => None,
     };
     let mut shapes = vec![];
     for (index, ret) in handler.rets.iter().enumerate() {
@@ -82,12 +131,10 @@ fn integers<'a>(declared: &'a [Attribute], given: &Attributes) -> Vec<(&'a str, 
 }
 
 fn by_contract(
-    text: &str,
+    contract: &Contract,
     args: &[Shape],
     attrs: &[(&str, i128)],
 ) -> Result<Vec<Option<Vec<i64>>>, String> {
-    let contract =
-        Contract::parse(text).map_err(|why| format!("its contract '{text}' is none: {why}"))?;
     let names: Vec<_> = (0..args.len()).map(|i| format!("argument {i}")).collect();
     let names = names.iter().map(String::as_str);
     let args: Vec<_> = names.zip(args.iter().map(Shape::dims)).collect();
@@ -105,15 +152,46 @@ mod tests {
                 .iter()
                 .map(|dims| Shape::new(DType::F32, *dims).unwrap())
                 .collect();
-            by_contract(text, &args, &[("k", -1)]).unwrap_err()
+            let contract = Contract::parse(text).unwrap();
+            by_contract(&contract, &args, &[("k", -1)]).unwrap_err()
         };
         let wanted =
             "argument 1 has shape [3], but the contract 'n, n -> n' has n = 2 from argument 0";
         assert_eq!(why("n, n -> n", &[&[2], &[3]]), wanted);
-        assert!(why("n -> n", &[&[2], &[2]]).contains("1 arguments, got 2"));
+        assert!(why("n -> n", &[&[2], &[2]]).contains("1 argument, got 2"));
         assert!(why("n, m -> n", &[&[2]]).contains("2 arguments, got 1"));
         assert!(why("n -> k", &[&[2]]).contains("the attribute k is -1"));
-        assert!(why("nothing", &[]).contains("is none"));
+    }
+
+    #[test]
+    fn arguments_are_counted_by_name() {
+        let why = |operands: &str, given| {
+            let text = format!("[{operands}]");
+            let declared: Vec<Operand> = serde_json::from_str(&text).unwrap();
+            miscounted(&declared, given).unwrap_or_default()
+        };
+        let operand = |name: &str, more: &str| {
+            format!(r#"{{"name": "{name}", "kind": "buffer", "dtypes": null, "rank": null{more}}}"#)
+        };
+        let (x, k) = (operand("x", ""), operand("k", r#", "optional": true"#));
+        let rest = operand("rest", r#", "variadic": true"#);
+        let wanted = "takes 1 argument (x), got 0: give one --arg SPEC for each";
+        assert_eq!(why(&x, 0), wanted);
+        assert_eq!(
+            why(&x, 2),
+            "takes 1 argument (x), got 2: leave the others away"
+        );
+        let wanted = "takes 1 to 2 arguments (x, k), got 0: give one --arg SPEC for each";
+        assert_eq!(why(&format!("{x}, {k}"), 0), wanted);
+        let wanted = "takes at least 1 argument (x, rest), got 0: give one --arg SPEC for each";
+        assert_eq!(why(&format!("{x}, {rest}"), 0), wanted);
+        assert_eq!(
+            why("", 1),
+            "takes 0 arguments, got 1: leave the others away"
+        );
+        for (operands, given) in [(&x, 1), (&k, 0), (&k, 1), (&rest, 9)] {
+            assert_eq!(why(operands, given), "");
+        }
     }
 
     #[test]

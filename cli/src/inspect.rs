@@ -253,8 +253,9 @@ fn conclude(
             Ok(((major, minor), _)) => format!("it answers {major}.{minor}"),
         };
         wrong.push(format!(
-            "no known jaxlib loads handler '{}': {why}",
-            handler.name
+            "no known jaxlib loads handler '{}'{}: {why}",
+            handler.name,
+            handler.others()
         ));
     }
     if wrong.is_empty() {

@@ -31,6 +31,7 @@ pub(crate) struct Args {
 pub(crate) enum Language {
     Rust,
     C,
+    #[value(alias = "c++")]
     Cpp,
 }
 
@@ -112,6 +113,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
              `export PIP_FIND_LINKS={sdk}/target/dist` before pip",
             sdk = sdk.display()
         );
+    } else {
+        let index = match args.lang {
+            Language::Rust => "the indexes of cargo and pip",
+            Language::C | Language::Cpp => "the index of pip",
+        };
+        println!("The SDK comes from {index}; with `--sdk DIR` from a checkout");
     }
     Ok(())
 }

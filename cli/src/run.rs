@@ -253,9 +253,7 @@ impl CallArgs {
             Some(manifest) => {
                 let shapes = if self.rets.is_empty() && !manifest.rets.is_empty() {
                     let attrs = self.attrs.clone().unwrap_or_default();
-                    contract::infer(manifest, &shapes, &attrs).map_err(|why| {
-                        anyhow!("the results' shapes cannot be told: {why}; give one --ret SPEC for each")
-                    })?
+                    contract::infer(manifest, &shapes, &attrs).map_err(|why| anyhow!(why))?
                 } else {
                     self.rets.clone()
                 };

@@ -119,16 +119,20 @@ impl Chosen<'_> {
             .collect()
     }
 
+    /// The handlers that the manifest does have, where it has none of this name.
+    pub(crate) fn others(&self) -> String {
+        match self.known.as_str() {
+            "" => String::new(),
+            known => format!(" (the manifest has {known})"),
+        }
+    }
+
     /// Says that the name is no handler's where it was taken for a symbol and is none.
     fn explain(&self, error: xla_ffi_runtime::Error) -> anyhow::Error {
         let names_symbols = error.code() == xla_ffi_runtime::Code::NotFound;
         let error = anyhow::Error::new(error);
         if names_symbols && self.manifest.is_none() {
-            let known = match self.known.as_str() {
-                "" => String::new(),
-                known => format!(" (the manifest has {known})"),
-            };
-            error.context(format!("no handler '{}'{known}", self.name))
+            error.context(format!("no handler '{}'{}", self.name, self.others()))
         } else {
             error
         }

@@ -96,6 +96,32 @@ fn c_and_cxx_projects_compile_and_run_on_every_revision() {
     }
 }
 
+/// Where the SDK is to come from is told to who has no checkout, too.
+#[test]
+fn without_a_checkout_the_sdk_is_that_of_the_indexes() {
+    let folder = folder("installed");
+    // As `cargo install` puts it: no checkout above it.
+    let installed = std::env::temp_dir().join(format!("xla-ffi-new-{}", std::process::id()));
+    std::fs::copy(env!("CARGO_BIN_EXE_xla-ffi"), &installed).unwrap();
+    let told = succeeds(
+        Command::new(&installed)
+            .args(["new", "mine"])
+            .current_dir(&folder)
+            .env_remove("XLA_FFI_SDK"),
+    );
+    std::fs::remove_file(&installed).unwrap();
+    assert!(told.contains("`--sdk DIR`"), "{told}");
+    assert!(!folder.join("mine/.cargo").exists());
+}
+
+/// C++ by its own name: the nearest of the listed ones would be C.
+#[test]
+fn cxx_is_understood() {
+    let folder = folder("c++");
+    assert!(new(&folder, &["mine", "--lang", "c++"]).status.success());
+    assert!(folder.join("mine/src/mine.cc").exists());
+}
+
 /// What a colleague gets: nothing in it knows this machine.
 #[test]
 fn what_is_committed_names_no_checkout() {

@@ -82,9 +82,10 @@ impl Contract {
 
     fn miscounted(&self, given: usize) -> Misfit {
         Misfit(format!(
-            "the contract '{}' has {} arguments, got {given}",
+            "the contract '{}' has {} argument{}, got {given}",
             self.text,
-            self.args.len()
+            self.args.len(),
+            if self.args.len() == 1 { "" } else { "s" }
         ))
     }
 
@@ -180,7 +181,10 @@ impl Sizes {
         let fixed = entry.dims.len() - usize::from(ellipsis);
         if dims.len() < fixed || (dims.len() > fixed && !ellipsis) {
             let least = if ellipsis { "at least " } else { "" };
-            return Err(wrong(format!("wants {least}{fixed} dimensions there")));
+            let plural = if fixed == 1 { "" } else { "s" };
+            return Err(wrong(format!(
+                "wants {least}{fixed} dimension{plural} there"
+            )));
         }
         let from = || name.to_owned();
         let mut rest = dims;

@@ -290,7 +290,7 @@ fn random_contracts() {
         ("error", "no size", 30),
         ("error", "from the attribute", 15),
         ("error", "from argument", 20),
-        ("error", "arguments, got", 20),
+        ("error", ", got", 20),
     ] {
         let says = |answer: &&Value| {
             let said = answer.get(key);

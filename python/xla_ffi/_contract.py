@@ -90,7 +90,7 @@ class Contract:
         """
         known, given = self._attributes(attrs or {}), list(zip(names, shapes))
         arrays = [entry for entry in self.args if not entry.token]
-        miscounted = f"the contract '{self.text}' has {len(arrays)} arguments, got {len(shapes)}"
+        miscounted = f"the contract '{self.text}' has {len(arrays)} argument{'s' if len(arrays) != 1 else ''}, got {len(shapes)}"
         for entry in arrays:
             if not given and not (entry.optional or entry.repeats):
                 raise ValueError(miscounted)
@@ -128,7 +128,7 @@ class Contract:
         ellipsis = "..." in dims
         fixed = len(dims) - ellipsis
         if len(shape) < fixed or (len(shape) > fixed and not ellipsis):
-            raise wrong(f"wants {'at least ' if ellipsis else ''}{fixed} dimensions there")
+            raise wrong(f"wants {'at least ' if ellipsis else ''}{fixed} dimension{'s' if fixed != 1 else ''} there")
         rest = list(shape)
         for dim in dims:
             if dim == "...":

@@ -26,27 +26,42 @@ class Described:
     def __repr__(self):
         return f"<handler {self.__qualname__} of {self._path}>"
 
-    def _attributes(self, given, more):
+    def _attributes(self, given, more, args=()):
         """The attributes of a call in the types that the handler declares: from ``attrs=``, and keywords."""
         both = sorted(set(given or {}) & set(more))
         if both:
             raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")
-        return _attributes.cast_all(self.spec, {**(given or {}), **more})
+        try:
+            return _attributes.cast_all(self.spec, {**(given or {}), **more})
+        except TypeError as error:
+            # An attribute that is missing may stand among the operands.
+            miscounted = self._miscounted(args)
+            if miscounted and len(args) > len(self.spec.args):
+                raise TypeError(f"{miscounted}\n{error}") from error
+            raise
+
+    def _miscounted(self, args):
+        """What is wrong with the number of operands, or None."""
+        declared = self.spec.args
+        required = sum(not (arg.optional or arg.variadic) for arg in declared)
+        most = None if any(arg.variadic for arg in declared) else len(declared)
+        if required <= len(args) and (most is None or len(args) <= most):
+            return None
+        names = ", ".join(map(_signature.operand, declared))
+        wants = str(required) if most == required else f"{required} to {most}" if most else f"at least {required}"
+        count = "1 operand" if wants == "1" else f"{wants} operands"
+        given = {attr.name for attr in self.spec.attrs if attr.inside is None}
+        hint = f"; attributes are keywords: {', '.join(f'{name}=' for name in sorted(given))}" if given and len(args) > required else ""
+        return f"{self.__qualname__}({names}) takes {count}, got {len(args)}{hint}"
 
     def _operands(self, args):
         """The operands as arrays, and ``[(declared operand, index of ours)]``."""
         declared = self.spec.args
         while args and args[-1] is None and len(args) <= len(declared) and declared[len(args) - 1].optional:
             args = args[:-1]
-        required = sum(not (arg.optional or arg.variadic) for arg in declared)
-        most = None if any(arg.variadic for arg in declared) else len(declared)
-        if len(args) < required or (most is not None and len(args) > most):
-            names = ", ".join(map(_signature.operand, declared))
-            wants = str(required) if most == required else f"{required} to {most}" if most else f"at least {required}"
-            count = "1 operand" if wants == "1" else f"{wants} operands"
-            given = {attr.name for attr in self.spec.attrs if attr.inside is None}
-            hint = f"; attributes are keywords: {', '.join(f'{name}=' for name in sorted(given))}" if given and len(args) > required else ""
-            raise TypeError(f"{self.__qualname__}({names}) takes {count}, got {len(args)}{hint}")
+        miscounted = self._miscounted(args)
+        if miscounted:
+            raise TypeError(miscounted)
         bound, values, problems = [], [], []
         for index, value in enumerate(args):
             arg = declared[min(index, len(declared) - 1)]
@@ -170,6 +185,6 @@ def checked(arg, name, shape, have, convert, more_dims):
         how = more_dims
         if len(shape) < arg.rank:
             how = f"write {name}[{', '.join(['None'] * (arg.rank - len(shape)) + ['...'])}] to put dimensions of size 1 first"
-        raise TypeError(f"{name} is to have {arg.rank} dimensions, got shape {list(shape)}: {how}")
+        raise TypeError(f"{name} is to have {arg.rank} dimension{'s' if arg.rank != 1 else ''}, got shape {list(shape)}: {how}")
     if isinstance(arg.layout, tuple) and len(shape) != len(arg.layout):
         raise TypeError(f"{name} has a layout of {len(arg.layout)} dimensions, got shape {list(shape)}")

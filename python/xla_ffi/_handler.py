@@ -71,7 +71,7 @@ class Handler(Described):
                 f"{self.__qualname__}: its library does not say what it takes: say it when it is loaded, as in "
                 f"xla_ffi.load(path, handlers={{{self.spec.name!r}: '(x: f32[n], *, a: i64) -> y: f32[n]'}})"
             )
-        cast = self._attributes(attrs, more_attrs)
+        cast = self._attributes(attrs, more_attrs, args)
         args, bound = self._operands(args)
         results, single = self._results(args, bound, result_shape_dtypes, shapes, cast)
         aliases = dict(input_output_aliases or {})

@@ -35,11 +35,11 @@ def check(value, dtype, name, strict=False):
             for array in found:
                 _array(np.asarray(array), dtype, name, strict)
         elif issubclass(kind, bool):
-            _array(np.array(found), dtype, name, strict)
+            _array(_numbers(found), dtype, name, strict)
         elif issubclass(kind, int):
             _integers(found, dtype, name, strict)
         elif issubclass(kind, (float, complex)):
-            _array(np.array(found), dtype, name, strict)
+            _array(_numbers(found), dtype, name, strict)
         else:
             raise TypeError(f"expected {name}, got {shown(found[0])}")
 
@@ -169,7 +169,8 @@ def _array(value, dtype, name, strict):
         how = "x != 0" if want == "b" else "round(x) or numpy.asarray(x).astype(...) if its fraction may go"
         raise TypeError(f"expected {name}, got {_noun(value)} {_first(value)}: write {how}")
     elif strict and (have == "b") != (want == "b"):
-        raise TypeError(f"expected {name}, got {_noun(value)} {_first(value)}")
+        how = "x != 0" if want == "b" else "float(x)" if want in "fc" else "int(x)"
+        raise TypeError(f"expected {name}, got {_noun(value)} {_first(value)}: write {how}")
     elif want != "b" or have != "b":
         wide = value.astype(np.uint64 if have == "u" else np.int64)
         found = {int(wide.min()), int(wide.max())}
@@ -177,6 +178,11 @@ def _array(value, dtype, name, strict):
         if want in "fc" and (_part(dtype).itemsize < 2 or max(map(abs, found)) > 2**_digits(_part(dtype))):
             found = wide.reshape(-1).tolist()
         _integers(found, dtype, name, strict)
+
+
+def _numbers(found):
+    """Python's numbers; one of them is told as one, not as an array."""
+    return np.array(found[0] if len(found) == 1 else found)
 
 
 def _noun(value):

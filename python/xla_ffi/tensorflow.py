@@ -165,7 +165,7 @@ class Handler(Described):
         if self._refusal:
             raise UnsupportedRuntimeError(self._refusal)
         self._compiled()
-        cast = self._attributes(attrs, more_attrs)
+        cast = self._attributes(attrs, more_attrs, args)
         values, bound = self._operands(args)
         if result_shape_dtypes is not None:
             many = isinstance(result_shape_dtypes, (list, tuple))

@@ -246,6 +246,14 @@ xla_ffi_runtime::register_handler!("static capturable", "CPU", traits Traits::CO
 #[test]
 fn static_handlers_are_found_under_every_spelling_of_their_platform() {
     let runtime = Runtime::default();
+    let wanted = |runtime: &Runtime, name, platform| {
+        let error = runtime.find(name, platform).unwrap_err();
+        error.message().to_owned()
+    };
+    let told = wanted(&runtime, "static one", "Host");
+    assert!(told.contains("linked with it: register_static"), "{told}");
+    let told = wanted(&runtime, "static one", "cuda");
+    assert!(!told.contains("register_static"), "{told}");
     runtime.register_static().unwrap();
     let one = runtime.find("static one", "Cpu").unwrap();
     assert!(one.bundle().get(Stage::Initialize).is_some());
@@ -258,6 +266,22 @@ fn static_handlers_are_found_under_every_spelling_of_their_platform() {
     );
     // A second time is an equal registration.
     runtime.register_static().unwrap();
+}
+
+/// Where C and C++ handlers of a program register themselves.
+#[test]
+fn what_the_programs_own_runtime_has_is_told() {
+    let told = || {
+        let error = Runtime::default().find("of the program", "Host");
+        error.unwrap_err().message().to_owned()
+    };
+    assert!(!told().contains("own runtime"), "{}", told());
+    let global = Runtime::global();
+    let traits = Traits::NONE;
+    let known = global.register("of the program", "Host", bundle(one), traits);
+    known.unwrap();
+    assert!(told().contains("xffi_rt_global()"), "{}", told());
+    assert!(global.find("of the program", "Host").is_ok());
 }
 
 #[test]

@@ -262,7 +262,7 @@ def reports(lib):
     raises(TypeError, lambda: xla_ffi.check(lambda x: x, X), "takes a handler")
     raises(ValueError, lambda: xla_ffi.check(lib.tail, X, skip=["jitt"]), "'jitt'", "scan")
     failing = xla_ffi.check(lib.tail_twin, jnp.float32(1), skip=["embedded"])
-    if failing or failing["runs"].verdict != "FAIL" or "at least 1 dimensions" not in failing["runs"].text:
+    if failing or failing["runs"].verdict != "FAIL" or "at least 1 dimension" not in failing["runs"].text:
         raise AssertionError(repr(failing))
 
 

@@ -44,6 +44,7 @@ def operands(norm):
     raises(TypeError, lambda: norm(X.astype(jnp.int32)), "x is to be F32", "S32", "x.astype('float32')")
     raises(TypeError, lambda: jax.jit(norm)(X.astype(jnp.float16)), "x is to be F32", "F16")
     raises(TypeError, lambda: norm(X, epsilon=1.0), "no attribute 'epsilon'", "did you mean 'eps'")
+    raises(TypeError, lambda: norm(X, 1e-5, epsilon=1.0), "takes 1 operand, got 2", "keywords: eps=", "no attribute 'epsilon'")
 
 
 def ranks(path):

@@ -143,7 +143,7 @@ def calls(lib):
     raises(TypeError, lambda: norm(X, eps="small"), "'eps'", "f32")
     raises(TypeError, lambda: norm(X, eps=1.0, attrs={"eps": 2.0}), "twice")
     raises(TypeError, lambda: jax.jit(lambda e: norm(X, eps=e))(1.0), "traced")
-    raises(TypeError, lambda: norm(jnp.float32(1)), "at least 1 dimensions")
+    raises(TypeError, lambda: norm(jnp.float32(1)), "at least 1 dimension")
     raises(AttributeError, lambda: lib.rms_nrm, "rms_norm")
     given = jax.ShapeDtypeStruct((2, 3), jnp.float32)
     if norm(X, result_shape_dtypes=given).shape != (2, 3) or len(norm(X, result_shape_dtypes=[given])) != 1:

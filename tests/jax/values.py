@@ -411,9 +411,17 @@ def texts():
     jax.config.update("jax_enable_x64", False)
     spec = lambda *names: _manifest.Operand("x", False, names, None, False, False, False)
     operand = lambda value, *names: lambda: _handler.Handler._operand(spec(*names), "x", value)
+    declared = lambda type: (_manifest.Attribute(name="a", type=type, optional=False, default=None, inside=None),)
+    handler = lambda type: _manifest.HandlerSpec("lib", "h", ("cpu",), {}, (), (), declared(type), False, None, 0)
+    attribute = lambda value, type: lambda: _attributes.cast_all(handler(type), {"a": value})
     for work, *parts in [
         (operand([1.5, 2.9], "S32"), "x is to be S32", "float64", "1.5", "round(x)"),
-        (operand(2.0, "S32"), "x is to be S32", "round(x)"),
+        (operand(2.0, "S32"), "x is to be S32", "got float64 2.0: write round(x)"),
+        (attribute(2.0, "i32"), "attribute 'a': expected i32, got float64 2.0: write round(x)"),
+        (attribute(True, "i32"), "expected i32, got bool True: write int(x)"),
+        (attribute(True, "f32"), "expected f32, got bool True: write float(x)"),
+        (attribute(np.array([1, 0]), "[bool]"), "XLA does not pass"),
+        (attribute(1, "bool"), "expected bool, got int 1: write True or False"),
         (operand(1j, "F32"), "complex 1j", "x.real"),
         (operand([300], "U8"), "300 does not fit U8 (0 to 255)"),
         (operand(1e39, "F32"), "1e+39 does not fit F32", "inf"),

@@ -163,10 +163,14 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
             })
             .count()
     };
+    let own = changes.iter().filter(|change| !change.follows).count();
+    let of_its_own = match own {
+        1 => "change of its own",
+        _ => "changes of their own",
+    };
     let _ = writeln!(
         text,
-        "{} changes of their own: {} break, {} lack something, {} are harmless at run time; {} more follow from them",
-        changes.iter().filter(|change| !change.follows).count(),
+        "{own} {of_its_own}: {} break, {} lack something, {} are harmless at run time; {} more follow from them",
         count(Harm::Breaks),
         count(Harm::Lacks),
         count(Harm::None),

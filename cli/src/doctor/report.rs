@@ -16,12 +16,12 @@ pub(super) fn report(judged: &Judged) -> String {
     } = judged;
     let mut text = format!("{}\n", path.display());
     for manifest in &examination.manifests {
+        let count = manifest.handlers.len();
+        let plural = if count == 1 { "" } else { "s" };
         let _ = writeln!(
             text,
-            "  library {} made with xla-ffi {}, {} handlers",
-            manifest.library,
-            manifest.sdk,
-            manifest.handlers.len()
+            "  library {} made with xla-ffi {}, {count} handler{plural}",
+            manifest.library, manifest.sdk,
         );
     }
     text.push_str("\nfindings\n");

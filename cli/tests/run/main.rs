@@ -315,7 +315,18 @@ fn sizes_from_attributes() {
     );
     let said = fails(1, &lib, &with(&["--attrs", "{degree = -1 : i64}"]));
     let wanted = "the attribute degree is -1, which is no size; the contract 'n -> n degree+1'";
-    assert!(said.contains(wanted) && said.contains("--ret"), "{said}");
+    assert!(said.contains(wanted), "{said}");
+    // No --ret would help: the call itself is wrong.
+    assert!(said.contains("breaks the contract of powers"), "{said}");
+    assert!(!said.contains("--ret"), "{said}");
+    let said = fails(1, &lib, &["--handler", "powers"]);
+    let wanted = "powers takes 1 argument (x), got 0: give one --arg SPEC for each";
+    assert!(said.contains(wanted), "{said}");
+    let said = fails(1, &lib, &["--handler", "power"]);
+    assert!(said.contains("(the manifest has "), "{said}");
+    let told = xla_ffi("inspect", &lib, &["--handler", "power"]);
+    let told = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.contains("(the manifest has "), "{told}");
     let said = fails(
         1,
         &lib,

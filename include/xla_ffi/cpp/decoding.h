@@ -53,6 +53,12 @@ struct Answer {
   XLA_FFI_Future* future = nullptr;
 };
 
+// Whether somebody has specialized a template for a type: what nobody has is declared alone.
+template <typename T, typename = void>
+inline constexpr bool is_complete_v = false;
+template <typename T>
+inline constexpr bool is_complete_v<T, std::void_t<decltype(sizeof(T))>> = true;
+
 // Whether decoders have an Isa of their own.
 template <typename D, typename = void>
 inline constexpr bool has_isa_v = false;
@@ -107,6 +113,9 @@ struct ParamOf<InOutTag<T>> {
 };
 template <typename T>
 struct ParamOf<AttrTag<T>> {
+  static_assert(is_complete_v<AttrDecoding<T>>,
+                "this is no type of an attribute: there are bool, int8_t to uint64_t, float, double, "
+                "std::string_view, Span<const T>, Dictionary, Pointer<T>, structs and enums that are registered");
   using Type = typename AttrDecoding<T>::Type;
 };
 template <typename T>

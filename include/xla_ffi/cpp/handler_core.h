@@ -548,6 +548,9 @@ class HandlerCore {
   template <typename Function>
   XLA_FFI_SDK_HOT XLA_FFI_Error* Run(XLA_FFI_CallFrame* frame, const Function& function) const {
     using ResultType = decltype(function());
+    static_assert(is_complete_v<ResultEncoding<stage, ResultType>>,
+                  "a handler does not return this: it returns Error, Future or, to leave state, "
+                  "ErrorOr<std::unique_ptr<T>>; its results are parameters, such as Result<Buffer<F32>>");
 #if XLA_FFI_SDK_EXCEPTIONS
     try {
       return Encode<ResultType>(frame, function());

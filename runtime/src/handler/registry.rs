@@ -72,7 +72,9 @@ impl Runtime {
         let known = shared.handlers.describe();
         let hint = match shared.legacy.versions(name, &platform).first() {
             Some(version) => format!("; a legacy target has this name: call it as {version}"),
-            None => String::new(),
+            None => self
+                .linked_elsewhere(name, &platform)
+                .map_or_else(String::new, |hint| format!("; {hint}")),
         };
         Err(Error::new(
             Code::NotFound,

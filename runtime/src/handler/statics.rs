@@ -1,6 +1,6 @@
 //! Handlers that a program links in, registered when it starts.
 
-use crate::{Bundle, Result, Runtime, Traits};
+use crate::{Bundle, Result, Runtime, Traits, canonical_platform};
 use std::sync::OnceLock;
 
 /// A handler of this program. [`register_handler!`](crate::register_handler) makes one.
@@ -115,7 +115,20 @@ impl Runtime {
     /// which C and C++ handlers register themselves when a program starts.
     #[must_use]
     pub fn global() -> &'static Self {
-        static GLOBAL: OnceLock<Runtime> = OnceLock::new();
         GLOBAL.get_or_init(Self::default)
     }
+
+    /// Where a handler is that this runtime does not have, of what the program is linked with. The
+    /// platform is canonical.
+    pub(super) fn linked_elsewhere(&self, name: &str, platform: &str) -> Option<&'static str> {
+        let mut linked = inventory::iter::<StaticHandler>.into_iter();
+        if linked.any(|it| it.name == name && canonical_platform(it.platform) == platform) {
+            return Some("the program is linked with it: register_static registers it");
+        }
+        // Nobody's question makes that runtime.
+        let known = GLOBAL.get()?.shared().handlers.find(name, platform);
+        known.map(|_| "the program's own runtime has it: Runtime::global(), in C xffi_rt_global()")
+    }
 }
+
+static GLOBAL: OnceLock<Runtime> = OnceLock::new();

@@ -104,20 +104,20 @@ pub(super) fn check(
     } else {
         let name = edition.name();
         let own = changes.iter().filter(|change| !change.follows).count();
+        let own = match own {
+            1 => "1 difference of its own".to_owned(),
+            own => format!("{own} differences of their own"),
+        };
         let told = report(changes, &name, "this header");
         let what = match revision {
-            Some(_) => format!(
-                "{title} is not {name} ({}): {own} differences",
-                edition.jaxlibs()
-            ),
+            Some(_) => format!("{title} is not {name} ({}): {own}", edition.jaxlibs()),
             None => format!(
-                "{title} is not a revision that a jaxlib shipped, from {} on; the nearest is {name} ({}), with {own} \
-                 differences",
+                "{title} is not a revision that a jaxlib shipped, from {} on; the nearest is {name} ({}), with {own}",
                 Revision::ALL[0].first_jaxlib(),
                 edition.jaxlibs()
             ),
         };
-        format!("{what} of their own, read by {readers}\n{told}")
+        format!("{what}, read by {readers}\n{told}")
     };
     let own = changes.iter().filter(|change| !change.follows);
     let found = own.map(|change| Found::change(change, &title, &edition.name(), fail_on));
