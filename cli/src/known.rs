@@ -1,5 +1,6 @@
 //! Findings that are known: lists of what is allowed, each line with its reason, and baselines.
 
+use crate::text_file;
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -93,7 +94,7 @@ impl Known {
     /// Reads a list; `reasons` says that every line needs one.
     fn read(path: &Path, reasons: bool) -> anyhow::Result<Self> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+        let text = text_file::read(path)?;
         let mut known = Self::default();
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();

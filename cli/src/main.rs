@@ -26,6 +26,7 @@ mod run;
 mod stubs;
 mod supervise;
 mod target;
+mod text_file;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! What the subcommands of `abi` read: a revision, a snapshot file, a header.
 
-use anyhow::{Context, bail};
+use crate::text_file;
+use anyhow::bail;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::header::{Error, Source};
@@ -154,8 +155,7 @@ impl Input {
             Self::Edition(edition) => Ok(snapshot::of_edition(*edition)?.abi.clone()),
             Self::File(path) if path.extension().is_some_and(|e| e == "json") => {
                 let shown = path.display().to_string();
-                let text = std::fs::read_to_string(path)
-                    .with_context(|| format!("cannot read {shown}"))?;
+                let text = text_file::read(path)?;
                 Ok(snapshot::parse(&shown, &text)?)
             }
             Self::File(path) => {

@@ -2,7 +2,7 @@
 //! information of a library.
 
 use super::gate::{Checked, Found};
-use crate::output;
+use crate::{output, text_file};
 use anyhow::{Context, bail};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -72,7 +72,7 @@ fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
         return Ok(Names::default());
     };
     let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+    let text = text_file::read(path)?;
     let names = Names::parse(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
     let unknown = names.unknown(&snapshot.abi);
     if !unknown.is_empty() {
@@ -120,8 +120,7 @@ pub(super) fn check(
     let (path, layouts) = match source {
         Source::Layout(path) => {
             let shown = path.display();
-            let text =
-                std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+            let text = text_file::read(path)?;
             let layout =
                 Layout::parse(&text).map_err(|error| anyhow::anyhow!("{shown}: {error}"))?;
             (path, vec![layout])
