@@ -323,14 +323,21 @@ fn a_body_that_blocks_does_not_stop_others() {
     }
 }
 
-/// Wakes itself, again and again, and notes who is polled in between.
+/// How many wake themselves beside each other.
+const YIELDING: usize = 16;
+
+/// Wakes itself, again and again, and notes who is polled in between, from when all have begun.
 #[xla_ffi::handler]
 async fn yields(mut y: Out<i64, 0>) {
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
     static POLLS: AtomicUsize = AtomicUsize::new(0);
+    BEGUN.fetch_add(1, Ordering::Relaxed);
     let mut left = 10_000;
     std::future::poll_fn(|context| {
-        POLLS.fetch_add(1, Ordering::Relaxed);
-        left -= 1;
+        if BEGUN.load(Ordering::Relaxed) == YIELDING {
+            POLLS.fetch_add(1, Ordering::Relaxed);
+            left -= 1;
+        }
         if left == 0 {
             return Poll::Ready(());
         }
@@ -346,7 +353,7 @@ async fn yields(mut y: Out<i64, 0>) {
 #[test]
 fn bodies_that_wake_themselves_take_turns() {
     let executable = load::<yields>(Revision::R10, "{}");
-    let all = together((0..16).map(|_| number(&executable)));
+    let all = together((0..YIELDING).map(|_| number(&executable)));
     let first = all.into_iter().map(Result::unwrap).min().unwrap();
     assert!(first > 30_000, "{first} polls when the first was done");
 }
