@@ -5,15 +5,14 @@
 
 #include <stddef.h>
 
-/* Loads acquire, stores release, swaps and additions do both; additions give what was before. SWAP_IF writes `value` where `*expected` was found, and says whether; where
- * not, `*expected` becomes what was found. */
+/* Loads acquire, stores release, swaps and additions do both; additions give what was before. SWAP_IF writes `value`
+ * where `*expected` was found, and says whether; where not, `*expected` becomes what was found. */
 #if defined(__GNUC__) || defined(__clang__)
 #define XFFI_LOAD_(place) __atomic_load_n((place), __ATOMIC_ACQUIRE)
 #define XFFI_STORE_(place, value) __atomic_store_n((place), (value), __ATOMIC_RELEASE)
 #define XFFI_SWAP_(place, value) __atomic_exchange_n((place), (value), __ATOMIC_ACQ_REL)
 #define XFFI_ADD_(place, value) __atomic_fetch_add((place), (value), __ATOMIC_ACQ_REL)
 #define XFFI_LOAD_POINTER_(place) XFFI_LOAD_(place)
-#define XFFI_STORE_POINTER_(place, value) XFFI_STORE_(place, value)
 #define XFFI_SWAP_POINTER_(place, value) XFFI_SWAP_(place, value)
 #define XFFI_SWAP_POINTER_IF_(place, expected, value) \
   __atomic_compare_exchange_n((place), (expected), (value), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
@@ -25,8 +24,6 @@
 #define XFFI_SWAP_(place, value) _InterlockedExchange((volatile long*)(place), (value))
 #define XFFI_ADD_(place, value) _InterlockedExchangeAdd((volatile long*)(place), (value))
 #define XFFI_LOAD_POINTER_(place) _InterlockedCompareExchangePointer((void* volatile*)(place), NULL, NULL)
-#define XFFI_STORE_POINTER_(place, value) \
-  ((void)_InterlockedExchangePointer((void* volatile*)(place), (void*)(value)))
 #define XFFI_SWAP_POINTER_(place, value) \
   _InterlockedExchangePointer((void* volatile*)(place), (void*)(value))
 #define XFFI_SWAP_POINTER_IF_(place, expected, value) \

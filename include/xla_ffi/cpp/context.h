@@ -167,15 +167,8 @@ class XLA_FFI_SDK_TYPE ThreadPool {
       internal::Contain("a task on the thread pool", *task);
       internal::DestroyContained(task);
     };
-    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_Schedule_Args>(
-        ctx_, XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE);
-    args.task = run;
-    args.data = new Task(std::forward<F>(f));
-    XLA_FFI_Error* error = api_->XLA_FFI_ThreadPool_Schedule(&args);
-    if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
-      internal::DestroyError(api_, error);
-      run(args.data);
-    }
+    void* const data = new Task(std::forward<F>(f));
+    if (XLA_FFI_PREDICT_FALSE(!Put(run, data))) run(data);
   }
 
   // Calls `f(begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once, on this
@@ -189,15 +182,7 @@ class XLA_FFI_SDK_TYPE ThreadPool {
     const auto body = [](void* function, int64_t begin, int64_t end) {
       (*static_cast<decltype(range)*>(function))(begin, end);
     };
-    const auto schedule = [this](XLA_FFI_Task* task, void* data) {
-      auto args = internal::ContextArgs<XLA_FFI_ThreadPool_Schedule_Args>(
-          ctx_, XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE);
-      args.task = task;
-      args.data = data;
-      XLA_FFI_Error* error = api_->XLA_FFI_ThreadPool_Schedule(&args);
-      if (error != nullptr) internal::DestroyError(api_, error);
-      return error == nullptr;
-    };
+    const auto schedule = [this](XLA_FFI_Task* task, void* data) { return Put(task, data); };
     // Before r3 hosts do not tell. A task too many finds nothing to do.
     const bool told = internal::HostRevision(api_) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
     internal::Loop::Run(count, grain, told ? num_threads() : 16, body, &range, schedule);
@@ -222,6 +207,17 @@ class XLA_FFI_SDK_TYPE ThreadPool {
   friend struct CtxDecoding<ThreadPool>;
   XLA_FFI_SDK_HOT ThreadPool(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx)
       : api_(api), ctx_(ctx) {}
+
+  // Gives the pool a task; false where it refuses.
+  XLA_FFI_SDK_FN bool Put(XLA_FFI_Task* task, void* data) const {
+    auto args = internal::ContextArgs<XLA_FFI_ThreadPool_Schedule_Args>(
+        ctx_, XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE);
+    args.task = task;
+    args.data = data;
+    XLA_FFI_Error* error = api_->XLA_FFI_ThreadPool_Schedule(&args);
+    if (error != nullptr) internal::DestroyError(api_, error);
+    return error == nullptr;
+  }
 
   const XLA_FFI_Api* api_;
   XLA_FFI_InvokeContext* ctx_;
