@@ -55,6 +55,34 @@ fn futures_race_with_their_completion() {
 }
 
 #[test]
+fn what_is_done_when_it_is_started_is_not_waited_for() {
+    let Some((_runtime, library)) = subject("what_is_done_when_it_is_started_is_not_waited_for")
+    else {
+        return;
+    };
+    for fail in [false, true] {
+        let attrs = Attributes::parse(&format!("{{fail = {fail}}}")).unwrap();
+        let handler = library
+            .handler("done", &[(Stage::Execute, "done")])
+            .unwrap();
+        let executable = handler.instantiate(&attrs).unwrap();
+        let mut prepared = executable.call().prepare().unwrap();
+        // Twice: the first one is not open.
+        for _ in 0..2 {
+            match prepared.start() {
+                Ok(done) => assert!(done && !fail),
+                Err(error) => {
+                    assert!(fail);
+                    assert_eq!(error.message(), "failed before the handler returned");
+                }
+            }
+        }
+        prepared.wait().unwrap();
+        assert_eq!(prepared.into_rets().unwrap().len(), 0);
+    }
+}
+
+#[test]
 fn user_data_reaches_a_handler_by_either_id() {
     let Some((runtime, library)) = subject("user_data_reaches_a_handler_by_either_id") else {
         return;

@@ -168,7 +168,7 @@ impl PreparedCall {
         })
     }
 
-    /// Starts an execution; `true` when it is complete already.
+    /// Starts an execution; `true` when it is complete already: its results may be read without waiting.
     ///
     /// # Errors
     /// What the handler answers, hazards, and `FAILED_PRECONDITION` while the last one is open.
@@ -204,6 +204,10 @@ impl PreparedCall {
             Ok(Some(completion)) => {
                 let done = completion.is_done();
                 self.open = Some(completion);
+                // What it answered is told here, since nobody waits for what is over.
+                if done {
+                    self.wait_for(None)?;
+                }
                 Ok(done)
             }
             Err(error) => Err(stage_error(error, &self.executable, Stage::Execute)),

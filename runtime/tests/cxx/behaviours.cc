@@ -466,6 +466,20 @@ static ffi::Future Race(ffi::ThreadPool pool) {
 }
 HANDLER(race, Race, Bind().Ctx<ffi::ThreadPool>());
 
+static ffi::Future Done(bool fail) {
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  std::thread([&promise, fail] {
+    if (fail) {
+      promise.SetError(Error(ErrorCode::kDataLoss, "failed before the handler returned"));
+    } else {
+      promise.SetAvailable();
+    }
+  }).join();
+  return future;
+}
+HANDLER(done, Done, Bind().Attr<bool>("fail"));
+
 static ffi::Future CountDown(ffi::ThreadPool pool, bool fail) {
   ffi::CountDownPromise counter(100);
   ffi::Future future(counter);
