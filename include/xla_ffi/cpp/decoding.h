@@ -85,11 +85,13 @@ template <typename Tag>
 struct ParamOf;
 template <typename T>
 struct ParamOf<ArgTag<T>> {
+  static_assert(is_complete_v<ArgDecoding<T>>,
+                "this is no type of an argument: there are Buffer<dtype>, Buffer<dtype, rank>, AnyBuffer and Token");
   using Type = T;
 };
 template <typename T>
 struct ParamOf<OptionalArgTag<T>> {
-  using Type = std::optional<T>;
+  using Type = std::optional<typename ParamOf<ArgTag<T>>::Type>;
 };
 template <>
 struct ParamOf<RemainingArgsTag> {
@@ -97,11 +99,14 @@ struct ParamOf<RemainingArgsTag> {
 };
 template <typename T>
 struct ParamOf<RetTag<T>> {
+  static_assert(is_complete_v<RetDecoding<T>>,
+                "this is no type of a result: .Ret takes Buffer<dtype>, Buffer<dtype, rank>, AnyBuffer or Token, and the "
+                "function a Result of it");
   using Type = Result<T>;
 };
 template <typename T>
 struct ParamOf<OptionalRetTag<T>> {
-  using Type = std::optional<Result<T>>;
+  using Type = std::optional<typename ParamOf<RetTag<T>>::Type>;
 };
 template <>
 struct ParamOf<RemainingRetsTag> {
@@ -120,10 +125,15 @@ struct ParamOf<AttrTag<T>> {
 };
 template <typename T>
 struct ParamOf<AttrsTag<T>> {
+  static_assert(is_complete_v<AttrDecoding<T>>,
+                "attributes are decoded into Dictionary, or into a struct that XLA_FFI_REGISTER_STRUCT_ATTR_DECODING names");
   using Type = T;
 };
 template <typename T>
 struct ParamOf<CtxTag<T>> {
+  static_assert(is_complete_v<CtxDecoding<T>>,
+                "this is no part of the context: there are Context, PlatformStream<T>, ScratchAllocator, ThreadPool, State<T>, "
+                "UserData<T>, RunId, DeviceOrdinal and others, as docs/cpp.md lists them");
   using Type = typename CtxDecoding<T>::Type;
 };
 

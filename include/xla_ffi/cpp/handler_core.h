@@ -369,8 +369,6 @@ class HandlerCore {
   template <size_t... Is>
   XLA_FFI_SDK_HOT XLA_FFI_Error* Decode(XLA_FFI_CallFrame* frame,
                                         std::index_sequence<Is...> is) const {
-    static_assert(std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>,
-                  "the function does not take what the binding gives: compare them one by one");
     [[maybe_unused]] const Places places = Locate(frame, is);
     [[maybe_unused]] OperandRegions regions;
     [[maybe_unused]] Doubt doubt;
@@ -430,6 +428,8 @@ class HandlerCore {
   }
   static constexpr bool kLocatesHere = LocatesHere();
 
+  static_assert(std::is_invocable_v<const Fn&, typename ParamOf<Ts>::Type...>,
+                "the function does not take what the binding gives: compare them one by one");
   static constexpr bool kHasShape = *Declared::Shape() != '\0';
   static_assert(!kHasShape || ShapeProblem(Declared::Shape(), kArgs, kOptionalArgs, kRemainingArgs, kRets,
                                            kOptionalRets, kRemainingRets) != ShapeFault::kText,
