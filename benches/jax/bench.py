@@ -1,10 +1,10 @@
 """What one call costs in a real XLA, beside what a user would pick instead; `cargo xtask bench --jax` runs it.
 
-    bench.py OUT RUST OURS UPSTREAM TVM EMBEDDED
+    bench.py OUT RUST C OURS UPSTREAM TVM LOOPS EMBEDDED
 
 writes JSON to OUT. The libraries have `copy_1` and `copy_8`; RUST has `rms_norm`, `softmax`, and the loops `scale` and
-`newton` on one thread, on the host's pool and on rayon's, too. EMBEDDED is a program that calls RUST's on the embedded
-runtime and prints nanoseconds.
+`newton` on one thread, on the host's pool and on rayon's, too. C and LOOPS, which is C++, have those on the host's pool.
+EMBEDDED is a program that calls RUST's on the embedded runtime and prints nanoseconds.
 
 Inside a compiled loop each iteration consumes the results of the one before it, and the loop's length is an argument: its
 cost is the difference of a long and a short loop, of large arrays the mean of a long one. A dispatch is one call of a
@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-OUT, RUST, OURS, UPSTREAM, TVM, EMBEDDED = sys.argv[1:]
+OUT, RUST, C, OURS, UPSTREAM, TVM, LOOPS, EMBEDDED = sys.argv[1:]
 SIZES = {16: 2000, 1 << 20: 40}
 ROUNDS = 15
 
@@ -119,20 +119,26 @@ def newton(x):
     return root
 
 
-def threads(loaded):
+def threads():
     """Two loops over elements, one that waits for memory and one that computes, by whose threads run them."""
-    ways = {"one thread": "one", "for_each_chunk": "host", "rayon": "rayon"}
+    ways = {
+        "one thread": (RUST, "one"),
+        "for_each_chunk": (RUST, "host"),
+        "xffi_for_each_range": (C, "host"),
+        "ForEachRange": (LOOPS, "host"),
+        "rayon": (RUST, "rayon"),
+    }
     formulas = {"scale": lambda x: 2 * x + 1, "newton": newton}
     rows = []
     for body, formula in formulas.items():
-        for way in ways.values():
-            name = f"{body}_{way}"
-            jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(loaded, name)), platform="cpu")
+        for way, (path, name) in ways.items():
+            function = getattr(ctypes.CDLL(path), f"{body}_{name}")
+            jax.ffi.register_ffi_target(f"{body} {way}", jax.ffi.pycapsule(function), platform="cpu")
         for elements in (1 << 16, 1 << 22 if body == "scale" else 1 << 20):
             x = jnp.asarray(np.random.default_rng(1).uniform(1, 4, elements).astype(np.float32))
             work = {
-                way: jax.jit(lambda x, name=f"{body}_{name}": jax.ffi.ffi_call(name, jax.typeof(x))(x))
-                for way, name in ways.items()
+                way: jax.jit(lambda x, name=f"{body} {way}": jax.ffi.ffi_call(name, jax.typeof(x))(x))
+                for way in ways
             }
             work["XLA:CPU"] = jax.jit(formula)
             for way, run in work.items():
@@ -155,6 +161,7 @@ def main():
     ways, absent = {}, {}
     makers = {
         "Rust": lambda: library(RUST, "rust"),
+        "our C": lambda: library(C, "c"),
         "our C++": lambda: library(OURS, "ours"),
         "upstream's C++": lambda: library(UPSTREAM, "upstream"),
         "jax-tvm-ffi": tvm,
@@ -245,7 +252,7 @@ def main():
         "jax": jax.__version__,
         "calls": rows,
         "bandwidth": bandwidth,
-        "threads": threads(loaded),
+        "threads": threads(),
         "absent": absent,
     }
     with open(OUT, "w") as out:

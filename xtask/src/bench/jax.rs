@@ -38,7 +38,10 @@ pub(super) fn run(root: &Path, out: &Path, version: &str) -> Result<()> {
         let library = compile(out, name, compiler, &sources.join(source), include, &[])?;
         library.with_context(|| format!("{compiler} is not installed"))
     };
-    let ours = build("jax_ours", "g++", "calls.cc", &root.join("include"))?;
+    let include = root.join("include");
+    let c = build("jax_c", "gcc", "calls.c", &include)?;
+    let ours = build("jax_ours", "g++", "calls.cc", &include)?;
+    let loops = build("jax_loops", "g++", "loops.cc", &include)?;
     let upstream = wheel::headers(version)?;
     let upstream = build("jax_upstream", "g++", "calls.cc", &upstream)?;
     let tvm = build("jax_tvm", "gcc", "calls_tvm.c", &tvm)?;
@@ -50,7 +53,7 @@ pub(super) fn run(root: &Path, out: &Path, version: &str) -> Result<()> {
         .arg(sources.join("bench.py"))
         .arg(&report)
         .arg(release.join("examples").join(file_name("jax_calls")))
-        .args([ours, upstream, tvm])
+        .args([c, ours, upstream, tvm, loops])
         .arg(release.join("jax_embedded"))
         .status()?;
     ensure!(status.success(), "benches/jax/bench.py failed");
