@@ -111,7 +111,7 @@ fn before_the_first_revision() {
     assert!(shown["revision"].is_null(), "{shown}");
     assert_eq!(shown["abi"]["structs"]["XLA_FFI_Api"]["struct_size"], 64);
     let text = out(&abi(&["diff", "0.4.30", "r0"]));
-    assert!(text.contains("inserted: api_version"), "{text}");
+    assert!(text.contains("XF303 inserted: api_version"), "{text}");
     let Some(folder) = headers::folder_or_skip("before_the_first_revision") else {
         return;
     };

@@ -109,7 +109,11 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
         let mut told: Vec<String> = Vec::new();
         for change in &changes {
             let what = change.member.as_deref().unwrap_or(owner);
-            let _ = write!(text, "  {}: {what}", change.class);
+            let number = match change.follows {
+                true => String::new(), // no list names it
+                false => format!("{} ", change.class.rule().id),
+            };
+            let _ = write!(text, "  {number}{}: {what}", change.class);
             match (&change.was, &change.now) {
                 (Some(was), Some(now)) => {
                     let _ = write!(text, ", was {was}, is {now}");

@@ -189,7 +189,10 @@ pub(super) fn check(
         true => {
             format!("{shown}: {judged} structs, enumerations and functions are those of {name}\n")
         }
-        false => format!("{shown} is not {name}:\n  {}\n", mistakes.join("\n  ")),
+        false => {
+            let number = format!("\n  {} ", MIRROR.id);
+            format!("{shown} is not {name}:{number}{}\n", mistakes.join(&number))
+        }
     };
     let notes = match absent.as_slice() {
         [] => vec![],
