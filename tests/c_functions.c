@@ -252,3 +252,45 @@ static XLA_FFI_Error* anything_impl(xffi_call* call) {
 XFFI_HANDLER_WITH(since_r8, anything_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R8, 0, NULL);
 XFFI_HOST_HANDLER(on_host, anything_impl);
 XFFI_HANDLER(anywhere, anything_impl);
+
+/* Three ways to take no notice of what is wrong with a call: xffi_decoded is not asked, its error is not returned, or an
+ * attribute is fetched behind it. y = by. */
+static void fill(const xffi_buffer* y, int32_t by) {
+  int64_t i;
+  for (i = 0; i < y->count; ++i) ((int32_t*)y->data)[i] = by;
+}
+
+static XLA_FFI_Error* never_asked_impl(xffi_call* call) {
+  const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);
+  fill(&y, xffi_attr_i32(call, "by"));
+  return NULL;
+}
+XFFI_HANDLER(never_asked, never_asked_impl);
+
+static XLA_FFI_Error* not_returned_impl(xffi_call* call) {
+  const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);
+  const int32_t by = xffi_attr_i32(call, "by");
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error != NULL) xffi_error_free(call->api, error);
+  fill(&y, by);
+  return NULL;
+}
+XFFI_HANDLER(not_returned, not_returned_impl);
+
+static XLA_FFI_Error* asked_too_early_impl(xffi_call* call) {
+  const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);
+  XLA_FFI_Error* error;
+  call->open_attrs = 1;
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  fill(&y, xffi_attr_i32(call, "by"));
+  return NULL;
+}
+XFFI_HANDLER(asked_too_early, asked_too_early_impl);
+
+/* Looks at the frame itself, and asks nothing of this header. */
+static XLA_FFI_Error* by_hand_impl(xffi_call* call) {
+  const XLA_FFI_Buffer* y = (const XLA_FFI_Buffer*)call->frame->rets.rets[0];
+  *(int32_t*)y->data = 3;
+  return NULL;
+}
+XFFI_HANDLER(by_hand, by_hand_impl);

@@ -178,6 +178,56 @@ fn texts_and_shapes() {
     }
 }
 
+/// What is wrong with a call is an error, whether its handler takes notice or not.
+#[test]
+fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
+    let Some(library) = library("wrong_calls_are_errors_of_handlers_that_do_not_ask") else {
+        return;
+    };
+    let ran = "the handler ran all the same: it has to return what xffi_decoded gives";
+    for revision in Revision::ALL {
+        let message = |symbol: &str, attributes: &str, args: &[&str]| {
+            let operands = (args, &["s32[1]"][..]);
+            let outcome = call(revision, &library, (symbol, attributes), operands, |call| {
+                call
+            });
+            outcome
+                .map(|outcome| ints(&outcome.rets[0]))
+                .map_err(|error| error.message().to_owned())
+        };
+        for symbol in ["never_asked", "not_returned", "asked_too_early"] {
+            assert_eq!(
+                message(symbol, "{by = 7 : i32}", &[]),
+                Ok(vec![7]),
+                "{symbol}"
+            );
+            let wrong = "attribute 'by': expected a scalar of S32, got one of S64 (a Python int is S64: pass \
+                         numpy.int32(value) or the like)";
+            assert_eq!(
+                message(symbol, "{by = 7 : i64}", &[]),
+                Err(format!("{symbol} [execute]:\n{wrong}\n{ran}"))
+            );
+        }
+        for symbol in ["never_asked", "not_returned"] {
+            let unknown = "attribute 'z': not one that this handler knows";
+            assert_eq!(
+                message(symbol, "{by = 7 : i32, z = true}", &[]),
+                Err(format!("{symbol} [execute]:\n{unknown}\n{ran}"))
+            );
+        }
+        // One that it did not fetch is told once.
+        let more = "never_asked [execute]:\narguments: expected 0, got 1";
+        assert_eq!(
+            message("never_asked", "{by = 7 : i32}", &["f32[]=1"]),
+            Err(format!("{more}\n{ran}"))
+        );
+        assert_eq!(
+            message("by_hand", "{by = 7 : i64}", &["f32[]=1"]),
+            Ok(vec![3])
+        );
+    }
+}
+
 #[test]
 fn what_the_context_has() {
     let Some(library) = library("what_the_context_has") else {

@@ -43,6 +43,7 @@ typedef struct xffi_call {
   xffi_dict attrs;
   int open_attrs; /* set it to ignore attributes that were not asked for */
   int problems;
+  int64_t decoded; /* operands that had been fetched when xffi_decoded was asked last, or -1 */
   XLA_FFI_Error_Code code; /* of the error that lists them */
   size_t text_size;
   char text[1200]; /* filled where there are problems */

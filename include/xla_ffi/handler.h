@@ -167,10 +167,26 @@ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
     xffi_left_over(call);
   }
   if (!call->open_attrs) xffi_dict_done(call, &call->attrs);
+  call->decoded = call->next_arg + call->next_ret;
   if (call->problems == 0 && xffi_has_memory(call) && XFFI_UNLIKELY(xffi_may_clash_(call))) {
     xffi_clashes(call);
   }
   return XFFI_UNLIKELY(call->problems != 0) ? xffi_refuse(call) : NULL;
+}
+
+/* The end of a handler that was content, though it has not asked xffi_decoded, not of all that it fetched, or did not
+ * return what that gave: a wrong call is an error here. One that fetched nothing has looked at the frame itself. */
+XFFI_COLD XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
+  const uint64_t* seen = call->attrs.seen;
+  const int64_t fetched = call->next_arg + call->next_ret;
+  if (call->problems == 0 && fetched == 0 && (seen[0] | seen[1] | seen[2] | seen[3]) == 0) return NULL;
+  if (call->decoded != fetched) {
+    XLA_FFI_Error* error = xffi_decoded(call);
+    if (error == NULL) return NULL;
+    xffi_error_free(call->api, error);
+  }
+  xffi_problem(call, "the handler ran all the same: it has to return what xffi_decoded gives");
+  return xffi_refuse(call);
 }
 
 /* Answers the metadata call: the host's version (0.1 where the host does not say who it is), raised
@@ -253,6 +269,7 @@ XFFI_COLD XLA_FFI_Error* xffi_on_device(const XLA_FFI_CallFrame* frame, const ch
 XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handler* handler,
                                          XLA_FFI_Error* (*function)(xffi_call*)) {
   xffi_call call;
+  XLA_FFI_Error* error;
   if (XFFI_UNLIKELY(frame->struct_size >= 24 && frame->extension_start != NULL)) {
     const XLA_FFI_Metadata_Extension* extension = xffi_find_metadata(frame);
     if (extension != NULL) {
@@ -280,9 +297,14 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   call.attrs.seen[0] = call.attrs.seen[1] = call.attrs.seen[2] = call.attrs.seen[3] = 0;
   call.open_attrs = 0;
   call.problems = 0;
+  call.decoded = -1;
   call.code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
   call.text_size = 0;
-  return function(&call);
+  error = function(&call);
+  if (XFFI_UNLIKELY(error == NULL && (call.problems != 0 || call.decoded != call.next_arg + call.next_ret))) {
+    return xffi_not_decoded_(&call);
+  }
+  return error;
 }
 
 /* Defines the exported symbol of a handler of any stage. `floor` is an xffi_revision, `state` the
