@@ -248,6 +248,25 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     user_element_types, UserElementTypes,
     ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>());
 
+// What is not there, or of another type: the call fails
+// RUN-OURS not_there {k = 1.5 : f32} f32[]=2 -> s64[1] == 3
+// RUN-OURS not_there {k = 1.5 : f64} f32[]=2 -> s64[1] !! INTERNAL the value of an error was asked for: attribute 'k': expected a scalar of F32, got F64 (12)
+// RUN-OURS not_there {k = 1.5 : f32} f64[]=2 -> s64[1] !! INTERNAL the data of a buffer of F64 was asked for as elements of 4 bytes
+// RUN-OURS not_there {k = 1.5 : f32, wide = true} s16[2]=2,2 -> s64[1] !! INTERNAL the data of a buffer of S16 was asked for as elements of 4 bytes
+// RUN-OURS not_there {k = 1.5 : f32, bytes = true} s16[2]=258,2 -> s64[1] == 3
+static ffi::Error NotThere(ffi::AnyBuffer x, ffi::Dictionary attrs, ffi::ResultBufferR1<ffi::S64> y) {
+  const float k = *attrs.get<float>("k");
+  if (attrs.contains("bytes")) {
+    Put(y, {x.typed_data<uint8_t>()[0] + x.typed_data<uint8_t>()[1]});
+    return ffi::Error::Success();
+  }
+  Put(y, {static_cast<int64_t>(k * (attrs.contains("wide") ? x.reinterpret_data<float>() : x.typed_data<float>())[0])});
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(
+    not_there, NotThere,
+    ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
+
 // A long operand list
 #define A .Arg<ffi::BufferR0<ffi::F32>>()
 using F = ffi::BufferR0<ffi::F32>;

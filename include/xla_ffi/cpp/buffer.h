@@ -205,24 +205,32 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
 
-  // The data as elements of type T: XLA's own type for the buffer, or one of yours of its width.
+  // The data as elements of type T: XLA's own type for the buffer, one of yours of its width, or bytes. Another one ends
+  // the call with an error; where it is compiled without exceptions, the program.
   template <typename T>
   XLA_FFI_SDK_HOT T* typed_data() const {
-    assert((internal::DTypeOf<T>() == buf_->dtype ||
-            sizeof(T) * 8 == BitWidth(element_type())) &&
-           "the type does not fit the buffer's elements");
+    if (XLA_FFI_PREDICT_FALSE(internal::DTypeOf<T>() != buf_->dtype)) CheckWidth(sizeof(T), 1);
     return reinterpret_cast<T*>(buf_->data);
   }
+  // The same by the width alone; the data is aligned for T, too.
   template <typename T>
   XLA_FFI_SDK_HOT T* reinterpret_data() const {
-    assert(sizeof(T) == ByteWidth(element_type()) &&
-           reinterpret_cast<uintptr_t>(buf_->data) % alignof(T) == 0 &&
-           "the type has another width or alignment than the buffer's elements");
+    CheckWidth(sizeof(T), alignof(T));
     return reinterpret_cast<T*>(buf_->data);
   }
 
  private:
   friend struct internal::BufferCast;
+  XLA_FFI_SDK_SLOW void CheckWidth(size_t size, size_t align) const {
+    if ((size != 1 && size * 8 != BitWidth(element_type())) || reinterpret_cast<uintptr_t>(buf_->data) % align != 0) {
+      NoSuchElements(size);
+    }
+  }
+  [[noreturn]] XLA_FFI_SDK_COLD void NoSuchElements(size_t size) const {
+    const char* const name = xla_ffi_sdk_dtype_name(buf_->dtype);
+    internal::Misused(std::string("the data of a buffer of ") + (name != nullptr ? name : "an unknown type") +
+                      " was asked for as elements of " + std::to_string(size) + " bytes, or of another alignment");
+  }
   const XLA_FFI_Buffer* buf_;
 };
 

@@ -147,13 +147,19 @@ inline void DestroyContained(T* object) noexcept {
   }
 }
 
-[[noreturn]] XLA_FFI_SDK_COLD inline void NoSuchSide(const char* what) {
-  std::fprintf(stderr, "xla::ffi::Expected: %s\n", what);
+// Ends the call whose handler asked for what is not there, by an exception; without exceptions, the program.
+[[noreturn]] XLA_FFI_SDK_COLD inline void Misused(const std::string& what) {
+#if XLA_FFI_SDK_EXCEPTIONS
+  throw std::logic_error(what);
+#else
+  std::fprintf(stderr, "XLA FFI: %s\n", what.c_str());
   std::abort();
+#endif
 }
 XLA_FFI_SDK_INTERNAL_END
 
-// A value or an error. Asking for the one that is not there ends the program.
+// A value or an error. Asking for the one that is not there ends the call with an error that says so; where it is compiled
+// without exceptions, the program.
 template <typename T, typename E>
 class XLA_FFI_SDK_TYPE Expected {
  public:
@@ -188,18 +194,21 @@ class XLA_FFI_SDK_TYPE Expected {
   template <typename Self>
   XLA_FFI_SDK_HOT static constexpr auto& Value(Self& self) {
     auto* value = std::get_if<0>(&self.data_);
-    if (XLA_FFI_PREDICT_FALSE(value == nullptr)) {
-      internal::NoSuchSide("the value of an error was asked for");
-    }
+    if (XLA_FFI_PREDICT_FALSE(value == nullptr)) NoValue(self);
     return *value;
   }
   template <typename Self>
   XLA_FFI_SDK_HOT static constexpr auto& TheError(Self& self) {
     auto* error = std::get_if<1>(&self.data_);
     if (XLA_FFI_PREDICT_FALSE(error == nullptr)) {
-      internal::NoSuchSide("the error of a value was asked for");
+      internal::Misused("the error of a value was asked for");
     }
     return *error;
+  }
+  [[noreturn]] XLA_FFI_SDK_COLD static void NoValue(const Expected& self) {
+    std::string what = "the value of an error was asked for";
+    if constexpr (std::is_same_v<E, Error>) what += ": " + self.error().message();
+    internal::Misused(what);
   }
 
   std::variant<T, E> data_;
