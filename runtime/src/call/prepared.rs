@@ -180,6 +180,11 @@ impl PreparedCall {
                 "the last execution of this call is not over, or has not been waited for",
             ));
         }
+        // Before anything is written: of a call that does not begin the results stay what they are.
+        self.body
+            .context
+            .check_wanted()
+            .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
         if self.rules.unwritten == Unwritten::Refused {
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the
             // call's own, or what `Call::prepare_on` was promised.
@@ -187,9 +192,6 @@ impl PreparedCall {
         }
         let body = &mut **self.body;
         let shared = &self.executable.handler().shared;
-        body.context
-            .check_wanted()
-            .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
         match invoke(
             shared,
             &body.context,
@@ -276,6 +278,7 @@ impl PreparedCall {
         };
         self.open = None;
         self.body.forget_future();
+        self.body.context.free_memory();
         let mut findings = self.body.context.findings();
         match outcome {
             Err(error) => {
