@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use support::handlers::{Function, arg, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
-    Attributes, Bundle, Call, CallFrame, Code, DType, DeviceAllocator, Executable, Hazard,
-    Revision, Runtime, Shape, Tensor, Unwritten,
+    Attributes, Bundle, Call, CallFrame, Canceller, Code, CpuStream, DType, DeviceAllocator,
+    DeviceStream, Displaced, Executable, Hazard, Revision, Runtime, Shape, Tensor, Unwritten,
 };
 use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_DeviceMemory_Free_Args,
@@ -108,7 +108,9 @@ unsafe extern "C" fn odd(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
         return std::ptr::null_mut();
     }
     // SAFETY: the call has an argument.
-    let what = unsafe { arg(frame, 0).cast::<i64>().read() };
+    let what = unsafe { arg(frame, 0) }.cast::<i64>();
+    // SAFETY: an i64.
+    let what = unsafe { what.read() };
     // SAFETY: the call has a result.
     let y = unsafe { ret(frame, 0) }.cast::<i64>();
     if what == FAILS {
@@ -151,28 +153,25 @@ fn operands(call: Call, what: i64) -> Call {
         .ret(Shape::new(DType::S64, []).unwrap())
 }
 
-/// Says what is allocated and freed, and fills with ones what is freed.
+/// Counts what is allocated and freed; the memory stays, so that who writes too late harms nobody.
 #[derive(Default)]
 struct Ledger {
-    living: Mutex<Vec<Box<[u64; 1]>>>,
-    freed: Mutex<Vec<Box<[u64; 1]>>>,
+    living: Mutex<Vec<usize>>,
+    freed: Mutex<Vec<usize>>,
 }
 
 impl DeviceAllocator for Ledger {
     fn allocate(&self, _size: usize, _alignment: usize) -> Option<*mut c_void> {
-        let mut memory = Box::new([0]);
-        let data: *mut c_void = memory.as_mut_ptr().cast();
-        self.living.lock().unwrap().push(memory);
-        Some(data)
+        let data: *mut i64 = Box::leak(Box::new(0));
+        self.living.lock().unwrap().push(data as usize);
+        Some(data.cast())
     }
 
     fn free(&self, data: *mut c_void, _size: usize) {
         let mut living = self.living.lock().unwrap();
-        let at = living
-            .iter()
-            .position(|memory| std::ptr::eq(memory.as_ptr().cast(), data));
-        let memory = living.remove(at.expect("freed twice"));
-        self.freed.lock().unwrap().push(memory);
+        let at = living.iter().position(|known| *known == data as usize);
+        let data = living.remove(at.expect("freed twice"));
+        self.freed.lock().unwrap().push(data);
     }
 }
 
@@ -262,4 +261,122 @@ fn what_one_execution_left_unwritten_is_not_held_against_another() {
     gone.unwrap();
     assert_eq!(second, 7);
     drop(first);
+}
+
+/// The argument's byte, as the handler finds it.
+unsafe extern "C" fn copy_byte(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: two elements in a byte, or one.
+    let x = unsafe { arg(frame, 0) }.cast::<u8>();
+    // SAFETY: as above.
+    let byte = unsafe { x.read() };
+    for index in 0..2 {
+        // SAFETY: two results of a byte.
+        let y = unsafe { ret(frame, index) }.cast::<u8>();
+        // SAFETY: as above.
+        unsafe { y.write(byte) };
+    }
+    std::ptr::null_mut()
+}
+
+#[test]
+fn packed_elements_are_the_same_however_results_are_read() {
+    for revision in [Revision::R3, Revision::R4, Revision::R5, Revision::R10] {
+        // SAFETY: `copy_byte` is a handler.
+        let bundle = unsafe { Bundle::execute(copy_byte) };
+        let handler = Runtime::new(revision).handler("copy", bundle).unwrap();
+        let executable = handler.instantiate(&Attributes::new()).unwrap();
+        let x =
+            |byte: u8| Tensor::from_bytes(Shape::new(DType::S4, [2]).unwrap(), &[byte]).unwrap();
+        let call = |byte| {
+            executable
+                .call()
+                .arg(x(byte))
+                .ret(Shape::new(DType::S4, [2]).unwrap())
+                .ret(Shape::new(DType::U8, [1]).unwrap())
+        };
+        let seen = if revision < Revision::R5 { 0x21 } else { 0x12 };
+        let mut prepared = call(0x12).prepare().unwrap();
+        for _ in 0..2 {
+            prepared.invoke().unwrap();
+            assert_eq!(prepared.ret_bytes(0).unwrap(), [0x12], "{revision}");
+            assert_eq!(prepared.ret_bytes(1).unwrap(), [seen], "{revision}");
+        }
+        prepared.set_args([x(0x34)]).unwrap();
+        prepared.invoke().unwrap();
+        assert_eq!(prepared.ret_bytes(0).unwrap(), [0x34], "{revision}");
+        prepared.renew(call(0x56)).unwrap();
+        prepared.invoke().unwrap();
+        assert_eq!(prepared.ret_bytes(0).unwrap(), [0x56], "{revision}");
+        assert_eq!(prepared.into_rets().unwrap()[0].bytes(), [0x56]);
+        let displaced = call(0x12).run_displaced(Displaced::Argument(0)).unwrap();
+        assert_eq!(displaced.rets[0].bytes(), [0x12], "{revision}");
+        assert_eq!(displaced.rets[1].bytes(), [seen], "{revision}");
+    }
+}
+
+#[test]
+fn a_call_that_does_not_begin_leaves_its_results() {
+    let executable = executable(Revision::R10);
+    let y = Tensor::from_slice([], &[3_i64]).unwrap();
+    let canceller = Canceller::new();
+    canceller.cancel();
+    let what = Tensor::from_slice([], &[0_i64]).unwrap();
+    let call = executable.call().arg(what).ret_in(y);
+    let call = call.unwritten(Unwritten::Refused).canceller(&canceller);
+    let mut call = call.prepare().unwrap();
+    assert_eq!(call.invoke().unwrap_err().code(), Code::Cancelled);
+    assert_eq!(call.ret_bytes(0).unwrap(), 3_i64.to_ne_bytes());
+}
+
+struct PanickingLogger;
+
+impl log::Log for PanickingLogger {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        std::panic::resume_unwind(Box::new(record.args().to_string()));
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_logger_that_panics_stops_no_stream() {
+    log::set_logger(&PanickingLogger).unwrap();
+    log::set_max_level(log::LevelFilter::Info);
+    let stream = CpuStream::new().unwrap();
+    stream.enqueue(Box::new(|| {
+        std::panic::resume_unwind(Box::new("on purpose"))
+    }));
+    let (send, told) = mpsc::channel();
+    stream.enqueue(Box::new(move || send.send(7).unwrap()));
+    assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(7));
+    stream.synchronize();
+}
+
+#[test]
+fn what_is_over_is_waited_for_before_it_is_read() {
+    let executable = executable(Revision::R10);
+    let mut call = operands(executable.call(), WRITES_LATER).prepare().unwrap();
+    assert!(!call.start().unwrap());
+    assert!(call.is_open());
+    let open = call.ret_bytes(0).unwrap_err();
+    assert!(open.message().contains("is open"), "{open}");
+    for _ in 0..2000 {
+        if !call.is_open() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let over = call.ret_bytes(0).unwrap_err();
+    assert_eq!(over.code(), Code::FailedPrecondition);
+    assert!(over.message().contains("wait for it"), "{over}");
+    call.wait().unwrap();
+    assert_eq!(call.ret_bytes(0).unwrap(), 7_i64.to_ne_bytes());
 }

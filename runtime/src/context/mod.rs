@@ -363,6 +363,15 @@ impl Context {
                 format!("{size} bytes of device memory cannot be allocated"),
             )
         })?;
+        if data as usize % alignment != 0 {
+            allocator.free(data, size);
+            return Err(Error::new(
+                Code::Internal,
+                format!(
+                    "the program's allocator was asked for a multiple of {alignment} and gave {data:p}"
+                ),
+            ));
+        }
         self.loose().memory.insert(data as usize, size);
         self.found.store(true, Ordering::Release);
         Ok(data)

@@ -39,7 +39,8 @@ pub struct HandlerCounts {
     pub name: String,
     /// Executions that are over.
     pub calls: u64,
-    /// How many of them ended with an error or a hazard.
+    /// How many of them ended with an error of the handler or a hazard; what is found in results when they are looked
+    /// at (unwritten ones, bytes behind them) is not counted.
     pub errors: u64,
     /// How long they took together, from the call of the handler until it or its future was done.
     pub time: Duration,
