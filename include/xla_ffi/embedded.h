@@ -14,6 +14,7 @@
 #endif
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,7 +87,27 @@ class Executable {
 
   // Runs the program: one literal for each parameter, tuples for tuples, row-major whatever the
   // layouts. After a failure there is no result.
+  //
+  // A handler that is late (DEADLINE_EXCEEDED) goes on: literals that are handed over stay as long as it may
+  // read them, others have to, until xffi_rt_wait_for_calls(runtime(), ...) says that it is done.
   xla::StatusOr<xla::Literal> Run(const std::vector<xla::Literal>& arguments) const {
+    return RunOn(arguments, nullptr);
+  }
+  xla::StatusOr<xla::Literal> Run(std::vector<xla::Literal>&& arguments) const {
+    const auto own = std::make_shared<const std::vector<xla::Literal>>(std::move(arguments));
+    return RunOn(*own, own);
+  }
+
+ private:
+  Executable(xffi_rt_compiled* compiled, std::vector<xla::Shape> parameters, xla::Shape result)
+      : compiled_(compiled, xffi_rt_compiled_destroy),
+        parameters_(std::move(parameters)),
+        result_(std::move(result)) {}
+
+  using Kept = std::shared_ptr<const void>;
+
+  xla::StatusOr<xla::Literal> RunOn(const std::vector<xla::Literal>& arguments,
+                                    const Kept& own) const {
     if (arguments.size() != parameters_.size()) {
       return Invalid("the program has " + std::to_string(parameters_.size()) + " parameters, " +
                      std::to_string(arguments.size()) + " literals came");
@@ -100,21 +121,32 @@ class Executable {
       }
       Append(argument, &args);
     }
-    xla::Literal result(result_);
+    const auto result = std::make_shared<xla::Literal>(result_);
     std::vector<void*> rets;
-    Append(result, &rets);
+    Append(*result, &rets);
     if (xffi_rt_status* status = xffi_rt_compiled_run(compiled_.get(), args.data(), args.size(),
                                                       rets.data(), rets.size())) {
+      if (xffi_rt_status_code(status) == XLA_FFI_Error_Code_DEADLINE_EXCEEDED) Keep(result, own);
       return xla::Status(status);
     }
-    return result;
+    return std::move(*result);
   }
 
- private:
-  Executable(xffi_rt_compiled* compiled, std::vector<xla::Shape> parameters, xla::Shape result)
-      : compiled_(compiled, xffi_rt_compiled_destroy),
-        parameters_(std::move(parameters)),
-        result_(std::move(result)) {}
+  // Keeps what a handler that is late may still use, until no call of the runtime is under way.
+  static void Keep(Kept result, Kept arguments) {
+    struct Late {
+      std::mutex mutex;
+      std::vector<Kept> kept;
+    };
+    // Not destroyed with the program, whose last handlers may still be at work.
+    static Late* const late = new Late();
+    const std::lock_guard<std::mutex> lock(late->mutex);
+    late->kept.push_back(std::move(result));
+    late->kept.push_back(std::move(arguments));
+    xffi_rt_status* const underway = xffi_rt_wait_for_calls(runtime(), 0);
+    if (underway == nullptr) late->kept.clear();
+    xffi_rt_status_destroy(underway);
+  }
 
   static xla::Status Invalid(std::string message) {
     return xla::Status(XLA_FFI_Error_Code_INVALID_ARGUMENT, std::move(message));
@@ -144,12 +176,18 @@ inline xla::StatusOr<xla::Literal> Run(const xla::XlaComputation& computation,
   return executable->Run(arguments);
 }
 
-// Compiles and runs a program once, on the CPU.
+// Compiles and runs a program once, on the CPU. Arguments as for Executable::Run.
 inline xla::StatusOr<xla::Literal> Run(const xla::XlaComputation& computation,
                                        const std::vector<xla::Literal>& arguments) {
   xla::StatusOr<Executable> executable = Executable::Compile(computation);
   if (!executable.ok()) return executable.status();
   return executable->Run(arguments);
+}
+inline xla::StatusOr<xla::Literal> Run(const xla::XlaComputation& computation,
+                                       std::vector<xla::Literal>&& arguments) {
+  xla::StatusOr<Executable> executable = Executable::Compile(computation);
+  if (!executable.ok()) return executable.status();
+  return executable->Run(std::move(arguments));
 }
 
 }  // namespace xla_ffi

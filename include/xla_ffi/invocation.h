@@ -133,7 +133,8 @@ void xffi_rt_allocator_destroy(xffi_rt_allocator* allocator);
  *   alignment  a power of two.
  *   out        the memory: the caller's, for xffi_rt_allocator_free of the same allocator.
  *   Returns    NULL, or a status that the caller destroys: RESOURCE_EXHAUSTED where there is none,
- *              INVALID_ARGUMENT for another size or alignment.
+ *              INVALID_ARGUMENT for another size or alignment, INTERNAL where the program's allocator gives memory
+ *              that lies elsewhere.
  *   Threads    any. */
 xffi_rt_status* xffi_rt_allocator_allocate(const xffi_rt_allocator* allocator, size_t size,
                                            size_t alignment, void** out);

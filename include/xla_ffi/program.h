@@ -299,12 +299,14 @@ typedef struct xffi_rt_compile_options {
    * xffi_rt_call_set_check_unwritten. */
   int check_unwritten;
   /* Runs the program on a real XLA: the client's plugin compiles it, and the handlers and legacy CPU targets that it
-   * names are registered there, where the runtime knows them. The two fields before are then 0, and the platform is
-   * NULL or the client's. What was compiled keeps what it needs of the client. */
+   * names are registered there, where the runtime knows them. The two fields before and the one behind are then 0, and
+   * the platform is NULL or the client's. What was compiled keeps what it needs of the client. */
   const xffi_rt_client* client;
+  /* How long to wait for each call of an asynchronous handler; negative: for ever, 0: 60 seconds. */
+  int64_t milliseconds;
 } xffi_rt_compile_options;
 #define XFFI_RT_COMPILE_OPTIONS_INIT \
-  {sizeof(xffi_rt_compile_options), NULL, XFFI_RT_TUPLES_TODAY, 0, 0, NULL}
+  {sizeof(xffi_rt_compile_options), NULL, XFFI_RT_TUPLES_TODAY, 0, 0, NULL, 0}
 
 /* Finds the program's targets; instantiate stages run here. Calls without a side effect that
  * nobody reads are left away, as by XLA.
@@ -352,9 +354,9 @@ size_t xffi_rt_compiled_ret_bytes(const xffi_rt_compiled* compiled, size_t index
 /* Runs the program: one pointer for each array of the parameters and of the result, in pre-order,
  * row-major whatever the layouts. Handlers read and write the caller's arrays in place where these begin
  * at a multiple of 16 bytes; others are copied, and so are results that are parameters, constants, not
- * row-major, in the memory of an operand, or twice in the result. A call that takes longer than 60 seconds
- * is the status DEADLINE_EXCEEDED (4): its arrays belong to the handler until it has completed its future,
- * which xffi_rt_wait_for_calls waits for. The program, what it was compiled from and the runtime may go at
+ * row-major, in the memory of an operand, or twice in the result. A call that takes longer than its time
+ * limit (`milliseconds` of the options) is the status DEADLINE_EXCEEDED (4): its arrays belong to the handler
+ * until it has completed its future, which xffi_rt_wait_for_calls waits for. The program, what it was compiled from and the runtime may go at
  * once. On a real XLA everything is copied, and there is no limit.
  *   compiled   stays as it is.
  *   args       the arguments' arrays, which are only read. May be NULL when there are none.

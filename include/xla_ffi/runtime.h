@@ -15,7 +15,10 @@
  *              xffi_rt_call_run until its handler is done: that is until xffi_rt_call_run or
  *              xffi_rt_call_wait returns anything but XLA_FFI_Error_Code_DEADLINE_EXCEEDED (4), or a
  *              callback of xffi_rt_call_on_end is called. After the time limit the handler goes on,
- *              and reads and writes them as before. Destroying an open call does not end it. */
+ *              and reads and writes them as before. Destroying an open call does not end it. What a handler
+ *              has put on a stream works on them until that has been waited for (xffi_rt_stream_synchronize).
+ *              Small elements share bytes, as hosts of the revision pack them: the first in the low bits from
+ *              revision 5 on, in the high bits before. */
 
 #ifndef XLA_FFI_RUNTIME_H_
 #define XLA_FFI_RUNTIME_H_
@@ -318,6 +321,13 @@ void* xffi_rt_stream_handle(const xffi_rt_stream* stream);
  *   Threads  any. */
 xffi_rt_status* xffi_rt_stream_enqueue(void* handle, XLA_FFI_Task* task, void* data);
 
+/* Waits until everything on the stream has run: until then what a handler has put there reads and writes
+ * the operands' data, also when its call is not open any more.
+ *   stream   of the caller's.
+ *   Returns  NULL, or a status that the caller destroys.
+ *   Threads  any, but not the stream's own. */
+xffi_rt_status* xffi_rt_stream_synchronize(const xffi_rt_stream* stream);
+
 /* --- calls ------------------------------------------------------------------------------------- */
 
 /* Makes an executable of a registered handler and a call of it. The instantiate stage runs here.
@@ -446,7 +456,8 @@ xffi_rt_status* xffi_rt_call_set_custom_options(xffi_rt_call* call, const char* 
  * is freed when its call is over.
  *   call      whose next run it is for, and those behind.
  *   allocate  gets `user`, a number of bytes (not 0) and an alignment, and gives memory of that size at
- *             a multiple of the alignment, or NULL; must not throw.
+ *             a multiple of the alignment, or NULL; must not throw. Memory that lies elsewhere is given
+ *             back, and the handler told.
  *   free      gets `user`, and takes back what `allocate` gave, with its size; must not throw.
  *   user      what both get first; may be NULL. It outlives the call.
  *   Returns   NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
@@ -489,7 +500,7 @@ xffi_rt_status* xffi_rt_call_set_device_ordinal(xffi_rt_call* call, int32_t ordi
 /* Sets the platform's stream; there is none unless set.
  *   call     whose next run it is for, and those behind.
  *   stream   a handle of xffi_rt_stream_handle, or any pointer of a platform's; the stream is the
- *            caller's and outlives the runs.
+ *            caller's and outlives the runs, which do not wait for it: xffi_rt_stream_synchronize does.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open.
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);

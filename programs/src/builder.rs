@@ -201,11 +201,16 @@ impl Builder {
         self.push(name, Some(shape), Kind::CustomCall(Box::new(call)))
     }
 
-    /// Names an instruction that was built.
+    /// Names an instruction that was built. One that is not of this builder is told when the program is built.
     pub fn set_name(&mut self, op: Op, name: impl Into<String>) {
-        if op.builder == self.id {
-            if let Some(draft) = self.instructions.get_mut(op.index) {
-                draft.name = Some(name.into());
+        let name = name.into();
+        let own = op.builder == self.id;
+        match self.instructions.get_mut(op.index).filter(|_| own) {
+            Some(draft) => draft.name = Some(name),
+            None => {
+                let message = format!("{name:?} names what is not an instruction of this program");
+                self.diagnostics
+                    .push((usize::MAX, Rule::UnknownOperand, message));
             }
         }
     }

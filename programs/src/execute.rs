@@ -292,6 +292,9 @@ impl Compiled {
         context: &mut impl FnMut(Call) -> Call,
     ) -> Result<Tree<Tensor>> {
         let mut frame = executable.call().unwritten(self.options.unwritten);
+        if let Some(limit) = self.options.limit {
+            frame = frame.time_limit(limit);
+        }
         if let Some(device) = &self.options.device {
             frame = frame.on_device(device);
         }

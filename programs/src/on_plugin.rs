@@ -80,6 +80,11 @@ fn check(options: &Options, client: &Client) -> Result<()> {
             "a plugin has devices of its own: no other can be given",
         ));
     }
+    if options.limit.is_some() {
+        return Err(Error::invalid(
+            "a plugin waits for its calls itself: pjrt::Launch sets a time limit",
+        ));
+    }
     if options.unwritten == Unwritten::Refused {
         return Err(Error::invalid(
             "results that are left unwritten are looked for on the embedded runtime alone",

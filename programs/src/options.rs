@@ -3,6 +3,7 @@
 use super::Program;
 use super::pjrt::Client;
 use std::sync::Arc;
+use std::time::Duration;
 use xla_ffi_runtime::legacy::TupleForm;
 use xla_ffi_runtime::{CpuDevice, Tensor, Unwritten};
 
@@ -14,6 +15,8 @@ pub struct Options {
     pub(super) tuples: Option<TupleForm>,
     pub(super) device: Option<Arc<CpuDevice>>,
     pub(super) unwritten: Unwritten,
+    /// What calls have unless it is set here.
+    pub(super) limit: Option<Option<Duration>>,
 }
 
 impl Options {
@@ -40,8 +43,8 @@ impl Options {
     /// that it names are registered there, where the runtime that it is compiled with knows them. What the
     /// runtime does not know the plugin may. Arguments are copied to the device with each run, results back.
     ///
-    /// Handlers' contexts are the plugin's; a device, and looking for unwritten results, are the embedded runtime's
-    /// alone and refused.
+    /// Handlers' contexts are the plugin's; a device, a time limit, and looking for unwritten results, are the embedded
+    /// runtime's alone and refused.
     #[must_use]
     pub fn client(mut self, client: &Client) -> Self {
         self.client = Some(client.clone());
@@ -68,6 +71,14 @@ impl Options {
     #[must_use]
     pub fn unwritten(mut self, unwritten: Unwritten) -> Self {
         self.unwritten = unwritten;
+        self
+    }
+
+    /// Sets how long to wait for each call of an asynchronous handler, as
+    /// [`Call::time_limit`](xla_ffi_runtime::Call::time_limit) does: 60 s unless set, `None` for ever.
+    #[must_use]
+    pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
+        self.limit = Some(limit);
         self
     }
 }

@@ -122,6 +122,14 @@ fn operands_and_elements() {
         |b| b.get_tuple_element(Op::from_raw(1 << 40, 7), 0),
     );
     breaks(
+        Rule::UnknownOperand,
+        "\"lost\" names what is not an instruction of this program",
+        |b| {
+            b.set_name(stranger, "lost");
+            b.parameter(0, f32s(&[]), "x")
+        },
+    );
+    breaks(
         Rule::UnknownRoot,
         "the root is not an instruction of this program",
         |b| {

@@ -10,6 +10,7 @@ use host::legacy::TupleForm;
 use host::{Code, CpuDevice, Error, Result, Shape, Tensor, Tree};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
+use std::time::Duration;
 use xla_ffi_programs::{Compiled, Options};
 
 // How tuples reach legacy targets.
@@ -36,10 +37,14 @@ pub(crate) struct xffi_rt_compile_options {
     with_device: c_int,
     check_unwritten: c_int,
     client: *const xffi_rt_client,
+    milliseconds: i64,
 }
 
-/// How long the options were before they had a client.
-const WITHOUT_CLIENT: usize = std::mem::offset_of!(xffi_rt_compile_options, client);
+/// How long the options were before they had a client, and before they had a time limit.
+const OLDER: [usize; 2] = [
+    std::mem::offset_of!(xffi_rt_compile_options, client),
+    std::mem::offset_of!(xffi_rt_compile_options, milliseconds),
+];
 
 fn invalid(message: String) -> Error {
     Error::new(Code::InvalidArgument, message)
@@ -88,7 +93,7 @@ unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options>
     let whole = size_of::<xffi_rt_compile_options>();
     // SAFETY: as promised by the caller: the size comes first.
     let size = unsafe { given.cast::<usize>().read() };
-    if size != whole && size != WITHOUT_CLIENT {
+    if size != whole && !OLDER.contains(&size) {
         return Err(invalid(format!(
             "the options' struct_size is {size}, {whole} is expected: begin with \
              XFFI_RT_COMPILE_OPTIONS_INIT"
@@ -101,6 +106,7 @@ unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options>
         with_device: 0,
         check_unwritten: 0,
         client: std::ptr::null(),
+        milliseconds: 0,
     };
     // SAFETY: both are as long.
     unsafe { (&raw mut raw).cast::<u8>().copy_from(given.cast(), size) };
@@ -121,6 +127,10 @@ unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options>
     };
     if raw.with_device != 0 {
         options = options.device(Arc::new(CpuDevice::new()?));
+    }
+    if raw.milliseconds != 0 {
+        let limit = u64::try_from(raw.milliseconds).ok();
+        options = options.time_limit(limit.map(Duration::from_millis));
     }
     // SAFETY: as promised by the caller.
     if let Some(client) = unsafe { raw.client.as_ref() } {

@@ -137,7 +137,7 @@ unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
             built = built.named(name);
         }
     }
-    if !call.operand_layouts.is_null() {
+    if !call.operand_layouts.is_null() || call.operand_layout_count > 0 {
         // SAFETY: as promised by the caller.
         let layouts = unsafe { list(call.operand_layouts, call.operand_layout_count, "layouts") }?;
         let layouts = layouts
@@ -161,6 +161,9 @@ unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
         }?;
         let operand = natural(alias.operand, "the aliased operand")?;
         built = built.alias(output, operand, index);
+    }
+    if call.literal_shape.is_null() && (!call.literal.is_null() || call.literal_size > 0) {
+        return Err(crate::null("literal_shape"));
     }
     if !call.literal_shape.is_null() {
         // SAFETY: as promised by the caller.

@@ -311,6 +311,13 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
             let why = format!("{size} bytes of device memory cannot be allocated");
             Error::new(Code::ResourceExhausted, why)
         })?;
+        if data as usize % alignment != 0 {
+            allocator.0.free(data, size);
+            let why = format!(
+                "the program's allocator was asked for a multiple of {alignment} and gave {data:p}"
+            );
+            return Err(Error::new(Code::Internal, why));
+        }
         // SAFETY: as promised by the caller.
         unsafe { out.write(data) };
         Ok(())

@@ -171,7 +171,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
             Some(_) => log::LevelFilter::Info,
             None => log::LevelFilter::Off,
         };
-        *LOGGER.0.write().unwrap_or_else(PoisonError::into_inner) = listener;
+        // Both at once: of two threads that set it the level and the function are one's.
+        let mut place = LOGGER.0.write().unwrap_or_else(PoisonError::into_inner);
+        *place = listener;
         log::set_max_level(level);
         Ok(())
     })

@@ -1,8 +1,8 @@
 //! Streams of a device that is a thread.
 
-use crate::hand_over;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::take_back;
+use crate::{hand_over, object};
 use host::{Code, CpuStream, DeviceStream, Error, Stream};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -49,6 +49,21 @@ pub(crate) unsafe extern "C" fn xffi_rt_stream_handle(
     // SAFETY: as promised by the caller.
     let stream = unsafe { stream.as_ref() };
     stream.map_or(std::ptr::null_mut(), |stream| stream.0.handle())
+}
+
+/// `xffi_rt_stream_synchronize`.
+///
+/// # Safety
+/// The stream is null or the caller's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_stream_synchronize(
+    stream: *const xffi_rt_stream,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        unsafe { object(stream, "stream") }?.0.synchronize();
+        Ok(())
+    })
 }
 
 /// A pointer of the caller on its way to the stream's thread.

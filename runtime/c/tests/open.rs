@@ -101,6 +101,17 @@ fn open_calls_in_cxx() {
 }
 
 #[test]
+fn late_programs_in_cxx() {
+    is_clean(
+        "late_programs_in_cxx",
+        "c++",
+        "-std=c++17",
+        "runtime/c/tests/programs/late.cc",
+        "done\n",
+    );
+}
+
+#[test]
 fn the_end_of_a_runtime_in_c() {
     let linked = is_clean(
         "the_end_of_a_runtime_in_c",

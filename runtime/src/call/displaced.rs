@@ -34,7 +34,13 @@ impl Call {
     /// # Errors
     /// As [`Call::run`]; an index of an operand that there is not, and results in an argument's memory.
     pub fn run_displaced(mut self, displaced: Displaced) -> Result<Outcome> {
-        let args = std::mem::take(&mut self.args);
+        let flips = super::prepared::flips(self.executable.handler().shared.revision);
+        let packed = |tensor: Tensor| match flips {
+            true => tensor.with_flipped_packing(),
+            false => Ok(tensor),
+        };
+        let args = std::mem::take(&mut self.args).into_iter().map(packed);
+        let args = args.collect::<Result<Vec<_>>>()?;
         let shapes = std::mem::take(&mut self.rets)
             .into_iter()
             .map(|ret| match ret {
@@ -101,7 +107,8 @@ impl Call {
             .iter()
             .zip(&places[args.len()..])
             .map(|(shape, place)| {
-                Tensor::from_bytes(shape.clone(), &block[begin + place..][..shape.bytes()])
+                let bytes = &block[begin + place..][..shape.bytes()];
+                packed(Tensor::from_bytes(shape.clone(), bytes)?)
             });
         Ok(Outcome {
             rets: rets.collect::<Result<_>>()?,

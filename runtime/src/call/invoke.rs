@@ -96,6 +96,9 @@ fn enter(
         outcome => {
             let outcome = outcome_of(shared, context, frame, outcome);
             let open = outcome.as_ref().ok().and_then(Clone::clone);
+            if open.is_none() {
+                context.free_memory();
+            }
             context.progress().set_open(open);
             outcome
         }
@@ -115,7 +118,7 @@ fn outcome_of(
     let whole = frame.is_whole(revision);
     frame.mend();
     let mut findings = context.findings();
-    context.sweep(future as usize);
+    context.forget_futures_but(future as usize);
     if !whole {
         findings.push(Finding::new(
             Hazard::FrameOverrun,

@@ -355,7 +355,9 @@ impl Call {
     /// The frame's data pointers name memory of the shapes' sizes, readable for arguments and
     /// writable for results, for as long as executions run: one that is open
     /// ([`PreparedCall::is_open`]) runs until a way to wait says that it is over
-    /// ([`PreparedCall::wait`], [`PreparedCall::on_end`]), and dropping the call does not end it.
+    /// ([`PreparedCall::wait`], [`PreparedCall::on_end`]), and dropping the call does not end it. What
+    /// handlers put on the call's stream uses the memory until the stream has run it. Elements that share
+    /// bytes are packed as the revision's hosts do it, before r5 with the first in the high bits.
     /// Where unwritten results are refused ([`Call::unwritten`]), the results lie in host memory.
     pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
         frame.check_revision(self.executable.handler().shared.revision)?;

@@ -14,7 +14,7 @@ use crate::host::futures::Completion;
 use crate::process::isolate::in_child_process;
 use crate::{CallFrame, Code, Error, Recorder, Result, Stage, Tensor};
 use std::mem::ManuallyDrop;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use xla_ffi_sys::{Revision, XLA_FFI_Handler};
 
@@ -84,6 +84,8 @@ pub struct PreparedCall {
     /// What lies in the results of the execution under way.
     poison: Option<Poison>,
     open: Option<Arc<Completion>>,
+    /// The results as tensors have them, once they were asked for, where the host packs them otherwise.
+    unpacked: OnceLock<Vec<Tensor>>,
     // Gone before the executable, whose library destroys its state.
     body: ManuallyDrop<Box<Body>>,
     executable: Executable,
@@ -163,6 +165,7 @@ impl PreparedCall {
             rules,
             poison: None,
             open: None,
+            unpacked: OnceLock::new(),
             body: ManuallyDrop::new(body),
             executable,
         })
@@ -180,6 +183,11 @@ impl PreparedCall {
                 "the last execution of this call is not over, or has not been waited for",
             ));
         }
+        // Before anything is written: of a call that does not begin the results stay what they are.
+        self.body
+            .context
+            .check_wanted()
+            .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
         if self.rules.unwritten == Unwritten::Refused {
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the
             // call's own, or what `Call::prepare_on` was promised.
@@ -187,9 +195,9 @@ impl PreparedCall {
         }
         let body = &mut **self.body;
         let shared = &self.executable.handler().shared;
-        body.context
-            .check_wanted()
-            .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
+        if flips(shared.revision) {
+            self.unpacked.take();
+        }
         match invoke(
             shared,
             &body.context,
@@ -276,6 +284,7 @@ impl PreparedCall {
         };
         self.open = None;
         self.body.forget_future();
+        self.body.context.free_memory();
         let mut findings = self.body.context.findings();
         match outcome {
             Err(error) => {
@@ -291,7 +300,8 @@ impl PreparedCall {
         }
     }
 
-    /// Whether an execution is under way: its operands belong to it.
+    /// Whether an execution is under way: its operands belong to it. Of one that is over results are read, and
+    /// another begins, when it has been waited for ([`PreparedCall::wait`]), which gives the handler's error.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open
@@ -336,13 +346,14 @@ impl PreparedCall {
     }
 
     fn check_closed(&self) -> Result<()> {
-        if self.open.is_some() {
-            return Err(Error::new(
-                Code::FailedPrecondition,
-                "an execution is open: the handler may still write the results",
-            ));
-        }
-        Ok(())
+        let why = match &self.open {
+            None => return Ok(()),
+            Some(completion) if completion.is_done() => {
+                "the last execution is over, and what became of it has not been asked: wait for it"
+            }
+            Some(_) => "an execution is open: the handler may still write the results",
+        };
+        Err(Error::new(Code::FailedPrecondition, why))
     }
 
     /// The results as they are after an execution.
@@ -371,7 +382,18 @@ impl PreparedCall {
     pub fn ret_bytes(&self, index: usize) -> Result<&[u8]> {
         self.check_closed()?;
         self.body.synchronize();
-        self.body.rets.get(index).map(Tensor::bytes).ok_or_else(|| {
+        let mut rets = &self.body.rets;
+        if flips(self.body.revision()) {
+            rets = match self.unpacked.get() {
+                Some(known) => known,
+                None => {
+                    let new = rets.iter().map(Tensor::with_flipped_packing);
+                    let new = new.collect::<Result<_>>()?;
+                    self.unpacked.get_or_init(|| new)
+                }
+            };
+        }
+        rets.get(index).map(Tensor::bytes).ok_or_else(|| {
             let count = self.body.rets.len();
             Error::new(
                 Code::OutOfRange,

@@ -317,24 +317,24 @@ impl Context {
         self.found.store(true, Ordering::Release);
     }
 
-    /// Whether anything was left that [`Context::sweep`] has to look at.
+    /// Whether nothing was left that somebody has to look at.
     #[inline]
     pub(crate) fn is_clean(&self) -> bool {
         !self.found.load(Ordering::Relaxed)
     }
 
-    /// Forgets the futures of this call except the one that was returned, and frees its memory.
-    pub(crate) fn sweep(&self, returned: usize) {
-        let (made, memory) = {
-            let mut loose = self.loose();
-            (
-                std::mem::take(&mut loose.futures),
-                std::mem::take(&mut loose.memory),
-            )
-        };
+    /// Forgets the futures of this call except the one that was returned.
+    pub(crate) fn forget_futures_but(&self, returned: usize) {
+        let made = std::mem::take(&mut self.loose().futures);
         for handle in made.into_iter().filter(|handle| *handle != returned) {
             futures::forget(handle);
         }
+    }
+
+    /// Frees what the handler has not. The call is over, its future complete: until then a thread of the handler's
+    /// may write there.
+    pub(crate) fn free_memory(&self) {
+        let memory = std::mem::take(&mut self.loose().memory);
         if let Some(allocator) = &self.parts.allocator {
             for (data, size) in memory {
                 Stream::free(
@@ -363,6 +363,15 @@ impl Context {
                 format!("{size} bytes of device memory cannot be allocated"),
             )
         })?;
+        if data as usize % alignment != 0 {
+            allocator.free(data, size);
+            return Err(Error::new(
+                Code::Internal,
+                format!(
+                    "the program's allocator was asked for a multiple of {alignment} and gave {data:p}"
+                ),
+            ));
+        }
         self.loose().memory.insert(data as usize, size);
         self.found.store(true, Ordering::Release);
         Ok(data)
@@ -378,10 +387,10 @@ impl Context {
         if data.is_null() {
             return Ok(());
         }
-        match self.loose().memory.remove(&(data as usize)) {
-            Some(allocated) if allocated == size => {}
+        let mut loose = self.loose();
+        match loose.memory.get(&(data as usize)) {
+            Some(allocated) if *allocated == size => loose.memory.remove(&(data as usize)),
             Some(allocated) => {
-                self.loose().memory.insert(data as usize, allocated);
                 return Err(Error::invalid(format!(
                     "{size} bytes are freed of an allocation of {allocated}"
                 )));
@@ -391,7 +400,9 @@ impl Context {
                     "{data:p} was not allocated in this call"
                 )));
             }
-        }
+        };
+        // The allocator is the program's.
+        drop(loose);
         Stream::free(self.parts.stream.as_ref(), allocator, data, size);
         Ok(())
     }
@@ -402,7 +413,8 @@ const AFTER: &str = "the context ended with its call: copy what an asynchronous 
 
 impl Drop for Context {
     fn drop(&mut self) {
-        self.sweep(0);
+        self.forget_futures_but(0);
+        self.free_memory();
         self.shared().calls.leave(&self.progress);
     }
 }

@@ -39,7 +39,8 @@ pub struct HandlerCounts {
     pub name: String,
     /// Executions that are over.
     pub calls: u64,
-    /// How many of them ended with an error or a hazard.
+    /// How many of them ended with an error of the handler or a hazard; what is found in results when they are looked
+    /// at (unwritten ones, bytes behind them) is not counted.
     pub errors: u64,
     /// How long they took together, from the call of the handler until it or its future was done.
     pub time: Duration,
@@ -83,15 +84,21 @@ impl Progress {
     /// The handler has returned, and the call is over but for a future.
     #[inline]
     pub(crate) fn end(&self, open: bool) {
-        let phase = if open { OPEN } else { IDLE };
+        let phase = if open {
+            // Which future it is follows; that of the last execution is complete, and this call is not over.
+            *self.open.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            OPEN
+        } else {
+            IDLE
+        };
         self.phase.store(phase, Ordering::Release);
     }
 
     /// The call is over when this is complete; without it, now.
     pub(crate) fn set_open(&self, completion: Option<Arc<Completion>>) {
-        let is_open = completion.is_some();
+        let phase = if completion.is_some() { OPEN } else { IDLE };
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = completion;
-        self.end(is_open);
+        self.phase.store(phase, Ordering::Release);
     }
 
     /// Whether the handler has not returned.
@@ -320,4 +327,29 @@ fn fence_all_threads() {
     }
     // Where the kernel has no such call, or a sandbox keeps it back: longer than any processor keeps a store to itself.
     std::thread::sleep(Duration::from_millis(10));
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_whose_future_is_not_known_yet_is_under_way() {
+        let calls = Calls::default();
+        let progress = calls.enter(&calls.tally("twice"));
+        progress.begin();
+        progress.end(true);
+        let first = Arc::new(Completion::default());
+        progress.set_open(Some(first.clone()));
+        assert!(progress.delay().is_some());
+        first.complete(Ok(())).unwrap();
+        assert_eq!(progress.delay(), None);
+        // The second execution, between the handler's return and what is made of its answer.
+        progress.begin();
+        progress.end(true);
+        assert!(progress.delay().is_some());
+        progress.set_open(None);
+        assert_eq!(progress.delay(), None);
+        calls.leave(&progress);
+    }
 }

@@ -26,7 +26,7 @@ pub trait Executor: Send + Sync {
     /// handler that asks may wait for it. The task does not panic.
     fn execute(&self, task: Box<dyn FnOnce() + Send>);
 
-    /// How many tasks it runs at a time, as handlers are told.
+    /// How many tasks it runs at a time, as handlers are told; they are told of one where it says none.
     fn num_threads(&self) -> usize;
 }
 
@@ -42,7 +42,8 @@ impl Tasks<'_> {
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Pool(pool) => pool.size(),
-            Self::Executor(executor) => executor.num_threads(),
+            // Handlers divide by it.
+            Self::Executor(executor) => executor.num_threads().max(1),
         }
     }
 
@@ -80,5 +81,27 @@ impl ThreadPool {
     /// Runs `task` on a thread of the pool, in the order of the calls. A panic in it ends the process.
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         self.threads.spawn_fifo(task);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct NoThreads;
+
+    impl Executor for NoThreads {
+        fn execute(&self, task: Box<dyn FnOnce() + Send>) {
+            task();
+        }
+
+        fn num_threads(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn no_handler_is_told_of_no_threads() {
+        assert_eq!(Tasks::Executor(&NoThreads).size(), 1);
     }
 }

@@ -45,11 +45,16 @@ pub(crate) fn isolated_probe(limit: Duration, work: impl Fn() -> Vec<u8>) -> Res
     }
 }
 
+/// As good as for ever.
+const LONGEST: Duration = Duration::from_secs(u32::MAX as u64 / 2);
+
 /// Runs `work` in a child: what it made, or how the child ended.
 fn attempt(
     limit: Duration,
     work: impl FnOnce() -> Vec<u8>,
 ) -> Result<std::result::Result<Vec<u8>, Ending>> {
+    // Past this neither a point in time nor the child's alarm can be counted.
+    let limit = limit.min(LONGEST);
     // Sockets, not a pipe: macOS has no `pipe2`, and pipes of the standard library ask for Rust 1.87.
     let ends = UnixStream::pair().map_err(|error| system("socketpair", &error))?;
     let (read, write) = (OwnedFd::from(ends.0), OwnedFd::from(ends.1));
@@ -70,8 +75,12 @@ fn attempt(
     if child < 0 {
         return Err(system("fork", &std::io::Error::last_os_error()));
     }
-    let answer = listen(&read, child, Instant::now() + limit);
-    let _reaped = reap(child, true);
+    let mut is_gone = false;
+    let answer = listen(&read, child, Instant::now() + limit, &mut is_gone);
+    // Once it is collected the number may be another process's.
+    if !is_gone {
+        let _reaped = reap(child, true);
+    }
     Ok(answer)
 }
 
@@ -173,6 +182,8 @@ enum Ending {
     TimedOut,
     Signal(i32),
     Status(i32),
+    /// The program ignores SIGCHLD, or waits for whatever child ends.
+    CollectedElsewhere,
 }
 
 impl Ending {
@@ -182,6 +193,11 @@ impl Ending {
             Self::Signal(number) => {
                 let name = signal_name(*number);
                 format!("it crashed in its child process (signal {number}: {name})")
+            }
+            Self::CollectedElsewhere => {
+                "its child process ended without an answer; how, the program has collected elsewhere \
+                 (it ignores SIGCHLD, or waits for any child)"
+                    .into()
             }
             Self::Status(PANICKED) => "it panicked in its child process".into(),
             Self::Status(status) => format!("it ended its child process with status {status}"),
@@ -193,6 +209,7 @@ fn listen(
     pipe: &OwnedFd,
     child: libc::pid_t,
     end: Instant,
+    is_gone: &mut bool,
 ) -> std::result::Result<Vec<u8>, Ending> {
     let mut bytes = Vec::new();
     let mut ended = None;
@@ -236,6 +253,7 @@ fn listen(
             return Err(ending);
         }
         ended = reap(child, false);
+        *is_gone = ended.is_some();
     }
 }
 
@@ -250,7 +268,9 @@ fn reap(child: libc::pid_t, kill: bool) -> Option<Ending> {
     let pid =
         unsafe { libc::waitpid(child, &raw mut status, if kill { 0 } else { libc::WNOHANG }) };
     if pid != child {
-        return None;
+        let is_elsewhere =
+            pid < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD);
+        return is_elsewhere.then_some(Ending::CollectedElsewhere);
     }
     Some(if libc::WIFSIGNALED(status) {
         Ending::Signal(libc::WTERMSIG(status))
@@ -280,6 +300,24 @@ mod tests {
         let big = vec![7_u8; 300_000];
         assert_eq!(isolated(LIMIT, || big.clone()).unwrap(), big);
         assert_eq!(isolated(LIMIT, Vec::new).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_child_that_somebody_else_collects_is_known_to_be_gone() {
+        let answer = isolated(LIMIT, || {
+            // SAFETY: of the child, which is this test's alone.
+            unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+            let begun = Instant::now();
+            // SAFETY: ends the child's child.
+            let crashed = isolated(LIMIT, || unsafe { libc::abort() });
+            let error = crashed.unwrap_err();
+            let quick = begun.elapsed() < LIMIT / 2;
+            let whole = isolated(Duration::MAX, || vec![7]).unwrap() == [7];
+            let said = error.message().contains("collected elsewhere");
+            [quick, whole, said].map(u8::from).to_vec()
+        });
+        assert_eq!(answer.unwrap(), [1, 1, 1]);
+        assert_eq!(isolated(Duration::MAX, || vec![7]).unwrap(), [7]);
     }
 
     #[test]

@@ -280,9 +280,9 @@ static void TheDevice(xffi_rt* runtime) {
   CHECK(Has(Run(call.get()), "this call's context has no device allocator"));
   RIGHT(ffi::TakeStatus(xffi_rt_call_set_allocator(
       call.get(),
-      [](void*, size_t size, size_t) {
+      [](void*, size_t size, size_t alignment) {
         ++allocated;
-        return std::malloc(size);
+        return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
       },
       [](void*, void* data, size_t) {
         --allocated;

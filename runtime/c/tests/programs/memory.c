@@ -221,6 +221,112 @@ static void dlpack(xffi_rt* runtime) {
   free(memory);
 }
 
+/* y = x + 1, on the stream and not at once. */
+typedef struct job {
+  const float* x;
+  float* y;
+} job;
+
+static void nap(void* data) {
+  const int64_t end = xffi_rt_now() + 50000000;
+  (void)data;
+  while (xffi_rt_now() < end) continue;
+}
+
+static void add(void* data) {
+  job* own = (job*)data;
+  own->y[0] = own->x[0] + 1;
+  free(own);
+}
+
+static XLA_FFI_Error* queued_impl(xffi_call* call) {
+  xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 0);
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 0);
+  XLA_FFI_Error* error = xffi_decoded(call);
+  void* stream = NULL;
+  job* own = (job*)malloc(sizeof(*own));
+  CHECK(own != NULL);
+  if (error == NULL) error = xffi_stream(call, &stream);
+  if (error != NULL) {
+    free(own);
+    return error;
+  }
+  own->x = (const float*)x.data;
+  own->y = (float*)y.data;
+  right(xffi_rt_stream_enqueue(stream, nap, NULL));
+  right(xffi_rt_stream_enqueue(stream, add, own));
+  return NULL;
+}
+XFFI_HANDLER(queued, queued_impl);
+
+/* A run does not wait for the stream; the caller does. */
+static void streams(xffi_rt* runtime) {
+  const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, queued, NULL};
+  xffi_rt_stream* stream = NULL;
+  xffi_rt_call* call = NULL;
+  float x = 1, y = 0;
+  right(xffi_rt_register(runtime, "queued", "Host", &bundle, 0));
+  right(xffi_rt_call_create(runtime, "queued", "cpu", NULL, &call));
+  right(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 0, NULL, &x));
+  right(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 0, NULL, &y));
+  right(xffi_rt_stream_create(&stream));
+  right(xffi_rt_call_set_stream(call, xffi_rt_stream_handle(stream)));
+  right(xffi_rt_call_run(call));
+  right(xffi_rt_stream_synchronize(stream));
+  CHECK(y == 2);
+  x = 5;
+  right(xffi_rt_call_run(call));
+  right(xffi_rt_stream_synchronize(stream));
+  CHECK(y == 6);
+  wrong(xffi_rt_stream_synchronize(NULL), INVALID_ARGUMENT, "stream");
+  xffi_rt_call_destroy(call);
+  xffi_rt_stream_destroy(stream);
+}
+
+/* Allocators that do not do as they are told. */
+static int given = 0;
+
+static void* odd_memory(void* user, size_t size, size_t alignment) {
+  (void)user;
+  ++given;
+  return (char*)malloc(size + alignment) + 1;
+}
+
+static void* no_memory(void* user, size_t size, size_t alignment) {
+  (void)user;
+  (void)size;
+  (void)alignment;
+  return NULL;
+}
+
+static void take_odd_memory(void* user, void* data, size_t size) {
+  (void)user;
+  CHECK(size == 64);
+  --given;
+  free((char*)data - 1);
+}
+
+static XLA_FFI_Error* scratch_impl(xffi_call* call) {
+  XLA_FFI_Error* error = xffi_decoded(call);
+  void* data;
+  return error != NULL ? error : xffi_scratch(call, 64, 64, &data);
+}
+XFFI_HANDLER(scratch, scratch_impl);
+
+static void allocators(xffi_rt* runtime) {
+  const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, scratch, NULL};
+  xffi_rt_call* call = NULL;
+  right(xffi_rt_register(runtime, "scratch", "Host", &bundle, 0));
+  right(xffi_rt_call_create(runtime, "scratch", "cpu", NULL, &call));
+  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "no device memory allocator");
+  right(xffi_rt_call_set_allocator(call, no_memory, take_odd_memory, NULL));
+  wrong(xffi_rt_call_run(call), RESOURCE_EXHAUSTED, "64 bytes of device memory");
+  right(xffi_rt_call_set_allocator(call, odd_memory, take_odd_memory, NULL));
+  wrong(xffi_rt_call_run(call), INTERNAL, "was asked for a multiple of 64");
+  CHECK(given == 0);
+  xffi_rt_call_destroy(call);
+}
+
 int main(void) {
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, next, NULL};
   xffi_rt* runtime = NULL;
@@ -232,6 +338,8 @@ int main(void) {
   programs(runtime, 0);
   large(runtime);
   dlpack(runtime);
+  streams(runtime);
+  allocators(runtime);
   /* Programs' calls end with the runtime, too. */
   {
     float* x = (float*)calloc(16, sizeof(float));

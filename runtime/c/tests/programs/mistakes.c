@@ -123,8 +123,13 @@ int main(void) {
   call.literal_size = huge;
   WRONG(xffi_rt_builder_custom_call(b, &call, &other), INVALID_ARGUMENT, "8 bytes");
   call.literal_shape = NULL;
+  call.literal_size = 8;
+  WRONG(xffi_rt_builder_custom_call(b, &call, &other), INVALID_ARGUMENT, "literal_shape is a null pointer");
   call.literal = NULL;
   call.literal_size = 0;
+  call.operand_layout_count = 1;
+  WRONG(xffi_rt_builder_custom_call(b, &call, &other), INVALID_ARGUMENT, "layouts is a null pointer");
+  call.operand_layout_count = 0;
   call.called = &called;
   call.called_count = huge;
   WRONG(xffi_rt_builder_custom_call(b, &call, &other), OUT_OF_RANGE, "called");

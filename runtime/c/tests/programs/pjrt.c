@@ -130,6 +130,10 @@ static void shorter_options(void) {
   right(xffi_rt_program_parse("HloModule m\nENTRY e {\n ROOT x = f32[] parameter(0)\n}", &program));
   right(xffi_rt_compile(runtime, program, (const xffi_rt_compile_options*)(const void*)&before, &compiled));
   xffi_rt_compiled_destroy(compiled);
+  /* And before there was a time limit. */
+  options.struct_size = offsetof(xffi_rt_compile_options, milliseconds);
+  right(xffi_rt_compile(runtime, program, &options, &compiled));
+  xffi_rt_compiled_destroy(compiled);
   options.struct_size = 8;
   wrong(xffi_rt_compile(runtime, program, &options, &compiled), INVALID_ARGUMENT, "struct_size is 8");
   xffi_rt_program_destroy(program);
@@ -280,6 +284,9 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   compile.with_device = 0;
   compile.check_unwritten = 1;
   wrong(xffi_rt_compile(runtime, program, &compile, &never), INVALID_ARGUMENT, "embedded runtime alone");
+  compile.check_unwritten = 0;
+  compile.milliseconds = 20;
+  wrong(xffi_rt_compile(runtime, program, &compile, &never), INVALID_ARGUMENT, "sets a time limit");
   xffi_rt_program_destroy(program);
 }
 

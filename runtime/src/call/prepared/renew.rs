@@ -154,6 +154,9 @@ impl PreparedCall {
     }
 
     fn become_one_of(&mut self, parts: Box<Parts>, limit: Option<Duration>, unwritten: Unwritten) {
+        // An execution that failed has not looked for it, and the results that it lay in may be gone.
+        self.poison = None;
+        self.unpacked.take();
         self.rules.limit = limit;
         self.rules.unwritten = unwritten;
         let both = self.rules.stages == Stages::All;

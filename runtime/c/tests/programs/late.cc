@@ -1,0 +1,68 @@
+// A program whose handler outlasts its time limit: what it reads and writes stays, whoever made it.
+#include <cstdio>
+#include <future>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "xla/client/xla_builder.h"
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/embedded.h"
+
+namespace ffi = xla::ffi;
+
+static std::promise<void> go_on;
+static const std::shared_future<void> may_go_on = go_on.get_future().share();
+
+static ffi::Future Late(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y) {
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  std::thread([promise, in = x.typed_data(), out = y->typed_data(), n = x.element_count()]() mutable {
+    may_go_on.wait();
+    float sum = 0;
+    for (size_t i = 0; i < n; ++i) sum += out[i] = 2 * in[i];
+    if (sum == 42.0f * n) {
+      promise.SetAvailable();
+    } else {
+      promise.SetError(ffi::Error(ffi::ErrorCode::kDataLoss, "the argument is gone"));
+    }
+  }).detach();
+  return future;
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(late, Late,
+                              ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "late", "Host", late);
+
+static size_t errors = 0;
+
+int main() {
+  const xla::Shape shape = xla::ShapeUtil::MakeShape(xla::F32, {1000});
+  xla::XlaBuilder b("late");
+  xla::CustomCall(&b, "late", {xla::Parameter(&b, 0, shape, "x")}, shape, "", false, {}, nullptr,
+                  xla::CustomCallSchedule::SCHEDULE_NONE, xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
+  const xla::XlaComputation program = b.Build().value();
+  xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
+  options.milliseconds = 20;
+  auto executable = xla_ffi::Executable::CompileWith(program, options);
+  if (!executable.ok()) return 1;
+  xla::Literal x(shape);
+  for (float& value : x.data<float>()) value = 21;
+  const std::vector<xla::Literal> own = {x};
+  xffi_rt_count_calls(xla_ffi::runtime(), 1);
+  for (const xla::Status& status : {executable->Run({x}).status(), executable->Run(own).status()}) {
+    if (status.ok() || status.message().find("has not completed its future") == std::string::npos) return 2;
+  }
+  go_on.set_value();
+  if (xffi_rt_wait_for_calls(xla_ffi::runtime(), 20000) != nullptr) return 3;
+  xffi_rt_counts(
+      xla_ffi::runtime(),
+      [](void*, const char*, uint64_t calls, uint64_t failed, uint64_t) { errors += failed + (calls != 2); },
+      nullptr);
+  if (errors != 0) return 4;
+  // Negative: for ever.
+  options.milliseconds = -1;
+  executable = xla_ffi::Executable::CompileWith(program, options);
+  if (!executable.ok() || executable->Run(own)->data<float>()[999] != 42.0f) return 5;
+  std::printf("done\n");
+  return 0;
+}

@@ -1,0 +1,382 @@
+//! What an execution leaves behind: memory that was freed wrongly, or is still used; results that were looked at and
+//! were not read; and what the next execution of the same call sees of it.
+
+mod support;
+
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+use support::handlers::{Function, arg, error, future, metadata, ret, slot};
+use xla_ffi_runtime::{
+    Attributes, Bundle, Call, CallFrame, Canceller, Code, CpuStream, DType, DeviceAllocator,
+    DeviceStream, Displaced, Executable, Hazard, Revision, Runtime, Shape, Tensor, Unwritten,
+};
+use xla_ffi_sys::{
+    XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_DeviceMemory_Free_Args,
+    XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args,
+};
+
+// What the handler does, by its argument.
+const FAILS: i64 = 1;
+const WRITES_LATER: i64 = 2;
+const FREES_TOO_LITTLE: i64 = 3;
+const KEEPS_SCRATCH: i64 = 4;
+
+/// Waits until the test says so, writes its memory and completes its future.
+struct Job {
+    places: Vec<usize>,
+    complete: Function<XLA_FFI_Future_SetAvailable_Args>,
+    future: usize,
+}
+
+impl Job {
+    fn run(self) {
+        std::thread::sleep(Duration::from_millis(50));
+        for place in self.places {
+            // SAFETY: the host keeps results and scratch memory until the future is complete.
+            unsafe { (place as *mut i64).write_volatile(7) };
+        }
+        let mut args = XLA_FFI_Future_SetAvailable_Args {
+            struct_size: 24,
+            extension_start: std::ptr::null_mut(),
+            future: self.future as *mut _,
+        };
+        // SAFETY: the arguments are whole.
+        assert!(unsafe { (self.complete)(&raw mut args) }.is_null());
+    }
+}
+
+/// Memory of eight bytes.
+unsafe fn allocate(frame: *mut XLA_FFI_CallFrame) -> Result<*mut c_void, *mut XLA_FFI_Error> {
+    // SAFETY: slot 9 allocates.
+    let allocate: Function<XLA_FFI_DeviceMemory_Allocate_Args> = unsafe { slot(frame, 9) };
+    let mut args = XLA_FFI_DeviceMemory_Allocate_Args {
+        struct_size: XLA_FFI_DeviceMemory_Allocate_Args::STRUCT_SIZE,
+        extension_start: std::ptr::null_mut(),
+        // SAFETY: the frame is a host's.
+        ctx: unsafe { (*frame).ctx },
+        size: 8,
+        alignment: 8,
+        data: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    let error = unsafe { allocate(&raw mut args) };
+    if error.is_null() {
+        Ok(args.data)
+    } else {
+        Err(error)
+    }
+}
+
+unsafe fn free(
+    frame: *mut XLA_FFI_CallFrame,
+    data: *mut c_void,
+    size: usize,
+) -> *mut XLA_FFI_Error {
+    // SAFETY: slot 10 frees.
+    let free: Function<XLA_FFI_DeviceMemory_Free_Args> = unsafe { slot(frame, 10) };
+    let mut args = XLA_FFI_DeviceMemory_Free_Args {
+        struct_size: XLA_FFI_DeviceMemory_Free_Args::STRUCT_SIZE,
+        extension_start: std::ptr::null_mut(),
+        // SAFETY: the frame is a host's.
+        ctx: unsafe { (*frame).ctx },
+        size,
+        data,
+    };
+    // SAFETY: the arguments are whole.
+    unsafe { free(&raw mut args) }
+}
+
+unsafe fn later(frame: *mut XLA_FFI_CallFrame, places: Vec<usize>) {
+    // SAFETY: the frame is a host's of r10.
+    let future = unsafe { future(frame) };
+    // SAFETY: the frame of r10 has the field.
+    unsafe { (*frame).future = future };
+    let job = Job {
+        places,
+        // SAFETY: slot 14 completes futures.
+        complete: unsafe { slot(frame, 14) },
+        future: future as usize,
+    };
+    std::thread::spawn(move || job.run());
+}
+
+/// One argument, which says what happens, and one result; i64 both.
+unsafe extern "C" fn odd(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the call has an argument.
+    let what = unsafe { arg(frame, 0) }.cast::<i64>();
+    // SAFETY: an i64.
+    let what = unsafe { what.read() };
+    // SAFETY: the call has a result.
+    let y = unsafe { ret(frame, 0) }.cast::<i64>();
+    if what == FAILS {
+        // SAFETY: the frame is a host's.
+        return unsafe { error(frame, 9, c"as it was told to") };
+    }
+    if what == WRITES_LATER {
+        // SAFETY: as above.
+        unsafe { later(frame, vec![y as usize]) };
+        return std::ptr::null_mut();
+    }
+    if what == FREES_TOO_LITTLE || what == KEEPS_SCRATCH {
+        // SAFETY: as above.
+        let memory = match unsafe { allocate(frame) } {
+            Ok(memory) => memory,
+            Err(error) => return error,
+        };
+        if what == FREES_TOO_LITTLE {
+            // SAFETY: as above.
+            return unsafe { free(frame, memory, 4) };
+        }
+        // SAFETY: as above.
+        unsafe { later(frame, vec![y as usize, memory as usize]) };
+        return std::ptr::null_mut();
+    }
+    // SAFETY: an i64.
+    unsafe { y.write(7) };
+    std::ptr::null_mut()
+}
+
+fn executable(revision: Revision) -> Executable {
+    // SAFETY: `odd` is a handler.
+    let bundle = unsafe { Bundle::execute(odd) };
+    let handler = Runtime::new(revision).handler("odd", bundle).unwrap();
+    handler.instantiate(&Attributes::new()).unwrap()
+}
+
+fn operands(call: Call, what: i64) -> Call {
+    call.arg(Tensor::from_slice([], &[what]).unwrap())
+        .ret(Shape::new(DType::S64, []).unwrap())
+}
+
+/// Counts what is allocated and freed; the memory stays, so that who writes too late harms nobody.
+#[derive(Default)]
+struct Ledger {
+    living: Mutex<Vec<usize>>,
+    freed: Mutex<Vec<usize>>,
+}
+
+impl DeviceAllocator for Ledger {
+    fn allocate(&self, _size: usize, _alignment: usize) -> Option<*mut c_void> {
+        let data: *mut i64 = Box::leak(Box::new(0));
+        self.living.lock().unwrap().push(data as usize);
+        Some(data.cast())
+    }
+
+    fn free(&self, data: *mut c_void, _size: usize) {
+        let mut living = self.living.lock().unwrap();
+        let at = living.iter().position(|known| *known == data as usize);
+        let data = living.remove(at.expect("freed twice"));
+        self.freed.lock().unwrap().push(data);
+    }
+}
+
+#[test]
+fn memory_that_is_freed_as_less_than_it_is_is_told() {
+    let (send, told) = mpsc::channel();
+    // A thread, because the host may wait for itself.
+    std::thread::spawn(move || {
+        let ledger = Arc::new(Ledger::default());
+        let call = executable(Revision::R10).call().allocator(ledger.clone());
+        let error = operands(call, FREES_TOO_LITTLE).run().unwrap_err();
+        send.send((error, ledger.living.lock().unwrap().len()))
+    });
+    let (error, living) = told
+        .recv_timeout(Duration::from_secs(20))
+        .expect("the host answers");
+    assert_eq!(error.code(), Code::InvalidArgument);
+    assert!(
+        error
+            .message()
+            .contains("4 bytes are freed of an allocation of 8"),
+        "{error}"
+    );
+    assert_eq!(
+        living, 0,
+        "what the handler did not free is freed behind the call"
+    );
+}
+
+#[test]
+fn scratch_memory_of_an_open_call_is_the_handlers() {
+    let ledger = Arc::new(Ledger::default());
+    let executable = executable(Revision::R10);
+    let call = executable.call().allocator(ledger.clone());
+    let mut call = operands(call, KEEPS_SCRATCH).prepare().unwrap();
+    assert!(!call.start().unwrap());
+    assert_eq!(
+        ledger.freed.lock().unwrap().len(),
+        0,
+        "its thread writes there"
+    );
+    call.wait().unwrap();
+    assert_eq!(ledger.freed.lock().unwrap().len(), 1);
+    assert_eq!(ledger.living.lock().unwrap().len(), 0);
+    // And where the call goes before its handler is done.
+    assert!(!call.start().unwrap());
+    drop(call);
+    assert_eq!(ledger.freed.lock().unwrap().len(), 1);
+    for _ in 0..500 {
+        if ledger.freed.lock().unwrap().len() == 2 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the memory is never freed");
+}
+
+#[test]
+fn what_one_execution_left_unwritten_is_not_held_against_another() {
+    let executable = executable(Revision::R10);
+    let shape = Shape::new(DType::S64, []).unwrap();
+    let frame = |what: &mut i64, y: &mut i64| {
+        let what: *mut i64 = what;
+        let y: *mut i64 = y;
+        CallFrame::new(
+            Revision::R10,
+            &[(shape.clone(), what.cast())],
+            &[(shape.clone(), y.cast())],
+        )
+        .unwrap()
+    };
+    let (mut fails, mut later) = (FAILS, WRITES_LATER);
+    let mut first = Box::new(0_i64);
+    let refused = executable.call().unwritten(Unwritten::Refused);
+    // SAFETY: both live until the call has run.
+    let mut call = unsafe { refused.prepare_on(frame(&mut fails, &mut first)) }.unwrap();
+    assert_eq!(call.invoke().unwrap_err().message(), "as it was told to");
+    // That memory goes; the next execution is on another, and nobody is to look for anything.
+    let mut second = 0_i64;
+    // SAFETY: as above.
+    unsafe { call.renew_on(executable.call(), frame(&mut later, &mut second)) }.unwrap();
+    let gone = call.invoke();
+    assert!(
+        !gone.as_ref().is_err_and(|e| e.has(Hazard::UnwrittenResult)),
+        "{gone:?}"
+    );
+    gone.unwrap();
+    assert_eq!(second, 7);
+    drop(first);
+}
+
+/// The argument's byte, as the handler finds it.
+unsafe extern "C" fn copy_byte(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the frame is a host's.
+    if unsafe { metadata(frame, 1, 0) } {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: two elements in a byte, or one.
+    let x = unsafe { arg(frame, 0) }.cast::<u8>();
+    // SAFETY: as above.
+    let byte = unsafe { x.read() };
+    for index in 0..2 {
+        // SAFETY: two results of a byte.
+        let y = unsafe { ret(frame, index) }.cast::<u8>();
+        // SAFETY: as above.
+        unsafe { y.write(byte) };
+    }
+    std::ptr::null_mut()
+}
+
+#[test]
+fn packed_elements_are_the_same_however_results_are_read() {
+    for revision in [Revision::R3, Revision::R4, Revision::R5, Revision::R10] {
+        // SAFETY: `copy_byte` is a handler.
+        let bundle = unsafe { Bundle::execute(copy_byte) };
+        let handler = Runtime::new(revision).handler("copy", bundle).unwrap();
+        let executable = handler.instantiate(&Attributes::new()).unwrap();
+        let x =
+            |byte: u8| Tensor::from_bytes(Shape::new(DType::S4, [2]).unwrap(), &[byte]).unwrap();
+        let call = |byte| {
+            executable
+                .call()
+                .arg(x(byte))
+                .ret(Shape::new(DType::S4, [2]).unwrap())
+                .ret(Shape::new(DType::U8, [1]).unwrap())
+        };
+        let seen = if revision < Revision::R5 { 0x21 } else { 0x12 };
+        let mut prepared = call(0x12).prepare().unwrap();
+        for _ in 0..2 {
+            prepared.invoke().unwrap();
+            assert_eq!(prepared.ret_bytes(0).unwrap(), [0x12], "{revision}");
+            assert_eq!(prepared.ret_bytes(1).unwrap(), [seen], "{revision}");
+        }
+        prepared.set_args([x(0x34)]).unwrap();
+        prepared.invoke().unwrap();
+        assert_eq!(prepared.ret_bytes(0).unwrap(), [0x34], "{revision}");
+        prepared.renew(call(0x56)).unwrap();
+        prepared.invoke().unwrap();
+        assert_eq!(prepared.ret_bytes(0).unwrap(), [0x56], "{revision}");
+        assert_eq!(prepared.into_rets().unwrap()[0].bytes(), [0x56]);
+        let displaced = call(0x12).run_displaced(Displaced::Argument(0)).unwrap();
+        assert_eq!(displaced.rets[0].bytes(), [0x12], "{revision}");
+        assert_eq!(displaced.rets[1].bytes(), [seen], "{revision}");
+    }
+}
+
+#[test]
+fn a_call_that_does_not_begin_leaves_its_results() {
+    let executable = executable(Revision::R10);
+    let y = Tensor::from_slice([], &[3_i64]).unwrap();
+    let canceller = Canceller::new();
+    canceller.cancel();
+    let what = Tensor::from_slice([], &[0_i64]).unwrap();
+    let call = executable.call().arg(what).ret_in(y);
+    let call = call.unwritten(Unwritten::Refused).canceller(&canceller);
+    let mut call = call.prepare().unwrap();
+    assert_eq!(call.invoke().unwrap_err().code(), Code::Cancelled);
+    assert_eq!(call.ret_bytes(0).unwrap(), 3_i64.to_ne_bytes());
+}
+
+struct PanickingLogger;
+
+impl log::Log for PanickingLogger {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        std::panic::resume_unwind(Box::new(record.args().to_string()));
+    }
+
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_logger_that_panics_stops_no_stream() {
+    log::set_logger(&PanickingLogger).unwrap();
+    log::set_max_level(log::LevelFilter::Info);
+    let stream = CpuStream::new().unwrap();
+    stream.enqueue(Box::new(|| {
+        std::panic::resume_unwind(Box::new("on purpose"))
+    }));
+    let (send, told) = mpsc::channel();
+    stream.enqueue(Box::new(move || send.send(7).unwrap()));
+    assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok(7));
+    stream.synchronize();
+}
+
+#[test]
+fn what_is_over_is_waited_for_before_it_is_read() {
+    let executable = executable(Revision::R10);
+    let mut call = operands(executable.call(), WRITES_LATER).prepare().unwrap();
+    assert!(!call.start().unwrap());
+    assert!(call.is_open());
+    let open = call.ret_bytes(0).unwrap_err();
+    assert!(open.message().contains("is open"), "{open}");
+    for _ in 0..2000 {
+        if !call.is_open() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let over = call.ret_bytes(0).unwrap_err();
+    assert_eq!(over.code(), Code::FailedPrecondition);
+    assert!(over.message().contains("wait for it"), "{over}");
+    call.wait().unwrap();
+    assert_eq!(call.ret_bytes(0).unwrap(), 7_i64.to_ne_bytes());
+}
