@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <complex>
 #include <cstddef>
 #include <cstdint>

@@ -18,15 +18,15 @@ struct WithHostOnly : Base {
 };
 // What XLA_FFI_SHAPE makes. Its text has to be part of a type, which a string is not.
 template <typename Contract, typename = void>
-struct ShapeOf {
+struct TextOf {
   static_assert(sizeof(Contract) == 0, "a shape contract is written .Shape(XLA_FFI_SHAPE(\"... n -> ... n\"))");
   static constexpr const char* Text() { return ""; }
 };
 template <typename Contract>
-struct ShapeOf<Contract, std::void_t<decltype(Contract::Text())>> : Contract {};
+struct TextOf<Contract, std::void_t<decltype(Contract::Text())>> : Contract {};
 template <typename Base, typename Contract>
 struct WithShape : Base {
-  static constexpr const char* Shape() { return ShapeOf<Contract>::Text(); }
+  static constexpr const char* Shape() { return TextOf<Contract>::Text(); }
 };
 
 // Why a contract does not do for a handler: it is none, or it has other operands.
