@@ -27,20 +27,23 @@ TANGENT.multiple_results = True
 class Rule:
     """The derivative of one call.
 
-    ``handlers`` are the declared ones (``_declared.Handlers``); ``args`` and ``rets`` the names of the call's
-    operands, one for each: a variadic one occurs several times.
+    ``handlers`` are the declared ones (``_declared.Gradient``); ``args`` and ``rets`` the names of the call's
+    operands, one for each: a variadic one occurs several times. ``said`` is what the caller said of the call:
+    keywords for a handler that is called in its place.
     """
 
     handlers: Any
     attributes: tuple
     args: tuple
     rets: tuple
+    said: tuple
 
     def augmented(self, args, bind, results, has_side_effect):
         """The results of the call, and whatever more its ``forward`` has."""
         if self.handlers.forward is None:
             return bind(*args)
-        return self.handlers.call("forward", self.attributes, args, results, more=True, has_side_effect=has_side_effect)
+        options = {**dict(self.said), "has_side_effect": has_side_effect}
+        return self.handlers.call("forward", self.attributes, args, results, **options)
 
     def saved(self, args):
         """Which of the operands the linear map needs: indices into the arguments and then the results."""

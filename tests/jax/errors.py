@@ -65,6 +65,12 @@ def results(norm):
         raise AssertionError("right result types")
 
 
+def options(norm):
+    raises(TypeError, lambda: norm(X, attrs=[1]), "rms_norm: attrs= is to be a dict, got list [1]")
+    for wrong in ({"x": 0}, {0.5: 0}, {0: {}}, 5):
+        raises(TypeError, lambda wrong=wrong: norm(X, input_output_aliases=wrong), "input_output_aliases= maps an operand's index")
+
+
 def platforms(path):
     """A library for other devices says so, while programs for those can still be written."""
     with described(platforms=("cuda", "rocm")):
@@ -112,6 +118,7 @@ def main():
     check("operands and attributes", lambda: operands(norm))
     check("ranks", lambda: ranks(path))
     check("results", lambda: results(norm))
+    check("options", lambda: options(norm))
     check("other platforms", lambda: platforms(path))
     check("registrations that wait or were refused", lambda: pending(path))
     check("handlers of a newer revision", lambda: newer(path))
