@@ -55,7 +55,7 @@ class Rule:
 
     def linear(self, args, _saved):
         """The linear map."""
-        return Linear(self.handlers, self.attributes, tuple(map(_is_differentiable, args)))
+        return Linear(self.handlers, self.attributes, tuple(map(_is_differentiable, args)), self.said)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,11 +113,12 @@ class Batched:
 
 @dataclasses.dataclass(frozen=True)
 class Linear:
-    """A linear map; ``differentiable`` has a bool for each argument of the call."""
+    """A linear map; ``differentiable`` has a bool for each argument of the call, ``said`` is as in ``Rule``."""
 
     handlers: Any
     attributes: tuple
     differentiable: tuple
+    said: tuple
 
     def tangents(self, residuals, tangents, results):
         """Forward mode. ``results`` are the types of what it gives."""
@@ -126,7 +127,7 @@ class Linear:
             constant = iter(residuals[len(residuals) - self.differentiable.count(False) :])
             given = iter(tangents)
             args = [next(given if is_given else constant) for is_given in self.differentiable]
-            return handlers.call("linear", self.attributes, args, results)
+            return handlers.call("linear", self.attributes, args, results, **dict(self.said))
         if handlers.jvp is None:
             raise TypeError(
                 f"{handlers.name} has no derivative in forward mode (jvp, jacfwd, linearize, hessian), for its author declared "

@@ -34,6 +34,11 @@ static ffi::Error Put(Array x, ffi::Result<Array> y) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(put, Put, ffi::Ffi::Bind().Arg<Array>().Ret<Array>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(put_each, Put, ffi::Ffi::Bind().Arg<Array>().Ret<Array>());
+static ffi::Error Twice(Array x, ffi::Result<Array> y) {
+  for (size_t i = 0; i < x.element_count(); i += x.dimensions().back()) y->typed_data()[i] = 2 * x.typed_data()[i];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(twice, Twice, ffi::Ffi::Bind().Arg<Array>().Ret<Array>());
 static ffi::Error PutAhead(Array x, ffi::Result<Array> y, ffi::Result<Array> twos) {
   for (size_t i = 0; i < x.element_count(); ++i) twos->typed_data()[i] = 2;
   return Put(x, y);
@@ -111,6 +116,7 @@ HANDLERS = {
         batch={"handler": "put_each"},
         gradient={"vjp": "times", "forward": "put_ahead", "residuals": ["twos"]},
     ),
+    "twice": Signature("(x: f32[... n]) -> y: f32[... n]", gradient={"linear": True}),
     "put_each": "(x: f32[m n]) -> y: f32[m n]",
     "put_ahead": "(x: f32[... n]) -> (y: f32[... n], twos: f32[... n])",
     "times": "(a: f32[... n], b: f32[... n]) -> y: f32[... n]",
@@ -154,6 +160,11 @@ def aliases(lib):
     for function in (jax.vmap(put), lambda x: jax.vjp(put, x[0])[0]):
         if not all("output_operand_alias" in call for call in calls(function, ROWS)):
             raise AssertionError(calls(function, ROWS))
+    twice = lambda x: lib.twice(x, input_output_aliases={0: 0})
+    for got in (jax.jvp(twice, (X,), (X + 1,))[1], jax.jit(lambda x: jax.linearize(twice, x)[1](x + 1))(X)):
+        close(got, [2, 2, 3])
+    close(jax.vmap(lambda x: jax.jvp(twice, (x,), (x + 1,))[1])(ROWS), [[2, 2, 3], [8, 5, 6]])
+    close(jax.jvp(jax.vmap(twice), (ROWS,), (ROWS + 1,))[1], [[2, 2, 3], [8, 5, 6]])
     if any("output_operand_alias" in call for call in calls(jax.vmap(lib.put), ROWS)):
         raise AssertionError("an alias that nobody wrote")
 
