@@ -5,6 +5,7 @@ type would refuse it. Here the declared type decides, and a value that does not 
 """
 
 import difflib
+import enum
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,6 +14,9 @@ from . import _dtypes, _values
 
 #: Attribute dictionaries inside one another: more than anybody writes, and fewer than exhaust a stack.
 _DEEPEST = 64
+
+#: Elements of the attributes whose type nobody declares.
+_UNTYPED = [np.dtype(kind).name for name, kind in _dtypes.ATTRIBUTES.items() if name != "bool"]
 
 
 def cast_all(spec, given):
@@ -62,10 +66,13 @@ def _stated(spec, declared, given):
     return {**{name: attr.default for name, attr in declared.items() if attr.default is not None}, **given}
 
 
-def with_defaults(spec, cast):
-    """The attributes of a call and, for those that it leaves away, the defaults that the manifest knows."""
-    defaults = {attr.name: attr.default for attr in spec.attrs if attr.inside is None and attr.default is not None}
-    return {**defaults, **cast}
+def with_defaults(spec, cast, inside=None):
+    """The attributes of a call and, for those that it leaves away, the defaults that the manifest knows; so in its
+    dictionaries, too, ``inside`` being the name of one."""
+    declared = [attr for attr in spec.attrs if attr.inside == inside]
+    all_ = {**{attr.name: attr.default for attr in declared if attr.default is not None}, **cast}
+    inner = {attr.name for attr in declared if attr.type == "dict"}
+    return {name: with_defaults(spec, value, name) if name in inner else value for name, value in all_.items()}
 
 
 def integers(spec, cast):
@@ -102,14 +109,13 @@ def _dictionary(spec, name, value, depth=0):
 
 
 def _value(kind, value):
-    if type(value).__module__.startswith("jax") and not _concrete(value):
-        raise TypeError("attributes are constants of the program: it cannot be a traced value (make it an operand)")
+    _refuse_traced(value)
     if kind == "any":
         return _untyped(value)
     if kind == "str":
         if not isinstance(value, str):
             raise TypeError(f"expected a str, got {_values.shown(value)}")
-        return value
+        return _text(value)
     if kind.startswith("["):
         return _array(kind[1:-1], value)
     if kind in ("c64", "c128"):
@@ -156,16 +162,48 @@ def _untyped(value, depth=0):
         for key in value:
             _key(key)
         return {key: _untyped(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, range)):
         raise TypeError(f"no list is passed, got {_values.shown(value)}: write numpy.array(..., dtype)")
+    if isinstance(value, str):
+        return _text(value)
+    if hasattr(value, "__array__"):
+        _refuse_traced(value)
+        return _array_of_its_own(value)
+    if not isinstance(value, (bool, int, float)):
+        how = {bytes: "write numpy.frombuffer(x, numpy.uint8), or x.decode()"}.get(type(value), "write what it stands for")
+        how = "write x.value" if isinstance(value, enum.Enum) else how
+        raise TypeError(f"a handler takes bools, numbers, texts, arrays and dicts of such, got {_values.shown(value)}: {how}")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise TypeError(f"{value} does not fit i64, which an int becomes")
+    return value
+
+
+def _array_of_its_own(value):
+    """An array, or a scalar of NumPy, as one that nobody else changes. Other libraries have no scalars but arrays without
+    dimensions."""
+    value = _constant(value, 0) if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value)[()]
+    if value.dtype.name not in (*_UNTYPED, *(["bool"] if isinstance(value, np.generic) else [])):
+        raise TypeError(f"XLA passes no {value.dtype.name} as an attribute, got {_values.shown(value)}: write float(x), or x.astype(…)")
+    return value if isinstance(value, np.generic) else np.array(value, dtype=value.dtype.newbyteorder("="))
+
+
+def _text(value):
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise TypeError(f"{value!a} has surrogates, which are no characters") from error
     return value
 
 
 def _key(key):
     if not isinstance(key, str):
         raise TypeError(f"its keys are to be str, got {_values.shown(key)}")
+    _text(key)
+
+
+def _refuse_traced(value):
+    if type(value).__module__.startswith("jax") and not _concrete(value):
+        raise TypeError("attributes are constants of the program: it cannot be a traced value (make it an operand)")
 
 
 def _concrete(value):

@@ -38,7 +38,8 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     method = batch
     if isinstance(batch, tuple):
         shared = [word == "shared" for word in batch]
-        alone = any(a and b for a, b in zip(shared, batched)) or not all(b or not a for (a, _), b in zip(aliases, batched))
+        # Nor can one operand that all elements share be the place of their results.
+        alone = any(a and b for a, b in zip(shared, batched)) or any(shared[argument] for argument, _ in aliases)
         method = "sequential" if alone else "declared"
     if method in ("sequential", "sequential_unrolled"):
         return _one_by_one(primitive, args, batched, method, results=results, gradient=gradient, split=split, **params)
@@ -49,6 +50,11 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     else:
         wide = [True] * len(args)
     wide = [is_wide and not _jax.is_token(arg) for is_wide, arg in zip(wide, args)]
+    for argument, result in aliases:
+        if results[result] is not None and not batched[argument]:
+            # The place of all elements' results.
+            args[argument] = jnp.broadcast_to(args[argument], (size, *args[argument].shape))
+            batched[argument] = wide[argument] = True
     lead = 1 if method == "expand_dims" else size
     args = [
         jnp.broadcast_to(arg, (lead, *arg.shape)) if is_wide and not is_batched else arg
@@ -59,22 +65,59 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     gradient = None if gradient is None else _gradient.Batched(gradient, axes)
     if isinstance(batch, _declared.Other):
         attrs = batch.attributes(params["attributes"])
-        out = batch.handler.batched(args, attrs, results, gradient, params["has_side_effect"])
-        return tuple(out), (0,) * len(out)
+        out = batch.handler.batched(args, attrs, results, gradient, params["has_side_effect"], dict(batch.said))
+        return tuple(out), _leading(results)
     split = None if split is None or "one" in axes else split.batched([axis == 0 for axis in axes])
     out = PRIMITIVES[split is not None].bind(*args, results=results, gradient=gradient, split=split, **params)
-    return tuple(out), (0,) * len(out)
+    return tuple(out), _leading(results)
+
+
+def _leading(results):
+    """Where results have the batch; tokens have none."""
+    return tuple(None if result is None else 0 for result in results)
 
 
 def _one_by_one(primitive, args, batched, method, **params):
+    if any(map(_jax.is_token, args)) or None in params["results"]:
+        return _in_turn(primitive, args, batched, **params)
+    out = _loop(args, primitive, tuple(batched), method, tuple(params.items()))
+    return tuple(out), (0,) * len(out)
+
+
+# A loop's body is a constant of the loop: jax would compile every call outside of `jit` anew, and keep what it compiled.
+@functools.partial(jax.jit, static_argnums=(1, 2, 3, 4), inline=True)
+def _loop(args, primitive, batched, method, params):
     def one(carry, mapped):
         mapped = iter(mapped)
         operands = [next(mapped) if is_batched else arg for arg, is_batched in zip(args, batched)]
-        return carry, primitive.bind(*operands, **params)
+        return carry, primitive.bind(*operands, **dict(params))
 
     mapped = [arg for arg, is_batched in zip(args, batched) if is_batched]
     _, out = jax.lax.scan(one, (), mapped, unroll=mapped[0].shape[0] if method == "sequential_unrolled" else 1)
-    return tuple(out), (0,) * len(out)
+    return out
+
+
+def _in_turn(primitive, args, batched, results, **params):
+    """One call an element, written out: jax's loops carry no tokens. Where as many come as go, each call takes those of
+    the one before, so that the elements' calls keep their order."""
+    size = next(arg.shape[0] for arg, is_batched in zip(args, batched) if is_batched)
+    taken = [index for index, arg in enumerate(args) if _jax.is_token(arg)]
+    given = [index for index, result in enumerate(results) if result is None]
+    found = []
+    for element in range(size):
+        operands = [arg[element] if is_batched else arg for arg, is_batched in zip(args, batched)]
+        if found and len(taken) == len(given):
+            for index, token in zip(taken, given):
+                operands[index] = found[-1][token]
+        found.append(primitive.bind(*operands, results=results, **params))
+    out = []
+    for index, result in enumerate(results):
+        each = [element[index] for element in found]
+        if result is None:
+            out.append(jax.lax.after_all(*each) if len(taken) != len(given) or not each else each[-1])
+        else:
+            out.append(jnp.stack(each) if each else jnp.zeros((0, *result[0]), result[1]))
+    return tuple(out), _leading(results)
 
 
 for _primitive in PRIMITIVES:

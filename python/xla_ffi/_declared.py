@@ -6,6 +6,7 @@ All is checked when the library is loaded: names, and whether the signatures fit
 import dataclasses
 from typing import Any
 
+from . import _attributes, _signature
 from ._errors import ManifestError
 
 _FLOATS = ("F", "BF", "C")
@@ -14,16 +15,18 @@ _FLOATS = ("F", "BF", "C")
 @dataclasses.dataclass(frozen=True)
 class Other:
     """Batching by another handler, which takes all operands with one more leading dimension; ``spec`` is that of the
-    handler which is batched."""
+    handler which is batched, ``said`` what its caller said of the call: keywords."""
 
     handler: Any
     spec: Any = dataclasses.field(compare=False)
+    said: tuple = ()
+
+    def __repr__(self):
+        return f"by {self.handler.__qualname__}"
 
     def attributes(self, attributes):
         """The attributes for the other handler, of those of a call."""
-        if not self.handler.spec.open_attrs:
-            return passed_on(self.spec, self.handler.spec, attributes)
-        return {name: frozen.value for name, frozen in attributes}
+        return passed_on(self.spec, self.handler.spec, attributes, self.handler.spec.open_attrs)
 
 
 class Gradient:
@@ -43,14 +46,20 @@ class Gradient:
             self.more = tuple(ret.name for ret in self.forward.spec.rets[len(handler.spec.rets) :])
         self._own = handler
 
-    def call(self, which, attributes, args, results, more=False, **options):
+    def __repr__(self):
+        return _signature.gradient(self._own.spec.gradient)
+
+    def call(self, which, attributes, args, results, **options):
         """Calls one of the handlers, ``"linear"`` being the handler itself. Returns a sequence.
 
-        ``results`` are the types of the results as ``(shape, dtype)``; with ``more`` there are further ones.
+        ``results`` are the types of the results as ``(shape, dtype)``, None for a token; ``forward`` has further ones.
         ``options`` are further keywords of the call.
         """
         handler = self._own if which == "linear" else getattr(self, which)
-        given = None if more else [self._own._array_type(*result) for result in results]
+        given = [self._own._token_type() if result is None else self._own._array_type(*result) for result in results]
+        if which == "forward":
+            # What the caller said of the handler's own results holds; the declaration says the rest.
+            given += [None] * len(self.more)
         out = handler(*args, attrs=passed_on(self._own.spec, handler.spec, attributes), result_shape_dtypes=given, **options)
         return out if isinstance(out, tuple) else () if out is None else (out,)
 
@@ -72,12 +81,22 @@ class Gradient:
         return tuple(found + (constant if self.linear else []))
 
 
-def passed_on(spec, to, attributes):
-    """The attributes of a call that another handler declares; where the call has none, this handler's default."""
-    declared = {attr.name for attr in to.attrs if attr.inside is None}
-    defaults = {attr.name: attr.default for attr in spec.attrs if attr.inside is None and attr.default is not None}
-    given = {name: frozen.value for name, frozen in attributes}
-    return {name: value for name, value in {**defaults, **given}.items() if name in declared}
+def passed_on(spec, to, attributes, undeclared=False):
+    """The attributes of a call that another handler declares, with ``undeclared`` all; where the call has none, this
+    handler's default. So it is with the members of dictionaries."""
+    given = _attributes.with_defaults(spec, {name: frozen.value for name, frozen in attributes})
+    return _known_to(to, given, None, undeclared)
+
+
+def _known_to(to, given, inside, undeclared):
+    declared = {attr.name for attr in to.attrs if attr.inside == inside}
+    if inside is not None and not declared:
+        return given  # a dictionary whose members nobody declares
+    return {
+        name: _known_to(to, value, name, undeclared) if isinstance(value, dict) else value
+        for name, value in given.items()
+        if undeclared or name in declared
+    }
 
 
 def resolve(path, handlers):
@@ -89,7 +108,7 @@ def resolve(path, handlers):
             other = _named(path, spec, handlers, "batch", name)
             problem = _mismatch(spec.args, other.spec.args, "argument", 1)
             problem = problem or _mismatch(spec.rets, other.spec.rets, "result", 1)
-            problem = problem or _attributes(spec, other.spec)
+            problem = problem or _missing(spec, other.spec)
             if problem:
                 raise ManifestError(f"{path}: handler {spec.name!r} is batched by {name!r}, but {problem}")
             handler.batch = Other(other, spec)
@@ -136,7 +155,7 @@ def _gradient(path, handler, handlers):
     certain = all(_is_certain(operand) for operand in (*args, *rets))
     for key, name in names.items():
         other = found[name].spec
-        problem = _attributes(spec, other)
+        problem = _missing(spec, other)
         if certain or key == "forward":
             wanted, given = takes[key]
             problem = problem or _mismatch(wanted, other.args, "argument") or _mismatch(given, other.rets, "result")
@@ -175,7 +194,7 @@ def _mismatch(wanted, given, noun, deeper=0):
     return None
 
 
-def _attributes(spec, other):
+def _missing(spec, other):
     mine = {attr.name for attr in spec.attrs if attr.inside is None}
     missing = [attr.name for attr in other.attrs if attr.inside is None and not attr.optional and attr.name not in mine]
     return f"that needs the attribute {missing[0]!r}, which the call does not have" if missing and not spec.open_attrs else None

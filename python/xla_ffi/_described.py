@@ -1,6 +1,9 @@
 """A handler as its manifest describes it: what a call of it takes and gives, whatever the framework."""
 
-from . import _attributes, _dtypes, _shapes, _signature
+import itertools
+from collections.abc import Mapping
+
+from . import _attributes, _dtypes, _shapes, _signature, _values
 from ._contract import Contract
 from ._errors import ManifestError
 
@@ -23,11 +26,20 @@ class Described:
         except ValueError as error:
             raise ManifestError(f"{path}: handler {spec.name!r}: {error}") from error
 
+    # One in the process is enough: unlike what is unpickled, a copy is not the file as it is now.
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, _known):
+        return self
+
     def __repr__(self):
         return f"<handler {self.__qualname__} of {self._path}>"
 
     def _attributes(self, given, more, args=()):
         """The attributes of a call in the types that the handler declares: from ``attrs=``, and keywords."""
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(f"{self.__qualname__}: attrs= is to be a dict, got {_values.shown(given)}")
         both = sorted(set(given or {}) & set(more))
         if both:
             raise TypeError(f"{self.__qualname__}: attribute {both[0]!r} is given twice")
@@ -85,10 +97,18 @@ class Described:
             types = [given] if single else list(given)
             if not variadic and len(types) != len(rets):
                 raise TypeError(f"{self.__qualname__} has {len(rets)} results, result_shape_dtypes has {len(types)}")
+            if any(each is None for each in types):
+                types = self._inferred(args, bound, None, cast, types)
             if not variadic:
                 self._check_results(types, args, bound, sum(not ret.token for ret in rets), cast)
             return types, single
-        rets = [(ret, None) for ret in rets]
+        types = self._inferred(args, bound, own_shapes, cast, ())
+        return types, len(rets) == len(types) == 1 and not rets[0].variadic
+
+    def _inferred(self, args, bound, own_shapes, cast, known):
+        """The types of the results, but of those that are ``known`` already; None stands for the others there."""
+        variadic = any(ret.variadic or ret.optional for ret in self.spec.rets)
+        rets = [(ret, None) for ret in self.spec.rets]
         if own_shapes is not None:
             operands = [getattr(arg, "shape", ()) for arg in args]
             try:
@@ -100,9 +120,13 @@ class Described:
         buffers = sum(not ret.token for ret, _ in rets)
         shapes = iter([None] * buffers) if variadic else self._shapes(args, bound, buffers, cast)
         types = []
-        for ret, own in rets:
+        for (ret, own), said in itertools.zip_longest(rets, known):
             if ret.token:
                 types.append(self._token_type())
+                continue
+            if said is not None:
+                next(shapes)
+                types.append(said)
                 continue
             source = next((i for i, (arg, _) in enumerate(bound) if ret.inout and arg.name == ret.name), None)
             shape = next(shapes)
@@ -117,7 +141,7 @@ class Described:
             if shape is None:
                 self._undecided(f"it declares no shape for {ret.name}")
             types.append(self._array_type(shape, self._dtype(ret, source, args, bound)))
-        return types, len(self.spec.rets) == len(types) == 1 and not self.spec.rets[0].variadic
+        return types
 
     def _check_results(self, types, args, bound, count, cast):
         """Refuses result types that the handler would refuse when it runs. A result cannot be cast: the caller declares it."""

@@ -27,20 +27,23 @@ TANGENT.multiple_results = True
 class Rule:
     """The derivative of one call.
 
-    ``handlers`` are the declared ones (``_declared.Handlers``); ``args`` and ``rets`` the names of the call's
-    operands, one for each: a variadic one occurs several times.
+    ``handlers`` are the declared ones (``_declared.Gradient``); ``args`` and ``rets`` the names of the call's
+    operands, one for each: a variadic one occurs several times. ``said`` is what the caller said of the call:
+    keywords for a handler that is called in its place.
     """
 
     handlers: Any
     attributes: tuple
     args: tuple
     rets: tuple
+    said: tuple
 
     def augmented(self, args, bind, results, has_side_effect):
         """The results of the call, and whatever more its ``forward`` has."""
         if self.handlers.forward is None:
             return bind(*args)
-        return self.handlers.call("forward", self.attributes, args, results, more=True, has_side_effect=has_side_effect)
+        options = {**dict(self.said), "has_side_effect": has_side_effect}
+        return self.handlers.call("forward", self.attributes, args, results, **options)
 
     def saved(self, args):
         """Which of the operands the linear map needs: indices into the arguments and then the results."""
@@ -52,7 +55,7 @@ class Rule:
 
     def linear(self, args, _saved):
         """The linear map."""
-        return Linear(self.handlers, self.attributes, tuple(map(_is_differentiable, args)))
+        return Linear(self.handlers, self.attributes, tuple(map(_is_differentiable, args)), self.said)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,11 +113,12 @@ class Batched:
 
 @dataclasses.dataclass(frozen=True)
 class Linear:
-    """A linear map; ``differentiable`` has a bool for each argument of the call."""
+    """A linear map; ``differentiable`` has a bool for each argument of the call, ``said`` is as in ``Rule``."""
 
     handlers: Any
     attributes: tuple
     differentiable: tuple
+    said: tuple
 
     def tangents(self, residuals, tangents, results):
         """Forward mode. ``results`` are the types of what it gives."""
@@ -123,7 +127,7 @@ class Linear:
             constant = iter(residuals[len(residuals) - self.differentiable.count(False) :])
             given = iter(tangents)
             args = [next(given if is_given else constant) for is_given in self.differentiable]
-            return handlers.call("linear", self.attributes, args, results)
+            return handlers.call("linear", self.attributes, args, results, **dict(self.said))
         if handlers.jvp is None:
             raise TypeError(
                 f"{handlers.name} has no derivative in forward mode (jvp, jacfwd, linearize, hessian), for its author declared "

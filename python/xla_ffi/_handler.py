@@ -1,13 +1,15 @@
 """One handler of a library as a Python function."""
 
+import dataclasses
 import functools
 import inspect
+import operator
 from collections.abc import Mapping
 from typing import Any, Optional
 
 import jax
 
-from . import _batch, _dtypes, _gradient, _jax, _primitive, _revisions, _sharding, _signature, _values
+from . import _batch, _declared, _dtypes, _gradient, _jax, _primitive, _revisions, _sharding, _signature, _values
 from ._described import Described, checked
 from ._errors import UnsupportedRuntimeError
 
@@ -18,8 +20,8 @@ class Handler(Described):
     Further keywords: ``shapes`` where the result shapes do not follow from the contract: a list with a
     shape for each result (None: as the contract says), for one result its shape alone, or a function of
     the operands' shapes, a tuple, and of the attributes, a dict, that returns these;
-    ``result_shape_dtypes`` (one type with ``shape`` and ``dtype``, or a sequence of them) where the types
-    do not follow either; ``vmap_method``,
+    ``result_shape_dtypes`` (one type with ``shape`` and ``dtype``, or a sequence of them, None for one that
+    the handler says) where the types do not follow either; ``vmap_method``,
     ``input_output_aliases``, ``has_side_effect`` as in ``jax.ffi.ffi_call``; ``partition_batch``:
     whether operands sharded along the leading dimensions that the contract calls ``...`` stay so, each
     device working on its own part (None: where the handler may be batched along them); ``attrs``, a dict
@@ -74,17 +76,20 @@ class Handler(Described):
         cast = self._attributes(attrs, more_attrs, args)
         args, bound = self._operands(args)
         results, single = self._results(args, bound, result_shape_dtypes, shapes, cast)
-        aliases = dict(input_output_aliases or {})
-        aliases.update(self._declared_aliases(bound))
-        batch = self._batch(bound, vmap_method)
+        said = {"input_output_aliases": self._own_aliases(input_output_aliases, bound)}
+        if vmap_method != "default":
+            said["vmap_method"] = vmap_method
+        if partition_batch is False:
+            said["partition_batch"] = False
+        batch = self._batch(bound, vmap_method, said)
         out = self._bind(
             args,
             bound,
             results,
             cast,
+            said,
             batch=batch,
             has_side_effect=has_side_effect,
-            aliases=aliases,
             split=self._split(args, bound, partition_batch, batch, has_side_effect),
         )
         if not out:
@@ -108,30 +113,44 @@ class Handler(Described):
 
         return functools.update_wrapper(function, self, updated=())
 
-    def batched(self, args, attrs, results, gradient, has_side_effect):
-        """Calls this handler for one that is batched by it; ``gradient`` is that one's, for want of an own."""
+    def batched(self, args, attrs, results, gradient, has_side_effect, said):
+        """Calls this handler for one that is batched by it; ``gradient`` is that one's, for want of an own, and
+        ``said`` what its caller said of the call: keywords."""
         attrs = self._attributes(attrs, {})
         args, bound = self._operands(args)
-        types = [self._array_type(*result) for result in results]
+        types = [self._token_type() if result is None else self._array_type(*result) for result in results]
         options = {"gradient": gradient} if self.gradient is None else {}
         options["has_side_effect"] = has_side_effect
-        aliases = dict(self._declared_aliases(bound))
-        return self._bind(args, bound, types, attrs, batch=self._batch(bound, "default"), aliases=aliases, **options)
+        return self._bind(args, bound, types, attrs, said, batch=self._batch(bound, "default", said), **options)
 
-    def _bind(self, args, bound, results, attrs, **options):
+    def _bind(self, args, bound, results, attrs, said, **options):
+        options["aliases"] = {**dict(said["input_output_aliases"]), **dict(self._declared_aliases(bound))}
         rets = [self.spec.rets[min(index, len(self.spec.rets) - 1)] for index in range(len(results))]
         layouts = [arg.layout for arg, _ in bound], [ret.layout for ret in rets]
         if self.gradient is not None:
             attributes = tuple((name, _primitive.Frozen(value)) for name, value in sorted(attrs.items()))
             names = tuple(arg.name for arg, _ in bound), tuple(ret.name for ret in rets)
-            options["gradient"] = _gradient.Rule(self.gradient, attributes, *names)
+            options["gradient"] = _gradient.Rule(self.gradient, attributes, *names, tuple(said.items()))
         # The names under which the metadata of the program and profiles know the call.
         with jax.named_scope(self.__qualname__), jax.profiler.TraceAnnotation(self.__qualname__):
             return _primitive.call(self.target, results, args, attrs, layouts=layouts, **options)
 
-    def _batch(self, bound, method):
+    def _own_aliases(self, given, bound):
+        """The aliases that the caller wrote, without those that the handler declares anyway: what holds for the handlers
+        in its place is theirs to declare."""
+        try:
+            pairs = {(operator.index(argument), operator.index(result)) for argument, result in dict(given or {}).items()}
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{self.__qualname__}: input_output_aliases= maps an operand's index to a result's, as {{0: 0}}, got {_values.shown(given)}"
+            ) from None
+        return tuple(sorted(pairs.difference(self._declared_aliases(bound))))
+
+    def _batch(self, bound, method, said):
         """What ``vmap`` does with a call."""
         if method == "default":
+            if isinstance(self.batch, _declared.Other):
+                return dataclasses.replace(self.batch, said=tuple(said.items()))
             if not isinstance(self.batch, tuple):
                 return self.batch
             return tuple(self.batch[self.spec.args.index(arg)] for arg, _name in bound)

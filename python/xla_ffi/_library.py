@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types
+from . import _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types, _values
 from ._errors import LibraryError, no_handler
 
 _lock = threading.Lock()
@@ -48,7 +48,9 @@ def load(
     (``python -m xla_ffi stubs``): ``lib: RmsNorm = xla_ffi.load(...)``.
     """
     given = tuple(repr(sorted((each or {}).items(), key=lambda item: item[0])) for each in (handlers, legacy, types))
-    key = (os.path.realpath(os.fspath(path)), prefix, given)
+    if not (prefix is None or isinstance(prefix, str)):
+        raise TypeError(f"prefix= is to be a str, got {_values.shown(prefix)}")
+    key = (os.path.realpath(os.fsdecode(path)), prefix, given)
     with _lock:
         if key in _loaded:
             before, library = _loaded[key]
@@ -188,6 +190,13 @@ class Library:
 
     def __reduce__(self):
         return _restored, (self.path, self.prefix, self._given)
+
+    # A copy is this object still, whatever the file is by now.
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, _known):
+        return self
 
     # A stub file tells type checkers which attributes there are.
     if not TYPE_CHECKING:

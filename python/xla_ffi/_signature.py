@@ -136,7 +136,7 @@ def describe(spec):
             paragraphs.append("\n".join([f"{title}:", *lines]))
     facts = [f"Shapes: {spec.shape}"] if spec.shape else []
     if spec.gradient is not None:
-        facts.append(f"Gradient: {_gradient(spec.gradient)}")
+        facts.append(f"Gradient: {gradient(spec.gradient)}")
     if spec.batch is not None:
         facts.append(f"Batching: {_batch(spec)}")
     if spec.traits:
@@ -152,13 +152,14 @@ def needs(spec):
     return f"needs jaxlib {first} or newer" if first else "needs a newer jaxlib than this xla_ffi knows"
 
 
-def _gradient(gradient):
-    kinds = {"vjp": gradient.vjp, "forward": gradient.forward, "jvp": gradient.jvp, "transpose": gradient.transpose}
+def gradient(declared):
+    """What a handler declares of its derivative, in words."""
+    kinds = {"vjp": declared.vjp, "forward": declared.forward, "jvp": declared.jvp, "transpose": declared.transpose}
     said = [f"{kind} by {name}" for kind, name in kinds.items() if name is not None]
-    if gradient.linear:
+    if declared.linear:
         said.insert(0, "linear")
-    if gradient.residuals is not None:
-        said.append(f"residuals {', '.join(gradient.residuals) or 'none'}")
+    if declared.residuals is not None:
+        said.append(f"residuals {', '.join(declared.residuals) or 'none'}")
     return ", ".join(said)
 
 

@@ -41,7 +41,7 @@ def load(path: Union[str, "os.PathLike[str]"]) -> Any:
     subclass, :class:`UnsupportedRuntimeError` where this TensorFlow has no such XLA.
     """
     global _host
-    path = os.path.realpath(os.fspath(path))
+    path = os.path.realpath(os.fsdecode(path))
     with _lock:
         contents = _file.read(path)
         if (path, contents.digest) not in _libraries:
@@ -169,14 +169,16 @@ class Handler(Described):
         values, bound = self._operands(args)
         if result_shape_dtypes is not None:
             many = isinstance(result_shape_dtypes, (list, tuple))
-            given = [self._said(each) for each in (result_shape_dtypes if many else [result_shape_dtypes])]
+            given = [each if each is None else self._said(each) for each in (result_shape_dtypes if many else [result_shape_dtypes])]
             result_shape_dtypes = given if many else given[0]
         results, single = self._results(values, bound, result_shape_dtypes, shapes, cast)
-        aliases = {**(input_output_aliases or {}), **dict(self._declared_aliases(bound))}
+        declared = dict(self._declared_aliases(bound))
+        own_aliases = dict((input_output_aliases or {}).items() - declared.items())
+        aliases = {**own_aliases, **declared}
         run = lambda *tensors: self._run(tensors, values, bound, results, cast, aliases, has_side_effect)
         tensors = [value.tensor for value in values]
         if any(_differentiable(value.dtype) for value in values):
-            run = _with_gradient(self, run, values, bound, results, cast, has_side_effect)
+            run = _with_gradient(self, run, values, bound, results, cast, has_side_effect, own_aliases)
         out = run(*tensors)
         if not results:
             return None
@@ -303,8 +305,8 @@ def _differentiable(dtype):
     return tf.as_dtype(dtype).is_floating or tf.as_dtype(dtype).is_complex
 
 
-def _with_gradient(handler, run, values, bound, results, cast, has_side_effect):
-    """The call with the derivative that its author declared."""
+def _with_gradient(handler, run, values, bound, results, cast, has_side_effect, own_aliases):
+    """The call with the derivative that its author declared; ``own_aliases`` are those that the caller wrote."""
     declared = handler.gradient
     varies = [_differentiable(value.dtype) for value in values]
     attributes = [(name, types.SimpleNamespace(value=value)) for name, value in cast.items()]
@@ -314,7 +316,8 @@ def _with_gradient(handler, run, values, bound, results, cast, has_side_effect):
     def differentiable(*tensors):
         if declared is not None and declared.forward is not None:
             with _inside():
-                known = list(declared.call("forward", attributes, tensors, kinds, more=True, has_side_effect=has_side_effect))
+                options = {"input_output_aliases": own_aliases, "has_side_effect": has_side_effect}
+                known = list(declared.call("forward", attributes, tensors, kinds, **options))
         else:
             known = run(*tensors)
         out = known[: len(results)]

@@ -265,7 +265,7 @@ print(model.norm(tf.constant([[3.0, 4.0]])).numpy().tolist())
 
 
 def residuals_of_a_variadic_result():
-    """A result that comes several times has its name as often; a call that stands for another has its side effect."""
+    """A result that comes several times has its name as often; a call that stands for another has its side effect and its aliases."""
     seen = {}
     spec = types.SimpleNamespace(rets=[types.SimpleNamespace(name="y"), types.SimpleNamespace(name="ys")])
 
@@ -284,12 +284,13 @@ def residuals_of_a_variadic_result():
         kind = xla_ffi.tensorflow._Type((2, 3), np.dtype(np.float32))
         bound = [(types.SimpleNamespace(name="x"), "x")]
         run = lambda x: [x, x, x]
-        function = xla_ffi.tensorflow._with_gradient(handler, run, [kind], bound, [kind] * 3, {}, True)
+        function = xla_ffi.tensorflow._with_gradient(handler, run, [kind], bound, [kind] * 3, {}, True, {0: 1})
         with tf.GradientTape() as tape:
             tape.watch(X)
             total = sum(map(tf.reduce_sum, function(X)))
         tape.gradient(total, X)
-        if seen["results"] != ["y", "ys", "ys"] or not seen.get("forward", {"has_side_effect": True})["has_side_effect"]:
+        said = {"has_side_effect": True, "input_output_aliases": {0: 1}}
+        if seen["results"] != ["y", "ys", "ys"] or seen.get("forward", said) != said:
             raise AssertionError(seen)
 
 

@@ -65,11 +65,21 @@ def results(norm):
         raise AssertionError("right result types")
 
 
+def options(norm):
+    raises(TypeError, lambda: norm(X, attrs=[1]), "rms_norm: attrs= is to be a dict, got list [1]")
+    for wrong in ({"x": 0}, {0.5: 0}, {0: {}}, 5):
+        raises(TypeError, lambda wrong=wrong: norm(X, input_output_aliases=wrong), "input_output_aliases= maps an operand's index")
+
+
 def platforms(path):
     """A library for other devices says so, while programs for those can still be written."""
     with described(platforms=("cuda", "rocm")):
         norm = xla_ffi.load(path, prefix="devices").rms_norm
-    for call in (lambda: norm(X), lambda: jax.jit(norm)(X), lambda: jax.jit(jax.vmap(norm)).lower(X)):
+
+    def branch_cut(x):
+        return norm(x)
+
+    for call in (lambda: norm(X), lambda: jax.jit(norm)(X), lambda: jax.jit(jax.vmap(norm)).lower(X), lambda: jax.jit(branch_cut)(X)):
         raises(xla_ffi.UnsupportedRuntimeError, call, "devices.rms_norm is a handler for cuda and rocm", "program is for cpu")
     if jax.eval_shape(norm, X).shape != (2, 3):
         raise AssertionError("tracing is free")
@@ -112,6 +122,7 @@ def main():
     check("operands and attributes", lambda: operands(norm))
     check("ranks", lambda: ranks(path))
     check("results", lambda: results(norm))
+    check("options", lambda: options(norm))
     check("other platforms", lambda: platforms(path))
     check("registrations that wait or were refused", lambda: pending(path))
     check("handlers of a newer revision", lambda: newer(path))

@@ -3,6 +3,7 @@
 usage: reload.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
 """
 
+import copy
 import ctypes
 import os
 import pickle
@@ -128,6 +129,8 @@ def same_contents(folder):
     path = os.path.join(folder, "libsame.so")
     build(path, 1)
     first = xla_ffi.load(path, prefix="same")
+    if xla_ffi.load(os.fsencode(path), prefix="same") is not first:
+        raise AssertionError("a path of bytes, and another library")
     os.utime(path, ns=(1, 1))
     if xla_ffi.load(path, prefix="same") is not first:
         raise AssertionError("touched, and another library")
@@ -152,6 +155,10 @@ def pickled(folder):
     if pickle.loads(data) is not old.add:
         raise AssertionError("unpickled from an unchanged file")
     build(path, 2)
+    # Unlike a copy, which structures that hold a handler make of all they hold.
+    for whole in (old, old.add):
+        if copy.copy(whole) is not whole or copy.deepcopy([whole])[0] is not whole:
+            raise AssertionError("a copy is another build")
     adds(pickle.loads(data), 2)
     adds(old.add, 1)
     new = xla_ffi.load(path, prefix="pickled")

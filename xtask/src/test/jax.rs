@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use std::path::Path;
 
 /// The drivers, which all run on the newest listed jaxlib, and on those that `--jaxlib` asks for.
-const DRIVERS: [&str; 17] = [
+const DRIVERS: [&str; 18] = [
     "declared.py",
     "exports.py",
     "inline.py",
@@ -26,6 +26,7 @@ const DRIVERS: [&str; 17] = [
     "behaviours.py",
     "gradients.py",
     "batches.py",
+    "standins.py",
     "sharding.py",
     "record.py",
     CHECK,
@@ -33,7 +34,7 @@ const DRIVERS: [&str; 17] = [
 ];
 
 /// Those of them that always run on the oldest listed jaxlib too: what they test hangs on jax's own ways.
-const OLDEST_DRIVERS: [&str; 15] = [
+const OLDEST_DRIVERS: [&str; 16] = [
     "declared.py",
     "loader.py",
     "skew.py",
@@ -48,11 +49,12 @@ const OLDEST_DRIVERS: [&str; 15] = [
     "given.py",
     "gradients.py",
     "batches.py",
+    "standins.py",
     "sharding.py",
 ];
 
 /// Those that always run on [`MIDDLE`] as well.
-const MIDDLE_DRIVERS: [&str; 13] = [
+const MIDDLE_DRIVERS: [&str; 14] = [
     "declared.py",
     "loader.py",
     "skew.py",
@@ -65,6 +67,7 @@ const MIDDLE_DRIVERS: [&str; 13] = [
     "exports.py",
     "gradients.py",
     "batches.py",
+    "standins.py",
     "sharding.py",
 ];
 

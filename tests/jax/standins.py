@@ -1,0 +1,299 @@
+"""Handlers that are called in the place of another (`batch_with`, `forward`, the parts of a gradient) get what that one's
+caller said: aliases, types, defaults, how it is batched. And what a batch makes of aliases and tokens.
+
+usage: standins.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
+"""
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+import xla_ffi  # noqa: E402
+from checks import check, finish, raises, skip  # noqa: E402
+from xla_ffi import Signature, _jax  # noqa: E402
+
+X = jnp.arange(3, dtype=np.float32)
+ROWS = jnp.arange(6, dtype=np.float32).reshape(2, 3)
+METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
+
+# `put` and those in its place write the first element of each row; the others are what is in the result's memory.
+CPP = """
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+using Array = ffi::Buffer<ffi::F32>;
+static ffi::Error Put(Array x, ffi::Result<Array> y) {
+  for (size_t i = 0; i < x.element_count(); i += x.dimensions().back()) y->typed_data()[i] = x.typed_data()[i] + 100;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(put, Put, ffi::Ffi::Bind().Arg<Array>().Ret<Array>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(put_each, Put, ffi::Ffi::Bind().Arg<Array>().Ret<Array>());
+static ffi::Error Twice(Array x, ffi::Result<Array> y) {
+  for (size_t i = 0; i < x.element_count(); i += x.dimensions().back()) y->typed_data()[i] = 2 * x.typed_data()[i];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(twice, Twice, ffi::Ffi::Bind().Arg<Array>().Ret<Array>());
+static ffi::Error PutAhead(Array x, ffi::Result<Array> y, ffi::Result<Array> twos) {
+  for (size_t i = 0; i < x.element_count(); ++i) twos->typed_data()[i] = 2;
+  return Put(x, y);
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(put_ahead, PutAhead, ffi::Ffi::Bind().Arg<Array>().Ret<Array>().Ret<Array>());
+static ffi::Error Times(Array a, Array b, ffi::Result<Array> y) {
+  for (size_t i = 0; i < y->element_count(); ++i)
+    y->typed_data()[i] = a.typed_data()[i % a.element_count()] * b.typed_data()[i % b.element_count()];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(times, Times, ffi::Ffi::Bind().Arg<Array>().Arg<Array>().Ret<Array>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(rows, Times, ffi::Ffi::Bind().Arg<Array>().Arg<Array>().Ret<Array>());
+
+static double Get(const ffi::AnyBuffer& x, size_t i) {
+  return x.element_type() == ffi::F32 ? x.typed_data<float>()[i] : x.typed_data<double>()[i];
+}
+static ffi::Error Copy(const ffi::AnyBuffer& x, ffi::Result<ffi::AnyBuffer>& y, double by) {
+  for (size_t i = 0; i < x.element_count(); ++i) {
+    if (y->element_type() == ffi::F32) y->typed_data<float>()[i] = by * Get(x, i);
+    else y->typed_data<double>()[i] = by * Get(x, i);
+  }
+  return ffi::Error::Success();
+}
+static ffi::Error As(ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> y) { return Copy(x, y, 1); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(as, As, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
+static ffi::Error AsAhead(ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> y, ffi::ResultBufferR0<ffi::F32> one) {
+  *one->typed_data() = 1;
+  return Copy(x, y, 1);
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(as_ahead, AsAhead,
+    ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>().Ret<ffi::BufferR0<ffi::F32>>());
+static ffi::Error AsBack(ffi::BufferR0<ffi::F32> one, ffi::AnyBuffer g, ffi::Result<ffi::AnyBuffer> dx) {
+  return Copy(g, dx, *one.typed_data());
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(as_back, AsBack,
+    ffi::Ffi::Bind().Arg<ffi::BufferR0<ffi::F32>>().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
+
+// What is left away is 3 to `scale`, 7 to those in its place.
+static float Factor(ffi::Dictionary attrs, float without) {
+  auto options = attrs.get<ffi::Dictionary>("options");
+  auto by = options.has_value() ? options->get<float>("by") : attrs.get<float>("by");
+  return by.has_value() ? *by : without;
+}
+static ffi::Error Scale(Array x, ffi::Result<Array> y, ffi::Dictionary attrs) {
+  for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = Factor(attrs, 3) * x.typed_data()[i];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(scale, Scale, ffi::Ffi::Bind().Arg<Array>().Ret<Array>().Attrs());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(options, Scale, ffi::Ffi::Bind().Arg<Array>().Ret<Array>().Attrs());
+static ffi::Error ScaleEach(Array x, ffi::Result<Array> y, ffi::Dictionary attrs) {
+  for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = Factor(attrs, 7) * x.typed_data()[i];
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(scale_each, ScaleEach, ffi::Ffi::Bind().Arg<Array>().Ret<Array>().Attrs());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(options_back, ScaleEach, ffi::Ffi::Bind().Arg<Array>().Ret<Array>().Attrs());
+
+static ffi::Error Next(ffi::Token, Array x, ffi::Result<Array> y, ffi::Result<ffi::Token>) {
+  for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = x.typed_data()[i] + 1;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(next, Next,
+    ffi::Ffi::Bind().Arg<ffi::Token>().Arg<Array>().Ret<Array>().Ret<ffi::Token>());
+static ffi::Error First(ffi::Result<ffi::BufferR0<ffi::F64>> y, ffi::Dictionary attrs) {
+  auto list = attrs.get<ffi::Span<const double>>("a");
+  auto number = attrs.get<double>("a");
+  *y->typed_data() = list.has_value() ? list->front() : number.has_value() ? -*number : 0;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(first, First, ffi::Ffi::Bind().Ret<ffi::BufferR0<ffi::F64>>().Attrs());
+"""
+
+HANDLERS = {
+    "put": Signature(
+        "(x: f32[n]) -> y: f32[n]",
+        batch={"handler": "put_each"},
+        gradient={"vjp": "times", "forward": "put_ahead", "residuals": ["twos"]},
+    ),
+    "twice": Signature("(x: f32[... n]) -> y: f32[... n]", gradient={"linear": True}),
+    "put_each": "(x: f32[m n]) -> y: f32[m n]",
+    "put_ahead": "(x: f32[... n]) -> (y: f32[... n], twos: f32[... n])",
+    "times": "(a: f32[... n], b: f32[... n]) -> y: f32[... n]",
+    "rows": Signature("(a: f32[... n], b: f32[n]) -> y: f32[... n]", batch=["leading", "shared"]),
+    "as": Signature(
+        "(x: f32|f64[n]) -> y: f32|f64[n]", gradient={"vjp": "as_back", "forward": "as_ahead", "residuals": ["one"]}
+    ),
+    "as_ahead": "(x: f32|f64[n]) -> (y: f32|f64[n], one: f32[])",
+    "as_back": "(one: f32[], g: f32|f64[n]) -> dx: f32|f64[n]",
+    "scale": Signature("(x: f32[n], *, by: f32 = 3.0) -> y: f32[n]", batch={"handler": "scale_each"}),
+    "scale_each": "(x: f32[m n], *, by: f32 = 7.0, **others) -> y: f32[m n]",
+    "options": Signature(
+        "(x: f32[...], *, options: {by: f32 = 3.0, name: str = 'x'}) -> y: f32[...]",
+        gradient={"linear": True, "transpose": "options_back"},
+    ),
+    "options_back": "(g: f32[...], *, options: {by: f32 = 7.0}) -> dx: f32[...]",
+    "next": "(t: token, x: f32[...]) -> (y: f32[...], u: token)",
+    "first": "(**others) -> y: f64[]",
+}
+
+
+def close(got, wanted):
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+
+
+def calls(function, *args):
+    return [line for line in jax.jit(function).lower(*args).as_text().splitlines() if "custom_call @" in line]
+
+
+def aliases(lib):
+    """A result that its caller puts in the place of an operand is there, whichever handler computes it."""
+    put = lambda x: lib.put(x, input_output_aliases={0: 0})
+    row, rows = np.asarray([100, 1, 2]), np.asarray([[100, 1, 2], [103, 4, 5]])
+    close(put(X), row)
+    for function in (jax.vmap(put), jax.jit(jax.vmap(put)), lambda x: jax.vjp(jax.vmap(put), x)[0]):
+        close(function(ROWS), rows)
+    for function in (lambda x: jax.vjp(put, x)[0], jax.jit(lambda x: jax.linearize(put, x)[0]), lambda x: jax.vjp(jax.checkpoint(put), x)[0]):
+        close(function(X), row)
+    close(jax.vmap(lambda x: jax.vjp(put, x)[0])(ROWS), rows)
+    close(jax.vmap(jax.grad(lambda x: put(x).sum()))(ROWS), np.full((2, 3), 2))
+    for function in (jax.vmap(put), lambda x: jax.vjp(put, x[0])[0]):
+        if not all("output_operand_alias" in call for call in calls(function, ROWS)):
+            raise AssertionError(calls(function, ROWS))
+    twice = lambda x: lib.twice(x, input_output_aliases={0: 0})
+    for got in (jax.jvp(twice, (X,), (X + 1,))[1], jax.jit(lambda x: jax.linearize(twice, x)[1](x + 1))(X)):
+        close(got, [2, 2, 3])
+    close(jax.vmap(lambda x: jax.jvp(twice, (x,), (x + 1,))[1])(ROWS), [[2, 2, 3], [8, 5, 6]])
+    close(jax.jvp(jax.vmap(twice), (ROWS,), (ROWS + 1,))[1], [[2, 2, 3], [8, 5, 6]])
+    if any("output_operand_alias" in call for call in calls(jax.vmap(lib.put), ROWS)):
+        raise AssertionError("an alias that nobody wrote")
+
+
+def aliases_in_batches(lib):
+    """An operand that all elements share is no place for their results: it is there once for each."""
+    wanted = np.asarray(ROWS) * np.asarray(X)
+    for method in METHODS:
+        for alias, axes, args in [({1: 0}, (0, None), (ROWS, X)), ({0: 0}, (None, 0), (X, ROWS)), ({1: 0}, (0, 0), (ROWS, jnp.stack([X, X])))]:
+            times = lambda a, b: lib.times(a, b, input_output_aliases=alias, vmap_method=method)
+            close(jax.vmap(times, axes)(*args), wanted)
+            close(jax.jit(jax.vmap(times, axes, 1))(*args), wanted.T)
+    for alias, loop in [({0: 0}, False), ({1: 0}, True)]:
+        rows = jax.vmap(lambda a, b: lib.rows(a, b, input_output_aliases=alias), (0, None))
+        close(rows(ROWS, X), wanted)
+        if ("while" in jax.jit(rows).lower(ROWS, X).as_text()) != loop:
+            raise AssertionError(f"{alias}: loop {not loop}")
+
+
+def types(lib):
+    """What the caller said of the results holds for `forward`, too."""
+    for dtype in (np.float32, np.float64):
+        wide = lambda x: getattr(lib, "as")(x, result_shape_dtypes=jax.ShapeDtypeStruct((3,), dtype))
+        for found in (wide(X), jax.vjp(wide, X)[0], jax.jit(lambda x: jax.linearize(wide, x)[0])(X), jax.vmap(lambda x: jax.vjp(wide, x)[0])(ROWS)):
+            if found.dtype != dtype:
+                raise AssertionError(f"{found.dtype}, not {np.dtype(dtype)}")
+        close(jax.grad(lambda x: (wide(x) * 2).sum())(X), np.full(3, 2))
+    says = jax.ShapeDtypeStruct((3,), np.float64)
+    y, one = lib.as_ahead(X, result_shape_dtypes=[says, None])
+    if (y.dtype, one.dtype, one.shape) != (np.float64, np.float32, ()):
+        raise AssertionError(f"{y.dtype}, {one.dtype}{one.shape}")
+    if [each.dtype for each in lib.as_ahead(X, result_shape_dtypes=[None, None])] != [np.float32, np.float32]:
+        raise AssertionError("not as the handler says")
+
+
+def batch_of_forward(lib):
+    """`vmap_method=` goes for `forward`, too, where that is what is batched."""
+    put = lambda method: jax.vmap(lambda x: jax.vjp(lambda x: lib.put(x, vmap_method=method), x)[0])
+    (call,) = calls(put("sequential"), ROWS)
+    if "tensor<2x3xf32>" in call or "put_ahead" not in call:
+        raise AssertionError(call)
+    raises(NotImplementedError, lambda: put(None)(ROWS), "put_ahead cannot be batched")
+
+
+def compiled_once(lib):
+    """A loop over a batch is compiled once, also outside of `jit`: jax keeps what it compiles."""
+    each = lambda x, w: jax.vmap(lambda x: lib.times(x, w, vmap_method="sequential"))(x)
+    rows, row = np.asarray(ROWS), np.asarray(X)
+    close(each(rows, row), rows * row)
+    with compilations() as count:
+        for factor in np.float32([2, 3]):
+            each(factor * rows, row)
+            each(rows, factor * row)
+    if count():
+        raise AssertionError(f"{count()} programs were compiled")
+
+
+@contextlib.contextmanager
+def compilations():
+    """How many programs were compiled."""
+    found = []
+    listen = lambda event, _seconds, **_: found.append(event) if event == "/jax/core/compile/backend_compile_duration" else None
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield lambda: len(found)
+
+
+def defaults(lib):
+    """What is left away is what it is to the handler that is called: in dictionaries, and where another takes any names."""
+    for handler in (lib.scale, lib.options):  # as libraries that know their defaults themselves
+        handler.spec = dataclasses.replace(handler.spec, states_defaults=False)
+    lib.scale.batch = dataclasses.replace(lib.scale.batch, spec=lib.scale.spec)
+    lib.options.gradient._own = lib.options
+    close(lib.scale(X), 3 * X)
+    close(jax.vmap(lib.scale)(ROWS), 3 * ROWS)
+    close(jax.vmap(lambda x: lib.scale(x, by=2.0))(ROWS), 2 * ROWS)
+    if _jax.REVISION < 1:
+        return  # which has no dictionaries
+    for given, by in [({}, 3), ({"by": 2.0}, 2), ({"by": 2.0, "name": "y"}, 2)]:
+        close(lib.options(X, options=given), by * X)
+        close(jax.grad(lambda x: lib.options(x, options=given).sum())(X), np.full(3, by))
+
+
+def tokens(lib):
+    """Tokens have no batch; where as many come as go, the elements' calls take turns."""
+    if _jax.REVISION < 4 or not hasattr(jax.lax, "create_token"):
+        skip("no tokens")
+
+    def both(method, x):
+        y, token = lib.next(jax.lax.create_token(), x, vmap_method=method)
+        return lib.next(token, y, vmap_method=method)[0]
+
+    for method in ("default", *METHODS):
+        close(jax.jit(jax.vmap(lambda x: both(method, x)))(ROWS), ROWS + 2)
+        close(jax.jit(jax.vmap(jax.vmap(lambda x: both(method, x))))(jnp.stack([ROWS, ROWS])), jnp.stack([ROWS, ROWS]) + 2)
+        close(jax.vmap(lambda x: both(method, x))(ROWS[:0]), ROWS[:0])
+    text = jax.make_jaxpr(jax.vmap(lambda x: lib.next(jax.lax.create_token(), x)[0]))(ROWS)
+    first, second = (each for each in text.eqns if each.primitive.name == "xla_ffi_call")
+    if second.invars[0] is not first.outvars[1]:
+        raise AssertionError("the calls are not in turn")
+
+
+def attributes(lib):
+    """An attribute without a declared type is what it was at the call, and said in words where XLA takes no such."""
+    values = np.asarray([2.5])
+    first = jax.jit(lambda x: x + lib.first(a=values))
+    close(first(X), X + 2.5)
+    values[0] = 9
+    close(jax.vmap(first)(ROWS), ROWS + 2.5)
+    values[0] = 2.5
+    close(lib.first(a=values.astype(">f8")), 2.5)
+    close(lib.first(a=jnp.asarray([2.5])), 2.5)
+    close(lib.first(a=jnp.asarray(2.5)), -2.5)
+    raises(TypeError, lambda: jax.jit(lambda a: lib.first(a=a))(2.5), "attribute 'a'", "traced value")
+    raises(TypeError, lambda: lib.first(a=b"x"), "attribute 'a'", "bytes b'x'", "numpy.frombuffer")
+    raises(TypeError, lambda: lib.first(a=np.float16(1)), "attribute 'a'", "no float16")
+    raises(TypeError, lambda: lib.first(a=np.asarray([True])), "attribute 'a'", "no bool")
+    raises(TypeError, lambda: lib.first(a=1j), "attribute 'a'", "complex 1j")
+    raises(TypeError, lambda: lib.first(a="\ud800"), "attribute 'a'", "surrogates")
+    raises(TypeError, lambda: lib.options(X, options={"name": "\ud800"}), "its 'name'", "surrogates")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["XLA_FFI_CACHE"] = folder
+        lib = xla_ffi.load_inline(cpp=CPP, name="standins", handlers=HANDLERS)
+        for work in (aliases, aliases_in_batches, types, batch_of_forward, compiled_once, defaults, tokens, attributes):
+            check(f"stand-ins, {work.__name__}", lambda work=work: work(lib))
+    finish()
+
+
+if __name__ == "__main__":
+    main()
