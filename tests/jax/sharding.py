@@ -4,6 +4,7 @@ usage: sharding.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py; `d
 """
 
 import dataclasses
+import inspect
 import os
 import socket
 import subprocess
@@ -24,6 +25,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from checks import check, finish, raises, skip  # noqa: E402
+from jax.experimental import custom_partitioning as partitioning  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 from xla_ffi import _handler  # noqa: E402
 
@@ -120,9 +122,12 @@ def contraction(norm, lib, product):
     apart(matmul, x @ y, put(x, "d"), put(y, "d"), spec=("d",))
     # To Shardy the batch is one factor of all three, and each other dimension one that has to be whole.
     text = jax.jit(matmul).lower(put(x, "d"), put(y, "d")).as_text()
-    rule = "([i, j, k], [i, l, m])->([i, n, o]) {i=8, j=2, k=4, l=4, m=2, n=2, o=2} need_replication={j, k, l, m, n, o}"
-    if "op_sharding_rule" in text and rule not in text:
-        raise AssertionError(text)
+    if "op_sharding_rule" in text:
+        rule = "([i, j, k], [i, l, m])->([i, n, o]) {i=8, j=2, k=4, l=4, m=2, n=2, o=2}"
+        if "need_replication_factors" in inspect.signature(partitioning.SdyShardingRule).parameters:
+            rule += " need_replication={j, k, l, m, n, o}"
+        if rule not in text:
+            raise AssertionError(text)
     right(jax.jit(matmul)(put(x, "d", None, "e"), put(y, "d", "e")), x @ y)
     # As the example has it, its batch is a size like any other: what is no `...` is gathered.
     right(jax.jit(product)(put(x, "d"), put(y, "d")), x @ y)
@@ -141,8 +146,13 @@ def in_shard_map(norm, lib, product):
     for transform in (lambda f: f, jax.jit):
         for got, whole in zip(transform(jax.grad(loss(rows), (0, 1)))(*args), wanted):
             right(got, whole)
-    inside = shard_map(jax.grad(lambda x: jnp.sum(lib.sine(x))), mesh=mesh(), in_specs=split, out_specs=split)
-    apart(inside, np.cos(WHOLE), put(WHOLE, "d"))
+    inside = lambda f: shard_map(jax.grad(lambda x: jnp.sum(f(x))), mesh=mesh(), in_specs=split, out_specs=split)
+    try:
+        inside(jnp.sin)(put(WHOLE, "d"))
+    except ValueError:  # jax 0.6.0 refuses its own functions there, too
+        pass
+    else:
+        apart(inside(lib.sine), np.cos(WHOLE), put(WHOLE, "d"))
     sine = shard_map(lib.sine, mesh=mesh(), in_specs=split, out_specs=split)
     right(jax.jvp(sine, args[:1], args[:1])[1], np.cos(WHOLE) * WHOLE)
 
