@@ -21,7 +21,7 @@ pub(crate) struct Args {
     handler: Option<HandlerName>,
     /// Answer in JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// What hosts make of a handler: the verdicts of the doctor, on the first jaxlib of each revision.
