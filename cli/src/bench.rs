@@ -22,7 +22,7 @@ pub(crate) struct Args {
     warmup: u32,
     /// Answer in JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
     /// Run the handler in this process; a crash ends it then.
     #[arg(long = "in-this-process")]
     in_this_process: bool,
@@ -31,7 +31,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "bench");
     if let Some(supervisor) = &args.call.supervised {
-        return Ok(supervise::child(supervisor, || here(args)));
+        return Ok(supervise::child(supervisor, || {
+            here(args).inspect_err(|error| {
+                if args.json {
+                    // Whoever closed standard output reads the exit status.
+                    let _ = output::no_answer(&crate::error_text(error));
+                }
+            })
+        }));
     }
     if !args.in_this_process {
         return supervise::again(Duration::from_secs(args.call.time_limit));

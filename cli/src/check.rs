@@ -22,7 +22,7 @@ pub(crate) struct Args {
     call: CallArgs,
     /// Print JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// What a check has found.
@@ -73,9 +73,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             }]
         )
     };
-    if reports.iter().all(|(_, lines)| nothing(lines)) && !args.json {
-        bail!("no handler could be checked");
-    }
+    // An answer of nothing is no yes.
+    let unchecked = reports.iter().all(|(_, lines)| nothing(lines));
     let failed = reports.iter().flat_map(|(_, lines)| lines);
     let failed = failed
         .filter(|line| matches!(line.verdict, Verdict::Fail(_)))
@@ -86,7 +85,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .map(|(name, lines)| report(name, lines))
             .collect();
         let library = args.call.lib.display().to_string();
-        output::json(&json!({"library": library, "ok": failed == 0, "handlers": handlers}))?;
+        output::json(
+            &json!({"library": library, "ok": failed == 0 && !unchecked, "handlers": handlers}),
+        )?;
+    }
+    if unchecked {
+        bail!("no handler could be checked");
     }
     Ok(if failed == 0 {
         ExitCode::SUCCESS

@@ -6,7 +6,8 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use xla_ffi_doctor::{
-    Behaviour, Candidate, Examination, Level, Loads, Outcome, Verdict, library, manifest, verdict,
+    Behaviour, Candidate, Examination, Level, Loads, Outcome, Problem, Subject, Verdict, library,
+    manifest, verdict,
 };
 use xla_ffi_runtime::{PROBE_LIMIT, Revision};
 
@@ -20,7 +21,7 @@ pub(crate) struct Args {
     handler: Option<HandlerName>,
     /// Answer in JSON.
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// What hosts make of a handler: the verdicts of the doctor, on the first jaxlib of each revision.
@@ -234,18 +235,23 @@ fn describe_legacy(target: &manifest::Target) -> String {
     text
 }
 
-/// The answer is no where no known jaxlib loads a handler; nothing is known of one that was not asked.
+/// The answer is no where a description cannot be, or no known jaxlib loads a handler; nothing is known of one that
+/// was not asked.
 fn conclude(
     examination: &Examination,
     handlers: &[Chosen<'_>],
     receptions: &[Reception],
 ) -> anyhow::Result<()> {
-    if !examination.facts.machine.is_this() {
-        return Ok(());
-    }
     let mut wrong = vec![];
     for (handler, asked) in handlers.iter().zip(receptions) {
-        if !asked.accepted().is_empty() {
+        let subject = Subject::Handler(handler.name.clone());
+        for finding in &examination.findings {
+            if finding.problem == Problem::Description && finding.subject == subject {
+                let (id, what, why) = (finding.problem.id(), &finding.what, &finding.why);
+                wrong.push(format!("{id}: handler '{}': {what}: {why}", handler.name));
+            }
+        }
+        if !asked.asked || !asked.accepted().is_empty() {
             continue;
         }
         let why = match asked.version_and_traits() {

@@ -88,6 +88,12 @@ fn main() -> ExitCode {
             error.exit();
         }
     };
+    let json = match &cli.command {
+        Command::Inspect(args) => args.json,
+        Command::Bench(args) => args.json,
+        Command::Check(args) => args.json,
+        _ => false,
+    };
     let outcome = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Inspect(args) => done(inspect::run(&args)),
@@ -104,7 +110,12 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {}", error_text(&error));
+            let told = error_text(&error);
+            if json {
+                // Whoever closed standard output reads the exit status.
+                let _ = output::no_answer(&told);
+            }
+            eprintln!("error: {told}");
             ExitCode::FAILURE
         }
     }

@@ -1,6 +1,10 @@
 //! Writes to standard output; a reader that has gone away is no error.
 
 use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether an answer for programs has been written: there is one.
+static ANSWERED: AtomicBool = AtomicBool::new(false);
 
 /// Writes a text for people: names of files and symbols and what libraries say of themselves may hold
 /// anything, and a terminal obeys none of it.
@@ -17,6 +21,8 @@ fn exactly(text: &str) -> anyhow::Result<()> {
 }
 
 pub(crate) fn json(value: &serde_json::Value) -> anyhow::Result<()> {
+    crate::supervise::answers();
+    answered();
     exactly(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
@@ -35,6 +41,22 @@ pub(crate) fn failure(schema: &str, code: u8, kind: &str, error: &str) -> anyhow
     json(&serde_json::json!({
         "schema": schema,
         "exit": { "code": code, "kind": kind },
+        "error": error,
+    }))
+}
+
+/// That an answer for programs has been written, here or by a child process.
+pub(crate) fn answered() {
+    ANSWERED.store(true, Ordering::Relaxed);
+}
+
+/// The answer for programs where a command whose answers have no form of their own ends without any.
+pub(crate) fn no_answer(error: &str) -> anyhow::Result<()> {
+    if ANSWERED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    json(&serde_json::json!({
+        "exit": { "code": 1, "kind": "bad-input" },
         "error": error,
     }))
 }

@@ -188,3 +188,34 @@ fn libraries_that_tell_nothing() {
         check(&library(folder.path(), flags).display().to_string(), told);
     }
 }
+
+#[test]
+fn commands_without_a_form_answer_in_json_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = write(folder.path(), "empty.so", b"");
+    let source = "void* crash(void* f) { *(volatile int*)0 = 1; return f; }";
+    let library = library_of_text(folder.path(), "crash", "gcc", source, &[]);
+    let library = library.map(|library| library.display().to_string());
+    let mut cases = vec![
+        vec!["inspect", &empty],
+        vec!["check", &empty],
+        vec!["bench", &empty],
+    ];
+    if let Some(library) = &library {
+        cases.push(vec!["bench", library, "--handler", "crash"]);
+    }
+    for arguments in cases {
+        let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+            .args(&arguments)
+            .arg("--json")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let value: Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|e| panic!("{arguments:?}: {e}: {output:?}"));
+        assert_eq!(value["exit"]["kind"], "bad-input", "{value:#}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let error = value["error"].as_str().unwrap();
+        assert!(said.contains(error), "{said}: {error}");
+    }
+}

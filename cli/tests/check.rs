@@ -108,6 +108,8 @@ fn libraries_of_the_sdk_pass() {
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     assert_eq!(out.status.code(), Some(1));
     assert!(said.contains("no handler could be checked"), "{said}");
+    let lines = check(1, &counter, &[]);
+    assert_eq!((lines.len(), lines[0].1 == "ok"), (1, false), "{lines:?}");
     let axpy = rust_examples().join("libaliasing.so");
     let lines = check(0, &axpy, &["--attrs", "a = 2.0 : f32"]);
     assert!(

@@ -30,7 +30,7 @@ const fn entry(
 }
 
 /// All problems, in the order of their numbers. The book lists them in the same words.
-pub const CATALOGUE: [Entry; 35] = [
+pub const CATALOGUE: [Entry; 36] = [
     entry(
         Problem::NotRun,
         "XF001",
@@ -156,6 +156,12 @@ pub const CATALOGUE: [Entry; 35] = [
         "XF118",
         "Its code is not signed, or was changed after it was signed, so that macOS does not load it.",
         "Sign it last of all: `codesign --force --sign - FILE`.",
+    ),
+    entry(
+        Problem::Description,
+        "XF119",
+        "The manifest says of a handler what cannot be: an element type that is none, a shape contract that cannot be read or is for other operands, another handler that is not there.",
+        "Mend what `XFFI_DESCRIBE` says.",
     ),
     entry(
         Problem::Answer,

@@ -7,7 +7,7 @@ use crate::library::{self, Facts, Surroundings};
 use crate::link;
 use crate::manifest::{self, Manifest};
 use crate::release;
-use crate::{exported, threads};
+use crate::{description, exported, threads};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::model::{Abi, Header};
@@ -75,6 +75,7 @@ impl Examination {
             }
         }
         exports(&manifests, &facts, &mut findings);
+        description::findings(&manifests, &mut findings);
         exported::findings(&manifests, &facts, &mut findings);
         threads::findings(&facts, bytes, &mut findings);
         let compiled_with = compiled_with(bytes, &mut findings);

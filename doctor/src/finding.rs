@@ -90,6 +90,8 @@ pub enum Problem {
     Refused,
     /// The manifest cannot be read.
     Manifest,
+    /// The manifest says of a handler what cannot be.
+    Description,
     /// The manifest names a symbol that is not exported, or the command line does.
     NotExported,
     /// The library does not say which of its functions are handlers.
@@ -195,6 +197,7 @@ impl Problem {
             Self::NotKnown
             | Self::Refused
             | Self::Manifest
+            | Self::Description
             | Self::NotExported
             | Self::Header
             | Self::Breaks

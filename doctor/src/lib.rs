@@ -4,6 +4,7 @@
 
 mod candidate;
 mod catalogue;
+mod description;
 mod difference;
 mod examination;
 mod exported;

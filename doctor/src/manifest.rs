@@ -333,6 +333,18 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
             )));
         }
     }
+    for handler in value["handlers"].as_array().into_iter().flatten() {
+        let outside = ["vjp", "forward", "jvp", "transpose", "linear", "residuals"]
+            .into_iter()
+            .find(|key| !handler[key].is_null());
+        if let Some(key) = outside {
+            let name = &handler["name"];
+            return Err(fail(format!(
+                "handler {name} has \"{key}\" outside its gradient, where nobody reads it; in C it stands in \
+                 XFFI_GRADIENT(…)"
+            )));
+        }
+    }
     let record = Record::deserialize(value)?;
     if let Some(register) = &record.register {
         check_symbol(register).map_err(|what| fail(format!("\"register\" {what}")))?;

@@ -1,5 +1,6 @@
 //! `xla-ffi doctor` on libraries built here: what it finds, how sure it is, and its exit codes.
 
+mod description;
 mod files;
 mod gate;
 mod jaxlibs;

@@ -84,6 +84,7 @@ fn transformations_are_read_and_judged() {
         ("gradient", "{}", "one of"),
         ("gradient", r#"{"vjp": "b", "transpose": "c"}"#, "transpose"),
         ("gradient", r#"{"linear": true, "forward": "c"}"#, "forward"),
+        ("residuals", r#"["x"]"#, "outside its gradient"),
         ("batch", r#""sometimes""#, "sometimes"),
         ("batch", r#"["leading", "shared"]"#, "each argument"),
     ] {
