@@ -250,7 +250,7 @@ def defaults(lib):
 def tokens(lib):
     """Tokens have no batch; where as many come as go, the elements' calls take turns."""
     if _jax.REVISION < 4 or not hasattr(jax.lax, "create_token"):
-        skip("no tokens")
+        skip("no tokens in this jax")
 
     def both(method, x):
         y, token = lib.next(jax.lax.create_token(), x, vmap_method=method)
