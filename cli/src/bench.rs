@@ -32,12 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "bench");
     if let Some(supervisor) = &args.call.supervised {
         return Ok(supervise::child(supervisor, || {
-            here(args).inspect_err(|error| {
-                if args.json {
-                    // Whoever closed standard output reads the exit status.
-                    let _ = output::no_answer(&crate::error_text(error));
-                }
-            })
+            here(args).inspect_err(|error| output::no_answer(args.json, error))
         }));
     }
     if !args.in_this_process {

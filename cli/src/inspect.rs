@@ -471,14 +471,8 @@ fn operand(operand: &manifest::Operand) -> String {
 
 fn gradient(gradient: &manifest::Gradient) -> String {
     let linear = gradient.linear.then(|| "linear".to_owned());
-    let rules = [
-        ("vjp", &gradient.vjp),
-        ("forward", &gradient.forward),
-        ("jvp", &gradient.jvp),
-        ("transpose", &gradient.transpose),
-    ];
-    let rules = rules.into_iter();
-    let rules = rules.filter_map(|(rule, name)| Some(format!("{rule} by {}", name.as_ref()?)));
+    let rules = gradient.handlers();
+    let rules = rules.map(|(rule, name)| format!("{rule} by {name}"));
     let residuals = gradient.residuals.as_ref();
     let residuals = residuals.map(|names| format!("from {}", names.join(", ")));
     let parts: Vec<_> = linear.into_iter().chain(rules).chain(residuals).collect();

@@ -110,12 +110,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            let told = error_text(&error);
-            if json {
-                // Whoever closed standard output reads the exit status.
-                let _ = output::no_answer(&told);
-            }
-            eprintln!("error: {told}");
+            output::no_answer(json, &error);
+            eprintln!("error: {}", error_text(&error));
             ExitCode::FAILURE
         }
     }

@@ -50,15 +50,16 @@ pub(crate) fn answered() {
     ANSWERED.store(true, Ordering::Relaxed);
 }
 
-/// The answer for programs where a command whose answers have no form of their own ends without any.
-pub(crate) fn no_answer(error: &str) -> anyhow::Result<()> {
-    if ANSWERED.load(Ordering::Relaxed) {
-        return Ok(());
+/// Where a command whose answers have no form of their own ends with an error before there is an answer for programs,
+/// and one `is_wanted`: this one.
+pub(crate) fn no_answer(is_wanted: bool, error: &anyhow::Error) {
+    if is_wanted && !ANSWERED.load(Ordering::Relaxed) {
+        // Whoever closed standard output reads the exit status.
+        let _ = json(&serde_json::json!({
+            "exit": { "code": 1, "kind": "bad-input" },
+            "error": crate::error_text(error),
+        }));
     }
-    json(&serde_json::json!({
-        "exit": { "code": 1, "kind": "bad-input" },
-        "error": error,
-    }))
 }
 
 /// A text with what a terminal would obey made visible.

@@ -128,16 +128,7 @@ fn others(manifest: &Manifest, handler: &Handler, told: &mut Told<'_>) {
     let names: Vec<_> = manifest.handlers.iter().map(|h| h.name.as_str()).collect();
     let mut named: Vec<(&str, &str)> = Vec::new();
     if let Some(gradient) = &handler.gradient {
-        let keys = [
-            ("vjp", &gradient.vjp),
-            ("forward", &gradient.forward),
-            ("jvp", &gradient.jvp),
-            ("transpose", &gradient.transpose),
-        ];
-        named.extend(
-            keys.into_iter()
-                .filter_map(|(key, name)| Some((key, name.as_deref()?))),
-        );
+        named.extend(gradient.handlers());
     }
     if let Some(Batch::Handler { handler }) = &handler.batch {
         named.push(("batch", handler));

@@ -166,16 +166,10 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
         let Some(gradient) = gradient else {
             return BTreeMap::new();
         };
-        let linear = gradient.linear.then(|| "by itself".to_owned());
-        [
-            ("vjp", gradient.vjp.clone()),
-            ("forward", gradient.forward.clone()),
-            ("jvp", gradient.jvp.clone().or(linear)),
-            ("transpose", gradient.transpose.clone()),
-        ]
-        .into_iter()
-        .filter_map(|(rule, by)| Some((rule, by?)))
-        .collect()
+        let linear = gradient.linear.then(|| ("jvp", "by itself".to_owned()));
+        let named = gradient.handlers().map(|(rule, by)| (rule, by.to_owned()));
+        // One that is named counts for more.
+        linear.into_iter().chain(named).collect()
     };
     if let (Some(was), Some(now)) = (was, now) {
         if was.residuals != now.residuals {

@@ -85,6 +85,20 @@ pub struct Gradient {
     pub residuals: Option<Vec<String>>,
 }
 
+impl Gradient {
+    /// The handlers that it names, each under its key.
+    pub fn handlers(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let keys = [
+            ("vjp", &self.vjp),
+            ("forward", &self.forward),
+            ("jvp", &self.jvp),
+            ("transpose", &self.transpose),
+        ];
+        keys.into_iter()
+            .filter_map(|(key, name)| Some((key, name.as_deref()?)))
+    }
+}
+
 /// How calls may be batched.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
