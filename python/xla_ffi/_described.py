@@ -1,6 +1,7 @@
 """A handler as its manifest describes it: what a call of it takes and gives, whatever the framework."""
 
 import itertools
+import operator
 from collections.abc import Mapping
 
 from . import _attributes, _dtypes, _shapes, _signature, _values
@@ -193,6 +194,17 @@ class Described:
 
     def _undecided(self, why, how="shapes= or result_shape_dtypes="):
         raise TypeError(f"{self.__qualname__}: the result types cannot be inferred, since {why}: give {how}")
+
+    def _own_aliases(self, given, bound):
+        """The aliases that the caller wrote, without those that the handler declares anyway: what holds for the handlers
+        in its place is theirs to declare."""
+        try:
+            pairs = {(operator.index(argument), operator.index(result)) for argument, result in dict(given or {}).items()}
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{self.__qualname__}: input_output_aliases= maps an operand's index to a result's, as {{0: 0}}, got {_values.shown(given)}"
+            ) from None
+        return tuple(sorted(pairs.difference(self._declared_aliases(bound))))
 
     def _declared_aliases(self, bound):
         for out, ret in enumerate(self.spec.rets):

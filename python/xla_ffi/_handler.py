@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import inspect
-import operator
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -134,17 +133,6 @@ class Handler(Described):
         # The names under which the metadata of the program and profiles know the call.
         with jax.named_scope(self.__qualname__), jax.profiler.TraceAnnotation(self.__qualname__):
             return _primitive.call(self.target, results, args, attrs, layouts=layouts, **options)
-
-    def _own_aliases(self, given, bound):
-        """The aliases that the caller wrote, without those that the handler declares anyway: what holds for the handlers
-        in its place is theirs to declare."""
-        try:
-            pairs = {(operator.index(argument), operator.index(result)) for argument, result in dict(given or {}).items()}
-        except (TypeError, ValueError):
-            raise TypeError(
-                f"{self.__qualname__}: input_output_aliases= maps an operand's index to a result's, as {{0: 0}}, got {_values.shown(given)}"
-            ) from None
-        return tuple(sorted(pairs.difference(self._declared_aliases(bound))))
 
     def _batch(self, bound, method, said):
         """What ``vmap`` does with a call."""

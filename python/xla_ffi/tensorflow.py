@@ -172,9 +172,8 @@ class Handler(Described):
             given = [each if each is None else self._said(each) for each in (result_shape_dtypes if many else [result_shape_dtypes])]
             result_shape_dtypes = given if many else given[0]
         results, single = self._results(values, bound, result_shape_dtypes, shapes, cast)
-        declared = dict(self._declared_aliases(bound))
-        own_aliases = dict((input_output_aliases or {}).items() - declared.items())
-        aliases = {**own_aliases, **declared}
+        own_aliases = dict(self._own_aliases(input_output_aliases, bound))
+        aliases = {**own_aliases, **dict(self._declared_aliases(bound))}
         run = lambda *tensors: self._run(tensors, values, bound, results, cast, aliases, has_side_effect)
         tensors = [value.tensor for value in values]
         if any(_differentiable(value.dtype) for value in values):
