@@ -1,0 +1,285 @@
+//! Types as the entries of one unit tell them: their notation, sizes and alignments.
+
+use super::budget::Budget;
+use super::{Dwarf, Entry, Unit};
+use crate::header::Error;
+use crate::model::{FUNCTION, function, integer, pointer_to};
+use gimli::{AttributeValue, UnitOffset};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// How deep a type is followed: a pointer to a constant of an array … .
+const DEPTH: usize = 32;
+
+pub(super) struct Types<'a, 'b> {
+    pub(super) dwarf: &'b Dwarf<'a>,
+    pub(super) unit: &'b Unit<'a>,
+    budget: &'b Budget,
+    /// Names that a typedef gives to a struct or enumeration without one.
+    given: BTreeMap<UnitOffset, Cow<'a, str>>,
+}
+
+impl<'a, 'b> Types<'a, 'b> {
+    pub(super) fn new(dwarf: &'b Dwarf<'a>, unit: &'b Unit<'a>, budget: &'b Budget) -> Self {
+        Self {
+            dwarf,
+            unit,
+            budget,
+            given: BTreeMap::new(),
+        }
+    }
+
+    /// Notes the name that a typedef gives to what has none.
+    pub(super) fn note_typedef(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
+        if entry.tag() != gimli::DW_TAG_typedef {
+            return Ok(());
+        }
+        if let (Some(name), Some(target)) = (self.name(entry)?, self.target(entry)?) {
+            let target = self.unit.entry(target)?;
+            if self.name(&target)?.is_none() {
+                self.given.entry(target.offset()).or_insert(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of an entry. Any number of entries may share the text of a long one.
+    pub(super) fn name(&self, entry: &Entry<'a, 'b>) -> Result<Option<Cow<'a, str>>, Error> {
+        let Some(value) = entry.attr_value(gimli::DW_AT_name)? else {
+            return Ok(None);
+        };
+        let name = self.dwarf.attr_string(self.unit, value)?.to_string_lossy();
+        self.budget.spend(1 + name.len() / 64)?;
+        Ok(Some(name))
+    }
+
+    /// A copy of a name.
+    pub(super) fn keep(&self, name: &str) -> Result<String, Error> {
+        self.budget.spend(name.len())?;
+        Ok(name.to_owned())
+    }
+
+    /// The name of a type: its own, or that of a typedef.
+    pub(super) fn tag_name(&self, entry: &Entry<'a, 'b>) -> Result<Option<Cow<'a, str>>, Error> {
+        Ok(match self.name(entry)? {
+            Some(name) => Some(name),
+            None => self.given.get(&entry.offset()).cloned(),
+        })
+    }
+
+    /// The type that an entry refers to.
+    pub(super) fn target(&self, entry: &Entry<'a, 'b>) -> Result<Option<UnitOffset>, Error> {
+        Ok(match entry.attr_value(gimli::DW_AT_type)? {
+            Some(AttributeValue::UnitRef(offset)) => Some(offset),
+            Some(AttributeValue::DebugInfoRef(offset)) => offset.to_unit_offset(&self.unit.header),
+            _ => None,
+        })
+    }
+
+    pub(super) fn number(
+        &self,
+        entry: &Entry<'a, 'b>,
+        at: gimli::DwAt,
+    ) -> Result<Option<u64>, Error> {
+        Ok(entry.attr_value(at)?.and_then(|value| value.udata_value()))
+    }
+
+    /// Visits the entries right below one.
+    pub(super) fn children(
+        &self,
+        of: UnitOffset,
+        mut visit: impl FnMut(&Entry<'a, 'b>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut entries = self.unit.entries_at_offset(of)?;
+        let mut depth = 0;
+        while let Some((deeper, entry)) = entries.next_dfs()? {
+            self.budget.spend(1)?;
+            depth += deeper;
+            match depth {
+                0 if entry.offset() == of => {}
+                1 => visit(entry)?,
+                2.. => {}
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// A type in the model's notation.
+    pub(super) fn spell(&self, at: Option<UnitOffset>) -> Result<String, Error> {
+        self.spell_within(at, 0)
+    }
+
+    fn spell_within(&self, at: Option<UnitOffset>, depth: usize) -> Result<String, Error> {
+        let spelled = self.spell_one(at, depth)?;
+        self.budget.spend(1 + spelled.len())?;
+        Ok(spelled)
+    }
+
+    fn spell_one(&self, at: Option<UnitOffset>, depth: usize) -> Result<String, Error> {
+        let Some(at) = at else {
+            return Ok("void".to_owned());
+        };
+        if depth > DEPTH {
+            return Ok("…".to_owned());
+        }
+        let entry = self.unit.entry(at)?;
+        let inner = || self.spell_within(self.target(&entry)?, depth + 1);
+        Ok(match entry.tag() {
+            gimli::DW_TAG_pointer_type => pointer_to(&inner()?),
+            gimli::DW_TAG_const_type => format!("const {}", inner()?),
+            gimli::DW_TAG_volatile_type => format!("volatile {}", inner()?),
+            gimli::DW_TAG_restrict_type | gimli::DW_TAG_atomic_type => inner()?,
+            gimli::DW_TAG_reference_type | gimli::DW_TAG_rvalue_reference_type => {
+                format!("&{}", inner()?)
+            }
+            gimli::DW_TAG_typedef => inner()?,
+            gimli::DW_TAG_base_type => self.base(&entry)?,
+            gimli::DW_TAG_subroutine_type => self.signature(&entry, depth)?,
+            gimli::DW_TAG_array_type => self.array(&entry, depth)?,
+            _ => self
+                .tag_name(&entry)?
+                .map_or_else(|| "anonymous".to_owned(), Cow::into_owned),
+        })
+    }
+
+    fn base(&self, entry: &Entry<'a, 'b>) -> Result<String, Error> {
+        let bytes = self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0);
+        let name = self.name(entry)?.unwrap_or_default().into_owned();
+        let encoding = match entry.attr_value(gimli::DW_AT_encoding)? {
+            Some(AttributeValue::Encoding(encoding)) => encoding,
+            _ => return Ok(name),
+        };
+        Ok(match encoding {
+            _ if name == "char" => name,
+            gimli::DW_ATE_boolean => "bool".to_owned(),
+            gimli::DW_ATE_signed | gimli::DW_ATE_signed_char => integer(bytes, true),
+            gimli::DW_ATE_unsigned | gimli::DW_ATE_unsigned_char => integer(bytes, false),
+            gimli::DW_ATE_float => format!("f{}", bytes.saturating_mul(8)),
+            _ => name,
+        })
+    }
+
+    fn signature(&self, entry: &Entry<'a, 'b>, depth: usize) -> Result<String, Error> {
+        let mut parameters = Vec::new();
+        self.children(entry.offset(), |child| {
+            match child.tag() {
+                gimli::DW_TAG_formal_parameter => {
+                    let parameter = self.spell_within(self.target(child)?, depth + 1)?;
+                    // `const` on a parameter itself is no part of a function's type.
+                    let plain = parameter.strip_prefix("const ").unwrap_or(&parameter);
+                    parameters.push(plain.to_owned());
+                }
+                gimli::DW_TAG_unspecified_parameters => parameters.push("...".to_owned()),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let result = self.spell_within(self.target(entry)?, depth + 1)?;
+        Ok(format!("{FUNCTION}{}", function(&parameters, &result)))
+    }
+
+    /// The number of elements of each dimension; `None` where it is open.
+    fn dimensions(&self, entry: &Entry<'a, 'b>) -> Result<Vec<Option<u64>>, Error> {
+        let mut dimensions = Vec::new();
+        self.children(entry.offset(), |child| {
+            if child.tag() == gimli::DW_TAG_subrange_type {
+                let count = match self.number(child, gimli::DW_AT_count)? {
+                    Some(count) => Some(count),
+                    None => self
+                        .number(child, gimli::DW_AT_upper_bound)?
+                        .map(|last| last.wrapping_add(1)),
+                };
+                dimensions.push(count);
+            }
+            Ok(())
+        })?;
+        Ok(dimensions)
+    }
+
+    fn array(&self, entry: &Entry<'a, 'b>, depth: usize) -> Result<String, Error> {
+        let mut spelled = self.spell_within(self.target(entry)?, depth + 1)?;
+        for dimension in self.dimensions(entry)?.into_iter().rev() {
+            spelled = match dimension {
+                Some(count) => format!("[{spelled}; {count}]"),
+                None => format!("[{spelled}]"),
+            };
+            self.budget.spend(spelled.len())?;
+        }
+        Ok(spelled)
+    }
+
+    /// The bytes that a value of a type takes.
+    pub(super) fn size(&self, at: Option<UnitOffset>) -> Result<u64, Error> {
+        self.size_within(at, 0)
+    }
+
+    fn size_within(&self, at: Option<UnitOffset>, depth: usize) -> Result<u64, Error> {
+        self.budget.spend(1)?;
+        let Some(at) = at.filter(|_| depth <= DEPTH) else {
+            return Ok(0);
+        };
+        let entry = self.unit.entry(at)?;
+        if let Some(size) = self.number(&entry, gimli::DW_AT_byte_size)? {
+            return Ok(size);
+        }
+        let target = self.target(&entry)?;
+        Ok(match entry.tag() {
+            gimli::DW_TAG_pointer_type
+            | gimli::DW_TAG_reference_type
+            | gimli::DW_TAG_rvalue_reference_type => u64::from(self.unit.encoding().address_size),
+            gimli::DW_TAG_array_type => {
+                let element = self.size_within(target, depth + 1)?;
+                self.dimensions(&entry)?
+                    .into_iter()
+                    .fold(element, |size, count| {
+                        size.saturating_mul(count.unwrap_or(0))
+                    })
+            }
+            gimli::DW_TAG_subroutine_type => 0,
+            _ => self.size_within(target, depth + 1)?,
+        })
+    }
+
+    /// The alignment of a type. Debug information states only what the source asked for, so the
+    /// rest follows from the rules of the platform: numbers and pointers are aligned to their size.
+    pub(super) fn align(&self, at: UnitOffset) -> Result<u64, Error> {
+        self.align_within(at, 0)
+    }
+
+    fn align_within(&self, at: UnitOffset, depth: usize) -> Result<u64, Error> {
+        self.budget.spend(1)?;
+        if depth > DEPTH {
+            return Ok(1);
+        }
+        let entry = self.unit.entry(at)?;
+        let asked = self.number(&entry, gimli::DW_AT_alignment)?.unwrap_or(1);
+        let target = self.target(&entry)?;
+        let natural = match entry.tag() {
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
+                let mut align = 1;
+                self.children(at, |member| {
+                    if member.tag() == gimli::DW_TAG_member {
+                        let asked = self.number(member, gimli::DW_AT_alignment)?.unwrap_or(1);
+                        align = align.max(asked);
+                        if let Some(target) = self.target(member)? {
+                            align = align.max(self.align_within(target, depth + 1)?);
+                        }
+                    }
+                    Ok(())
+                })?;
+                align
+            }
+            gimli::DW_TAG_pointer_type
+            | gimli::DW_TAG_base_type
+            | gimli::DW_TAG_enumeration_type
+            | gimli::DW_TAG_reference_type
+            | gimli::DW_TAG_rvalue_reference_type => self.size_within(Some(at), depth)?.max(1),
+            _ => match target {
+                Some(target) => self.align_within(target, depth + 1)?,
+                None => 1,
+            },
+        };
+        Ok(natural.max(asked))
+    }
+}

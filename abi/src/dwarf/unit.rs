@@ -1,0 +1,255 @@
+//! What one unit declares of the ABI.
+
+use super::budget::Budget;
+use super::types::Types;
+use super::{Dwarf, Entry, Unit};
+use crate::header::{Declared, Error, PROBE, PROTOTYPE, SUBJECT};
+use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct};
+use gimli::AttributeValue;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) struct UnitReader<'a, 'b> {
+    types: Types<'a, 'b>,
+    /// Whether declarations in namespaces count: a library has too many of them.
+    in_namespaces: bool,
+    /// The names that count, where they are not upstream's.
+    wanted: Option<&'b BTreeSet<String>>,
+    abi: Abi,
+    /// Names that the header under test declares itself.
+    own: BTreeSet<String>,
+}
+
+impl<'a, 'b> UnitReader<'a, 'b> {
+    pub(super) fn new(
+        dwarf: &'b Dwarf<'a>,
+        unit: &'b Unit<'a>,
+        budget: &'b Budget,
+        in_namespaces: bool,
+        wanted: Option<&'b BTreeSet<String>>,
+    ) -> Result<Self, Error> {
+        let mut reader = Self {
+            types: Types::new(dwarf, unit, budget),
+            in_namespaces,
+            wanted,
+            abi: Abi::default(),
+            own: BTreeSet::new(),
+        };
+        reader.each(|reader, entry| reader.types.note_typedef(entry))?;
+        Ok(reader)
+    }
+
+    pub(super) fn read(mut self) -> Result<Declared, Error> {
+        self.each(|reader, entry| match entry.tag() {
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
+                reader.record(entry)
+            }
+            gimli::DW_TAG_enumeration_type => reader.enumeration(entry),
+            gimli::DW_TAG_typedef => reader.typedef(entry),
+            _ => Ok(()),
+        })?;
+        Ok(Declared {
+            abi: self.abi,
+            own: self.own,
+        })
+    }
+
+    fn is_wanted(&self, name: &str) -> bool {
+        match self.wanted {
+            Some(wanted) => wanted.contains(name),
+            None => name.starts_with(PREFIX),
+        }
+    }
+
+    /// Visits the declarations at file scope, and those of namespaces.
+    fn each(
+        &mut self,
+        mut visit: impl FnMut(&mut Self, &Entry<'a, 'b>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut entries = self.types.unit.entries();
+        // Of the entry that is looked at, and of the innermost namespace around it that counts.
+        let (mut depth, mut scope) = (0, 0);
+        while let Some((deeper, entry)) = entries.next_dfs()? {
+            depth += deeper;
+            scope = scope.min(depth - 1).max(0);
+            if depth != scope + 1 {
+                continue;
+            }
+            visit(self, entry)?;
+            if entry.tag() == gimli::DW_TAG_namespace && self.in_namespaces {
+                scope = depth;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a name that the header under test declares itself, and not what it includes.
+    fn note(&mut self, name: &str, entry: &Entry<'a, 'b>) -> Result<(), Error> {
+        if self.is_in_subject(entry)? {
+            self.own.insert(name.to_owned());
+        }
+        Ok(())
+    }
+
+    fn is_in_subject(&self, entry: &Entry<'a, 'b>) -> Result<bool, Error> {
+        let file = match entry.attr_value(gimli::DW_AT_decl_file)? {
+            Some(AttributeValue::FileIndex(index)) => index,
+            Some(value) => match value.udata_value() {
+                Some(index) => index,
+                None => return Ok(false),
+            },
+            None => return Ok(false),
+        };
+        let Some(program) = &self.types.unit.line_program else {
+            return Ok(false);
+        };
+        let Some(file) = program.header().file(file) else {
+            return Ok(false);
+        };
+        let path = self
+            .types
+            .dwarf
+            .attr_string(self.types.unit, file.path_name())?;
+        Ok(path.to_string_lossy().ends_with(SUBJECT))
+    }
+
+    fn record(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
+        let Some(name) = self
+            .types
+            .tag_name(entry)?
+            .filter(|name| self.is_wanted(name))
+        else {
+            return Ok(());
+        };
+        let is_complete = entry.attr_value(gimli::DW_AT_declaration)?.is_none();
+        if !is_complete {
+            return Ok(());
+        }
+        self.note(&name, entry)?;
+        let mut layout = Struct {
+            size: self
+                .types
+                .number(entry, gimli::DW_AT_byte_size)?
+                .unwrap_or(0),
+            align: self.types.align(entry.offset())?,
+            ..Struct::default()
+        };
+        self.types.children(entry.offset(), |member| {
+            if member.tag() == gimli::DW_TAG_member {
+                layout.fields.push(self.field(member)?);
+            }
+            Ok(())
+        })?;
+        self.abi.structs.insert(self.types.keep(&name)?, layout);
+        Ok(())
+    }
+
+    fn field(&self, member: &Entry<'a, 'b>) -> Result<Field, Error> {
+        let types = &self.types;
+        let target = types.target(member)?;
+        let mut ty = types.spell(target)?;
+        let location = types.number(member, gimli::DW_AT_data_member_location)?;
+        let mut offset = location.unwrap_or(0);
+        if let Some(bits) = types.number(member, gimli::DW_AT_bit_size)? {
+            let bit = types
+                .number(member, gimli::DW_AT_data_bit_offset)?
+                .unwrap_or(offset.wrapping_mul(8));
+            offset = bit / 8;
+            ty = format!("{ty}: {bits} bits from bit {}", bit % 8);
+        }
+        Ok(Field {
+            name: types.keep(&types.name(member)?.unwrap_or_default())?,
+            ty,
+            offset,
+            size: types.size(target)?,
+        })
+    }
+
+    fn enumeration(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
+        let in_subject = self.is_in_subject(entry)?;
+        let name = self.types.tag_name(entry)?;
+        let mut values = BTreeMap::new();
+        self.types.children(entry.offset(), |child| {
+            if child.tag() == gimli::DW_TAG_enumerator {
+                if let (Some(name), Some(value)) = (
+                    self.types.name(child)?,
+                    child.attr_value(gimli::DW_AT_const_value)?,
+                ) {
+                    // A fixed-size form carries no sign, and small enumerators are unsigned.
+                    let value = match value {
+                        AttributeValue::Sdata(value) => Some(value),
+                        value => value.udata_value().map(|value| value as i64),
+                    };
+                    if let Some(value) = value {
+                        values.insert(self.types.keep(&name)?, value);
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        match name {
+            Some(name) => {
+                if self.is_wanted(&name) {
+                    self.note(&name, entry)?;
+                    let size = self
+                        .types
+                        .number(entry, gimli::DW_AT_byte_size)?
+                        .unwrap_or(0);
+                    self.abi
+                        .enums
+                        .insert(self.types.keep(&name)?, Enum { size, values });
+                }
+            }
+            None => {
+                for (name, value) in values {
+                    if let Some(name) = name.strip_prefix(PROBE) {
+                        self.abi.constants.insert(name.to_owned(), value);
+                    } else if self.is_wanted(&name) {
+                        if in_subject {
+                            self.own.insert(name.clone());
+                        }
+                        self.abi.constants.insert(name, value);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn typedef(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
+        let Some(name) = self
+            .types
+            .name(entry)?
+            .filter(|name| name.starts_with(PREFIX))
+        else {
+            return Ok(());
+        };
+        if let Some(name) = name.strip_prefix(PROTOTYPE) {
+            let target = self.types.spell(self.types.target(entry)?)?;
+            if let Some(signature) = target.strip_prefix(FUNCTION) {
+                let prototypes = &mut self.abi.prototypes;
+                prototypes.insert(self.types.keep(name)?, signature.to_owned());
+            }
+            return Ok(());
+        }
+        let name = self.types.keep(&name)?;
+        self.note(&name, entry)?;
+        let Some(at) = self.types.target(entry)? else {
+            return Ok(());
+        };
+        let target = self.types.spell(Some(at))?;
+        if let Some(signature) = target.strip_prefix(FUNCTION) {
+            self.abi.functions.insert(name, signature.to_owned());
+        } else if target != name {
+            self.abi.aliases.insert(name, target);
+        } else if self
+            .types
+            .unit
+            .entry(at)?
+            .attr_value(gimli::DW_AT_declaration)?
+            .is_some()
+        {
+            self.abi.opaque.insert(name);
+        }
+        Ok(())
+    }
+}
