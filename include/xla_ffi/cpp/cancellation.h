@@ -35,9 +35,10 @@ class XLA_FFI_SDK_TYPE Cancellation {
 template <>
 struct CtxDecoding<Cancellation> {
   using Type = Cancellation;
-  XLA_FFI_SDK_FN static std::optional<Cancellation> Decode(const XLA_FFI_Api* api,
-                                                           XLA_FFI_InvokeContext* ctx,
-                                                           DiagnosticEngine&) {
+  template <typename Decoded = Cancellation>
+  XLA_FFI_SDK_FN static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
+                                                      XLA_FFI_InvokeContext* ctx,
+                                                      DiagnosticEngine&) {
     return Cancellation(xffi_cancellation_of(api, ctx));
   }
 };

@@ -35,7 +35,8 @@ class XLA_FFI_SDK_TYPE Context {
 template <>
 struct CtxDecoding<Context> {
   using Type = Context;
-  XLA_FFI_SDK_HOT static std::optional<Context> Decode(const XLA_FFI_Api* api,
+  template <typename Decoded = Context>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
                                                        XLA_FFI_InvokeContext* ctx,
                                                        DiagnosticEngine&) {
     return Context(api, ctx);
@@ -146,9 +147,10 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
 template <>
 struct CtxDecoding<ScratchAllocator> {
   using Type = ScratchAllocator;
-  XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
-                                                    XLA_FFI_InvokeContext* ctx,
-                                                    DiagnosticEngine&) {
+  template <typename Decoded = Type>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
+                                                       XLA_FFI_InvokeContext* ctx,
+                                                       DiagnosticEngine&) {
     return ScratchAllocator(api, ctx);
   }
 };
@@ -226,9 +228,10 @@ class XLA_FFI_SDK_TYPE ThreadPool {
 template <>
 struct CtxDecoding<ThreadPool> {
   using Type = ThreadPool;
-  XLA_FFI_SDK_HOT static std::optional<Type> Decode(const XLA_FFI_Api* api,
-                                                    XLA_FFI_InvokeContext* ctx,
-                                                    DiagnosticEngine& diagnostic) {
+  template <typename Decoded = Type>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
+                                                       XLA_FFI_InvokeContext* ctx,
+                                                       DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(internal::HostMinor(api) < 1 ||
                               api->XLA_FFI_ThreadPool_Schedule == nullptr)) {
       return internal::DiagnoseLack(diagnostic, api, XLA_FFI_SDK_FEATURE(THREAD_POOL));
@@ -244,7 +247,8 @@ struct ThreadPoolSize {};
 template <>
 struct CtxDecoding<ThreadPoolSize> {
   using Type = int64_t;
-  XLA_FFI_SDK_HOT static std::optional<int64_t> Decode(const XLA_FFI_Api* api,
+  template <typename Decoded = int64_t>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
                                                        XLA_FFI_InvokeContext* ctx,
                                                        DiagnosticEngine& diagnostic) {
     int64_t count = 0;
@@ -269,9 +273,10 @@ struct XLA_FFI_SDK_TYPE RunId {
 template <>
 struct CtxDecoding<RunId> {
   using Type = RunId;
-  XLA_FFI_SDK_HOT static std::optional<RunId> Decode(const XLA_FFI_Api* api,
-                                                     XLA_FFI_InvokeContext* ctx,
-                                                     DiagnosticEngine& diagnostic) {
+  template <typename Decoded = RunId>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
+                                                       XLA_FFI_InvokeContext* ctx,
+                                                       DiagnosticEngine& diagnostic) {
     auto args = internal::ContextArgs<XLA_FFI_RunId_Get_Args>(
         ctx, XLA_FFI_RunId_Get_Args_STRUCT_SIZE);
     if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_RunId_Get), &args,
@@ -288,7 +293,8 @@ struct DeviceOrdinal {};
 template <>
 struct CtxDecoding<DeviceOrdinal> {
   using Type = int32_t;
-  XLA_FFI_SDK_HOT static std::optional<int32_t> Decode(const XLA_FFI_Api* api,
+  template <typename Decoded = int32_t>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
                                                        XLA_FFI_InvokeContext* ctx,
                                                        DiagnosticEngine& diagnostic) {
     auto args = internal::ContextArgs<XLA_FFI_DeviceOrdinal_Get_Args>(
@@ -304,9 +310,10 @@ struct CtxDecoding<DeviceOrdinal> {
 template <>
 struct CtxDecoding<CustomOptions> {
   using Type = Dictionary;
-  XLA_FFI_SDK_HOT static std::optional<Dictionary> Decode(const XLA_FFI_Api* api,
-                                                          XLA_FFI_InvokeContext* ctx,
-                                                          DiagnosticEngine& diagnostic) {
+  template <typename Decoded = Dictionary>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(const XLA_FFI_Api* api,
+                                                       XLA_FFI_InvokeContext* ctx,
+                                                       DiagnosticEngine& diagnostic) {
     auto args = internal::ContextArgs<XLA_FFI_CustomOptions_Get_Args>(
         ctx, XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE);
     if (!internal::AskHost(api, XLA_FFI_SDK_HOST_FUNCTION(api, XLA_FFI_CustomOptions_Get), &args,

@@ -8,6 +8,9 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
+// `Decode` of a type of ours is a template by what it gives, so that files that do not bind the type do not compile an
+// optional of it: each takes 2 ms or 3, of a second for a small file.
+
 // template <> struct ArgDecoding<T> {
 //   static bool Isa(XLA_FFI_ArgType type, void* arg);  // for RemainingArgs::isa
 //   static std::optional<T> Decode(XLA_FFI_ArgType type, void* arg, DiagnosticEngine&);

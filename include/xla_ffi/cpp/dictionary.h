@@ -46,8 +46,9 @@ struct AttrDecoding<std::string_view> {
     const auto* span = static_cast<const XLA_FFI_ByteSpan*>(attr);
     return std::string_view(span->ptr, span->len);
   }
-  XLA_FFI_SDK_HOT static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
-                                                    DiagnosticEngine& diagnostic) {
+  template <typename Decoded = Type>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_AttrType type, void* attr,
+                                                       DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
       return internal::DiagnoseAttrKind("a string", type, attr, diagnostic);
     }
@@ -63,8 +64,9 @@ struct AttrDecoding<std::string> {
   XLA_FFI_SDK_HOT static bool Isa(XLA_FFI_AttrType type, void* attr) {
     return AttrDecoding<std::string_view>::Isa(type, attr);
   }
-  XLA_FFI_SDK_FN static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
-                                                   DiagnosticEngine& diagnostic) {
+  template <typename Decoded = Type>
+  XLA_FFI_SDK_FN static std::optional<Decoded> Decode(XLA_FFI_AttrType type, void* attr,
+                                                      DiagnosticEngine& diagnostic) {
     auto view = AttrDecoding<std::string_view>::Decode(type, attr, diagnostic);
     if (!view.has_value()) return std::nullopt;
     return std::string(*view);
@@ -226,8 +228,9 @@ struct AttrDecoding<Dictionary> {
   XLA_FFI_SDK_HOT static Dictionary Take(void* attr) {
     return Dictionary(static_cast<const XLA_FFI_Attrs*>(attr));
   }
-  XLA_FFI_SDK_HOT static std::optional<Dictionary> Decode(XLA_FFI_AttrType type, void* attr,
-                                                          DiagnosticEngine& diagnostic) {
+  template <typename Decoded = Dictionary>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_AttrType type, void* attr,
+                                                       DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
       return internal::DiagnoseAttrKind("a dictionary", type, attr, diagnostic);
     }

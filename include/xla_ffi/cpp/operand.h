@@ -49,8 +49,9 @@ struct ArgDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static AnyBuffer Take(void* arg) {
     return AnyBuffer(static_cast<const XLA_FFI_Buffer*>(arg));
   }
-  XLA_FFI_SDK_HOT static std::optional<AnyBuffer> Decode(XLA_FFI_ArgType type, void* arg,
-                                                         DiagnosticEngine& diagnostic) {
+  template <typename Decoded = AnyBuffer>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_ArgType type, void* arg,
+                                                       DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, arg))) {
       internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, internal::kAnyElement, internal::kAnyRank, diagnostic);
       return std::nullopt;
@@ -88,8 +89,9 @@ struct RetDecoding<AnyBuffer> {
   XLA_FFI_SDK_HOT static Result<AnyBuffer> Take(void* ret) {
     return Result<AnyBuffer>(AnyBuffer(static_cast<const XLA_FFI_Buffer*>(ret)));
   }
-  XLA_FFI_SDK_HOT static std::optional<Result<AnyBuffer>> Decode(XLA_FFI_RetType type, void* ret,
-                                                                 DiagnosticEngine& diagnostic) {
+  template <typename Decoded = Result<AnyBuffer>>
+  XLA_FFI_SDK_HOT static std::optional<Decoded> Decode(XLA_FFI_RetType type, void* ret,
+                                                       DiagnosticEngine& diagnostic) {
     if (XLA_FFI_PREDICT_FALSE(!Isa(type, ret))) {
       internal::DiagnoseBuffer(internal::NumberOf(type), nullptr, internal::kAnyElement, internal::kAnyRank, diagnostic);
       return std::nullopt;
@@ -291,7 +293,11 @@ XLA_FFI_SDK_HOT inline auto Buffer() {
     return BufferPattern<DTypeSet<DataType, dtype>, RankSet<rank>>();
   }
 }
-XLA_FFI_SDK_HOT inline BufferPattern<> Buffer() { return {}; }
+// A template, so that files without patterns do not compile them.
+template <typename DTypes = DTypeSet<DataType>>
+XLA_FFI_SDK_HOT inline BufferPattern<DTypes> Buffer() {
+  return {};
+}
 
 }  // namespace match
 
