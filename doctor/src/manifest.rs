@@ -15,8 +15,8 @@ use object::{BinaryFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;
-use xla_ffi_sys::manifest::HEAD;
 pub use xla_ffi_sys::manifest::{MAGIC, SECTION, SECTION_MACH_O, SECTION_PE, VERSION};
+use xla_ffi_sys::manifest::{NoRecord, Record as RawRecord};
 
 /// The symbol of the manifest in a `cdylib`; the end of the symbol's name elsewhere.
 pub const SYMBOL: &str = "xla_ffi_manifest";
@@ -265,32 +265,19 @@ fn magic_error(bytes: &[u8], at: usize, place: &str) -> Error {
 
 /// Reads the record at byte `at`; also gives the byte behind it.
 fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Record, usize), Error> {
-    let rest = &bytes[at..];
-    let head = rest
-        .first_chunk::<HEAD>()
-        .filter(|head| head.starts_with(MAGIC))
-        .ok_or_else(|| magic_error(bytes, at, place))?;
-    let word = |from: usize| {
-        u32::from_le_bytes([head[from], head[from + 1], head[from + 2], head[from + 3]])
-    };
-    let version = word(8);
-    if !(1..=VERSION).contains(&version) {
-        return Err(Error::Version { found: version });
-    }
-    let stated = word(12) as usize;
-    let payload = rest[HEAD..].get(..stated).ok_or(Error::Length {
-        at,
-        stated,
-        there: rest.len() - HEAD,
+    let raw = RawRecord::read(&bytes[at..]).map_err(|why| match why {
+        NoRecord::Magic => magic_error(bytes, at, place),
+        NoRecord::Version(found) => Error::Version { found },
+        NoRecord::Length { stated, there } => Error::Length { at, stated, there },
     })?;
-    let record = read_record(payload)?;
-    if version == 1 && record.library.is_none() {
+    let record = read_record(raw.payload)?;
+    if raw.version == 1 && record.library.is_none() {
         return Err(Error::Content {
             library: String::new(),
             what: "a record of version 1 names its library".to_owned(),
         });
     }
-    Ok((record, at + HEAD + stated))
+    Ok((record, bytes.len() - raw.rest.len()))
 }
 
 /// Reads the payload of a lone record.

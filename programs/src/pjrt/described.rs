@@ -5,7 +5,7 @@ use object::{BinaryFormat, Object, ObjectSection};
 use serde_json::Value;
 use std::path::Path;
 use xla_ffi_runtime::{Code, Error, Result, Stage, canonical_platform};
-use xla_ffi_sys::manifest::{HEAD, MAGIC, SECTION, SECTION_MACH_O, SECTION_PE, VERSION};
+use xla_ffi_sys::manifest::{NoRecord, Record, SECTION, SECTION_MACH_O, SECTION_PE, VERSION};
 
 /// A handler, as the manifest has it.
 pub(super) struct Described {
@@ -41,28 +41,24 @@ pub(super) fn read(path: &Path) -> Result<Vec<Described>> {
     let mut handlers = Vec::new();
     // Between the records lies what aligns them.
     while let Some(start) = rest.iter().position(|byte| *byte != 0) {
-        let record = rest[start..].split_first_chunk::<HEAD>();
-        let Some((head, behind)) = record.filter(|(head, _)| head.starts_with(MAGIC)) else {
-            return Err(wrong("has bytes that belong to no record"));
-        };
-        let number = |at: usize| {
-            let bytes = [head[at], head[at + 1], head[at + 2], head[at + 3]];
-            u32::from_le_bytes(bytes)
-        };
-        if number(8) > VERSION {
-            let why = format!("is of version {}; {VERSION} is known", number(8));
-            return Err(wrong(&why));
-        }
-        let Some(payload) = behind.get(..number(12) as usize) else {
-            return Err(wrong("is longer than its section"));
-        };
-        let record: Value =
-            serde_json::from_slice(payload).map_err(|error| wrong(&error.to_string()))?;
-        for handler in record["handlers"].as_array().into_iter().flatten() {
+        let record = Record::read(&rest[start..]).map_err(|why| {
+            wrong(&match why {
+                NoRecord::Magic => "has bytes that belong to no record".to_owned(),
+                NoRecord::Version(found) => {
+                    format!("is of version {found}; 1 to {VERSION} are known")
+                }
+                NoRecord::Length { stated, there } => {
+                    format!("states {stated} bytes of payload, {there} are there")
+                }
+            })
+        })?;
+        let told: Value =
+            serde_json::from_slice(record.payload).map_err(|error| wrong(&error.to_string()))?;
+        for handler in told["handlers"].as_array().into_iter().flatten() {
             let one = described(handler);
             handlers.push(one.ok_or_else(|| wrong(&format!("has no handler in {handler}")))?);
         }
-        rest = &behind[payload.len()..];
+        rest = record.rest;
     }
     Ok(handlers)
 }
