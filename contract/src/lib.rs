@@ -17,9 +17,11 @@
 
 mod computed;
 mod covers;
+mod form;
 mod infer;
 
 pub use computed::{Computed, NoSize};
+pub use form::{Clash, Declared, Form};
 pub use infer::Misfit;
 
 use computed::Parts;

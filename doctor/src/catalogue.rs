@@ -160,7 +160,7 @@ pub const CATALOGUE: [Entry; 36] = [
     entry(
         Problem::Description,
         "XF119",
-        "The manifest says of a handler what cannot be: an element type that is none, a shape contract that cannot be read or is for other operands, another handler that is not there.",
+        "The manifest says of a handler what cannot be: an element type that is none, a shape contract that cannot be read or is for other operands, another handler that is not there or does not fit.",
         "Mend what `XFFI_DESCRIBE` says.",
     ),
     entry(

@@ -1,9 +1,10 @@
-//! What a manifest says of a handler and cannot be: types that are none, a contract for other operands, handlers that
-//! are not there. Rust's and C++'s manifests are judged when they are compiled; C's text is its author's.
+//! What a manifest says of a handler and cannot be: types that are none, a contract for other operands, other handlers
+//! that are not there or do not fit. Rust's and C++'s manifests are judged when they are compiled; C's text is its author's.
 
 use crate::finding::{Finding, Level, Problem, Weight};
-use crate::manifest::{Batch, Gradient, Handler, Kind, Manifest, Operand};
-use xla_ffi_contract::{Contract, Entry};
+use crate::manifest::{Handler, Kind, Manifest, Operand};
+use crate::relations::{self, Told, counted};
+use xla_ffi_contract::{Clash, Contract, Declared, Entry};
 use xla_ffi_sys::XLA_FFI_DataType;
 
 pub(crate) fn findings(manifests: &[Manifest], findings: &mut Vec<Finding>) {
@@ -16,12 +17,10 @@ pub(crate) fn findings(manifests: &[Manifest], findings: &mut Vec<Finding>) {
             };
             dtypes(handler, &mut told);
             contract(handler, &mut told);
-            others(manifest, handler, &mut told);
+            relations::judge(manifest, handler, &mut told);
         }
     }
 }
-
-type Told<'a> = dyn FnMut(String, String, &str) + 'a;
 
 fn dtypes(handler: &Handler, told: &mut Told<'_>) {
     let sides = [("argument", &handler.args), ("result", &handler.rets)];
@@ -95,85 +94,31 @@ fn contract(handler: &Handler, told: &mut Told<'_>) {
     }
 }
 
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 /// Why no call, or not every call that the operand allows, fits the entry.
 fn misfit(entry: &Entry, operand: &Operand) -> Option<String> {
-    let dims = entry.dims.len() - usize::from(entry.has_ellipsis());
-    let only_token = operand.dtypes.as_deref() == Some(&["TOKEN".to_owned()]);
-    let is_token = operand.kind == Kind::Token || only_token;
-    if entry.token != is_token {
-        return Some("one of them alone is a token".to_owned());
-    }
-    if entry.repeats != operand.variadic || entry.optional != operand.optional {
-        let say = |optional: bool, variadic: bool| match (optional, variadic) {
-            (_, true) => "any number of operands",
-            (true, false) => "one that may be absent",
-            (false, false) => "one operand",
-        };
-        return Some(format!(
+    let token = match (operand.kind, operand.dtypes.as_deref()) {
+        (Kind::Token, _) => Some(true),
+        (_, None) => None,
+        (_, Some(dtypes)) => Some(dtypes == ["TOKEN"]),
+    };
+    let declared = Declared {
+        rank: operand.rank.map(|rank| rank as usize),
+        repeats: operand.variadic,
+        optional: operand.optional,
+        token,
+    };
+    let say = |optional: bool, repeats: bool| match (optional, repeats) {
+        (_, true) => "any number of operands",
+        (true, false) => "one that may be absent",
+        (false, false) => "one operand",
+    };
+    Some(match entry.form().clash(declared)? {
+        Clash::Token => "one of them alone is a token".to_owned(),
+        Clash::Presence => format!(
             "the entry is for {}, the handler declares {}",
             say(entry.optional, entry.repeats),
             say(operand.optional, operand.variadic)
-        ));
-    }
-    let rank = operand.rank? as usize;
-    let fits = dims == rank || (entry.has_ellipsis() && dims <= rank);
-    (!fits && !is_token).then(|| format!("its rank is {rank}"))
-}
-
-fn others(manifest: &Manifest, handler: &Handler, told: &mut Told<'_>) {
-    let names: Vec<_> = manifest.handlers.iter().map(|h| h.name.as_str()).collect();
-    let mut named: Vec<(&str, &str)> = Vec::new();
-    if let Some(gradient) = &handler.gradient {
-        named.extend(gradient.handlers());
-    }
-    if let Some(Batch::Handler { handler }) = &handler.batch {
-        named.push(("batch", handler));
-    }
-    for (key, name) in named {
-        if !names.contains(&name) {
-            told(
-                format!("its {key} is the handler '{name}', which its manifest does not have"),
-                format!(
-                    "the library {} has {}; the loader refuses it",
-                    manifest.library,
-                    names.join(", ")
-                ),
-                "describe that handler in the same library, under the name that is called here",
-            );
-        }
-    }
-    if let Some(gradient) = &handler.gradient {
-        residuals(manifest, handler, gradient, told);
-    }
-}
-
-fn residuals(manifest: &Manifest, handler: &Handler, gradient: &Gradient, told: &mut Told<'_>) {
-    let forward = gradient.forward.as_ref().map(|name| {
-        let mut handlers = manifest.handlers.iter();
-        handlers.find(|other| other.name == *name)
-    });
-    let more = match forward {
-        None => [].iter(),
-        // Which results it has is not known: that it is missing has been told.
-        Some(None) => return,
-        Some(Some(forward)) => forward.rets.iter(),
-    };
-    let operands = handler.args.iter().chain(&handler.rets).chain(more);
-    let operands: Vec<_> = operands.map(|operand| operand.name.as_str()).collect();
-    for name in gradient.residuals.iter().flatten() {
-        if !operands.contains(&name.as_str()) {
-            told(
-                format!("its residual '{name}' is none of its operands"),
-                format!(
-                    "they are {}; the loader refuses the library",
-                    operands.join(", ")
-                ),
-                "residuals are arguments and results, by name",
-            );
-        }
-    }
+        ),
+        Clash::Rank => format!("its rank is {}", operand.rank.unwrap_or_default()),
+    })
 }

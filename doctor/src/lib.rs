@@ -12,6 +12,7 @@ mod finding;
 pub mod library;
 mod link;
 pub mod manifest;
+mod relations;
 mod release;
 mod threads;
 mod verdict;

@@ -4,6 +4,7 @@
 mod check;
 mod format;
 mod legacy;
+mod once;
 
 pub use format::{Attribute, Batch, Gradient, Handler, Kind, Layout, Operand, Stages, State};
 pub use legacy::{Shape, Target};
@@ -12,6 +13,7 @@ use crate::library;
 use check::{check_handler, check_symbol};
 use legacy::check_target;
 use object::{BinaryFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol};
+use once::Once;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -302,7 +304,7 @@ pub fn parse(payload: &[u8]) -> Result<Manifest, Error> {
 }
 
 fn read_record(payload: &[u8]) -> Result<Record, Error> {
-    let value: serde_json::Value = serde_json::from_slice(payload)?;
+    let Once(value) = serde_json::from_slice(payload)?;
     let library = value["library"].as_str().unwrap_or_default().to_owned();
     let fail = |what: String| Error::Content {
         library: library.clone(),
@@ -329,6 +331,19 @@ fn read_record(payload: &[u8]) -> Result<Record, Error> {
             return Err(fail(format!(
                 "handler {name} has \"{key}\" outside its gradient, where nobody reads it; in C it stands in \
                  XFFI_GRADIENT(…)"
+            )));
+        }
+    }
+    for handler in value["handlers"].as_array().into_iter().flatten() {
+        let mut stages = handler["stages"].as_object().into_iter().flatten();
+        if let Some((stage, _)) =
+            stages.find(|(stage, _)| !Stages::names().any(|name| name == *stage))
+        {
+            let name = &handler["name"];
+            let known: Vec<_> = Stages::names().collect();
+            return Err(fail(format!(
+                "handler {name} has the unknown stage {stage:?}; there are {}",
+                known.join(", ")
             )));
         }
     }

@@ -455,7 +455,7 @@ pub mod __private {
     pub use crate::bind::region::{Order, Regions, Starts, is_ordered};
     pub use crate::call::doubt::Doubt;
     pub use crate::context::load_state;
-    pub use crate::declare::contract_check::Written;
+    pub use crate::declare::contract_check::entry_fits;
     pub use crate::entry::entry;
     pub use crate::entry::flow::Flow;
     pub use crate::entry::handler::{Handler, Stage};
@@ -498,6 +498,7 @@ pub mod __private {
     pub use crate::shape::{
         Computed, Contract, Dim, Entry, arg_dims, computes, ret_dims, same_dims, same_size,
     };
+    pub use xla_ffi_contract::Form;
     pub use xla_ffi_macros::{__export, __export_legacy};
     pub use xla_ffi_sys as sys;
 }

@@ -3,15 +3,19 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::LitStr;
-use xla_ffi_contract::{Computed, Dim, Entry};
+use xla_ffi_contract::{Computed, Dim, Entry, Form};
 
 /// An entry as `xla_ffi` compares it with a parameter.
-fn written(entry: &Entry) -> TokenStream {
-    let ellipsis = entry.has_ellipsis();
-    let dims = entry.dims.len() - usize::from(ellipsis);
-    let (repeats, optional, token) = (entry.repeats, entry.optional, entry.token);
+fn form(entry: &Entry) -> TokenStream {
+    let Form {
+        dims,
+        ellipsis,
+        repeats,
+        optional,
+        token,
+    } = entry.form();
     quote! {
-        ::xla_ffi::__private::Written {
+        ::xla_ffi::__private::Form {
             dims: #dims,
             ellipsis: #ellipsis,
             repeats: #repeats,
@@ -110,7 +114,7 @@ impl Contract {
         let sides = [(true, &self.grammar.args), (false, &self.grammar.rets)];
         let entries = sides.into_iter().flat_map(|(is_arg, entries)| {
             entries.iter().enumerate().map(move |(index, entry)| {
-                let written = written(entry);
+                let form = form(entry);
                 let side = if is_arg { "argument" } else { "result" };
                 let message = format!(
                     "the entry `{}` of the shape contract does not fit {side} {index}: as many \
@@ -119,7 +123,7 @@ impl Contract {
                     entry.text
                 );
                 quote_spanned! {span=>
-                    const _: () = assert!(#written.fits(#params, #is_arg, #index), #message);
+                    const _: () = assert!(::xla_ffi::__private::entry_fits(#form, #params, #is_arg, #index), #message);
                 }
             })
         });

@@ -25,7 +25,7 @@ fn described(args: &str, rets: &str, more: &str) -> String {
 fn what_cannot_be_is_told_by_its_number() {
     let test = "what_cannot_be_is_told_by_its_number";
     let folder = tempfile::tempdir().unwrap();
-    let good = "XFFI_OPERAND(\"y\", ANY, 2)";
+    let good = "XFFI_OPERAND(\"y\", ANY, ANY)";
     let optional =
         "XFFI_OPERAND_WITH(\"y\", XFFI_DTYPES(\"F32\", \"S4\"), XFFI_RANK(ANY), XFFI_OPTIONAL)";
     let cases = [
@@ -98,10 +98,150 @@ fn what_cannot_be_is_told_by_its_number() {
     for more in [
         ", XFFI_SHAPE(\"n, ... k? -> _ n\"), XFFI_VJP(\"h\")",
         ", XFFI_SHAPE(\"n, ...? -> ...\"), XFFI_BATCHED_BY(\"h\")",
+        // What may be of any type may be a token.
+        ", XFFI_SHAPE(\"n, token? -> _ _\")",
     ] {
+        let optional = match more.contains("token") {
+            true => "XFFI_OPERAND_WITH(\"y\", XFFI_DTYPE(ANY), XFFI_RANK(ANY), XFFI_OPTIONAL)",
+            false => optional,
+        };
         let text = described(&format!("{X}, {optional}"), good, more);
         let library = build(folder.path(), "right", "gcc", &text, &[]).unwrap();
         let told = doctor(&library, &["--no-run"]);
         assert_eq!(told.code, Some(0), "{more}: {:#}", told.value);
+    }
+}
+
+/// `h`, which takes `x` and gives `y`, and `g`, by the same function.
+fn two(y: &str, of_h: &str, args_of_g: &str, rets_of_g: &str, attrs_of_g: &str) -> String {
+    source(&format!(
+        "XFFI_DESCRIBE(h, XFFI_ARGS({X}), XFFI_RETS(XFFI_OPERAND(\"y\", {y})), XFFI_ATTRS(), {of_h}),
+         XFFI_DESCRIBE_WITH(\"g\", XFFI_PLATFORMS(\"cpu\"), XFFI_STAGES(XFFI_STAGE(execute, h)),
+            XFFI_FLOOR(r0), XFFI_ARGS({args_of_g}), XFFI_RETS({rets_of_g}), XFFI_ATTRS({attrs_of_g}))"
+    ))
+}
+
+#[test]
+fn handlers_that_do_not_fit_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |dtype: &str, rank: u32| format!("XFFI_OPERAND(\"a\", {dtype}, {rank})");
+    let (vector, matrix) = (of("F32", 1), of("F32", 2));
+    let both = format!("{vector}, {vector}");
+    let (vjp, jvp) = ("XFFI_VJP(\"g\")", "XFFI_JVP(\"g\")");
+    let forward =
+        "XFFI_GRADIENT(XFFI_BY(vjp, \"h\"), XFFI_BY(forward, \"g\"), \"\\\"residuals\\\": []\")";
+    let transpose = "XFFI_GRADIENT(XFFI_LINEAR, XFFI_BY(transpose, \"g\"))";
+    let (batch, eps) = ("XFFI_BATCHED_BY(\"g\")", "XFFI_ATTR(\"eps\", f32)");
+    let f32 = "F32, 1";
+    let wrong = [
+        (
+            f32,
+            vjp,
+            &vector,
+            &vector,
+            "",
+            "that has 1 argument where 2 are due (x, y)",
+        ),
+        (
+            f32,
+            vjp,
+            &both,
+            &both,
+            "",
+            "that has 2 results where 1 is due (x)",
+        ),
+        (
+            f32,
+            vjp,
+            &both,
+            &of("S32", 1),
+            "",
+            "its result 'a' (S32) is for 'x' (F32)",
+        ),
+        (
+            f32,
+            jvp,
+            &both,
+            &matrix,
+            "",
+            "its result 'a' of rank 2 is for 'y', here of rank 1",
+        ),
+        (
+            f32,
+            jvp,
+            &both,
+            &"XFFI_TOKEN(\"a\")".to_owned(),
+            "",
+            "only one of them is a token",
+        ),
+        (
+            f32,
+            vjp,
+            &both,
+            &vector,
+            eps,
+            "that needs the attribute 'eps'",
+        ),
+        (
+            f32,
+            forward,
+            &both,
+            &vector,
+            "",
+            "that has 2 arguments where 1 is due (x)",
+        ),
+        (
+            f32,
+            transpose,
+            &both,
+            &vector,
+            "",
+            "that has 2 arguments where 1 is due (y)",
+        ),
+        (
+            f32,
+            batch,
+            &vector,
+            &matrix,
+            "",
+            "its argument 'a' of rank 1 is for 'x', here of rank 2",
+        ),
+        (
+            "S32, 1",
+            vjp,
+            &both,
+            &vector,
+            "",
+            "it has a gradient, but no result of a float",
+        ),
+    ];
+    for (number, (y, of_h, args, rets, attrs, told)) in wrong.into_iter().enumerate() {
+        let text = two(y, of_h, args, rets, attrs);
+        let Some(library) = build(folder.path(), &format!("unfit{number}"), "gcc", &text, &[])
+        else {
+            return skip("handlers_that_do_not_fit_are_told", "gcc is not there");
+        };
+        let found = doctor(&library, &["--no-run"]);
+        found.proved_to_fail(told);
+        let findings = found.value["findings"].as_array().unwrap();
+        let ours: Vec<_> = findings.iter().filter(|one| one["id"] == "XF119").collect();
+        assert_eq!(ours.len(), 1, "{told}: {:#}", found.value);
+    }
+    let more = format!("{vector}, {matrix}");
+    let right = [
+        (f32, vjp, &both, &vector, "XFFI_OPTIONAL_ATTR(\"eps\", f32)"),
+        (f32, jvp, &both, &vector, ""),
+        (f32, transpose, &vector, &vector, ""),
+        // A gradient by h itself, which without residuals takes a cotangent alone.
+        (f32, forward, &vector, &more, ""),
+        (f32, batch, &matrix, &of("ANY", 2), ""),
+        // Which operands have tangents is not known.
+        ("ANY, 1", vjp, &vector, &vector, ""),
+    ];
+    for (number, (y, of_h, args, rets, attrs)) in right.into_iter().enumerate() {
+        let text = two(y, of_h, args, rets, attrs);
+        let library = build(folder.path(), &format!("fit{number}"), "gcc", &text, &[]).unwrap();
+        let found = doctor(&library, &["--no-run"]);
+        assert_eq!(found.code, Some(0), "{of_h}: {:#}", found.value);
     }
 }

@@ -162,6 +162,12 @@ pub struct Stages {
 }
 
 impl Stages {
+    /// The names of all stages that there are.
+    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+        let stages = XLA_FFI_ExecutionStage::ENUM.values.iter();
+        stages.filter_map(|stage| XLA_FFI_ExecutionStage(stage.value).lower_name())
+    }
+
     /// Name and symbol of each stage that there is, in the order in which hosts run them.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         use XLA_FFI_ExecutionStage as Stage;

@@ -158,6 +158,16 @@ fn lies_are_told() {
     for (from, to, told) in [
         (r#""execute": "l__h""#, r#""prepare": "p""#, "execute"),
         (r#""l__h""#, r#""l\u0000h""#, "names no symbol"),
+        (
+            r#""execute": "l__h""#,
+            r#""execute": "l__h", "initialise": "l__h""#,
+            "the unknown stage \"initialise\"; there are instantiate,",
+        ),
+        (
+            r#""execute": "l__h""#,
+            r#""execute": "l__h", "execute": "l__i""#,
+            "\"execute\" is there twice",
+        ),
         (r#""r1""#, r#""new""#, "floor"),
         (r#""type": "f32""#, r#""type": "[[f32]]""#, "[[f32]]"),
         (r#""kind": "buffer""#, r#""kind": "array""#, "array"),

@@ -2,48 +2,34 @@
 
 use crate::declare::kind::Presence;
 use crate::declare::param::Param;
+use xla_ffi_contract::{Declared, Form};
 
-/// One entry of a contract, as its text says it.
-#[derive(Clone, Copy, Debug)]
-pub struct Written {
-    /// Number of dimensions, `...` not counted.
-    pub dims: usize,
-    /// Whether `...` is among them.
-    pub ellipsis: bool,
-    /// Whether it ends in `*`.
-    pub repeats: bool,
-    /// Whether it ends in `?`.
-    pub optional: bool,
-    /// Whether it is `token`.
-    pub token: bool,
+/// Whether an entry fits operand `index` among the arguments or the results.
+#[must_use]
+pub const fn entry_fits(entry: Form, params: &[Param], args: bool, index: usize) -> bool {
+    let (mut seen, mut i) = (0, 0);
+    while i < params.len() {
+        let param = &params[i];
+        if param.takes(args) {
+            if seen == index {
+                return entry.clash(declared(param)).is_none();
+            }
+            seen += 1;
+        }
+        i += 1;
+    }
+    true
 }
 
-impl Written {
-    /// Whether the entry fits operand `index` among the arguments or the results.
-    #[must_use]
-    pub const fn fits(self, params: &[Param], args: bool, index: usize) -> bool {
-        let (mut seen, mut i) = (0, 0);
-        while i < params.len() {
-            let param = &params[i];
-            if param.takes(args) {
-                if seen == index {
-                    return self.fits_param(param);
-                }
-                seen += 1;
-            }
-            i += 1;
-        }
-        true
-    }
-
-    const fn fits_param(self, param: &Param) -> bool {
-        let rank = match param.rank {
-            Some(rank) if self.ellipsis => self.dims <= rank,
-            Some(rank) => self.dims == rank,
-            None => true,
-        };
-        rank && self.repeats == matches!(param.presence, Presence::Variadic)
-            && self.optional == matches!(param.presence, Presence::Optional)
-            && (param.dtypes.is_any() || self.token == param.dtypes.is_only_token())
+const fn declared(param: &Param) -> Declared {
+    Declared {
+        rank: param.rank,
+        repeats: matches!(param.presence, Presence::Variadic),
+        optional: matches!(param.presence, Presence::Optional),
+        token: if param.dtypes.is_any() {
+            None
+        } else {
+            Some(param.dtypes.is_only_token())
+        },
     }
 }

@@ -1,0 +1,90 @@
+//! Which operands an entry may stand for: the one rule, for handlers that are compiled and for manifests that are read.
+
+use crate::Entry;
+
+/// What an entry says of its operand, sizes apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Number of dimensions, `...` not counted.
+    pub dims: usize,
+    /// Whether `...` is among them.
+    pub ellipsis: bool,
+    /// Whether it ends in `*`.
+    pub repeats: bool,
+    /// Whether it ends in `?`.
+    pub optional: bool,
+    /// Whether it is `token`.
+    pub token: bool,
+}
+
+/// What a handler declares of an operand, as far as an entry has to agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// Number of dimensions; `None` for any.
+    pub rank: Option<usize>,
+    /// Whether it stands for all operands that are left.
+    pub repeats: bool,
+    /// Whether it may be absent.
+    pub optional: bool,
+    /// Whether it is a token; `None` where it may be of any type.
+    pub token: Option<bool>,
+}
+
+/// What an entry and its operand do not agree about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clash {
+    /// One of them is a token, the other an array.
+    Token,
+    /// How many operands they are for.
+    Presence,
+    /// The number of dimensions.
+    Rank,
+}
+
+impl Entry {
+    /// What it says of its operand, sizes apart.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        let ellipsis = self.has_ellipsis();
+        Form {
+            dims: self.dims.len() - usize::from(ellipsis),
+            ellipsis,
+            repeats: self.repeats,
+            optional: self.optional,
+            token: self.token,
+        }
+    }
+}
+
+impl Form {
+    /// Why no call, or not every call that the operand allows, fits the entry; `None` where they agree.
+    ///
+    /// ```
+    /// use xla_ffi_contract::{Clash, Contract, Declared};
+    ///
+    /// let contract = Contract::parse("n ... m, token -> n").unwrap();
+    /// let declared = Declared { rank: Some(2), repeats: false, optional: false, token: Some(false) };
+    /// assert_eq!(contract.args[0].form().clash(declared), None);
+    /// let vector = Declared { rank: Some(1), ..declared };
+    /// assert_eq!(contract.args[0].form().clash(vector), Some(Clash::Rank));
+    /// // An operand of any type may be a token.
+    /// let any = Declared { rank: None, token: None, ..declared };
+    /// assert_eq!(contract.args[1].form().clash(any), None);
+    /// assert_eq!(contract.args[1].form().clash(declared), Some(Clash::Token));
+    /// ```
+    #[must_use]
+    pub const fn clash(self, declared: Declared) -> Option<Clash> {
+        match declared.token {
+            Some(token) if token != self.token => return Some(Clash::Token),
+            _ => {}
+        }
+        if self.repeats != declared.repeats || self.optional != declared.optional {
+            return Some(Clash::Presence);
+        }
+        match declared.rank {
+            Some(rank) if self.ellipsis && self.dims <= rank => None,
+            Some(rank) if rank != self.dims => Some(Clash::Rank),
+            _ => None,
+        }
+    }
+}
