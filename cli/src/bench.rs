@@ -9,6 +9,9 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+/// The form of the answers for programs.
+pub(crate) const SCHEMA: &str = "xla-ffi-bench-1";
+
 /// Command line of `bench`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -32,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "bench");
     if let Some(supervisor) = &args.call.supervised {
         return Ok(supervise::child(supervisor, || {
-            here(args).inspect_err(|error| output::no_answer(args.json, error))
+            here(args).inspect_err(|error| output::no_answer(args.json.then_some(SCHEMA), error))
         }));
     }
     if !args.in_this_process {
@@ -96,6 +99,8 @@ impl Summary {
 
     fn json(&self) -> serde_json::Value {
         json!({
+            "schema": SCHEMA,
+            "exit": output::ok(),
             "calls": self.sorted.len(),
             "unit": "ns",
             "mean": self.mean(),

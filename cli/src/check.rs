@@ -15,6 +15,9 @@ use std::time::Duration;
 use subject::Subject;
 use xla_ffi_runtime::isolated;
 
+/// The form of the answers for programs.
+pub(crate) const SCHEMA: &str = "xla-ffi-check-1";
+
 /// Command line of `check`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -85,9 +88,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .map(|(name, lines)| report(name, lines))
             .collect();
         let library = args.call.lib.display().to_string();
-        output::json(
-            &json!({"library": library, "ok": failed == 0 && !unchecked, "handlers": handlers}),
-        )?;
+        let (code, kind) = match (failed, unchecked) {
+            (_, true) => (1, "not-judged"),
+            (0, false) => (0, "ok"),
+            (..) => (1, "findings"),
+        };
+        output::json(&json!({
+            "schema": SCHEMA,
+            "exit": { "code": code, "kind": kind },
+            "library": library,
+            "ok": code == 0,
+            "handlers": handlers,
+        }))?;
     }
     if unchecked {
         bail!("no handler could be checked");

@@ -11,6 +11,9 @@ use xla_ffi_doctor::{
 };
 use xla_ffi_runtime::{PROBE_LIMIT, Revision};
 
+/// The form of the answers for programs.
+pub(crate) const SCHEMA: &str = "xla-ffi-inspect-1";
+
 /// Command line of `inspect`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -141,6 +144,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         .map(|handler| Reception::of(handler, &examination))
         .collect();
     let shown = chosen.iter().zip(&receptions);
+    let problems = problems(&examination, &chosen, &receptions);
     if args.json {
         let handlers: Vec<_> = shown
             .map(|(handler, asked)| to_json(handler, asked))
@@ -150,7 +154,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .iter()
             .map(|m| json!({"library": m.library, "sdk": m.sdk}))
             .collect();
+        let exit = match problems.is_empty() {
+            true => output::ok(),
+            false => json!({ "code": 1, "kind": "findings" }),
+        };
         let answer = json!({
+            "schema": SCHEMA,
+            "exit": exit,
+            "problems": problems,
             "file": args.lib.display().to_string(),
             "machine": examination.facts.machine,
             "other_parts": examination.facts.others,
@@ -159,7 +170,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             "legacy": legacy(&target, args).map(legacy_json).collect::<Vec<_>>(),
         });
         output::json(&answer)?;
-        return conclude(&examination, &chosen, &receptions);
+        return conclude(&problems);
     }
     let mut text = String::new();
     if let Some(why) = &elsewhere {
@@ -186,7 +197,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         text += &describe_legacy(target);
     }
     output::text(&text)?;
-    conclude(&examination, &chosen, &receptions)
+    conclude(&problems)
 }
 
 /// The targets of the original custom calls; none where one handler is asked about.
@@ -235,13 +246,20 @@ fn describe_legacy(target: &manifest::Target) -> String {
     text
 }
 
+fn conclude(problems: &[String]) -> anyhow::Result<()> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", problems.join("\n"))
+}
+
 /// The answer is no where a description cannot be, or no known jaxlib loads a handler; nothing is known of one that
 /// was not asked.
-fn conclude(
+fn problems(
     examination: &Examination,
     handlers: &[Chosen<'_>],
     receptions: &[Reception],
-) -> anyhow::Result<()> {
+) -> Vec<String> {
     let mut wrong = vec![];
     for (handler, asked) in handlers.iter().zip(receptions) {
         let subject = Subject::Handler(handler.name.clone());
@@ -264,10 +282,7 @@ fn conclude(
             handler.others()
         ));
     }
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    bail!("{}", wrong.join("\n"))
+    wrong
 }
 
 fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> anyhow::Result<Vec<Chosen<'a>>> {

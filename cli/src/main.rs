@@ -88,11 +88,12 @@ fn main() -> ExitCode {
             error.exit();
         }
     };
-    let json = match &cli.command {
-        Command::Inspect(args) => args.json,
-        Command::Bench(args) => args.json,
-        Command::Check(args) => args.json,
-        _ => false,
+    let form = match &cli.command {
+        Command::Inspect(args) => args.json.then_some(inspect::SCHEMA),
+        Command::Bench(args) => args.json.then_some(bench::SCHEMA),
+        Command::Check(args) => args.json.then_some(check::SCHEMA),
+        // The others tell it themselves.
+        _ => None,
     };
     let outcome = match cli.command {
         Command::Run(args) => run::run(&args),
@@ -110,7 +111,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            output::no_answer(json, &error);
+            output::no_answer(form, &error);
             eprintln!("error: {}", error_text(&error));
             ExitCode::FAILURE
         }

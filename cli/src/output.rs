@@ -50,15 +50,11 @@ pub(crate) fn answered() {
     ANSWERED.store(true, Ordering::Relaxed);
 }
 
-/// Where a command whose answers have no form of their own ends with an error before there is an answer for programs,
-/// and one `is_wanted`: this one.
-pub(crate) fn no_answer(is_wanted: bool, error: &anyhow::Error) {
-    if is_wanted && !ANSWERED.load(Ordering::Relaxed) {
+/// Where a command ends with an error before there is an answer for programs, and one is wanted, in this form: this one.
+pub(crate) fn no_answer(wanted: Option<&str>, error: &anyhow::Error) {
+    if let Some(schema) = wanted.filter(|_| !ANSWERED.load(Ordering::Relaxed)) {
         // Whoever closed standard output reads the exit status.
-        let _ = json(&serde_json::json!({
-            "exit": { "code": 1, "kind": "bad-input" },
-            "error": crate::error_text(error),
-        }));
+        let _ = bad_input(schema, error);
     }
 }
 

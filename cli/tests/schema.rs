@@ -125,6 +125,9 @@ fn every_answer_has_its_form() {
         vec!["abi", "check", "--dwarf", &text, "--json"],
         vec!["doctor", &text, "--json"],
         vec!["diff", &text, &text, "--json"],
+        vec!["inspect", &text, "--json"],
+        vec!["check", &text, "--json"],
+        vec!["bench", &text, "--json"],
         vec!["abi", "diff", "r1", "--json"],
         vec!["doctor", "--format", "json"],
     ];
@@ -138,7 +141,56 @@ fn every_answer_has_its_form() {
         let path = folder.path().join(format!("{name}.so"));
         path.display().to_string()
     });
+    let [norm, legacy] = ["02_rms_norm", "11_legacy"].map(|name| {
+        let path = folder.path().join(format!("{name}.so"));
+        (name, path.display().to_string())
+    });
     if works("gcc") {
+        for (name, library) in [&norm, &legacy] {
+            let source = format!("c_examples/{name}.c");
+            let flags = [
+                "-shared",
+                "-fPIC",
+                "-Iinclude",
+                &source,
+                "-lm",
+                "-o",
+                library,
+            ];
+            let mut gcc = Command::new("gcc");
+            assert!(
+                gcc.args(flags)
+                    .current_dir(root())
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+        }
+        runs.extend([
+            vec!["inspect", &norm.1, "--json"],
+            vec!["inspect", &legacy.1, "--json"],
+            vec!["check", &norm.1, "--handler", "rms_norm", "--json"],
+            vec![
+                "check",
+                &norm.1,
+                "--handler",
+                "rms_norm",
+                "--arg",
+                "s32[3]=zeros",
+                "--json",
+            ],
+            vec![
+                "bench",
+                &norm.1,
+                "--handler",
+                "rms_norm",
+                "--arg",
+                "f32[2,3]=ones",
+                "--calls",
+                "5",
+                "--json",
+            ],
+        ]);
         let source = file("library.c", source);
         for (library, more) in [(&old, "-Done=one"), (&new, "-Done=other")] {
             let flags = ["-shared", "-fPIC", more, &source, "-o", library];
@@ -162,6 +214,7 @@ fn every_answer_has_its_form() {
                 "a:B=1",
                 "--json",
             ],
+            vec!["inspect", &old, "--handler", "two", "--json"],
             vec![
                 "doctor",
                 &old,
@@ -237,7 +290,7 @@ fn every_answer_has_its_form() {
             .filter(|(_, failed)| !failed)
             .map(|(form, _)| form.as_str())
             .collect();
-        assert_eq!(well.len(), 8, "{well:?}");
+        assert_eq!(well.len(), 11, "{well:?}");
     }
 }
 
