@@ -78,7 +78,12 @@ def _leading(results):
 
 
 def _one_by_one(primitive, args, batched, method, **params):
-    if any(map(_jax.is_token, args)) or None in params["results"]:
+    in_turn = any(map(_jax.is_token, args)) or None in params["results"]
+    size = next(arg.shape[0] for arg, is_batched in zip(args, batched) if is_batched)
+    if (in_turn or method == "sequential_unrolled") and not isinstance(size, int):
+        how = "a call with tokens cannot be batched" if in_turn else "write vmap_method='sequential'"
+        raise NotImplementedError(f"{params['target']}: one call an element is written out, and the batch has the symbolic size {size}: {how}")
+    if in_turn:
         return _in_turn(primitive, args, batched, **params)
     out = _loop(args, primitive, tuple(batched), method, tuple(params.items()))
     return tuple(out), (0,) * len(out)
@@ -93,7 +98,7 @@ def _loop(args, primitive, batched, method, params):
         return carry, primitive.bind(*operands, **dict(params))
 
     mapped = [arg for arg, is_batched in zip(args, batched) if is_batched]
-    _, out = jax.lax.scan(one, (), mapped, unroll=mapped[0].shape[0] if method == "sequential_unrolled" else 1)
+    _, out = jax.lax.scan(one, (), mapped, unroll=max(1, mapped[0].shape[0]) if method == "sequential_unrolled" else 1)
     return out
 
 

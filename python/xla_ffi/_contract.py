@@ -38,15 +38,30 @@ class Computed:
     def of(self, size):
         """The size where the name stands for ``size``; a ValueError says why there is none."""
         product = self.times * size
-        # jax.export's symbolic sizes are none of Python's integers, and have no limit.
-        if isinstance(product, int) and product > _MAX_SIZE:
+        if not isinstance(product, int):
+            return self._symbolic(size, product)
+        if product > _MAX_SIZE:
             raise ValueError("is too large")
         if product % self.over:
             raise ValueError("leaves a remainder")
         result = product // self.over + self.plus
-        if isinstance(result, int) and result > _MAX_SIZE:
+        if result > _MAX_SIZE:
             raise ValueError("is too large")
         if result < 0:
+            raise ValueError("is negative")
+        return result
+
+    def _symbolic(self, size, product):
+        """The same for a size of ``jax.export``, which has no limit, and of which only its constraints are known."""
+        how = "say constraints=['{}'] to jax.export.symbolic_shape"
+        if product % self.over:
+            raise ValueError(f"may leave a remainder ({how.format(f'mod({product}, {self.over}) == 0')})")
+        result = product // self.over + self.plus
+        try:
+            negative = result < 0
+        except Exception:  # an error of jax's own, wherever this jax has it
+            raise ValueError(f"may be negative ({how.format(f'{size} >= {-(self.plus * self.over // self.times)}')})") from None
+        if negative:
             raise ValueError("is negative")
         return result
 

@@ -7,13 +7,13 @@ import struct
 import types
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import jax
 from jax._src.interpreters import mlir
 from jax._src.lib.mlir import ir
 
-from . import _file, _library, _manifest
+from . import _file, _given, _library, _manifest
 from ._errors import LibraryError
 
 _MAGIC = b"XLAFFIMODEL\x00\x01\n"
@@ -78,7 +78,9 @@ def export(function: Any, *args: Any, platforms: Optional[Sequence[str]] = None,
     exported = made(*args, **kwargs)
     found = needs(exported)
     own = [loaded[need.target] for need in found if need.target in loaded]
-    libraries = [{"file": library.path, "prefix": library.prefix, "digest": library.digest} for library in dict.fromkeys(own)]
+    libraries = [
+        {"file": library.path, "prefix": library.prefix, "digest": library.digest, **_given.written(library._given)} for library in dict.fromkeys(own)
+    ]
     return Model(exported, found, libraries)
 
 
@@ -94,18 +96,23 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
 
     data, where = _bytes(model)
     head, body = _parts(data, where)
-    given = [each if isinstance(each, _library.Library) else _library.load(each) for each in libraries]
-    for about in head.get("libraries", []):
-        file, prefix, digest = about.get("file"), about.get("prefix"), about.get("digest")
-        if not isinstance(file, str) or not all(each is None or isinstance(each, str) for each in (prefix, digest)):
-            raise LibraryError(f"{where}: its list of libraries is damaged")
-        replaced = [library for library in given if os.path.basename(library.path) == os.path.basename(file)]
-        if replaced:
-            # Under the names that the model calls.
-            given += [_library.load(library.path, prefix) for library in replaced if library.prefix != prefix]
-        elif os.path.exists(file):
-            replaced = [_library.load(file, prefix)]
-            given += replaced
+    libraries = list(libraries)
+    given = [each for each in libraries if isinstance(each, _library.Library)]
+    elsewhere = [os.path.realpath(os.fsdecode(each)) for each in libraries if not isinstance(each, _library.Library)]
+    listed = [_listed(about, where) for about in head.get("libraries", [])]
+    names = {os.path.basename(each.file) for each in listed}
+    given += [_library.load(path) for path in elsewhere if os.path.basename(path) not in names]
+    for file, prefix, digest, signatures in listed:
+        same = lambda path, file=file: os.path.basename(path) == os.path.basename(file)
+        # Under the names that the model calls.
+        replaced = [
+            library if library.prefix == prefix else _library.load(library.path, prefix, **library._given)
+            for library in given
+            if same(library.path)
+        ]
+        replaced += [_library.load(path, prefix, **signatures) for path in elsewhere if same(path)]
+        if not replaced and os.path.exists(file):
+            replaced = [_library.load(file, prefix, **signatures)]
         others = [library.path for library in replaced if digest is not None and library.digest != digest]
         if others:
             warnings.warn(f"{where} was exported with another build of {' and '.join(others)}: its results may differ", RuntimeWarning, stacklevel=2)
@@ -123,6 +130,23 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Itera
         hint = f"it was exported with {files}" if files else "say which libraries have them with libraries="
         raise LibraryError(f"{where} calls {', '.join(missing)}, which no loaded library has: {hint}")
     return Model(exported, found, head.get("libraries", []))
+
+
+class _Listed(NamedTuple):
+    """A library of a model's list: ``signatures`` are what its caller said of it, keywords of ``load``."""
+
+    file: str
+    prefix: Optional[str]
+    digest: Optional[str]
+    signatures: dict[str, Any]
+
+
+def _listed(about, where):
+    file, prefix, digest = about.get("file"), about.get("prefix"), about.get("digest")
+    signatures = _given.read_back(about)
+    if not isinstance(file, str) or not all(each is None or isinstance(each, str) for each in (prefix, digest)) or signatures is None:
+        raise LibraryError(f"{where}: its list of libraries is damaged")
+    return _Listed(file, prefix, digest, signatures)
 
 
 def _targets():

@@ -70,6 +70,49 @@ def complete(path, libraries, handlers, legacy):
     return libraries
 
 
+def written(said):
+    """What ``load`` was given besides a file and a prefix, as JSON has it; what is empty is left out."""
+    found = {key: dict(value) for key, value in said.items() if value}
+    if "handlers" in found:
+        found["handlers"] = {key: _written(each) for key, each in found["handlers"].items()}
+    return found
+
+
+def _written(given):
+    if isinstance(given, str):
+        return given
+    fields = {field.name: getattr(given, field.name) for field in dataclasses.fields(given)}
+    plain = {name: dict(value) if isinstance(value, Mapping) else value for name, value in fields.items()}
+    return {name: value for name, value in plain.items() if value}
+
+
+def read_back(about):
+    """The keywords of ``load`` that ``written`` wrote into a dictionary; None where it is damaged."""
+    said = {key: about.get(key, {}) for key in ("handlers", "legacy", "types")}
+    if not all(isinstance(each, dict) for each in said.values()):
+        return None
+    texts = [*said["legacy"].values(), *said["types"].values()]
+    handlers = {key: each if isinstance(each, str) else _read_back(each) for key, each in said["handlers"].items()}
+    if None in handlers.values() or not all(isinstance(each, str) for each in texts):
+        return None
+    return {**said, "handlers": handlers}
+
+
+_FIELDS = {"text": str, "stages": dict, "platforms": list, "batch": (str, list, dict), "gradient": dict, "traits": list, "doc": str}
+
+
+def _read_back(fields):
+    if not isinstance(fields, dict) or "text" not in fields or not fields.keys() <= _FIELDS.keys():
+        return None
+    if not all(isinstance(value, _FIELDS[name]) for name, value in fields.items()):
+        return None
+    words = [*fields.get("stages", {}).values(), *fields.get("platforms", []), *fields.get("traits", [])]
+    if not all(isinstance(word, str) for word in words):
+        return None
+    tuples = {name: tuple(fields[name]) for name in ("platforms", "traits") if name in fields}
+    return Signature(**{**fields, **tuples})
+
+
 def _stem(path):
     name = re.split(r"[/\\]", path)[-1].split(".")[0]
     return name.removeprefix("lib") or name

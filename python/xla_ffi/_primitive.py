@@ -49,7 +49,7 @@ def call(
     for result in results:
         if result is not token and not (hasattr(result, "shape") and hasattr(result, "dtype")):
             raise ValueError(f"{target}: result_shape_dtypes are to have 'shape' and 'dtype', got {result!r}")
-    types = tuple(None if result is token else (tuple(result.shape), np.dtype(result.dtype)) for result in results)
+    types = tuple(None if result is token else (tuple(result.shape), np.dtype(result.dtype).newbyteorder("=")) for result in results)
     _check_aliases(target, aliases or {}, args, types)
     return PRIMITIVES[split is not None].bind(
         *_jax.vary_alike(args),
@@ -120,7 +120,9 @@ def _emitted(context, *operands, target, attributes, has_side_effect, aliases, l
     version, config = legacy or (4, {name: _ir_attribute(frozen.value) for name, frozen in attributes})
     if version < 4 or _jax.LOSES_LAYOUTS:
         # The public rule takes no earlier version's text in every jax.
-        types = [ir.RankedTensorType.get(aval.shape, mlir.dtype_to_ir_type(aval.dtype)) for aval in context.avals_out]
+        types = [mlir.aval_to_ir_type(aval) for aval in context.avals_out]
+        if not all(isinstance(size, int) for aval in context.avals_out for size in aval.shape):
+            options["result_shapes"] = [internal.eval_dynamic_shape_as_tensor(context, aval.shape) for aval in context.avals_out]
         return internal.custom_call(
             target, operands=operands, result_types=types, backend_config=config, api_version=version, **options
         ).results

@@ -14,6 +14,7 @@ import warnings
 
 import jax
 import jax.numpy as jnp
+import given
 import numpy as np
 from checks import check, finish, raises, skip
 
@@ -157,6 +158,79 @@ def another_build(path, folder):
         raise AssertionError(text)
 
 
+SOURCE = """
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+static ffi::Error ScaleImpl(ffi::Buffer<ffi::F32> x, ffi::Result<ffi::Buffer<ffi::F32>> y, float by) {
+  for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] = x.typed_data()[i] * by;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Scale, ScaleImpl, ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>().Attr<float>("by"));
+static ffi::Error HalfImpl(ffi::AnyBuffer, ffi::Result<ffi::AnyBuffer>) { return ffi::Error::Success(); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Half, HalfImpl, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
+static ffi::Error ShorterImpl(ffi::Buffer<ffi::F32>, ffi::Result<ffi::Buffer<ffi::F32>> y) {
+  for (size_t i = 0; i < y->element_count(); ++i) y->typed_data()[i] = i;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(Shorter, ShorterImpl, ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
+"""
+
+SCALE = "(x: f32[... n], *, by: f32 = 3.0) -> y: f32[... n]"
+
+
+def described_by_callers(folder):
+    """What a library does not say of itself goes with the model: signatures, other stages, who batches."""
+    wanted()
+    place = given.compiled_text(SOURCE, folder, "exported")
+    for prefix, handlers in {
+        "words": {"Scale": SCALE},
+        "more": {"Scale": xla_ffi.Signature(SCALE, stages={"execute": "Scale"}, platforms=("cpu",), batch="sequential", gradient={"linear": True})},
+    }.items():
+        lib = xla_ffi.load(place, prefix=prefix, handlers=handlers)
+        data = xla_ffi.export(lib.Scale, X).serialize()
+        if xla_ffi.load_exported(data, [lib]).call(X).tolist() != (3 * X).tolist() or xla_ffi.load_exported(data).call(X).tolist() != (3 * X).tolist():
+            raise AssertionError("in this process")
+        file = os.path.join(folder, f"{prefix}.bin")
+        with open(file, "wb") as out:
+            out.write(data)
+        elsewhere = os.path.join(folder, prefix)
+        os.mkdir(elsewhere)
+        for libraries in ([], [shutil.copy(place, elsewhere)]):
+            status, text = serve(file, *libraries)
+            if status != 0 or text.strip() != str((3 * X).tolist()):
+                raise AssertionError(text)
+    wrong = data.replace(b'"text"', b'"test"')
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.load_exported(wrong), "its list of libraries is damaged")
+
+
+def symbolic(folder):
+    """Sizes that are known when the model is called."""
+    wanted()
+    lib = xla_ffi.load(
+        given.compiled_text(SOURCE, folder, "symbolic"),
+        handlers={"Scale": SCALE, "Shorter": "(x: f32[n]) -> y: f32[n-2]", "Half": "(x: f32[n]) -> y: f32[n/2]"},
+    )
+    b, n = jax_export.symbolic_shape("b, n")
+    rows, row = jax.ShapeDtypeStruct((b, n), jnp.float32), jax.ShapeDtypeStruct((n,), jnp.float32)
+    batched = lambda method: jax.vmap(lambda x: lib.Scale(x, vmap_method=method))
+    for function in (lib.Scale, *map(batched, ("sequential", "broadcast_all", "expand_dims", "legacy_vectorized"))):
+        found = xla_ffi.load_exported(xla_ffi.export(function, rows).serialize()).call(X)
+        if found.tolist() != (3 * X).tolist():
+            raise AssertionError(found)
+    unrolled = batched("sequential_unrolled")
+    raises(NotImplementedError, lambda: xla_ffi.export(unrolled, rows), "symbolic size b", "vmap_method='sequential'")
+    if xla_ffi.export(unrolled, jax.ShapeDtypeStruct((2, n), jnp.float32)).call(X).tolist() != (3 * X).tolist():
+        raise AssertionError("only the elements have a symbolic size")
+    raises(TypeError, lambda: xla_ffi.export(lib.Shorter, row), "Shorter", "n-2 may be negative", "constraints=['n >= 2']")
+    raises(TypeError, lambda: xla_ffi.export(lib.Half, row), "Half", "n/2 may leave a remainder", "constraints=['mod(n, 2) == 0']")
+    (long,) = jax_export.symbolic_shape("n", constraints=["n >= 2"])
+    if xla_ffi.export(lib.Shorter, jax.ShapeDtypeStruct((long,), jnp.float32)).call(jnp.zeros(5)).tolist() != [0, 1, 2]:
+        raise AssertionError("constrained")
+    (even,) = jax_export.symbolic_shape("n", constraints=["mod(n, 2) == 0"])
+    if xla_ffi.export(lib.Half, jax.ShapeDtypeStruct((even,), jnp.float32)).call(jnp.zeros(4)).shape != (2,):
+        raise AssertionError("constrained")
+
+
 def vouched():
     """What nobody has loaded is refused, as jax refuses it."""
     wanted()
@@ -201,6 +275,8 @@ def main():
         check("what a model calls", lambda: lists(path, folder))
         check("a model in another process", lambda: carried(path, folder))
         check("a model of another build", lambda: another_build(path, folder))
+        check("a model of libraries that their caller describes", lambda: described_by_callers(folder))
+        check("a model with symbolic sizes", lambda: symbolic(folder))
         check("who is vouched for", vouched)
         check("damaged and foreign files", lambda: damaged(path, folder))
     finish()

@@ -48,11 +48,15 @@ def compiled(source, library, *options):
     return library
 
 
-def build(folder):
-    source = os.path.join(folder, "plain.cc")
+def compiled_text(text, folder, name):
+    source = os.path.join(folder, f"{name}.cc")
     with open(source, "w", encoding="utf-8") as file:
-        file.write(SOURCE)
-    return compiled(source, os.path.join(folder, "libplain.so"), "-I", f"{ROOT}/include")
+        file.write(text)
+    return compiled(source, os.path.join(folder, f"lib{name}.so"), "-I", f"{ROOT}/include")
+
+
+def build(folder):
+    return compiled_text(SOURCE, folder, "plain")
 
 
 def bare(spec):

@@ -184,6 +184,14 @@ def aliases_in_batches(lib):
             raise AssertionError(f"{alias}: loop {not loop}")
 
 
+def empty_batches(lib):
+    """A batch without elements has results without them, by every method."""
+    for method in METHODS:
+        each = jax.vmap(lambda x: lib.twice(x, vmap_method=method))
+        if each(ROWS[:0]).shape != (0, 3) or jax.jit(each)(ROWS[:0]).shape != (0, 3):
+            raise AssertionError(method)
+
+
 def types(lib):
     """What the caller said of the results holds for `forward`, too."""
     for dtype in (np.float32, np.float64):
@@ -290,7 +298,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLA_FFI_CACHE"] = folder
         lib = xla_ffi.load_inline(cpp=CPP, name="standins", handlers=HANDLERS)
-        for work in (aliases, aliases_in_batches, types, batch_of_forward, compiled_once, defaults, tokens, attributes):
+        for work in (aliases, aliases_in_batches, empty_batches, types, batch_of_forward, compiled_once, defaults, tokens, attributes):
             check(f"stand-ins, {work.__name__}", lambda work=work: work(lib))
     finish()
 
