@@ -128,6 +128,11 @@ HANDLERS = {
     "as_back": "(one: f32[], g: f32|f64[n]) -> dx: f32|f64[n]",
     "scale": Signature("(x: f32[n], *, by: f32 = 3.0) -> y: f32[n]", batch={"handler": "scale_each"}),
     "scale_each": "(x: f32[m n], *, by: f32 = 7.0, **others) -> y: f32[m n]",
+    "maybe": Signature("(x: f32[n], *, by: f32 = None) -> y: f32[n]", stages={"execute": "scale"}, batch={"handler": "scale_each"}),
+    "maybe_options": Signature(
+        "(x: f32[n], *, options: {by: f32 = None}) -> y: f32[n]", stages={"execute": "options"}, gradient={"vjp": "needs_by", "residuals": []}
+    ),
+    "needs_by": Signature("(g: f32[n], *, options: {by: f32}) -> dx: f32[n]", stages={"execute": "options_back"}),
     "options": Signature(
         "(x: f32[...], *, options: {by: f32 = 3.0, name: str = 'x'}) -> y: f32[...]",
         gradient={"linear": True, "transpose": "options_back"},
@@ -255,6 +260,19 @@ def defaults(lib):
         close(jax.grad(lambda x: lib.options(x, options=given).sum())(X), np.full(3, by))
 
 
+def without_defaults(lib):
+    """What is absent to a handler, which has no default for it, is no other handler's default: the call has to say it."""
+    close(lib.maybe(X), 3 * X)
+    close(jax.vmap(lambda x: lib.maybe(x, by=2.0))(ROWS), 2 * ROWS)
+    raises(TypeError, lambda: jax.vmap(lib.maybe)(ROWS), ".maybe:", "'by'", "scale_each, called in its place, takes it for 7.0", "give by=")
+    close(jax.vmap(lambda x: lib.maybe(x, vmap_method="sequential"))(ROWS), 3 * ROWS)
+    if _jax.REVISION < 1:
+        return  # which has no dictionaries
+    slope = lambda options: jax.grad(lambda x: lib.maybe_options(x, options=options).sum())(X)
+    close(slope({"by": 2.0}), np.full(3, 2))
+    raises(TypeError, lambda: slope({}), ".maybe_options:", "'by' of options", "needs_by, called in its place, needs it", "give it in options=")
+
+
 def tokens(lib):
     """Tokens have no batch; where as many come as go, the elements' calls take turns."""
     if _jax.REVISION < 4 or not hasattr(jax.lax, "create_token"):
@@ -298,7 +316,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLA_FFI_CACHE"] = folder
         lib = xla_ffi.load_inline(cpp=CPP, name="standins", handlers=HANDLERS)
-        for work in (aliases, aliases_in_batches, empty_batches, types, batch_of_forward, compiled_once, defaults, tokens, attributes):
+        for work in (aliases, aliases_in_batches, empty_batches, types, batch_of_forward, compiled_once, defaults, without_defaults, tokens, attributes):
             check(f"stand-ins, {work.__name__}", lambda work=work: work(lib))
     finish()
 
