@@ -12,8 +12,8 @@ from ._errors import ManifestError
 class Described:
     """The operands, attributes and results of a handler's calls.
 
-    A framework says what an operand becomes (``_operand``) and what stands for the type of an array
-    (``_array_type``) and of a token (``_token_type``).
+    A framework says what an operand becomes (``_operand``), what stands for the type of an array (``_array_type``) and
+    of a token (``_token_type``), and what a caller may say of a result's (``_said``).
     """
 
     def __init__(self, spec, path):
@@ -95,7 +95,7 @@ class Described:
             if own_shapes is not None:
                 raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says the shapes, give no shapes=")
             single = not isinstance(given, (list, tuple))
-            types = [given] if single else list(given)
+            types = [each if each is None else self._said(each) for each in ([given] if single else given)]
             if not variadic and len(types) != len(rets):
                 raise TypeError(f"{self.__qualname__} has {len(rets)} results, result_shape_dtypes has {len(types)}")
             if any(each is None for each in types):
@@ -217,6 +217,8 @@ def checked(arg, name, shape, have, convert, more_dims):
     """Refuses an array that the handler would refuse; ``convert`` and ``more_dims`` say how it would be taken."""
     if arg.dtypes is not None and have not in arg.dtypes:
         raise TypeError(f"{name} is to be {' or '.join(arg.dtypes)}, got {have} of shape {list(shape)}: {convert}")
+    if arg.dtypes is None and have not in _dtypes.NAMES:
+        raise TypeError(f"{name} is an array of {have}, which XLA passes to no handler")
     if arg.rank is not None and len(shape) != arg.rank:
         how = more_dims
         if len(shape) < arg.rank:

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import jax
 
-from . import _batch, _declared, _dtypes, _gradient, _jax, _primitive, _revisions, _sharding, _signature, _values
+from . import _batch, _declared, _dtypes, _gradient, _jax, _primitive, _revisions, _shapes, _sharding, _signature, _values
 from ._described import Described, checked
 from ._errors import UnsupportedRuntimeError
 
@@ -105,7 +105,8 @@ class Handler(Described):
         """
 
         def function(*args, **options):
-            args, _ = self._operands(args)
+            # Random keys are data to the handler alone.
+            args = [given if _jax.is_key(given) else value for given, value in zip(args, self._operands(args)[0])]
             once = jax.custom_vjp(lambda *args: self(*args, **options))
             once.defvjp(lambda *args: fwd(*args, **options), lambda *both: tuple(bwd(*both, **options)))
             return once(*args)
@@ -163,6 +164,21 @@ class Handler(Described):
             return None
         first = leading.index(True)
         return _sharding.Split(len(args[first].shape) - len(entries[first].dims) + 1, leading)
+
+    def _said(self, each):
+        """A result's type as a caller writes it."""
+        if each is self._token_type():
+            return each
+        if not (hasattr(each, "shape") and hasattr(each, "dtype")):
+            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= takes what has 'shape' and 'dtype', as jax.ShapeDtypeStruct, got {each!r}")
+        try:
+            for dim in each.shape:
+                _shapes.size(dim)
+        except TypeError:
+            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says the shape {each.shape!r}, which is no sequence of sizes") from None
+        if not _dtypes.is_passed(each.dtype):
+            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says {each.dtype}, which no handler gives")
+        return each
 
     _array_type = staticmethod(jax.ShapeDtypeStruct)
     _token_type = staticmethod(_jax.abstract_token)

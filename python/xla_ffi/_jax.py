@@ -282,7 +282,7 @@ def has_x64():
 
 def is_key(value):
     """Whether an argument is an array of random keys."""
-    return jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return isinstance(value, jax.Array) and hasattr(value, "dtype") and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def is_differentiable(dtype):

@@ -45,13 +45,17 @@ def _shape(shape):
     return tuple(_dim(dim, shape) for dim in shape)
 
 
-def _dim(dim, shape):
+def size(dim):
+    """A size as it is, a symbolic one of ``jax.export`` too; a TypeError for what is none."""
     if type(dim).__module__.startswith("jax"):
-        return dim  # a symbolic one, of jax.export
+        return dim
+    if isinstance(dim, bool) or operator.index(dim) < 0:
+        raise TypeError(f"{dim!r} is no size")
+    return operator.index(dim)
+
+
+def _dim(dim, shape):
     try:
-        size = -1 if isinstance(dim, bool) else operator.index(dim)
+        return size(dim)
     except TypeError:
-        size = -1
-    if size < 0:
-        raise TypeError(f"shapes= gives {shape!r}, and {dim!r} is no size")
-    return size
+        raise TypeError(f"shapes= gives {shape!r}, and {dim!r} is no size") from None

@@ -70,6 +70,9 @@ def operand(value, only=None, name="its type"):
     if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
         value = np.asarray(value)  # of another library
     if hasattr(value, "dtype"):
+        if _kind(value.dtype) == "?":
+            raise TypeError(f"jax has no arrays of {value.dtype}, got {shown(value)}")
+        value = value.astype(value.dtype.newbyteorder("="), copy=False)
         result = _asarray(value)
         if result.dtype != value.dtype:
             check(value, result.dtype, f"{_dtypes.of(result.dtype)}, which jax makes of it without jax_enable_x64")
@@ -77,6 +80,8 @@ def operand(value, only=None, name="its type"):
     if hasattr(value, "__array__") or isinstance(value, (range, memoryview)):
         value = np.asarray(value).tolist()
     leaves = list(_leaves(value, 0))
+    if any(is_jax(leaf) and not isinstance(leaf.dtype, np.dtype) for leaf in leaves):
+        raise TypeError("it is a list with random keys: write jnp.stack(...), or jax.random.key_data(...) of each")
     if only is None:
         result = _asarray(value)
         check(value, result.dtype, f"{_dtypes.of(result.dtype)}, which jax makes of it")

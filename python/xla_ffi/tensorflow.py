@@ -167,10 +167,6 @@ class Handler(Described):
         self._compiled()
         cast = self._attributes(attrs, more_attrs, args)
         values, bound = self._operands(args)
-        if result_shape_dtypes is not None:
-            many = isinstance(result_shape_dtypes, (list, tuple))
-            given = [each if each is None else self._said(each) for each in (result_shape_dtypes if many else [result_shape_dtypes])]
-            result_shape_dtypes = given if many else given[0]
         results, single = self._results(values, bound, result_shape_dtypes, shapes, cast)
         own_aliases = dict(self._own_aliases(input_output_aliases, bound))
         aliases = {**own_aliases, **dict(self._declared_aliases(bound))}

@@ -6,6 +6,7 @@ usage: errors.py LANGUAGE:EXAMPLE=LIBRARY… (the libraries of examples.py)
 import contextlib
 import dataclasses
 import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -63,6 +64,18 @@ def results(norm):
     raises(TypeError, say((3, 2), jnp.float16), "says F16", "says [3, 2]")
     if norm(X, result_shape_dtypes=jax.ShapeDtypeStruct((2, 3), jnp.float32)).shape != (2, 3):
         raise AssertionError("right result types")
+    for shape in (3, None, "23", (2.0, 3), (2, -3), (2, True)):
+        raises(TypeError, say_any(norm, shape, np.float32), f"says the shape {shape!r}, which is no sequence of sizes")
+    for dtype in (None, object, "S4", "x", jax.dtypes.float0, jax.random.key(0).dtype):
+        raises(TypeError, say_any(norm, (2, 3), dtype), "result_shape_dtypes= says", "which no handler gives")
+    raises(TypeError, lambda: norm(X, result_shape_dtypes="f32"), "what has 'shape' and 'dtype'", "'f32'")
+    if say_any(norm, [np.int64(2), 3], ">f4")().dtype != np.float32:
+        raise AssertionError("another order of bytes")
+
+
+def say_any(norm, shape, dtype):
+    """A call whose result's type is of a class of its caller's, which checks nothing."""
+    return lambda: norm(X, result_shape_dtypes=types.SimpleNamespace(shape=shape, dtype=dtype))
 
 
 def options(norm):

@@ -50,6 +50,8 @@ static ffi::Error Times(Array a, Array b, ffi::Result<Array> y) {
   return ffi::Error::Success();
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(times, Times, ffi::Ffi::Bind().Arg<Array>().Arg<Array>().Ret<Array>());
+static ffi::Error Keyed(Array x, ffi::Buffer<ffi::U32>, ffi::Result<Array> y) { return Times(x, x, y); }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(keyed, Keyed, ffi::Ffi::Bind().Arg<Array>().Arg<ffi::Buffer<ffi::U32>>().Ret<Array>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(rows, Times, ffi::Ffi::Bind().Arg<Array>().Arg<Array>().Ret<Array>());
 
 static double Get(const ffi::AnyBuffer& x, size_t i) {
@@ -121,6 +123,7 @@ HANDLERS = {
     "put_ahead": "(x: f32[... n]) -> (y: f32[... n], twos: f32[... n])",
     "times": "(a: f32[... n], b: f32[... n]) -> y: f32[... n]",
     "rows": Signature("(a: f32[... n], b: f32[n]) -> y: f32[... n]", batch=["leading", "shared"]),
+    "keyed": "(x: f32[n], key: u32[m]) -> y: f32[n]",
     "as": Signature(
         "(x: f32|f64[n]) -> y: f32|f64[n]", gradient={"vjp": "as_back", "forward": "as_ahead", "residuals": ["one"]}
     ),
@@ -222,6 +225,28 @@ def batch_of_forward(lib):
     raises(NotImplementedError, lambda: put(None)(ROWS), "put_ahead cannot be batched")
 
 
+def random_keys(lib):
+    """A handler takes random keys as the numbers that they are made of; who is written in Python takes them as keys."""
+    seen = []
+
+    def fwd(x, key):
+        seen.append(key.dtype)
+        return lib.keyed(x, key), key
+
+    keyed = lib.keyed.with_vjp(fwd, lambda key, g: (g * jax.random.normal(key, g.shape), None))
+    slope = jax.grad(lambda x, key: keyed(x, key).sum())
+    for impl in ("threefry2x32", "rbg"):
+        key = jax.random.key(1, impl=impl)
+        keys = jax.random.split(key, 2)
+        normal = lambda key: jax.random.normal(key, X.shape)
+        for function in (slope, jax.jit(slope)):
+            close(function(X, key), normal(key))
+        close(jax.vmap(slope)(ROWS, keys), jax.vmap(normal)(keys))
+        close(keyed(X, key), lib.keyed(X, jax.random.key_data(key)))
+        if seen[-1] != key.dtype:
+            raise AssertionError(seen)
+
+
 def compiled_once(lib):
     """A loop over a batch is compiled once, also outside of `jit`: jax keeps what it compiles."""
     each = lambda x, w: jax.vmap(lambda x: lib.times(x, w, vmap_method="sequential"))(x)
@@ -316,7 +341,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XLA_FFI_CACHE"] = folder
         lib = xla_ffi.load_inline(cpp=CPP, name="standins", handlers=HANDLERS)
-        for work in (aliases, aliases_in_batches, empty_batches, types, batch_of_forward, compiled_once, defaults, without_defaults, tokens, attributes):
+        for work in (aliases, aliases_in_batches, empty_batches, types, batch_of_forward, random_keys, compiled_once, defaults, without_defaults, tokens, attributes):
             check(f"stand-ins, {work.__name__}", lambda work=work: work(lib))
     finish()
 

@@ -410,7 +410,8 @@ def texts():
     """Refusals say what to write."""
     jax.config.update("jax_enable_x64", False)
     spec = lambda *names: _manifest.Operand("x", False, names, None, False, False, False)
-    operand = lambda value, *names: lambda: _handler.Handler._operand(spec(*names), "x", value)
+    operand = lambda value, *names: lambda: _handler.Handler._operand(spec(*names) if names else anything, "x", value)
+    anything = _manifest.Operand("x", False, None, None, False, False, False)
     declared = lambda type: (_manifest.Attribute(name="a", type=type, optional=False, default=None, inside=None),)
     handler = lambda type: _manifest.HandlerSpec("lib", "h", ("cpu",), {}, (), (), declared(type), False, None, 0)
     attribute = lambda value, type: lambda: _attributes.cast_all(handler(type), {"a": value})
@@ -433,8 +434,21 @@ def texts():
         (operand([[1], [2, 3]], "S32"), "x is to be S32", "no array"),
         (operand(2, "PRED"), "True or False"),
         (operand(["a"], "F32"), "x is to be F32", "'a'"),
+        (operand(np.array(["a"]), "F32"), "jax has no arrays of <U1"),
+        (operand(np.array([1, None])), "jax has no arrays of object"),
+        (operand(np.zeros(2, [("a", "f4")])), "jax has no arrays of [('a', '<f4')]"),
+        (operand(np.zeros(2, jax.dtypes.float0)), "jax has no arrays of [('float0', 'V')]"),
+        (operand([jax.random.key(0)]), "a list with random keys", "jnp.stack"),
     ]:
         raises(TypeError, work, *parts)
+    # The order of an array's bytes is no type of its own.
+    for name in (">f4", ">i4", ">c8", ">u2"):
+        for value in (np.array([1, 258], name), np.array(258, name)):
+            if np.asarray(operand(value)()).tolist() != value.tolist():
+                raise AssertionError(name)
+    # What XLA has no number for would reach a handler as nothing of size 0.
+    for name in {name for name in dir(ml_dtypes) if name.startswith("float6")}:
+        raises(TypeError, operand(np.zeros(3, getattr(ml_dtypes, name))), name)
     # Arrays of jax and traced ones go by their type, in lists too.
     x = jnp.arange(3, dtype=np.float32)
     if jax.jit(lambda x: _handler.Handler._operand(spec("F32"), "x", [x, x + 1]))(x).shape != (2, 3):
