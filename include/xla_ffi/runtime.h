@@ -570,13 +570,15 @@ xffi_rt_status* xffi_rt_call_set_check_unwritten(xffi_rt_call* call, int check);
  * complete. May be called again, unless the call is open or has not been waited for.
  *   call     whose operands' data belong to it from here on, see "Data" above.
  *   Returns  NULL, or a status that the caller destroys: what the handler answers, or
- *            DEADLINE_EXCEEDED (4) when the time limit is over and the call is open.
+ *            DEADLINE_EXCEEDED (4) when the time limit is over and the call is open. It is open behind another
+ *            error, too, where the handler left a future beside it: ask xffi_rt_call_is_open.
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_run(xffi_rt_call* call);
 
 /* As xffi_rt_call_run, without waiting: where the handler is not done the call is open.
  *   call     whose operands' data belong to it from here on, see "Data" above.
- *   Returns  NULL, or a status that the caller destroys: what the handler answers at once.
+ *   Returns  NULL, or a status that the caller destroys: what the handler answers at once. The call may be
+ *            open all the same, as for xffi_rt_call_run.
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_start(xffi_rt_call* call);
 

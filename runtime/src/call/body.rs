@@ -106,6 +106,7 @@ impl Body {
     pub(super) fn forget_future(&mut self) {
         let future = self.raw.future(self.revision());
         crate::host::futures::forget(future as usize);
+        self.context.forget_futures();
     }
 
     /// Says where bytes behind an array of the call's own were written.

@@ -1,11 +1,13 @@
 //! The instantiate stage: an executable is made of a handler and attributes.
 
-use super::invoke::{invoke, stage_error};
+use super::body::Body;
+use super::invoke::run_stage;
+use super::prepared::leave_open;
 use crate::context::{Context, Parts};
 use crate::frame::attribute_parser;
 use crate::frame::encoded::Encoded;
 use crate::handler::{Executable, Handler};
-use crate::{Attributes, CallFrame, Error, Result, Stage};
+use crate::{Attributes, CallFrame, Result, Stage};
 use std::sync::Arc;
 use xla_ffi_sys::Revision;
 
@@ -40,15 +42,12 @@ fn instantiate(executable: &Executable) -> Result<()> {
     });
     let tally = &executable.handler().tally;
     let state = executable.state().clone();
-    let context = Context::new(shared.clone(), tally, parts, state, false);
+    let context = Box::new(Context::new(shared.clone(), tally, parts, state, false));
     let mut raw = frame.raw(shared.api(), context.raw(), Stage::Instantiate);
-    let completion = invoke(shared, &context, handler, Stage::Instantiate, &mut raw)
-        .map_err(|error| stage_error(error, executable, Stage::Instantiate))?;
-    if completion.is_some() {
-        return Err(Error::invalid(format!(
-            "handler '{}' answered the instantiate stage with a future; only execute may",
-            executable.handler().name()
-        )));
+    let outcome = run_stage(executable, &context, handler, Stage::Instantiate, &mut raw);
+    if let Some(open) = context.progress().open() {
+        let body = Body::new(context, raw, frame, vec![], vec![]);
+        leave_open(open, body, executable.clone());
     }
-    Ok(())
+    outcome
 }

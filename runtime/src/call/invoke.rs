@@ -94,31 +94,31 @@ fn enter(
             Ok(None)
         }
         outcome => {
-            let outcome = outcome_of(shared, context, frame, outcome);
-            let open = outcome.as_ref().ok().and_then(Clone::clone);
+            let (outcome, open) = outcome_of(shared, context, frame, outcome);
             if open.is_none() {
                 context.free_memory();
             }
-            context.progress().set_open(open);
-            outcome
+            context.progress().set_open(open.clone());
+            outcome.map(|()| open)
         }
     }
 }
 
-/// The long way: something came back, or something was found.
+/// The long way: something came back, or something was found. A future may be open beside an error: whoever
+/// completes it may use the operands until then, whatever the handler says.
 #[cold]
 fn outcome_of(
     shared: &Shared,
     context: &Context,
     frame: &mut RawFrame,
     outcome: std::result::Result<*mut XLA_FFI_Error, guard::Unwound>,
-) -> Result<Option<Arc<Completion>>> {
+) -> (Result<()>, Option<Arc<Completion>>) {
     let revision = shared.revision;
     let future: *mut XLA_FFI_Future = frame.future(revision);
     let whole = frame.is_whole(revision);
     frame.mend();
     let mut findings = context.findings();
-    context.forget_futures_but(future as usize);
+    let kept_back = context.forget_futures_but(future as usize);
     if !whole {
         findings.push(Finding::new(
             Hazard::FrameOverrun,
@@ -151,33 +151,58 @@ fn outcome_of(
             Hazard::ErrorAndFuture,
             "both an error and a future were returned; a call leaves one of them",
         ));
-        futures::forget(future as usize);
     }
-    if let Some(error) = error {
-        return Err(error.with_findings(findings));
+    if kept_back.is_some() {
+        findings.push(Finding::new(
+            Hazard::FutureMisuse,
+            "a future was made and not returned, and is not complete: nobody waits for who was given it",
+        ));
     }
-    let completion = if future.is_null() {
-        None
-    } else {
-        match futures::find(future) {
-            Ok(completion) => Some(completion),
-            Err(error) => return Err(error.with_findings(findings)),
-        }
+    let (open, unknown) = match future.is_null() {
+        true => (kept_back, None),
+        false => match futures::find(future) {
+            Ok(completion) => (Some(completion), None),
+            Err(unknown) => (None, Some(unknown)),
+        },
     };
+    if let Some(error) = error.or(unknown) {
+        return (Err(error.with_findings(findings)), open);
+    }
     match findings.first() {
-        None => Ok(completion),
+        None => (Ok(()), open),
         // The handler is still at work on the operands: the call stays open, and whoever waits for
         // it is told.
-        Some(_) if completion.is_some() => {
+        Some(_) if !future.is_null() => {
             for finding in findings {
                 context.note(finding);
             }
-            Ok(completion)
+            (Ok(()), open)
         }
         Some(first) => {
             let message = first.to_string();
-            Err(Error::new(crate::Code::Internal, message).with_findings(findings))
+            let error = Error::new(crate::Code::Internal, message);
+            (Err(error.with_findings(findings)), open)
         }
+    }
+}
+
+/// Calls a handler of a stage that has no futures. What one left open all the same is the context's
+/// [progress](crate::host::calls::Progress::open).
+pub(super) fn run_stage(
+    executable: &Executable,
+    context: &Context,
+    handler: XLA_FFI_Handler,
+    stage: Stage,
+    frame: &mut RawFrame,
+) -> Result<()> {
+    let shared = &executable.handler().shared;
+    match invoke(shared, context, handler, stage, frame) {
+        Ok(None) => Ok(()),
+        Ok(Some(_)) => Err(Error::invalid(format!(
+            "handler '{}' answered the {stage} stage with a future; only execute may",
+            executable.handler().name()
+        ))),
+        Err(error) => Err(stage_error(error, executable, stage)),
     }
 }
 

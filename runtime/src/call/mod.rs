@@ -305,7 +305,7 @@ impl Call {
 
     /// Sets when the result is wanted at the latest; there is no such time unless set. From then on
     /// [`PreparedCall::wait`] and what waits like it return, handlers that poll see the call cancelled, and a
-    /// call that has not begun is refused; all as `DEADLINE_EXCEEDED`. A handler that is done late has its
+    /// stage that has not begun is refused; all as `DEADLINE_EXCEEDED`. A handler that is done late has its
     /// result taken.
     #[must_use]
     pub fn deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
@@ -314,7 +314,7 @@ impl Call {
     }
 
     /// Lets the call be cancelled: handlers that poll see it (from r9; those of the internal API everywhere),
-    /// and a call that has not begun is refused as `CANCELLED`. Cancelling ends neither the handler nor the
+    /// and a stage that has not begun is refused as `CANCELLED`. Cancelling ends neither the handler nor the
     /// waiting for it.
     #[must_use]
     pub fn canceller<'c>(mut self, canceller: impl Into<Option<&'c Canceller>>) -> Self {

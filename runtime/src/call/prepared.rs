@@ -3,9 +3,9 @@
 mod left_open;
 mod renew;
 
-use self::left_open::leave_open;
+pub(super) use self::left_open::leave_open;
 use super::body::{Body, Room};
-use super::invoke::{invoke, stage_error, translate};
+use super::invoke::{invoke, run_stage, stage_error, translate};
 use super::unwritten::Poison;
 use super::{Call, Ret, Stages, Unwritten};
 use crate::context::{Context, Parts};
@@ -142,15 +142,21 @@ impl PreparedCall {
             if !executable.runs(stage, rules.stages) {
                 continue;
             }
+            context
+                .check_wanted()
+                .map_err(|error| stage_error(error, &executable, stage))?;
             let handler = executable.function(stage)?;
             let mut raw = frame.raw(shared.api(), context.raw(), stage);
-            let completion = invoke(&shared, &context, handler, stage, &mut raw)
-                .map_err(|error| stage_error(error, &executable, stage))?;
-            if completion.is_some() {
-                return Err(Error::invalid(format!(
-                    "handler '{}' answered the {stage} stage with a future; only execute may",
-                    executable.handler().name()
-                )));
+            if let Err(error) = run_stage(&executable, &context, handler, stage, &mut raw) {
+                if let Some(open) = context.progress().open() {
+                    let body = Body::new(context, raw, frame, args, rets);
+                    // Nobody else can tell the caller, who may have his memory back with the error.
+                    if body.is_on_memory_of_callers() {
+                        let _ = open.wait(rules.limit);
+                    }
+                    leave_open(open, body, executable);
+                }
+                return Err(error);
             }
         }
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
@@ -218,8 +224,18 @@ impl PreparedCall {
                 }
                 Ok(done)
             }
-            Err(error) => Err(stage_error(error, &self.executable, Stage::Execute)),
+            Err(error) => {
+                self.stay_open();
+                Err(stage_error(error, &self.executable, Stage::Execute))
+            }
         }
+    }
+
+    /// After an error: where the handler left a future open all the same, its threads may still write.
+    #[cold]
+    fn stay_open(&mut self) {
+        self.open = self.body.context.progress().open();
+        self.poison = None;
     }
 
     /// Runs the record stage: the first time its handler makes commands, later it updates them.
@@ -228,23 +244,27 @@ impl PreparedCall {
     /// A handler without record stage, and what it answers.
     pub fn record(&mut self, recorder: &mut Recorder) -> Result<()> {
         self.check_closed()?;
+        self.body
+            .context
+            .check_wanted()
+            .map_err(|error| stage_error(error, &self.executable, Stage::Record))?;
         let handler = self.executable.function(Stage::Record)?;
         let body = &mut **self.body;
         let shared = &self.executable.handler().shared;
         let mut raw = body
             .frame
             .raw(shared.api(), body.context.raw(), Stage::Record);
-        let completion = recorder.with_extension(|extension| {
+        let outcome = recorder.with_extension(|extension| {
             body.context.set_record(extension);
-            let outcome = invoke(shared, &body.context, handler, Stage::Record, &mut raw);
+            let executable = &self.executable;
+            let outcome = run_stage(executable, &body.context, handler, Stage::Record, &mut raw);
             body.context.set_record(std::ptr::null());
             outcome
         });
-        match completion {
-            Ok(None) => Ok(()),
-            Ok(Some(_)) => Err(Error::invalid("the record stage answered with a future")),
-            Err(error) => Err(stage_error(error, &self.executable, Stage::Record)),
+        if outcome.is_err() {
+            self.stay_open();
         }
+        outcome
     }
 
     /// Waits until the execution that was started is complete.
@@ -409,10 +429,6 @@ impl Drop for PreparedCall {
         let mut body = unsafe { ManuallyDrop::take(&mut self.body) };
         match self.open.take() {
             // A handler that has not completed its future may still write its operands.
-            // The lock of the process that this one is a fork of may be held for ever.
-            Some(completion) if !completion.is_done() && in_child_process() => {
-                std::mem::forget(body);
-            }
             Some(completion) if !completion.is_done() => {
                 leave_open(completion, body, self.executable.clone());
             }

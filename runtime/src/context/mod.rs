@@ -8,7 +8,7 @@ use crate::device::{DeviceAllocator, Stream};
 use crate::extension::cancellation::{Cancellation, CancellationExtension, Canceller};
 use crate::frame::encoded::Encoded;
 use crate::host::calls::{Progress, Tally};
-use crate::host::futures;
+use crate::host::futures::{self, Completion};
 use crate::host::pool::{Executor, Tasks};
 use crate::host::shared::Shared;
 use crate::host::state_object::StateSlot;
@@ -323,12 +323,29 @@ impl Context {
         !self.found.load(Ordering::Relaxed)
     }
 
-    /// Forgets the futures of this call except the one that was returned.
-    pub(crate) fn forget_futures_but(&self, returned: usize) {
+    /// Forgets the futures of this call except the one that was returned; and, where none was, one that is not
+    /// complete: who was given it may be at work.
+    pub(crate) fn forget_futures_but(&self, returned: usize) -> Option<Arc<Completion>> {
+        let mut open = None;
         let made = std::mem::take(&mut self.loose().futures);
         for handle in made.into_iter().filter(|handle| *handle != returned) {
+            if returned == 0 && open.is_none() {
+                open = futures::find(handle as *mut _).ok();
+                open = open.filter(|completion| !completion.is_done());
+                if open.is_some() {
+                    self.loose().futures.push(handle);
+                    continue;
+                }
+            }
             futures::forget(handle);
         }
+        open
+    }
+
+    /// Forgets all futures of this call.
+    pub(crate) fn forget_futures(&self) {
+        let made = std::mem::take(&mut self.loose().futures);
+        made.into_iter().for_each(futures::forget);
     }
 
     /// Frees what the handler has not. The call is over, its future complete: until then a thread of the handler's
@@ -413,7 +430,7 @@ const AFTER: &str = "the context ended with its call: copy what an asynchronous 
 
 impl Drop for Context {
     fn drop(&mut self) {
-        self.forget_futures_but(0);
+        self.forget_futures();
         self.free_memory();
         self.shared().calls.leave(&self.progress);
     }

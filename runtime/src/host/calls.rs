@@ -101,6 +101,12 @@ impl Progress {
         self.phase.store(phase, Ordering::Release);
     }
 
+    /// The future that the last invocation left open.
+    pub(crate) fn open(&self) -> Option<Arc<Completion>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.clone().filter(|open| !open.is_done())
+    }
+
     /// Whether the handler has not returned.
     #[inline]
     pub(crate) fn is_inside(&self) -> bool {

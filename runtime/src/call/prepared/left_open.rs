@@ -3,6 +3,7 @@
 use super::super::body::Body;
 use crate::handler::Executable;
 use crate::host::futures::Completion;
+use crate::process::isolate::in_child_process;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What handlers may still touch that were not done when their call was dropped. It is freed when they
@@ -17,7 +18,16 @@ struct LeftOpen {
 }
 
 /// Keeps what belongs to a call that was dropped open until its handler is done.
-pub(super) fn leave_open(completion: Arc<Completion>, body: Box<Body>, executable: Executable) {
+pub(in crate::call) fn leave_open(
+    completion: Arc<Completion>,
+    body: Box<Body>,
+    executable: Executable,
+) {
+    // The lock of the process that this one is a fork of may be held for ever.
+    if in_child_process() {
+        std::mem::forget((completion, body, executable));
+        return;
+    }
     let told = completion.clone();
     LEFT_OPEN
         .lock()

@@ -1,0 +1,267 @@
+//! Futures that handlers leave open where they may not: beside an error, kept back, in a stage that has none. Whoever is
+//! to complete them may use the operands until then.
+
+mod support;
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use support::handlers::{Function, error, future, metadata, ret, slot};
+use xla_ffi_runtime::{
+    Attributes, Bundle, Call, CallFrame, Canceller, Code, DType, DeviceAllocator, Executable,
+    Hazard, Recorder, Revision, Runtime, Shape, Stage,
+};
+use xla_ffi_sys::{
+    XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_Error,
+    XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
+};
+
+const WRITTEN: i64 = 7;
+
+/// Gives a thread the result and scratch memory, to write there and to complete a future; whether the future
+/// is the frame's too.
+unsafe fn later(frame: *mut XLA_FFI_CallFrame, returned: bool) {
+    // SAFETY: slot 9 allocates.
+    let allocate: Function<XLA_FFI_DeviceMemory_Allocate_Args> = unsafe { slot(frame, 9) };
+    let mut args = XLA_FFI_DeviceMemory_Allocate_Args {
+        struct_size: XLA_FFI_DeviceMemory_Allocate_Args::STRUCT_SIZE,
+        extension_start: std::ptr::null_mut(),
+        // SAFETY: the frame is a host's.
+        ctx: unsafe { (*frame).ctx },
+        size: 8,
+        alignment: 8,
+        data: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    assert!(unsafe { allocate(&raw mut args) }.is_null());
+    // SAFETY: the frame is a host's of r10.
+    let future = unsafe { future(frame) };
+    if returned {
+        // SAFETY: the frame of r10 has the field.
+        unsafe { (*frame).future = future };
+    }
+    // SAFETY: the call has a result.
+    let places = [unsafe { ret(frame, 0) } as usize, args.data as usize];
+    // SAFETY: slot 14 completes futures.
+    let complete: Function<XLA_FFI_Future_SetAvailable_Args> = unsafe { slot(frame, 14) };
+    let future = future as usize;
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        for place in places {
+            // SAFETY: the host keeps results and scratch memory until the future is complete.
+            unsafe { (place as *mut i64).write_volatile(WRITTEN) };
+        }
+        let mut args = XLA_FFI_Future_SetAvailable_Args {
+            struct_size: 24,
+            extension_start: std::ptr::null_mut(),
+            future: future as *mut _,
+        };
+        // SAFETY: the arguments are whole.
+        assert!(unsafe { complete(&raw mut args) }.is_null());
+    });
+}
+
+macro_rules! handler {
+    ($name:ident, $frame:ident => $body:expr) => {
+        unsafe extern "C" fn $name($frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+            // SAFETY: the frame is a host's.
+            if unsafe { metadata($frame, 5, 0) } {
+                return std::ptr::null_mut();
+            }
+            $body
+        }
+    };
+}
+
+handler!(beside_an_error, frame => {
+    // SAFETY: the frame is a host's with a result.
+    unsafe { later(frame, true) };
+    // SAFETY: as above.
+    unsafe { error(frame, 9, c"as it was told to") }
+});
+
+handler!(kept_back, frame => {
+    // SAFETY: as above.
+    unsafe { later(frame, false) };
+    std::ptr::null_mut()
+});
+
+handler!(kept_back_beside_an_error, frame => {
+    // SAFETY: as above.
+    unsafe { later(frame, false) };
+    // SAFETY: as above.
+    unsafe { error(frame, 9, c"as it was told to") }
+});
+
+handler!(with_a_future, frame => {
+    // SAFETY: as above.
+    unsafe { later(frame, true) };
+    std::ptr::null_mut()
+});
+
+handler!(fine, _frame => std::ptr::null_mut());
+
+fn executable(stages: &[(Stage, XLA_FFI_Handler)]) -> Executable {
+    // SAFETY: `fine` is a handler.
+    let mut bundle = unsafe { Bundle::execute(fine) };
+    for &(stage, handler) in stages {
+        // SAFETY: so are the others.
+        bundle = unsafe { bundle.with(stage, handler) };
+    }
+    let handler = Runtime::new(Revision::R10).handler("odd", bundle);
+    handler.unwrap().instantiate(&Attributes::new()).unwrap()
+}
+
+fn call(executable: &Executable, memory: &Arc<Ledger>) -> Call {
+    let call = executable.call().allocator(memory.clone());
+    call.ret(Shape::new(DType::S64, []).unwrap())
+}
+
+/// Counts what was freed before and after its handler had written there.
+#[derive(Default)]
+struct Ledger(Mutex<Vec<i64>>);
+
+impl DeviceAllocator for Ledger {
+    fn allocate(&self, _size: usize, _alignment: usize) -> Option<*mut c_void> {
+        Some(Box::into_raw(Box::new(0_i64)).cast())
+    }
+
+    fn free(&self, data: *mut c_void, _size: usize) {
+        // SAFETY: what `allocate` gave, which stays: who writes too late harms nobody.
+        let value = unsafe { data.cast::<i64>().read_volatile() };
+        self.0.lock().unwrap().push(value);
+    }
+}
+
+impl Ledger {
+    /// What lay in the memory when it was freed, which it is some time.
+    fn freed(&self) -> i64 {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(value) = self.0.lock().unwrap().pop() {
+                return value;
+            }
+            assert!(Instant::now() < end, "the memory is never freed");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn operands_are_the_handlers_until_what_it_left_open_is_complete() {
+    for (handler, hazard, code) in [
+        (
+            beside_an_error as XLA_FFI_Handler,
+            Hazard::ErrorAndFuture,
+            Code::FailedPrecondition,
+        ),
+        (kept_back, Hazard::FutureMisuse, Code::Internal),
+        (
+            kept_back_beside_an_error,
+            Hazard::FutureMisuse,
+            Code::FailedPrecondition,
+        ),
+    ] {
+        let executable = executable(&[(Stage::Execute, handler)]);
+        let memory = Arc::new(Ledger::default());
+        let mut prepared = call(&executable, &memory).prepare().unwrap();
+        let error = prepared.start().unwrap_err();
+        assert!(error.has(hazard) && error.code() == code, "{error}");
+        assert!(prepared.is_open(), "its thread writes the result");
+        let refused = prepared.ret_bytes(0).unwrap_err();
+        assert!(refused.message().contains("is open"), "{refused}");
+        prepared.wait().unwrap();
+        assert_eq!(prepared.ret_bytes(0).unwrap(), WRITTEN.to_ne_bytes());
+        assert_eq!(memory.freed(), WRITTEN);
+        // The next execution has nothing of it, and where the call goes first what it owns stays.
+        assert!(prepared.start().unwrap_err().has(hazard));
+        drop(prepared);
+        assert_eq!(memory.freed(), WRITTEN);
+        assert!(call(&executable, &memory).run().unwrap_err().has(hazard));
+        assert_eq!(memory.freed(), WRITTEN);
+    }
+}
+
+#[test]
+fn stages_without_futures_have_the_same() {
+    for stage in [Stage::Prepare, Stage::Initialize] {
+        for (handler, said) in [
+            (with_a_future as XLA_FFI_Handler, "only execute may"),
+            (beside_an_error, "as it was told to"),
+            (kept_back, "not returned"),
+        ] {
+            let executable = executable(&[(stage, handler)]);
+            let memory = Arc::new(Ledger::default());
+            let error = call(&executable, &memory).prepare().unwrap_err();
+            assert!(error.message().contains(said), "{error}");
+            assert_eq!(memory.freed(), WRITTEN, "{stage}: {said}");
+        }
+    }
+    // Memory of the caller's is his again with the error.
+    let prepare = executable(&[(Stage::Prepare, with_a_future)]);
+    let mut y = 0_i64;
+    let place: *mut i64 = &raw mut y;
+    let results = [(Shape::new(DType::S64, []).unwrap(), place.cast())];
+    let frame = CallFrame::new(Revision::R10, &[], &results).unwrap();
+    let call_on = prepare.call().allocator(Arc::new(Ledger::default()));
+    // SAFETY: `y` lives until the handler's thread is done.
+    let error = unsafe { call_on.prepare_on(frame) }.unwrap_err();
+    assert!(error.message().contains("only execute may"), "{error}");
+    assert_eq!(y, WRITTEN);
+    let executable = executable(&[(Stage::Record, with_a_future)]);
+    let memory = Arc::new(Ledger::default());
+    let mut prepared = call(&executable, &memory).prepare().unwrap();
+    let mut recorder = Recorder::new(Revision::R10, 3).unwrap();
+    let error = prepared.record(&mut recorder).unwrap_err();
+    assert!(error.message().contains("only execute may"), "{error}");
+    assert!(prepared.is_open());
+    prepared.wait().unwrap();
+    assert_eq!(memory.freed(), WRITTEN);
+}
+
+static STAGES: AtomicUsize = AtomicUsize::new(0);
+static CANCELS: AtomicBool = AtomicBool::new(false);
+static CANCELLER: Mutex<Option<Canceller>> = Mutex::new(None);
+
+handler!(counted, _frame => {
+    STAGES.fetch_add(1, Ordering::SeqCst);
+    if CANCELS.load(Ordering::SeqCst) {
+        CANCELLER.lock().unwrap().as_ref().unwrap().cancel();
+    }
+    std::ptr::null_mut()
+});
+
+#[test]
+fn no_stage_begins_of_a_call_that_is_cancelled_or_late() {
+    let executable = executable(&[
+        (Stage::Prepare, counted),
+        (Stage::Initialize, counted),
+        (Stage::Record, counted),
+    ]);
+    let call = || executable.call();
+    let canceller = Canceller::new();
+    // Between two stages.
+    *CANCELLER.lock().unwrap() = Some(canceller.clone());
+    CANCELS.store(true, Ordering::SeqCst);
+    let error = call().canceller(&canceller).prepare().unwrap_err();
+    assert_eq!(error.code(), Code::Cancelled, "{error}");
+    assert!(error.message().contains("initialize"), "{error}");
+    assert_eq!(STAGES.swap(0, Ordering::SeqCst), 1);
+    CANCELS.store(false, Ordering::SeqCst);
+    // Before the first.
+    let error = call().canceller(&canceller).prepare().unwrap_err();
+    assert_eq!(error.code(), Code::Cancelled, "{error}");
+    let error = call().deadline(Instant::now()).prepare().unwrap_err();
+    assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+    assert_eq!(STAGES.swap(0, Ordering::SeqCst), 0);
+    // Before the record stage.
+    let canceller = Canceller::new();
+    let mut prepared = call().canceller(&canceller).prepare().unwrap();
+    assert_eq!(STAGES.swap(0, Ordering::SeqCst), 2);
+    canceller.cancel();
+    let mut recorder = Recorder::new(Revision::R10, 3).unwrap();
+    let error = prepared.record(&mut recorder).unwrap_err();
+    assert_eq!(error.code(), Code::Cancelled, "{error}");
+    assert_eq!(STAGES.load(Ordering::SeqCst), 0);
+}
