@@ -44,6 +44,7 @@ typedef struct xffi_call {
   int open_attrs; /* set it to ignore attributes that were not asked for */
   int problems;
   int64_t decoded; /* operands that had been fetched when xffi_decoded was asked last, or -1 */
+  struct xffi_promise* promises; /* made, and neither returned nor freed */
   XLA_FFI_Error_Code code; /* of the error that lists them */
   size_t text_size;
   char text[1200]; /* filled where there are problems */
@@ -76,6 +77,15 @@ XFFI_INLINE size_t xffi_size_bytes(const xffi_buffer* buffer) {
   const unsigned bits = xffi_dtype_bits(buffer->dtype);
   const size_t count = (size_t)buffer->count;
   return bits >= 8 ? count * (bits / 8) : (count / 8) * bits + ((count % 8) * bits + 7) / 8;
+}
+
+/* Whether xffi_decoded was asked of all that was fetched, and was content; or nothing was fetched, by a handler that looks
+ * at the frame itself. */
+XFFI_INLINE int xffi_is_decoded_(const xffi_call* call) {
+  const uint64_t* seen = call->attrs.seen;
+  const int64_t fetched = call->next_arg + call->next_ret;
+  return call->problems == 0 &&
+         (call->decoded == fetched || (fetched == 0 && (seen[0] | seen[1] | seen[2] | seen[3]) == 0));
 }
 
 /* Notes a problem: the call is refused by xffi_decoded. */

@@ -10,7 +10,7 @@
 #include "xla_ffi/attribute.h"
 
 /* The platform's stream (a `CUstream` on CUDA). Every revision. */
-XFFI_INLINE XLA_FFI_Error* xffi_stream(const xffi_call* call, void** stream) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_stream(const xffi_call* call, void** stream) {
   XLA_FFI_Stream_Get_Args args;
   XLA_FFI_Error* error;
   memset(&args, 0, sizeof(args));
@@ -23,7 +23,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_stream(const xffi_call* call, void** stream) {
 
 /* Allocates scratch memory on the device; give it back with xffi_scratch_free before the handler
  * returns. `alignment` is a power of two. Every revision. */
-XFFI_INLINE XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size_t alignment,
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size_t alignment,
                                         void** data) {
   XLA_FFI_DeviceMemory_Allocate_Args args;
   XLA_FFI_Error* error;
@@ -38,7 +38,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size
 }
 
 /* Gives scratch memory back. */
-XFFI_INLINE XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, size_t size) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, size_t size) {
   XLA_FFI_DeviceMemory_Free_Args args;
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_DeviceMemory_Free_Args_STRUCT_SIZE;
@@ -49,7 +49,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, 
 }
 
 /* Runs `task(data)` on the host's thread pool, never on this thread. From r1. */
-XFFI_INLINE XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* task, void* data) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* task, void* data) {
   XLA_FFI_ThreadPool_Schedule_Args args;
   if (!XFFI_HOST_HAS(call->api, XLA_FFI_ThreadPool_Schedule)) {
     return xffi_lacks(call->api, XFFI_FEATURE_(THREAD_POOL));
@@ -63,7 +63,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* ta
 }
 
 /* The number of threads in the pool. From r3. */
-XFFI_INLINE XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* count) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* count) {
   XLA_FFI_ThreadPool_NumThreads_Args args;
   *count = 0;
   if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE) ||
@@ -78,7 +78,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* coun
 }
 
 /* The id of this execution, one for all its devices. From r4. */
-XFFI_INLINE XLA_FFI_Error* xffi_run_id(const xffi_call* call, int64_t* id) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_run_id(const xffi_call* call, int64_t* id) {
   XLA_FFI_RunId_Get_Args args;
   XLA_FFI_Error* error;
   *id = 0;
@@ -94,7 +94,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_run_id(const xffi_call* call, int64_t* id) {
 }
 
 /* The global number of the device. From r5. */
-XFFI_INLINE XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* ordinal) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* ordinal) {
   XLA_FFI_DeviceOrdinal_Get_Args args;
   XLA_FFI_Error* error;
   *ordinal = 0;
@@ -111,7 +111,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* o
 
 /* The object of that type that the caller attached to the execution. Every revision. Where the object
  * may be absent, ask xffi_find_user_data (state.h), which tells that from a failure. */
-XFFI_INLINE XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId id, void** data) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId id, void** data) {
   XLA_FFI_InvokeContext_Get_Args args;
   XLA_FFI_Error* error;
   memset(&args, 0, sizeof(args));
@@ -124,7 +124,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId 
 }
 
 /* The options of this execution, a dictionary that may be empty. From r10. */
-XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict* options) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict* options) {
   static const XLA_FFI_Attrs none = {XLA_FFI_Attrs_STRUCT_SIZE, NULL, 0, NULL, NULL, NULL};
   XLA_FFI_CustomOptions_Get_Args args;
   XLA_FFI_Error* error;
@@ -144,7 +144,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict*
 }
 
 /* The extension of that type, or null where the context has none. From r9. */
-XFFI_INLINE XLA_FFI_Error* xffi_extension(const xffi_call* call, int64_t type,
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_extension(const xffi_call* call, int64_t type,
                                           const XLA_FFI_Extension** extension) {
   XLA_FFI_InvokeContext_FindExtension_Args args;
   XLA_FFI_Error* error;

@@ -10,7 +10,7 @@
 
 #include "xla_ffi/state.h"
 
-enum { XFFI_PROMISE_OPEN_ = 0, XFFI_PROMISE_BOUND_ = 1, XFFI_PROMISE_DONE_ = 2 };
+enum { XFFI_PROMISE_OPEN_ = 0, XFFI_PROMISE_BOUND_ = 1, XFFI_PROMISE_DONE_ = 2, XFFI_PROMISE_LOST_ = 3 };
 
 /* A promise. Complete it exactly once; that ends its life. */
 typedef struct xffi_promise {
@@ -19,6 +19,9 @@ typedef struct xffi_promise {
   XLA_FFI_Error_Code code;
   char* message; /* null, or owned */
   long state;
+  xffi_call* call;           /* until it is returned */
+  struct xffi_promise* next; /* of the same call */
+  const char* kept_back_by;  /* null, or the handler that did not return it; set before the state becomes BOUND */
 } xffi_promise;
 
 /* The function at an index of the table, which reaches that far. */
@@ -43,24 +46,60 @@ XFFI_INLINE size_t xffi_future_slot(const XLA_FFI_Api* api) {
   return first;
 }
 
-/* A new promise, or null where there is no memory. */
-XFFI_INLINE xffi_promise* xffi_promise_new(const xffi_call* call) {
+/* A new promise, or null where there is no memory. The handler returns it by xffi_promise_return, or frees it. */
+XFFI_INLINE xffi_promise* xffi_promise_new(xffi_call* call) {
   xffi_promise* promise = (xffi_promise*)calloc(1, sizeof(*promise));
-  if (promise != NULL) promise->api = call->api;
+  if (promise != NULL) {
+    promise->api = call->api;
+    promise->call = call;
+    promise->next = call->promises;
+    call->promises = promise;
+  }
   return promise;
 }
 
-/* Ends a promise that nobody was given. */
-XFFI_INLINE void xffi_promise_free(xffi_promise* promise) {
+XFFI_INLINE void xffi_promise_end_(xffi_promise* promise) {
   free(promise->message);
   free(promise);
+}
+
+/* The call has nothing to do with the promise from here on. */
+XFFI_INLINE void xffi_promise_unlink_(xffi_promise* promise) {
+  xffi_promise** at;
+  if (promise->call == NULL) return;
+  for (at = &promise->call->promises; *at != NULL; at = &(*at)->next) {
+    if (*at != promise) continue;
+    *at = promise->next;
+    break;
+  }
+  promise->call = NULL;
+}
+
+/* Ends a promise that nobody was given; null is fine. */
+XFFI_INLINE void xffi_promise_free(xffi_promise* promise) {
+  if (promise == NULL) return;
+  xffi_promise_unlink_(promise);
+  xffi_promise_end_(promise);
+}
+
+/* What a promise came to, as an error, or null. */
+XFFI_COLD XLA_FFI_Error* xffi_promise_error_(const xffi_promise* promise) {
+  const char* message = promise->message != NULL ? promise->message : "(no message)";
+  if (promise->kept_back_by != NULL) {
+    return xffi_error_format(promise->api, XLA_FFI_Error_Code_INTERNAL,
+                             "%s: a promise was made and not returned: `return xffi_promise_return(call, promise);`, or "
+                             "xffi_promise_free where nobody was given it",
+                             promise->kept_back_by);
+  }
+  if (promise->code == XLA_FFI_Error_Code_OK) return NULL;
+  return xffi_error_new(promise->api, promise->code, message);
 }
 
 XFFI_COLD void xffi_promise_signal(xffi_promise* promise) {
   const XLA_FFI_Api* api = promise->api;
   const size_t slot = xffi_future_slot(api);
-  XLA_FFI_Error* error;
-  if (promise->code == XLA_FFI_Error_Code_OK) {
+  XLA_FFI_Error* error = xffi_promise_error_(promise);
+  if (error == NULL) {
     XLA_FFI_Future_SetAvailable* set;
     XLA_FFI_Future_SetAvailable_Args args;
     memset(&args, 0, sizeof(args));
@@ -74,8 +113,7 @@ XFFI_COLD void xffi_promise_signal(xffi_promise* promise) {
     memset(&args, 0, sizeof(args));
     args.struct_size = XLA_FFI_Future_SetError_Args_STRUCT_SIZE;
     args.future = promise->future;
-    args.error = xffi_error_new(api, promise->code,
-                                promise->message != NULL ? promise->message : "(no message)");
+    args.error = error;
     xffi_slot(api, slot + 2, &set);
     error = set(&args);
   }
@@ -84,10 +122,9 @@ XFFI_COLD void xffi_promise_signal(xffi_promise* promise) {
 
 /* Swaps in DONE and signals where the handler has returned already. */
 XFFI_INLINE void xffi_promise_complete(xffi_promise* promise) {
-  if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_DONE_) == XFFI_PROMISE_BOUND_) {
-    xffi_promise_signal(promise);
-    xffi_promise_free(promise);
-  }
+  const long before = XFFI_SWAP_(&promise->state, XFFI_PROMISE_DONE_);
+  if (before == XFFI_PROMISE_BOUND_) xffi_promise_signal(promise);
+  if (before == XFFI_PROMISE_BOUND_ || before == XFFI_PROMISE_LOST_) xffi_promise_end_(promise);
 }
 
 /* Completes a promise with success, from any thread. */
@@ -106,26 +143,34 @@ XFFI_COLD void xffi_promise_fail(xffi_promise* promise, XLA_FFI_Error_Code code,
   xffi_promise_complete(promise);
 }
 
-XFFI_COLD XLA_FFI_Error* xffi_promise_result(xffi_promise* promise) {
-  XLA_FFI_Error* error = NULL;
-  if (promise->code != XLA_FFI_Error_Code_OK) {
-    error = xffi_error_new(promise->api, promise->code,
-                           promise->message != NULL ? promise->message : "(no message)");
-  }
-  xffi_promise_free(promise);
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_promise_result(xffi_promise* promise) {
+  XLA_FFI_Error* error = xffi_promise_error_(promise);
+  xffi_promise_end_(promise);
   return error;
 }
 
+/* Whether a promise was returned already: a call has one future. */
+XFFI_INLINE int xffi_has_future_(const xffi_call* call) {
+  return xffi_future_slot(call->api) != 0 && call->frame->future != NULL;
+}
+
 /* Ends an asynchronous handler: `return xffi_promise_return(call, promise);`. Whoever was given the
- * promise completes it, before or after. */
-XFFI_INLINE XLA_FFI_Error* xffi_promise_return(const xffi_call* call, xffi_promise* promise) {
-  const size_t slot = xffi_future_slot(call->api);
+ * promise completes it, before or after. In a stage that is not execute, in a call that is refused, and where another
+ * promise was returned before, this waits for it. */
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_promise_return(const xffi_call* call, xffi_promise* promise) {
   /* Future_Create expects struct_size 16 and writes `future` behind it. */
   XLA_FFI_Future_Create_Args args;
   XLA_FFI_Future_Create* create;
   XLA_FFI_Error* error;
+  size_t slot;
+  if (promise == NULL) {
+    return xffi_error_new(call->api, XLA_FFI_Error_Code_RESOURCE_EXHAUSTED, "no memory for a promise");
+  }
+  xffi_promise_unlink_(promise);
   if (XFFI_LOAD_(&promise->state) == XFFI_PROMISE_DONE_) return xffi_promise_result(promise);
-  if (slot != 0) {
+  slot = xffi_future_slot(call->api);
+  if (slot != 0 && call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE && xffi_is_decoded_(call) &&
+      !xffi_has_future_(call)) {
     memset(&args, 0, sizeof(args));
     args.struct_size = XLA_FFI_Future_Create_Args_STRUCT_SIZE;
     xffi_slot(call->api, slot, &create);
@@ -135,7 +180,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_promise_return(const xffi_call* call, xffi_promi
       call->frame->future = args.future;
       if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_BOUND_) == XFFI_PROMISE_DONE_) {
         xffi_promise_signal(promise); /* completed while the future was made */
-        xffi_promise_free(promise);
+        xffi_promise_end_(promise);
       }
       return NULL;
     }
@@ -143,6 +188,31 @@ XFFI_INLINE XLA_FFI_Error* xffi_promise_return(const xffi_call* call, xffi_promi
   }
   while (XFFI_LOAD_(&promise->state) != XFFI_PROMISE_DONE_) XFFI_YIELD_();
   return xffi_promise_result(promise);
+}
+
+/* The end of a handler that has made promises and returned none of them: who was given one may be at work. The call waits
+ * for the first all the same, so that no memory goes under his hands, and its end is an error. Beside an error nobody can
+ * wait: that one is told on stderr, and ends with its completion. */
+XFFI_COLD XLA_FFI_Error* xffi_promises_left_(xffi_call* call, XLA_FFI_Error* error) {
+  while (call->promises != NULL) {
+    xffi_promise* promise = call->promises;
+    if (error == NULL && !xffi_has_future_(call)) {
+      promise->kept_back_by = call->handler;
+      if (XFFI_LOAD_(&promise->state) != XFFI_PROMISE_DONE_) {
+        fprintf(stderr, "xla-ffi: %s: a promise was made and not returned; the call waits for it\n", call->handler);
+      }
+      error = xffi_promise_return(call, promise);
+      continue;
+    }
+    xffi_promise_unlink_(promise);
+    if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_LOST_) == XFFI_PROMISE_DONE_) {
+      xffi_promise_end_(promise);
+    } else {
+      fprintf(stderr, "xla-ffi: %s: a promise was neither returned nor freed, and nobody waits for who was given it\n",
+              call->handler);
+    }
+  }
+  return error;
 }
 
 #endif  /* XLA_FFI_FUTURE_H_ */

@@ -52,9 +52,9 @@ typedef struct xffi_handler {
 } xffi_handler;
 
 /* An error to return from a handler, its message formatted as by printf. */
-XFFI_COLD XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
                                     const char* format, ...) XFFI_PRINTF(3, 4);
-XFFI_COLD XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
                                     const char* format, ...) {
   XLA_FFI_Error* error;
   va_list list;
@@ -76,7 +76,7 @@ XFFI_INLINE const char* xffi_stage_name(XLA_FFI_ExecutionStage stage) {
   }
 }
 
-XFFI_COLD XLA_FFI_Error* xffi_refuse(xffi_call* call) {
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_refuse(xffi_call* call) {
   return xffi_error_format(call->api, call->code, "%s [%s]:%s%s",
                            call->handler, xffi_stage_name(call->frame->stage),
                            call->problems == 1 ? " " : "\n",
@@ -160,7 +160,7 @@ XFFI_HOT int xffi_may_clash_(const xffi_call* call) {
 /* Ends decoding: null where everything that was asked for is there and nothing else is, or the
  * error to return. Operands are not counted where a handler of another stage fetched none, and
  * attributes not where `call->open_attrs` is set. */
-XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
+XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   const int counts = call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE;
   if (XFFI_UNLIKELY((xffi_args_left(call) > 0 && (counts || call->next_arg > 0)) ||
                     (xffi_rets_left(call) > 0 && (counts || call->next_ret > 0)))) {
@@ -177,10 +177,8 @@ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
 /* The end of a handler that was content, though it has not asked xffi_decoded, not of all that it fetched, or did not
  * return what that gave: a wrong call is an error here. One that fetched nothing has looked at the frame itself. */
 XFFI_COLD XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
-  const uint64_t* seen = call->attrs.seen;
-  const int64_t fetched = call->next_arg + call->next_ret;
-  if (call->problems == 0 && fetched == 0 && (seen[0] | seen[1] | seen[2] | seen[3]) == 0) return NULL;
-  if (call->decoded != fetched) {
+  if (xffi_is_decoded_(call)) return NULL;
+  if (call->decoded != call->next_arg + call->next_ret) {
     XLA_FFI_Error* error = xffi_decoded(call);
     if (error == NULL) return NULL;
     xffi_error_free(call->api, error);
@@ -298,12 +296,14 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   call.open_attrs = 0;
   call.problems = 0;
   call.decoded = -1;
+  call.promises = NULL;
   call.code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
   call.text_size = 0;
   error = function(&call);
   if (XFFI_UNLIKELY(error == NULL && (call.problems != 0 || call.decoded != call.next_arg + call.next_ret))) {
-    return xffi_not_decoded_(&call);
+    error = xffi_not_decoded_(&call);
   }
+  if (XFFI_UNLIKELY(call.promises != NULL)) return xffi_promises_left_(&call, error);
   return error;
 }
 
@@ -341,7 +341,7 @@ typedef struct xffi_register_r0 {
 } xffi_register_r0;
 
 /* Registers handlers with a host under a name, as a library does that registers itself. */
-XFFI_INLINE XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const char* name,
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const char* name,
                                                  const char* platform,
                                                  const XLA_FFI_Handler_Bundle* bundle,
                                                  XLA_FFI_Handler_Traits traits) {

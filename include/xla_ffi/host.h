@@ -34,6 +34,7 @@
 #define XFFI_INLINE static inline
 #define XFFI_HOT static inline __attribute__((always_inline))
 #define XFFI_PRINTF(at, first) __attribute__((format(printf, at, first)))
+#define XFFI_MUST_USE_ __attribute__((warn_unused_result)) /* an error that nobody returns is lost */
 #define XFFI_LIKELY_(x) __builtin_expect(!!(x), 1)
 #define XFFI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #else
@@ -42,6 +43,7 @@
 #define XFFI_INLINE static inline
 #define XFFI_HOT static inline
 #define XFFI_PRINTF(at, first)
+#define XFFI_MUST_USE_
 #define XFFI_LIKELY_(x) (x)
 #define XFFI_UNLIKELY(x) (x)
 #endif
@@ -188,7 +190,7 @@ XFFI_COLD size_t xffi_escape(char* to, size_t size, const char* from, size_t len
 
 /* Makes an error for the host, its message `length` bytes of any kind. Null where there is no host to
  * make it. `OK` is no error code and becomes INTERNAL, a code that absl does not know UNKNOWN. */
-XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                           const char* message, size_t length) {
   const size_t room = length * 4 + 1;
   char local[1024];
@@ -221,13 +223,13 @@ XFFI_COLD XLA_FFI_Error* xffi_error_bytes(const XLA_FFI_Api* api, XLA_FFI_Error_
 }
 
 /* The same for a C string. */
-XFFI_COLD XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                         const char* message) {
   return xffi_error_bytes(api, code, message, strlen(message));
 }
 
 /* The same, the message formatted as by vprintf. */
-XFFI_COLD XLA_FFI_Error* xffi_error_vformat(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_vformat(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                             const char* format, va_list list) {
   char local[1024];
   char* text = local;
@@ -251,9 +253,9 @@ XFFI_COLD XLA_FFI_Error* xffi_error_vformat(const XLA_FFI_Api* api, XLA_FFI_Erro
 }
 
 /* The same, the message formatted as by printf. */
-XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                            const char* format, ...) XFFI_PRINTF(3, 4);
-XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_error_format(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                            const char* format, ...) {
   XLA_FFI_Error* error;
   va_list list;
@@ -269,7 +271,7 @@ XFFI_COLD XLA_FFI_Error* xffi_refuse_before_r0(const XLA_FFI_Api* api, const cha
 }
 
 /* The error for a feature that the host lacks: what, which host, and the first that has it. */
-XFFI_COLD XLA_FFI_Error* xffi_lacks(const XLA_FFI_Api* api, const char* feature,
+XFFI_MUST_USE_ XFFI_COLD XLA_FFI_Error* xffi_lacks(const XLA_FFI_Api* api, const char* feature,
                                     xffi_revision since) {
   return xffi_error_format(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
                            "%s" XLA_FFI_SDK_TEXT_FIRST_JAXLIB "%s" XLA_FFI_SDK_TEXT_THIS_HOST

@@ -307,7 +307,7 @@ XFFI_INLINE void xffi_legacy_enter(const xffi_legacy_adapter* adapter, xffi_lega
 }
 
 /* Calls the function and reads its status. */
-XFFI_INLINE XLA_FFI_Error* xffi_legacy_call(xffi_call* call, const xffi_legacy_adapter* adapter,
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_call(xffi_call* call, const xffi_legacy_adapter* adapter,
                                             xffi_legacy_pointers* p) {
   xffi_status_object* status = xffi_status_take();
   XLA_FFI_Error* error = NULL;
@@ -372,7 +372,7 @@ XFFI_INLINE void xffi_legacy_fetch_opaque(xffi_call* call, const char* name,
 
 /* Runs the function with operands that have been fetched. `buffers` has them and the results;
  * `slots` and `list` have room for all pointers. */
-XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const xffi_legacy_adapter* adapter,
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const xffi_legacy_adapter* adapter,
                                            xffi_buffer* buffers, size_t num_args, size_t num_rets,
                                            void** slots, void** list, size_t room) {
   const int is_cpu =
@@ -480,7 +480,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_legacy_run(xffi_call* call, const xffi_legacy_ad
 }
 
 /* An adapted call: finds room and runs the function. */
-XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, const xffi_legacy_adapter* adapter) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_legacy_adapt(xffi_call* call, const xffi_legacy_adapter* adapter) {
   const size_t num_args = (size_t)(call->frame->args.size > 0 ? call->frame->args.size : 0);
   const size_t num_rets = (size_t)(call->frame->rets.size > 0 ? call->frame->rets.size : 0);
   /* A node takes at least one character of the structure, and one slot in its tuple. */

@@ -143,7 +143,7 @@ XFFI_COLD XLA_FFI_Error* xffi_type_register(const XLA_FFI_Api* api, xffi_type* t
 
 /* The number of a type in the host's copy of XLA, registered where it was not yet. From r1; shared
  * types in every revision. */
-XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, xffi_type* type,
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, xffi_type* type,
                                         XLA_FFI_TypeId* id) {
   const xffi_type_entry* entry = xffi_type_entry_of((const xffi_type_entry*)XFFI_LOAD_POINTER_(&type->entries), api);
   if (entry == NULL) return xffi_type_register(api, type, id);
@@ -153,7 +153,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_type_id(const XLA_FFI_Api* api, xffi_type* type,
 
 /* The object of a shared type that the program attached to this execution, or null where it attached
  * none. Any other failure is an error: absent is not the same as not available. */
-XFFI_INLINE XLA_FFI_Error* xffi_find_user_data(const xffi_call* call, xffi_type* type, void** data) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_find_user_data(const xffi_call* call, xffi_type* type, void** data) {
   const XLA_FFI_Api* api = call->api;
   XLA_FFI_TypeId id = {0};
   XLA_FFI_Error_Code code;
@@ -194,7 +194,7 @@ XFFI_COLD XLA_FFI_Error* xffi_state_lacks(const XLA_FFI_Api* api, XLA_FFI_Execut
 
 /* Leaves `state` for later stages. The host owns it from here; where that fails it is destroyed by
  * the type's deleter before the error is returned. Instantiate: from r1; prepare, initialize: r8. */
-XFFI_INLINE XLA_FFI_Error* xffi_set_state(const xffi_call* call, xffi_type* type, void* state) {
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_set_state(const xffi_call* call, xffi_type* type, void* state) {
   const XLA_FFI_Api* api = call->api;
   const XLA_FFI_ExecutionStage stage = call->frame->stage;
   const int minor = xffi_host_minor(api);
@@ -231,7 +231,7 @@ XFFI_INLINE XLA_FFI_Error* xffi_set_state(const xffi_call* call, xffi_type* type
 }
 
 /* The state that `stage` left; the host keeps it. Of instantiate: from r1; of others: r8. */
-XFFI_INLINE XLA_FFI_Error* xffi_get_state(const xffi_call* call, xffi_type* type,
+XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_get_state(const xffi_call* call, xffi_type* type,
                                           XLA_FFI_ExecutionStage stage, void** state) {
   const XLA_FFI_Api* api = call->api;
   const int minor = xffi_host_minor(api);
