@@ -3,6 +3,8 @@
 //! Exit status 0: as asked. 1: it did not work or the answer is no, told on standard error.
 //! 2: the command line does not parse.
 #![forbid(unsafe_code)]
+// They panic where standard output is closed or full; `output` tells it.
+#![deny(clippy::print_stdout)]
 
 mod abi;
 mod advice;

@@ -1,8 +1,9 @@
 //! `xla-ffi new`: a project that builds, tests, and packs as a wheel for JAX.
 
+mod name;
 mod templates;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 
 /// Command line of `new`.
@@ -75,7 +76,7 @@ pub(crate) struct Project {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let name = library_name(&args.name)?;
+    let name = name::library_name(&args.name)?;
     let sdk = checkout(args.sdk.as_deref())?;
     if args.cuda && args.lang == Language::C {
         bail!(
@@ -97,30 +98,34 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ignored.push_str("# The SDK's crates from a checkout of this machine alone.\n/.cargo\n");
     }
     write(&args.name, &files)?;
+    let mut told: String = files
+        .iter()
+        .map(|(path, _)| format!("{}\n", args.name.join(path).display()))
+        .collect();
     let test = match args.lang {
         Language::Rust => "`cargo test`",
         Language::C | Language::Cpp => {
             "`cmake -B build && cmake --build build && ctest --test-dir build`"
         }
     };
-    println!(
-        "\nIn {}: {test}, `pip install .`, `pytest`",
+    told += &format!(
+        "\nIn {}: {test}, `pip install .`, `pytest`\n",
         args.name.display()
     );
     if let Some(sdk) = sdk {
-        println!(
+        told += &format!(
             "The SDK comes from the checkout {sdk}: `cargo xtask dist` there, and \
-             `export PIP_FIND_LINKS={sdk}/target/dist` before pip",
-            sdk = sdk.display()
+             `export PIP_FIND_LINKS={}` before pip\n",
+            shell_word(&format!("{sdk}/target/dist"))
         );
     } else {
         let index = match args.lang {
             Language::Rust => "the indexes of cargo and pip",
             Language::C | Language::Cpp => "the index of pip",
         };
-        println!("The SDK comes from {index}; with `--sdk DIR` from a checkout");
+        told += &format!("The SDK comes from {index}; with `--sdk DIR` from a checkout\n");
     }
-    Ok(())
+    crate::output::text(&told)
 }
 
 /// Writes all files into a new folder: it is there whole or not at all.
@@ -147,16 +152,12 @@ fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
     if made.is_err() {
         drop(std::fs::remove_dir_all(&part));
     }
-    made?;
-    for (path, _) in files {
-        println!("{}", folder.join(path).display());
-    }
-    Ok(())
+    made
 }
 
 /// What has cargo take the SDK's crates from a checkout.
-fn replacement(sdk: &Path) -> String {
-    let path = |crate_: &str| toml_string(&sdk.join(crate_).display().to_string());
+fn replacement(sdk: &str) -> String {
+    let path = |crate_: &str| toml_string(&format!("{sdk}/{crate_}"));
     format!(
         "# The SDK's crates come from a checkout of this machine. Remove this file to take them from the index.\n\
          [patch.crates-io]\n\
@@ -169,48 +170,43 @@ fn replacement(sdk: &Path) -> String {
 
 /// A basic string of TOML.
 fn toml_string(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut escaped = String::new();
+    for letter in text.chars() {
+        match letter {
+            '\\' | '"' => escaped.extend(['\\', letter]),
+            _ if letter.is_control() => escaped += &format!("\\u{:04X}", u32::from(letter)),
+            _ => escaped.push(letter),
+        }
+    }
     format!("\"{escaped}\"")
 }
 
-/// The library's name: what Rust, C and the linker all take as one.
-fn library_name(path: &Path) -> Result<String> {
-    let name = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .unwrap_or_default();
-    let name = name.replace('-', "_");
-    let mut bytes = name.bytes();
-    let begins = bytes.next().is_some_and(|first| first.is_ascii_lowercase());
-    if !begins || !bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
-        bail!(
-            "'{}' does not name a library: begin with a lower-case letter and go on with lower-case \
-             letters, digits, '_' or '-'",
-            path.display()
-        );
+/// One word of a POSIX shell.
+fn shell_word(text: &str) -> String {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+".contains(&b);
+    if text.bytes().all(is_plain) {
+        return text.to_owned();
     }
-    if [
-        "test",
-        "core",
-        "std",
-        "alloc",
-        "proc_macro",
-        "xla_ffi",
-        "xla_ffi_runtime",
-    ]
-    .contains(&name.as_str())
-    {
-        bail!("'{name}' is taken by a crate that the project needs; choose another name");
-    }
-    Ok(name)
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The checkout to take the SDK from, if any.
-fn checkout(given: Option<&Path>) -> Result<Option<PathBuf>> {
+fn checkout(given: Option<&Path>) -> Result<Option<String>> {
     let is_sdk = |path: &Path| {
         path.join("include/xla_ffi/handler.h").exists() && path.join("ffi/Cargo.toml").exists()
     };
-    let named = std::env::var_os("XLA_FFI_SDK").map(PathBuf::from);
+    // A variable that is empty is one that is not there.
+    let named = std::env::var_os("XLA_FFI_SDK").filter(|path| !path.is_empty());
+    let named = named.map(PathBuf::from);
+    let text = |path: PathBuf| {
+        let path = path.into_os_string().into_string();
+        path.map_err(|path| {
+            anyhow!(
+                "{} is no UTF-8, which files of cargo are: give the checkout another name",
+                path.to_string_lossy()
+            )
+        })
+    };
     if let Some(path) = given.map(Path::to_owned).or(named) {
         if !is_sdk(&path) {
             bail!(
@@ -219,11 +215,11 @@ fn checkout(given: Option<&Path>) -> Result<Option<PathBuf>> {
             );
         }
         let path = path.canonicalize();
-        return Ok(Some(path.context("the checkout of the SDK")?));
+        return text(path.context("the checkout of the SDK")?).map(Some);
     }
     let program = std::env::current_exe().context("where this program lies")?;
     let found = program.ancestors().find(|folder| is_sdk(folder));
-    Ok(found.map(Path::to_owned))
+    Ok(found.and_then(Path::to_str).map(str::to_owned))
 }
 
 #[cfg(test)]
@@ -231,10 +227,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
-        assert_eq!(library_name(Path::new("a/my-op2")).unwrap(), "my_op2");
-        for bad in ["2op", "My", "a b", "", "..", "test", "é"] {
-            assert!(library_name(Path::new(bad)).is_err(), "{bad}");
-        }
+    fn paths_are_strings_of_toml() {
+        assert_eq!(toml_string("/a \"b\"\\\n\t"), r#""/a \"b\"\\\u000A\u0009""#);
+    }
+
+    #[test]
+    fn paths_are_words_of_a_shell() {
+        assert_eq!(shell_word("/opt/sdk-1.0"), "/opt/sdk-1.0");
+        assert_eq!(shell_word("/my sdk's"), r"'/my sdk'\''s'");
     }
 }

@@ -8,6 +8,7 @@ use crate::replay;
 use crate::supervise;
 use crate::target::{HandlerName, Target};
 use anyhow::{Context, Result, anyhow, bail};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub(crate) struct Args {
     /// xla_ffi.record, or a folder of them. Each is made as its host made it, on its revision.
     #[arg(long, value_name = "FILE|FOLDER", conflicts_with_all = [
         "args", "rets", "attrs", "custom_options", "run_id", "device_ordinal", "scratch", "stages", "out",
+        "allow_unwritten",
     ])]
     replay: Option<PathBuf>,
 }
@@ -220,12 +222,13 @@ fn here(args: &Args) -> Result<()> {
     if rets.is_empty() {
         text = "done, no results\n".into();
     }
-    output::text(&text)?;
+    let told = output::text(&text);
+    // What cannot be told is written all the same.
     if let Some(path) = &args.out {
         let named: Vec<_> = names.into_iter().zip(&rets).collect();
         npy::write_npz(path, &named)?;
     }
-    Ok(())
+    told
 }
 
 impl CallArgs {
@@ -278,14 +281,27 @@ impl CallArgs {
                 _ => Ret::New(shape),
             });
         }
-        let ret_names = (0..rets.len())
-            .map(|index| {
-                let named = manifest.and_then(|manifest| manifest.rets.get(index));
-                named.map_or_else(|| format!("ret{index}"), |ret| ret.name.clone())
-            })
-            .collect();
-        Ok((rets, ret_names))
+        let named = manifest.map_or(&[][..], |manifest| &manifest.rets);
+        let named = named.iter().map(|ret| ret.name.as_str());
+        let names = ret_names(rets.len(), named);
+        Ok((rets, names))
     }
+}
+
+/// What results are called, each by a name of its own: by those of the manifest, of which several may be one.
+fn ret_names<'a>(count: usize, mut named: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::with_capacity(count);
+    let mut known = BTreeSet::new();
+    for index in 0..count {
+        let mut name = named
+            .next()
+            .map_or_else(|| format!("ret{index}"), str::to_owned);
+        while !known.insert(name.clone()) {
+            name.push('_');
+        }
+        names.push(name);
+    }
+    names
 }
 
 /// An error where something was found outside of the call itself: in tasks, in deleters.
@@ -434,6 +450,13 @@ impl Prepared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_result_has_a_name_of_its_own() {
+        let names = ret_names(4, ["y", "y", "ret3"].into_iter());
+        assert_eq!(names, ["y", "y_", "ret3", "ret3_"]);
+        assert_eq!(ret_names(2, [].into_iter()), ["ret0", "ret1"]);
+    }
 
     #[test]
     fn cxx_names() {

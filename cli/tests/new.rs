@@ -288,10 +288,59 @@ fn nothing_is_overwritten_and_names_are_checked() {
     std::fs::create_dir(folder.join("there")).unwrap();
     refused(&["there"], "exists");
     refused(&["2bad"], "library");
+    refused(&["random"], "a module of Python");
     refused(&["good", "--sdk", "there"], "handler.h");
     assert_eq!(
         new(&folder, &["good", "--lang", "fortran"]).status.code(),
         Some(2)
     );
     assert!(!folder.join("good").exists());
+}
+
+/// What is written can be told nowhere: that is an error, and no panic.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_output_that_is_full_is_told() {
+    let folder = folder("full");
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
+    let command = command.args(["new", "whole"]).current_dir(&folder);
+    let out = command.stdout(full).output().unwrap();
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("No space left"), "{said}");
+    assert!(folder.join("whole/src/lib.rs").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn checkouts_are_named_or_not() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = folder("checkouts");
+    let xla_ffi = |name: &str, sdk: &std::ffi::OsStr| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
+        let command = command.args(["new", name]).current_dir(&folder);
+        let out = command.env("XLA_FFI_SDK", sdk).output().unwrap();
+        (
+            out.status.code(),
+            String::from_utf8_lossy(&out.stderr).into_owned(),
+        )
+    };
+    // An empty variable names none.
+    let (code, said) = xla_ffi("unnamed", "".as_ref());
+    assert_eq!(code, Some(0), "{said}");
+    // A file of cargo cannot name it.
+    let sdk = folder.join(std::ffi::OsStr::from_bytes(b"sdk\xff"));
+    for file in ["include/xla_ffi/handler.h", "ffi/Cargo.toml"] {
+        let path = sdk.join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+    let (code, said) = xla_ffi("unreadable", sdk.as_os_str());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("no UTF-8"), "{said}");
+    assert!(!folder.join("unreadable").exists());
 }

@@ -210,8 +210,73 @@ fn results_go_through_links() {
     succeeds(&lib, &[&call[..], &out].concat());
     assert!(link.is_symlink());
     assert!(std::fs::read(&file).unwrap().starts_with(b"PK"));
+    // Also where they lead to a file that is not there yet.
+    std::fs::remove_file(&file).unwrap();
+    succeeds(&lib, &[&call[..], &out].concat());
+    assert!(link.is_symlink() && file.is_file());
     // A device is written to; it is not replaced by a file.
     let null = Path::new("/dev/null");
     succeeds(&lib, &[&call[..], &["--out", "/dev/null"]].concat());
     assert!(null.exists() && !null.is_file());
+}
+
+#[test]
+fn a_file_that_is_there_stays_as_readable_and_writable_as_it_was() {
+    use std::os::unix::fs::PermissionsExt;
+    let test = "a_file_that_is_there_stays_as_readable_and_writable_as_it_was";
+    let Some(lib) = library(test) else { return };
+    let file = tmp().join("private.npz");
+    drop(std::fs::remove_file(&file));
+    std::fs::write(&file, "old").unwrap();
+    let mode = |mode: u32| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let call = ["--handler", "add_one", "--arg", "f32=1", "--ret", "f32"];
+    let call = [&call[..], &["--out", file.to_str().unwrap()]].concat();
+    mode(0o600);
+    succeeds(&lib, &call);
+    assert_eq!(
+        std::fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    mode(0o400);
+    let before = std::fs::metadata(&file).unwrap().modified().unwrap();
+    let out = xla_ffi("run", &lib, &call);
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("read-only"), "{said}");
+    assert_eq!(
+        std::fs::metadata(&file).unwrap().modified().unwrap(),
+        before
+    );
+}
+
+/// What standard output does not take is in the file all the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn results_that_cannot_be_told_are_written() {
+    let Some(lib) = library("results_that_cannot_be_told_are_written") else {
+        return;
+    };
+    let file = tmp().join("untold.npz");
+    drop(std::fs::remove_file(&file));
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
+    let command = command.arg("run").arg(&lib).stdout(full);
+    let call = [
+        "--handler",
+        "add_one",
+        "--arg",
+        "f32=1",
+        "--ret",
+        "f32",
+        "--out",
+    ];
+    let out = command.args(call).arg(&file).output().unwrap();
+    assert_eq!(out.status.code(), Some(1), "{out:?}");
+    assert!(String::from_utf8_lossy(&out.stderr).contains("No space left"));
+    assert!(std::fs::read(&file).unwrap().starts_with(b"PK"));
 }

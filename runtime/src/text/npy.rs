@@ -7,9 +7,10 @@
 use crate::value::dtype::Class;
 use crate::value::scalar_codec::{self, Number};
 use crate::{Code, DType, Error, Result, Shape, Tensor};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// Headers are a line of text; a longer one is no array's.
@@ -298,18 +299,28 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
 /// file appears whole or not at all. Tokens are left out.
 ///
 /// # Errors
-/// What the file system says; arrays of 4 GiB and more, which need a newer kind of archive.
+/// What the file system says; a file that is there and read-only; two arrays of one name; names of 64 KiB, 65536 arrays or
+/// 4 GiB and more, which need a newer kind of archive.
 pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
     let mut archive = Vec::new();
     let mut directory = Vec::new();
     let mut count = 0_u16;
     let too_large = |_| Error::invalid("an .npz file holds less than 4 GiB");
+    let mut names = BTreeSet::new();
     for (name, tensor) in arrays {
         if tensor.shape().dtype() == DType::Token {
             continue;
         }
+        // Of two members of one name readers find one.
+        if !names.insert(name) {
+            return Err(Error::invalid(format!(
+                "two arrays are called '{name}'; an .npz file holds one of a name"
+            )));
+        }
         let data = encode(tensor)?;
         let name = format!("{name}.npy");
+        let length = u16::try_from(name.len())
+            .map_err(|_| Error::invalid("a name in an .npz file has less than 64 KiB"))?;
         let offset = u32::try_from(archive.len()).map_err(too_large)?;
         let size = u32::try_from(data.len()).map_err(too_large)?;
         let mut common = Vec::new();
@@ -320,7 +331,7 @@ pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
         for field in [crc32(&data), size, size] {
             common.extend_from_slice(&field.to_le_bytes());
         }
-        common.extend_from_slice(&(name.len() as u16).to_le_bytes());
+        common.extend_from_slice(&length.to_le_bytes());
         common.extend_from_slice(&0_u16.to_le_bytes());
         archive.extend_from_slice(b"PK\x03\x04");
         archive.extend_from_slice(&common);
@@ -332,7 +343,8 @@ pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
         directory.extend_from_slice(&[0; 10]);
         directory.extend_from_slice(&offset.to_le_bytes());
         directory.extend_from_slice(name.as_bytes());
-        count += 1;
+        count = u16::checked_add(count, 1)
+            .ok_or_else(|| Error::invalid("an .npz file holds less than 65536 arrays"))?;
     }
     let start = u32::try_from(archive.len()).map_err(too_large)?;
     let size = u32::try_from(directory.len()).map_err(too_large)?;
@@ -351,20 +363,53 @@ pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
 /// Writes a file whole or not at all, through links; what is no file (a device, a pipe) is written
 /// to as it is.
 fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if std::fs::metadata(&path).is_ok_and(|known| !known.is_file()) {
+    let path = match std::fs::canonicalize(path) {
+        Ok(path) => path,
+        // The descriptor of a pipe: it is there, and has no name.
+        Err(_) if std::fs::metadata(path).is_ok() => path.to_owned(),
+        Err(_) => behind_links(path),
+    };
+    let known = std::fs::metadata(&path).ok();
+    if known.as_ref().is_some_and(|known| !known.is_file()) {
         return File::options().write(true).open(&path)?.write_all(bytes);
+    }
+    // Who may write beside a file could replace what may not be written, and who may read it is what it was.
+    let mode = known.map(|known| known.permissions());
+    if mode.as_ref().is_some_and(|mode| mode.readonly()) {
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::PermissionDenied,
+            "it is there, and read-only",
+        ));
     }
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.part", std::process::id()));
     let beside = Path::new(&beside);
     let written = File::create(beside)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .and_then(|mut file| {
+            if let Some(mode) = mode {
+                file.set_permissions(mode)?;
+            }
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
         .and_then(|()| std::fs::rename(beside, &path));
     if written.is_err() {
         drop(std::fs::remove_file(beside));
     }
     written
+}
+
+/// The file that links lead to, where it is not there yet.
+fn behind_links(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    // As many links as Linux follows.
+    for _ in 0..40 {
+        match std::fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => break,
+        }
+    }
+    path
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
@@ -395,6 +440,17 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_array_hides_another() {
+        let tensor = Tensor::from_slice([1], &[1.0_f32]).unwrap();
+        let pair = ["y", "y"].map(|name| (name.to_owned(), &tensor));
+        let error = write_npz(Path::new("/nowhere/x.npz"), &pair).unwrap_err();
+        assert!(error.message().contains("two arrays are called 'y'"));
+        let long = [("n".repeat(70_000), &tensor)];
+        let error = write_npz(Path::new("/nowhere/x.npz"), &long).unwrap_err();
+        assert!(error.message().contains("64 KiB"));
+    }
 
     fn file(descr: &str, fortran: &str, dims: &str, data: &[u8]) -> Vec<u8> {
         let header =

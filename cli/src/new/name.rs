@@ -1,0 +1,104 @@
+//! The name of a project's library: what Rust, C, CMake, Python and the linker all take as one, and nothing else has.
+
+use anyhow::{Result, bail};
+use std::path::Path;
+
+/// Names that something else has, and what that is.
+const TAKEN: &[(&str, &str)] = &[
+    (
+        "a crate that the project needs",
+        "alloc core proc_macro std test xla_ffi xla_ffi_runtime",
+    ),
+    (
+        "a Python package that the project needs",
+        "jax jaxlib numpy pytest",
+    ),
+    ("a keyword of Python, where it is a module", KEYWORDS),
+    (
+        "a module of Python, which is imported in its place",
+        MODULES,
+    ),
+    (
+        "a target of CMake",
+        "all clean depend edit_cache help install list_install_components package rebuild_cache",
+    ),
+    (
+        "a macro of C compilers or of the C library",
+        "errno linux stderr stdin stdout unix",
+    ),
+];
+
+const KEYWORDS: &str = "\
+    and as assert async await break class continue def del elif else except finally for from global if \
+    import in is lambda nonlocal not or pass raise return try while with yield";
+
+/// The standard library of Python, as its 3.11 lists it.
+const MODULES: &str = "\
+    abc aifc antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 bdb binascii \
+    bisect builtins bz2 calendar cgi cgitb chunk cmath cmd code codecs codeop collections colorsys \
+    compileall concurrent configparser contextlib contextvars copy copyreg crypt csv ctypes curses \
+    dataclasses datetime dbm decimal difflib dis distutils doctest email encodings ensurepip enum errno \
+    faulthandler fcntl filecmp fileinput fnmatch fractions ftplib functools gc genericpath getopt getpass \
+    gettext glob graphlib grp gzip hashlib heapq hmac html http idlelib imaplib imghdr imp importlib inspect \
+    io ipaddress itertools json keyword lib2to3 linecache locale logging lzma mailbox mailcap marshal math \
+    mimetypes mmap modulefinder msilib msvcrt multiprocessing netrc nis nntplib nt ntpath nturl2path numbers \
+    opcode operator optparse os ossaudiodev pathlib pdb pickle pickletools pipes pkgutil platform plistlib \
+    poplib posix posixpath pprint profile pstats pty pwd py_compile pyclbr pydoc pydoc_data pyexpat queue \
+    quopri random re readline reprlib resource rlcompleter runpy sched secrets select selectors shelve shlex \
+    shutil signal site smtpd smtplib sndhdr socket socketserver spwd sqlite3 sre_compile sre_constants \
+    sre_parse ssl stat statistics string stringprep struct subprocess sunau symtable sys sysconfig syslog \
+    tabnanny tarfile telnetlib tempfile termios textwrap this threading time timeit tkinter token tokenize \
+    tomllib trace traceback tracemalloc tty turtle turtledemo types typing unicodedata unittest urllib uu \
+    uuid venv warnings wave weakref webbrowser winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile \
+    zipimport zlib zoneinfo";
+
+/// The library's name.
+pub(super) fn library_name(path: &Path) -> Result<String> {
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let name = name.replace('-', "_");
+    let mut bytes = name.bytes();
+    let begins = bytes.next().is_some_and(|first| first.is_ascii_lowercase());
+    if !begins || !bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_') {
+        bail!(
+            "'{}' does not name a library: begin with a lower-case letter and go on with lower-case \
+             letters, digits, '_' or '-'",
+            path.display()
+        );
+    }
+    let mut taken = TAKEN.iter();
+    if let Some((by, _)) = taken.find(|(_, names)| names.split(' ').any(|taken| taken == name)) {
+        bail!("'{name}' is {by}; choose another name");
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!(library_name(Path::new("a/my-op2")).unwrap(), "my_op2");
+        for bad in ["2op", "My", "a b", "", "..", "é"] {
+            let told = library_name(Path::new(bad)).unwrap_err().to_string();
+            assert!(told.contains("does not name a library"), "{bad}: {told}");
+        }
+        for (taken, by) in [
+            ("test", "crate"),
+            ("xla-ffi", "crate"),
+            ("jax", "package"),
+            ("class", "keyword"),
+            ("random", "module"),
+            ("install", "CMake"),
+            ("unix", "macro"),
+        ] {
+            let told = library_name(Path::new(taken)).unwrap_err().to_string();
+            assert!(told.contains(by), "{taken}: {told}");
+        }
+        let words = TAKEN.iter().flat_map(|(_, names)| names.split(' '));
+        assert!(words.into_iter().all(|word| !word.is_empty()));
+    }
+}
