@@ -40,7 +40,6 @@ pub(crate) struct Args {
     /// xla_ffi.record, or a folder of them. Each is made as its host made it, on its revision.
     #[arg(long, value_name = "FILE|FOLDER", conflicts_with_all = [
         "args", "rets", "attrs", "custom_options", "run_id", "device_ordinal", "scratch", "stages", "out",
-        "allow_unwritten",
     ])]
     replay: Option<PathBuf>,
 }
