@@ -52,7 +52,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             args.call.lib.display()
         );
     }
-    if names.len() > 1 && !args.call.args.is_empty() {
+    let has_operands = !args.call.args.is_empty() || !args.call.rets.is_empty();
+    if names.len() > 1 && has_operands {
         bail!("operands are for one handler: say which with --handler");
     }
     let mut reports = vec![];

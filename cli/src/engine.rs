@@ -35,9 +35,7 @@ impl std::str::FromStr for Engine {
 
 /// Ends the program as for a command line that does not parse.
 fn refuse(text: String) -> ! {
-    crate::Cli::command()
-        .error(ErrorKind::ArgumentConflict, text)
-        .exit()
+    crate::refuse(&crate::Cli::command().error(ErrorKind::ArgumentConflict, text))
 }
 
 /// Refuses options of the embedded runtime for a real XLA, which has its own version and context, and those of the

@@ -31,6 +31,7 @@ mod target;
 mod text_file;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 use xla_ffi_runtime::Revision;
@@ -81,14 +82,7 @@ fn main() -> ExitCode {
     let done = |outcome: anyhow::Result<()>| outcome.map(|()| ExitCode::SUCCESS);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            if error.use_stderr() && wants_json(std::env::args()) {
-                let told = error.render().to_string();
-                // Whoever closed standard output reads the exit status.
-                let _ = output::failure(COMMAND_LINE, 2, "bad-command-line", &told);
-            }
-            error.exit();
-        }
+        Err(error) => refuse(&error),
     };
     let form = match &cli.command {
         Command::Inspect(args) => args.json.then_some(inspect::SCHEMA),
@@ -123,9 +117,19 @@ fn main() -> ExitCode {
 /// The form of the JSON where the command line does not parse.
 const COMMAND_LINE: &str = "xla-ffi-command-line-1";
 
+/// Ends the program where the command line does not parse, or asks for what does not go together.
+fn refuse(error: &clap::Error) -> ! {
+    if error.use_stderr() && wants_json(std::env::args_os()) {
+        let told = error.render().to_string();
+        // Whoever closed standard output reads the exit status.
+        let _ = output::failure(COMMAND_LINE, 2, "bad-command-line", &told);
+    }
+    error.exit()
+}
+
 /// Whether a command line that does not parse asks for JSON.
-fn wants_json(arguments: impl Iterator<Item = String>) -> bool {
-    let arguments: Vec<String> = arguments.collect();
+fn wants_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    let arguments: Vec<OsString> = arguments.collect();
     let mut pairs = arguments.windows(2);
     arguments
         .iter()

@@ -129,6 +129,8 @@ fn every_answer_has_its_form() {
         vec!["check", &text, "--json"],
         vec!["bench", &text, "--json"],
         vec!["abi", "diff", "r1", "--json"],
+        vec!["bench", &text, "--json", "--engine", "pjrt:plugin.so"],
+        vec!["check", &text, "--json", "--device", "cuda:0"],
         vec!["doctor", "--format", "json"],
     ];
     let header = std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap();

@@ -57,6 +57,22 @@ fn mistyped_words_are_understood() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn words_that_are_no_text_are_told() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = std::ffi::OsStr::from_bytes(b"\xff");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
+    let out = command
+        .args(["inspec", "--json"])
+        .arg(odd)
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(2), "{out:?}");
+    let told = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(told.contains("xla-ffi-command-line-1"), "{told}");
+}
+
 /// A library that takes its time to load; `script` gives the program a terminal.
 #[test]
 fn who_waits_at_a_terminal_is_told() {
