@@ -188,11 +188,18 @@ def _array_of_its_own(value):
 
 
 def _text(value):
+    if not is_text(value):
+        raise TypeError(f"{value!a} has surrogates, which are no characters")
+    return value
+
+
+def is_text(value):
+    """Whether a str is one in UTF-8, too: surrogates are no characters."""
     try:
         value.encode()
-    except UnicodeEncodeError as error:
-        raise TypeError(f"{value!a} has surrogates, which are no characters") from error
-    return value
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _key(key):

@@ -3,14 +3,14 @@
 import contextlib
 import itertools
 import os
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional, Union
 
-from . import _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types, _values
+from . import _attributes, _declared, _file, _given, _handler, _image, _jax, _legacy, _legacy_list, _manifest, _record, _signature, _types, _values
 from ._errors import LibraryError, no_handler
+from ._lock import Lock
 
-_lock = threading.Lock()
+_lock = Lock()
 # Libraries stay loaded as long as the process.
 _loaded = {}  # (real path, prefix, what is given): (stamp, Library), the latest
 _libraries = {}  # (real path, prefix, what is given, digest): Library
@@ -51,7 +51,7 @@ def load(
     if not (prefix is None or isinstance(prefix, str)):
         raise TypeError(f"prefix= is to be a str, got {_values.shown(prefix)}")
     key = (os.path.realpath(os.fsdecode(path)), prefix, given)
-    with _lock:
+    with _lock.held():
         if key in _loaded:
             before, library = _loaded[key]
             if _file.stamp(key[0]) == before:
@@ -66,7 +66,7 @@ def load(
 
 def loaded():
     """The libraries of this process."""
-    with _lock:
+    with _lock.held():
         return list(_libraries.values())
 
 
@@ -137,6 +137,9 @@ class Library:
         """Which of the builds of this file it is whose names are free: 1 but where an earlier one has them."""
         for self._generation in itertools.count(1):
             names = [(self._target(spec), platform) for spec, platform, _ in self._registered(plans)]
+            wrong = [name for name, _ in names if not _attributes.is_text(name)]
+            if wrong:
+                raise LibraryError(f"{self.path}: {wrong[0]!a} has surrogates, which are no characters")
             names += [(self._legacy_target(name), _legacy_platform(platform)) for name, platform, _, _ in listed]
             owners = [(name, _targets.get((name, platform), self._owner)) for name, platform in names]
             for name, (path, _digest) in owners:

@@ -120,9 +120,11 @@ def _emitted(context, *operands, target, attributes, has_side_effect, aliases, l
     version, config = legacy or (4, {name: _ir_attribute(frozen.value) for name, frozen in attributes})
     if version < 4 or _jax.LOSES_LAYOUTS:
         # The public rule takes no earlier version's text in every jax.
-        types = [mlir.aval_to_ir_type(aval) for aval in context.avals_out]
-        if not all(isinstance(size, int) for aval in context.avals_out for size in aval.shape):
-            options["result_shapes"] = [internal.eval_dynamic_shape_as_tensor(context, aval.shape) for aval in context.avals_out]
+        shapes = [aval.shape for aval in context.avals_out]
+        sizes = [[size if isinstance(size, int) else ir.ShapedType.get_dynamic_size() for size in shape] for shape in shapes]
+        types = [ir.RankedTensorType.get(each, mlir.dtype_to_ir_type(aval.dtype)) for each, aval in zip(sizes, context.avals_out)]
+        if sizes != list(map(list, shapes)):
+            options["result_shapes"] = [internal.eval_dynamic_shape_as_tensor(context, shape) for shape in shapes]
         return internal.custom_call(
             target, operands=operands, result_types=types, backend_config=config, api_version=version, **options
         ).results

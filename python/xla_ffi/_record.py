@@ -9,11 +9,11 @@ import atexit
 import ctypes
 import os
 import pathlib
-import threading
 import warnings
 
 from . import _image
 from ._errors import LibraryError
+from ._lock import Lock
 
 #: The version of the functions of ``libxla_ffi_record`` that this module calls.
 _VERSION = 1
@@ -22,7 +22,7 @@ _NAME = _image.file_name("xla_ffi_record")
 LIMIT = 1 << 30
 _SUFFIX = ".xlacall"
 
-_lock = threading.RLock()
+_lock = Lock()
 _handlers = {}  # target: (path, handler name, {stage: symbol}, {platform: {stage: address}})
 _recorded = set()  # the targets that have a twin that records
 _current = None
@@ -93,7 +93,7 @@ class Recording:
             raise LibraryError(f"{folder} holds recorded calls already: give an empty directory, or a new one")
         if _jax.REVISION < 0:
             raise LibraryError(f"jaxlib {_jax.JAXLIB} is older than the first that can be recorded")
-        with _lock:
+        with _lock.held():
             host = f"jaxlib {_jax.JAXLIB}"
             refused = recorder.xla_ffi_record_start(folder.encode(), self.limit, _jax.REVISION, host.encode())
             if refused == 2:
@@ -104,7 +104,7 @@ class Recording:
 
     def _stop(self):
         global _current
-        with _lock:
+        with _lock.held():
             _current = None
         counts = _recorder().xla_ffi_record_stop(10_000)
         self.calls, self.truncated, self.failed, self.unfinished = counts.recorded, counts.truncated, counts.failed, counts.open
@@ -120,7 +120,7 @@ class Recording:
 
 def know(target, path, handler, symbols, addresses):
     """Notes a handler that is registered: ``addresses`` is ``{platform: {stage: address}}``."""
-    with _lock:
+    with _lock.held():
         _handlers[target] = (path, handler, symbols, addresses)
 
 
@@ -130,7 +130,7 @@ def target_now(target, platforms=("cpu",)):
         return target
     from . import _jax
 
-    with _lock:
+    with _lock.held():
         if _current is None:
             return target
         elsewhere = [platform for platform in platforms if not _jax.is_cpu(platform)]
@@ -186,7 +186,7 @@ _library = None
 
 def _recorder():
     global _library
-    with _lock:
+    with _lock.held():
         if _library is not None:
             return _library
         path = _recorder_path()

@@ -2,13 +2,13 @@
 
 import ctypes
 import re
-import threading
 from collections.abc import Mapping
 
 from . import _image, _jax
 from ._errors import LibraryError, UnsupportedRuntimeError
+from ._lock import Lock
 
-_lock = threading.Lock()
+_lock = Lock()
 _known = set()  # (address of the id, platform); XLA knows an id once
 
 _SYMBOL = re.compile(r"\w+(::\w+)*")
@@ -47,7 +47,7 @@ def register(path, contents, image, types: Mapping[str, tuple], platforms, prefi
         number = _address(path, image, functions, id_symbol)
         info = info_symbol and _address(path, image, functions, info_symbol)
         for platform in platforms:
-            with _lock:
+            with _lock.held():
                 if (number, platform) not in _known:
                     _jax.register_type(f"{prefix}.{name}", number, info, platform)
                     _known.add((number, platform))

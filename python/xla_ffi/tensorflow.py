@@ -18,13 +18,14 @@ import tensorflow as tf
 from . import _declared, _dtypes, _facts, _file, _manifest, _mlir, _signature, _values
 from ._described import Described, checked
 from ._errors import LibraryError, UnsupportedRuntimeError, no_handler
+from ._lock import Lock
 from ._tf_host import Host
 
 __all__ = ["Handler", "Library", "load"]
 
 _FORMAT = 9  # of XlaCallModule: TensorFlow 2.18 knows no newer one
 
-_lock = threading.Lock()
+_lock = Lock()
 _host = None
 _libraries = {}  # (real path, digest): Library; libraries stay loaded as long as the process
 _targets = {}  # handler: path of the library that registered it
@@ -42,7 +43,7 @@ def load(path: Union[str, "os.PathLike[str]"]) -> Any:
     """
     global _host
     path = os.path.realpath(os.fsdecode(path))
-    with _lock:
+    with _lock.held():
         contents = _file.read(path)
         if (path, contents.digest) not in _libraries:
             if _host is None:

@@ -7,12 +7,14 @@ import ast
 import json
 import os
 import pathlib
+import pickle
 import random
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +23,8 @@ import numpy as np
 import own
 import xla_ffi
 from checks import check, finish, raises, skip
-from xla_ffi import _attributes, _elf, _image, _jax, _manifest, _primitive, _revisions, _shapes
+from forked import forked
+from xla_ffi import _attributes, _elf, _file, _image, _jax, _manifest, _primitive, _revisions, _shapes
 from xla_ffi._contract import Contract
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
@@ -167,6 +170,39 @@ def loads(path):
         with open(text, "w") as target:
             target.write("not a library\n" * 100)
         raises(xla_ffi.ManifestError, lambda: xla_ffi.load(text), "no ELF")
+    raises(xla_ffi.LibraryError, lambda: xla_ffi.load(path, prefix="\ud800"), "'\\ud800.rms_norm' has surrogates, which are no characters")
+
+
+def while_loading(path):
+    """A child that is forked while another thread loads a library does not wait for that thread, which it has not."""
+    norm, before = xla_ffi.load(path).rms_norm, _file.read
+    inside, over = threading.Event(), threading.Event()
+
+    def slowly(path):
+        if threading.current_thread() is thread:
+            inside.set()
+            over.wait()
+        return before(path)
+
+    def child():
+        same = pickle.loads(data) is norm
+        return {"same": same, "target": xla_ffi.load(path, prefix="in_child").rms_norm.target}
+
+    data = pickle.dumps(norm)
+    thread = threading.Thread(target=lambda: xla_ffi.load(path, prefix="slow"))
+    _file.read = slowly
+    try:
+        thread.start()
+        inside.wait()
+        found, why = forked(child, limit=20)
+    finally:
+        _file.read = before
+        over.set()
+        thread.join()
+    if found != {"same": True, "target": "in_child.rms_norm"}:
+        raise AssertionError(found or why)
+    if xla_ffi.load(path, prefix="slow").rms_norm(X).shape != (2, 3):
+        raise AssertionError("the thread")
 
 
 def odd_files():
@@ -542,6 +578,7 @@ def main():
     check("a jaxlib from before the first revision", lambda: before_first(libraries["Rust:02_rms_norm"]))
     check("platforms", lambda: platforms(libraries["Rust:02_rms_norm"]))
     check("loading", lambda: loads(libraries["Rust:02_rms_norm"]))
+    check("a fork while a library is loaded", lambda: while_loading(libraries["Rust:02_rms_norm"]))
     check("names of a refused library", lambda: claims(libraries["Rust:02_rms_norm"]))
     finish()
 
