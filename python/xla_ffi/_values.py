@@ -61,10 +61,9 @@ def operand(value, only=None, name="its type"):
     """
     import jax.numpy as jnp
 
-    if isinstance(value, np.ma.MaskedArray):
-        raise TypeError("it is a masked array, and jax has no masks: write .filled(…)")
     if is_jax(value):
         return value
+    refuse_masked(value)
     if hasattr(value, "__jax_array__"):
         return jnp.asarray(value)
     if hasattr(value, "dtype") and not isinstance(value, (np.ndarray, np.generic)):
@@ -72,7 +71,7 @@ def operand(value, only=None, name="its type"):
     if hasattr(value, "dtype"):
         if _kind(value.dtype) == "?":
             raise TypeError(f"jax has no arrays of {value.dtype}, got {shown(value)}")
-        value = value.astype(value.dtype.newbyteorder("="), copy=False)
+        value = native(value)
         result = _asarray(value)
         if result.dtype != value.dtype:
             check(value, result.dtype, f"{_dtypes.of(result.dtype)}, which jax makes of it without jax_enable_x64")
@@ -96,6 +95,22 @@ def operand(value, only=None, name="its type"):
     except (ValueError, OverflowError) as error:
         raise TypeError(f"it is no array: {error}") from error
     return _asarray(value)
+
+
+def refuse_masked(value):
+    """Raises TypeError for arrays with masks, in lists, too: what is under a mask would be an element like others."""
+    if any(isinstance(leaf, np.ma.MaskedArray) for leaf in _leaves(value, 0)):
+        raise TypeError("it is a masked array, and handlers take no masks: write .filled(…)")
+
+
+def is_list_of_numbers(value):
+    """Whether a value is a list, nested as one likes, of Python's numbers alone."""
+    return isinstance(value, (list, tuple)) and all(isinstance(leaf, (int, float, complex)) for leaf in _leaves(value, 0))
+
+
+def native(array):
+    """An array or a scalar of NumPy in this machine's order of bytes."""
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def canonical(dtype):

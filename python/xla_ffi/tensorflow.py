@@ -221,7 +221,10 @@ class Handler(Described):
         """A result's type as a caller writes it."""
         if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
             raise TypeError(f"{self.__qualname__}: result_shape_dtypes= takes tf.TensorSpec(shape, dtype), got {spec!r}")
-        return _Type(_static("result_shape_dtypes=", spec.shape), _numpy(tf.as_dtype(spec.dtype)))
+        dtype = _numpy(tf.as_dtype(spec.dtype))
+        if not _dtypes.is_passed(dtype):
+            raise TypeError(f"{self.__qualname__}: result_shape_dtypes= says {spec.dtype}, which no handler gives")
+        return _Type(_static("result_shape_dtypes=", spec.shape), dtype)
 
     @staticmethod
     def _array_type(shape, dtype):
@@ -235,6 +238,12 @@ class Handler(Described):
         if arg.token:
             raise TypeError(f"{name} is a token, and TensorFlow has none")
         if not tf.is_tensor(value):
+            try:
+                _values.refuse_masked(value)
+            except TypeError as error:
+                raise TypeError(f"{name} is to be an array: {error}") from error
+            if isinstance(value, (np.ndarray, np.generic, memoryview)):
+                value = _values.native(np.asarray(value))  # TensorFlow takes the bytes as they are
             only = _dtypes.to_numpy(arg.dtypes[0]) if arg.dtypes is not None and len(arg.dtypes) == 1 else None
             if only is not None and not hasattr(value, "dtype"):
                 # A Python number or list has no type of its own: it takes the only one that is accepted.
@@ -243,8 +252,12 @@ class Handler(Described):
                     value = _values.convert(value, only)
                 except (TypeError, ValueError, OverflowError) as error:
                     raise TypeError(f"{name} is to be {arg.dtypes[0]}: {error}") from error
+        given = value
         try:
-            value = tf.convert_to_tensor(value)
+            value = tf.convert_to_tensor(given)
+            if isinstance(given, (int, float, complex)) or _values.is_list_of_numbers(given):
+                made = _numpy(value.dtype)
+                _values.check(given, made, f"{_dtypes.of(made)}, which TensorFlow makes of it")
         except (TypeError, ValueError) as error:
             raise TypeError(f"{name} is to be an array: {error}") from error
         shape, dtype = _static(name, value.shape), _numpy(value.dtype)

@@ -369,6 +369,25 @@ def without_jax():
         raise AssertionError("jax was imported")
 
 
+def values():
+    """No value is changed quietly: not by masks, the order of bytes, or what TensorFlow makes of Python's numbers."""
+    copy = load("conformance").copy
+    through = lambda value: compiled(lambda: copy(value))().numpy().tolist()
+    for name in (">f4", ">i4", ">c8", ">u2"):
+        array = np.array([1, 258], name)
+        for value in (array, array[::-1], array[1], memoryview(array)):
+            if through(value) != np.asarray(value).tolist():
+                raise AssertionError(f"{name}: {through(value)}")
+    masked = np.ma.array([1, 2], mask=[False, True])
+    for value in (masked, [masked]):
+        raises(TypeError, lambda value=value: through(value), "x is to be an array", "a masked array", ".filled")
+    raises(TypeError, lambda: through([0.5, 1e300]), "1e+300 does not fit F32, which TensorFlow makes of it")
+    raises(TypeError, lambda: through([0.5, 2**24 + 1]), "16777217 is no F32")
+    if through([[2**31, 1]]) != [[2**31, 1]] or through([True, 2.5]) != [1.0, 2.5]:
+        raise AssertionError("numbers")
+    raises(TypeError, lambda: compiled(lambda: copy(X, result_shape_dtypes=tf.TensorSpec([2, 3], tf.string)))(), "says <dtype: 'string'>", "no handler gives")
+
+
 def texts():
     """The program of a call, for what has more than one result and layouts of its own."""
     module = _mlir.call("two", [((2, 3), np.dtype(np.float32))], [((), np.dtype(bool)), ((2,), np.dtype(np.uint8))], {"a b": 1}, (["column"], ["row", (0,)]), [(0, 1)], True)
@@ -387,7 +406,7 @@ def main():
         "result shapes": shapes, "in-out operands": in_place, "wrong calls": calls,
         "errors": errors, "a handler that needs more": lacks, "gradients": gradients,
         "residuals of a variadic result": residuals_of_a_variadic_result, "a saved model": saved_model,
-        "names taken": names_taken, "bad libraries": bad_libraries, "bad hosts": bad_hosts, "no jax": without_jax, "text": texts,
+        "names taken": names_taken, "bad libraries": bad_libraries, "bad hosts": bad_hosts, "no jax": without_jax, "text": texts, "values": values,
     }.items():  # fmt: skip
         check(name, work)
     finish()

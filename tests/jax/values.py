@@ -438,6 +438,8 @@ def texts():
         (operand(np.array([1, None])), "jax has no arrays of object"),
         (operand(np.zeros(2, [("a", "f4")])), "jax has no arrays of [('a', '<f4')]"),
         (operand(np.zeros(2, jax.dtypes.float0)), "jax has no arrays of [('float0', 'V')]"),
+        (operand([np.ma.array([1, 2], mask=[False, True])], "S32"), "a masked array", ".filled"),
+        (operand([np.ma.array([1, 2], mask=[False, True])]), "a masked array", ".filled"),
         (operand([jax.random.key(0)]), "a list with random keys", "jnp.stack"),
     ]:
         raises(TypeError, work, *parts)
