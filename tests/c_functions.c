@@ -236,6 +236,10 @@ static XLA_FFI_Error* lost_impl(xffi_call* call) {
   int dropped = 0;
   XLA_FFI_Error* error = xffi_decoded(call);
   if (error != NULL) return error;
+  error = xffi_set_state(call, &left_type, NULL);
+  if (error == NULL) return xffi_error(call, XLA_FFI_Error_Code_INTERNAL, "a null pointer is state");
+  if (strstr(xffi_error_details(call->api, error, NULL), "a null pointer as its state") == NULL) return error;
+  xffi_error_free(call->api, error);
   error = xffi_set_state(call, &left_type, &dropped);
   if (error == NULL) return xffi_error(call, XLA_FFI_Error_Code_INTERNAL, "execute left state");
   xffi_error_free(call->api, error);

@@ -57,6 +57,7 @@ class Executable {
   // are registered there, where the runtime knows them.
   static xla::StatusOr<Executable> Compile(const xla::XlaComputation& computation,
                                            const Client& client, int tuples = XFFI_RT_TUPLES_TODAY) {
+    if (client.get() == nullptr) return Invalid("the client is none: it was moved from");
     xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
     options.tuples = tuples;
     options.client = client.get();
@@ -88,7 +89,7 @@ class Executable {
   // Runs the program: one literal for each parameter, tuples for tuples, row-major whatever the
   // layouts. After a failure there is no result.
   //
-  // A handler that is late (DEADLINE_EXCEEDED) goes on: literals that are handed over stay as long as it may
+  // A handler that is late (DEADLINE_EXCEEDED), or leaves a future beside its error, goes on: literals that are handed over stay as long as it may
   // read them, others have to, until xffi_rt_wait_for_calls(runtime(), ...) says that it is done.
   xla::StatusOr<xla::Literal> Run(const std::vector<xla::Literal>& arguments) const {
     return RunOn(arguments, nullptr);
@@ -126,13 +127,14 @@ class Executable {
     Append(*result, &rets);
     if (xffi_rt_status* status = xffi_rt_compiled_run(compiled_.get(), args.data(), args.size(),
                                                       rets.data(), rets.size())) {
-      if (xffi_rt_status_code(status) == XLA_FFI_Error_Code_DEADLINE_EXCEEDED) Keep(result, own);
+      Keep(result, own);
       return xla::Status(status);
     }
     return std::move(*result);
   }
 
-  // Keeps what a handler that is late may still use, until no call of the runtime is under way.
+  // Keeps what a handler may still use that is late, or has left a future beside its error, until no call of the
+  // runtime is under way.
   static void Keep(Kept result, Kept arguments) {
     struct Late {
       std::mutex mutex;

@@ -356,7 +356,8 @@ size_t xffi_rt_compiled_ret_bytes(const xffi_rt_compiled* compiled, size_t index
  * at a multiple of 16 bytes; others are copied, and so are results that are parameters, constants, not
  * row-major, in the memory of an operand, or twice in the result. A call that takes longer than its time
  * limit (`milliseconds` of the options) is the status DEADLINE_EXCEEDED (4): its arrays belong to the handler
- * until it has completed its future, which xffi_rt_wait_for_calls waits for. The program, what it was compiled from and the runtime may go at
+ * until it has completed its future, which xffi_rt_wait_for_calls waits for; so they do behind another error where
+ * the handler left a future beside it. The program, what it was compiled from and the runtime may go at
  * once. On a real XLA everything is copied, and there is no limit.
  *   compiled   stays as it is.
  *   args       the arguments' arrays, which are only read. May be NULL when there are none.

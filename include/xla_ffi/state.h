@@ -200,6 +200,9 @@ XFFI_MUST_USE_ XFFI_INLINE XLA_FFI_Error* xffi_set_state(const xffi_call* call, 
   const int minor = xffi_host_minor(api);
   XLA_FFI_TypeId id = {0};
   XLA_FFI_Error* error;
+  if (state == NULL) {
+    return xffi_error_new(api, XLA_FFI_Error_Code_INTERNAL, "the handler left a null pointer as its state");
+  }
   if (stage == XLA_FFI_ExecutionStage_EXECUTE) {
     error = xffi_error_new(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
                            "the execute stage cannot leave state");

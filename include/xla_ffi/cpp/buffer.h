@@ -150,7 +150,15 @@ XLA_FFI_SDK_FN constexpr bool IsComplexType() {
 template <typename T>
 using Span = absl::Span<T>;
 #else
-// A view of contiguous values that belong to somebody else.
+XLA_FFI_SDK_INTERNAL_BEGIN
+[[noreturn]] XLA_FFI_SDK_COLD inline void NoSuchElement(size_t size) {
+  Misused("an element was asked for that is not there: there are " + std::to_string(size));
+}
+XLA_FFI_SDK_INTERNAL_END
+
+// A view of contiguous values that belong to somebody else. Asking for one that is not there, the last dimension of a
+// scalar for instance, ends the call with an error; where it is compiled without exceptions, the program. What `data`,
+// `begin` and `end` give is looked at as it is.
 template <typename T>
 class XLA_FFI_SDK_TYPE Span {
  public:
@@ -161,15 +169,24 @@ class XLA_FFI_SDK_TYPE Span {
   XLA_FFI_SDK_FN Span(const std::vector<std::remove_const_t<T>>& vec)  // NOLINT
       : Span(vec.data(), vec.size()) {}
 
-  XLA_FFI_SDK_HOT T& operator[](size_t index) const { return data_[index]; }
+  XLA_FFI_SDK_HOT T& operator[](size_t index) const {
+    if (XLA_FFI_PREDICT_FALSE(index >= size_)) internal::NoSuchElement(size_);
+    return data_[index];
+  }
   XLA_FFI_SDK_FN bool operator==(const Span<T>& other) const {
     return size() == other.size() && std::equal(begin(), end(), other.begin());
   }
   XLA_FFI_SDK_FN bool operator!=(const Span<T>& other) const { return !(*this == other); }
-  XLA_FFI_SDK_HOT T& front() const { return data_[0]; }
-  XLA_FFI_SDK_HOT T& back() const { return data_[size_ - 1]; }
-  XLA_FFI_SDK_HOT Span<T> first(size_t n) const { return Span<T>(data_, n); }
-  XLA_FFI_SDK_HOT Span<T> last(size_t n) const { return Span<T>(data_ + size_ - n, n); }
+  XLA_FFI_SDK_HOT T& front() const { return (*this)[0]; }
+  XLA_FFI_SDK_HOT T& back() const { return (*this)[size_ - 1]; }
+  XLA_FFI_SDK_HOT Span<T> first(size_t n) const {
+    if (XLA_FFI_PREDICT_FALSE(n > size_)) internal::NoSuchElement(size_);
+    return Span<T>(data_, n);
+  }
+  XLA_FFI_SDK_HOT Span<T> last(size_t n) const {
+    if (XLA_FFI_PREDICT_FALSE(n > size_)) internal::NoSuchElement(size_);
+    return Span<T>(data_ + (size_ - n), n);
+  }
   XLA_FFI_SDK_HOT size_t size() const { return size_; }
   XLA_FFI_SDK_HOT bool empty() const { return size_ == 0; }
   XLA_FFI_SDK_HOT T* data() const { return data_; }

@@ -99,7 +99,7 @@ class XLA_FFI_SDK_TYPE Dictionary {
  public:
   XLA_FFI_SDK_HOT explicit Dictionary(const XLA_FFI_Attrs* attrs) : attrs_(attrs) {}
 
-  // Goes over the names.
+  // Goes over the names. The one behind the last leads to no value.
   class XLA_FFI_SDK_TYPE Iterator {
    public:
     using iterator_category = std::forward_iterator_tag;
@@ -112,6 +112,7 @@ class XLA_FFI_SDK_TYPE Dictionary {
     XLA_FFI_SDK_HOT bool operator==(const Iterator& it) const { return index_ == it.index_; }
     XLA_FFI_SDK_HOT bool operator!=(const Iterator& it) const { return index_ != it.index_; }
     XLA_FFI_SDK_HOT std::string_view operator*() const {
+      if (XLA_FFI_PREDICT_FALSE(!IsOf(attrs_))) internal::Misused("a dictionary's name behind the last was asked for");
       return internal::ViewOf(attrs_->names[index_]);
     }
     XLA_FFI_SDK_HOT Iterator& operator++() {
@@ -128,6 +129,10 @@ class XLA_FFI_SDK_TYPE Dictionary {
     friend class Dictionary;
     XLA_FFI_SDK_HOT Iterator(const XLA_FFI_Attrs* attrs, int64_t index)
         : attrs_(attrs), index_(index) {}
+    // Whether it leads to a value of that dictionary.
+    XLA_FFI_SDK_HOT bool IsOf(const XLA_FFI_Attrs* attrs) const {
+      return attrs != nullptr && attrs == attrs_ && index_ < attrs->size;
+    }
     const XLA_FFI_Attrs* attrs_ = nullptr;
     int64_t index_ = 0;
   };
@@ -149,11 +154,12 @@ class XLA_FFI_SDK_TYPE Dictionary {
   }
   template <typename T>
   XLA_FFI_SDK_FN bool isa(const Iterator& it) const {
-    return Isa<T>(it.index_);
+    return it.IsOf(attrs_) && Isa<T>(it.index_);
   }
 
   template <typename T>
   XLA_FFI_SDK_HOT ErrorOr<internal::AttrTypeOf<T>> get(const Iterator& it) const {
+    if (XLA_FFI_PREDICT_FALSE(!it.IsOf(attrs_))) return Astray();
     return Get<T>(it.index_, *it);
   }
   template <typename T>
@@ -208,6 +214,9 @@ class XLA_FFI_SDK_TYPE Dictionary {
     internal::Text text;
     text << "attribute '" << name << "': missing";
     return Error::Internal(text.str());
+  }
+  XLA_FFI_SDK_COLD static Error Astray() {
+    return Error::Internal("attribute: the iterator leads to no value of this dictionary");
   }
   XLA_FFI_SDK_COLD static Error Wrong(std::string_view name, const DiagnosticEngine& diagnostic) {
     internal::Text text;

@@ -40,7 +40,7 @@ class XLA_FFI_SDK_TYPE Error {
   }
   XLA_FFI_SDK_SLOW Error(XLA_FFI_Error_Code errc, std::string message) : none_() {
     if (errc != XLA_FFI_Error_Code_OK || !message.empty()) {
-      Set(static_cast<ErrorCode>(errc), message);
+      Set(CodeOf(errc), message);
     }
   }
 
@@ -88,6 +88,11 @@ class XLA_FFI_SDK_TYPE Error {
   XLA_FFI_SDK_COLD static const std::string& NoMessage() {
     static internal::Lasting<std::string> none;
     return none.Get([] { return std::string(); });
+  }
+  // A number that is no code is none that says success.
+  XLA_FFI_SDK_COLD static ErrorCode CodeOf(XLA_FFI_Error_Code errc) {
+    const auto number = static_cast<unsigned>(errc);
+    return number <= std::numeric_limits<uint8_t>::max() ? static_cast<ErrorCode>(number) : ErrorCode::kUnknown;
   }
   // Moves the message in; there is none yet.
   XLA_FFI_SDK_HOT void Set(ErrorCode errc, std::string& message) {

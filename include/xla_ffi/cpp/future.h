@@ -403,8 +403,8 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const XLA_FFI_Api* api, F future) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// An asynchronous result; a synchronous one where the future is ready already or the host has no
-// futures (r0, r1).
+// An asynchronous result; a synchronous one where the future is ready already, the host has no futures (r0, r1), or the
+// stage has none: it is waited for then.
 template <ExecutionStage stage>
 struct ResultEncoding<stage, Future> {
   XLA_FFI_SDK_FN static std::variant<XLA_FFI_Error*, XLA_FFI_Future*> Encode(
@@ -438,7 +438,9 @@ struct ResultEncoding<stage, Future> {
       return {error.has_value() ? internal::CreateError(api, *error) : nullptr, nullptr};
     }
     const internal::FutureFunctions functions(api);
-    if (!functions) return {internal::AwaitFuture(api, std::move(future)), nullptr};
+    if (stage != ExecutionStage::kExecute || !functions) {
+      return {internal::AwaitFuture(api, std::move(future)), nullptr};
+    }
     // Future_Create expects struct_size 16 and writes `future` behind it.
     XLA_FFI_Future_Create_Args args{};
     args.struct_size = XLA_FFI_Future_Create_Args_STRUCT_SIZE;

@@ -374,6 +374,9 @@ struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
     if (XLA_FFI_PREDICT_FALSE(!internal::HostHasState<stage>(api))) {
       return internal::Lacks(api, internal::kStateFeature<stage>, internal::kStateSince<stage>);
     }
+    if (XLA_FFI_PREDICT_FALSE(state.value() == nullptr)) {
+      return internal::NewError(api, XLA_FFI_Error_Code_INTERNAL, "the handler left a null pointer as its state");
+    }
     XLA_FFI_TypeId id{0};
     if (XLA_FFI_Error* error = internal::TypeIdFor<T>(api, &id)) return error;
     void* object = const_cast<std::remove_const_t<T>*>(state.value().get());

@@ -33,14 +33,30 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(late, Late,
                               ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
 XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "late", "Host", late);
 
+// The same, and an error beside the future.
+static XLA_FFI_Error* Beside(XLA_FFI_CallFrame* frame) {
+  XLA_FFI_Error* error = late(frame);
+  if (error != nullptr || frame->future == nullptr) return error;
+  XLA_FFI_Error_Create_Args args{};
+  args.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
+  args.message = "beside its future";
+  args.errc = XLA_FFI_Error_Code_NOT_FOUND;
+  return frame->api->XLA_FFI_Error_Create(&args);
+}
+XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "beside", "Host", Beside);
+
+static xla::XlaComputation Program(const char* target, const xla::Shape& shape) {
+  xla::XlaBuilder b("late");
+  xla::CustomCall(&b, target, {xla::Parameter(&b, 0, shape, "x")}, shape, "", false, {}, nullptr,
+                  xla::CustomCallSchedule::SCHEDULE_NONE, xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
+  return b.Build().value();
+}
+
 static size_t errors = 0;
 
 int main() {
   const xla::Shape shape = xla::ShapeUtil::MakeShape(xla::F32, {1000});
-  xla::XlaBuilder b("late");
-  xla::CustomCall(&b, "late", {xla::Parameter(&b, 0, shape, "x")}, shape, "", false, {}, nullptr,
-                  xla::CustomCallSchedule::SCHEDULE_NONE, xla::CustomCallApiVersion::API_VERSION_TYPED_FFI);
-  const xla::XlaComputation program = b.Build().value();
+  const xla::XlaComputation program = Program("late", shape);
   xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
   options.milliseconds = 20;
   auto executable = xla_ffi::Executable::CompileWith(program, options);
@@ -52,11 +68,18 @@ int main() {
   for (const xla::Status& status : {executable->Run({x}).status(), executable->Run(own).status()}) {
     if (status.ok() || status.message().find("has not completed its future") == std::string::npos) return 2;
   }
+  auto beside = xla_ffi::Executable::CompileWith(Program("beside", shape), options);
+  if (!beside.ok()) return 6;
+  for (const xla::Status& status : {beside->Run({x}).status(), beside->Run(own).status()}) {
+    if (status.code() != XLA_FFI_Error_Code_NOT_FOUND || status.message() != "beside its future") return 7;
+  }
   go_on.set_value();
   if (xffi_rt_wait_for_calls(xla_ffi::runtime(), 20000) != nullptr) return 3;
   xffi_rt_counts(
       xla_ffi::runtime(),
-      [](void*, const char*, uint64_t calls, uint64_t failed, uint64_t) { errors += failed + (calls != 2); },
+      [](void*, const char* name, uint64_t calls, uint64_t failed, uint64_t) {
+        errors += (calls != 2) + (name[0] == 'l' ? failed : failed != 2);
+      },
       nullptr);
   if (errors != 0) return 4;
   // Negative: for ever.

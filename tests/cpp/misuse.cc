@@ -1,0 +1,113 @@
+// What a handler asks for that is not there: errors, and no memory that is somebody else's. See operands.cc for the RUN lines.
+#include "common.h"
+
+// Dimensions and elements of an attribute that are not there
+// RUN-OURS beyond {what = 0 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 0
+// RUN-OURS beyond {what = 1 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 0
+// RUN-OURS beyond {what = 2 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 0
+// RUN-OURS beyond {what = 3 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 1
+// RUN-OURS beyond {what = 3 : i64, v = array<i64>} f32[]=1 -> s64[1] !! INTERNAL there are 0
+// RUN-OURS beyond {what = 4 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 1
+// RUN-OURS beyond {what = 5 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 1
+// RUN-OURS beyond {what = 6 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] == 5
+// RUN-OURS beyond {what = 6 : i64, v = array<i64>} f32[]=1 -> s64[1] == 0
+#if OURS
+static ffi::Error Beyond(ffi::AnyBuffer x, int64_t what, ffi::Span<const int64_t> v, ffi::ResultBufferR1<ffi::S64> y) {
+  const ffi::AnyBuffer::Dimensions dims = x.dimensions();
+  switch (what) {
+    case 0:
+      Put(y, {dims.back()});
+      break;
+    case 1:
+      Put(y, {dims.front()});
+      break;
+    case 2:  // the usual way to take the last two off
+      Put(y, {Int(dims.first(dims.size() - 2).size())});
+      break;
+    case 3:
+      Put(y, {v[v.size()]});
+      break;
+    case 4:
+      Put(y, {Int(v.last(2).size())});
+      break;
+    case 5:
+      Put(y, {Int(v.first(2).size())});
+      break;
+    default:
+      Put(y, {v.empty() ? 0 : v.first(1).front() + v.last(1).back() - v[0] + Int(v.first(0).size() + v.last(0).size())});
+  }
+  return {};
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(beyond, Beyond,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::AnyBuffer>()
+                                  .Attr<int64_t>("what")
+                                  .Attr<ffi::Span<const int64_t>>("v")
+                                  .Ret<ffi::BufferR1<ffi::S64>>());
+
+// Iterators behind the last name, and of another dictionary
+// RUN-OURS iterated_beyond {what = 0 : i64, d = {a = 1 : i64}} -> s64[1] !! INTERNAL leads to no value
+// RUN-OURS iterated_beyond {what = 1 : i64, d = {a = 1 : i64}} -> s64[1] !! INTERNAL leads to no value
+// RUN-OURS iterated_beyond {what = 2 : i64, d = {a = 1 : i64}} -> s64[1] !! INTERNAL name behind the last
+// RUN-OURS iterated_beyond {what = 3 : i64, d = {a = 1 : i64}} -> s64[1] == 0
+// RUN-OURS iterated_beyond {what = 3 : i64, d = {}} -> s64[1] == 0
+static ffi::Error IteratedBeyond(int64_t what, ffi::Dictionary d, ffi::Dictionary all, ffi::ResultBufferR1<ffi::S64> y) {
+  if (what == 0) return d.get<int64_t>(d.end()).error();
+  if (what == 1) return all.get<int64_t>(d.begin()).error();
+  if (what == 2) return ffi::Error::Internal(std::string(*d.end()));
+  Put(y, {d.isa<int64_t>(d.end()) || d.isa<int64_t>(ffi::Dictionary::Iterator()) || all.isa<int64_t>(d.begin())});
+  return {};
+}
+// RUN-OURS two_dictionaries {} -> ==
+SELF_TEST(two_dictionaries) {
+  const ffi::Dictionary none(nullptr);
+  EXPECT(none.empty() && none.begin() == none.end() && !none.contains("a") && !none.isa<int64_t>(none.begin()));
+  EXPECT(none.get<int64_t>(none.begin()).has_error() && none.get<int64_t>("a").has_error());
+  return {};
+}
+static ffi::Error Both(ffi::Dictionary all, ffi::ResultBufferR1<ffi::S64> y) {
+  auto what = all.get<int64_t>("what");
+  auto d = all.get<ffi::Dictionary>("d");
+  if (!what || !d) return ffi::Error::Internal("not there");
+  return IteratedBeyond(*what, *d, all, y);
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(iterated_beyond, Both, ffi::Ffi::Bind().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
+
+// State that is a null pointer, which whoever asks for it would follow
+struct Nothing {
+  static ffi::TypeId id;
+  int64_t value = 0;
+};
+ffi::TypeId Nothing::id = {};
+static ffi::ErrorOr<std::unique_ptr<Nothing>> NewNothing() { return std::unique_ptr<Nothing>(); }
+static ffi::Error UseNothing(Nothing* nothing) { return nothing->value == 0 ? ffi::Error() : ffi::Error::Internal("odd"); }
+// RUN-OURS no_state,instantiate=no_state_instantiate from=r1 {} -> !! INTERNAL left a null pointer
+XLA_FFI_DEFINE_HANDLER_SYMBOL(no_state_instantiate, NewNothing, ffi::Ffi::BindInstantiate());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(no_state, UseNothing, ffi::Ffi::Bind().Ctx<ffi::State<Nothing>>());
+
+// A future of a stage that has none is waited for
+static ffi::Future Later(int64_t fails) {
+  ffi::Promise promise;
+  ffi::Future future(promise);
+  std::thread([promise, fails]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (fails != 0) return promise.SetError(ffi::Error(ffi::ErrorCode::kAborted, "as it was told to"));
+    promise.SetAvailable();
+  }).detach();
+  return future;
+}
+static ffi::Error Nop(ffi::Dictionary) { return {}; }
+// RUN-OURS nop,instantiate=later_instantiate only=r1 {fails = 0 : i64} -> ==
+// RUN-OURS nop,instantiate=later_instantiate only=r1 {fails = 1 : i64} -> !! ABORTED as it was told to
+XLA_FFI_DEFINE_HANDLER_SYMBOL(later_instantiate, Later, ffi::Ffi::BindInstantiate().Attr<int64_t>("fails"));
+XLA_FFI_DEFINE_HANDLER_SYMBOL(nop, Nop, ffi::Ffi::Bind().Attrs());
+
+// Codes that are none are not success
+// RUN-OURS no_code {code = 256 : i64} -> !! UNKNOWN told
+// RUN-OURS no_code {code = 1000 : i64} -> !! UNKNOWN told
+// RUN-OURS no_code {code = 4294967295 : i64} -> !! UNKNOWN told
+static ffi::Error NoCode(int64_t code) {
+  return ffi::Error(static_cast<XLA_FFI_Error_Code>(static_cast<uint32_t>(code)), "told");
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(no_code, NoCode, ffi::Ffi::Bind().Attr<int64_t>("code"));
+#endif
