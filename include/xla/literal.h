@@ -5,6 +5,8 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -36,7 +38,14 @@ XFFI_NATIVE_TYPE_(std::complex<float>, C64)
 XFFI_NATIVE_TYPE_(std::complex<double>, C128)
 #undef XFFI_NATIVE_TYPE_
 
-// Elements of a literal.
+// Ends the program that asked for what is not there, as a StatusOr without a value does.
+[[noreturn]] inline void EndProgram(const char* what) {
+  std::fprintf(stderr, "xla-ffi: %s\n", what);
+  std::abort();
+}
+
+// Elements of a literal. Asking by index for one that is not there ends the program; what `data`, `begin` and `end` give
+// is looked at as it is.
 template <typename T>
 class LiteralData {
  public:
@@ -45,7 +54,12 @@ class LiteralData {
   size_t size() const { return size_; }
   T* begin() const { return data_; }
   T* end() const { return data_ + size_; }
-  T& operator[](size_t index) const { return data_[index]; }
+  T& operator[](size_t index) const {
+    if (index >= size_) {
+      EndProgram("an element of a literal is asked for that is not there; of another type there are none");
+    }
+    return data_[index];
+  }
 
  private:
   T* data_;
@@ -92,7 +106,9 @@ class Literal {
   template <typename T>
   size_t Size() const {
     if (NativeType<T>::kType != shape_.element_type()) return 0;
-    return static_cast<size_t>(element_count());
+    // One that was moved from has a shape and no memory.
+    const size_t count = static_cast<size_t>(element_count()), most = words_.size() * sizeof(Word) / sizeof(T);
+    return count < most ? count : most;
   }
 
   Shape shape_;

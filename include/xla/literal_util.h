@@ -19,11 +19,13 @@ struct LiteralUtil {
   static Literal CreateR1(const std::vector<T>& values) {
     return Create<T>({static_cast<int64_t>(values.size())}, values);
   }
+  // Rows of one length; others end the program.
   template <typename T>
   static Literal CreateR2(std::initializer_list<std::initializer_list<T>> rows) {
     std::vector<T> values;
     size_t columns = 0;
     for (const auto& row : rows) {
+      if (!values.empty() && row.size() != columns) EndProgram("the rows of a literal are of different lengths");
       values.insert(values.end(), row.begin(), row.end());
       columns = row.size();
     }

@@ -66,19 +66,32 @@ struct ShapeUtil {
     }
     return true;
   }
+  // Elements of an array; the largest number where they cannot be counted, or a dimension is negative.
   static int64_t ElementsIn(const Shape& shape) {
     int64_t elements = 1;
-    for (const int64_t dimension : shape.dimensions()) elements *= dimension;
-    return elements;
+    bool over = false, empty = false;
+    for (const int64_t dimension : shape.dimensions()) {
+      if (dimension < 0) return INT64_MAX;
+      empty = empty || dimension == 0;
+      over = over || (dimension > 0 && elements > INT64_MAX / dimension);
+      if (!over && dimension > 0) elements *= dimension;
+    }
+    return empty ? 0 : over ? INT64_MAX : elements;
   }
-  // Bytes of an array, or of all arrays of a tuple; small elements share bytes.
+  // Bytes of an array, or of all arrays of a tuple; small elements share bytes. The largest number where they cannot be
+  // counted, which no memory has: a literal of such a shape is std::length_error.
   static int64_t ByteSizeOf(const Shape& shape) {
     if (shape.IsTuple()) {
       int64_t bytes = 0;
-      for (const Shape& element : shape.tuple_shapes()) bytes += ByteSizeOf(element);
+      for (const Shape& element : shape.tuple_shapes()) {
+        const int64_t more = ByteSizeOf(element);
+        bytes = bytes > INT64_MAX - more ? INT64_MAX : bytes + more;
+      }
       return bytes;
     }
-    return (ElementsIn(shape) * Bits(shape.element_type()) + 7) / 8;
+    const int64_t elements = ElementsIn(shape), bits = Bits(shape.element_type());
+    if (bits > 0 && elements > (INT64_MAX - 7) / bits) return INT64_MAX;
+    return (elements * bits + 7) / 8;
   }
   static int64_t Bits(PrimitiveType type) {
     switch (type) {

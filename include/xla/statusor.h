@@ -61,7 +61,11 @@ template <typename T>
 class StatusOr {
  public:
   StatusOr(T value) : value_(std::move(value)) {}  // NOLINT: as everywhere
-  StatusOr(Status status) : status_(std::move(status)) {}  // NOLINT
+  // A status that is OK is no reason: it becomes an INTERNAL one that says so.
+  StatusOr(Status status) : status_(std::move(status)) {  // NOLINT
+    if (!status_.ok()) return;
+    status_ = Status(XLA_FFI_Error_Code_INTERNAL, "StatusOr: a status that is OK was given for a value");
+  }
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }

@@ -70,6 +70,28 @@ fn leaks(linked: &Path) {
 }
 
 #[test]
+fn what_is_not_there_in_cxx_is_told() {
+    let test = "what_is_not_there_in_cxx_is_told";
+    let libraries = libraries();
+    let archive = libraries.join("libxla_ffi_runtime.a");
+    let source = "runtime/c/tests/programs/nowhere.cc";
+    let flags = [
+        "-std=c++17",
+        "-g",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Iinclude",
+        source,
+    ];
+    let all = [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
+    let Some(linked) = program(test, "c++", "nowhere", &all) else {
+        return;
+    };
+    assert_eq!(run(&linked, &libraries), "nothing is there\n");
+}
+
+#[test]
 fn mistakes_in_c_are_statuses() {
     let test = "mistakes_in_c_are_statuses";
     let libraries = libraries();
