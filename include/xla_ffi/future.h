@@ -46,6 +46,8 @@ XFFI_INLINE size_t xffi_future_slot(const XLA_FFI_Api* api) {
   return first;
 }
 
+XFFI_COLD XLA_FFI_Error* xffi_promises_left_(xffi_call* call, XLA_FFI_Error* error);
+
 /* A new promise, or null where there is no memory. The handler returns it by xffi_promise_return, or frees it. */
 XFFI_INLINE xffi_promise* xffi_promise_new(xffi_call* call) {
   xffi_promise* promise = (xffi_promise*)calloc(1, sizeof(*promise));
@@ -54,6 +56,7 @@ XFFI_INLINE xffi_promise* xffi_promise_new(xffi_call* call) {
     promise->call = call;
     promise->next = call->promises;
     call->promises = promise;
+    call->end = xffi_promises_left_;
   }
   return promise;
 }

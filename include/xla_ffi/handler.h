@@ -297,13 +297,14 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   call.problems = 0;
   call.decoded = -1;
   call.promises = NULL;
+  call.end = NULL;
   call.code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
   call.text_size = 0;
   error = function(&call);
   if (XFFI_UNLIKELY(error == NULL && (call.problems != 0 || call.decoded != call.next_arg + call.next_ret))) {
     error = xffi_not_decoded_(&call);
   }
-  if (XFFI_UNLIKELY(call.promises != NULL)) return xffi_promises_left_(&call, error);
+  if (XFFI_UNLIKELY(call.end != NULL)) return call.end(&call, error);
   return error;
 }
 

@@ -152,7 +152,9 @@ using Span = absl::Span<T>;
 #else
 XLA_FFI_SDK_INTERNAL_BEGIN
 [[noreturn]] XLA_FFI_SDK_COLD inline void NoSuchElement(size_t size) {
-  Misused("an element was asked for that is not there: there are " + std::to_string(size));
+  char text[96];
+  std::snprintf(text, sizeof(text), "an element was asked for that is not there: there are %zu", size);
+  Misused(text);
 }
 XLA_FFI_SDK_INTERNAL_END
 

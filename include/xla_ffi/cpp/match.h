@@ -151,7 +151,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     pattern.rank_ = dimensions.size();
     pattern.Resize(0);
     pattern.Resize(dimensions.size());
-    for (size_t i = 0; i < dimensions.size(); ++i) pattern.At(i) = Dim(dimensions[i]);
+    for (size_t i = 0; i < dimensions.size(); ++i) pattern.At(i) = Dim(dimensions.data()[i]);
     return pattern;
   }
 
@@ -197,10 +197,10 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
                 count_ <= dimensions.size();
     for (size_t i = 0; good && i < count_; ++i) {
       const Dim& dim = At(i);
-      good = dim.kind_ != Dim::Kind::kSize || dim.size_ == dimensions[i];
+      good = dim.kind_ != Dim::Kind::kSize || dim.size_ == dimensions.data()[i];
       if (dim.kind_ != Dim::Kind::kCapture) continue;
       for (size_t k = 0; k < i; ++k) {
-        good = good && (At(k).capture() != dim.capture_ || dimensions[k] == dimensions[i]);
+        good = good && (At(k).capture() != dim.capture_ || dimensions.data()[k] == dimensions.data()[i]);
       }
     }
     return good;
@@ -218,7 +218,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
   template <typename Buffer>
   XLA_FFI_SDK_HOT void Capture(Buffer buffer) const {
     const auto dimensions = buffer.dimensions();
-    for (size_t i = 0; i < count_ && i < dimensions.size(); ++i) At(i).Capture(dimensions[i]);
+    for (size_t i = 0; i < count_ && i < dimensions.size(); ++i) At(i).Capture(dimensions.data()[i]);
   }
 
   XLA_FFI_SDK_COLD std::string Describe() const {
