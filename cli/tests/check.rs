@@ -95,6 +95,14 @@ fn libraries_of_the_sdk_pass() {
             assert_eq!(line.1, "ok", "{library}: {line:?}");
         }
     }
+    // Operands are one handler's, and the library has two.
+    let norm = rust_examples().join("librms_norm.so");
+    for operand in [["--arg", "f32[3]=ones"], ["--ret", "f32[3]"]] {
+        let out = xla_ffi("check", &norm, &operand);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1));
+        assert!(said.contains("say which with --handler"), "{said}");
+    }
     // State, attributes without default, operands in place.
     let counter = rust_examples().join("libcounter.so");
     let lines = check(0, &counter, &["--attrs", "start = 3 : i32", "--ret", "s32"]);
