@@ -89,8 +89,8 @@ class Executable {
   // Runs the program: one literal for each parameter, tuples for tuples, row-major whatever the
   // layouts. After a failure there is no result.
   //
-  // A handler that is late (DEADLINE_EXCEEDED), or leaves a future beside its error, goes on: literals that are handed over stay as long as it may
-  // read them, others have to, until xffi_rt_wait_for_calls(runtime(), ...) says that it is done.
+  // A handler that is late (DEADLINE_EXCEEDED), or leaves a future beside its error, goes on: literals that are handed
+  // over stay as long as it may read them, others have to, until xffi_rt_wait_for_calls(runtime(), ...) says that it is done.
   xla::StatusOr<xla::Literal> Run(const std::vector<xla::Literal>& arguments) const {
     return RunOn(arguments, nullptr);
   }

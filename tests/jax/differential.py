@@ -67,9 +67,10 @@ def python(attribute):
     if isinstance(attribute, ir.FloatAttr):
         return scalar(str(attribute.type))(attribute.value)
     text = str(attribute)
-    found = re.fullmatch(r"array<(\w+): (.*)>", text)
+    found = re.fullmatch(r"array<(\w+)(?:: (.*))?>", text)
     if found:
-        return np.array([json.loads(value) for value in found[2].split(",")], scalar(found[1]))
+        values = found[2].split(",") if found[2] else []
+        return np.array([json.loads(value) for value in values], scalar(found[1]))
     found = re.fullmatch(r"dense<(.*)> : tensor<(\d+)x(\w+)>", text)
     if not found:
         raise ValueError(f"no Python value for {text}")
