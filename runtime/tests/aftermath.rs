@@ -6,14 +6,14 @@ mod support;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
-use support::handlers::{Function, arg, error, future, metadata, ret, slot};
+use support::handlers::{Function, allocate, arg, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, CallFrame, Canceller, Code, CpuStream, DType, DeviceAllocator,
     DeviceStream, Displaced, Executable, Hazard, Revision, Runtime, Shape, Tensor, Unwritten,
 };
 use xla_ffi_sys::{
-    XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_DeviceMemory_Free_Args,
-    XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args,
+    XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Free_Args, XLA_FFI_Error,
+    XLA_FFI_Future_SetAvailable_Args,
 };
 
 // What the handler does, by its argument.
@@ -43,28 +43,6 @@ impl Job {
         };
         // SAFETY: the arguments are whole.
         assert!(unsafe { (self.complete)(&raw mut args) }.is_null());
-    }
-}
-
-/// Memory of eight bytes.
-unsafe fn allocate(frame: *mut XLA_FFI_CallFrame) -> Result<*mut c_void, *mut XLA_FFI_Error> {
-    // SAFETY: slot 9 allocates.
-    let allocate: Function<XLA_FFI_DeviceMemory_Allocate_Args> = unsafe { slot(frame, 9) };
-    let mut args = XLA_FFI_DeviceMemory_Allocate_Args {
-        struct_size: XLA_FFI_DeviceMemory_Allocate_Args::STRUCT_SIZE,
-        extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
-        ctx: unsafe { (*frame).ctx },
-        size: 8,
-        alignment: 8,
-        data: std::ptr::null_mut(),
-    };
-    // SAFETY: the arguments are whole.
-    let error = unsafe { allocate(&raw mut args) };
-    if error.is_null() {
-        Ok(args.data)
-    } else {
-        Err(error)
     }
 }
 

@@ -7,14 +7,13 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use support::handlers::{Function, error, future, metadata, ret, slot};
+use support::handlers::{Function, allocate, error, future, metadata, ret, slot};
 use xla_ffi_runtime::{
     Attributes, Bundle, Call, CallFrame, Canceller, Code, DType, DeviceAllocator, Executable,
     Hazard, Recorder, Revision, Runtime, Shape, Stage,
 };
 use xla_ffi_sys::{
-    XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI_Error,
-    XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
+    XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
 };
 
 const WRITTEN: i64 = 7;
@@ -22,19 +21,8 @@ const WRITTEN: i64 = 7;
 /// Gives a thread the result and scratch memory, to write there and to complete a future; whether the future
 /// is the frame's too.
 unsafe fn later(frame: *mut XLA_FFI_CallFrame, returned: bool) {
-    // SAFETY: slot 9 allocates.
-    let allocate: Function<XLA_FFI_DeviceMemory_Allocate_Args> = unsafe { slot(frame, 9) };
-    let mut args = XLA_FFI_DeviceMemory_Allocate_Args {
-        struct_size: XLA_FFI_DeviceMemory_Allocate_Args::STRUCT_SIZE,
-        extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
-        ctx: unsafe { (*frame).ctx },
-        size: 8,
-        alignment: 8,
-        data: std::ptr::null_mut(),
-    };
-    // SAFETY: the arguments are whole.
-    assert!(unsafe { allocate(&raw mut args) }.is_null());
+    // SAFETY: the frame is a host's.
+    let scratch = unsafe { allocate(frame) }.expect("there is memory");
     // SAFETY: the frame is a host's of r10.
     let future = unsafe { future(frame) };
     if returned {
@@ -42,7 +30,7 @@ unsafe fn later(frame: *mut XLA_FFI_CallFrame, returned: bool) {
         unsafe { (*frame).future = future };
     }
     // SAFETY: the call has a result.
-    let places = [unsafe { ret(frame, 0) } as usize, args.data as usize];
+    let places = [unsafe { ret(frame, 0) } as usize, scratch as usize];
     // SAFETY: slot 14 completes futures.
     let complete: Function<XLA_FFI_Future_SetAvailable_Args> = unsafe { slot(frame, 14) };
     let future = future as usize;

@@ -2,9 +2,9 @@
 
 use std::ffi::c_void;
 use xla_ffi_sys::{
-    XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Error_Code,
-    XLA_FFI_Error_Create_Args, XLA_FFI_Future, XLA_FFI_Future_Create_Args,
-    XLA_FFI_Metadata_Extension,
+    XLA_FFI_Api, XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args,
+    XLA_FFI_Error, XLA_FFI_Error_Code, XLA_FFI_Error_Create_Args, XLA_FFI_Future,
+    XLA_FFI_Future_Create_Args, XLA_FFI_Metadata_Extension,
 };
 
 /// Answers the metadata call with version 0.`minor` and these traits; whether it was one.
@@ -108,4 +108,31 @@ pub(crate) unsafe fn future(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Futur
     // SAFETY: the arguments are whole.
     assert!(unsafe { create(&raw mut args) }.is_null());
     args.future
+}
+
+/// Scratch memory of eight bytes, aligned to as many, or the host's error.
+///
+/// # Safety
+/// The frame is a host's.
+pub(crate) unsafe fn allocate(
+    frame: *mut XLA_FFI_CallFrame,
+) -> Result<*mut c_void, *mut XLA_FFI_Error> {
+    // SAFETY: slot 9 allocates.
+    let allocate: Function<XLA_FFI_DeviceMemory_Allocate_Args> = unsafe { slot(frame, 9) };
+    let mut args = XLA_FFI_DeviceMemory_Allocate_Args {
+        struct_size: XLA_FFI_DeviceMemory_Allocate_Args::STRUCT_SIZE,
+        extension_start: std::ptr::null_mut(),
+        // SAFETY: the frame is a host's.
+        ctx: unsafe { (*frame).ctx },
+        size: 8,
+        alignment: 8,
+        data: std::ptr::null_mut(),
+    };
+    // SAFETY: the arguments are whole.
+    let error = unsafe { allocate(&raw mut args) };
+    if error.is_null() {
+        Ok(args.data)
+    } else {
+        Err(error)
+    }
 }
