@@ -137,20 +137,31 @@ fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    std::fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+    // The folders above it that are not there yet, the innermost first.
+    let above = parent
+        .ancestors()
+        .take_while(|above| !above.as_os_str().is_empty());
+    let above: Vec<_> = above.take_while(|above| !above.exists()).collect();
     let part = parent.join(format!(".xla-ffi-new-{}", std::process::id()));
-    let made = files.iter().try_for_each(|(path, text)| {
-        let path = part.join(path);
-        let told = || path.display().to_string();
-        let folder = path.parent().context("a file in no folder")?;
-        std::fs::create_dir_all(folder).with_context(told)?;
-        std::fs::write(&path, text).with_context(told)
+    let parent = std::fs::create_dir_all(parent).with_context(|| parent.display().to_string());
+    let made = parent.and_then(|()| {
+        files.iter().try_for_each(|(path, text)| {
+            let path = part.join(path);
+            let told = || path.display().to_string();
+            let folder = path.parent().context("a file in no folder")?;
+            std::fs::create_dir_all(folder).with_context(told)?;
+            std::fs::write(&path, text).with_context(told)
+        })
     });
     let made = made.and_then(|()| {
         std::fs::rename(&part, folder).with_context(|| folder.display().to_string())
     });
     if made.is_err() {
         drop(std::fs::remove_dir_all(&part));
+        // What others put there meanwhile stays.
+        for folder in above {
+            drop(std::fs::remove_dir(folder));
+        }
     }
     made
 }

@@ -23,7 +23,7 @@ struct Entry {
 
 /// Replays a file, or a folder of them in order, and tells of each whether it went as recorded.
 pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
-    let entries = chosen(from, &args.call.lib)?;
+    let (entries, damaged) = chosen(from, &args.call.lib)?;
     let target = Target::read(&args.call.lib)?;
     let mut replay = Replay {
         args,
@@ -31,17 +31,28 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
         hosts: BTreeMap::new(),
         instances: BTreeMap::new(),
     };
-    let (mut equal, mut differ, mut untold) = (0, 0, 0);
+    let (mut equal, mut differ, mut untold, mut failed) = (0, 0, 0, damaged.len());
+    for error in damaged {
+        crate::output::text(&format!("{}\n", crate::error_text(&error)))?;
+    }
     for (entry, told) in entries {
-        let recorded = read(&entry.path)?;
         crate::progress::at(format!("replaying {}", entry.path.display()));
-        let answer = replay
-            .one(&recorded)
-            .with_context(|| entry.path.display().to_string())?;
+        let replayed = read(&entry.path).and_then(|recorded| {
+            let answer = replay.one(&recorded);
+            let answer = answer.with_context(|| entry.path.display().to_string())?;
+            Ok((recorded, answer))
+        });
         supervise::enters(format_args!("xla-ffi itself, between calls,"));
-        if !told {
-            continue;
-        }
+        // One file does not keep the others from being replayed.
+        let (recorded, answer) = match replayed {
+            Ok(replayed) if told => replayed,
+            Ok(_) => continue,
+            Err(error) => {
+                failed += 1;
+                crate::output::text(&format!("{}\n", crate::error_text(&error)))?;
+                continue;
+            }
+        };
         let (count, word) = match &answer {
             Answer::Equal(_) => (&mut equal, "equal"),
             Answer::Differs(_) => (&mut differ, "DIFFERS"),
@@ -51,15 +62,22 @@ pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
         let title = recorded.call.title();
         crate::output::text(&format!("{title}: {word}, {}\n", answer.why()))?;
     }
+    let of_files = match failed {
+        0 => String::new(),
+        failed => format!(", {failed} not replayed"),
+    };
     crate::output::text(&format!(
-        "{} calls: {equal} equal, {differ} differ, {untold} not compared\n",
-        equal + differ + untold
+        "{} calls: {equal} equal, {differ} differ, {untold} not compared{of_files}\n",
+        equal + differ + untold + failed
     ))?;
     for (_, runtime, _) in replay.hosts.values() {
         crate::run::check(runtime)?;
     }
     if differ > 0 {
         bail!("{differ} of the recorded calls came out differently");
+    }
+    if failed > 0 {
+        bail!("{failed} of the recorded calls could not be replayed");
     }
     if equal == 0 {
         bail!("no call could be compared");
@@ -71,9 +89,9 @@ fn read(path: &Path) -> Result<Recorded> {
     Recorded::read(path).with_context(|| path.display().to_string())
 }
 
-/// The recorded calls of a folder, in order.
-fn folder(path: &Path) -> Result<Vec<Entry>> {
-    let mut entries = vec![];
+/// The recorded calls of a folder, in order, and why others cannot be read.
+fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
+    let (mut entries, mut damaged) = (vec![], vec![]);
     let shown = || path.display().to_string();
     for entry in std::fs::read_dir(path).with_context(shown)? {
         let path = entry.with_context(shown)?.path();
@@ -81,20 +99,29 @@ fn folder(path: &Path) -> Result<Vec<Entry>> {
             .extension()
             .is_some_and(|ending| ending == file::EXTENSION)
         {
-            let call = xla_ffi_record::head(&path).with_context(|| path.display().to_string())?;
-            entries.push(Entry { path, call });
+            match xla_ffi_record::head(&path).with_context(|| path.display().to_string()) {
+                Ok(call) => entries.push(Entry { path, call }),
+                Err(error) => damaged.push(error),
+            }
         }
     }
     entries.sort_by_key(|entry| (entry.call.process, entry.call.number));
-    Ok(entries)
+    damaged.sort_by_key(ToString::to_string);
+    Ok((entries, damaged))
 }
 
 /// What is to be replayed, and of which calls the outcome is told: a single call needs those before it that
-/// changed its state.
-fn chosen(from: &Path, library: &Path) -> Result<Vec<(Entry, bool)>> {
+/// changed its state. Beside them, why files of a folder cannot be read.
+fn chosen(from: &Path, library: &Path) -> Result<(Vec<(Entry, bool)>, Vec<anyhow::Error>)> {
     if from.is_dir() {
-        let entries = of_library(from, folder(from)?, library)?;
-        return Ok(entries.into_iter().map(|entry| (entry, true)).collect());
+        let (entries, damaged) = folder(from)?;
+        // Where none can be read, that is what to say.
+        if let (true, [error, ..]) = (entries.is_empty(), damaged.as_slice()) {
+            bail!("{error:#}");
+        }
+        let entries = of_library(from, entries, library)?;
+        let entries = entries.into_iter().map(|entry| (entry, true)).collect();
+        return Ok((entries, damaged));
     }
     let recorded = read(from)?;
     let last = Entry {
@@ -102,13 +129,15 @@ fn chosen(from: &Path, library: &Path) -> Result<Vec<(Entry, bool)>> {
         call: recorded.call.clone(),
     };
     let Some(instance) = recorded.state.and_then(|state| state.instance) else {
-        return Ok(vec![(last, true)]);
+        return Ok((vec![(last, true)], vec![]));
     };
     let beside = from
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     let mut entries = vec![];
-    for entry in folder(beside.unwrap_or(Path::new(".")))? {
+    // Files that cannot be read are none of this call's, or what it needs is found to be missing.
+    let (others, _) = folder(beside.unwrap_or(Path::new(".")))?;
+    for entry in others {
         let call = &entry.call;
         let same = call.process == last.call.process && call.number < last.call.number;
         if !same || call.handler != last.call.handler || call.library != last.call.library {
@@ -124,12 +153,12 @@ fn chosen(from: &Path, library: &Path) -> Result<Vec<(Entry, bool)>> {
         .any(|(entry, _)| entry.call.number == instance)
     {
         bail!(
-            "{}: the state that it uses was left by call {instance}, whose file is not beside it",
+            "{}: the state that it uses was left by call {instance}, whose file is not beside it, or damaged",
             from.display()
         );
     }
     entries.push((last, true));
-    Ok(entries)
+    Ok((entries, vec![]))
 }
 
 /// The calls of one library, by the name of its file where several were recorded.

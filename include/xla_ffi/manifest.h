@@ -97,6 +97,7 @@
 #define XFFI_BY(key, handler) "\"" #key "\": \"" handler "\""
 #define XFFI_LINEAR "\"linear\": true"
 #define XFFI_RESIDUALS(...) "\"residuals\": [" XFFI_QUOTED_(__VA_ARGS__) "]"
+#define XFFI_NO_RESIDUALS "\"residuals\": []" /* of the handlers named there none gets any */
 
 /* ANY is null; any other word stays as it is. */
 #define XFFI_IS_ANY_ unused, "null"

@@ -38,7 +38,9 @@ impl Call {
     /// The call in a few words.
     #[must_use]
     pub fn title(&self) -> String {
-        format!("call {}, {} ({})", self.number, self.handler, self.stage)
+        // Names from a file may hold line breaks, of which a reader would take what follows for our own words.
+        let (handler, stage) = (self.handler.escape_debug(), self.stage.escape_debug());
+        format!("call {}, {handler} ({stage})", self.number)
     }
 }
 

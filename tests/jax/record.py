@@ -362,6 +362,15 @@ def refusals():
         raise AssertionError(said)
     if "no recorded call" not in replay(path, __file__, code=1):
         raise AssertionError("a Python file is taken for a recording")
+    directory, _ = recorded(lambda _: [lib.scale(x + step, factor=2.0).block_until_ready() for step in range(3)])
+    damaged, cut, whole = files(directory)
+    damaged.write_bytes(data)
+    cut.write_bytes(cut.read_bytes()[:20])
+    said = replay(path, directory, code=1)
+    if "3 calls: 1 equal, 0 differ, 0 not compared, 2 not replayed" not in said or f"{damaged}: damaged" not in said:
+        raise AssertionError(said)
+    if "1 calls: 1 equal" not in replay(path, whole):
+        raise AssertionError("a file is not replayed for the sake of others")
 
 
 UPSTREAM = r"""

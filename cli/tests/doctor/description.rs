@@ -128,8 +128,7 @@ fn handlers_that_do_not_fit_are_told() {
     let (vector, matrix) = (of("F32", 1), of("F32", 2));
     let both = format!("{vector}, {vector}");
     let (vjp, jvp) = ("XFFI_VJP(\"g\")", "XFFI_JVP(\"g\")");
-    let forward =
-        "XFFI_GRADIENT(XFFI_BY(vjp, \"h\"), XFFI_BY(forward, \"g\"), \"\\\"residuals\\\": []\")";
+    let forward = "XFFI_GRADIENT(XFFI_BY(vjp, \"h\"), XFFI_BY(forward, \"g\"), XFFI_NO_RESIDUALS)";
     let transpose = "XFFI_GRADIENT(XFFI_LINEAR, XFFI_BY(transpose, \"g\"))";
     let (batch, eps) = ("XFFI_BATCHED_BY(\"g\")", "XFFI_ATTR(\"eps\", f32)");
     let f32 = "F32, 1";
