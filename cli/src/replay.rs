@@ -21,6 +21,9 @@ struct Entry {
     call: Call,
 }
 
+/// A call that is to be made again, and whether its outcome is told.
+type Due = (Entry, bool);
+
 /// Replays a file, or a folder of them in order, and tells of each whether it went as recorded.
 pub(crate) fn run(args: &Args, from: &Path) -> Result<()> {
     let (entries, damaged) = chosen(from, &args.call.lib)?;
@@ -112,7 +115,7 @@ fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
 
 /// What is to be replayed, and of which calls the outcome is told: a single call needs those before it that
 /// changed its state. Beside them, why files of a folder cannot be read.
-fn chosen(from: &Path, library: &Path) -> Result<(Vec<(Entry, bool)>, Vec<anyhow::Error>)> {
+fn chosen(from: &Path, library: &Path) -> Result<(Vec<Due>, Vec<anyhow::Error>)> {
     if from.is_dir() {
         let (entries, damaged) = folder(from)?;
         // Where none can be read, that is what to say.
