@@ -1,77 +1,14 @@
-// The handler: guards a call, decodes it in a straight line, calls the function, encodes what it
-// returns. Part of <xla/ffi/api/api.h>.
+// The handler: guards a call, decodes it in a straight line, calls the function. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 #define XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 
+#include "xla_ffi/cpp/encode.h"
 #include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/refusal.h"
 #include "xla_ffi/cpp/regions.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
-
-// Whether a result encoding makes state, by its protocol.
-template <typename Encoding, typename = void>
-inline constexpr bool is_state_v = false;
-template <typename Encoding>
-inline constexpr bool is_state_v<
-    Encoding, std::enable_if_t<std::is_same_v<
-                  XLA_FFI_TypeId,
-                  decltype(Encoding::state_type_id(std::declval<const XLA_FFI_Api*>()))>>> = true;
-
-// Whether a result encoding can say why its type has no number.
-template <typename Encoding, typename = void>
-inline constexpr bool can_register_v = false;
-template <typename Encoding>
-inline constexpr bool can_register_v<
-    Encoding, std::void_t<decltype(Encoding::RegisterState(
-                  std::declval<const XLA_FFI_Api*>(), std::declval<XLA_FFI_TypeId*>()))>> = true;
-
-// Whether a result encoding answers by an Answer.
-template <typename Encoding, typename R, typename = void>
-inline constexpr bool tells_v = false;
-template <typename Encoding, typename R>
-inline constexpr bool tells_v<
-    Encoding, R,
-    std::void_t<decltype(Encoding::Tell(std::declval<const XLA_FFI_Api*>(), std::declval<R>()))>> =
-    true;
-
-#if XLA_FFI_SDK_EXCEPTIONS
-// The error for the exception in flight.
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const XLA_FFI_Api* api, std::string_view name) {
-  Text text;
-  if (!name.empty()) text << name << ": ";
-  XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
-  try {
-    throw;
-  } catch (const std::bad_alloc& e) {
-    text << "out of memory: " << e.what();
-    code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
-  } catch (const std::exception& e) {
-    text << "a C++ exception: " << e.what();
-  } catch (const std::string& e) {
-    text << "a C++ exception: " << e;
-  } catch (const char* e) {
-    text << "a C++ exception: " << (e != nullptr ? e : "(null)");
-  } catch (...) {
-    text << "a C++ exception of a type that is not std::exception";
-  }
-  return NewError(api, code, text);
-}
-#endif
-
-#if defined(XLA_FFI_SDK_INTERNAL_H_)
-// The error for a host that is no runtime of the handler's own image.
-XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseHost(const XLA_FFI_Api* api, std::string_view name,
-                                                  const char* why) {
-  Text text;
-  if (!name.empty()) text << name << ": ";
-  text << why;
-  if (api != nullptr) return NewError(api, XLA_FFI_Error_Code_FAILED_PRECONDITION, text);
-  std::fprintf(stderr, "xla-ffi: %s\n", text.c_str());
-  return nullptr;
-}
-#endif
 
 // A handler without a vtable: a constant where its function and its names are.
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
@@ -536,7 +473,7 @@ class HandlerCore {
 
   XLA_FFI_SDK_HOT bool ShapeIsGood(const XLA_FFI_CallFrame* frame) const {
     if constexpr (kMayPlan) {
-            if (XLA_FFI_PREDICT_TRUE(shape_is_planned_ &&
+      if (XLA_FFI_PREDICT_TRUE(shape_is_planned_ &&
                                ShapeCheck<Declared>::template Fits<kAllBuffers>(frame))) {
         return true;
       }
@@ -553,41 +490,13 @@ class HandlerCore {
                   "ErrorOr<std::unique_ptr<T>>; its results are parameters, such as Result<Buffer<F32>>");
 #if XLA_FFI_SDK_EXCEPTIONS
     try {
-      return Encode<ResultType>(frame, function());
+      return EncodeResult<ResultEncoding<stage, ResultType>, ResultType>(frame, function());
     } catch (...) {
       return CaughtError(frame->api, name_);
     }
 #else
-    return Encode<ResultType>(frame, function());
+    return EncodeResult<ResultEncoding<stage, ResultType>, ResultType>(frame, function());
 #endif
-  }
-
-  template <typename ResultType>
-  XLA_FFI_SDK_HOT static XLA_FFI_Error* Encode(XLA_FFI_CallFrame* frame, ResultType&& result) {
-    using Encoding = ResultEncoding<stage, ResultType>;
-    if constexpr (tells_v<Encoding, ResultType>) {
-      const Answer answer = Encoding::Tell(frame->api, std::move(result));
-      return answer.error != nullptr || answer.future == nullptr ? answer.error
-                                                                 : SetFuture(frame, answer.future);
-    } else {
-      return EncodeBy<Encoding, ResultType>(frame, std::move(result));
-    }
-  }
-
-  template <typename Encoding, typename ResultType>
-  XLA_FFI_SDK_HOT static XLA_FFI_Error* EncodeBy(XLA_FFI_CallFrame* frame, ResultType&& result) {
-    auto encoded = Encoding::Encode(frame->api, frame->ctx, std::move(result));
-    using Encoded = decltype(encoded);
-    if constexpr (std::is_same_v<Encoded, XLA_FFI_Error*>) {
-      return encoded;
-    } else if constexpr (std::is_same_v<Encoded, XLA_FFI_Future*>) {
-      return SetFuture(frame, encoded);
-    } else {
-      static_assert(std::is_same_v<Encoded, std::variant<XLA_FFI_Error*, XLA_FFI_Future*>>,
-                    "Encode returns XLA_FFI_Error*, XLA_FFI_Future* or a variant of the two");
-      if (encoded.index() == 0) return *std::get_if<0>(&encoded);
-      return SetFuture(frame, *std::get_if<1>(&encoded));
-    }
   }
 
   // Optional attributes: whatever is in the frame has to be bound.
@@ -701,96 +610,7 @@ class HandlerCore {
   bool shape_is_planned_ = false;
 };
 
-// What else is to be known of a handler.
-struct CoreAccess {
-  template <typename Core>
-  static constexpr const auto& Names(const Core& core) {
-    return core.names_.names;
-  }
-  template <typename Core>
-  static constexpr XLA_FFI_Handler_Traits Traits(const Core& core) {
-    return core.traits_;
-  }
-  template <typename Core>
-  static constexpr auto Function(const Core& core) {
-    return core.fn_;
-  }
-  template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts, typename OtherFn>
-  static constexpr auto With(const HandlerCore<stage, Fn, Declared, Ts...>& core, OtherFn fn) {
-    return HandlerCore<stage, OtherFn, Declared, Ts...>(core, std::move(fn));
-  }
-  template <typename Core, typename Fn>
-  static constexpr Revision Floor() {
-    return Core::template Floor<Fn>();
-  }
-};
-
-// What a macro keeps: the handler itself where it needs no destructor, so that it can be a constant;
-// else one on the heap, which is never destroyed because threads may outlive static objects.
-template <typename Core>
-struct KeptHandler {
-  const Core* core;
-  XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const { return core->Call(frame); }
-};
-
-template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
-XLA_FFI_SDK_FN constexpr auto MakeHandlerOf(std::string_view name,
-                                            const Binding<stage, Ts...>& binding, Fn fn,
-                                            std::initializer_list<Traits> traits) {
-  using Core = HandlerCore<stage, Fn, Declared, Ts...>;
-  if constexpr (std::is_trivially_destructible_v<Core>) {
-    return Core(name, std::move(fn), traits, BindingAccess::Names(binding));
-  } else {
-    return KeptHandler<Core>{
-        new Core(name, std::move(fn), traits, BindingAccess::Names(binding))};
-  }
-}
-
-template <ExecutionStage stage, typename Fn, typename... Ts>
-XLA_FFI_SDK_FN constexpr auto MakeHandler(std::string_view name,
-                                          const Binding<stage, Ts...>& binding, Fn fn,
-                                          std::initializer_list<Traits> traits = {}) {
-  return MakeHandlerOf<Undeclared>(name, binding, std::move(fn), traits);
-}
-template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
-XLA_FFI_SDK_FN constexpr auto MakeHandler(std::string_view name,
-                                          const DeclaredBinding<Declared, stage, Ts...>& binding,
-                                          Fn fn, std::initializer_list<Traits> traits = {}) {
-  return MakeHandlerOf<Declared>(name, binding.binding(), std::move(fn), traits);
-}
-
-// Bindings of other kinds: whatever has a To.
-template <typename B, typename Fn, typename = std::enable_if_t<!IsBinding<std::decay_t<B>>::value>>
-XLA_FFI_SDK_FN auto MakeHandler(std::string_view, B&& binding, Fn fn,
-                                std::initializer_list<Traits> traits = {}) {
-  auto handler = std::forward<B>(binding).To(std::move(fn), traits);
-  return KeptHandler<std::remove_reference_t<decltype(*handler)>>{handler.release()};
-}
-
-// Automatic binding.
-template <typename Fn>
-XLA_FFI_SDK_FN constexpr auto MakeHandlerAuto(std::string_view name, Fn fn) {
-  return MakeHandler(name, InferOf<Fn>::Bind(Ffi::Bind()), std::move(fn));
-}
-
 XLA_FFI_SDK_INTERNAL_END
-
-// A handler behind the common base.
-template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
-class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
- public:
-  DeclaredHandler(Fn fn, std::initializer_list<Traits> traits,
-                  const internal::BoundNames<sizeof...(Ts)>& names)
-      : core_({}, std::move(fn), traits, names) {}
-
-  XLA_FFI_SDK_FN XLA_FFI_Error* Call(XLA_FFI_CallFrame* call_frame) const override {
-    return core_.Call(call_frame);
-  }
-
- private:
-  internal::HandlerCore<stage, Fn, Declared, Ts...> core_;
-};
-
 XLA_FFI_SDK_NAMESPACE_END
 
 #endif  // XLA_FFI_SDK_CPP_HANDLER_CORE_H_

@@ -5,7 +5,7 @@
 #ifndef XLA_FFI_SDK_CPP_MAKER_H_
 #define XLA_FFI_SDK_CPP_MAKER_H_
 
-#include "xla_ffi/cpp/handler_core.h"
+#include "xla_ffi/cpp/make_handler.h"
 #include "xla_ffi/cpp/lasting.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN

@@ -362,6 +362,19 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseCounts(const XLA_FFI_CallFrame* fra
   return refusal.Finish();
 }
 
+#if defined(XLA_FFI_SDK_INTERNAL_H_)
+// The error for a host that is no runtime of the handler's own image.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseHost(const XLA_FFI_Api* api, std::string_view name,
+                                                  const char* why) {
+  Text text;
+  if (!name.empty()) text << name << ": ";
+  text << why;
+  if (api != nullptr) return NewError(api, XLA_FFI_Error_Code_FAILED_PRECONDITION, text);
+  std::fprintf(stderr, "xla-ffi: %s\n", text.c_str());
+  return nullptr;
+}
+#endif
+
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 

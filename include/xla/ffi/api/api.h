@@ -28,6 +28,7 @@
 #include "xla_ffi/cpp/handler_core.h"
 #include "xla_ffi/cpp/host.h"
 #include "xla_ffi/cpp/macros.h"
+#include "xla_ffi/cpp/make_handler.h"
 #include "xla_ffi/cpp/match.h"
 #include "xla_ffi/cpp/memory.h"
 #include "xla_ffi/cpp/print.h"

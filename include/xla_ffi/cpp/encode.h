@@ -1,0 +1,91 @@
+// What a handler's function returns, or throws, as the host's error or future. Part of <xla/ffi/api/api.h>.
+#ifndef XLA_FFI_SDK_CPP_ENCODE_H_
+#define XLA_FFI_SDK_CPP_ENCODE_H_
+
+#include "xla_ffi/cpp/refusal.h"
+
+XLA_FFI_SDK_NAMESPACE_BEGIN
+XLA_FFI_SDK_INTERNAL_BEGIN
+
+// Whether a result encoding makes state, by its protocol.
+template <typename Encoding, typename = void>
+inline constexpr bool is_state_v = false;
+template <typename Encoding>
+inline constexpr bool is_state_v<
+    Encoding, std::enable_if_t<std::is_same_v<
+                  XLA_FFI_TypeId,
+                  decltype(Encoding::state_type_id(std::declval<const XLA_FFI_Api*>()))>>> = true;
+
+// Whether a result encoding can say why its type has no number.
+template <typename Encoding, typename = void>
+inline constexpr bool can_register_v = false;
+template <typename Encoding>
+inline constexpr bool can_register_v<
+    Encoding, std::void_t<decltype(Encoding::RegisterState(
+                  std::declval<const XLA_FFI_Api*>(), std::declval<XLA_FFI_TypeId*>()))>> = true;
+
+// Whether a result encoding answers by an Answer.
+template <typename Encoding, typename R, typename = void>
+inline constexpr bool tells_v = false;
+template <typename Encoding, typename R>
+inline constexpr bool tells_v<
+    Encoding, R,
+    std::void_t<decltype(Encoding::Tell(std::declval<const XLA_FFI_Api*>(), std::declval<R>()))>> =
+    true;
+
+template <typename Encoding, typename ResultType>
+XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeBy(XLA_FFI_CallFrame* frame, ResultType&& result) {
+  auto encoded = Encoding::Encode(frame->api, frame->ctx, std::move(result));
+  using Encoded = decltype(encoded);
+  if constexpr (std::is_same_v<Encoded, XLA_FFI_Error*>) {
+    return encoded;
+  } else if constexpr (std::is_same_v<Encoded, XLA_FFI_Future*>) {
+    return SetFuture(frame, encoded);
+  } else {
+    static_assert(std::is_same_v<Encoded, std::variant<XLA_FFI_Error*, XLA_FFI_Future*>>,
+                  "Encode returns XLA_FFI_Error*, XLA_FFI_Future* or a variant of the two");
+    if (encoded.index() == 0) return *std::get_if<0>(&encoded);
+    return SetFuture(frame, *std::get_if<1>(&encoded));
+  }
+}
+
+// The error, or the future, for what a handler's function returned.
+template <typename Encoding, typename ResultType>
+XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, ResultType&& result) {
+  if constexpr (tells_v<Encoding, ResultType>) {
+    const Answer answer = Encoding::Tell(frame->api, std::move(result));
+    return answer.error != nullptr || answer.future == nullptr ? answer.error
+                                                               : SetFuture(frame, answer.future);
+  } else {
+    return EncodeBy<Encoding, ResultType>(frame, std::move(result));
+  }
+}
+
+#if XLA_FFI_SDK_EXCEPTIONS
+// The error for the exception in flight.
+XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const XLA_FFI_Api* api, std::string_view name) {
+  Text text;
+  if (!name.empty()) text << name << ": ";
+  XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
+  try {
+    throw;
+  } catch (const std::bad_alloc& e) {
+    text << "out of memory: " << e.what();
+    code = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
+  } catch (const std::exception& e) {
+    text << "a C++ exception: " << e.what();
+  } catch (const std::string& e) {
+    text << "a C++ exception: " << e;
+  } catch (const char* e) {
+    text << "a C++ exception: " << (e != nullptr ? e : "(null)");
+  } catch (...) {
+    text << "a C++ exception of a type that is not std::exception";
+  }
+  return NewError(api, code, text);
+}
+#endif
+
+XLA_FFI_SDK_INTERNAL_END
+XLA_FFI_SDK_NAMESPACE_END
+
+#endif  // XLA_FFI_SDK_CPP_ENCODE_H_
