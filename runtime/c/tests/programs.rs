@@ -22,28 +22,30 @@ are: none
 2 4 6 not a number
 ";
 
-/// A C program with the runtime linked into it.
-fn c_program(test: &str, libraries: &Path, source: &str, name: &str) -> Option<PathBuf> {
-    let archive = libraries.join("libxla_ffi_runtime.a");
-    let flags = [
-        "-std=c99",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Iinclude",
-        source,
-    ];
-    let all = [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
-    program(test, "cc", name, &all)
+/// A program with the runtime linked into it, by a compiler that is told these flags.
+fn embedding(
+    test: &str,
+    compiler: &str,
+    flags: &[&str],
+    source: &str,
+    name: &str,
+) -> Option<PathBuf> {
+    let archive = libraries().join("libxla_ffi_runtime.a");
+    let usual = ["-g", "-Wall", "-Wextra", "-Werror", "-Iinclude", source];
+    let archive = [archive.to_str().unwrap()];
+    let all = [flags, &usual, &archive, &SYSTEM].concat();
+    program(test, compiler, name, &all)
+}
+
+fn c_program(test: &str, source: &str, name: &str) -> Option<PathBuf> {
+    embedding(test, "cc", &["-std=c99"], source, name)
 }
 
 #[test]
 fn a_c_program_builds_prints_and_runs_a_program() {
     let test = "a_c_program_builds_prints_and_runs_a_program";
     let libraries = libraries();
-    let Some(linked) = c_program(test, &libraries, "c_examples/embed/program.c", "program-c")
-    else {
+    let Some(linked) = c_program(test, "c_examples/embed/program.c", "program-c") else {
         return;
     };
     assert_eq!(run(&linked, &libraries), NORMS);
@@ -73,19 +75,8 @@ fn leaks(linked: &Path) {
 fn what_is_not_there_in_cxx_is_told() {
     let test = "what_is_not_there_in_cxx_is_told";
     let libraries = libraries();
-    let archive = libraries.join("libxla_ffi_runtime.a");
     let source = "runtime/c/tests/programs/nowhere.cc";
-    let flags = [
-        "-std=c++17",
-        "-g",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Iinclude",
-        source,
-    ];
-    let all = [&flags[..], &[archive.to_str().unwrap()], &SYSTEM].concat();
-    let Some(linked) = program(test, "c++", "nowhere", &all) else {
+    let Some(linked) = embedding(test, "c++", &["-std=c++17"], source, "nowhere") else {
         return;
     };
     assert_eq!(run(&linked, &libraries), "nothing is there\n");
@@ -97,7 +88,6 @@ fn mistakes_in_c_are_statuses() {
     let libraries = libraries();
     let Some(linked) = c_program(
         test,
-        &libraries,
         "runtime/c/tests/programs/mistakes.c",
         "program-mistakes",
     ) else {
@@ -111,20 +101,10 @@ fn mistakes_in_c_are_statuses() {
 fn programs_as_the_documents_write_them() {
     let test = "programs_as_the_documents_write_them";
     let libraries = libraries();
-    let archive = libraries.join("libxla_ffi_runtime.a");
     let source = "runtime/c/tests/programs/documents.cc";
     for (compiler, standard) in [("c++", "-std=c++17"), ("clang++", "-std=c++20")] {
-        let flags = [
-            standard,
-            "-g",
-            "-Wall",
-            "-Wextra",
-            "-pedantic",
-            "-Werror",
-            "-Iinclude",
-        ];
-        let all = [&flags[..], &[source, archive.to_str().unwrap()], &SYSTEM].concat();
-        let Some(linked) = program(test, compiler, "program-cxx", &all) else {
+        let flags = [standard, "-pedantic"];
+        let Some(linked) = embedding(test, compiler, &flags, source, "program-cxx") else {
             continue;
         };
         let said = run(&linked, &libraries);
