@@ -255,21 +255,29 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
             ),
         ),
         (Class::SizeMacroChanged, _) => size_macro(role),
-        (Class::ConstantChanged, _) if change.owner.starts_with("XLA_FFI_API_M") => Effect::new(
-            (
-                None,
-                "runtimes accept older versions down to their minimum, which rises about a year behind",
-            ),
-            (
-                Lacks,
-                "a handler that answers the newer version is refused when it is registered; answer \
-                 the runtime's version instead",
-            ),
-        ),
+        (Class::ConstantChanged, _) if change.owner.starts_with("XLA_FFI_API_M") => version(change),
         (Class::ConstantChanged, _) => Effect::both(
             Breaks,
             "the two sides disagree about a number that is compiled into both",
         ),
+    }
+}
+
+/// Another version of the main header; it may be the lower one.
+fn version(change: &Change) -> Effect {
+    let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
+    let lower = (
+        Harm::None,
+        "runtimes accept older versions down to their minimum, which rises about a year behind",
+    );
+    let higher = (
+        Harm::Lacks,
+        "a handler that answers the newer version is refused when it is registered; answer the \
+         runtime's version instead",
+    );
+    match number(&change.now) < number(&change.was) {
+        true => Effect::new(higher, lower),
+        false => Effect::new(lower, higher),
     }
 }
 
@@ -497,4 +505,27 @@ pub fn facts(from: Revision, to: Revision) -> Vec<(&'static str, Revision, &'sta
         .copied()
         .filter(|(_, revision, _)| first < *revision && *revision <= last)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declared::Edition;
+    use crate::diff::changes;
+
+    #[test]
+    fn the_newer_version_is_refused_by_the_older_runtime() {
+        let [r9, r10] = ["r9", "r10"].map(|name| Edition::find(name).unwrap().declared());
+        for (old, new, harm) in [
+            (&r9, &r10, (Harm::None, Harm::Lacks)),
+            (&r10, &r9, (Harm::Lacks, Harm::None)),
+        ] {
+            let changes = changes(old, new);
+            let mut versions = changes
+                .iter()
+                .filter(|change| change.owner == "XLA_FFI_API_MINOR");
+            let effect = &versions.next().unwrap().effect;
+            assert_eq!((effect.old_on_new.harm, effect.new_on_old.harm), harm);
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::rename::renamed_fields;
 use super::{Change, Class, Subject};
 use crate::model::{Abi, Field, Struct};
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// Two sets of layouts, names brought together, and the changes found so far.
@@ -108,11 +109,10 @@ impl Diff<'_> {
             );
         }
         self.types(name, &matched);
-        let has_cause = self.changes[start..]
-            .iter()
-            .any(|change| change.class != Class::Renamed && change.class != Class::Retyped);
-        self.moves(name, &matched, new, has_cause);
-        if self.changes.len() == start && (old.size, old.align) != (new.size, new.align) {
+        self.moves(name, &matched, (old, new));
+        if (old.size, old.align) != (new.size, new.align)
+            && (self.changes.len() == start || !fields_explain(old, new, &matched))
+        {
             self.push(
                 Change::new(Class::Resized, Subject::Struct, name)
                     .was(format!("{} bytes, aligned to {}", old.size, old.align))
@@ -152,7 +152,7 @@ impl Diff<'_> {
         }
     }
 
-    fn moves(&mut self, name: &str, matched: &[(&Field, &Field)], new: &Struct, has_cause: bool) {
+    fn moves(&mut self, name: &str, matched: &[(&Field, &Field)], (old, new): (&Struct, &Struct)) {
         let order: Vec<usize> = matched
             .iter()
             .map(|(_, is)| {
@@ -176,7 +176,14 @@ impl Diff<'_> {
             let exchanged = matched.iter().any(|(other_was, other_is)| {
                 other_was.offset == is.offset && other_is.offset == was.offset
             });
-            // A field that kept its place among the others was pushed by a cause.
+            // A field that kept its place among the others was pushed by what comes or goes before it.
+            let has_cause = unmatched(old, matched.iter().map(|(was, _)| *was))
+                .any(|gone| gone.offset < was.offset)
+                || unmatched(new, matched.iter().map(|(_, is)| *is))
+                    .any(|come| come.offset < is.offset)
+                || matched
+                    .iter()
+                    .any(|(a, b)| a.size != b.size && a.offset < was.offset);
             let pushed = kept.contains(&index) && !exchanged && (has_cause || any_out_of_order);
             self.push(
                 Change::new(Class::Moved, subject, name)
@@ -217,6 +224,39 @@ impl Diff<'_> {
     }
 }
 
+/// The fields of a struct that have no partner.
+fn unmatched<'a>(
+    layout: &'a Struct,
+    matched: impl Iterator<Item = &'a Field> + Clone,
+) -> impl Iterator<Item = &'a Field> {
+    let fields = layout.fields.iter();
+    fields.filter(move |field| !matched.clone().any(|other| other.name == field.name))
+}
+
+/// Whether what fields say of themselves accounts for another size and alignment of their struct: a struct that is
+/// packed or aligned besides has changed of its own.
+fn fields_explain(old: &Struct, new: &Struct, matched: &[(&Field, &Field)]) -> bool {
+    let moved = matched
+        .iter()
+        .any(|(was, is)| (was.offset, was.size) != (is.offset, is.size));
+    let is_plain = |layout: &Struct| {
+        let end = layout.fields_end().checked_next_multiple_of(layout.align);
+        end == Some(layout.size)
+    };
+    let changed = matched.iter().filter(|(was, is)| was.size != is.size);
+    let mut gone = unmatched(old, matched.iter().map(|(was, _)| *was))
+        .chain(changed.clone().map(|(was, _)| *was));
+    let mut come =
+        unmatched(new, matched.iter().map(|(_, is)| *is)).chain(changed.map(|(_, is)| *is));
+    let same_fields = old.fields.len() == matched.len() && new.fields.len() == matched.len();
+    let aligned = match old.align.cmp(&new.align) {
+        Ordering::Equal => true,
+        Ordering::Less => come.any(|field| field.size >= new.align),
+        Ordering::Greater => gone.any(|field| field.size >= old.align),
+    };
+    (moved || !same_fields) && aligned && is_plain(old) && is_plain(new)
+}
+
 /// The indices of a longest rising subsequence.
 fn longest_rising(values: &[usize]) -> BTreeSet<usize> {
     let mut length = vec![1; values.len()];
@@ -241,11 +281,87 @@ fn longest_rising(values: &[usize]) -> BTreeSet<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::declared::Edition;
+    use crate::diff::changes;
+    use crate::meaning::Harm;
 
     #[test]
     fn the_longest_rising_run_is_kept() {
         assert_eq!(longest_rising(&[0, 2, 1, 3]).len(), 3);
         assert_eq!(longest_rising(&[3, 2, 1]).len(), 1);
         assert!(longest_rising(&[]).is_empty());
+    }
+
+    /// What an edit of a struct of the newest header is told as, in changes of its own: class, path, harm.
+    fn own(owner: &str, edit: impl FnOnce(&mut Struct)) -> Vec<(Class, String, Harm)> {
+        let old = Edition::find("r10").unwrap().declared();
+        let mut new = old.clone();
+        edit(new.structs.get_mut(owner).unwrap());
+        let changes = changes(&old, &new);
+        let own = changes.iter().filter(|change| !change.follows);
+        own.map(|change| (change.class, change.path(), change.effect.harm()))
+            .collect()
+    }
+
+    #[test]
+    fn a_harmless_change_covers_no_other_size() {
+        let span = "XLA_FFI_ByteSpan";
+        for (size, align) in [(64, 64), (16, 1), (24, 8)] {
+            for harmless in ["name", "const"] {
+                let told = own(span, |layout| {
+                    (layout.size, layout.align) = (size, align);
+                    match harmless {
+                        "name" => layout.fields[0].name = "text".to_owned(),
+                        _ => layout.fields[0].ty = "*mut char".to_owned(),
+                    }
+                });
+                let resized = (Class::Resized, span.to_owned(), Harm::Breaks);
+                assert!(told.len() == 2 && told.contains(&resized), "{told:?}");
+            }
+        }
+    }
+
+    /// A field of eight bytes behind all others.
+    fn append(layout: &mut Struct) {
+        let offset = layout.fields_end().next_multiple_of(8);
+        layout.fields.push(Field {
+            name: "more".to_owned(),
+            ty: "u64".to_owned(),
+            offset,
+            size: 8,
+        });
+        (layout.size, layout.struct_size) = (offset + 8, Some(offset + 8));
+    }
+
+    #[test]
+    fn a_struct_that_grows_by_a_field_grows_for_no_other_reason() {
+        let owner = "XLA_FFI_Stream_Get_Args";
+        let path = format!("{owner}.more");
+        let told = own(owner, append);
+        assert_eq!(told, [(Class::AddedAtEnd, path, Harm::Lacks)]);
+        // Aligned besides, it is another thing.
+        let told = own(owner, |layout| {
+            append(layout);
+            (layout.size, layout.align) = (64, 64);
+        });
+        let resized = (Class::Resized, owner.to_owned(), Harm::Breaks);
+        assert!(told.contains(&resized), "{told:?}");
+    }
+
+    #[test]
+    fn what_comes_behind_a_field_does_not_move_it() {
+        let owner = "XLA_FFI_Stream_Get_Args";
+        let told = own(owner, |layout| {
+            layout.fields.last_mut().unwrap().offset += 8;
+            append(layout);
+        });
+        let last = Edition::find("r10").unwrap().declared().structs[owner]
+            .fields
+            .last()
+            .map(|field| format!("{owner}.{}", field.name));
+        assert!(
+            told.contains(&(Class::Moved, last.unwrap(), Harm::Breaks)),
+            "{told:?}"
+        );
     }
 }
