@@ -81,9 +81,11 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
             || matches!(unit.header.type_(), gimli::UnitType::Type { .. });
         split |= unit.dwo_id.is_some();
         let declared = UnitReader::new(dwarf, unit, budget, true, Some(&wanted))?.read()?;
-        let layout = stated(&declared.abi, expected);
-        if layout != Layout::default() && !found.contains(&layout) {
-            found.push(layout);
+        for abi in [&declared.abi].into_iter().chain(&declared.others) {
+            let layout = stated(abi, expected);
+            if layout != Layout::default() && !found.contains(&layout) {
+                found.push(layout);
+            }
         }
         Ok(())
     })?;
@@ -92,22 +94,24 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
             "its types lie in units of their own; build without -fdebug-types-section".to_owned(),
         ));
     }
+    if split {
+        return Err(Error::Dwarf(
+            "it is split: types lie in .dwo files; build with -gno-split-dwarf".to_owned(),
+        ));
+    }
     if found.is_empty() {
         let apple = matches!(
             object::FileKind::parse(library),
             Ok(object::FileKind::MachO64)
         );
         return Err(Error::Dwarf(
-            match (units, split) {
-                (0, _) if apple => {
+            match units {
+                0 if apple => {
                     "there is none, as linkers for macOS leave it in the object files: compile with -g, and name such \
                      a file, or that in the .dSYM which dsymutil makes of them"
                 }
-                (0, _) => "there is none: it was stripped, or built without -g",
-                (_, true) => {
-                    "it is split: the types lie in .dwo files; build with -gno-split-dwarf"
-                }
-                (_, false) => {
+                0 => "there is none: it was stripped, or built without -g",
+                _ => {
                     "it has none of the mirror's types; a naming map says what they are called"
                 }
             }

@@ -92,6 +92,8 @@ pub enum Error {
 #[derive(Debug, Default)]
 pub struct Declared {
     pub(crate) abi: Abi,
+    /// Types of debug information that have the name of another one in `abi`, each alone.
+    pub(crate) others: Vec<Abi>,
     pub(crate) own: BTreeSet<String>,
 }
 

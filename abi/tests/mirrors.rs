@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::dwarf;
 use xla_ffi_abi::mirror::{Layout, Names};
-use xla_ffi_testing::compiler::library_of_text;
+use xla_ffi_testing::compiler::{cpp_compilers, library_of_text};
 use xla_ffi_testing::damage::{apply, cases, damage, runner};
 use xla_ffi_testing::{root, skip};
 
@@ -171,5 +171,118 @@ fn damaged_debug_information_is_survived() {
         .unwrap();
     for end in (0..whole.len()).step_by(97) {
         let _ = dwarf::read_mirror(&whole[..end], &expected);
+    }
+}
+
+/// What a mirror's debug information is told as: one buffer, in the words of C++.
+fn told(
+    text: &str,
+    compiler: &str,
+    flags: &[&str],
+    names: &str,
+) -> Option<Result<Vec<String>, String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("#include <stddef.h>\n#include <stdint.h>\n{text}");
+    let library = library_of_text(folder.path(), "mirror", compiler, &text, flags)?;
+    let abi = Edition::find("r10").unwrap().declared();
+    let names = format!(r#"{{ "only": true, "names": {{ "XLA_FFI_Buffer": "{names}" }} }}"#);
+    let names = Names::parse(&names).unwrap();
+    let expected = Layout::of(&abi, &names);
+    let layouts = dwarf::read_mirror(&std::fs::read(library).unwrap(), &expected);
+    let layouts = match layouts {
+        Ok(layouts) => layouts,
+        Err(why) => return Some(Err(why.to_string())),
+    };
+    let compared = layouts.iter().map(|layout| layout.compare(&abi, &names));
+    let compared: Vec<_> = compared.collect();
+    assert!(compared.iter().all(|told| told.judged == 1), "{compared:?}");
+    Some(Ok(compared
+        .into_iter()
+        .flat_map(|told| told.mistakes)
+        .collect()))
+}
+
+/// A buffer as a mirror has it, with `rank` of a type, and more.
+fn buffer(rank: &str, more: &str) -> String {
+    format!(
+        "struct Buffer {{ size_t struct_size; void* extension_start; unsigned dtype; void* data; {rank} rank; \
+         int64_t* dims; {more} }}; Buffer one;\n"
+    )
+}
+
+#[test]
+fn two_types_of_one_name_are_both_judged() {
+    let (right, wrong) = (buffer("int64_t", ""), buffer("int32_t", ""));
+    let text =
+        |a: &str, b: &str| format!("namespace a {{ {a} }} namespace b {{ namespace c {{ {b} }} }}");
+    let mistake = vec!["Buffer.rank takes 4 bytes, expected 8".to_owned()];
+    for compiler in cpp_compilers("two_types_of_one_name_are_both_judged") {
+        let told = |text: &str, name: &str| told(text, compiler, &["-g"], name).unwrap().unwrap();
+        assert_eq!(told(&text(&wrong, &right), "Buffer"), mistake);
+        assert_eq!(told(&text(&right, &wrong), "Buffer"), mistake);
+        assert_eq!(told(&text(&right, &right), "Buffer"), [""; 0]);
+        // With its namespace it is one of them.
+        for name in ["a::Buffer", "c::Buffer", "b::c::Buffer"] {
+            let wanted = if name.starts_with('a') { 0 } else { 1 };
+            assert_eq!(
+                told(&text(&wrong, &right), name).len(),
+                1 - wanted,
+                "{name}"
+            );
+            assert_eq!(told(&text(&right, &wrong), name).len(), wanted, "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_age_of_debug_information_is_read_alike() {
+    let more = "static constexpr int count = 3; static int here;";
+    for compiler in cpp_compilers("every_age_of_debug_information_is_read_alike") {
+        for age in ["-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-gdwarf-5"] {
+            for (rank, mistakes) in [("int64_t", 0), ("int32_t", 1)] {
+                let told = told(&buffer(rank, more), compiler, &[age], "Buffer").unwrap();
+                let told = told.unwrap();
+                assert_eq!(told.len(), mistakes, "{compiler} {age}: {told:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_library_that_is_split_in_part_is_not_judged_by_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = "a_library_that_is_split_in_part_is_not_judged_by_the_rest";
+    for compiler in cpp_compilers(test) {
+        let object = |name: &str, rank: &str, flag: &str| {
+            let source = folder.path().join(format!("{name}.cc"));
+            let text = format!(
+                "#include <stddef.h>\n#include <stdint.h>\n{}",
+                buffer(rank, "")
+            );
+            std::fs::write(&source, text.replace("one;", &format!("{name};"))).unwrap();
+            let mut command = std::process::Command::new(compiler);
+            command
+                .current_dir(folder.path())
+                .args(["-g", flag, "-fPIC", "-c"]);
+            assert!(command.arg(source).status().unwrap().success());
+            format!("{name}.o")
+        };
+        let objects = [
+            object("right", "int64_t", "-O0"),
+            object("wrong", "int32_t", "-gsplit-dwarf"),
+        ];
+        let mut command = std::process::Command::new(compiler);
+        command
+            .current_dir(folder.path())
+            .args(["-shared", "-o", "both.so"]);
+        assert!(command.args(objects).status().unwrap().success());
+        let abi = Edition::find("r10").unwrap().declared();
+        let names = r#"{ "only": true, "names": { "XLA_FFI_Buffer": "Buffer" } }"#;
+        let expected = Layout::of(&abi, &Names::parse(names).unwrap());
+        let library = std::fs::read(folder.path().join("both.so")).unwrap();
+        let why = dwarf::read_mirror(&library, &expected)
+            .unwrap_err()
+            .to_string();
+        assert!(why.contains("it is split"), "{why}");
     }
 }

@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::{Dwarf, Entry, Unit};
 use crate::header::Error;
 use crate::model::{FUNCTION, function, integer, pointer_to};
-use gimli::{AttributeValue, UnitOffset};
+use gimli::{AttributeValue, Operation, UnitOffset};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -53,6 +53,11 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(Some(name))
     }
 
+    /// Takes `cost` from what the file may ask for.
+    pub(super) fn spend(&self, cost: usize) -> Result<(), Error> {
+        self.budget.spend(cost)
+    }
+
     /// A copy of a name.
     pub(super) fn keep(&self, name: &str) -> Result<String, Error> {
         self.budget.spend(name.len())?;
@@ -82,6 +87,24 @@ impl<'a, 'b> Types<'a, 'b> {
         at: gimli::DwAt,
     ) -> Result<Option<u64>, Error> {
         Ok(entry.attr_value(at)?.and_then(|value| value.udata_value()))
+    }
+
+    /// Where a field begins. The oldest debug information writes it as something to compute.
+    pub(super) fn place(&self, member: &Entry<'a, 'b>) -> Result<u64, Error> {
+        let Some(value) = member.attr_value(gimli::DW_AT_data_member_location)? else {
+            return Ok(0);
+        };
+        let place = match &value {
+            AttributeValue::Exprloc(expression) => {
+                let mut operations = expression.clone().operations(self.unit.encoding());
+                match (operations.next()?, operations.next()?) {
+                    (Some(Operation::PlusConstant { value }), None) => Some(value),
+                    _ => None,
+                }
+            }
+            value => value.udata_value(),
+        };
+        place.ok_or_else(|| Error::Dwarf("the place of a field is computed".to_owned()))
     }
 
     /// Visits the entries right below one.
@@ -259,7 +282,7 @@ impl<'a, 'b> Types<'a, 'b> {
             gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
                 let mut align = 1;
                 self.children(at, |member| {
-                    if member.tag() == gimli::DW_TAG_member {
+                    if is_field(member)? {
                         let asked = self.number(member, gimli::DW_AT_alignment)?.unwrap_or(1);
                         align = align.max(asked);
                         if let Some(target) = self.target(member)? {
@@ -282,4 +305,11 @@ impl<'a, 'b> Types<'a, 'b> {
         };
         Ok(natural.max(asked))
     }
+}
+
+/// Whether an entry is a field: what is static in C++ is written as one, and has no bytes in the struct.
+pub(super) fn is_field(member: &Entry<'_, '_>) -> Result<bool, Error> {
+    let is_static = member.attr_value(gimli::DW_AT_external)?.is_some()
+        || member.attr_value(gimli::DW_AT_declaration)?.is_some();
+    Ok(member.tag() == gimli::DW_TAG_member && !is_static)
 }

@@ -1,7 +1,7 @@
 //! What one unit declares of the ABI.
 
 use super::budget::Budget;
-use super::types::Types;
+use super::types::{Types, is_field};
 use super::{Dwarf, Entry, Unit};
 use crate::header::{Declared, Error, PROBE, PROTOTYPE, SUBJECT};
 use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct};
@@ -14,7 +14,11 @@ pub(super) struct UnitReader<'a, 'b> {
     in_namespaces: bool,
     /// The names that count, where they are not upstream's.
     wanted: Option<&'b BTreeSet<String>>,
+    /// The namespaces around the entry that is looked at, outermost first.
+    path: Vec<String>,
     abi: Abi,
+    /// Types that have the name of another one of the unit, each alone.
+    others: Vec<Abi>,
     /// Names that the header under test declares itself.
     own: BTreeSet<String>,
 }
@@ -31,7 +35,9 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             types: Types::new(dwarf, unit, budget),
             in_namespaces,
             wanted,
+            path: Vec::new(),
             abi: Abi::default(),
+            others: Vec::new(),
             own: BTreeSet::new(),
         };
         reader.each(|reader, entry| reader.types.note_typedef(entry))?;
@@ -49,6 +55,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         })?;
         Ok(Declared {
             abi: self.abi,
+            others: self.others,
             own: self.own,
         })
     }
@@ -57,6 +64,23 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         match self.wanted {
             Some(wanted) => wanted.contains(name),
             None => name.starts_with(PREFIX),
+        }
+    }
+
+    /// The name by which a type counts: with as much of its namespaces as is asked for.
+    fn wanted_name(&self, name: &str) -> Result<Option<String>, Error> {
+        if let Some(wanted) = self.wanted {
+            for from in 0..self.path.len() {
+                let full = format!("{}::{name}", self.path[from..].join("::"));
+                self.types.spend(full.len())?;
+                if wanted.contains(&full) {
+                    return Ok(Some(full));
+                }
+            }
+        }
+        match self.is_wanted(name) {
+            true => self.types.keep(name).map(Some),
+            false => Ok(None),
         }
     }
 
@@ -71,14 +95,19 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         while let Some((deeper, entry)) = entries.next_dfs()? {
             depth += deeper;
             scope = scope.min(depth - 1).max(0);
+            // The unit stands around all.
+            self.path.truncate(usize::try_from(scope).unwrap_or(0));
             if depth != scope + 1 {
                 continue;
             }
             visit(self, entry)?;
             if entry.tag() == gimli::DW_TAG_namespace && self.in_namespaces {
                 scope = depth;
+                let name = self.types.name(entry)?.unwrap_or_default();
+                self.path.push(self.types.keep(&name)?);
             }
         }
+        self.path.clear();
         Ok(())
     }
 
@@ -113,11 +142,10 @@ impl<'a, 'b> UnitReader<'a, 'b> {
     }
 
     fn record(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
-        let Some(name) = self
-            .types
-            .tag_name(entry)?
-            .filter(|name| self.is_wanted(name))
-        else {
+        let Some(name) = self.types.tag_name(entry)? else {
+            return Ok(());
+        };
+        let Some(name) = self.wanted_name(&name)? else {
             return Ok(());
         };
         let is_complete = entry.attr_value(gimli::DW_AT_declaration)?.is_none();
@@ -134,12 +162,18 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             ..Struct::default()
         };
         self.types.children(entry.offset(), |member| {
-            if member.tag() == gimli::DW_TAG_member {
+            if is_field(member)? {
                 layout.fields.push(self.field(member)?);
             }
             Ok(())
         })?;
-        self.abi.structs.insert(self.types.keep(&name)?, layout);
+        if let Some(layout) = put(&mut self.abi.structs, &name, layout) {
+            let structs = BTreeMap::from([(name, layout)]);
+            self.others.push(Abi {
+                structs,
+                ..Abi::default()
+            });
+        }
         Ok(())
     }
 
@@ -147,8 +181,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         let types = &self.types;
         let target = types.target(member)?;
         let mut ty = types.spell(target)?;
-        let location = types.number(member, gimli::DW_AT_data_member_location)?;
-        let mut offset = location.unwrap_or(0);
+        let mut offset = types.place(member)?;
         if let Some(bits) = types.number(member, gimli::DW_AT_bit_size)? {
             let bit = types
                 .number(member, gimli::DW_AT_data_bit_offset)?
@@ -188,15 +221,19 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         })?;
         match name {
             Some(name) => {
-                if self.is_wanted(&name) {
+                if let Some(name) = self.wanted_name(&name)? {
                     self.note(&name, entry)?;
                     let size = self
                         .types
                         .number(entry, gimli::DW_AT_byte_size)?
                         .unwrap_or(0);
-                    self.abi
-                        .enums
-                        .insert(self.types.keep(&name)?, Enum { size, values });
+                    if let Some(layout) = put(&mut self.abi.enums, &name, Enum { size, values }) {
+                        let enums = BTreeMap::from([(name, layout)]);
+                        self.others.push(Abi {
+                            enums,
+                            ..Abi::default()
+                        });
+                    }
                 }
             }
             None => {
@@ -251,5 +288,17 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             self.abi.opaque.insert(name);
         }
         Ok(())
+    }
+}
+
+/// Puts a type under its name; gives it back where another one has the name.
+fn put<T: PartialEq>(all: &mut BTreeMap<String, T>, name: &str, one: T) -> Option<T> {
+    match all.get(name) {
+        Some(known) if *known == one => None,
+        Some(_) => Some(one),
+        None => {
+            all.insert(name.to_owned(), one);
+            None
+        }
     }
 }

@@ -5,6 +5,7 @@ use super::gate::{Checked, Found};
 use crate::{output, text_file};
 use anyhow::{Context, bail};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::catalogue::{MIRROR, NOT_JUDGED};
 use xla_ffi_abi::declared::Edition;
@@ -194,9 +195,41 @@ pub(super) fn check(
             format!("{shown} is not {name}:{number}{}\n", mistakes.join(&number))
         }
     };
-    let notes = match absent.as_slice() {
-        [] => vec![],
-        absent => vec![format!("not stated, so not judged: {}", absent.join(", "))],
-    };
+    let mut notes = Vec::new();
+    if !absent.is_empty() {
+        notes.push(format!("not stated, so not judged: {}", absent.join(", ")));
+    }
+    let several = several(&layouts);
+    if !several.is_empty() {
+        let names: Vec<&str> = several.into_iter().collect();
+        notes.push(format!(
+            "declared in more than one way, each of which was judged: {}; a naming map may say which is meant by its \
+             namespace or module (`ffi::{}`)",
+            names.join(", "),
+            names[0]
+        ));
+    }
     Ok(Checked::new(path, found, text, value).notes(notes))
+}
+
+/// Types that parts of a library lay out differently.
+fn several(layouts: &[Layout]) -> BTreeSet<&str> {
+    let mut several = BTreeSet::new();
+    for (at, one) in layouts.iter().enumerate() {
+        for other in &layouts[..at] {
+            let structs = one.structs.iter();
+            let structs = structs.filter(|(name, known)| {
+                let other = other.structs.get(*name);
+                other.is_some_and(|other| other != *known)
+            });
+            let enums = one.enums.iter();
+            let enums = enums.filter(|(name, known)| {
+                let other = other.enums.get(*name);
+                other.is_some_and(|other| other != *known)
+            });
+            several.extend(structs.map(|(name, _)| name.as_str()));
+            several.extend(enums.map(|(name, _)| name.as_str()));
+        }
+    }
+    several
 }
