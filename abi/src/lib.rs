@@ -11,6 +11,7 @@ mod clang;
 mod compile;
 pub mod declared;
 pub mod diff;
+mod distinct;
 pub mod draw;
 pub mod dwarf;
 pub mod emit;

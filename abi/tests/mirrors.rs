@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::dwarf;
 use xla_ffi_abi::mirror::{Layout, Names};
+use xla_ffi_abi::snapshot;
 use xla_ffi_testing::compiler::{cpp_compilers, library_of_text};
 use xla_ffi_testing::damage::{apply, cases, damage, runner};
 use xla_ffi_testing::{root, skip};
@@ -284,5 +285,69 @@ fn a_library_that_is_split_in_part_is_not_judged_by_the_rest() {
             .unwrap_err()
             .to_string();
         assert!(why.contains("it is split"), "{why}");
+    }
+}
+
+#[test]
+fn a_name_that_stands_twice_is_refused() {
+    let abi = Edition::find("r10").unwrap().declared();
+    let layout = serde_json::to_value(Layout::of(&abi, &Names::default())).unwrap();
+    let snapshot = std::fs::read_to_string(root().join("abi/snapshots/r10.json")).unwrap();
+    let snapshot: Value = serde_json::from_str(&snapshot).unwrap();
+    let map = json!({ "names": { "XLA_FFI_Buffer": "Mine" } });
+    let mut maps = 0;
+    for (what, document) in [("layout", layout), ("snapshot", snapshot), ("map", map)] {
+        let mut places = Vec::new();
+        objects(&document, "", &mut places);
+        for place in places {
+            // The last of a map, once more.
+            let inside = document.pointer(&place).unwrap().as_object().unwrap();
+            let Some((key, value)) = inside.iter().next_back() else {
+                continue;
+            };
+            let mut whole = document.clone();
+            *whole.pointer_mut(&place).unwrap() = json!("here");
+            let twice = serde_json::to_string(inside).unwrap();
+            let twice = format!(
+                "{},{}:{value}}}",
+                twice.strip_suffix('}').unwrap(),
+                json!(key)
+            );
+            let text = whole.to_string().replace("\"here\"", &twice);
+            let read = match what {
+                "layout" => Layout::parse(&text).map(drop),
+                "snapshot" => snapshot::parse("x", &text)
+                    .map(drop)
+                    .map_err(|error| error.to_string()),
+                _ => Names::parse(&text).map(drop),
+            };
+            let why = read.expect_err(&format!("{what}{place}: {key} twice"));
+            assert!(
+                why.contains("stands there twice") || why.contains("duplicate field"),
+                "{why}"
+            );
+            maps += usize::from(why.contains("stands there twice"));
+        }
+    }
+    assert!(maps > 20, "{maps}");
+}
+
+/// The places of all objects of a document, the outermost left out.
+fn objects(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            if !at.is_empty() {
+                found.push(at.to_owned());
+            }
+            for (key, value) in map {
+                objects(value, &format!("{at}/{key}"), found);
+            }
+        }
+        Value::Array(all) => {
+            for (index, value) in all.iter().enumerate() {
+                objects(value, &format!("{at}/{index}"), found);
+            }
+        }
+        _ => {}
     }
 }
