@@ -7,7 +7,9 @@
 
 use crate::compile;
 use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source};
-use crate::model::{Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to};
+use crate::model::{
+    Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to, with_fields, with_values,
+};
 use clang::diagnostic::Severity;
 use clang::{Clang, Entity, EntityKind, Index, Linkage, Type, TypeKind};
 use std::path::Path;
@@ -175,28 +177,46 @@ fn record(entity: Entity<'_>, found: &mut Declared) {
         align: ty.get_alignof().unwrap_or(0) as u64,
         ..Struct::default()
     };
-    for child in entity.get_children() {
-        if child.get_kind() != EntityKind::FieldDecl {
-            continue;
-        }
-        let Some(field_type) = child.get_type() else {
-            continue;
-        };
-        let bits = child.get_offset_of_field().unwrap_or(0) as u64;
-        let mut spelled = spell(field_type, 0);
-        if let Some(width) = child.get_bit_field_width() {
-            spelled = format!("{spelled}: {width} bits from bit {}", bits % 8);
-        }
-        layout.fields.push(Field {
-            name: child.get_name().unwrap_or_default(),
-            ty: spelled,
-            offset: bits / 8,
-            size: size_of(field_type),
-        });
-    }
+    fields(ty, 0, 0, &mut layout.fields);
     note(&name, entity, found);
     found.abi.structs.insert(name, layout);
 }
+
+/// The fields of a record that begins at bit `start` of the one that is read. Those of a union or a struct without a name
+/// are the holder's, as in C; bits without a name are a hole.
+fn fields(ty: Type<'_>, start: u64, depth: usize, found: &mut Vec<Field>) {
+    // The type knows fields that are no entities below its declaration.
+    for child in ty.get_canonical_type().get_fields().unwrap_or_default() {
+        let Some(field_type) = child.get_type() else {
+            continue;
+        };
+        let bits = start.saturating_add(child.get_offset_of_field().unwrap_or(0) as u64);
+        let width = child.get_bit_field_width();
+        // libclang tells the place of what has no name.
+        let name = child.get_name().filter(|name| !name.contains('('));
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => {
+                let mut spelled = spell_held(field_type, depth);
+                if let Some(width) = width {
+                    spelled = format!("{spelled}: {width} bits from bit {}", bits % 8);
+                }
+                found.push(Field {
+                    name,
+                    ty: spelled,
+                    offset: bits / 8,
+                    size: size_of(field_type),
+                });
+            }
+            None if width.is_none() && depth < DEPTH => {
+                fields(field_type, bits, depth + 1, found);
+            }
+            None => {}
+        }
+    }
+}
+
+/// How deep types are followed.
+const DEPTH: usize = 32;
 
 fn size_of(ty: Type<'_>) -> u64 {
     ty.get_sizeof().unwrap_or(0) as u64
@@ -270,9 +290,47 @@ fn prototype(entity: Entity<'_>, found: &mut Declared) {
     }
 }
 
+/// A type of which a value is held, with what is in it where the model has no struct or enumeration of its name.
+fn spell_held(ty: Type<'_>, depth: usize) -> String {
+    let canonical = ty.get_canonical_type();
+    let plain = spell(ty, depth);
+    let is_ours = tag(canonical).is_some_and(|name| name.starts_with(PREFIX));
+    match canonical.get_kind() {
+        TypeKind::ConstantArray => {
+            let element = canonical.get_element_type();
+            match (element, canonical.get_size()) {
+                (Some(element), Some(count)) if depth < DEPTH => {
+                    format!("[{}; {count}]", spell_held(element, depth + 1))
+                }
+                _ => plain,
+            }
+        }
+        TypeKind::Record if !is_ours && depth < DEPTH => {
+            let mut inside = Vec::new();
+            fields(canonical, 0, depth + 1, &mut inside);
+            with_fields(&plain, &inside)
+        }
+        TypeKind::Enum if !is_ours => {
+            let children = canonical
+                .get_declaration()
+                .map(|found| found.get_children());
+            let values = children.unwrap_or_default().into_iter();
+            with_values(
+                &plain,
+                values
+                    .filter_map(|child| {
+                        Some((child.get_name()?, child.get_enum_constant_value()?.0))
+                    })
+                    .collect(),
+            )
+        }
+        _ => plain,
+    }
+}
+
 /// A type in the model's notation.
 fn spell(ty: Type<'_>, depth: usize) -> String {
-    if depth > 32 {
+    if depth > DEPTH {
         return "…".to_owned();
     }
     let ty = ty.get_canonical_type();

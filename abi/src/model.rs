@@ -314,6 +314,22 @@ pub(crate) fn function(parameters: &[String], result: &str) -> String {
     }
 }
 
+/// A type that is no struct of the model, with its fields.
+pub(crate) fn with_fields(name: &str, fields: &[Field]) -> String {
+    let inside = fields
+        .iter()
+        .map(|field| format!("{}: {} at {}", field.name, field.ty, field.offset));
+    format!("{name} {{{}}}", inside.collect::<Vec<_>>().join("; "))
+}
+
+/// A type that is no enumeration of the model, with its values.
+pub(crate) fn with_values(name: &str, values: BTreeMap<String, i64>) -> String {
+    let inside = values
+        .into_iter()
+        .map(|(name, value)| format!("{name} = {value}"));
+    format!("{name} {{{}}}", inside.collect::<Vec<_>>().join("; "))
+}
+
 /// The name of an integer of `bytes` bytes.
 pub(crate) fn integer(bytes: u64, signed: bool) -> String {
     format!(

@@ -10,13 +10,33 @@ use crate::model::Abi;
 /// assert_eq!(declaration("*mut *const char", "text"), "const char** text");
 /// assert_eq!(declaration("[u8; 16]", "bytes"), "uint8_t bytes[16]");
 /// assert_eq!(declaration("fn(*mut A, i32) -> *mut E", "call"), "E* (*call)(A*, int32_t)");
+/// assert_eq!(declaration("[Mine {a: i32 at 0; b: [u8; 4] at 4}; 2]", "both"), "Mine both[2]");
 /// ```
 #[must_use]
 pub fn declaration(ty: &str, name: &str) -> String {
-    match bits(ty) {
+    let ty = without_contents(ty);
+    match bits(&ty) {
         Some((ty, width)) => format!("{} : {width}", declare(ty, name)),
-        None => declare(ty, name),
+        None => declare(&ty, name),
     }
+}
+
+/// A type by its name alone, where what is in it is told too: `Mine {a: i32 at 0}`.
+fn without_contents(ty: &str) -> String {
+    let mut out = String::with_capacity(ty.len());
+    let mut depth = 0_usize;
+    for c in ty.chars() {
+        match c {
+            '{' => {
+                depth += 1;
+                out.truncate(out.trim_end().len());
+            }
+            '}' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    out
 }
 
 /// The function type `name` in C, which the model keeps as a pointer to it.

@@ -3,7 +3,9 @@
 use super::budget::Budget;
 use super::{Dwarf, Entry, Unit};
 use crate::header::Error;
-use crate::model::{FUNCTION, function, integer, pointer_to};
+use crate::model::{
+    FUNCTION, Field, PREFIX, function, integer, pointer_to, with_fields, with_values,
+};
 use gimli::{AttributeValue, Operation, UnitOffset};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,16 +17,24 @@ pub(super) struct Types<'a, 'b> {
     pub(super) dwarf: &'b Dwarf<'a>,
     pub(super) unit: &'b Unit<'a>,
     budget: &'b Budget,
+    /// Whether what is in a type is told where the model has no struct or enumeration of its name.
+    inside: bool,
     /// Names that a typedef gives to a struct or enumeration without one.
     given: BTreeMap<UnitOffset, Cow<'a, str>>,
 }
 
 impl<'a, 'b> Types<'a, 'b> {
-    pub(super) fn new(dwarf: &'b Dwarf<'a>, unit: &'b Unit<'a>, budget: &'b Budget) -> Self {
+    pub(super) fn new(
+        dwarf: &'b Dwarf<'a>,
+        unit: &'b Unit<'a>,
+        budget: &'b Budget,
+        inside: bool,
+    ) -> Self {
         Self {
             dwarf,
             unit,
             budget,
+            inside,
             given: BTreeMap::new(),
         }
     }
@@ -126,6 +136,116 @@ impl<'a, 'b> Types<'a, 'b> {
             }
         }
         Ok(())
+    }
+
+    /// The fields of a record that begins at byte `start` of the one that is read. Those of a union or a struct without a
+    /// name are the holder's, as in C.
+    pub(super) fn fields(
+        &self,
+        of: UnitOffset,
+        start: u64,
+        depth: usize,
+        found: &mut Vec<Field>,
+    ) -> Result<(), Error> {
+        self.children(of, |member| {
+            if !is_field(member)? {
+                return Ok(());
+            }
+            let target = self.target(member)?;
+            let name = self.name(member)?.unwrap_or_default();
+            let place = self.place(member)?;
+            if let Some(target) = target.filter(|_| name.is_empty() && depth < DEPTH) {
+                return self.fields(target, start.wrapping_add(place), depth + 1, found);
+            }
+            let mut ty = self.spell_held(target, depth)?;
+            let mut offset = start.wrapping_add(place);
+            if let Some(bits) = self.number(member, gimli::DW_AT_bit_size)? {
+                let bit = self
+                    .number(member, gimli::DW_AT_data_bit_offset)?
+                    .unwrap_or(place.wrapping_mul(8))
+                    .wrapping_add(start.wrapping_mul(8));
+                offset = bit / 8;
+                ty = format!("{ty}: {bits} bits from bit {}", bit % 8);
+            }
+            found.push(Field {
+                name: self.keep(&name)?,
+                ty,
+                offset,
+                size: self.size(target)?,
+            });
+            Ok(())
+        })
+    }
+
+    /// The values of an enumeration.
+    pub(super) fn values(&self, of: UnitOffset) -> Result<BTreeMap<String, i64>, Error> {
+        let mut values = BTreeMap::new();
+        self.children(of, |child| {
+            if child.tag() == gimli::DW_TAG_enumerator {
+                if let (Some(name), Some(value)) = (
+                    self.name(child)?,
+                    child.attr_value(gimli::DW_AT_const_value)?,
+                ) {
+                    // A fixed-size form carries no sign, and small enumerators are unsigned.
+                    let value = match value {
+                        AttributeValue::Sdata(value) => Some(value),
+                        value => value.udata_value().map(|value| value as i64),
+                    };
+                    if let Some(value) = value {
+                        values.insert(self.keep(&name)?, value);
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
+    /// A type of which a value is held, with what is in it where that is to be told.
+    fn spell_held(&self, at: Option<UnitOffset>, depth: usize) -> Result<String, Error> {
+        let plain = self.spell_within(at, depth)?;
+        let Some(mut at) = at.filter(|_| self.inside && depth < DEPTH) else {
+            return Ok(plain);
+        };
+        // Its own name is that of what stands behind typedefs.
+        let entry = loop {
+            let entry = self.unit.entry(at)?;
+            self.budget.spend(1)?;
+            match (entry.tag(), self.target(&entry)?) {
+                (
+                    gimli::DW_TAG_typedef | gimli::DW_TAG_const_type | gimli::DW_TAG_volatile_type,
+                    Some(target),
+                ) => at = target,
+                _ => break entry,
+            }
+        };
+        let is_ours = self
+            .tag_name(&entry)?
+            .is_some_and(|name| name.starts_with(PREFIX));
+        let told = match entry.tag() {
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type
+                if !is_ours =>
+            {
+                let mut inside = Vec::new();
+                self.fields(at, 0, depth + 1, &mut inside)?;
+                with_fields(&plain, &inside)
+            }
+            gimli::DW_TAG_enumeration_type if !is_ours => with_values(&plain, self.values(at)?),
+            gimli::DW_TAG_array_type => {
+                let mut spelled = self.spell_held(self.target(&entry)?, depth + 1)?;
+                for dimension in self.dimensions(&entry)?.into_iter().rev() {
+                    let Some(count) = dimension else {
+                        return Ok(plain);
+                    };
+                    spelled = format!("[{spelled}; {count}]");
+                    self.budget.spend(spelled.len())?;
+                }
+                spelled
+            }
+            _ => plain,
+        };
+        self.budget.spend(told.len())?;
+        Ok(told)
     }
 
     /// A type in the model's notation.
@@ -308,7 +428,7 @@ impl<'a, 'b> Types<'a, 'b> {
 }
 
 /// Whether an entry is a field: what is static in C++ is written as one, and has no bytes in the struct.
-pub(super) fn is_field(member: &Entry<'_, '_>) -> Result<bool, Error> {
+fn is_field(member: &Entry<'_, '_>) -> Result<bool, Error> {
     let is_static = member.attr_value(gimli::DW_AT_external)?.is_some()
         || member.attr_value(gimli::DW_AT_declaration)?.is_some();
     Ok(member.tag() == gimli::DW_TAG_member && !is_static)

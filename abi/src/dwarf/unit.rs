@@ -1,10 +1,10 @@
 //! What one unit declares of the ABI.
 
 use super::budget::Budget;
-use super::types::{Types, is_field};
+use super::types::Types;
 use super::{Dwarf, Entry, Unit};
 use crate::header::{Declared, Error, PROBE, PROTOTYPE, SUBJECT};
-use crate::model::{Abi, Enum, FUNCTION, Field, PREFIX, Struct};
+use crate::model::{Abi, Enum, FUNCTION, PREFIX, Struct};
 use gimli::AttributeValue;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,8 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         wanted: Option<&'b BTreeSet<String>>,
     ) -> Result<Self, Error> {
         let mut reader = Self {
-            types: Types::new(dwarf, unit, budget),
+            // What a library holds that is not ours has no layout that it has to keep.
+            types: Types::new(dwarf, unit, budget, in_namespaces && wanted.is_none()),
             in_namespaces,
             wanted,
             path: Vec::new(),
@@ -161,12 +162,8 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             align: self.types.align(entry.offset())?,
             ..Struct::default()
         };
-        self.types.children(entry.offset(), |member| {
-            if is_field(member)? {
-                layout.fields.push(self.field(member)?);
-            }
-            Ok(())
-        })?;
+        self.types
+            .fields(entry.offset(), 0, 0, &mut layout.fields)?;
         if let Some(layout) = put(&mut self.abi.structs, &name, layout) {
             let structs = BTreeMap::from([(name, layout)]);
             self.others.push(Abi {
@@ -177,48 +174,10 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         Ok(())
     }
 
-    fn field(&self, member: &Entry<'a, 'b>) -> Result<Field, Error> {
-        let types = &self.types;
-        let target = types.target(member)?;
-        let mut ty = types.spell(target)?;
-        let mut offset = types.place(member)?;
-        if let Some(bits) = types.number(member, gimli::DW_AT_bit_size)? {
-            let bit = types
-                .number(member, gimli::DW_AT_data_bit_offset)?
-                .unwrap_or(offset.wrapping_mul(8));
-            offset = bit / 8;
-            ty = format!("{ty}: {bits} bits from bit {}", bit % 8);
-        }
-        Ok(Field {
-            name: types.keep(&types.name(member)?.unwrap_or_default())?,
-            ty,
-            offset,
-            size: types.size(target)?,
-        })
-    }
-
     fn enumeration(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
         let in_subject = self.is_in_subject(entry)?;
         let name = self.types.tag_name(entry)?;
-        let mut values = BTreeMap::new();
-        self.types.children(entry.offset(), |child| {
-            if child.tag() == gimli::DW_TAG_enumerator {
-                if let (Some(name), Some(value)) = (
-                    self.types.name(child)?,
-                    child.attr_value(gimli::DW_AT_const_value)?,
-                ) {
-                    // A fixed-size form carries no sign, and small enumerators are unsigned.
-                    let value = match value {
-                        AttributeValue::Sdata(value) => Some(value),
-                        value => value.udata_value().map(|value| value as i64),
-                    };
-                    if let Some(value) = value {
-                        values.insert(self.types.keep(&name)?, value);
-                    }
-                }
-            }
-            Ok(())
-        })?;
+        let values = self.types.values(entry.offset())?;
         match name {
             Some(name) => {
                 if let Some(name) = self.wanted_name(&name)? {

@@ -1,0 +1,124 @@
+//! What a struct holds that has no layout of its own in the model: unions and structs without a name, types under names
+//! that are not the header's. Each reader alone sees it, and both see the same.
+
+use std::path::Path;
+use xla_ffi_abi::diff::{Class, changes};
+use xla_ffi_abi::header::{Error, Source};
+use xla_ffi_abi::model::Abi;
+use xla_ffi_abi::reader::Reader;
+use xla_ffi_testing::skip;
+
+/// A header whose struct has `held` in a hole of four bytes and `last` behind its fields, by every reader that is there.
+fn read(before: &str, held: &str, last: &str) -> Vec<Abi> {
+    let text = format!(
+        "#include <stdint.h>\n{before}\nstruct XLA_FFI_Buffer {{ int32_t kind; {held} int64_t rank; {last} }};\n"
+    );
+    let mut found = Vec::new();
+    for reader in [Reader::Clang, Reader::Dwarf] {
+        let source = Source::from_text(Path::new("held.h"), text.clone());
+        match source.read(reader) {
+            Ok(abi) => found.push(abi),
+            Err(Error::Missing(why)) => skip("what a struct holds", &why),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    if let [clang, dwarf] = found.as_slice() {
+        assert_eq!(clang.structs, dwarf.structs, "{text}");
+    }
+    found
+}
+
+/// The changes of their own between two headers, the same by every reader.
+fn told(old: [&str; 3], new: [&str; 3]) -> Option<Vec<(Class, String)>> {
+    let read = |[before, held, last]: [&str; 3]| read(before, held, last);
+    let all = read(old).into_iter().zip(read(new)).map(|(old, new)| {
+        let changes = changes(&old, &new);
+        let own = changes.iter().filter(|change| !change.follows);
+        own.map(|change| (change.class, change.path()))
+            .collect::<Vec<_>>()
+    });
+    all.reduce(|one, other| {
+        assert_eq!(one, other);
+        one
+    })
+}
+
+#[test]
+fn fields_of_what_has_no_name_are_the_holders() {
+    for (held, names) in [
+        ("union { int32_t a; float b; };", &["a", "b"][..]),
+        ("struct { int16_t a; int16_t b; };", &["a", "b"]),
+        (
+            "union { struct { int16_t a; union { int16_t b; }; }; };",
+            &["a", "b"],
+        ),
+        (
+            "struct { int32_t a : 3; int32_t : 2; int32_t b : 7; };",
+            &["a", "b"],
+        ),
+        // Bits without a name hold nothing.
+        ("int32_t : 5;", &[]),
+    ] {
+        let Some(mut told) = told(["", "", ""], ["", held, ""]) else {
+            return;
+        };
+        let expected = names.iter();
+        let expected = expected.map(|name| (Class::Inserted, format!("XLA_FFI_Buffer.{name}")));
+        told.sort();
+        assert_eq!(told, expected.collect::<Vec<_>>(), "{held}");
+    }
+    // Behind another field they begin where that ends.
+    for abi in read(
+        "",
+        "",
+        "struct { int64_t a; union { int32_t b : 9; struct { int32_t c, d; }; }; };",
+    ) {
+        let fields = &abi.structs["XLA_FFI_Buffer"].fields;
+        let places = fields
+            .iter()
+            .map(|field| (field.name.as_str(), field.offset));
+        let places: Vec<_> = places.collect();
+        let expected = [
+            ("kind", 0),
+            ("rank", 8),
+            ("a", 16),
+            ("b", 24),
+            ("c", 24),
+            ("d", 28),
+        ];
+        assert_eq!(places, expected);
+    }
+}
+
+#[test]
+fn what_is_in_a_type_of_another_name_is_compared() {
+    let pair = |inside: &str| format!("struct Pair {{ {inside} }};");
+    let retyped = [(Class::Retyped, "XLA_FFI_Buffer.held".to_owned())];
+    for (old, new) in [
+        ("int32_t a; int32_t b;", "int32_t b; int32_t a;"),
+        ("int32_t a; int32_t b;", "int32_t a; float b;"),
+        ("int32_t a : 3; int32_t b;", "int32_t a : 4; int32_t b;"),
+        ("int64_t* a;", "int32_t* a;"),
+        ("enum { A = 1, B = 2 } a;", "enum { A = 1, B = 3 } a;"),
+        (
+            "union { int32_t a; float b; } c;",
+            "union { int32_t a; int32_t b; } c;",
+        ),
+    ] {
+        let (was, is) = (pair(old), pair(new));
+        for held in ["struct Pair held;", "struct Pair held[2];"] {
+            match told([&was, "", held], [&is, "", held]) {
+                Some(told) => assert_eq!(told, retyped, "{old} {new} {held}"),
+                None => return,
+            }
+            assert_eq!(told([&was, "", held], [&was, "", held]).unwrap(), []);
+        }
+        // The same where it has no name.
+        let [was, is] = [old, new].map(|inside| format!("struct {{ {inside} }} held;"));
+        assert_eq!(told(["", "", &was], ["", "", &is]).unwrap(), retyped);
+    }
+    // A pointer's target is told by its name alone.
+    let [was, is] = ["int32_t a;", "float a;"].map(pair);
+    let held = "struct Pair* held;";
+    assert_eq!(told([&was, "", held], [&is, "", held]).unwrap(), []);
+}
