@@ -8,10 +8,11 @@
 use crate::compile;
 use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source};
 use crate::model::{
-    Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to, with_fields, with_values,
+    CALLED, Enum, FUNCTION, Field, PREFIX, Struct, function, integer, pointer_to, with_fields,
+    with_values,
 };
 use clang::diagnostic::Severity;
-use clang::{Clang, Entity, EntityKind, Index, Linkage, Type, TypeKind};
+use clang::{CallingConvention, Clang, Entity, EntityKind, Index, Linkage, Type, TypeKind};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -376,6 +377,10 @@ fn spell(ty: Type<'_>, depth: usize) -> String {
                 .collect();
             if ty.is_variadic() {
                 parameters.push("...".to_owned());
+            }
+            let convention = ty.get_calling_convention();
+            if let Some(other) = convention.filter(|one| *one != CallingConvention::Cdecl) {
+                parameters.insert(0, format!("{CALLED}{other:?}"));
             }
             let result = ty
                 .get_result_type()

@@ -57,6 +57,17 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A function is not called as C's are.
+    #[error(
+        "{path} has a function that is called in another way than C's ({convention}): no XLA calls it so",
+        path = path.display()
+    )]
+    Called {
+        /// The file.
+        path: PathBuf,
+        /// How, as the reader names it.
+        convention: String,
+    },
     /// Debug information that makes no sense.
     #[error("debug information does not parse: {0}")]
     Dwarf(String),

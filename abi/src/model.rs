@@ -263,6 +263,17 @@ impl Abi {
         Some((number(major)?, number(minor)?))
     }
 
+    /// How a function is called that is not called as C's are; the first one there is.
+    pub(crate) fn other_convention(&self) -> Option<&str> {
+        let fields = self.structs.values().flat_map(|layout| &layout.fields);
+        let types = fields.map(|field| &field.ty);
+        let types = types.chain(self.functions.values());
+        let mut types = types
+            .chain(self.prototypes.values())
+            .chain(self.aliases.values());
+        types.find_map(|ty| ty.split_once(CALLED)?.1.split([',', ')']).next())
+    }
+
     /// Brings what a reader found into the one form: `NAME_STRUCT_SIZE` joins its struct, defined
     /// types are not opaque, fields stand in order.
     pub(crate) fn settle(&mut self) {
@@ -303,6 +314,9 @@ pub(crate) fn pointer_to(pointee: &str) -> String {
 /// Marks a function type while a reader works, so that a pointer to it (the slot's type) and a
 /// pointer to that pointer stay apart.
 pub(crate) const FUNCTION: &str = "function ";
+
+/// What stands before the parameters of a function that is called in another way than C's: no layout has one.
+pub(crate) const CALLED: &str = "called as ";
 
 /// Writes a pointer to a function; `result` is `void` for none.
 pub(crate) fn function(parameters: &[String], result: &str) -> String {

@@ -62,6 +62,12 @@ impl Source {
                 path: self.path().to_owned(),
             });
         }
+        if let Some(convention) = abi.other_convention() {
+            return Err(Error::Called {
+                path: self.path().to_owned(),
+                convention: convention.to_owned(),
+            });
+        }
         Ok(abi)
     }
 

@@ -1,5 +1,5 @@
 //! What a struct holds that has no layout of its own in the model: unions and structs without a name, types under names
-//! that are not the header's. Each reader alone sees it, and both see the same.
+//! that are not the header's; and how a function is called. Each reader alone sees it, and both see the same.
 
 use std::path::Path;
 use xla_ffi_abi::diff::{Class, changes};
@@ -121,4 +121,37 @@ fn what_is_in_a_type_of_another_name_is_compared() {
     let [was, is] = ["int32_t a;", "float a;"].map(pair);
     let held = "struct Pair* held;";
     assert_eq!(told([&was, "", held], [&is, "", held]).unwrap(), []);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_function_that_is_called_in_another_way_is_refused() {
+    let other = "__attribute__((ms_abi))";
+    let typedef = |how: &str| format!("typedef int* {how} XLA_FFI_Get(int*);");
+    let read = |before: String, last: &str| {
+        let text = format!("{before}\nstruct XLA_FFI_Api {{ long size; {last} }};\n");
+        // GCC's debug information says nothing of it.
+        Source::from_text(Path::new("called.h"), text).read(Reader::Clang)
+    };
+    let slot = format!("int ({other} *slot)(int);");
+    for (before, last) in [
+        (typedef(other), ""),
+        (typedef(other), "XLA_FFI_Get* get;"),
+        (String::new(), slot.as_str()),
+        (
+            String::new(),
+            "int (__attribute__((vectorcall)) *slot)(int);",
+        ),
+        (format!("int {other} XLA_FFI_Get(int);"), ""),
+    ] {
+        match read(before.clone(), last) {
+            Err(Error::Called { convention, .. }) => assert!(!convention.is_empty()),
+            Err(Error::Missing(why)) => return skip("how a function is called", &why),
+            other => panic!("{before} {last}: {other:?}"),
+        }
+    }
+    for how in ["", "__attribute__((sysv_abi))", "__attribute__((cdecl))"] {
+        let read = read(typedef(how), "XLA_FFI_Get* get;");
+        assert!(read.is_ok(), "{how}: {read:?}");
+    }
 }

@@ -110,9 +110,12 @@ impl Diff<'_> {
         }
         self.types(name, &matched);
         self.moves(name, &matched, (old, new));
-        if (old.size, old.align) != (new.size, new.align)
-            && (self.changes.len() == start || !fields_explain(old, new, &matched))
-        {
+        // A field that moves for no other reason tells of the same thing.
+        let is_told = self.changes[start..]
+            .iter()
+            .any(|change| change.class == Class::Moved && !change.follows);
+        let is_explained = self.changes.len() > start && fields_explain(old, new, &matched);
+        if (old.size, old.align) != (new.size, new.align) && !is_told && !is_explained {
             self.push(
                 Change::new(Class::Resized, Subject::Struct, name)
                     .was(format!("{} bytes, aligned to {}", old.size, old.align))
@@ -176,14 +179,15 @@ impl Diff<'_> {
             let exchanged = matched.iter().any(|(other_was, other_is)| {
                 other_was.offset == is.offset && other_is.offset == was.offset
             });
-            // A field that kept its place among the others was pushed by what comes or goes before it.
+            // A field that kept its place among the others was pushed by what comes or goes before it, or by what its
+            // own type has become.
             let has_cause = unmatched(old, matched.iter().map(|(was, _)| *was))
                 .any(|gone| gone.offset < was.offset)
                 || unmatched(new, matched.iter().map(|(_, is)| *is))
                     .any(|come| come.offset < is.offset)
                 || matched
                     .iter()
-                    .any(|(a, b)| a.size != b.size && a.offset < was.offset);
+                    .any(|(a, b)| a.size != b.size && a.offset <= was.offset);
             let pushed = kept.contains(&index) && !exchanged && (has_cause || any_out_of_order);
             self.push(
                 Change::new(Class::Moved, subject, name)

@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::{Dwarf, Entry, Unit};
 use crate::header::Error;
 use crate::model::{
-    FUNCTION, Field, PREFIX, function, integer, pointer_to, with_fields, with_values,
+    CALLED, FUNCTION, Field, PREFIX, function, integer, pointer_to, with_fields, with_values,
 };
 use gimli::{AttributeValue, Operation, UnitOffset};
 use std::borrow::Cow;
@@ -305,6 +305,8 @@ impl<'a, 'b> Types<'a, 'b> {
 
     fn signature(&self, entry: &Entry<'a, 'b>, depth: usize) -> Result<String, Error> {
         let mut parameters = Vec::new();
+        let convention = self.convention(entry)?;
+        parameters.extend(convention.map(|other| format!("{CALLED}{other}")));
         self.children(entry.offset(), |child| {
             match child.tag() {
                 gimli::DW_TAG_formal_parameter => {
@@ -320,6 +322,21 @@ impl<'a, 'b> Types<'a, 'b> {
         })?;
         let result = self.spell_within(self.target(entry)?, depth + 1)?;
         Ok(format!("{FUNCTION}{}", function(&parameters, &result)))
+    }
+
+    /// How a function is called, where that is another way than C's. Clang writes it, GCC does not.
+    fn convention(&self, entry: &Entry<'a, 'b>) -> Result<Option<String>, Error> {
+        Ok(match entry.attr_value(gimli::DW_AT_calling_convention)? {
+            Some(AttributeValue::CallingConvention(one))
+                if self.inside && one != gimli::DW_CC_normal =>
+            {
+                Some(
+                    one.static_string()
+                        .map_or_else(|| one.0.to_string(), str::to_owned),
+                )
+            }
+            _ => None,
+        })
     }
 
     /// The number of elements of each dimension; `None` where it is open.
