@@ -10,7 +10,7 @@ use crate::mirror::{Layout, StatedEnum, StatedField, StatedStruct};
 use crate::model::Abi;
 use budget::Budget;
 use gimli::{AbbreviationsCacheStrategy, DebuggingInformationEntry, EndianSlice, RunTimeEndian};
-use object::{CompressionFormat, Object, ObjectSection};
+use object::{BinaryFormat, CompressionFormat, Object, ObjectKind, ObjectSection};
 use std::collections::BTreeSet;
 use unit::UnitReader;
 
@@ -71,6 +71,13 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
         .chain(expected.constants.keys())
         .cloned()
         .collect();
+    let object = object::File::parse(library).map_err(|error| Error::Dwarf(error.to_string()))?;
+    if object.format() == BinaryFormat::Elf && object.kind() == ObjectKind::Relocatable {
+        return Err(Error::Dwarf(
+            "it is that of an object file, in which a linker has yet to put names in their places: link it with -shared"
+                .to_owned(),
+        ));
+    }
     let mut found: Vec<Layout> = Vec::new();
     let mut units = 0;
     let mut split = false;

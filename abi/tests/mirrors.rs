@@ -280,6 +280,14 @@ fn a_library_that_is_split_in_part_is_not_judged_by_the_rest() {
         let abi = Edition::find("r10").unwrap().declared();
         let names = r#"{ "only": true, "names": { "XLA_FFI_Buffer": "Buffer" } }"#;
         let expected = Layout::of(&abi, &Names::parse(names).unwrap());
+        // Names are not in their places before linking.
+        if cfg!(target_os = "linux") {
+            let object = std::fs::read(folder.path().join("right.o")).unwrap();
+            let why = dwarf::read_mirror(&object, &expected)
+                .unwrap_err()
+                .to_string();
+            assert!(why.contains("link it with -shared"), "{why}");
+        }
         let library = std::fs::read(folder.path().join("both.so")).unwrap();
         let why = dwarf::read_mirror(&library, &expected)
             .unwrap_err()

@@ -106,7 +106,7 @@ impl<'a, 'b> Types<'a, 'b> {
         };
         let place = match &value {
             AttributeValue::Exprloc(expression) => {
-                let mut operations = expression.clone().operations(self.unit.encoding());
+                let mut operations = expression.operations(self.unit.encoding());
                 match (operations.next()?, operations.next()?) {
                     (Some(Operation::PlusConstant { value }), None) => Some(value),
                     _ => None,

@@ -180,7 +180,9 @@ pub(super) fn check(
         })
         .collect();
     if judged == 0 && found.is_empty() {
-        let text = format!("{shown} states nothing of {name}: was a naming map meant?");
+        let text = format!(
+            "{shown} states no struct, enumeration or function of {name}: was a naming map meant?"
+        );
         let found = vec![Found::failure(NOT_JUDGED, "file", &text)];
         let mut checked = Checked::new(path, found, text, value);
         checked.kind = "not-judged";
