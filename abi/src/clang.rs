@@ -13,6 +13,7 @@ use crate::model::{
 };
 use clang::diagnostic::Severity;
 use clang::{CallingConvention, Clang, Entity, EntityKind, Index, Linkage, Type, TypeKind};
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -112,23 +113,29 @@ pub(crate) fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
         });
     }
     let mut found = Declared::default();
-    declarations(unit.get_entity(), &mut found);
+    let budget = Budget(Cell::new(MOST));
+    declarations(unit.get_entity(), &budget, &mut found);
+    if budget.0.get() == 0 {
+        return Err(Error::Endless {
+            path: source.path().to_owned(),
+        });
+    }
     Ok(found)
 }
 
-fn declarations(parent: Entity<'_>, found: &mut Declared) {
+fn declarations(parent: Entity<'_>, budget: &Budget, found: &mut Declared) {
     for entity in parent.get_children() {
         match entity.get_kind() {
             // `extern "C" { … }`, under the name that the version of libclang gives it.
             EntityKind::LinkageSpec | EntityKind::UnexposedDecl | EntityKind::Namespace => {
-                declarations(entity, found);
+                declarations(entity, budget, found);
             }
             EntityKind::EnumDecl => enumeration(entity, found),
             EntityKind::StructDecl | EntityKind::ClassDecl | EntityKind::UnionDecl => {
-                record(entity, found);
+                record(entity, budget, found);
             }
-            EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, found),
-            EntityKind::FunctionDecl => prototype(entity, found),
+            EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, budget, found),
+            EntityKind::FunctionDecl => prototype(entity, budget, found),
             _ => {}
         }
     }
@@ -162,7 +169,7 @@ fn tag(ty: Type<'_>) -> Option<String> {
     (!name.contains(['(', ' '])).then(|| plain.to_owned())
 }
 
-fn record(entity: Entity<'_>, found: &mut Declared) {
+fn record(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
     let Some((ty, name)) = entity
         .get_type()
         .and_then(|ty| Some((ty, tag(ty)?)))
@@ -178,42 +185,9 @@ fn record(entity: Entity<'_>, found: &mut Declared) {
         align: ty.get_alignof().unwrap_or(0) as u64,
         ..Struct::default()
     };
-    fields(ty, 0, 0, &mut layout.fields);
+    budget.fields(ty, 0, 0, &mut layout.fields);
     note(&name, entity, found);
     found.abi.structs.insert(name, layout);
-}
-
-/// The fields of a record that begins at bit `start` of the one that is read. Those of a union or a struct without a name
-/// are the holder's, as in C; bits without a name are a hole.
-fn fields(ty: Type<'_>, start: u64, depth: usize, found: &mut Vec<Field>) {
-    // The type knows fields that are no entities below its declaration.
-    for child in ty.get_canonical_type().get_fields().unwrap_or_default() {
-        let Some(field_type) = child.get_type() else {
-            continue;
-        };
-        let bits = start.saturating_add(child.get_offset_of_field().unwrap_or(0) as u64);
-        let width = child.get_bit_field_width();
-        // libclang tells the place of what has no name.
-        let name = child.get_name().filter(|name| !name.contains('('));
-        match name.filter(|name| !name.is_empty()) {
-            Some(name) => {
-                let mut spelled = spell_held(field_type, depth);
-                if let Some(width) = width {
-                    spelled = format!("{spelled}: {width} bits from bit {}", bits % 8);
-                }
-                found.push(Field {
-                    name,
-                    ty: spelled,
-                    offset: bits / 8,
-                    size: size_of(field_type),
-                });
-            }
-            None if width.is_none() && depth < DEPTH => {
-                fields(field_type, bits, depth + 1, found);
-            }
-            None => {}
-        }
-    }
 }
 
 /// How deep types are followed.
@@ -253,14 +227,14 @@ fn enumeration(entity: Entity<'_>, found: &mut Declared) {
     }
 }
 
-fn typedef(entity: Entity<'_>, found: &mut Declared) {
+fn typedef(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
     let (Some(name), Some(ty)) = (entity.get_name(), entity.get_typedef_underlying_type()) else {
         return;
     };
-    let target = spell(ty, 0);
     if !name.starts_with(PREFIX) {
         return;
     }
+    let target = budget.spell(ty, 0);
     note(&name, entity, found);
     let abi = &mut found.abi;
     if target == name {
@@ -276,7 +250,7 @@ fn typedef(entity: Entity<'_>, found: &mut Declared) {
 }
 
 /// A function that others have; what a header defines itself is nobody's interface.
-fn prototype(entity: Entity<'_>, found: &mut Declared) {
+fn prototype(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
     let named = entity.get_name().filter(|name| name.starts_with(PREFIX));
     let (Some(name), Some(ty)) = (named, entity.get_type()) else {
         return;
@@ -286,118 +260,171 @@ fn prototype(entity: Entity<'_>, found: &mut Declared) {
         return;
     }
     note(&name, entity, found);
-    if let Some(signature) = spell(ty, 0).strip_prefix(FUNCTION) {
+    if let Some(signature) = budget.spell(ty, 0).strip_prefix(FUNCTION) {
         found.abi.prototypes.insert(name, signature.to_owned());
     }
 }
 
-/// A type of which a value is held, with what is in it where the model has no struct or enumeration of its name.
-fn spell_held(ty: Type<'_>, depth: usize) -> String {
-    let canonical = ty.get_canonical_type();
-    let plain = spell(ty, depth);
-    let is_ours = tag(canonical).is_some_and(|name| name.starts_with(PREFIX));
-    match canonical.get_kind() {
-        TypeKind::ConstantArray => {
-            let element = canonical.get_element_type();
-            match (element, canonical.get_size()) {
-                (Some(element), Some(count)) if depth < DEPTH => {
-                    format!("[{}; {count}]", spell_held(element, depth + 1))
-                }
-                _ => plain,
-            }
-        }
-        TypeKind::Record if !is_ours && depth < DEPTH => {
-            let mut inside = Vec::new();
-            fields(canonical, 0, depth + 1, &mut inside);
-            with_fields(&plain, &inside)
-        }
-        TypeKind::Enum if !is_ours => {
-            let children = canonical
-                .get_declaration()
-                .map(|found| found.get_children());
-            let values = children.unwrap_or_default().into_iter();
-            with_values(
-                &plain,
-                values
-                    .filter_map(|child| {
-                        Some((child.get_name()?, child.get_enum_constant_value()?.0))
-                    })
-                    .collect(),
-            )
-        }
-        _ => plain,
-    }
-}
+/// How many types may be told of one header: what each of two fields holds holds two of the next, or what a function takes
+/// takes functions, so that a kilobyte has billions.
+const MOST: usize = 1 << 16;
 
-/// A type in the model's notation.
-fn spell(ty: Type<'_>, depth: usize) -> String {
-    if depth > DEPTH {
-        return "…".to_owned();
+/// How many may still be.
+struct Budget(Cell<usize>);
+
+impl Budget {
+    fn spend(&self) -> bool {
+        self.0.set(self.0.get().saturating_sub(1));
+        self.0.get() > 0
     }
-    let ty = ty.get_canonical_type();
-    let mut qualifiers = String::new();
-    if ty.is_const_qualified() {
-        qualifiers.push_str("const ");
-    }
-    if ty.is_volatile_qualified() {
-        qualifiers.push_str("volatile ");
-    }
-    let bytes = size_of(ty);
-    let plain = match ty.get_kind() {
-        TypeKind::Void => "void".to_owned(),
-        TypeKind::Bool => "bool".to_owned(),
-        TypeKind::CharS | TypeKind::CharU => "char".to_owned(),
-        TypeKind::SChar
-        | TypeKind::Short
-        | TypeKind::Int
-        | TypeKind::Long
-        | TypeKind::LongLong
-        | TypeKind::Int128 => integer(bytes, true),
-        TypeKind::UChar
-        | TypeKind::UShort
-        | TypeKind::UInt
-        | TypeKind::ULong
-        | TypeKind::ULongLong
-        | TypeKind::UInt128 => integer(bytes, false),
-        TypeKind::Float | TypeKind::Double | TypeKind::LongDouble => format!("f{}", 8 * bytes),
-        TypeKind::Pointer => ty.get_pointee_type().map_or_else(
-            || "*mut ?".to_owned(),
-            |to| pointer_to(&spell(to, depth + 1)),
-        ),
-        TypeKind::LValueReference | TypeKind::RValueReference => ty.get_pointee_type().map_or_else(
-            || "&?".to_owned(),
-            |to| format!("&{}", spell(to, depth + 1)),
-        ),
-        TypeKind::FunctionPrototype | TypeKind::FunctionNoPrototype => {
-            let mut parameters: Vec<String> = ty
-                .get_argument_types()
-                .unwrap_or_default()
-                .into_iter()
-                .map(|parameter| spell(parameter, depth + 1))
-                .collect();
-            if ty.is_variadic() {
-                parameters.push("...".to_owned());
-            }
-            let convention = ty.get_calling_convention();
-            if let Some(other) = convention.filter(|one| *one != CallingConvention::Cdecl) {
-                parameters.insert(0, format!("{CALLED}{other:?}"));
-            }
-            let result = ty
-                .get_result_type()
-                .map_or_else(|| "void".to_owned(), |result| spell(result, depth + 1));
-            format!("{FUNCTION}{}", function(&parameters, &result))
+
+    /// The fields of a record that begins at bit `start` of the one that is read. Those of a union or a struct without a name
+    /// are the holder's, as in C; bits without a name are a hole.
+    fn fields(&self, ty: Type<'_>, start: u64, depth: usize, found: &mut Vec<Field>) {
+        if !self.spend() {
+            return;
         }
-        TypeKind::ConstantArray | TypeKind::IncompleteArray => {
-            let element = ty
-                .get_element_type()
-                .map_or_else(|| "?".to_owned(), |element| spell(element, depth + 1));
-            match ty.get_size() {
-                Some(count) => format!("[{element}; {count}]"),
-                None => format!("[{element}]"),
+        // The type knows fields that are no entities below its declaration.
+        for child in ty.get_canonical_type().get_fields().unwrap_or_default() {
+            let Some(field_type) = child.get_type() else {
+                continue;
+            };
+            let bits = start.saturating_add(child.get_offset_of_field().unwrap_or(0) as u64);
+            let width = child.get_bit_field_width();
+            // libclang tells the place of what has no name.
+            let name = child.get_name().filter(|name| !name.contains('('));
+            match name.filter(|name| !name.is_empty()) {
+                Some(name) => {
+                    let mut spelled = self.spell_held(field_type, depth);
+                    if let Some(width) = width {
+                        spelled = format!("{spelled}: {width} bits from bit {}", bits % 8);
+                    }
+                    found.push(Field {
+                        name,
+                        ty: spelled,
+                        offset: bits / 8,
+                        size: size_of(field_type),
+                    });
+                }
+                None if width.is_none() && depth < DEPTH => {
+                    self.fields(field_type, bits, depth + 1, found);
+                }
+                None => {}
             }
         }
-        TypeKind::Record | TypeKind::Enum => tag(ty).unwrap_or_else(|| "anonymous".to_owned()),
-        _ => ty.get_display_name(),
-    };
-    qualifiers + &plain
+    }
+
+    /// A type of which a value is held, with what is in it where the model has no struct or enumeration of its name.
+    fn spell_held(&self, ty: Type<'_>, depth: usize) -> String {
+        let canonical = ty.get_canonical_type();
+        let plain = self.spell(ty, depth);
+        // Of a function's type libclang writes the whole name, which has no end that one would wait for.
+        let is_ours = || tag(canonical).is_some_and(|name| name.starts_with(PREFIX));
+        match canonical.get_kind() {
+            TypeKind::ConstantArray => {
+                let element = canonical.get_element_type();
+                match (element, canonical.get_size()) {
+                    (Some(element), Some(count)) if depth < DEPTH => {
+                        format!("[{}; {count}]", self.spell_held(element, depth + 1))
+                    }
+                    _ => plain,
+                }
+            }
+            TypeKind::Record if depth < DEPTH && !is_ours() => {
+                let mut inside = Vec::new();
+                self.fields(canonical, 0, depth + 1, &mut inside);
+                with_fields(&plain, &inside)
+            }
+            TypeKind::Enum if !is_ours() => {
+                let children = canonical
+                    .get_declaration()
+                    .map(|found| found.get_children());
+                let values = children.unwrap_or_default().into_iter();
+                with_values(
+                    &plain,
+                    values
+                        .filter_map(|child| {
+                            Some((child.get_name()?, child.get_enum_constant_value()?.0))
+                        })
+                        .collect(),
+                )
+            }
+            _ => plain,
+        }
+    }
+
+    /// A type in the model's notation.
+    fn spell(&self, ty: Type<'_>, depth: usize) -> String {
+        if depth > DEPTH || !self.spend() {
+            return "…".to_owned();
+        }
+        let ty = ty.get_canonical_type();
+        let mut qualifiers = String::new();
+        if ty.is_const_qualified() {
+            qualifiers.push_str("const ");
+        }
+        if ty.is_volatile_qualified() {
+            qualifiers.push_str("volatile ");
+        }
+        let bytes = size_of(ty);
+        let plain = match ty.get_kind() {
+            TypeKind::Void => "void".to_owned(),
+            TypeKind::Bool => "bool".to_owned(),
+            TypeKind::CharS | TypeKind::CharU => "char".to_owned(),
+            TypeKind::SChar
+            | TypeKind::Short
+            | TypeKind::Int
+            | TypeKind::Long
+            | TypeKind::LongLong
+            | TypeKind::Int128 => integer(bytes, true),
+            TypeKind::UChar
+            | TypeKind::UShort
+            | TypeKind::UInt
+            | TypeKind::ULong
+            | TypeKind::ULongLong
+            | TypeKind::UInt128 => integer(bytes, false),
+            TypeKind::Float | TypeKind::Double | TypeKind::LongDouble => format!("f{}", 8 * bytes),
+            TypeKind::Pointer => ty.get_pointee_type().map_or_else(
+                || "*mut ?".to_owned(),
+                |to| pointer_to(&self.spell(to, depth + 1)),
+            ),
+            TypeKind::LValueReference | TypeKind::RValueReference => {
+                ty.get_pointee_type().map_or_else(
+                    || "&?".to_owned(),
+                    |to| format!("&{}", self.spell(to, depth + 1)),
+                )
+            }
+            TypeKind::FunctionPrototype | TypeKind::FunctionNoPrototype => {
+                let mut parameters: Vec<String> = ty
+                    .get_argument_types()
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(|parameter| self.spell(parameter, depth + 1))
+                    .collect();
+                if ty.is_variadic() {
+                    parameters.push("...".to_owned());
+                }
+                let convention = ty.get_calling_convention();
+                if let Some(other) = convention.filter(|one| *one != CallingConvention::Cdecl) {
+                    parameters.insert(0, format!("{CALLED}{other:?}"));
+                }
+                let result = ty
+                    .get_result_type()
+                    .map_or_else(|| "void".to_owned(), |result| self.spell(result, depth + 1));
+                format!("{FUNCTION}{}", function(&parameters, &result))
+            }
+            TypeKind::ConstantArray | TypeKind::IncompleteArray => {
+                let element = ty
+                    .get_element_type()
+                    .map_or_else(|| "?".to_owned(), |element| self.spell(element, depth + 1));
+                match ty.get_size() {
+                    Some(count) => format!("[{element}; {count}]"),
+                    None => format!("[{element}]"),
+                }
+            }
+            TypeKind::Record | TypeKind::Enum => tag(ty).unwrap_or_else(|| "anonymous".to_owned()),
+            _ => ty.get_display_name(),
+        };
+        qualifiers + &plain
+    }
 }

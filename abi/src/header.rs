@@ -68,6 +68,15 @@ pub enum Error {
         /// How, as the reader names it.
         convention: String,
     },
+    /// The header's types hold or take one another too often to be told.
+    #[error(
+        "{path} has types that hold or take one another so often that they cannot be told one by one",
+        path = path.display()
+    )]
+    Endless {
+        /// The file.
+        path: PathBuf,
+    },
     /// Debug information that makes no sense.
     #[error("debug information does not parse: {0}")]
     Dwarf(String),

@@ -155,3 +155,32 @@ fn a_function_that_is_called_in_another_way_is_refused() {
         assert!(read.is_ok(), "{how}: {read:?}");
     }
 }
+
+#[test]
+fn types_that_hold_or_take_one_another_without_end_are_refused() {
+    let levels = |first: &str, next: &dyn Fn(usize) -> String| {
+        let next: String = (1..40).map(next).collect();
+        format!("{first}{next}")
+    };
+    // A kilobyte, and 2³⁹ of the first; they are empty, so that no struct is too large for a compiler.
+    let held = levels("struct T0 { };\n", &|level| {
+        let below = level - 1;
+        format!("struct T{level} {{ struct T{below} a[0]; struct T{below} b[0]; }};\n")
+    });
+    let taken = levels("typedef int T0(int);\n", &|level| {
+        let below = level - 1;
+        format!("typedef int T{level}(T{below}*, T{below}*);\n")
+    });
+    for (before, last) in [(held, "struct T39 held;"), (taken, "T39* held;")] {
+        let text = format!("{before}struct XLA_FFI_Buffer {{ {last} }};\n");
+        for reader in [Reader::Clang, Reader::Dwarf] {
+            match Source::from_text(Path::new("endless.h"), text.clone()).read(reader) {
+                Err(Error::Endless { .. } | Error::Dwarf(_)) => {}
+                Err(Error::Missing(why)) => skip("types without end", &why),
+                Err(error) => panic!("{error}"),
+                // What is told 32 levels deep may be little; it is too long to be shown here.
+                Ok(_) => assert!(reader == Reader::Dwarf, "libclang's reader tells it all"),
+            }
+        }
+    }
+}
