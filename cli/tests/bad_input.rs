@@ -177,7 +177,7 @@ fn libraries_that_tell_nothing() {
         (&["-g0"], "it was stripped, or built without -g"),
         (
             &["-g", "-gsplit-dwarf"],
-            "it is split: the types lie in .dwo files",
+            "it is split: types lie in .dwo files",
         ),
         (
             &["-g", "-fdebug-types-section"],
