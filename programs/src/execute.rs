@@ -362,7 +362,8 @@ impl Compiled {
                 (None, None) => xla_ffi_runtime::Ret::New(leaf.shape().clone()),
             })
             .collect();
-        let results = Call::operands(&mut arguments, rets)?;
+        let mut results = vec![];
+        Call::operands(&mut arguments, rets, &mut results)?;
         let mut pointers = arguments.iter().map(address);
         let operands: Vec<Tree<*mut c_void>> = structure
             .iter()

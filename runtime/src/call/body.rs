@@ -1,10 +1,95 @@
 //! What a running call is made of, and what it leaves for the next.
 
 use super::ret::Ret;
+use super::{Stages, Unwritten};
 use crate::context::{Context, Parts};
 use crate::frame::call_frame::RawFrame;
 use crate::{CallFrame, Error, Result, Stage, Tensor};
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 use xla_ffi_sys::Revision;
+
+/// What is asked of a call.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(super) parts: Box<Parts>,
+    pub(super) args: Vec<Tensor>,
+    pub(super) rets: Vec<Ret>,
+    pub(super) rules: Rules,
+}
+
+/// What a call was asked to do besides calling its handler.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) stages: Stages,
+    pub(super) limit: Option<Duration>,
+    pub(super) unwritten: Unwritten,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            stages: Stages::default(),
+            limit: Some(Duration::from_secs(60)),
+            unwritten: Unwritten::default(),
+        }
+    }
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            parts: Box::new(Parts::new()),
+            args: vec![],
+            rets: vec![],
+            rules: Rules::default(),
+        }
+    }
+}
+
+/// Where a call is put together: in what an earlier one left, so that nothing of it moves, or anew.
+pub(crate) enum Place {
+    Left(Box<Body>),
+    New(Box<Request>),
+}
+
+impl Place {
+    /// What is asked for, for a call that is laid out anew.
+    pub(super) fn into_request(self) -> Request {
+        match self {
+            Self::Left(body) => body.request,
+            Self::New(request) => *request,
+        }
+    }
+}
+
+impl Deref for Place {
+    type Target = Request;
+
+    #[inline]
+    fn deref(&self) -> &Request {
+        match self {
+            Self::Left(body) => &body.request,
+            Self::New(request) => request,
+        }
+    }
+}
+
+impl DerefMut for Place {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Request {
+        match self {
+            Self::Left(body) => &mut body.request,
+            Self::New(request) => request,
+        }
+    }
+}
+
+impl Clone for Place {
+    fn clone(&self) -> Self {
+        Self::New(Box::new((**self).clone()))
+    }
+}
 
 /// What a running handler may touch. While a future is open it is neither read nor freed.
 ///
@@ -14,28 +99,9 @@ pub(crate) struct Body {
     pub(super) context: Box<Context>,
     pub(super) raw: RawFrame,
     pub(super) frame: CallFrame,
-    pub(super) args: Vec<Tensor>,
+    /// The arguments and the rules of the call under way; its parts are the context's.
+    pub(super) request: Request,
     pub(super) rets: Vec<Tensor>,
-    /// Empty; for the next call.
-    asked: Vec<Ret>,
-    parts: Option<Box<Parts>>,
-}
-
-/// What a call is put together in, empty.
-pub(super) struct Room {
-    pub(super) parts: Box<Parts>,
-    pub(super) args: Vec<Tensor>,
-    pub(super) rets: Vec<Ret>,
-}
-
-impl Default for Room {
-    fn default() -> Self {
-        Self {
-            parts: Box::new(Parts::new()),
-            args: vec![],
-            rets: vec![],
-        }
-    }
 }
 
 impl Body {
@@ -44,17 +110,15 @@ impl Body {
         context: Box<Context>,
         raw: RawFrame,
         frame: CallFrame,
-        args: Vec<Tensor>,
+        request: Request,
         rets: Vec<Tensor>,
     ) -> Box<Self> {
         Box::new(Self {
             context,
             raw,
             frame,
-            args,
+            request,
             rets,
-            asked: vec![],
-            parts: None,
         })
     }
 
@@ -68,38 +132,46 @@ impl Body {
             return false;
         }
         self.context.clear();
-        self.args.clear();
+        self.request.args.clear();
+        self.request.rets.clear();
+        self.request.rules = Rules::default();
         self.rets.clear();
         true
     }
 
-    /// Room for the call that this was left for.
-    pub(super) fn room(&mut self) -> Room {
-        Room {
-            parts: self.parts.take().unwrap_or_else(|| Box::new(Parts::new())),
-            args: std::mem::take(&mut self.args),
-            rets: std::mem::take(&mut self.asked),
-        }
+    /// Whether the operands that were asked for here are of the shapes that it is laid out for.
+    pub(super) fn fits(&self) -> bool {
+        self.frame.fits(&self.request.args, &self.rets)
     }
 
-    /// Takes over operands that fit, and the rest of a call's context.
-    pub(super) fn renew(&mut self, room: Room, rets: Vec<Tensor>, both: bool) {
-        self.frame.point_at(&room.args, &rets);
-        (self.args, self.rets, self.asked) = (room.args, rets, room.rets);
-        // Those before are empty: this was left for the next.
-        self.parts = Some(self.context.renew(room.parts, both));
+    /// Takes over what was asked for here, and fits.
+    pub(super) fn renew(&mut self) {
+        self.frame.point_at(&self.request.args, &self.rets);
+        let both = self.request.rules.stages == Stages::All;
+        self.context.renew(&mut self.request.parts, both);
     }
 
-    /// Gives the context other parts, and the handler a frame that leads to what there is now.
-    pub(super) fn lay_anew(&mut self, parts: Box<Parts>, both: bool) {
+    /// Swaps the context's parts for others, and gives the handler a frame that leads to what there is now.
+    pub(super) fn lay_anew(&mut self, parts: &mut Box<Parts>) {
+        let both = self.request.rules.stages == Stages::All;
         self.context.renew(parts, both);
         let api = self.context.shared().api();
         self.raw = self.frame.raw(api, self.context.raw(), Stage::Execute);
     }
 
+    /// What asks for a call like this one, with other arguments.
+    pub(super) fn request_of_another(&self, args: Vec<Tensor>) -> Request {
+        Request {
+            parts: Box::new(self.context.parts().clone()),
+            args,
+            rets: vec![],
+            rules: self.request.rules,
+        }
+    }
+
     /// Whether the operands are no arrays of the call's own.
     pub(super) fn is_on_memory_of_callers(&self) -> bool {
-        self.args.is_empty() && self.rets.is_empty()
+        self.request.args.is_empty() && self.rets.is_empty()
     }
 
     /// The future's number dies: a second completion is told from then on.
@@ -111,7 +183,7 @@ impl Body {
 
     /// Says where bytes behind an array of the call's own were written.
     pub(super) fn check_guards(&self) -> Result<()> {
-        for (what, tensors) in [("argument", &self.args), ("result", &self.rets)] {
+        for (what, tensors) in [("argument", &self.request.args), ("result", &self.rets)] {
             for (index, tensor) in tensors.iter().enumerate() {
                 if let Some(finding) = tensor.check_guard(format_args!("{what} {index}")) {
                     return Err(Error::hazard(finding.hazard, finding.message));

@@ -39,9 +39,11 @@ impl Call {
             true => tensor.with_flipped_packing(),
             false => Ok(tensor),
         };
-        let args = std::mem::take(&mut self.args).into_iter().map(packed);
+        let args = std::mem::take(&mut self.request.args)
+            .into_iter()
+            .map(packed);
         let args = args.collect::<Result<Vec<_>>>()?;
-        let shapes = std::mem::take(&mut self.rets)
+        let shapes = std::mem::take(&mut self.request.rets)
             .into_iter()
             .map(|ret| match ret {
                 Ret::New(shape) => Ok(shape),

@@ -1,6 +1,6 @@
 //! The instantiate stage: an executable is made of a handler and attributes.
 
-use super::body::Body;
+use super::body::{Body, Request};
 use super::invoke::run_stage;
 use super::prepared::leave_open;
 use crate::context::{Context, Parts};
@@ -46,7 +46,7 @@ fn instantiate(executable: &Executable) -> Result<()> {
     let mut raw = frame.raw(shared.api(), context.raw(), Stage::Instantiate);
     let outcome = run_stage(executable, &context, handler, Stage::Instantiate, &mut raw);
     if let Some(open) = context.progress().open() {
-        let body = Body::new(context, raw, frame, vec![], vec![]);
+        let body = Body::new(context, raw, frame, Request::default(), vec![]);
         leave_open(open, body, executable.clone());
     }
     outcome

@@ -16,8 +16,7 @@ pub use displaced::Displaced;
 pub use prepared::PreparedCall;
 pub use ret::Ret;
 
-use self::body::{Body, Room};
-use crate::context::Parts;
+use self::body::Place;
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
 use crate::handler::Executable;
@@ -68,24 +67,9 @@ use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 /// ```
 #[derive(Clone)]
 pub struct Call {
-    left: Left,
+    // Gone before the executable, whose library destroys its state.
+    pub(crate) request: Place,
     pub(crate) executable: Executable,
-    pub(crate) parts: Box<Parts>,
-    pub(crate) args: Vec<Tensor>,
-    pub(crate) rets: Vec<Ret>,
-    pub(crate) stages: Stages,
-    pub(crate) limit: Option<Duration>,
-    pub(crate) unwritten: Unwritten,
-}
-
-/// What an earlier call left for this one; a clone has to do without. Gone before the executable, whose library
-/// destroys its state.
-struct Left(Option<Box<Body>>);
-
-impl Clone for Left {
-    fn clone(&self) -> Self {
-        Self(None)
-    }
 }
 
 /// Which stages a call runs besides execute.
@@ -142,18 +126,13 @@ impl Executable {
 impl Call {
     #[inline]
     fn new(executable: Executable) -> Self {
-        let limit = Some(Duration::from_secs(60));
-        let mut left = executable.spare().take();
-        let Room { parts, args, rets } = left.as_mut().map(|body| body.room()).unwrap_or_default();
+        let request = match executable.spare().take() {
+            Some(body) => Place::Left(body),
+            None => Place::New(Box::default()),
+        };
         Self {
-            left: Left(left),
+            request,
             executable,
-            parts,
-            args,
-            rets,
-            stages: Stages::default(),
-            limit,
-            unwritten: Unwritten::default(),
         }
     }
 
@@ -161,14 +140,14 @@ impl Call {
     #[inline]
     #[must_use]
     pub fn arg(mut self, tensor: Tensor) -> Self {
-        self.args.push(tensor);
+        self.request.args.push(tensor);
         self
     }
 
     /// Adds arguments.
     #[must_use]
     pub fn args(mut self, tensors: impl IntoIterator<Item = Tensor>) -> Self {
-        self.args.extend(tensors);
+        self.request.args.extend(tensors);
         self
     }
 
@@ -176,7 +155,7 @@ impl Call {
     #[inline]
     #[must_use]
     pub fn ret(mut self, ret: impl Into<Ret>) -> Self {
-        self.rets.push(ret.into());
+        self.request.rets.push(ret.into());
         self
     }
 
@@ -184,49 +163,49 @@ impl Call {
     /// them. Nobody else may hold it.
     #[must_use]
     pub fn ret_in(mut self, tensor: Tensor) -> Self {
-        self.rets.push(Ret::In(tensor));
+        self.request.rets.push(Ret::In(tensor));
         self
     }
 
     /// Adds a result in the memory of argument `index`, as `input_output_aliases` does.
     #[must_use]
     pub fn ret_alias(mut self, index: usize) -> Self {
-        self.rets.push(Ret::Alias(index));
+        self.request.rets.push(Ret::Alias(index));
         self
     }
 
     /// Sets the number of the execution; 0 unless set.
     #[must_use]
     pub fn run_id(mut self, run_id: i64) -> Self {
-        self.parts.run_id = run_id;
+        self.request.parts.run_id = run_id;
         self
     }
 
     /// Sets the device's global number; 0 unless set.
     #[must_use]
     pub fn device_ordinal(mut self, ordinal: i32) -> Self {
-        self.parts.device_ordinal = ordinal;
+        self.request.parts.device_ordinal = ordinal;
         self
     }
 
     /// Takes the thread pool away, as on a device that is no CPU.
     #[must_use]
     pub fn without_thread_pool(mut self) -> Self {
-        self.parts.thread_pool = false;
+        self.request.parts.thread_pool = false;
         self
     }
 
     /// Runs the tasks that handlers put on the thread pool on the program's own threads instead.
     #[must_use]
     pub fn executor(mut self, executor: impl Into<Option<Arc<dyn Executor>>>) -> Self {
-        self.parts.executor = executor.into();
+        self.request.parts.executor = executor.into();
         self
     }
 
     /// Sets the platform's stream; there is none unless set.
     #[must_use]
     pub fn stream(mut self, stream: Stream) -> Self {
-        self.parts.stream = Some(stream);
+        self.request.parts.stream = Some(stream);
         self
     }
 
@@ -241,7 +220,7 @@ impl Call {
     /// Sets where scratch memory comes from; there is none unless set.
     #[must_use]
     pub fn allocator(mut self, allocator: Arc<dyn DeviceAllocator>) -> Self {
-        self.parts.allocator = Some(allocator);
+        self.request.parts.allocator = Some(allocator);
         self
     }
 
@@ -249,14 +228,14 @@ impl Call {
     /// is prepared or run.
     #[must_use]
     pub fn user_data(mut self, user_data: impl Into<Arc<UserData>>) -> Self {
-        self.parts.user_data = Some(user_data.into());
+        self.request.parts.user_data = Some(user_data.into());
         self
     }
 
     /// Sets the custom options of this execution; handlers see them from r10.
     #[must_use]
     pub fn custom_options(mut self, options: &Attributes) -> Self {
-        self.parts.custom_options = Some(Encoded::new(
+        self.request.parts.custom_options = Some(Encoded::new(
             options,
             self.executable.handler().shared.revision,
         ));
@@ -269,21 +248,22 @@ impl Call {
     /// The extension stays as it is for as long as the call, what is prepared of it, or a clone exists.
     #[must_use]
     pub unsafe fn extension(mut self, extension: *const XLA_FFI_Extension) -> Self {
-        self.parts.extensions.push(extension);
+        self.request.parts.extensions.push(extension);
         self
     }
 
     /// The computation that the call calls, for handlers of the internal API.
     #[must_use]
     pub fn called_computation(mut self, computation: Arc<dyn std::any::Any + Send + Sync>) -> Self {
-        self.parts.called_computation = Some(computation);
+        self.request.parts.called_computation = Some(computation);
         self
     }
 
     /// Gives the call collectives; handlers find them from r9.
     #[must_use]
     pub fn collectives(mut self, collectives: Arc<crate::Collectives>) -> Self {
-        self.parts
+        self.request
+            .parts
             .extensions
             .push_owned(collectives.extension(), collectives.clone());
         self
@@ -292,14 +272,14 @@ impl Call {
     /// Sets which stages run.
     #[must_use]
     pub fn stages(mut self, stages: Stages) -> Self {
-        self.stages = stages;
+        self.request.rules.stages = stages;
         self
     }
 
     /// Sets how long to wait for an asynchronous handler: 60 s unless set, `None` for ever.
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
-        self.limit = limit;
+        self.request.rules.limit = limit;
         self
     }
 
@@ -309,7 +289,7 @@ impl Call {
     /// result taken.
     #[must_use]
     pub fn deadline(mut self, deadline: impl Into<Option<Instant>>) -> Self {
-        self.parts.deadline = deadline.into();
+        self.request.parts.deadline = deadline.into();
         self
     }
 
@@ -318,7 +298,7 @@ impl Call {
     /// waiting for it.
     #[must_use]
     pub fn canceller<'c>(mut self, canceller: impl Into<Option<&'c Canceller>>) -> Self {
-        self.parts.canceller = canceller.into().cloned();
+        self.request.parts.canceller = canceller.into().cloned();
         self
     }
 
@@ -332,7 +312,7 @@ impl Call {
     /// result, scratch memory, and the results of executions that fail are not looked at.
     #[must_use]
     pub fn unwritten(mut self, unwritten: Unwritten) -> Self {
-        self.unwritten = unwritten;
+        self.request.rules.unwritten = unwritten;
         self
     }
 
@@ -361,8 +341,8 @@ impl Call {
     /// Where unwritten results are refused ([`Call::unwritten`]), the results lie in host memory.
     pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
         frame.check_revision(self.executable.handler().shared.revision)?;
-        self.args.clear();
-        self.rets.clear();
+        self.request.args.clear();
+        self.request.rets.clear();
         PreparedCall::new(self, Some(frame))
     }
 
@@ -382,6 +362,8 @@ impl Call {
             return self.run_here();
         }
         let limit = self
+            .request
+            .rules
             .limit
             .unwrap_or(Duration::from_secs(u64::from(u32::MAX) / 2));
         self.run_isolated(limit.saturating_add(Duration::from_secs(1)))
@@ -394,10 +376,15 @@ impl Call {
             .bundle
             .get(Stage::Instantiate)
             .is_some()
-            || self.rets.iter().any(|ret| matches!(ret, Ret::In(_)))
-            || self.parts.stream.is_some()
-            || self.parts.allocator.is_some()
             || self
+                .request
+                .rets
+                .iter()
+                .any(|ret| matches!(ret, Ret::In(_)))
+            || self.request.parts.stream.is_some()
+            || self.request.parts.allocator.is_some()
+            || self
+                .request
                 .parts
                 .user_data
                 .as_ref()
@@ -410,6 +397,7 @@ impl Call {
             Ret::New(shape) => Ok(shape.clone()),
             Ret::In(tensor) => Ok(tensor.shape().clone()),
             Ret::Alias(index) => self
+                .request
                 .args
                 .get(*index)
                 .map(|arg| arg.shape().clone())
@@ -419,7 +407,7 @@ impl Call {
                     ))
                 }),
         };
-        self.rets.iter().map(shape).collect()
+        self.request.rets.iter().map(shape).collect()
     }
 
     /// Runs the call in this process.
@@ -434,9 +422,13 @@ impl Call {
 
     /// The results' memory, aliases resolved: what is asked for is taken out of its list.
     #[doc(hidden)]
-    pub fn operands(args: &mut [Tensor], rets: &mut Vec<Ret>) -> Result<Vec<Tensor>> {
+    pub fn operands(
+        args: &mut [Tensor],
+        rets: &mut Vec<Ret>,
+        results: &mut Vec<Tensor>,
+    ) -> Result<()> {
         let mut aliased = vec![];
-        let mut results = Vec::with_capacity(rets.len());
+        results.reserve_exact(rets.len());
         for (number, ret) in rets.drain(..).enumerate() {
             results.push(match ret {
                 Ret::New(shape) => Tensor::zeros(shape)?,
@@ -472,7 +464,7 @@ impl Call {
                 }
             });
         }
-        Ok(results)
+        Ok(())
     }
 }
 
@@ -480,7 +472,7 @@ impl std::fmt::Debug for Call {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Call")
             .field("handler", self.executable.handler())
-            .field("args", &self.args)
+            .field("args", &self.request.args)
             .finish_non_exhaustive()
     }
 }

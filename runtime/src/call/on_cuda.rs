@@ -116,7 +116,7 @@ impl Call {
     pub fn run_on(self, device: &CudaDevice) -> Result<Outcome> {
         let executable = self.executable.clone();
         let revision = executable.handler().shared.revision;
-        let poisoned = self.unwritten == Unwritten::Refused;
+        let poisoned = self.request.rules.unwritten == Unwritten::Refused;
         let stream = device.stream.stream();
         let OnDevice {
             mut call,
@@ -196,8 +196,9 @@ impl Call {
     /// Copies the operands to the device and makes the call ready.
     fn lay_out(mut self, device: &CudaDevice, stream: Stream, poisoned: bool) -> Result<OnDevice> {
         let revision = self.executable.handler().shared.revision;
-        let mut args = std::mem::take(&mut self.args);
-        let rets = operands(&mut args, &mut self.rets, revision)?;
+        let mut args = std::mem::take(&mut self.request.args);
+        let mut rets = vec![];
+        operands(&mut args, &mut self.request.rets, revision, &mut rets)?;
         // SAFETY: the tensors are this call's alone, or those of arguments, which are let alone.
         let poison = poisoned.then(|| unsafe { Poison::tensors(&args, &rets) });
         let arrays = Arrays::copies_of(&args, &rets, device)?;

@@ -4,7 +4,7 @@ mod left_open;
 mod renew;
 
 pub(super) use self::left_open::leave_open;
-use super::body::{Body, Room};
+use super::body::{Body, Place, Request};
 use super::invoke::{invoke, run_stage, stage_error, translate};
 use super::unwritten::Poison;
 use super::{Call, Ret, Stages, Unwritten};
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use xla_ffi_sys::{Revision, XLA_FFI_Handler};
 
 /// Leaves a body for the next call of the executable, where nothing ties it to the one that it was of.
-fn leave_for_the_next(mut body: Box<Body>, executable: &Executable, stages: Stages) {
-    if !executable.runs_more(stages) && !in_child_process() && body.clear() {
+fn leave_for_the_next(mut body: Box<Body>, executable: &Executable) {
+    if !executable.runs_more(body.request.rules.stages) && !in_child_process() && body.clear() {
         executable.spare().put(body);
     }
 }
@@ -28,12 +28,13 @@ fn leave_for_the_next(mut body: Box<Body>, executable: &Executable, stages: Stag
 /// The operands' memory, as hosts of the revision pack it.
 pub(super) fn operands(
     args: &mut [Tensor],
-    rets: &mut Vec<Ret>,
+    asked: &mut Vec<Ret>,
     revision: Revision,
-) -> Result<Vec<Tensor>> {
-    let mut rets = Call::operands(args, rets)?;
+    rets: &mut Vec<Tensor>,
+) -> Result<()> {
+    Call::operands(args, asked, rets)?;
     if flips(revision) {
-        for ret in &mut rets {
+        for ret in rets.iter_mut() {
             // A result in an argument's memory stays there.
             let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
             *ret = ret.with_flipped_packing()?;
@@ -47,7 +48,7 @@ pub(super) fn operands(
             }
         }
     }
-    Ok(rets)
+    Ok(())
 }
 
 #[cold]
@@ -58,14 +59,6 @@ fn own_arrays() -> Error {
 /// Whether hosts of the revision put the first of the elements that share a byte into its high bits.
 pub(super) fn flips(revision: Revision) -> bool {
     revision < Revision::R5
-}
-
-/// What a call was asked to do besides calling its handler.
-#[derive(Clone, Copy)]
-struct Rules {
-    stages: Stages,
-    limit: Option<Duration>,
-    unwritten: Unwritten,
 }
 
 /// A call with its operands in place.
@@ -80,7 +73,6 @@ struct Rules {
 /// dropped while it is open; what it owns is kept as long as the handler may use it.
 pub struct PreparedCall {
     handler: XLA_FFI_Handler,
-    rules: Rules,
     /// What lies in the results of the execution under way.
     poison: Option<Poison>,
     open: Option<Arc<Completion>>,
@@ -93,49 +85,51 @@ pub struct PreparedCall {
 
 impl PreparedCall {
     pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
-        let executable = call.executable;
-        let left = call.left.0;
+        let Call {
+            executable,
+            mut request,
+        } = call;
         let shared = &executable.handler().shared;
-        if let Some(data) = &call.parts.user_data {
+        if let Some(data) = &request.parts.user_data {
             data.check(shared)?;
         }
-        let (mut args, mut asked) = (call.args, call.rets);
-        let rets = operands(&mut args, &mut asked, shared.revision)?;
-        let rules = Rules {
-            stages: call.stages,
-            limit: call.limit,
-            unwritten: call.unwritten,
+        let mut rets = vec![];
+        let (asked, results) = match &mut request {
+            Place::Left(body) => (&mut body.request, &mut body.rets),
+            Place::New(request) => (&mut **request, &mut rets),
         };
-        if frame.is_none() && !executable.runs_more(rules.stages) {
-            if let Some(mut body) = left.filter(|body| body.frame.fits(&args, &rets)) {
-                let room = Room {
-                    parts: call.parts,
-                    args,
-                    rets: asked,
-                };
-                body.renew(room, rets, rules.stages == Stages::All);
-                return Self::ready(executable, body, rules);
+        operands(&mut asked.args, &mut asked.rets, shared.revision, results)?;
+        if let Place::Left(mut body) = request {
+            let again = frame.is_none() && !executable.runs_more(body.request.rules.stages);
+            if again && body.fits() {
+                body.renew();
+                return Self::ready(executable, body);
             }
+            rets = std::mem::take(&mut body.rets);
+            request = Place::Left(body);
         }
+        let request = request.into_request();
         let attributes = executable.attributes().clone();
         let frame = match frame {
             Some(frame) => frame.with_attributes(attributes),
-            None => CallFrame::of_tensors(shared.revision, &args, &rets, attributes)?,
+            None => CallFrame::of_tensors(shared.revision, &request.args, &rets, attributes)?,
         };
-        Self::lay_out(executable, call.parts, (frame, args, rets), rules)
+        Self::lay_out(executable, frame, request, rets)
     }
 
     /// Runs the stages before execute and makes the call ready.
     fn lay_out(
         executable: Executable,
-        parts: Box<Parts>,
-        (mut frame, args, rets): (CallFrame, Vec<Tensor>, Vec<Tensor>),
-        rules: Rules,
+        mut frame: CallFrame,
+        mut request: Request,
+        rets: Vec<Tensor>,
     ) -> Result<Self> {
         let shared = executable.handler().shared.clone();
+        let rules = request.rules;
         let both = rules.stages == Stages::All;
         let tally = &executable.handler().tally;
         let state = executable.state().clone();
+        let parts = std::mem::replace(&mut request.parts, Box::new(Parts::new()));
         let context = Context::new(shared.clone(), tally, parts, state, both);
         let context = Box::new(context);
         for stage in [Stage::Prepare, Stage::Initialize] {
@@ -149,7 +143,7 @@ impl PreparedCall {
             let mut raw = frame.raw(shared.api(), context.raw(), stage);
             if let Err(error) = run_stage(&executable, &context, handler, stage, &mut raw) {
                 if let Some(open) = context.progress().open() {
-                    let body = Body::new(context, raw, frame, args, rets);
+                    let body = Body::new(context, raw, frame, request, rets);
                     // Nobody else can tell the caller, who may have his memory back with the error.
                     if body.is_on_memory_of_callers() {
                         let _ = open.wait(rules.limit);
@@ -160,15 +154,14 @@ impl PreparedCall {
             }
         }
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
-        let body = Body::new(context, raw, frame, args, rets);
-        Self::ready(executable, body, rules)
+        let body = Body::new(context, raw, frame, request, rets);
+        Self::ready(executable, body)
     }
 
     /// A call whose stages before execute have run.
-    fn ready(executable: Executable, body: Box<Body>, rules: Rules) -> Result<Self> {
+    fn ready(executable: Executable, body: Box<Body>) -> Result<Self> {
         Ok(Self {
             handler: executable.function(Stage::Execute)?,
-            rules,
             poison: None,
             open: None,
             unpacked: OnceLock::new(),
@@ -194,7 +187,7 @@ impl PreparedCall {
             .context
             .check_wanted()
             .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
-        if self.rules.unwritten == Unwritten::Refused {
+        if self.body.request.rules.unwritten == Unwritten::Refused {
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the
             // call's own, or what `Call::prepare_on` was promised.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) }?);
@@ -211,7 +204,7 @@ impl PreparedCall {
             Stage::Execute,
             &mut body.raw,
         ) {
-            Ok(None) if self.rules.unwritten == Unwritten::Refused => {
+            Ok(None) if self.body.request.rules.unwritten == Unwritten::Refused => {
                 self.look_for_unwritten().map(|()| true)
             }
             Ok(None) => Ok(true),
@@ -275,7 +268,7 @@ impl PreparedCall {
     pub fn wait(&mut self) -> Result<()> {
         let deadline = self.body.context.parts().deadline;
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let limit = match (self.rules.limit, left) {
+        let limit = match (self.body.request.rules.limit, left) {
             (Some(limit), Some(left)) => Some(limit.min(left)),
             (limit, left) => limit.or(left),
         };
@@ -386,7 +379,7 @@ impl PreparedCall {
         self.body.synchronize();
         self.body.check_guards()?;
         let body = &mut **self.body;
-        body.args.clear();
+        body.request.args.clear();
         let rets = std::mem::take(&mut body.rets);
         if flips(body.revision()) {
             return rets.iter().map(Tensor::with_flipped_packing).collect();
@@ -438,7 +431,7 @@ impl Drop for PreparedCall {
             }
             None => {
                 body.synchronize();
-                leave_for_the_next(body, &self.executable, self.rules.stages);
+                leave_for_the_next(body, &self.executable);
             }
         }
     }

@@ -171,11 +171,11 @@ impl Context {
     }
 
     /// For another call of the same executable, one that runs no stage but execute; what the last one
-    /// was given comes back.
-    pub(crate) fn renew(&mut self, parts: Box<Parts>, execution: bool) -> Box<Parts> {
+    /// was given takes the parts' place.
+    pub(crate) fn renew(&mut self, parts: &mut Box<Parts>, execution: bool) {
         self.cancellation.take();
         self.execution = execution;
-        std::mem::replace(&mut self.parts, parts)
+        std::mem::swap(&mut self.parts, parts);
     }
 
     /// Lets go of what the call was given.

@@ -1,11 +1,11 @@
 //! A call becomes another of the same executable, or two.
 
-use super::{PreparedCall, flips, operands, own_arrays};
-use crate::call::{Call, Stages, Unwritten};
+use super::{PreparedCall, flips, leave_for_the_next, operands, own_arrays};
+use crate::call::Call;
+use crate::call::body::Place;
 use crate::context::Parts;
 use crate::{CallFrame, Code, Error, Result, Tensor};
 use std::ffi::c_void;
-use std::time::Duration;
 
 impl PreparedCall {
     /// Takes over what `call` says: run id, device, stream, allocator, user data, options, time limit, all
@@ -49,8 +49,8 @@ impl PreparedCall {
     /// execute has seen these; `INVALID_ARGUMENT` for a call of another executable, for operands where
     /// these are the caller's memory ([`PreparedCall::renew_on`]), and as [`Call::prepare`].
     pub fn renew(&mut self, mut call: Call) -> Result<()> {
-        self.may_become(&mut call)?;
-        if !call.args.is_empty() || !call.rets.is_empty() {
+        self.may_become(&call)?;
+        if !call.request.args.is_empty() || !call.request.rets.is_empty() {
             if self.body.is_on_memory_of_callers() && self.body.frame.has_operands() {
                 return Err(Error::invalid(
                     "the operands are the caller's memory: name other memory (renew_on)",
@@ -58,18 +58,20 @@ impl PreparedCall {
             }
             self.may_have_other_operands()?;
             let revision = self.body.revision();
-            let (mut args, mut asked) = (call.args, call.rets);
-            let rets = operands(&mut args, &mut asked, revision)?;
+            let asked = &mut *call.request;
+            let mut rets = vec![];
+            operands(&mut asked.args, &mut asked.rets, revision, &mut rets)?;
             let body = &mut **self.body;
-            if body.frame.fits(&args, &rets) {
-                body.frame.point_at(&args, &rets);
+            if body.frame.fits(&asked.args, &rets) {
+                body.frame.point_at(&asked.args, &rets);
             } else {
                 let attributes = self.executable.attributes().clone();
-                body.frame = CallFrame::of_tensors(revision, &args, &rets, attributes)?;
+                body.frame = CallFrame::of_tensors(revision, &asked.args, &rets, attributes)?;
             }
-            (body.args, body.rets) = (args, rets);
+            std::mem::swap(&mut body.request.args, &mut asked.args);
+            body.rets = rets;
         }
-        self.become_one_of(call.parts, call.limit, call.unwritten);
+        self.become_one_of(call);
         Ok(())
     }
 
@@ -88,7 +90,7 @@ impl PreparedCall {
             ));
         }
         let aliases = |arg: &Tensor| body.rets.iter().any(|ret| ret.shares_memory_with(arg));
-        if body.args.iter().any(aliases) {
+        if body.request.args.iter().any(aliases) {
             return Err(Error::new(
                 Code::FailedPrecondition,
                 "a result lies in an argument's memory: renew the call",
@@ -101,7 +103,7 @@ impl PreparedCall {
         }
         body.synchronize();
         body.frame.point_at(&args, &body.rets);
-        body.args = args;
+        body.request.args = args;
         Ok(())
     }
 
@@ -112,22 +114,19 @@ impl PreparedCall {
     ///
     /// # Safety
     /// As [`Call::prepare_on`].
-    pub unsafe fn renew_on(&mut self, mut call: Call, frame: CallFrame) -> Result<()> {
-        self.may_become(&mut call)?;
+    pub unsafe fn renew_on(&mut self, call: Call, frame: CallFrame) -> Result<()> {
+        self.may_become(&call)?;
         self.may_have_other_operands()?;
         frame.check_revision(self.body.revision())?;
         let body = &mut **self.body;
         body.frame = frame.with_attributes(self.executable.attributes().clone());
-        body.args.clear();
+        body.request.args.clear();
         body.rets.clear();
-        self.become_one_of(call.parts, call.limit, call.unwritten);
+        self.become_one_of(call);
         Ok(())
     }
 
-    fn may_become(&self, call: &mut Call) -> Result<()> {
-        if let Some(left) = call.left.0.take() {
-            call.executable.spare().put(left);
-        }
+    fn may_become(&self, call: &Call) -> Result<()> {
         self.check_closed()?;
         if !call.executable.is_same(&self.executable) {
             return Err(Error::invalid(format!(
@@ -135,7 +134,7 @@ impl PreparedCall {
                 self.executable.handler().name()
             )));
         }
-        if let Some(data) = &call.parts.user_data {
+        if let Some(data) = &call.request.parts.user_data {
             data.check(self.body.context.shared())?;
         }
         // What the last execution left on its stream belongs to operands that may go now.
@@ -144,7 +143,7 @@ impl PreparedCall {
     }
 
     fn may_have_other_operands(&self) -> Result<()> {
-        if self.executable.runs_more(self.rules.stages) {
+        if self.executable.runs_more(self.body.request.rules.stages) {
             return Err(Error::new(
                 Code::FailedPrecondition,
                 "the handler has a stage before execute, which has seen the operands: prepare another call",
@@ -153,14 +152,20 @@ impl PreparedCall {
         Ok(())
     }
 
-    fn become_one_of(&mut self, parts: Box<Parts>, limit: Option<Duration>, unwritten: Unwritten) {
+    fn become_one_of(&mut self, mut call: Call) {
         // An execution that failed has not looked for it, and the results that it lay in may be gone.
         self.poison = None;
         self.unpacked.take();
-        self.rules.limit = limit;
-        self.rules.unwritten = unwritten;
-        let both = self.rules.stages == Stages::All;
-        self.body.lay_anew(parts, both);
+        let asked = &mut *call.request;
+        let rules = &mut self.body.request.rules;
+        rules.limit = asked.rules.limit;
+        rules.unwritten = asked.rules.unwritten;
+        self.body.lay_anew(&mut asked.parts);
+        if let Place::Left(mut left) = call.request {
+            // What this call was before.
+            *left.request.parts = Parts::new();
+            leave_for_the_next(left, &self.executable);
+        }
     }
 
     /// The same call once more, for another thread: arguments are shared with this one, results are its
@@ -180,7 +185,7 @@ impl PreparedCall {
                  memory (try_clone_on)",
             ));
         }
-        let mut args = body.args.clone();
+        let mut args = body.request.args.clone();
         let mut rets = Vec::with_capacity(body.rets.len());
         for ret in &body.rets {
             let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
@@ -195,8 +200,7 @@ impl PreparedCall {
         let executable = self.executable.clone();
         let attributes = executable.attributes().clone();
         let frame = CallFrame::of_tensors(body.revision(), &args, &rets, attributes)?;
-        let parts = Box::new(body.context.parts().clone());
-        Self::lay_out(executable, parts, (frame, args, rets), self.rules)
+        Self::lay_out(executable, frame, body.request_of_another(args), rets)
     }
 
     /// As [`PreparedCall::try_clone`], for a call on memory of the caller's: on other memory.
@@ -213,8 +217,7 @@ impl PreparedCall {
         }
         let frame = body.frame.copy_with(args, rets)?;
         let executable = self.executable.clone();
-        let parts = Box::new(body.context.parts().clone());
-        Self::lay_out(executable, parts, (frame, vec![], vec![]), self.rules)
+        Self::lay_out(executable, frame, body.request_of_another(vec![]), vec![])
     }
 
     /// Replaces the data pointers of a call that was prepared on a frame of the caller's.
