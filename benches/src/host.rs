@@ -2,6 +2,7 @@
 //! the cases call. Errors copy their text into memory of their own, as a real host's do.
 
 use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicBool, Ordering};
 use xla_ffi_sys::*;
 
 use crate::frame::Host;
@@ -18,10 +19,11 @@ struct HostError {
     code: XLA_FFI_Error_Code,
 }
 
-/// A future that a handler made.
+/// A future that a handler made. Any thread may complete it while the host asks, or leaves somebody to be told: so
+/// that it is one exchange, as a real host's are at the least.
 #[derive(Default)]
 struct HostFuture {
-    available: bool,
+    available: AtomicBool,
 }
 
 unsafe extern "C" fn create_error(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
@@ -78,7 +80,8 @@ unsafe extern "C" fn set_available(
     // SAFETY: the handler's arguments.
     let future = unsafe { (*args).future };
     // SAFETY: made by `create_future`, completed once.
-    unsafe { (*future.cast::<HostFuture>()).available = true };
+    let future = unsafe { &*future.cast::<HostFuture>() };
+    future.available.swap(true, Ordering::AcqRel);
     std::ptr::null_mut()
 }
 
@@ -103,7 +106,7 @@ pub(crate) unsafe fn take_future(frame: *mut XLA_FFI_CallFrame) -> Option<bool> 
     }
     // SAFETY: made by `create_future`, and taken out of the frame.
     let future = unsafe { Box::from_raw(future.cast::<HostFuture>()) };
-    Some(future.available)
+    Some(future.available.into_inner())
 }
 
 /// A context without a stream, as on CPU.
