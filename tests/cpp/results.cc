@@ -117,6 +117,34 @@ SELF_TEST(printing) {
   return ffi::Error::Success();
 }
 
+// Messages of every length, as literals and as strings, copied, moved and asked for by two threads
+// RUN messages {} -> ==
+SELF_TEST(messages) {
+  for (size_t length : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{300}}) {
+    const std::string text(length, 'e');
+    for (const ffi::Error& made : {ffi::Error::Internal(text), ffi::Error::Internal(text.c_str()),
+                                   ffi::Error(ffi::ErrorCode::kInternal, text.c_str())}) {
+      ffi::Error error = made, copy = error, moved = std::move(error);
+      EXPECT(copy.failure() && copy.message() == text && &copy.message() == &copy.message());
+      EXPECT(moved.errc() == ffi::ErrorCode::kInternal && moved.message() == text);
+      copy = ffi::Error::InvalidArgument("another");
+      EXPECT(copy.errc() == ffi::ErrorCode::kInvalidArgument && copy.message() == "another");
+      copy = moved;
+      EXPECT(copy.message() == text && moved.message() == text);
+      copy = ffi::Error::Success();
+      EXPECT(copy.success() && copy.message().empty());
+    }
+  }
+  EXPECT(ffi::Error(ffi::ErrorCode::kOk, "").success());
+  const ffi::Error shared = ffi::Error::Internal("shared");
+  const std::string* there = nullptr;
+  std::thread other([&] { there = &shared.message(); });
+  const std::string* const here = &shared.message();
+  other.join();
+  EXPECT(*here == "shared" && here == there);
+  return ffi::Error::Success();
+}
+
 // Expected
 // RUN expected {} -> ==
 SELF_TEST(expected) {

@@ -30,6 +30,33 @@ enum class ErrorCode : uint8_t {
   kUnauthenticated = XLA_FFI_Error_Code_UNAUTHENTICATED,
 };
 
+XLA_FFI_SDK_INTERNAL_BEGIN
+struct ErrorText;
+
+// A short text, which takes no memory of its own unless somebody asks for it as a string.
+struct BriefText {
+  static constexpr size_t kRoom = 64;
+  static bool Fits(size_t size) { return size < kRoom; }
+
+  BriefText(const char* from, size_t count) : size(count) {
+    std::memcpy(text, from, count);
+    text[count] = '\0';
+  }
+  BriefText(const BriefText& other) : BriefText(other.text, other.size) {}
+  BriefText& operator=(const BriefText&) = delete;
+  ~BriefText() { delete string.value.load(std::memory_order_acquire); }
+
+  // Whoever asks, on whatever thread, gets the one.
+  const std::string& String() const {
+    return string.Get([this] { return std::string(text, size); });
+  }
+
+  char text[kRoom];
+  size_t size;
+  Lasting<std::string> string;
+};
+XLA_FFI_SDK_INTERNAL_END
+
 // Success, or a code and a message. The message is there only where it is not success: making and
 // ending a success touches one byte.
 class XLA_FFI_SDK_TYPE Error {
@@ -43,27 +70,31 @@ class XLA_FFI_SDK_TYPE Error {
       Set(CodeOf(errc), message);
     }
   }
+  // A literal, mostly, whose length the compiler knows: no string is made of a short one.
+  XLA_FFI_SDK_HOT Error(ErrorCode errc, const char* message)
+      : Error(errc, message, message != nullptr ? std::strlen(message) : 0) {}
+  XLA_FFI_SDK_HOT Error(XLA_FFI_Error_Code errc, const char* message) : Error(CodeOf(errc), message) {}
 
   XLA_FFI_SDK_HOT Error(const Error& other) : none_() {
-    if (XLA_FFI_PREDICT_FALSE(other.told_)) Copy(other);
+    if (XLA_FFI_PREDICT_FALSE(other.told_ != Told::kNothing)) Copy(other);
   }
   XLA_FFI_SDK_HOT Error(Error&& other) noexcept : none_() {
-    if (XLA_FFI_PREDICT_FALSE(other.told_)) Move(other);
+    if (XLA_FFI_PREDICT_FALSE(other.told_ != Told::kNothing)) Move(other);
   }
   XLA_FFI_SDK_HOT Error& operator=(Error other) noexcept {
-    if (XLA_FFI_PREDICT_FALSE(told_)) Clear();
-    if (XLA_FFI_PREDICT_FALSE(other.told_)) Move(other);
+    if (XLA_FFI_PREDICT_FALSE(told_ != Told::kNothing)) Clear();
+    if (XLA_FFI_PREDICT_FALSE(other.told_ != Told::kNothing)) Move(other);
     return *this;
   }
   XLA_FFI_SDK_HOT ~Error() {
-    if (XLA_FFI_PREDICT_FALSE(told_)) Clear();
+    if (XLA_FFI_PREDICT_FALSE(told_ != Told::kNothing)) Clear();
   }
 
   XLA_FFI_SDK_HOT bool success() const { return errc_ == ErrorCode::kOk; }
   XLA_FFI_SDK_HOT bool failure() const { return !success(); }
   XLA_FFI_SDK_FN std::optional<ErrorCode> errc() const { return errc_; }
   XLA_FFI_SDK_FN const std::string& message() const {
-    return XLA_FFI_PREDICT_TRUE(told_) ? message_ : NoMessage();
+    return XLA_FFI_PREDICT_TRUE(told_ == Told::kString) ? message_ : SlowMessage();
   }
 
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
@@ -78,15 +109,25 @@ class XLA_FFI_SDK_TYPE Error {
     error.Set(ErrorCode::kInternal, message);
     return error;
   }
+  XLA_FFI_SDK_HOT static Error Internal(const char* message) {
+    return Error(ErrorCode::kInternal, message);
+  }
   XLA_FFI_SDK_SLOW static Error InvalidArgument(std::string message) {
     Error error;
     error.Set(ErrorCode::kInvalidArgument, message);
     return error;
   }
+  XLA_FFI_SDK_HOT static Error InvalidArgument(const char* message) {
+    return Error(ErrorCode::kInvalidArgument, message);
+  }
 
  private:
-  XLA_FFI_SDK_COLD static const std::string& NoMessage() {
+  friend struct internal::ErrorText;
+  enum class Told : uint8_t { kNothing, kString, kBrief };
+
+  XLA_FFI_SDK_COLD const std::string& SlowMessage() const {
     static internal::Lasting<std::string> none;
+    if (told_ == Told::kBrief) return brief_.String();
     return none.Get([] { return std::string(); });
   }
   // A number that is no code is none that says success.
@@ -94,31 +135,56 @@ class XLA_FFI_SDK_TYPE Error {
     const auto number = static_cast<unsigned>(errc);
     return number <= std::numeric_limits<uint8_t>::max() ? static_cast<ErrorCode>(number) : ErrorCode::kUnknown;
   }
+  XLA_FFI_SDK_SLOW Error(ErrorCode errc, const char* message, size_t size) : none_() {
+    if (XLA_FFI_PREDICT_FALSE(!internal::BriefText::Fits(size))) {
+      std::string long_message(message, size);
+      Set(errc, long_message);
+    } else if (errc != ErrorCode::kOk || size != 0) {
+      new (&brief_) internal::BriefText(size != 0 ? message : "", size);
+      errc_ = errc;
+      told_ = Told::kBrief;
+    }
+  }
   // Moves the message in; there is none yet.
   XLA_FFI_SDK_HOT void Set(ErrorCode errc, std::string& message) {
     new (&message_) std::string(std::move(message));
     errc_ = errc;
-    told_ = true;
+    told_ = Told::kString;
   }
   XLA_FFI_SDK_SLOW void Copy(const Error& other) {
+    if (other.told_ == Told::kBrief) return SetBrief(other);
     std::string message = other.message_;
     Set(other.errc_, message);
   }
   XLA_FFI_SDK_SLOW void Move(Error& other) noexcept {
-    Set(other.errc_, other.message_);
+    if (other.told_ == Told::kBrief) {
+      SetBrief(other);
+    } else {
+      Set(other.errc_, other.message_);
+    }
     other.Clear();
   }
+  XLA_FFI_SDK_HOT void SetBrief(const Error& other) noexcept {
+    new (&brief_) internal::BriefText(other.brief_);
+    errc_ = other.errc_;
+    told_ = Told::kBrief;
+  }
   XLA_FFI_SDK_SLOW void Clear() {
-    message_.~basic_string();
-    told_ = false;
+    if (told_ == Told::kBrief) {
+      brief_.~BriefText();
+    } else {
+      message_.~basic_string();
+    }
+    told_ = Told::kNothing;
     errc_ = ErrorCode::kOk;
   }
 
   ErrorCode errc_ = ErrorCode::kOk;
-  bool told_ = false;  // whether there is a message_
+  Told told_ = Told::kNothing;  // which of the two there is
   union {
     char none_;
     std::string message_;
+    internal::BriefText brief_;
   };
 };
 
@@ -281,10 +347,25 @@ struct ErrorPolicy {
   }
 };
 
+// The text of an error as it lies there.
+struct ErrorText {
+  const char* text;
+  size_t size;
+
+  XLA_FFI_SDK_HOT explicit ErrorText(const Error& error) : text(""), size(0) {
+    if (error.told_ == Error::Told::kBrief) {
+      text = error.brief_.text;
+      size = error.brief_.size;
+    } else if (error.told_ == Error::Told::kString) {
+      text = error.message_.c_str();
+      size = error.message_.size();
+    }
+  }
+};
+
 XLA_FFI_SDK_SLOW inline XLA_FFI_Error* CreateError(const XLA_FFI_Api* api, const Error& error) {
-  const std::string& message = error.message();
-  return NewError(api, static_cast<XLA_FFI_Error_Code>(*error.errc()), message.c_str(),
-                  message.size());
+  const ErrorText message(error);
+  return NewError(api, static_cast<XLA_FFI_Error_Code>(*error.errc()), message.text, message.size);
 }
 
 // The problems of a decoding on its own (of a dictionary's value, of the context), as an error.

@@ -26,12 +26,10 @@ const OURS: [(&str, &str); 3] = [
 ];
 /// Costs that are not yet where they are to be: case, column, whose cost the limit comes from, and how many times
 /// that they may take meanwhile. `docs/performance.md` has what was measured.
-const NOT_YET: [(&str, &str, Against, f64); 11] = [
+const NOT_YET: [(&str, &str, Against, f64); 7] = [
     ("1 scalar attribute", "rust", Against::C, 1.3),
     ("8 arguments, 8 results", "rust", Against::Upstream, 1.16),
     ("8 results", "rust", Against::Upstream, 1.14),
-    ("async, completed inline", "cpp_gcc", Against::C, 1.4),
-    ("async, completed inline", "cpp_clang", Against::C, 1.48),
     ("8 results", "cpp_gcc", Against::Upstream, 1.2),
     ("8 results", "cpp_clang", Against::Upstream, 1.12),
     ("8 arguments, 8 results", "cpp_gcc", Against::Upstream, 1.2),
@@ -41,8 +39,6 @@ const NOT_YET: [(&str, &str, Against, f64); 11] = [
         Against::Upstream,
         1.15,
     ),
-    ("handler returns an error", "cpp_gcc", Against::C, 1.85),
-    ("handler returns an error", "cpp_clang", Against::C, 1.9),
 ];
 
 /// One case: nanoseconds of one call, by column.
