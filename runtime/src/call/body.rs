@@ -1,12 +1,11 @@
 //! What a running call is made of, and what it leaves for the next.
 
 use super::ret::Ret;
-use super::{Stages, Unwritten};
+use super::rules::{Rules, Stages};
 use crate::context::{Context, Parts};
 use crate::frame::call_frame::RawFrame;
 use crate::{CallFrame, Error, Result, Stage, Tensor};
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
 use xla_ffi_sys::Revision;
 
 /// What is asked of a call.
@@ -16,24 +15,6 @@ pub(crate) struct Request {
     pub(super) args: Vec<Tensor>,
     pub(super) rets: Vec<Ret>,
     pub(super) rules: Rules,
-}
-
-/// What a call was asked to do besides calling its handler.
-#[derive(Clone, Copy)]
-pub(super) struct Rules {
-    pub(super) stages: Stages,
-    pub(super) limit: Option<Duration>,
-    pub(super) unwritten: Unwritten,
-}
-
-impl Default for Rules {
-    fn default() -> Self {
-        Self {
-            stages: Stages::default(),
-            limit: Some(Duration::from_secs(60)),
-            unwritten: Unwritten::default(),
-        }
-    }
 }
 
 impl Default for Request {

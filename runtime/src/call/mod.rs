@@ -10,11 +10,13 @@ mod on_cuda;
 mod prepared;
 pub(crate) mod ready;
 mod ret;
+mod rules;
 pub(crate) mod unwritten;
 
 pub use displaced::Displaced;
 pub use prepared::PreparedCall;
 pub use ret::Ret;
+pub use rules::{Stages, Unwritten};
 
 use self::body::Place;
 use crate::device::{DeviceAllocator, Stream};
@@ -70,28 +72,6 @@ pub struct Call {
     // Gone before the executable, whose library destroys its state.
     pub(crate) request: Place,
     pub(crate) executable: Executable,
-}
-
-/// Which stages a call runs besides execute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Stages {
-    /// Prepare and initialize where the handler has them, as GPU hosts do.
-    #[default]
-    All,
-    /// Neither, as XLA does on CPU so far.
-    Cpu,
-}
-
-/// What becomes of results that a handler says it wrote and did not ([`Call::unwritten`]).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Unwritten {
-    /// They are handed over as they are: zeros, in memory of the runtime's.
-    #[default]
-    Allowed,
-    /// The call fails. Costs a pass over the results before the call and one behind.
-    Refused,
 }
 
 /// What a call left.
