@@ -14,13 +14,12 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xla_ffi
-from checks import Skip, check, finish, raises
+from checks import Skip, check, finish, folder, raises
 from xla_ffi import _check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -166,11 +165,11 @@ def library(name, version, handlers):
     payload = json.dumps({"library": name, "sdk": "0.1.0", "register": None, "handlers": handlers}).encode()
     manifest = b"XLAFFIMF" + struct.pack("<II", version, len(payload)) + payload
     section = '__attribute__((section(".xla_ffi_manifest"), used, aligned(16))) const unsigned char described[] = {'
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="xla_ffi_check_test."))
-    (folder / "lib.c").write_text(SOURCE + section + ",".join(map(str, manifest)) + "};\n")
-    path = folder / f"lib{name}.so"
+    source = folder() / "lib.c"
+    source.write_text(SOURCE + section + ",".join(map(str, manifest)) + "};\n")
+    path = source.with_name(f"lib{name}.so")
     flags = ["-std=gnu11", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-I", ROOT / "include"]
-    subprocess.run([compiler, *flags, folder / "lib.c", "-o", path, "-pthread", "-lm"], check=True)
+    subprocess.run([compiler, *flags, source, "-o", path, "-pthread", "-lm"], check=True)
     return xla_ffi.load(path)
 
 

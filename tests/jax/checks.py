@@ -1,9 +1,12 @@
 """A few lines in place of a test framework: each check prints `ok NAME`, `FAIL NAME: why` or `skipped NAME: why`."""
 
+import pathlib
 import sys
+import tempfile
 import traceback
 
 _failed = 0
+_folders = []
 
 
 class Skip(Exception):
@@ -42,6 +45,14 @@ def raises(kind, work, *texts):
     raise AssertionError(f"no {kind.__name__}")
 
 
+def folder():
+    """A new folder, kept until the driver ends: libraries loaded from it and recordings in it may outlive their check."""
+    _folders.append(tempfile.TemporaryDirectory(prefix="xla_ffi_test.", ignore_cleanup_errors=True))
+    return pathlib.Path(_folders[-1].name)
+
+
 def finish():
     """Ends the driver."""
+    for kept in _folders:
+        kept.cleanup()
     sys.exit(1 if _failed else 0)

@@ -13,7 +13,6 @@ import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 
@@ -29,7 +28,7 @@ import numpy as np  # noqa: E402
 import xla_ffi  # noqa: E402
 from built import built  # noqa: E402
 from cells import as_far_as_it_goes  # noqa: E402
-from checks import Skip, check, finish, raises  # noqa: E402
+from checks import Skip, check, finish, folder, raises  # noqa: E402
 from xla_ffi._checks import plain  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -50,7 +49,7 @@ def files(directory):
 
 def recorded(work, **options):
     """A directory with the calls that ``work`` makes, and the recording."""
-    directory = tempfile.mkdtemp(prefix="xla_ffi_record.")
+    directory = os.fspath(folder())
     with xla_ffi.record(directory, **options) as recording:
         work(recording)
     return directory, recording
@@ -308,7 +307,7 @@ with xla_ffi.record(sys.argv[2]) as recording:
 
 def crash():
     """A call that ends the process leaves the last file, which says so."""
-    path, directory = conformance(), tempfile.mkdtemp()
+    path, directory = conformance(), os.fspath(folder())
     done = subprocess.run([sys.executable, "-c", CRASHES, path, directory], capture_output=True, text=True)
     if done.returncode >= 0:
         raise AssertionError(f"it ended with {done.returncode}: {done.stderr}")
@@ -330,7 +329,7 @@ jax.jit(lambda x: lib.scale(x, factor=2.0))(jnp.arange(3, dtype=jnp.float32))
 
 def environment():
     """XLA_FFI_RECORD records a process from its beginning to its end."""
-    path, directory = conformance(), tempfile.mkdtemp()
+    path, directory = conformance(), os.fspath(folder())
     variables = {**os.environ, "XLA_FFI_RECORD": directory}
     subprocess.run([sys.executable, "-c", BY_ENVIRONMENT, path], env=variables, check=True)
     (process,) = pathlib.Path(directory).iterdir()
@@ -347,8 +346,8 @@ def refusals():
     x = jnp.zeros(1, jnp.float32)
     directory, _ = recorded(lambda _: lib.scale(x, factor=1.0).block_until_ready())
     raises(xla_ffi.LibraryError, lambda: xla_ffi.record(directory).__enter__(), "holds recorded calls already")
-    with xla_ffi.record(tempfile.mkdtemp()):
-        raises(xla_ffi.LibraryError, lambda: xla_ffi.record(tempfile.mkdtemp()).__enter__(), "is under way")
+    with xla_ffi.record(folder()):
+        raises(xla_ffi.LibraryError, lambda: xla_ffi.record(folder()).__enter__(), "is under way")
     (file,) = files(directory)
     file.write_bytes(file.read_bytes()[:-30])
     said = replay(path, file, code=1)
@@ -407,12 +406,12 @@ def upstream():
         from jax.extend import ffi
     if xla_ffi._jax.REVISION < 2:
         raise Skip("the headers of this jaxlib have other names for buffers")
-    folder = pathlib.Path(tempfile.mkdtemp())
-    (folder / "upstream.cc").write_text(UPSTREAM)
-    library = os.fspath(folder / "libupstream.so")
+    source = folder() / "upstream.cc"
+    source.write_text(UPSTREAM)
+    library = os.fspath(source.with_name("libupstream.so"))
     command = ["c++", "-std=c++17", "-O1", "-w", "-shared", "-fPIC", f"-I{ffi.include_dir()}", "-pthread"]
     try:
-        subprocess.run([*command, folder / "upstream.cc", "-o", library], check=True)
+        subprocess.run([*command, source, "-o", library], check=True)
     except FileNotFoundError as error:
         raise Skip("no C++ compiler") from error
     x = jnp.arange(100, dtype=jnp.float32)
