@@ -27,6 +27,7 @@ static inline size_t seen(array a) { return (size_t)a.data + a.count; }
 
 __attribute__((cold, noinline)) static XLA_FFI_Error* fail(
     const XLA_FFI_CallFrame* frame, const char* handler, const char* what, const char* why) {
+  if (frame->api == NULL || frame->api->XLA_FFI_Error_Create == NULL) return NULL; /* nobody to tell */
   char text[256];
   snprintf(text, sizeof(text), "%s: %s: %s", handler, what, why);
   XLA_FFI_Error_Create_Args args = {
@@ -128,6 +129,7 @@ static inline int overlaps(const array* args, int arg_count, const array* rets, 
 static const XLA_FFI_Api* volatile host;
 
 __attribute__((cold, noinline)) static int ask_for_stream(const XLA_FFI_CallFrame* frame) {
+  if (frame->api->XLA_FFI_Error_Create == NULL) return 0;
   XLA_FFI_Stream_Get_Args args = {XLA_FFI_Stream_Get_Args_STRUCT_SIZE, NULL, frame->ctx, NULL};
   XLA_FFI_Error* error = frame->api->XLA_FFI_Stream_Get(&args);
   if (error != NULL) {
@@ -169,6 +171,7 @@ static inline int to_i32(const XLA_FFI_Attrs* attrs, int64_t guess, const char* 
 #else
 #define SIZES()                                                         \
   if (frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||             \
+      frame->api == NULL ||                                             \
       frame->args.struct_size < XLA_FFI_Args_STRUCT_SIZE ||             \
       frame->rets.struct_size < XLA_FFI_Rets_STRUCT_SIZE ||             \
       frame->attrs.struct_size < XLA_FFI_Attrs_STRUCT_SIZE)             \

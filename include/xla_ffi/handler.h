@@ -278,12 +278,14 @@ XFFI_HOT XLA_FFI_Error* xffi_dispatch(XLA_FFI_CallFrame* frame, const xffi_handl
   /* A function that cannot be given its error would go on as if there were none: it is not even called where
    * the host takes no errors. */
   if (XFFI_UNLIKELY(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE || frame->api == NULL ||
-                    xffi_is_before_r0(frame->api) || frame->api->XLA_FFI_Error_Create == NULL ||
+                    xffi_is_before_r0(frame->api) ||
+                    (!handler->host_only && frame->api->XLA_FFI_Error_Create == NULL) ||
                     !xla_ffi_sdk_has_lists(frame) || frame->stage != handler->stage)) {
     return xffi_wrong_call(frame, handler);
   }
   if (handler->host_only && XFFI_UNLIKELY(!xla_ffi_sdk_is_on_host(frame))) {
-    return xffi_on_device(frame, handler->name);
+    return frame->api->XLA_FFI_Error_Create == NULL ? xffi_wrong_call(frame, handler)
+                                                    : xffi_on_device(frame, handler->name);
   }
   call.api = frame->api;
   call.ctx = frame->ctx;

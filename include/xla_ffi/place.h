@@ -17,7 +17,8 @@
 typedef const XLA_FFI_Api* volatile xla_ffi_sdk_host;
 
 /* Asks the host for the call's stream. Where it has none it makes an error object to say so, which no
- * call but the first can afford. */
+ * call but the first can afford. 0 also for a host that takes no errors: what a table lacks is looked for
+ * once as well. */
 XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* frame,
                                                        xla_ffi_sdk_host* hosts) {
   const XLA_FFI_Api* api = frame->api;
@@ -27,6 +28,7 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* 
   for (i = 0; i < XLA_FFI_SDK_HOSTS_; ++i) {
     if (XLA_FFI_SDK_LOAD_(&hosts[i]) == api) return 1;
   }
+  if (api->XLA_FFI_Error_Create == NULL) return 0;
   if (api->XLA_FFI_Stream_Get != NULL) {
     memset(&args, 0, sizeof(args));
     args.struct_size = XLA_FFI_Stream_Get_Args_STRUCT_SIZE;

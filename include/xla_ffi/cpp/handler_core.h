@@ -63,7 +63,7 @@ class HandlerCore {
   XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
     if (XLA_FFI_PREDICT_FALSE(frame->struct_size < XLA_FFI_CallFrame_STRUCT_SIZE ||
                               frame->extension_start != nullptr || frame->api == nullptr ||
-                              frame->api->XLA_FFI_Error_Create == nullptr ||
+                              (!kAsksForStream && frame->api->XLA_FFI_Error_Create == nullptr) ||
                               !xla_ffi_sdk_has_lists(frame) ||
                               frame->stage != static_cast<XLA_FFI_ExecutionStage>(stage))) {
       XLA_FFI_Error* error = nullptr;
@@ -74,10 +74,8 @@ class HandlerCore {
       return RefuseHost(frame->api, name_, why);
     }
 #endif
-    if constexpr (Declared::kHostOnly && kHasOperands) {
-      if (XLA_FFI_PREDICT_FALSE(!xla_ffi_sdk_is_on_host(frame))) {
-        return RefuseDevice(frame->api, name_);
-      }
+    if constexpr (kAsksForStream) {
+      if (XLA_FFI_PREDICT_FALSE(!xla_ffi_sdk_is_on_host(frame))) return RefusePlace(frame);
     }
     if (XLA_FFI_PREDICT_FALSE(!Counts(frame))) return WrongCounts(frame);
     return Decode(frame, std::make_index_sequence<kSize>{});
@@ -349,6 +347,7 @@ class HandlerCore {
   static constexpr bool kHasMemory = HasMemory(static_cast<XLA_FFI_ExecutionStage>(stage));
   static constexpr bool kHasOperands =
       kArgs + kOptionalArgs + kRets + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
+  static constexpr bool kAsksForStream = Declared::kHostOnly && kHasOperands;
   static constexpr bool kCountsVary =
       kOptionalArgs + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
   // Whether each operand's memory is looked at beside its type, which are both known to the compiler; else one function
@@ -513,6 +512,14 @@ class HandlerCore {
       return true;
     }
     return RefuseFrame(frame, static_cast<XLA_FFI_ExecutionStage>(stage), name_, error);
+  }
+
+  // The host has a stream, or takes no errors, which is asked of a host once, together.
+  XLA_FFI_SDK_COLD XLA_FFI_Error* RefusePlace(const XLA_FFI_CallFrame* frame) const {
+    XLA_FFI_Error* error = nullptr;
+    return RefuseFrame(frame, static_cast<XLA_FFI_ExecutionStage>(stage), name_, &error)
+               ? error
+               : RefuseDevice(frame->api, name_);
   }
 
   // How the function's result is encoded.
