@@ -102,7 +102,8 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
   }
 
   // Memory, or nothing where the host has none to give. `alignment` is a power of two.
-  XLA_FFI_SDK_FN std::optional<void*> Allocate(size_t size, size_t alignment = 1) {
+  template <typename Memory = void*>
+  XLA_FFI_SDK_FN std::optional<Memory> Allocate(size_t size, size_t alignment = 1) {
     auto args = internal::ContextArgs<XLA_FFI_DeviceMemory_Allocate_Args>(
         ctx_, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE);
     args.size = size;

@@ -320,27 +320,13 @@ struct StateOf<ErrorOr<std::unique_ptr<T>>> {
   }
 };
 
-// The handler behind what a maker makes, and its stage; a binding of another kind executes.
+// The stage of what a maker makes; a binding of another kind executes.
 template <typename T>
-struct CoreOf {
-  using Type = T;
-};
-template <typename Core>
-struct CoreOf<KeptHandler<Core>> {
-  using Type = Core;
-};
-template <typename T>
-struct StageOfCore {
-  static constexpr ExecutionStage kStage = ExecutionStage::kExecute;
-};
+inline constexpr ExecutionStage stage_of_v = ExecutionStage::kExecute;
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
-struct StageOfCore<HandlerCore<stage, Fn, Declared, Ts...>> {
-  static constexpr ExecutionStage kStage = stage;
-};
-template <typename T>
-constexpr ExecutionStage StageOf() {
-  return StageOfCore<typename CoreOf<T>::Type>::kStage;
-}
+inline constexpr ExecutionStage stage_of_v<Recipe<stage, Fn, Declared, Ts...>> = stage;
+template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
+inline constexpr ExecutionStage stage_of_v<KeptHandler<HandlerCore<stage, Fn, Declared, Ts...>>> = stage;
 
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END

@@ -54,7 +54,7 @@ struct Elements {
 
  private:
   // The place of an element among the arguments or the results.
-  int64_t Position(int element, ElementKind kind) const {
+  XLA_FFI_SDK_COLD int64_t Position(int element, ElementKind kind) const {
     int64_t position = 0;
     for (int i = 0; i < element; ++i) position += kinds[i] == kind || kinds[i] == ElementKind::kInOut;
     return position;

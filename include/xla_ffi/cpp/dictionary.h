@@ -67,9 +67,10 @@ struct AttrDecoding<std::string> {
   template <typename Decoded = Type>
   XLA_FFI_SDK_FN static std::optional<Decoded> Decode(XLA_FFI_AttrType type, void* attr,
                                                       DiagnosticEngine& diagnostic) {
-    auto view = AttrDecoding<std::string_view>::Decode(type, attr, diagnostic);
-    if (!view.has_value()) return std::nullopt;
-    return std::string(*view);
+    if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
+      return internal::DiagnoseAttrKind("a string", type, attr, diagnostic);
+    }
+    return std::string(AttrDecoding<std::string_view>::Take(attr));
   }
 };
 
@@ -89,7 +90,11 @@ struct AttrDecoding<Pointer<T>> {
   }
   XLA_FFI_SDK_HOT static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr,
                                                     DiagnosticEngine& diagnostic) {
-    if (!AttrDecoding<int64_t>::Decode(type, attr, diagnostic).has_value()) return std::nullopt;
+    if (XLA_FFI_PREDICT_FALSE(!Isa(type, attr))) {
+      internal::DiagnoseElements(XLA_FFI_AttrType_SCALAR, "a scalar of ", type, attr,
+                                 XLA_FFI_DataType_S64, diagnostic);
+      return std::nullopt;
+    }
     return Take(attr);
   }
 };

@@ -92,7 +92,10 @@ class XLA_FFI_SDK_TYPE Error {
 
   XLA_FFI_SDK_HOT bool success() const { return errc_ == ErrorCode::kOk; }
   XLA_FFI_SDK_HOT bool failure() const { return !success(); }
-  XLA_FFI_SDK_FN std::optional<ErrorCode> errc() const { return errc_; }
+  template <typename Code = ErrorCode>
+  XLA_FFI_SDK_FN std::optional<Code> errc() const {
+    return errc_;
+  }
   XLA_FFI_SDK_FN const std::string& message() const {
     return XLA_FFI_PREDICT_TRUE(told_ == Told::kString) ? message_ : SlowMessage();
   }

@@ -407,8 +407,8 @@ XLA_FFI_SDK_INTERNAL_END
 // stage has none: it is waited for then.
 template <ExecutionStage stage>
 struct ResultEncoding<stage, Future> {
-  XLA_FFI_SDK_FN static std::variant<XLA_FFI_Error*, XLA_FFI_Future*> Encode(
-      const XLA_FFI_Api* api, XLA_FFI_InvokeContext*, Future future) {
+  template <typename Encoded = std::variant<XLA_FFI_Error*, XLA_FFI_Future*>>
+  XLA_FFI_SDK_FN static Encoded Encode(const XLA_FFI_Api* api, XLA_FFI_InvokeContext*, Future future) {
     const internal::Answer answer = Tell(api, std::move(future));
     if (answer.future != nullptr) return answer.future;
     return answer.error;

@@ -10,6 +10,38 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
+// What a handler has beside its function.
+template <size_t n>
+struct HandlerLabel {
+  std::string_view name;  // a literal, or empty
+  XLA_FFI_Handler_Traits traits = 0;
+  BoundNames<n> names;
+
+  constexpr HandlerLabel(std::string_view handler, std::initializer_list<Traits> list, const BoundNames<n>& bound)
+      : name(handler), names(bound) {
+    for (const Traits trait : list) traits |= static_cast<XLA_FFI_Handler_Traits>(trait);
+  }
+};
+
+// How what a handler's function returns is encoded.
+template <ExecutionStage stage, typename Fn, typename... Ts>
+using EncodingOf = ResultEncoding<stage, std::invoke_result_t<const Fn&, typename ParamOf<Ts>::Type...>>;
+
+// The oldest revision on which a handler can do all of its work.
+template <ExecutionStage stage, typename Fn, typename... Ts>
+constexpr Revision FloorOf() {
+  Revision floor = Revision::r0;
+  ((floor = Later(floor, floor_v<Ts>)), ...);
+  if constexpr (stage == ExecutionStage::kRecord) {
+    floor = Later(floor, XLA_FFI_SDK_SINCE(RECORD_STAGE));
+  }
+  if constexpr (is_state_v<EncodingOf<stage, Fn, Ts...>>) {
+    floor = Later(floor, stage == ExecutionStage::kInstantiate ? XLA_FFI_SDK_SINCE(STATE)
+                                                               : XLA_FFI_SDK_SINCE(STAGE_STATE));
+  }
+  return floor;
+}
+
 // A handler without a vtable: a constant where its function and its names are.
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
 class HandlerCore {
@@ -25,38 +57,26 @@ class HandlerCore {
   static constexpr bool kOptionalAttrs = (is_optional_attr_v<Ts> || ...);
 
  public:
-  constexpr HandlerCore(std::string_view name, Fn fn, std::initializer_list<Traits> traits,
-                        const BoundNames<kSize>& names)
-      : fn_(std::move(fn)), name_(name), names_(names) {
-    for (const Traits trait : traits) traits_ |= static_cast<XLA_FFI_Handler_Traits>(trait);
+  constexpr HandlerCore(const HandlerLabel<sizeof...(Ts)>& label, Fn fn)
+      : fn_(std::move(fn)), name_(label.name), names_(label.names), traits_(label.traits) {
+    const auto& names = names_.names;
     // A frame's attributes are sorted by the bytes of their names. Where it has all that are bound
     // and no other, an attribute's place is the number of distinct names before its own.
     for (int i = 0; i < kSize; ++i) {
       if (!kIsAttr[i]) continue;
       bool first = true;
       for (int k = 0; k < i; ++k) {
-        if (kIsAttr[k] && names.names[k].text() == names.names[i].text()) first = false;
+        if (kIsAttr[k] && names[k].text() == names[i].text()) first = false;
       }
       if (!first) continue;
       first_[i] = true;
       ++distinct_;
       for (int k = 0; k < kSize; ++k) {
-        if (kIsAttr[k] && Before(names.names[i].text(), names.names[k].text())) ++rank_[k];
+        if (kIsAttr[k] && Before(names[i].text(), names[k].text())) ++rank_[k];
       }
     }
     if constexpr (kMayPlan) {
-      shape_is_planned_ = !ShapeCheck<Declared>::Names(names.names, kIsAttr, kSize);
-    }
-  }
-
-  // The same handler with its function in another form.
-  template <typename OtherFn>
-  constexpr HandlerCore(const HandlerCore<stage, OtherFn, Declared, Ts...>& other, Fn fn)
-      : fn_(std::move(fn)), name_(other.name_), names_(other.names_), distinct_(other.distinct_),
-        traits_(other.traits_), shape_is_planned_(other.shape_is_planned_) {
-    for (int i = 0; i < kSize; ++i) {
-      rank_[i] = other.rank_[i];
-      first_[i] = other.first_[i];
+      shape_is_planned_ = !ShapeCheck<Declared>::Names(names, kIsAttr, kSize);
     }
   }
 
@@ -82,10 +102,6 @@ class HandlerCore {
   }
 
  private:
-  friend struct CoreAccess;
-  template <ExecutionStage, typename, typename, typename...>
-  friend class HandlerCore;
-
   static constexpr bool kIsAttr[kSize + 1] = {is_attr_tag_v<Ts>..., false};
   static constexpr ElementKind kKinds[kSize + 1] = {element_kind_v<Ts>..., ElementKind::kOther};
 
@@ -522,30 +538,10 @@ class HandlerCore {
                : RefuseDevice(frame->api, name_);
   }
 
-  // How the function's result is encoded.
-  template <typename F>
-  using EncodingOf =
-      ResultEncoding<stage, std::invoke_result_t<const F&, typename ParamOf<Ts>::Type...>>;
-
-  // The oldest revision on which the handler can do all of its work.
-  template <typename F>
-  static constexpr Revision Floor() {
-    Revision floor = Revision::r0;
-    ((floor = Later(floor, floor_v<Ts>)), ...);
-    if constexpr (stage == ExecutionStage::kRecord) {
-      floor = Later(floor, XLA_FFI_SDK_SINCE(RECORD_STAGE));
-    }
-    if constexpr (is_state_v<EncodingOf<F>>) {
-      floor = Later(floor, stage == ExecutionStage::kInstantiate ? XLA_FFI_SDK_SINCE(STATE)
-                                                                 : XLA_FFI_SDK_SINCE(STAGE_STATE));
-    }
-    return floor;
-  }
-
   XLA_FFI_SDK_COLD XLA_FFI_Error* Describe(const XLA_FFI_Api* api,
                                          const XLA_FFI_Metadata_Extension* extension) const {
-    using Encoding = EncodingOf<Fn>;
-    constexpr Revision kFloor = Floor<Fn>();
+    using Encoding = EncodingOf<stage, Fn, Ts...>;
+    constexpr Revision kFloor = FloorOf<stage, Fn, Ts...>();
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
     // Where there is no table to make an error with the question stays unanswered, which hosts refuse, too.
     if (const char* why = xffi_rt_refuse(api, XFFI_RT_IMAGE)) return RefuseHost(api, name_, why);
@@ -608,12 +604,12 @@ class HandlerCore {
   }
 
   Fn fn_;
-  std::string_view name_;  // a literal, or empty
+  std::string_view name_;
   BoundNames<kSize> names_;
   int64_t rank_[kSize + 1] = {};  // of attributes
   bool first_[kSize + 1] = {};    // whether an attribute's name was not bound before
   int64_t distinct_ = 0;          // attribute names
-  XLA_FFI_Handler_Traits traits_ = 0;
+  XLA_FFI_Handler_Traits traits_;
   bool shape_is_planned_ = false;
 };
 

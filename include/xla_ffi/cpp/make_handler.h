@@ -8,49 +8,48 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// What else is to be known of a handler.
-struct CoreAccess {
-  template <typename Core>
-  static constexpr const auto& Names(const Core& core) {
-    return core.names_.names;
-  }
-  template <typename Core>
-  static constexpr XLA_FFI_Handler_Traits Traits(const Core& core) {
-    return core.traits_;
-  }
-  template <typename Core>
-  static constexpr auto Function(const Core& core) {
-    return core.fn_;
-  }
-  template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts, typename OtherFn>
-  static constexpr auto With(const HandlerCore<stage, Fn, Declared, Ts...>& core, OtherFn fn) {
-    return HandlerCore<stage, OtherFn, Declared, Ts...>(core, std::move(fn));
-  }
-  template <typename Core, typename Fn>
-  static constexpr Revision Floor() {
-    return Core::template Floor<Fn>();
-  }
+// What a handler is made of: a constant where its function and its names are. Compilers are done with it in no time; the
+// handler itself is made of it once, in the form that its function gets in the end.
+template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
+struct Recipe {
+  HandlerLabel<sizeof...(Ts)> label;
+  Fn fn;
 };
 
-// What a macro keeps: the handler itself where it needs no destructor, so that it can be a constant;
-// else one on the heap, which is never destroyed because threads may outlive static objects.
+// A handler on the heap, never destroyed because threads may outlive static objects.
 template <typename Core>
 struct KeptHandler {
   const Core* core;
   XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const { return core->Call(frame); }
 };
 
+// What a macro keeps: what the handler is made of where it needs no destructor, so that it can be a constant; else the
+// handler.
 template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
 XLA_FFI_SDK_FN constexpr auto MakeHandlerOf(std::string_view name,
                                             const Binding<stage, Ts...>& binding, Fn fn,
                                             std::initializer_list<Traits> traits) {
-  using Core = HandlerCore<stage, Fn, Declared, Ts...>;
-  if constexpr (std::is_trivially_destructible_v<Core>) {
-    return Core(name, std::move(fn), traits, BindingAccess::Names(binding));
+  const HandlerLabel<sizeof...(Ts)> label(name, traits, BindingAccess::Names(binding));
+  if constexpr (std::is_trivially_destructible_v<Fn>) {
+    return Recipe<stage, Fn, Declared, Ts...>{label, std::move(fn)};
   } else {
-    return KeptHandler<Core>{
-        new Core(name, std::move(fn), traits, BindingAccess::Names(binding))};
+    using Core = HandlerCore<stage, Fn, Declared, Ts...>;
+    return KeptHandler<Core>{new Core(label, std::move(fn))};
   }
+}
+
+// The handler of a recipe, which calls that function.
+template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts, typename Called>
+XLA_FFI_SDK_FN constexpr auto Assemble(const Recipe<stage, Fn, Declared, Ts...>& recipe, Called fn) {
+  return HandlerCore<stage, Called, Declared, Ts...>(recipe.label, std::move(fn));
+}
+template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
+XLA_FFI_SDK_FN constexpr auto Assemble(const Recipe<stage, Fn, Declared, Ts...>& recipe) {
+  return Assemble(recipe, recipe.fn);
+}
+template <typename Core>
+XLA_FFI_SDK_FN constexpr auto Assemble(const KeptHandler<Core>& kept) {
+  return kept;
 }
 
 template <ExecutionStage stage, typename Fn, typename... Ts>
@@ -88,7 +87,7 @@ class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
  public:
   DeclaredHandler(Fn fn, std::initializer_list<Traits> traits,
                   const internal::BoundNames<sizeof...(Ts)>& names)
-      : core_({}, std::move(fn), traits, names) {}
+      : core_({{}, traits, names}, std::move(fn)) {}
 
   XLA_FFI_SDK_FN XLA_FFI_Error* Call(XLA_FFI_CallFrame* call_frame) const override {
     return core_.Call(call_frame);

@@ -32,7 +32,7 @@ constexpr bool IsConstant(long) {
 // function into its only caller, but none to which there is a pointer.
 template <const auto& maker>
 struct Named {
-  static constexpr auto kFn = CoreAccess::Function(maker());
+  static constexpr auto kFn = maker().fn;
   template <typename... As>
   XLA_FFI_SDK_HOT auto operator()(As&&... as) const -> decltype(kFn(std::forward<As>(as)...)) {
     return kFn(std::forward<As>(as)...);
@@ -42,11 +42,11 @@ struct Named {
 #pragma GCC diagnostic pop
 #endif
 
-// Whether a handler has a pointer to its function.
+// Whether a handler is made of a pointer to its function.
 template <typename T>
 inline constexpr bool has_pointer_v = false;
 template <ExecutionStage stage, typename R, typename... Params, typename Declared, typename... Ts>
-inline constexpr bool has_pointer_v<HandlerCore<stage, R (*)(Params...), Declared, Ts...>> = true;
+inline constexpr bool has_pointer_v<Recipe<stage, R (*)(Params...), Declared, Ts...>> = true;
 
 // nvcc has no handler call its function by its name: it warns of the visibility of what is made for a constant of one file.
 template <const auto& maker>
@@ -62,10 +62,10 @@ constexpr bool CallsByName() {
 // A handler that is made when it is first called.
 template <const auto& maker>
 struct MadeLater {
-  Lasting<std::decay_t<decltype(maker())>> handler;
+  Lasting<decltype(Assemble(maker()))> handler;
 
   XLA_FFI_SDK_IN_USERS XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
-    return handler.Get(maker).Call(frame);
+    return handler.Get([] { return Assemble(maker()); }).Call(frame);
   }
 };
 
@@ -73,13 +73,13 @@ struct MadeLater {
 template <const auto& maker>
 XLA_FFI_SDK_IN_USERS constexpr auto Made() {
   if constexpr (CallsByName<maker>()) {
-    return CoreAccess::With(maker(), Named<maker>());
+    return Assemble(maker(), Named<maker>());
   } else {
 #if !defined(__CUDACC__)
     if constexpr (!IsConstant<maker>(0)) return MadeLater<maker>();
     else
 #endif
-    return maker();
+    return Assemble(maker());
   }
 }
 

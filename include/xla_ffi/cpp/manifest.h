@@ -50,31 +50,31 @@ struct About {
 };
 
 // What is written of the operands and attributes of one stage.
-template <typename Core>
-struct CoreAbout;
+template <typename Made>
+struct RecipeAbout;
 
 template <ExecutionStage stage_, typename Fn, typename Declared_, typename... Ts>
-struct CoreAbout<HandlerCore<stage_, Fn, Declared_, Ts...>> {
-  using Core = HandlerCore<stage_, Fn, Declared_, Ts...>;
+struct RecipeAbout<Recipe<stage_, Fn, Declared_, Ts...>> {
+  using Label = HandlerLabel<sizeof...(Ts)>;
   using Declared = Declared_;
-  using Function = Fn;
   using Result = std::invoke_result_t<const Fn&, typename ParamOf<Ts>::Type...>;
   static constexpr ExecutionStage stage = stage_;
   static constexpr bool kOpen = (is_open_v<Ts> || ...);
+  static constexpr Revision kFloor = FloorOf<stage_, Fn, Ts...>();
 
   // Calls `each(element, name, position, argument)` for each element of that kind; an in-out operand is of
   // both, `argument` its place on the one side.
   template <ElementKind kind, typename Each>
-  static constexpr void ForEach(const Core& core, const Each& each) {
+  static constexpr void ForEach(const Label& label, const Each& each) {
     int i = 0, position = 0, argument = 0;
-    ((IsOf<Ts>(kind) ? each(element_of_v<Ts>, CoreAccess::Names(core)[i].text(), position++, argument)
+    ((IsOf<Ts>(kind) ? each(element_of_v<Ts>, label.names.names[i].text(), position++, argument)
                      : void(),
       argument += IsOf<Ts>(ElementKind::kArg), ++i),
      ...);
   }
-  static constexpr void Attributes(const Core& core, AttrTable* list) {
+  static constexpr void Attributes(const Label& label, AttrTable* list) {
     int i = 0;
-    (AttributesOf<Ts>::Add(list, CoreAccess::Names(core)[i++].text()), ...);
+    (AttributesOf<Ts>::Add(list, label.names.names[i++].text()), ...);
   }
   static constexpr void Context(Names<16>* names) {
     (AddContext(ContextName<Ts>(), names), ...);
@@ -231,8 +231,8 @@ class HandlerAbout {
       case ExecutionStage::kExecute:
         bundle->execute = function;
         if constexpr (kDescribed) {
-          constexpr auto core = maker();
-          *traits = CoreAccess::Traits(core);
+          constexpr auto recipe = maker();
+          *traits = recipe.label.traits;
         }
         break;
       case ExecutionStage::kRecord:
@@ -242,9 +242,9 @@ class HandlerAbout {
   }
 
   template <const auto& maker>
-  using Of = CoreAbout<typename CoreOf<std::decay_t<decltype(maker())>>::Type>;
+  using Of = RecipeAbout<std::decay_t<decltype(maker())>>;
   template <const auto& maker>
-  static constexpr ExecutionStage kStage = StageOf<std::decay_t<decltype(maker())>>();
+  static constexpr ExecutionStage kStage = stage_of_v<std::decay_t<decltype(maker())>>;
 
   template <typename Change>
   constexpr HandlerAbout With(const Change& change) const {
@@ -269,9 +269,9 @@ class HandlerAbout {
   template <const auto& maker, ElementKind kind>
   constexpr void WriteSide(Json& json, std::string_view letter) const {
     if constexpr (kStage<maker> == ExecutionStage::kExecute) {
-      constexpr auto core = maker();
+      constexpr auto recipe = maker();
       Of<maker>::template ForEach<kind>(
-          core, [&](const Element& element, std::string_view name, int position, int argument) {
+          recipe.label, [&](const Element& element, std::string_view name, int position, int argument) {
             json.Raw(position > 0 ? ", {\"name\": " : "{\"name\": ");
             if (name.empty() && element.inout) {
               json.Raw("\"x").Number(argument).Raw("\"");  // one name, since it is one operand
@@ -325,8 +325,8 @@ class HandlerAbout {
   }
   template <const auto& maker>
   static constexpr void AddAttributes(AttrTable* list, bool* open) {
-    constexpr auto core = maker();
-    Of<maker>::Attributes(core, list);
+    constexpr auto recipe = maker();
+    Of<maker>::Attributes(recipe.label, list);
     *open |= Of<maker>::kOpen;
   }
 
@@ -362,16 +362,16 @@ class HandlerAbout {
   static constexpr void Gather(std::string_view* shape, std::string_view* state, Names<16>* context,
                                unsigned* traits, bool* async, bool* host_only, Revision* floor) {
     using A = Of<maker>;
-    constexpr auto core = maker();
+    constexpr auto recipe = maker();
     if (*A::Declared::Shape() != '\0') *shape = A::Declared::Shape();
     *host_only |= A::Declared::kHostOnly;
     A::Context(context);
     *async |= is_async_v<typename A::Result>;
-    *floor = Later(*floor, CoreAccess::Floor<typename A::Core, typename A::Function>());
+    *floor = Later(*floor, A::kFloor);
     if constexpr (A::stage == ExecutionStage::kInstantiate) {
       *state = StateOf<typename A::Result>::Name();
     } else if constexpr (A::stage == ExecutionStage::kExecute) {
-      *traits = CoreAccess::Traits(core);
+      *traits = recipe.label.traits;
     }
   }
 

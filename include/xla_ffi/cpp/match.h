@@ -78,7 +78,8 @@ class XLA_FFI_SDK_TYPE DimPattern {
   XLA_FFI_SDK_HOT DimPattern(int64_t* value)  // NOLINT
       : kind_(value != nullptr ? Kind::kCapture : Kind::kAny), capture_(value) {}
 
-  XLA_FFI_SDK_FN std::optional<std::string> Match(int64_t value, size_t index) const {
+  template <typename Reason = std::string>
+  XLA_FFI_SDK_FN std::optional<Reason> Match(int64_t value, size_t index) const {
     if (XLA_FFI_PREDICT_TRUE(kind_ != Kind::kSize || size_ == value)) return std::nullopt;
     internal::Text text;
     PutMismatch(text, size_, value, index);
@@ -193,7 +194,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     const auto dimensions = buffer.dimensions();
     bool good = DTypes::Has(dtype) && (!dtype_.has_value() || *dtype_ == dtype) &&
                 Ranks::Has(dimensions.size()) &&
-                (!rank_.has_value() || *rank_ == dimensions.size()) &&
+                (rank_ == kDynamicRank || rank_ == dimensions.size()) &&
                 count_ <= dimensions.size();
     for (size_t i = 0; good && i < count_; ++i) {
       const Dim& dim = At(i);
@@ -207,8 +208,8 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
   }
 
   // Nothing where the buffer matches, else why it does not.
-  template <typename Buffer>
-  XLA_FFI_SDK_HOT std::optional<std::string> Match(Buffer buffer) const {
+  template <typename Buffer, typename Reason = std::string>
+  XLA_FFI_SDK_HOT std::optional<Reason> Match(Buffer buffer) const {
     if (XLA_FFI_PREDICT_TRUE(Matches(buffer))) return std::nullopt;
     const auto dimensions = buffer.dimensions();
     return Why(buffer.element_type(), dimensions.begin(), dimensions.size());
@@ -264,7 +265,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     if (DTypes::size() != 0) DTypes::Put(text << " with dtype ");
     if (dtype_.has_value()) PutValue(text << " with dtype ", *dtype_);
     if (Ranks::size() != 0) Ranks::Put(text << " with rank ");
-    if (rank_.has_value()) text << " with rank " << *rank_;
+    if (rank_ != kDynamicRank) text << " with rank " << rank_;
     for (size_t i = 0; i < count_; ++i) At(i).Put(text << (i == 0 ? " with dimensions [" : ", "));
     if (count_ != 0) text << "]";
   }
@@ -280,9 +281,9 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
       DTypes::Has(dtype) ? PutValue(text, *dtype_) : DTypes::Put(text);
       return PutValue(text << ", got ", dtype);
     }
-    if (!Ranks::Has(rank) || (rank_.has_value() && *rank_ != rank)) {
+    if (!Ranks::Has(rank) || (rank_ != kDynamicRank && rank_ != rank)) {
       text << "expected rank ";
-      Ranks::Has(rank) ? PutValue(text, *rank_) : Ranks::Put(text);
+      Ranks::Has(rank) ? PutValue(text, rank_) : Ranks::Put(text);
       return PutValue(text << ", got ", rank);
     }
     if (count_ > rank) {
@@ -305,7 +306,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
   }
 
   std::optional<DType> dtype_;
-  std::optional<size_t> rank_;
+  size_t rank_ = kDynamicRank;
   size_t count_ = 0;
   std::array<Dim, kInPlace> in_place_;
   std::vector<Dim> more_;
@@ -327,9 +328,9 @@ XLA_FFI_SDK_HOT inline DimPattern Dim(int64_t* value) { return DimPattern(value)
 XLA_FFI_SDK_INTERNAL_BEGIN
 
 // Matches and captures; else the message, with the buffer's name.
-template <typename Buffer, typename Pattern>
-XLA_FFI_SDK_HOT inline std::optional<std::string> TryMatchBuffer(std::string_view name, Buffer buffer,
-                                                          const Pattern& pattern) {
+template <typename Buffer, typename Pattern, typename Reason = std::string>
+XLA_FFI_SDK_HOT inline std::optional<Reason> TryMatchBuffer(std::string_view name, Buffer buffer,
+                                                            const Pattern& pattern) {
   if (XLA_FFI_PREDICT_FALSE(!pattern.Matches(buffer))) {
     const auto dimensions = buffer.dimensions();
     return pattern.WhyNot(name, buffer.element_type(), dimensions.begin(), dimensions.size());
