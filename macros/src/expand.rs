@@ -237,9 +237,10 @@ impl Stage {
         let doubt = format_ident!("__doubt", span = Span::mixed_site());
         let sure = format_ident!("__sure", span = Span::mixed_site());
         let (mut decodes, mut knowns, mut settles) = (vec![], vec![], vec![]);
+        // The memory of what was guessed, and of what is settled.
+        let (mut places, mut guesses, mut regions) = (vec![], vec![], vec![]);
         for ((param, at), value) in self.params.iter().zip(at).zip(&values) {
-            if param.is_guessed() {
-                decodes.push(param.guess(at, &doubt));
+            let decode = if param.is_guessed() {
                 knowns.push(quote!(#value.sure(&#sure)));
                 let settle = param.settle(value, at);
                 settles.push(quote! {
@@ -247,31 +248,84 @@ impl Stage {
                         return #mismatch;
                     };
                 });
+                param.guess(at, &doubt)
             } else {
-                decodes.push(param.decode(at));
                 knowns.push(quote!(#value));
+                param.decode(at)
+            };
+            decodes.push(quote! {
+                let ::core::option::Option::Some(#value) = #decode else {
+                    return #mismatch;
+                };
+            });
+            if let Some(region) = param.region(value, at) {
+                let guess = if param.is_guessed() {
+                    let frame = crate::parameter::ours("frame");
+                    quote!(#value.region_at(#frame, #at))
+                } else {
+                    region.clone()
+                };
+                decodes.push(quote! {
+                    ::xla_ffi::__private::file_start(#at, #guess, __ARGS, &mut __starts);
+                });
+                places.push(at);
+                guesses.push(guess);
+                regions.push(region);
             }
         }
+        let file = |regions: &[TokenStream]| {
+            quote! {
+                let mut __regions = ::xla_ffi::__private::Regions::<__OPERANDS>::empty();
+                #(::xla_ffi::__private::file_region(#places, #regions, __ARGS, &mut __regions);)*
+            }
+        };
+        let (file_guesses, file) = (file(&guesses), file(&regions));
         let decode = (!values.is_empty()).then(|| {
             quote! {
-                let mut #doubt = ::xla_ffi::__private::Doubt::none();
+                // One more, behind all.
+                const __MORE: usize = __OPERANDS + 1;
+                const __ORDERED: bool = ::xla_ffi::__private::is_ordered(__ARGS, __RETS);
+                static __ORDER: ::xla_ffi::__private::Order<__MORE> = ::xla_ffi::__private::Order::declared();
+                let mut __starts = ::xla_ffi::__private::Starts::<__MORE>::none();
+                let mut #doubt = ::xla_ffi::__private::Doubt::none(__OPERANDS, __ORDERED);
                 if const { ::xla_ffi::__private::are_tagged(#params) }
                     && !#doubt.are_buffers::<__ARGS, __RETS>(frame)
                 {
                     return #mismatch;
                 }
-                #(let ::core::option::Option::Some(#values) = #decodes else {
-                    return #mismatch;
-                };)*
-                let (#(#values,)*) = if let ::core::option::Option::Some(#sure) = #doubt.resolve() {
+                #(#decodes)*
+                let __placed = if !__ORDERED || #doubt.is_left() {
+                    false
+                } else {
+                    let __version = __ORDER.version();
+                    let __proven = __ORDER.has_address(&__starts)
+                        #(&& ::xla_ffi::__private::leads(#places, #guesses, __ARGS, &__ORDER, &__starts))*
+                        && __ORDER.held(__version);
+                    __proven || {
+                        #file_guesses
+                        __regions.have_addresses() && __ORDER.sort(__ARGS, &__regions)
+                    }
+                };
+                let (#(#values,)*) = if let ::core::option::Option::Some(#sure) = #doubt.resolve(__placed) {
                     (#(#knowns,)*)
                 } else {
                     #(#settles)*
+                    if __ORDERED {
+                        #file
+                        if !__ORDER.sort(__ARGS, &__regions) {
+                            return #mismatch;
+                        }
+                    }
                     (#(#values,)*)
                 };
+                if !__ORDERED {
+                    #file
+                    if !::xla_ffi::__private::is_disjoint(&__regions, __ARGS) {
+                        return #mismatch;
+                    }
+                }
             }
         });
-        let apart = self.apart(at, &values, &mismatch);
         let contract = contract
             .map(|contract| contract.comparisons(&self.info_path(), &quote!(return #mismatch;)));
         let statements = quote! {
@@ -280,52 +334,14 @@ impl Stage {
             }
             const __ARGS: usize = ::xla_ffi::__private::fixed(#params, true);
             const __RETS: usize = ::xla_ffi::__private::fixed(#params, false);
-            #decode
-            #apart
-            #contract
-        };
-        (statements, values)
-    }
-
-    /// The statements that return `mismatch` where a result shares memory with another operand.
-    fn apart(&self, at: &[TokenStream], values: &[Ident], mismatch: &TokenStream) -> TokenStream {
-        let params = self.params_path();
-        let (mut places, mut regions) = (vec![], vec![]);
-        for ((param, at), value) in self.params.iter().zip(at).zip(values) {
-            if let Some(region) = param.region(value, at) {
-                places.push(at);
-                regions.push(region);
-            }
-        }
-        quote! {
             const __OPERANDS: usize = __ARGS + __RETS;
-            if const { ::xla_ffi::__private::is_ordered(__ARGS, __RETS) } {
-                // One more, behind all.
-                const __MORE: usize = __OPERANDS + 1;
-                static __ORDER: ::xla_ffi::__private::Order<__MORE> = ::xla_ffi::__private::Order::declared();
-                let mut __starts = ::xla_ffi::__private::Starts::<__MORE>::none();
-                #(::xla_ffi::__private::file_start(#places, #regions, __ARGS, &mut __starts);)*
-                let __version = __ORDER.version();
-                let __proven = true
-                    #(&& ::xla_ffi::__private::leads(#places, #regions, __ARGS, &__ORDER, &__starts))*;
-                if !(__proven && __ORDER.held(__version)) {
-                    let mut __regions = ::xla_ffi::__private::Regions::<__OPERANDS>::empty();
-                    #(::xla_ffi::__private::file_region(#places, #regions, __ARGS, &mut __regions);)*
-                    if !__ORDER.sort(__ARGS, &__regions) {
-                        return #mismatch;
-                    }
-                }
-            } else {
-                let mut __regions = ::xla_ffi::__private::Regions::<__OPERANDS>::empty();
-                #(::xla_ffi::__private::file_region(#places, #regions, __ARGS, &mut __regions);)*
-                if !::xla_ffi::__private::is_disjoint(&__regions, __ARGS) {
-                    return #mismatch;
-                }
-            }
+            #decode
             if !::xla_ffi::__private::remaining_apart(frame, #params, __ARGS, __RETS) {
                 return #mismatch;
             }
-        }
+            #contract
+        };
+        (statements, values)
     }
 
     fn call(&self, at: &[TokenStream], contract: Option<&Contract>) -> TokenStream {

@@ -88,6 +88,12 @@ impl<const N: usize> Regions<N> {
         self.end[index] = region.end;
     }
 
+    /// For the macros: whether none starts at null.
+    #[must_use]
+    pub fn have_addresses(&self) -> bool {
+        !self.start.contains(&0)
+    }
+
     /// Whether no region from `args` on, a result's, shares memory with one before it.
     #[inline(always)]
     pub(crate) fn is_disjoint(&self, args: usize) -> bool {
@@ -199,16 +205,27 @@ impl<const N: usize> Order<N> {
         version % 2 == 0 && self.version.load(Ordering::Relaxed) == version
     }
 
+    /// For the macros: whether the operand that comes first has an address. Where each leads to the next one, all have.
+    #[must_use]
+    #[inline(always)]
+    pub fn has_address(&self, starts: &Starts<N>) -> bool {
+        self.next_start(N - 1, starts) != Some(0)
+    }
+
     /// Whether an operand ends before the one starts that comes behind it.
     #[inline(always)]
     pub(crate) fn leads(&self, index: usize, region: Region, starts: &Starts<N>) -> bool {
-        let Some(starts) = starts.all() else {
-            return false;
-        };
+        self.next_start(index, starts)
+            .is_some_and(|next| region.end <= next)
+    }
+
+    /// Where the operand starts that comes behind one, if all have been filed.
+    #[inline(always)]
+    fn next_start(&self, index: usize, starts: &Starts<N>) -> Option<usize> {
+        let starts = starts.all()?;
         let next = self.next[index].load(Ordering::Relaxed) as usize;
         // SAFETY: below `N`, by the invariant.
-        let next = unsafe { *starts.get_unchecked(next) };
-        region.end <= next
+        Some(unsafe { *starts.get_unchecked(next) })
     }
 
     /// For the macros: the way to go where the guess is wrong or arguments share memory: sorts the operands, of which
@@ -344,10 +361,10 @@ mod tests {
             assert_eq!(regions.is_disjoint(args), sorted, "{given:?}");
             sorted
         }
-        let (a, b) = (region(0, 8), region(8, 16));
+        let (a, b) = (region(8, 16), region(16, 24));
         assert!(is_apart::<2, 3>(1, &[a, b]));
-        assert!(!is_apart::<3, 4>(1, &[a, b, region(12, 20)]));
-        assert!(!is_apart::<3, 4>(2, &[a, b, region(15, 16)]));
+        assert!(!is_apart::<3, 4>(1, &[a, b, region(20, 28)]));
+        assert!(!is_apart::<3, 4>(2, &[a, b, region(23, 24)]));
         assert!(is_apart::<3, 4>(2, &[a, a, b]));
     }
 
@@ -359,7 +376,7 @@ mod tests {
         }
         let version = order.version();
         let leads = |(index, region): (usize, &Region)| order.leads(index, *region, &starts);
-        given.iter().enumerate().all(leads) && order.held(version)
+        order.has_address(&starts) && given.iter().enumerate().all(leads) && order.held(version)
     }
 
     #[test]
@@ -393,6 +410,27 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_at_null_is_no_proof() {
+        let order = Order::<4>::declared();
+        for given in [
+            [region(0, 8), region(8, 16), region(16, 24)],
+            [region(8, 16), region(0, 0), region(16, 24)],
+            [region(8, 16), region(16, 24), region(0, 0)],
+        ] {
+            let regions = all::<3>(&given);
+            assert!(
+                order.sort(1, &regions) && !regions.have_addresses(),
+                "{given:?}"
+            );
+            assert!(!is_proof(&order, &given), "{given:?}");
+        }
+        let given = [Region::EMPTY, region(16, 16), region(8, 16)];
+        let regions = all::<3>(&given);
+        assert!(order.sort(1, &regions) && regions.have_addresses());
+        assert!(is_proof(&order, &given));
+    }
+
+    #[test]
     fn an_operand_that_was_not_told_of_is_no_proof() {
         let order = Order::<4>::declared();
         let mut starts = Starts::none();
@@ -406,7 +444,7 @@ mod tests {
     #[test]
     fn many_operands_have_an_order() {
         let order = Order::<65>::declared();
-        let place = |index: usize| 16 * (index * 7 % 64);
+        let place = |index: usize| 16 + 16 * (index * 7 % 64);
         let mut given: Vec<Region> = (0..64)
             .map(|index| region(place(index), place(index) + 16))
             .collect();
@@ -424,10 +462,10 @@ mod tests {
     fn threads_read_whole_orders() {
         // Two threads remember opposite orders, while a third checks regions of which two overlap.
         let order = &Order::<10>::declared();
-        let up: Vec<Region> = (0..9).map(|at| region(16 * at, 16 * at + 16)).collect();
+        let up: Vec<Region> = (1..10).map(|at| region(16 * at, 16 * at + 16)).collect();
         let down: Vec<Region> = up.iter().rev().copied().collect();
         let mut bad = up.clone();
-        bad[7] = region(16 * 3 + 8, 16 * 3 + 10);
+        bad[7] = region(16 * 4 + 8, 16 * 4 + 10);
         let run = |given: &[Region], expected: bool| {
             let regions: Regions<9> = all(given);
             for _ in 0..20_000 {

@@ -82,6 +82,20 @@ impl<'f> RawBuffer<'f> {
         unsafe { std::slice::from_raw_parts(self.raw.dims, self.raw.rank as usize) }
     }
 
+    /// The dimensions of a buffer that has `rank` of them.
+    ///
+    /// # Safety
+    /// It has.
+    #[inline(always)]
+    unsafe fn fixed_dims(self, rank: usize) -> Option<&'f [i64]> {
+        if rank == 0 {
+            return Some(&[]);
+        }
+        // SAFETY: `dims` holds `rank` numbers (ABI), and the frame keeps them alive for 'f.
+        (!self.raw.dims.is_null())
+            .then(|| unsafe { std::slice::from_raw_parts(self.raw.dims, rank) })
+    }
+
     /// The dimensions, as many as the buffer has and as `rank` says; `None` for any.
     #[inline(always)]
     fn ranked(self, rank: Option<usize>) -> Option<&'f [i64]> {
@@ -134,10 +148,15 @@ impl<'f> RawBuffer<'f> {
         doubt: &mut Doubt,
     ) -> Option<Typed<'f, T>> {
         const { assert!(size_of::<T>() <= 16 && align_of::<T>() <= 16) };
-        if self.raw.dtype != T::DTYPE {
+        if self.raw.dtype != doubt.dtype(T::DTYPE) {
             return None;
         }
-        let dims = self.ranked(rank)?;
+        let dims = match rank {
+            Some(rank) if self.raw.rank != doubt.rank(rank) => return None,
+            // SAFETY: the rank is as many.
+            Some(rank) => unsafe { self.fixed_dims(rank)? },
+            None => self.ranked(None)?,
+        };
         let data = self.raw.data.cast();
         Some(Typed {
             data,

@@ -128,12 +128,21 @@ pub fn file_region<const N: usize>(at: &At, region: Region, args: usize, regions
     }
 }
 
+/// Where the argument of an in-out parameter stands. It lies where the result does, and counts as nowhere.
+#[inline(always)]
+fn twin(at: &At) -> Option<usize> {
+    (place(at, 0).is_some() && at.param.takes_ret() && at.param.takes_arg()).then_some(at.arg)
+}
+
 /// For the macros: the same for where it starts.
 #[doc(hidden)]
 #[inline(always)]
 pub fn file_start<const N: usize>(at: &At, region: Region, args: usize, starts: &mut Starts<N>) {
     if let Some(index) = place(at, args) {
         starts.set(index, region);
+    }
+    if let Some(index) = twin(at) {
+        starts.set(index, Region::EMPTY);
     }
 }
 
@@ -148,4 +157,47 @@ pub fn leads<const N: usize>(
     starts: &Starts<N>,
 ) -> bool {
     place(at, args).is_none_or(|index| order.leads(index, region, starts))
+        && twin(at).is_none_or(|index| order.leads(index, Region::EMPTY, starts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declare::kind::Kind;
+    use crate::{DataType, DataTypes};
+
+    #[test]
+    fn in_out_operands_have_an_order() {
+        let param = Param::operand(Kind::InOut, DataTypes::only(DataType::F32), None);
+        let at = [0, 1].map(|index| At {
+            param,
+            arg: index,
+            ret: index,
+            attr: 0,
+        });
+        let region = |start| Region::new(std::ptr::without_provenance(start), 8);
+        let regions = [region(64), region(32)];
+        // Two arguments and two results.
+        let order = Order::<5>::declared();
+        let is_proof = || {
+            let mut starts = Starts::none();
+            for (at, region) in at.iter().zip(regions) {
+                file_start(at, region, 2, &mut starts);
+            }
+            let version = order.version();
+            order.has_address(&starts)
+                && at
+                    .iter()
+                    .zip(regions)
+                    .all(|(at, region)| leads(at, region, 2, &order, &starts))
+                && order.held(version)
+        };
+        assert!(!is_proof());
+        let mut all = Regions::<4>::empty();
+        for (at, region) in at.iter().zip(regions) {
+            file_region(at, region, 2, &mut all);
+        }
+        assert!(order.sort(2, &all));
+        assert!(is_proof());
+    }
 }
