@@ -247,7 +247,9 @@ class HandlerCore {
   XLA_FFI_SDK_HOT bool Check(const XLA_FFI_CallFrame* frame, const Places& places) const {
     const int64_t index = IndexOf<i, Tag>(frame, places);
     if (XLA_FFI_PREDICT_FALSE(!IsThere<i>(frame, index))) return false;
-    if constexpr (kAllBuffers && IsOperand(kKinds[i])) {
+    if constexpr (kIsOrdered && (is_tagged_v<ArgTag, Tag> || is_tagged_v<RetTag, Tag>)) {
+      return true;  // looked at where it is located
+    } else if constexpr (kAllBuffers && IsOperand(kKinds[i])) {
       return DecodeOne<Tag>::CheckBuffer(PlaceOf<i, Tag>(frame, index));
     } else if constexpr (DecodeOne<Tag>::kTakes) {
       return DecodeOne<Tag>::Check(PlaceOf<i, Tag>(frame, index));
@@ -322,7 +324,7 @@ class HandlerCore {
                                         std::index_sequence<Is...> is) const {
     [[maybe_unused]] const Places places = Locate(frame, is);
     [[maybe_unused]] OperandRegions regions;
-    [[maybe_unused]] Doubt doubt;
+    [[maybe_unused]] Doubt doubt(kArgs + kRets, kIsOrdered);
     // Read before the operands and written after the function: around either a compiler reads everything again.
     const uint64_t guess = LastOrder();
     [[maybe_unused]] uint64_t order = guess;
@@ -400,6 +402,9 @@ class HandlerCore {
   }
 
   using OperandRegions = Regions<kArgs, kRets>;
+  // Whether operands are compared by the order in which they lay when the handler was last called.
+  static constexpr bool kIsOrdered =
+      kLocatesHere && kRets * kArgs + kRets * (kRets - 1) / 2 > 6 && kArgs + kRets <= kOrdered;
 
   template <size_t i, template <typename> typename Tag, typename T>
   XLA_FFI_SDK_HOT static bool Locates(const XLA_FFI_CallFrame* frame, OperandRegions* regions, Doubt* doubt,
@@ -410,9 +415,12 @@ class HandlerCore {
     // The argument lies where the result does: it is the result that others may not touch.
     if constexpr (kInOut) regions->SetNowhere(Position(i));
     if constexpr (kLocatesHere && (kIsArg || is_tagged_v<RetTag, Tag<T>> || kInOut)) {
-      // It has been found to be a buffer.
+      // It is known to be one.
       const auto* buf = static_cast<const XLA_FFI_Buffer*>(kIsArg ? frame->args.args[kPosition]
                                                                   : frame->rets.rets[kPosition]);
+      if constexpr (kIsOrdered && !kInOut) {
+        if (!doubt->Fits(buf, OperandType<T>::kElement, OperandType<T>::kRank)) return false;
+      }
       return regions->Locate(kIsArg ? kPosition : kArgs + kPosition, buf, OperandType<T>::kElement,
                              OperandType<T>::kRank, doubt);
     }
@@ -424,8 +432,6 @@ class HandlerCore {
   }
 
   // The order in which the operands lay when the handler was last called, where it is asked for.
-  static constexpr bool kIsOrdered =
-      kLocatesHere && kRets * kArgs + kRets * (kRets - 1) / 2 > 6 && kArgs + kRets <= kOrdered;
   XLA_FFI_SDK_HOT static Order& Kept() {
     static Order order{kDeclared};
     return order;

@@ -23,30 +23,97 @@ XLA_FFI_SDK_HOT inline void Pin([[maybe_unused]] uint64_t& number) {
 #endif
 }
 
-// What keeps the operands that were counted so far from being all right, if anything does: bits of two numbers, which are
-// looked at once. Almost every call leaves none; where one does, all operands are looked at again, one by one.
+// A number that operand after operand is compared with, in a register from the second time on: processors take the comparison
+// of memory with a register and the branch behind it for one instruction, and that with a constant for two.
+struct Repeated {
+  uint64_t known = ~uint64_t{0};  // what the compiler knows
+  uint64_t held = 0;
+  bool is_held = false;
+
+  XLA_FFI_SDK_HOT uint64_t Number(uint64_t number) {
+    if (number != known) {
+      known = number;
+      is_held = false;
+      return number;
+    }
+    if (!is_held) {
+      held = number;
+      is_held = true;
+      Pin(held);
+    }
+    return held;
+  }
+};
+
+// What keeps the operands that were counted so far from being all right, if anything does: bits of numbers, which are looked
+// at once. Almost every call leaves none; where one does, all operands are looked at again, one by one. Where they are
+// ordered, it is the order that tells whether one of them has no address.
 struct Doubt {
-  uint64_t factors = 0;  // of the numbers that were multiplied
-  uint64_t rest = 0;     // of numbers of elements, and of addresses, turned so that bits that have to be zero come first
+  const bool few;      // so few operands that doing more for each of them is quicker than doing more once
+  const bool ordered;  // whether an order of them is asked for
 
-  // The product of two numbers below 2^31 fits 64 bits. Fewer than 2^58 elements have a number of bytes that can
-  // be addressed, as none has more than 16; and an address of so few bits is a multiple of what its type wants.
-  XLA_FFI_SDK_HOT bool IsNone() const { return ((factors >> 31) | (rest >> 58)) == 0; }
+  // Factors of so many bits have a product of 64 bits; of half as many as a number of elements may have, one that need not
+  // be looked at.
+  static constexpr unsigned kFactors = 31, kHalf = 29;
+  // Numbers of elements of so many bits have a number of bytes that can be addressed, since none has more than 16. Addresses
+  // are held to it, too: what ends behind one is no wrapped number.
+  static constexpr unsigned kBits = 58;
 
-  // Counts the elements of a buffer and finds their first byte. Where no doubt is left, they can be counted, and lie at an
-  // address that is aligned and not null.
-  XLA_FFI_SDK_HOT uint64_t Count(const int64_t* dims, int64_t rank, uintptr_t data, unsigned align) {
+  uint64_t factors = 0;            // bits of the numbers that were multiplied
+  uint64_t counts = 0;             // bits of the numbers of elements
+  uint64_t common = ~uint64_t{0};  // bits that all addresses have
+  // Bits of the addresses of elements that want so many bytes as an alignment.
+  uint64_t align1 = 0, align2 = 0, align4 = 0, align8 = 0, align16 = 0;
+  Repeated dtypes, ranks;
+
+  XLA_FFI_SDK_HOT Doubt(int operands, bool is_ordered) : few(operands <= 4), ordered(is_ordered) {}
+
+  // Whether a buffer is there and has that element type and rank.
+  XLA_FFI_SDK_HOT bool Fits(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank) {
+    return IsThere(buf) && static_cast<unsigned>(buf->dtype) == static_cast<unsigned>(dtypes.Number(dtype)) &&
+           buf->rank == static_cast<int64_t>(ranks.Number(static_cast<uint64_t>(rank)));
+  }
+
+  XLA_FFI_SDK_HOT bool IsNone() const {
+    const uint64_t high = (counts | align1 | align2 | align4 | align8 | align16) >> kBits;
+    const uint64_t low = (align2 & 1) | (align4 & 3) | (align8 & 7) | (align16 & 15);
+    return ((factors >> (ordered ? kHalf : kFactors) | high | low) == 0) & (common != 0);
+  }
+
+  XLA_FFI_SDK_HOT uint64_t& Addresses(unsigned align) {
+    return align == 1 ? align1 : align == 2 ? align2 : align == 4 ? align4 : align == 8 ? align8 : align16;
+  }
+
+  XLA_FFI_SDK_HOT static void Add(uint64_t& bits, uint64_t number) {
+    bits |= number;
+    Pin(bits);
+  }
+
+  // Counts the elements of a buffer that lies at `data`. Where no doubt is left, they can be counted, and lie at an address
+  // that is aligned and not null, the latter by the order where there is one.
+  XLA_FFI_SDK_HOT uint64_t Count(const int64_t* dims, int64_t rank, uint64_t data, unsigned align) {
     uint64_t count = 1;
     for (int64_t i = 0; i < rank; ++i) {
       const auto dim = static_cast<uint64_t>(dims[i]);
-      if (i > 0) factors |= count | dim;
+      if (i > 0) {
+        Add(factors, count);
+        Add(factors, dim);
+      }
       count *= dim;
     }
-    // Low bits that are set become high ones, and null wraps around.
-    const uint64_t turned = uint64_t{data} / align | uint64_t{data} * (~uint64_t{0} / align + 1);
-    rest |= count | (turned - 1);
-    Pin(factors);
-    Pin(rest);
+    if (few) {
+      // Low bits that are set become high ones, and null wraps around.
+      const uint64_t turned = data / align | data * (~uint64_t{0} / align + 1);
+      Add(counts, count | (turned - 1));
+      return count;
+    }
+    Add(Addresses(align), data);
+    if (!ordered) {
+      // Two addresses that have no bit in common are rare, and no mistake.
+      common &= data;
+      Pin(common);
+    }
+    if (!ordered || rank < 2) Add(counts, count);
     return count;
   }
 };
@@ -102,11 +169,11 @@ struct Regions {
     return !overlap;
   }
 
-  // Whether in that order each operand ends before the next one starts. Then none overlaps another.
+  // Whether in that order each operand ends before the next one starts. Then none overlaps another, and all have an address.
   XLA_FFI_SDK_HOT bool AreApartIn(uint64_t order) const {
     // A byte each, of which a register gives the lowest for nothing.
     uint64_t even = order & kLowHalves, odd = order >> 4 & kLowHalves;
-    Address before = 0;
+    Address before = 1;
     XLA_FFI_SDK_UNROLL
     for (int i = 0; i < kCount; ++i) {
       const unsigned at = static_cast<unsigned char>(even);
@@ -143,7 +210,7 @@ XLA_FFI_SDK_PURE inline uint64_t Sorted(const XLA_FFI_CallFrame* frame, const Ad
   }
   // How far the arguments and the results reach that come before the operand at hand.
   Address arg = 0, ret = 0;
-  bool overlap = false;
+  bool overlap = start[at[0]] == 0;  // or has no address
   uint64_t order = 0;
   for (int place = 0; place < count; ++place) {
     const int i = at[place];
