@@ -135,4 +135,11 @@ pub unsafe trait Bind<'f>: Sized {
     fn region_at(&self, _frame: &Frame<'f>, _at: &At) -> Region {
         self.region()
     }
+
+    /// The same of a value about which there is doubt. Where there is, it says nothing.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn guessed_region(guess: &Guess<Self>, frame: &Frame<'f>, at: &At) -> Region {
+        guess.unsure().region_at(frame, at)
+    }
 }

@@ -260,8 +260,7 @@ impl Stage {
             });
             if let Some(region) = param.region(value, at) {
                 let guess = if param.is_guessed() {
-                    let frame = crate::parameter::ours("frame");
-                    quote!(#value.region_at(#frame, #at))
+                    param.guessed_region(value, at)
                 } else {
                     region.clone()
                 };

@@ -385,6 +385,12 @@ impl Parameter {
             quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::region_at(&#value, #frame, #at)),
         )
     }
+
+    /// The same of a value that was guessed.
+    pub(crate) fn guessed_region(&self, guess: &Ident, at: &TokenStream) -> TokenStream {
+        let (ty, frame) = (&self.ty, ours("frame"));
+        quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::guessed_region(&#guess, #frame, #at))
+    }
 }
 
 /// Where a type stands, for the compiler's messages.

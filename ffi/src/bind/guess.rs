@@ -1,10 +1,6 @@
 //! Values that were decoded before all of their checks were made: see [`Doubt`](crate::call::doubt::Doubt).
 
-use crate::bind::Bind;
-use crate::bind::region::Region;
 use crate::call::doubt::Sure;
-use crate::call::frame::Frame;
-use crate::declare::at::At;
 
 /// A value that is as good as [`Bind::bind`] would have made it if no doubt is left.
 #[doc(hidden)]
@@ -23,17 +19,15 @@ impl<T> Guess<T> {
         self.0
     }
 
+    /// The value, of which is asked no more than where it lies.
+    #[inline(always)]
+    pub(crate) fn unsure(&self) -> &T {
+        &self.0
+    }
+
     /// The value, which nobody had a doubt about.
     #[inline(always)]
     pub(crate) fn known(self) -> T {
         self.0
-    }
-}
-
-impl<'f, T: Bind<'f>> Guess<T> {
-    /// For the macros: the memory that the value reaches.
-    #[inline(always)]
-    pub fn region_at(&self, frame: &Frame<'f>, at: &At) -> Region {
-        self.0.region_at(frame, at)
     }
 }

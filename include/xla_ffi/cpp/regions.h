@@ -210,11 +210,12 @@ XLA_FFI_SDK_PURE inline uint64_t Sorted(const XLA_FFI_CallFrame* frame, const Ad
   }
   // How far the arguments and the results reach that come before the operand at hand.
   Address arg = 0, ret = 0;
-  bool overlap = start[at[0]] == 0;  // or has no address
+  bool overlap = false;  // or no address
   uint64_t order = 0;
   for (int place = 0; place < count; ++place) {
     const int i = at[place];
     order |= static_cast<uint64_t>(i) << 4 * place;
+    overlap |= start[i] == 0;
     if (i < args) {
       overlap |= start[i] < ret;
       arg = std::max(arg, end[i]);
