@@ -56,7 +56,13 @@ impl Cost {
     /// waiting for one is no fault of the command.
     #[must_use]
     pub fn is_under(self, limit: Duration) -> bool {
-        self.computed < limit && (self.clock < limit || is_loaded())
+        self.is_under_on(1, limit)
+    }
+
+    /// The same of a command that keeps so many processors busy.
+    #[must_use]
+    pub fn is_under_on(self, processors: u32, limit: Duration) -> bool {
+        self.computed < processors * limit && (self.clock < limit || is_loaded())
     }
 }
 
