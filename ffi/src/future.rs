@@ -17,7 +17,6 @@ use std::marker::PhantomData;
 
 use crate::bind::Bind;
 use crate::call::frame::Frame;
-use crate::call::host::Host;
 use crate::declare::at::At;
 use crate::declare::param::Param;
 use crate::entry::problems::Problems;
@@ -60,7 +59,7 @@ pub struct Future {
 /// it, and tuples of up to eight.
 ///
 /// ```
-/// use xla_ffi::{Detach, Future, Kept, Later, prelude::*};
+/// use xla_ffi::{Detach, Frame, Future, Kept, Later, prelude::*};
 ///
 /// /// A matrix and the vector that it is applied to.
 /// struct Product<'f> {
@@ -74,11 +73,11 @@ pub struct Future {
 /// unsafe impl Detach for Product<'_> {
 ///     type Kept = KeptProduct;
 ///
-///     unsafe fn detach(self) -> KeptProduct {
+///     unsafe fn detach(self, call: &Frame<'_>) -> KeptProduct {
 ///         // SAFETY: the caller's promise goes for both.
-///         let matrix = unsafe { self.matrix.detach() };
+///         let matrix = unsafe { self.matrix.detach(call) };
 ///         // SAFETY: as above.
-///         KeptProduct(matrix, unsafe { self.vector.detach() })
+///         KeptProduct(matrix, unsafe { self.vector.detach(call) })
 ///     }
 /// }
 ///
@@ -113,16 +112,20 @@ pub struct Future {
 /// ```
 ///
 /// # Safety
-/// What `detach` gives reaches no memory of the host but operand data.
+/// What `detach` gives reaches no memory of the host but data of the call's operands.
 pub unsafe trait Detach {
     /// The operands kept for later.
     type Kept: Kept;
 
     /// Copies what ends with the handler.
     ///
+    /// # Panics
+    /// Where an operand is not one of the call's: [`Promise::with`] lends those of another call, and nothing keeps them
+    /// when that one is complete.
+    ///
     /// # Safety
-    /// What comes back is dropped before the call is completed.
-    unsafe fn detach(self) -> Self::Kept;
+    /// `call` is the frame of the call that is under way, and what comes back is dropped before that is completed.
+    unsafe fn detach(self, call: &Frame<'_>) -> Self::Kept;
 }
 
 /// Operands kept for later; [`Detach`] makes them, and has an example of a type of one's own.
@@ -174,7 +177,7 @@ pub trait Kept: Send + 'static {
 /// Futures exist since r2 (jaxlib 0.4.34). On older hosts the call waits where the handler returns,
 /// so a handler needs no other code there.
 pub struct Later<'f> {
-    host: Host,
+    frame: Frame<'f>,
     pending: &'f Pending,
 }
 
@@ -208,20 +211,23 @@ impl Later<'_> {
     /// ```
     #[must_use]
     pub fn is_async(&self) -> bool {
-        self.host.has_futures()
+        self.frame.host().has_futures()
     }
 
     /// A promise that owns the operands it may touch, and the future to return.
     ///
     /// The host's future is made when the handler returns, if the call is still under way then.
+    ///
+    /// # Panics
+    /// Where an operand is another call's, which a promise of that call lends.
     #[inline]
     pub fn promise<T: Detach>(self, operands: T) -> (Promise<T::Kept>, Future) {
+        // SAFETY: the call is pending from here on, and the promise drops the operands before it completes the call.
+        let operands = unsafe { operands.detach(&self.frame) };
         let (completion, call) = pair();
         self.pending.set(call);
         let promise = Promise {
-            // SAFETY: the call is pending from here on, and the promise drops the operands before
-            // it completes the call.
-            operands: unsafe { operands.detach() },
+            operands,
             completion,
         };
         let future = Future { _here: PhantomData };
@@ -239,7 +245,7 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
     #[inline(always)]
     fn bind(frame: &Frame<'f>, _at: &At) -> Option<Self> {
         Some(Self {
-            host: frame.host(),
+            frame: *frame,
             pending: frame.pending()?,
         })
     }

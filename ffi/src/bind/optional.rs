@@ -12,7 +12,9 @@ use crate::entry::problems::Problems;
 #[inline(always)]
 fn present(frame: &Frame<'_>, at: &At) -> bool {
     match at.param.kind {
-        Kind::Arg | Kind::InOut => at.arg < frame.arg_count(),
+        Kind::Arg => at.arg < frame.arg_count(),
+        // What came as one of the two alone is no operand that did not come.
+        Kind::InOut => at.arg < frame.arg_count() || at.ret < frame.ret_count(),
         Kind::Ret => at.ret < frame.ret_count(),
         Kind::Attr => frame.attrs().get(at.param.name, at.attr).is_some(),
         Kind::Attrs | Kind::Context => true,
@@ -44,9 +46,15 @@ unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
         if matches!(at.param.kind, Kind::Context) && T::bind_if_there(frame, at).is_some() {
             return;
         }
-        if matches!(at.param.kind, Kind::InOut) && at.ret >= frame.ret_count() {
+        if matches!(at.param.kind, Kind::InOut) {
+            let sides = (at.arg < frame.arg_count(), at.ret < frame.ret_count());
+            let (there, lacking) = match sides {
+                (true, false) => ("an argument", "a result"),
+                (false, true) => ("a result", "an argument"),
+                _ => return T::explain(frame, at, problems),
+            };
             problems.push(format!(
-                "in-out operand `{}`: came as an argument, but not as a result",
+                "in-out operand `{}`: came as {there}, but not as {lacking}",
                 at.param.name
             ));
             return;

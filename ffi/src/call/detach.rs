@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::rc::Rc;
 
+use crate::call::frame::Frame;
 use crate::call::raw_buffer::{RawBuffer, Typed};
 use crate::error::{Error, Result};
 use crate::future::split::Divide;
@@ -75,6 +76,23 @@ impl<T> Parts<T> {
     }
 }
 
+/// Refuses an operand that is none of the call's. A promise lends the operands of its own call, for as long as a closure
+/// runs; nothing but where they lie tells them from these.
+#[inline(always)]
+fn assert_of(call: &Frame<'_>, data: *mut c_void, is_empty: bool) {
+    if !is_empty && !call.has_data(data) {
+        not_of_the_call();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn not_of_the_call() -> ! {
+    panic!(
+        "a promise was given an operand of another call, which only the promise of that call may keep"
+    )
+}
+
 macro_rules! detach {
     ($(#[$meta:meta])* $kept:ident of $name:ident) => {
         #[doc = concat!("A [`", stringify!($name), "`] kept until the call is completed.")]
@@ -87,8 +105,9 @@ macro_rules! detach {
         unsafe impl<T: Element, const RANK: usize> Detach for $name<'_, T, RANK> {
             type Kept = $kept<T, RANK>;
 
-            unsafe fn detach(self) -> Self::Kept {
+            unsafe fn detach(self, call: &Frame<'_>) -> Self::Kept {
                 let Typed { data, dims, len } = self.into_view();
+                assert_of(call, data.cast(), len == 0);
                 $kept(Parts {
                     data,
                     dims: dims.into(),
@@ -315,7 +334,8 @@ macro_rules! detach_any {
         unsafe impl Detach for $name<'_> {
             type Kept = $kept;
 
-            unsafe fn detach(self) -> $kept {
+            unsafe fn detach(self, call: &Frame<'_>) -> $kept {
+                assert_of(call, self.raw().data(), self.element_count() == 0);
                 $kept(AnyParts::new(self.raw()))
             }
         }
@@ -424,10 +444,10 @@ macro_rules! tuples {
             type Kept = ($($name::Kept,)*);
 
             #[expect(non_snake_case, reason = "variables are called as their types")]
-            unsafe fn detach(self) -> Self::Kept {
+            unsafe fn detach(self, call: &Frame<'_>) -> Self::Kept {
                 let ($($name,)*) = self;
                 // SAFETY: the caller's promise goes for each part.
-                ($(unsafe { $name.detach() },)*)
+                ($(unsafe { $name.detach(call) },)*)
             }
         }
 
@@ -495,7 +515,7 @@ tuples!(A B C D E F G H);
 unsafe impl Detach for () {
     type Kept = ();
 
-    unsafe fn detach(self) {}
+    unsafe fn detach(self, _call: &Frame<'_>) {}
 }
 
 impl Kept for () {

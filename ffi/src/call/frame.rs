@@ -227,6 +227,14 @@ impl<'f> Frame<'f> {
         self.rets().get(index, XLA_FFI_RetType::BUFFER)
     }
 
+    /// Whether the elements of an operand begin at `data`.
+    #[inline]
+    pub(crate) fn has_data(&self, data: *mut std::ffi::c_void) -> bool {
+        let lies_there = |buffer: RawBuffer<'_>| buffer.data() == data;
+        (0..self.ret_count()).any(|index| self.ret(index).is_some_and(lies_there))
+            || (0..self.arg_count()).any(|index| self.arg(index).is_some_and(lies_there))
+    }
+
     /// The attributes.
     #[inline(always)]
     pub(crate) fn attrs(&self) -> RawAttrs<'f> {

@@ -171,12 +171,16 @@ impl Param {
     /// The same, but it may be absent; then it needs no revision.
     #[must_use]
     pub const fn optional(mut self) -> Self {
+        assert!(
+            !matches!(self.presence, Presence::Variadic),
+            "remaining operands may be none: `RemainingArgs` and `RemainingRets` are taken without `Option`"
+        );
         self.presence = Presence::Optional;
         self.since = Revision::R0;
         self
     }
 
-    /// The same, any number of times.
+    /// The same, any number of times. It may not be [`Param::optional`] besides: what takes all that is left is the last.
     #[must_use]
     pub const fn variadic(mut self) -> Self {
         self.presence = Presence::Variadic;

@@ -26,5 +26,10 @@ pub const ANY_RANK: usize = usize::MAX;
 
 /// The rank that a type parameter means; `None` for any.
 pub(crate) const fn rank(rank: usize) -> Option<usize> {
-    if rank == ANY_RANK { None } else { Some(rank) }
+    if rank == ANY_RANK {
+        return None;
+    }
+    // A frame's rank is signed, and as many dimensions lie in memory.
+    assert!(rank <= u32::MAX as usize, "no array has so many dimensions");
+    Some(rank)
 }

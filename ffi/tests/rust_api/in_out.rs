@@ -62,6 +62,10 @@ fn in_out_operands() {
         refused(call::<maybe_increment>("{}").arg(x())),
         "maybe_increment (execute): in-out operand `x`: came as an argument, but not as a result"
     );
+    assert_eq!(
+        refused(call::<maybe_increment>("{}").ret(shape(DType::S32, &[2]))),
+        "maybe_increment (execute): in-out operand `x`: came as a result, but not as an argument"
+    );
     let outcome = call::<add_into>("{}")
         .args([x(), x()])
         .ret_alias(0)

@@ -199,7 +199,7 @@ impl xla_ffi::Kept for Whole {
 unsafe impl xla_ffi::Detach for Whole {
     type Kept = Self;
 
-    unsafe fn detach(self) -> Self {
+    unsafe fn detach(self, _call: &xla_ffi::Frame<'_>) -> Self {
         self
     }
 }

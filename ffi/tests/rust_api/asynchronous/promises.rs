@@ -2,10 +2,11 @@
 
 use super::f32s;
 use crate::kit::{array, call, failed, first, load, on, ret, shape, vector};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
-use xla_ffi::{Future, Later, prelude::*};
+use xla_ffi::{Future, KeptAnyOut, KeptBuffer, KeptOut, Later, Promise, prelude::*};
 use xla_ffi_runtime::{Code, DType, Revision, Runtime};
 
 #[xla_ffi::handler(shape = "n -> n")]
@@ -202,3 +203,55 @@ fn completions_race_with_returns() {
 }
 
 xla_ffi::library! { name = "asynchronous_promises"; add_one, careless, fail_later, untyped }
+
+/// The promise of another call, and what is lent of its operands.
+static LENDER: Mutex<Option<Promise<(KeptBuffer<f32, 1>, KeptOut<f32, 1>, KeptAnyOut)>>> =
+    Mutex::new(None);
+
+#[xla_ffi::handler]
+fn lends(x: Buffer<f32, 1>, y: Out<f32, 1>, z: AnyOut, later: Later) -> Future {
+    let (promise, future) = later.promise((x, y, z));
+    *LENDER.lock().unwrap() = Some(promise);
+    future
+}
+
+/// Puts an operand that another call's promise lends into its own.
+#[xla_ffi::handler]
+fn borrows(_own: Out<f32, 1>, how: &str, later: Later) -> Result<Future> {
+    let mut lender = LENDER.lock().unwrap().take().unwrap();
+    let keep = |how: &str| {
+        lender.with(|(x, y, z)| match how {
+            "argument" => later.promise(x).1,
+            "result" => later.promise((y, ())).1,
+            _ => later.promise(z).1,
+        })
+    };
+    let kept = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| keep(how)));
+    lender.complete_with(|(x, mut y, mut z)| {
+        y.copy_from(&x)?;
+        z.fill_bytes(0);
+        Ok(())
+    });
+    kept.map_err(|panic| Error::internal(*panic.downcast::<&str>().unwrap()))
+}
+
+/// What a promise lends ends with its own call: no other promise keeps it.
+#[test]
+fn no_promise_keeps_the_operands_of_another_call() {
+    for how in ["argument", "result", "untyped"] {
+        let lender = call::<lends>("{}")
+            .arg(vector(&[3.0_f32, 4.0]))
+            .ret(f32s(&[2]))
+            .ret(f32s(&[2]));
+        let pending = std::thread::spawn(move || lender.run());
+        while LENDER.lock().unwrap().is_none() {
+            thread::yield_now();
+        }
+        let borrower = call::<borrows>(&format!("{{how = \"{how}\"}}")).ret(f32s(&[2]));
+        let (code, text) = failed(borrower);
+        let expected = "a promise was given an operand of another call, which only the promise of that call may keep";
+        assert_eq!((code, text.as_str()), (Code::Internal, expected), "{how}");
+        let outcome = pending.join().unwrap().unwrap();
+        assert_eq!(ret::<f32>(&outcome, 0), [3.0, 4.0]);
+    }
+}
