@@ -477,7 +477,7 @@ pub mod __private {
     };
     pub use crate::bind::derived::{explain as explain_made, readable, region as region_made};
     pub use crate::bind::optional::{Hidden, or_default};
-    pub use crate::call::frame_copy::outlives_call;
+    pub use crate::call::frame_copy::{Made, outlives_call};
     pub use crate::declare::about::{About, Batch, Gradient};
     pub use crate::declare::counts::operands;
     pub use crate::declare::given::{always_given, given, given_once, size_given};
@@ -499,6 +499,6 @@ pub mod __private {
         Computed, Contract, Dim, Entry, arg_dims, computes, ret_dims, same_dims, same_size,
     };
     pub use xla_ffi_contract::Form;
-    pub use xla_ffi_macros::{__export, __export_legacy};
+    pub use xla_ffi_macros::{__export, __export_legacy, __promised};
     pub use xla_ffi_sys as sys;
 }

@@ -5,7 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::{Data, DataEnum, DeriveInput, Fields, FieldsNamed, Ident};
 
-use crate::parameter::{AttrOptions, place};
+use crate::parameter::{AttrOptions, ours, place};
 
 pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     let input: DeriveInput = syn::parse2(item)?;
@@ -96,20 +96,21 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
     let locals: Vec<Ident> = (0..members.len())
         .map(|index| format_ident!("__field{index}", span = Span::mixed_site()))
         .collect();
+    let (value, dictionary, problems) = (ours("__value"), ours("__dictionary"), ours("__problems"));
     let decodes = members.iter().zip(&locals).map(|(member, local)| {
         let (ty, name, narrow) = (member.ty, &member.name, member.options.narrow);
         let take = quote_spanned! {place(ty)=>
-            <#ty as ::xla_ffi::__private::Member<#lifetime>>::from_value(value, #narrow)?
+            <#ty as ::xla_ffi::__private::Member<#lifetime>>::from_value(#value, #narrow)?
         };
         match &member.options.default {
             Some(default) => quote! {
-                let value = dictionary.next(#name, &mut cursor);
-                found += <usize as ::core::convert::From<bool>>::from(value.is_some());
-                let #local: #ty = if value.is_some() { #take } else { #default };
+                let __value = __dictionary.next(#name, &mut __cursor);
+                __found += <usize as ::core::convert::From<bool>>::from(__value.is_some());
+                let #local: #ty = if __value.is_some() { #take } else { #default };
             },
             None => quote! {
-                let value = dictionary.next(#name, &mut cursor);
-                found += <usize as ::core::convert::From<bool>>::from(value.is_some());
+                let __value = __dictionary.next(#name, &mut __cursor);
+                __found += <usize as ::core::convert::From<bool>>::from(__value.is_some());
                 let #local: #ty = #take;
             },
         }
@@ -119,7 +120,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
         let optional = member.options.default.is_some();
         quote_spanned! {place(ty)=>
             <#ty as ::xla_ffi::__private::Member<#lifetime>>::explain(
-                dictionary, #name, #narrow, #optional, problems,
+                #dictionary, #name, #narrow, #optional, #problems,
             );
         }
     });
@@ -130,18 +131,18 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
 
             #[inline(always)]
             fn decode(
-                dictionary: ::xla_ffi::Dictionary<#lifetime>,
-                mut cursor: usize,
+                __dictionary: ::xla_ffi::Dictionary<#lifetime>,
+                mut __cursor: usize,
             ) -> ::core::option::Option<(Self, usize)> {
-                let mut found = 0;
+                let mut __found = 0;
                 #(#decodes)*
-                ::core::option::Option::Some((Self { #(#fields: #locals),* }, found))
+                ::core::option::Option::Some((Self { #(#fields: #locals),* }, __found))
             }
 
             #[cold]
             fn explain(
-                dictionary: ::xla_ffi::Dictionary<#lifetime>,
-                problems: &mut ::xla_ffi::Problems<'_>,
+                __dictionary: ::xla_ffi::Dictionary<#lifetime>,
+                __problems: &mut ::xla_ffi::Problems<'_>,
             ) {
                 #(#explains)*
             }
@@ -154,14 +155,14 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
 
             #[inline(always)]
             fn decode(
-                value: ::xla_ffi::AttrValue<#lifetime>,
-                _narrow: bool,
+                __value: ::xla_ffi::AttrValue<#lifetime>,
+                __narrow: bool,
             ) -> ::core::option::Option<Self> {
-                ::xla_ffi::__private::struct_from_dictionary(value)
+                ::xla_ffi::__private::struct_from_dictionary(__value)
             }
 
-            fn explain(value: ::xla_ffi::AttrValue<#lifetime>, _narrow: bool, name: &str) -> ::std::string::String {
-                ::xla_ffi::__private::explain_struct::<Self>(value, name)
+            fn explain(__value: ::xla_ffi::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
+                ::xla_ffi::__private::explain_struct::<Self>(__value, __name)
             }
         }
     })
@@ -271,18 +272,18 @@ fn by_number(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
             const TYPE: ::xla_ffi::AttrType = <#repr as ::xla_ffi::Attribute<#lifetime>>::TYPE;
 
             fn decode(
-                value: ::xla_ffi::AttrValue<#lifetime>,
-                narrow: bool,
+                __value: ::xla_ffi::AttrValue<#lifetime>,
+                __narrow: bool,
             ) -> ::core::option::Option<Self> {
-                let number = <#repr as ::xla_ffi::Attribute<#lifetime>>::decode(value, narrow)?;
-                #(if number == Self::#idents as #repr {
+                let __number = <#repr as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)?;
+                #(if __number == Self::#idents as #repr {
                     return ::core::option::Option::Some(Self::#idents);
                 })*
                 ::core::option::Option::None
             }
 
-            fn explain(value: ::xla_ffi::AttrValue<#lifetime>, narrow: bool, name: &str) -> ::std::string::String {
-                ::xla_ffi::__private::explain_number::<#repr>(value, narrow, name, &[#(#known),*])
+            fn explain(__value: ::xla_ffi::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
+                ::xla_ffi::__private::explain_number::<#repr>(__value, __narrow, __name, &[#(#known),*])
             }
         }
     })
@@ -329,18 +330,18 @@ fn by_name(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
             const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::String;
 
             fn decode(
-                value: ::xla_ffi::AttrValue<#lifetime>,
-                narrow: bool,
+                __value: ::xla_ffi::AttrValue<#lifetime>,
+                __narrow: bool,
             ) -> ::core::option::Option<Self> {
-                let name = <&str as ::xla_ffi::Attribute<#lifetime>>::decode(value, narrow)?;
-                match name {
+                let __name = <&str as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)?;
+                match __name {
                     #(#names => ::core::option::Option::Some(Self::#idents),)*
                     _ => ::core::option::Option::None,
                 }
             }
 
-            fn explain(value: ::xla_ffi::AttrValue<#lifetime>, narrow: bool, name: &str) -> ::std::string::String {
-                ::xla_ffi::__private::explain_name(value, narrow, name, &[#(#names),*])
+            fn explain(__value: ::xla_ffi::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
+                ::xla_ffi::__private::explain_name(__value, __narrow, __name, &[#(#names),*])
             }
         }
     })
@@ -370,20 +371,20 @@ fn variants(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream> {
             const TYPE: ::xla_ffi::AttrType = ::xla_ffi::AttrType::Any;
 
             fn decode(
-                value: ::xla_ffi::AttrValue<#lifetime>,
-                narrow: bool,
+                __value: ::xla_ffi::AttrValue<#lifetime>,
+                __narrow: bool,
             ) -> ::core::option::Option<Self> {
-                #(if let ::core::option::Option::Some(value) =
-                    <#types as ::xla_ffi::Attribute<#lifetime>>::decode(value, narrow)
+                #(if let ::core::option::Option::Some(__value) =
+                    <#types as ::xla_ffi::Attribute<#lifetime>>::decode(__value, __narrow)
                 {
-                    return ::core::option::Option::Some(Self::#idents(value));
+                    return ::core::option::Option::Some(Self::#idents(__value));
                 })*
                 ::core::option::Option::None
             }
 
-            fn explain(value: ::xla_ffi::AttrValue<#lifetime>, _narrow: bool, _name: &str) -> ::std::string::String {
+            fn explain(__value: ::xla_ffi::AttrValue<#lifetime>, __narrow: bool, __name: &str) -> ::std::string::String {
                 ::xla_ffi::__private::explain_variants(
-                    value,
+                    __value,
                     &[#(<#types as ::xla_ffi::Attribute<#lifetime>>::TYPE),*],
                 )
             }

@@ -2,8 +2,9 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::spanned::Spanned;
 use syn::{DeriveInput, Type};
+
+use crate::parameter::{ours, place};
 
 pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     let input: DeriveInput = syn::parse2(item)?;
@@ -44,11 +45,12 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
         }
         None => (quote!('f), quote!()),
     };
-    let span = from.span();
+    let span = place(&from);
+    let (frame, at) = (ours("__frame"), ours("__at"));
     let param = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::PARAM);
-    let bind = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::bind(frame, at));
+    let bind = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::bind(#frame, #at));
     let bind_if_there =
-        quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::bind_if_there(frame, at));
+        quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::bind_if_there(#frame, #at));
     let made = quote_spanned!(span=> <Self as ::core::convert::TryFrom<#from>>::try_from);
     Ok(quote! {
         // SAFETY: what it is made from keeps the promise, and is only read.
@@ -57,19 +59,19 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
 
             #[inline]
             fn bind(
-                frame: &::xla_ffi::Frame<#lifetime>,
-                at: &::xla_ffi::At,
+                __frame: &::xla_ffi::Frame<#lifetime>,
+                __at: &::xla_ffi::At,
             ) -> ::core::option::Option<Self> {
-                #bind.and_then(|from| #made(from).ok())
+                #bind.and_then(|__from| #made(__from).ok())
             }
 
             #[inline]
             fn bind_if_there(
-                frame: &::xla_ffi::Frame<#lifetime>,
-                at: &::xla_ffi::At,
+                __frame: &::xla_ffi::Frame<#lifetime>,
+                __at: &::xla_ffi::At,
             ) -> ::core::option::Option<::core::option::Option<Self>> {
                 match #bind_if_there? {
-                    ::core::option::Option::Some(from) => #made(from).ok().map(::core::option::Option::Some),
+                    ::core::option::Option::Some(__from) => #made(__from).ok().map(::core::option::Option::Some),
                     ::core::option::Option::None => {
                         ::core::option::Option::Some(::core::option::Option::None)
                     }
@@ -77,20 +79,27 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
             }
 
             fn explain(
-                frame: &::xla_ffi::Frame<#lifetime>,
-                at: &::xla_ffi::At,
-                problems: &mut ::xla_ffi::Problems<'_>,
+                __frame: &::xla_ffi::Frame<#lifetime>,
+                __at: &::xla_ffi::At,
+                __problems: &mut ::xla_ffi::Problems<'_>,
             ) {
-                ::xla_ffi::__private::explain_made::<#from, Self>(frame, at, problems);
+                ::xla_ffi::__private::explain_made::<#from, Self>(__frame, __at, __problems);
             }
 
             fn region_at(
                 &self,
-                frame: &::xla_ffi::Frame<#lifetime>,
-                at: &::xla_ffi::At,
+                __frame: &::xla_ffi::Frame<#lifetime>,
+                __at: &::xla_ffi::At,
             ) -> ::xla_ffi::Region {
-                ::xla_ffi::__private::region_made::<#from>(frame, at)
+                ::xla_ffi::__private::region_made::<#from>(__frame, __at)
             }
+        }
+
+        // SAFETY: it is made, in safe code, of what may be kept.
+        unsafe impl<#lifetime> ::xla_ffi::OutlivesCall for #ident #type_generics
+        where
+            ::xla_ffi::__private::Made<#lifetime, #from>: ::xla_ffi::OutlivesCall,
+        {
         }
     })
 }

@@ -79,7 +79,7 @@ fn fits(entry: &Entry, known: &[Ident]) -> TokenStream {
         })
     });
     quote! {
-        match dims {
+        match __dims {
             [#(#patterns),*] => true #(& #checks)*,
             #[allow(unreachable_patterns, reason = "a contract may take every shape")]
             _ => false,
@@ -173,15 +173,15 @@ impl Contract {
                 let fits = fits(entry, &known);
                 if entry.repeats {
                     quote! {
-                        for index in #index..frame.#count() {
-                            if let ::core::option::Option::Some(dims) = #dims(frame, index) {
+                        for __index in #index..__frame.#count() {
+                            if let ::core::option::Option::Some(__dims) = #dims(__frame, __index) {
                                 __good &= #fits;
                             }
                         }
                     }
                 } else {
                     quote! {
-                        if let ::core::option::Option::Some(dims) = #dims(frame, #index) {
+                        if let ::core::option::Option::Some(__dims) = #dims(__frame, #index) {
                             __good &= #fits;
                         }
                     }
@@ -216,7 +216,7 @@ impl Contract {
                 .then(|| quote!(mut));
             quote! {
                 let #learnt #known = ::xla_ffi::__private::size_given(
-                    frame,
+                    __frame,
                     const { ::xla_ffi::__private::given(&#info, #name) },
                     &mut __good,
                 );

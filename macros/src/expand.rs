@@ -178,12 +178,12 @@ impl Stage {
             let counts = contract.fits_params(&params, &info);
             quote! {
                 #counts
-                const CONTRACT: ::xla_ffi::__private::Contract = #tokens;
+                const __CONTRACT: ::xla_ffi::__private::Contract = #tokens;
             }
         });
         let explain_contract = contract.map(|_| {
             quote! {
-                CONTRACT.explain(frame, #params, problems);
+                __CONTRACT.explain(__frame, #params, __problems);
             }
         });
         let call = self.call(&at, contract);
@@ -201,16 +201,16 @@ impl Stage {
                     const PARAMS: &'static [::xla_ffi::Param] = &[#(#constants),*];
 
                     #[inline(always)]
-                    fn call<'f>(frame: &::xla_ffi::Frame<'f>) -> ::xla_ffi::__private::Flow {
+                    fn call<'f>(__frame: &::xla_ffi::Frame<'f>) -> ::xla_ffi::__private::Flow {
                         #call
                     }
 
                     #[cold]
                     fn explain<'f>(
-                        frame: &::xla_ffi::Frame<'f>,
-                        problems: &mut ::xla_ffi::Problems<'_>,
+                        __frame: &::xla_ffi::Frame<'f>,
+                        __problems: &mut ::xla_ffi::Problems<'_>,
                     ) {
-                        let _ = &frame;
+                        let _ = &__frame;
                         #(#explains)*
                         #explain_contract
                     }
@@ -288,7 +288,7 @@ impl Stage {
                 let mut __starts = ::xla_ffi::__private::Starts::<__MORE>::none();
                 let mut #doubt = ::xla_ffi::__private::Doubt::none(__OPERANDS, __ORDERED);
                 if const { ::xla_ffi::__private::are_tagged(#params) }
-                    && !#doubt.are_buffers::<__ARGS, __RETS>(frame)
+                    && !#doubt.are_buffers::<__ARGS, __RETS>(__frame)
                 {
                     return #mismatch;
                 }
@@ -328,14 +328,14 @@ impl Stage {
         let contract = contract
             .map(|contract| contract.comparisons(&self.info_path(), &quote!(return #mismatch;)));
         let statements = quote! {
-            if !::xla_ffi::__private::counts::<#owner, #number>(frame) {
+            if !::xla_ffi::__private::counts::<#owner, #number>(__frame) {
                 return #mismatch;
             }
             const __ARGS: usize = ::xla_ffi::__private::fixed(#params, true);
             const __RETS: usize = ::xla_ffi::__private::fixed(#params, false);
             const __OPERANDS: usize = __ARGS + __RETS;
             #decode
-            if !::xla_ffi::__private::remaining_apart(frame, #params, __ARGS, __RETS) {
+            if !::xla_ffi::__private::remaining_apart(__frame, #params, __ARGS, __RETS) {
                 return #mismatch;
             }
             #contract
@@ -348,16 +348,16 @@ impl Stage {
         let (owner, callee, number) = (&self.owner, &self.callee, self.number);
         let failed = if self.is_async {
             quote!(::core::result::Result::Err(
-                ::xla_ffi::__private::Flow::Failed(error)
+                ::xla_ffi::__private::Flow::Failed(__error)
             ))
         } else {
-            quote!(::xla_ffi::__private::Flow::Failed(error))
+            quote!(::xla_ffi::__private::Flow::Failed(__error))
         };
         let state = self.takes_self.then(|| {
             quote! {
-                let __state = match ::xla_ffi::__private::load_state::<#owner>(frame, 0) {
-                    ::core::result::Result::Ok(state) => state,
-                    ::core::result::Result::Err(error) => return #failed,
+                let __state = match ::xla_ffi::__private::load_state::<#owner>(__frame, 0) {
+                    ::core::result::Result::Ok(__state) => __state,
+                    ::core::result::Result::Err(__error) => return #failed,
                 };
             }
         });
@@ -380,8 +380,8 @@ impl Stage {
                 ::xla_ffi::__private::completed(__outcome)
             };
             return quote! {
-                fn start<'x>(
-                    frame: &::xla_ffi::Frame<'x>,
+                fn __start<'x>(
+                    __frame: &::xla_ffi::Frame<'x>,
                 ) -> ::core::result::Result<
                     ::xla_ffi::__private::Body<'x>,
                     ::xla_ffi::__private::Flow,
@@ -389,20 +389,20 @@ impl Stage {
                     #decode
                     #state
                     #(#outlive)*
-                    let body = #callee(#receiver #(#values),*);
+                    let __body = #callee(#receiver #(#values),*);
                     ::core::result::Result::Ok(::std::boxed::Box::pin(async move {
-                        let __outcome = body.await;
+                        let __outcome = __body.await;
                         #completed
                     }))
                 }
                 ::xla_ffi::__private::start_async(
-                    frame,
+                    __frame,
                     <#owner as ::xla_ffi::__private::Handler>::INFO.name,
-                    start,
+                    __start,
                 )
             };
         }
-        let finish_frame = (number != EXECUTE).then(|| quote!(frame,));
+        let finish_frame = (number != EXECUTE).then(|| quote!(__frame,));
         let finish = quote_spanned! {self.output=>
             ::xla_ffi::__private::#finish(#finish_frame __outcome)
         };

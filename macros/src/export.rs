@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::{LitBool, LitInt, LitStr, Path};
 
 use crate::expand::{EXECUTE, STAGES};
-use crate::reserved::RESERVED;
+use crate::reserved::is_reserved;
 
 /// `"NAME" [STAGES] "LIBRARY" ALIAS PATH`: the first two from the handler, the rest from
 /// `library!`.
@@ -59,7 +59,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
         path,
     } = syn::parse2(items)?;
     let base = symbol(&name.value());
-    if RESERVED.contains(&base.as_str()) {
+    if is_reserved(&base) {
         return Err(syn::Error::new_spanned(
             &path,
             format!(

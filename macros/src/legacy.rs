@@ -13,7 +13,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, LitBool, LitStr, Path, Token, Visibility, bracketed, parenthesized};
 
-use crate::reserved::RESERVED;
+use crate::reserved::is_reserved;
 
 enum Layout {
     Fixed(Vec<Shape>, Vec<Shape>),
@@ -25,7 +25,8 @@ struct Target {
     attributes: Vec<Attribute>,
     vis: Visibility,
     name: Ident,
-    is_unsafe: bool,
+    /// Where its author says that the function is right, if it is a bare one.
+    unsafety: Option<Token![unsafe]>,
     convention: Convention,
     function: Path,
     platforms: Vec<LitStr>,
@@ -40,7 +41,7 @@ impl Parse for Target {
         let vis = input.parse()?;
         let name: Ident = input.parse()?;
         input.parse::<Token![=]>()?;
-        let is_unsafe = input.parse::<Option<Token![unsafe]>>()?.is_some();
+        let unsafety = input.parse()?;
         let convention_name: Ident = input.parse()?;
         let convention = Convention::parse(&convention_name)?;
         let function;
@@ -113,7 +114,7 @@ impl Parse for Target {
             attributes,
             vis,
             name,
-            is_unsafe,
+            unsafety,
             convention,
             function,
             platforms,
@@ -129,7 +130,7 @@ impl Parse for Target {
 impl Target {
     fn check(&self, convention: &Ident) -> syn::Result<()> {
         let refuse = |why: &str| Err(syn::Error::new_spanned(convention, why));
-        if self.is_unsafe && (self.layout.is_some() || self.opaque.is_some()) {
+        if self.unsafety.is_some() && (self.layout.is_some() || self.opaque.is_some()) {
             return refuse("a bare function sees pointers: it has no shapes and no attributes");
         }
         if let (None, Some(structure)) = (&self.layout, &self.tuples.structure) {
@@ -139,7 +140,7 @@ impl Target {
                  make tuples",
             ));
         }
-        if !self.is_unsafe && self.layout.is_none() {
+        if self.unsafety.is_none() && self.layout.is_none() {
             return refuse(
                 "calls of the original conventions carry no sizes: say them, \
                  `: f32[128], f32[2048] -> f32[2048]`, or `shapes = unsafe function` of the opaque bytes; a \
@@ -275,6 +276,11 @@ impl Target {
                 quote!(::core::option::Option::None),
             ),
         };
+        let call = match &self.unsafety {
+            Some(unsafety) => promise(unsafety, &call),
+            // SAFETY: the target does in safe code what its layout says.
+            None => quote!(unsafe { #call }),
+        };
         let tuples = self.tuples.tokens();
         let layout = layout.map(|layout| {
             quote! {
@@ -294,9 +300,13 @@ impl Target {
             #vis struct #name {}
             const _: () = {
                 #layout
+                #[allow(
+                    unused_unsafe,
+                    clippy::undocumented_unsafe_blocks,
+                    reason = "the program calls the target as it is declared"
+                )]
                 unsafe extern "C" fn entry(#(#names: #types),*) {
-                    // SAFETY: the program calls the target as it is declared.
-                    unsafe { #call };
+                    #call;
                 }
                 impl ::xla_ffi::__private::legacy::LegacyTarget for #name {
                     const INFO: ::xla_ffi::__private::legacy::TargetInfo =
@@ -312,6 +322,25 @@ impl Target {
             #export
         }
     }
+}
+
+/// An expression under the promise of the author who wrote the word. The block is theirs, so that `forbid(unsafe_code)`
+/// forbids it.
+fn promise(unsafety: &Token![unsafe], expression: &TokenStream) -> TokenStream {
+    // SAFETY: the author's promise.
+    quote_spanned!(unsafety.span=> unsafe { #expression })
+}
+
+/// What [`promise`] makes of an expression behind its `unsafe`.
+pub(crate) fn promised(items: TokenStream) -> syn::Result<TokenStream> {
+    struct Promised(Token![unsafe], TokenStream);
+    impl Parse for Promised {
+        fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+            Ok(Self(input.parse()?, input.parse()?))
+        }
+    }
+    let Promised(unsafety, expression) = syn::parse2(items)?;
+    Ok(promise(&unsafety, &expression))
 }
 
 /// The name of the macro by which `library!` learns about a target.
@@ -348,7 +377,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
     }
     let Export(name, convention, library, alias, path) = syn::parse2(items)?;
     let name = name.value();
-    if RESERVED.contains(&name.as_str()) {
+    if is_reserved(&name) {
         return Err(syn::Error::new_spanned(
             &path,
             format!(

@@ -139,6 +139,13 @@ pub fn __export_legacy(items: TokenStream) -> TokenStream {
     expanded(legacy::export(items.into()))
 }
 
+/// What `adapt!` expands to for the call of a bare function: `unsafe EXPRESSION`.
+#[doc(hidden)]
+#[proc_macro]
+pub fn __promised(items: TokenStream) -> TokenStream {
+    expanded(legacy::promised(items.into()))
+}
+
 /// What `library!` expands to for one handler.
 #[doc(hidden)]
 #[proc_macro]

@@ -322,13 +322,13 @@ impl Parameter {
 
     /// An expression of type `Option<Guess<T>>` that decodes the parameter and leaves some checks to `doubt`.
     pub(crate) fn guess(&self, at: &TokenStream, doubt: &Ident) -> TokenStream {
-        let (ty, frame) = (&self.ty, ours("frame"));
+        let (ty, frame) = (&self.ty, ours("__frame"));
         quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::guess(#frame, #at, &mut #doubt))
     }
 
     /// An expression of type `Option<T>` that makes the checks which were left to a doubt.
     pub(crate) fn settle(&self, guess: &Ident, at: &TokenStream) -> TokenStream {
-        let (ty, frame) = (&self.ty, ours("frame"));
+        let (ty, frame) = (&self.ty, ours("__frame"));
         quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::settle(#guess, #frame, #at))
     }
 
@@ -337,7 +337,7 @@ impl Parameter {
         let ty = &self.ty;
         let bound = self.bound();
         if let Some(default) = &self.options.default {
-            let frame = ours("frame");
+            let frame = ours("__frame");
             return quote_spanned! {place(ty)=>
                 ::xla_ffi::__private::or_default::<#ty>(#frame, #at, {
                     // The call frame is none of the expression's business.
@@ -347,7 +347,7 @@ impl Parameter {
                 })
             };
         }
-        let frame = ours("frame");
+        let frame = ours("__frame");
         let bind = quote_spanned!(place(ty)=> <#bound as ::xla_ffi::Bind<'_>>::bind(#frame, #at));
         if self.options.flatten {
             quote!(#bind.map(|flat| flat.0))
@@ -360,13 +360,13 @@ impl Parameter {
     pub(crate) fn explain(&self, at: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         let bound = self.bound();
-        let (frame, problems) = (ours("frame"), ours("problems"));
+        let (frame, problems) = (ours("__frame"), ours("__problems"));
         let explain = quote_spanned! {place(ty)=>
             <#bound as ::xla_ffi::Bind<'_>>::explain(#frame, #at, #problems)
         };
         if self.options.default.is_some() {
             quote! {
-                if ::xla_ffi::__private::has_attr(frame, #at) {
+                if ::xla_ffi::__private::has_attr(__frame, #at) {
                     #explain
                 }
             }
@@ -380,7 +380,7 @@ impl Parameter {
         if self.options.flatten {
             return None;
         }
-        let (ty, frame) = (&self.ty, ours("frame"));
+        let (ty, frame) = (&self.ty, ours("__frame"));
         Some(
             quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::region_at(&#value, #frame, #at)),
         )
@@ -388,7 +388,7 @@ impl Parameter {
 
     /// The same of a value that was guessed.
     pub(crate) fn guessed_region(&self, guess: &Ident, at: &TokenStream) -> TokenStream {
-        let (ty, frame) = (&self.ty, ours("frame"));
+        let (ty, frame) = (&self.ty, ours("__frame"));
         quote_spanned!(place(ty)=> <#ty as ::xla_ffi::Bind<'_>>::guessed_region(&#guess, #frame, #at))
     }
 }

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use crate::attribute::{AttrValue, Attribute};
@@ -193,11 +194,11 @@ impl OwnedFrame {
 }
 
 /// A parameter that an asynchronous handler may keep after the call has returned: it reaches
-/// nothing but operand data, copies, and objects that live until the call completes. Types that
-/// derive [`Bind`](macro@crate::Bind) need it for `async fn` handlers.
+/// nothing but operand data, copies, and objects that live until the call completes. `async fn` handlers ask it
+/// of their parameters. Types that derive [`Bind`](macro@crate::Bind) have it if what they are made from has it.
 ///
 /// ```
-/// use xla_ffi::{Bind, OutlivesCall, prelude::*};
+/// use xla_ffi::{Bind, prelude::*};
 ///
 /// #[derive(Bind)]
 /// #[bind(from = Buffer<'f, f32, 1>)]
@@ -208,9 +209,6 @@ impl OwnedFrame {
 ///         Self(buffer)
 ///     }
 /// }
-///
-/// // SAFETY: a buffer may be kept, and there is nothing else in it.
-/// unsafe impl OutlivesCall for Weights<'_> {}
 ///
 /// #[xla_ffi::handler]
 /// async fn total(weights: Weights, mut y: Out<f32, 0>) -> Result<()> {
@@ -273,6 +271,14 @@ outlives! {
     {T} crate::Initialized<'_, T>;
     {T: OutlivesCall} Option<T>;
 }
+
+/// For `#[derive(Bind)]`: stands for what a type is made from. The lifetime lets the bound wait until it is asked for.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Made<'f, T>(PhantomData<(&'f (), T)>);
+
+// SAFETY: as that from which it is made.
+unsafe impl<T: OutlivesCall> OutlivesCall for Made<'_, T> {}
 
 // SAFETY: attributes are copied with the frame.
 unsafe impl<'f, A: Attribute<'f>> OutlivesCall for A {}

@@ -100,14 +100,14 @@ pub use target::{Shapes, register};
 /// adapter of `xla_ffi/legacy.h`. Since r0.
 #[macro_export]
 macro_rules! adapt {
-    ($($(#[$meta:meta])* $vis:vis $name:ident = unsafe $convention:ident($function:path)
+    ($($(#[$meta:meta])* $vis:vis $name:ident = $unsafety:tt $convention:ident($function:path)
         $(, platforms = [$($platform:tt),+])?
         $(, opaque = $opaque:tt)?
         $(, structure = $structure:literal)?
         $(, describe = $describe:path)?
         $(, copy = $copy:path)? $(,)?);+ $(;)?) => {
         $($crate::__adapt! {
-            $convention [$(#[$meta])* $vis $name] [$function] [$($($platform),+)?]
+            @unsafe $unsafety $convention [$unsafety $(#[$meta])* $vis $name] [$function] [$($($platform),+)?]
             [$($opaque)?] [$($structure)?] [$($describe)?] [$($copy)?]
         })+
     };
@@ -116,6 +116,12 @@ macro_rules! adapt {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __adapt {
+    (@unsafe unsafe $($rest:tt)*) => {
+        $crate::__adapt! { $($rest)* }
+    };
+    (@unsafe $($rest:tt)*) => {
+        ::core::compile_error!("an adapter is `NAME = unsafe CONVENTION(FUNCTION)`: nothing asks what the function does");
+    };
     (cpu [$($head:tt)*] [$function:path] [$($platform:tt),*] $($rest:tt)*) => {
         $crate::__adapt! { @host Cpu [$($head)*] [$function] [$($platform),*] $($rest)* }
     };
@@ -170,7 +176,7 @@ macro_rules! __adapt {
             [$variant] [$function] [opaque] [$stream] [$scratch]
             [$($structure)?] [$($describe)?] [$($copy)?] }
     };
-    (@function [$(#[$meta:meta])* $vis:vis $name:ident] [$($platform:tt),+] [$($attr:tt)*]
+    (@function [$unsafety:tt $(#[$meta:meta])* $vis:vis $name:ident] [$($platform:tt),+] [$($attr:tt)*]
         [$($context:tt)*] [$variant:ident] [$function:path] [$opaque:expr] [$stream:expr]
         [$scratch:expr] [$($structure:literal)?] [$($describe:path)?] [$($copy:path)?]) => {
         $(const _: () = assert!(
@@ -185,6 +191,7 @@ macro_rules! __adapt {
             $($attr)*
             $($context)*
         ) -> $crate::Result<()> {
+            #![allow(clippy::undocumented_unsafe_blocks, reason = "the author's promise")]
             #[allow(unused_mut, unused_assignments, reason = "options may be left out")]
             const ADAPTER: $crate::__private::legacy::Adapter = {
                 let mut structure = ::core::option::Option::None;
@@ -202,8 +209,9 @@ macro_rules! __adapt {
                     copy,
                 }
             };
-            // SAFETY: the author's promise, `unsafe` in the macro.
-            unsafe { $crate::__private::legacy::call(&ADAPTER, args, rets, $opaque, $stream, $scratch) }
+            $crate::__private::__promised! {
+                $unsafety $crate::__private::legacy::call(&ADAPTER, args, rets, $opaque, $stream, $scratch)
+            }
         }
     };
 }

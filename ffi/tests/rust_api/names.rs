@@ -221,6 +221,148 @@ fn handlers_may_come_from_macros() {
     );
 }
 
+/// Functions, constants and types that are called as the variables and items of the macros' code.
+#[expect(
+    non_camel_case_types,
+    non_upper_case_globals,
+    dead_code,
+    reason = "they are there to be in the way"
+)]
+mod called_alike {
+    use xla_ffi::{Attribute, Bind, prelude::*};
+
+    pub(super) const CONTRACT: i64 = 1;
+    pub(super) static problems: u8 = 9;
+    pub(super) struct error;
+    pub(super) struct body;
+    pub(super) struct dims;
+    pub(super) struct from;
+    pub(super) const narrow: bool = true;
+    pub(super) const at: i8 = 3;
+    const fn value() -> i64 {
+        20
+    }
+    const fn found() -> i64 {
+        300
+    }
+    const fn cursor() -> i64 {
+        4000
+    }
+    const fn dictionary() -> i64 {
+        50000
+    }
+    const fn start() -> i64 {
+        7
+    }
+
+    #[derive(Attribute)]
+    pub(super) struct Fields {
+        #[attr(default = value())]
+        a: i64,
+        #[attr(default = found())]
+        b: i64,
+        #[attr(default = cursor())]
+        c: i64,
+        #[attr(default = dictionary())]
+        d: i64,
+        #[attr(default = CONTRACT)]
+        e: i64,
+    }
+
+    #[derive(Attribute)]
+    #[attr(strings)]
+    pub(super) enum name {
+        A,
+    }
+
+    #[derive(Attribute)]
+    pub(super) enum number {
+        A = 1,
+    }
+
+    #[derive(Bind)]
+    #[bind(from = Buffer<'f, i64, 1>)]
+    pub(super) struct Made<'f>(Buffer<'f, i64, 1>);
+
+    impl<'f> From<Buffer<'f, i64, 1>> for Made<'f> {
+        fn from(buffer: Buffer<'f, i64, 1>) -> Self {
+            Self(buffer)
+        }
+    }
+
+    #[xla_ffi::handler(shape = "n -> n")]
+    pub(super) fn frame(
+        x: Made<'_>,
+        mut y: Out<i64, 1>,
+        #[attr(default = CONTRACT)] a: i64,
+        #[attr(default = start())] b: i64,
+        fields: Option<Fields>,
+        _by_name: Option<name>,
+        _by_number: Option<number>,
+    ) {
+        let more = fields.map_or(0, |f| f.a + f.b + f.c + f.d + f.e);
+        y.write_with(|i| x.0[i] + a + b + more);
+    }
+
+    #[xla_ffi::handler(shape = "n -> n")]
+    pub(super) async fn state(
+        x: Buffer<i64, 1>,
+        mut y: Out<i64, 1>,
+        #[attr(default = start())] a: i64,
+    ) {
+        y.write_with(|i| x[i] + a);
+    }
+
+    /// Types that come into a macro from its caller.
+    macro_rules! given {
+        ($field:ty, $from:ty) => {
+            #[derive(Attribute)]
+            pub(super) struct Given {
+                a: $field,
+                #[attr(default = 2)]
+                b: $field,
+            }
+
+            #[derive(Bind)]
+            #[bind(from = $from)]
+            pub(super) struct GivenFrom(i64);
+        };
+    }
+    given!(i64, Given);
+
+    impl From<Given> for GivenFrom {
+        fn from(given: Given) -> Self {
+            Self(given.a * given.b)
+        }
+    }
+
+    #[xla_ffi::handler]
+    pub(super) fn call(given: GivenFrom, mut y: Out<i64, 0>) {
+        y.fill(given.0);
+    }
+
+    #[xla_ffi::handler]
+    pub(super) fn explain(mut y: Out<i64, 0>) {
+        y.fill(i64::from(problems) + i64::from(at) + i64::from(narrow));
+    }
+}
+
+#[test]
+fn the_users_own_names_are_no_trouble() {
+    let y = || shape(DType::S64, &[1]);
+    let on = |attrs| call::<called_alike::frame>(attrs).arg(vector(&[0_i64]));
+    assert_eq!(first::<i64>(on("{}").ret(y())), [8]);
+    let all = "{a = 0 : i64, fields = {}, by_name = \"a\", by_number = 1 : i64}";
+    assert_eq!(first::<i64>(on(all).ret(y())), [54328]);
+    let run = call::<called_alike::state>("{}").arg(vector(&[1_i64]));
+    assert_eq!(first::<i64>(run.ret(y())), [8]);
+    let scalar = || shape(DType::S64, &[]);
+    let run = call::<called_alike::call>("{given = {a = 4 : i64}}");
+    assert_eq!(first::<i64>(run.ret(scalar())), [8]);
+    let run = call::<called_alike::explain>("{}");
+    assert_eq!(first::<i64>(run.ret(scalar())), [13]);
+}
+
 use hostile::{asynchronous, enums, fields, locals, one_lifetime, r#type};
 
 #[test]

@@ -117,6 +117,23 @@ fn types_made_from_parameters() {
     );
 }
 
+/// What is made from an operand or an attribute may be kept as that may.
+#[xla_ffi::handler]
+async fn later(x: Square<'_>, mut y: Out<f64, 0>, scale: Positive, seed: Seed) -> Result<()> {
+    std::future::ready(()).await;
+    y.fill(f64::from(x.elements[0]) * scale.0 + x.size as f64 + seed.0 as f64);
+    Ok(())
+}
+
+#[test]
+fn own_types_outlive_the_call() {
+    let run = call::<later>("{scale = 2.0}")
+        .run_id(100)
+        .arg(array(&[1, 1], &[3.0_f32]))
+        .ret(shape(DType::F64, &[]));
+    assert_eq!(first::<f64>(run), [107.0]);
+}
+
 /// Two results of one shape, bound by hand.
 struct Pair<'f>(Out<'f, f32, 1>);
 
@@ -165,4 +182,4 @@ fn types_bound_by_hand() {
     assert!(text.contains("result `y` overlaps argument `x`"), "{text}");
 }
 
-xla_ffi::library! { name = "own_types"; trace, copied, pair }
+xla_ffi::library! { name = "own_types"; trace, copied, later, pair }

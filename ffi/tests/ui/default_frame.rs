@@ -2,7 +2,7 @@
 use xla_ffi::prelude::*;
 
 #[xla_ffi::handler]
-fn f(#[attr(default = frame.arg_count() as i64)] n: i64) -> Result<()> {
+fn f(#[attr(default = __frame.arg_count() as i64)] n: i64) -> Result<()> {
     Ok(())
 }
 

@@ -204,9 +204,11 @@ fn completions_race_with_returns() {
 
 xla_ffi::library! { name = "asynchronous_promises"; add_one, careless, fail_later, untyped }
 
-/// The promise of another call, and what is lent of its operands.
-static LENDER: Mutex<Option<Promise<(KeptBuffer<f32, 1>, KeptOut<f32, 1>, KeptAnyOut)>>> =
-    Mutex::new(None);
+/// What is lent of another call's operands.
+type Lent = (KeptBuffer<f32, 1>, KeptOut<f32, 1>, KeptAnyOut);
+
+/// The promise of that call.
+static LENDER: Mutex<Option<Promise<Lent>>> = Mutex::new(None);
 
 #[xla_ffi::handler]
 fn lends(x: Buffer<f32, 1>, y: Out<f32, 1>, z: AnyOut, later: Later) -> Future {
