@@ -25,6 +25,7 @@
 pub const ANY_RANK: usize = usize::MAX;
 
 /// The rank that a type parameter means; `None` for any.
+#[inline(always)]
 pub(crate) const fn rank(rank: usize) -> Option<usize> {
     if rank == ANY_RANK {
         return None;
