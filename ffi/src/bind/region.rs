@@ -51,6 +51,11 @@ impl Region {
         self.start == self.end
     }
 
+    /// Whether every byte of `other` is in it.
+    pub(crate) fn contains(self, other: Self) -> bool {
+        other.is_empty() || (self.start <= other.start && other.end <= self.end)
+    }
+
     /// Whether the two share a byte.
     #[must_use]
     #[inline(always)]
@@ -407,6 +412,17 @@ mod tests {
         }
         assert!(found.iter().all(|&count| count > 1000), "{found:?}");
         assert!(proven > 1000, "{proven}");
+    }
+
+    #[test]
+    fn a_region_has_what_lies_in_it_whole() {
+        let own = region(16, 32);
+        for (start, end) in [(16, 32), (20, 24), (16, 20), (28, 32), (90, 90)] {
+            assert!(own.contains(region(start, end)), "{start}..{end}");
+        }
+        for (start, end) in [(16, 33), (12, 20), (28, 36), (32, 36), (8, 16), (0, 64)] {
+            assert!(!own.contains(region(start, end)), "{start}..{end}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::rc::Rc;
 
+use crate::bind::region::Region;
 use crate::call::frame::Frame;
 use crate::call::raw_buffer::{RawBuffer, Typed};
 use crate::error::{Error, Result};
@@ -79,8 +80,8 @@ impl<T> Parts<T> {
 /// Refuses an operand that is none of the call's. A promise lends the operands of its own call, for as long as a closure
 /// runs; nothing but where they lie tells them from these.
 #[inline(always)]
-fn assert_of(call: &Frame<'_>, data: *mut c_void, is_empty: bool) {
-    if !is_empty && !call.has_data(data) {
+fn assert_of(call: &Frame<'_>, region: Region) {
+    if !region.is_empty() && !call.has_bytes(region) {
         not_of_the_call();
     }
 }
@@ -106,8 +107,9 @@ macro_rules! detach {
             type Kept = $kept<T, RANK>;
 
             unsafe fn detach(self, call: &Frame<'_>) -> Self::Kept {
-                let Typed { data, dims, len } = self.into_view();
-                assert_of(call, data.cast(), len == 0);
+                let view = self.into_view();
+                assert_of(call, view.region());
+                let Typed { data, dims, len } = view;
                 $kept(Parts {
                     data,
                     dims: dims.into(),
@@ -335,7 +337,7 @@ macro_rules! detach_any {
             type Kept = $kept;
 
             unsafe fn detach(self, call: &Frame<'_>) -> $kept {
-                assert_of(call, self.raw().data(), self.element_count() == 0);
+                assert_of(call, self.raw().region().unwrap_or(Region::EMPTY));
                 $kept(AnyParts::new(self.raw()))
             }
         }

@@ -15,6 +15,7 @@ use xla_ffi_sys::{
     XLA_FFI_RetType, XLA_FFI_Rets,
 };
 
+use crate::bind::region::Region;
 use crate::call::host::Host;
 use crate::call::raw_attribute::{RawAttrs, element};
 use crate::call::raw_buffer::RawBuffer;
@@ -227,12 +228,12 @@ impl<'f> Frame<'f> {
         self.rets().get(index, XLA_FFI_RetType::BUFFER)
     }
 
-    /// Whether the elements of an operand begin at `data`.
+    /// Whether an operand has all bytes of a region.
     #[inline]
-    pub(crate) fn has_data(&self, data: *mut std::ffi::c_void) -> bool {
-        let lies_there = |buffer: RawBuffer<'_>| buffer.data() == data;
-        (0..self.ret_count()).any(|index| self.ret(index).is_some_and(lies_there))
-            || (0..self.arg_count()).any(|index| self.arg(index).is_some_and(lies_there))
+    pub(crate) fn has_bytes(&self, region: Region) -> bool {
+        let has = |buffer: RawBuffer<'_>| buffer.region().is_some_and(|own| own.contains(region));
+        (0..self.ret_count()).any(|index| self.ret(index).is_some_and(has))
+            || (0..self.arg_count()).any(|index| self.arg(index).is_some_and(has))
     }
 
     /// The attributes.
