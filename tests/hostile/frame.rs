@@ -359,9 +359,10 @@ impl Copied {
 
     fn operand(&mut self, rng: &mut Rng, any: bool) -> bool {
         let side = rng.below(2);
-        // Behind the first element of the first argument, where that has more than one of four bytes.
+        // Behind the first element of the first argument, where that has more than one of four bytes and lies somewhere.
         let within = self.operands[0].entries.first().and_then(Option::as_ref);
-        let within = within.filter(|buffer| buffer.len() == 6 && buffer[2] as u32 == F32);
+        let within =
+            within.filter(|buffer| buffer.len() == 6 && buffer[2] as u32 == F32 && buffer[3] != 0);
         let many = self.operands[0].dims.first().is_some_and(|dims| {
             dims.iter().all(|dim| (1..64).contains(dim)) && dims.iter().product::<i64>() > 1
         });
