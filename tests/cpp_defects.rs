@@ -276,6 +276,13 @@ fn what_no_handler_is_like_is_told_first() {
                 ".Arg<B>().Ret<B>().HostOnly().Shape(std::string(\"n -> n\"))",
                 Some(contract),
             ),
+            (
+                "names",
+                "ffi::Error F(B, B, ffi::Result<B>)",
+                ".Arg<B>().Arg<B>().Ret<B>().Shape(XLA_FFI_SHAPE(\"a b c d e f g h i j k l m n o p q r s t u v w \
+                 x y z, A -> A\"))",
+                Some("XLA_FFI_SHAPE is not a contract"),
+            ),
         ] {
             let text = format!(
                 "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
@@ -293,6 +300,46 @@ fn what_no_handler_is_like_is_told_first() {
             let first = errors.lines().find(|line| line.contains("error: "));
             assert!(
                 told.is_none_or(|told| first.is_some_and(|first| first.contains(told))),
+                "{compiler:?} {name}: {errors}"
+            );
+        }
+    }
+}
+
+/// A layout or a default of something that is not there does not compile; operands without a name have one.
+#[test]
+fn what_a_description_names_is_there() {
+    let layout = Some("No_operand_has_the_name_that_Layout_gives");
+    let default = Some("No_attribute_has_the_name_that_Default_gives");
+    for compiler in cpp_compilers("what_a_description_names_is_there") {
+        for (name, about, told) in [
+            ("named", ".Layout(\"x\", \"column\")", None),
+            ("unnamed", ".Layout(\"x1\", \"column\")", None),
+            ("result", ".Layout(\"y1\", \"column\")", None),
+            ("of_in_out", ".Layout(\"y0\", \"column\")", layout),
+            ("in_out", ".Layout(\"x2\", \"column\")", None),
+            ("place", ".Layout(\"x0\", \"column\")", layout),
+            ("zero", ".Layout(\"x01\", \"column\")", layout),
+            ("absent", ".Layout(\"X\", \"column\")", layout),
+            ("eps", ".Default(\"eps\", \"0.5\")", None),
+            ("field", ".Default(\"n\", \"1\")", default),
+            ("typo", ".Default(\"epsilon\", \"1\")", default),
+        ] {
+            let text = format!(
+                "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
+                 using B = ffi::Buffer<ffi::F32>;\nstruct Two {{ int n; }};\n\
+                 XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Two, ffi::StructMember<int>(\"n\"));\n\
+                 ffi::Error F(B, B, ffi::InOut<B>, ffi::Result<B>, std::optional<float>, Two) {{ return {{}}; }}\n\
+                 XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind().Arg<B>(\"x\").Arg<B>().InOut<B>().Ret<B>()\n\
+                 .Attr<std::optional<float>>(\"eps\").Attr<Two>(\"two\"));\n\
+                 XLA_FFI_LIBRARY(l, XLA_FFI_HANDLER(f){about});"
+            );
+            let name = format!("about_{name}");
+            let output = compile(compiler, &Headers::Ours, &name, &text, &["-fsyntax-only"]);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), told.is_none(), "{name}: {errors}");
+            assert!(
+                told.is_none_or(|told| errors.contains(told)),
                 "{compiler:?} {name}: {errors}"
             );
         }

@@ -3,8 +3,24 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <string>
 
 #include "xla/ffi/api/ffi.h"
+
+enum class Level : int32_t { kLow, kHigh };
+XLA_FFI_REGISTER_ENUM_ATTR_DECODING(Level);
+
+// One whose author says how it is decoded: from a string.
+enum class Manner : int32_t { kFast, kExact };
+template <>
+struct xla::ffi::AttrDecoding<Manner> {
+  using Type = Manner;
+  static std::optional<Manner> Decode(XLA_FFI_AttrType type, void* attr, xla::ffi::DiagnosticEngine& diagnostic) {
+    const auto text = AttrDecoding<std::string_view>::Decode(type, attr, diagnostic);
+    if (!text.has_value()) return std::nullopt;
+    return *text == "exact" ? Manner::kExact : Manner::kFast;
+  }
+};
 
 namespace {
 
@@ -222,7 +238,78 @@ void Doubts() {
 
 }  // namespace
 
+namespace {
+
+// An in-out operand is one array: of one element type and shape, each of which is there.
+void InOutOperands() {
+  float data[4];
+  int64_t four = 4, zero = 0;
+  const XLA_FFI_Buffer whole = {XLA_FFI_Buffer_STRUCT_SIZE, nullptr, XLA_FFI_DataType_F32, data, 1, &four};
+  XLA_FFI_CallFrame frame = {};
+  frame.stage = XLA_FFI_ExecutionStage_EXECUTE;
+  Check(IsOneArray(&frame, &whole, &whole), "an array is itself", 0);
+  XLA_FFI_Buffer nowhere = whole, other = whole, empty = whole;
+  nowhere.dims = nullptr;
+  other.dtype = XLA_FFI_DataType_S32;
+  empty.dims = &zero;
+  for (const XLA_FFI_Buffer& one : {nowhere, other, empty}) {
+    Check(!IsOneArray(&frame, &whole, &one), "another array as the result", one.dtype);
+    Check(!IsOneArray(&frame, &one, &whole), "another array as the argument", one.dtype);
+  }
+  Check(!IsOneArray(&frame, &nowhere, &nowhere), "dimensions that are nowhere", 0);
+  Check(!xla_ffi_sdk_alike(&nowhere, &nowhere) && !xla_ffi_sdk_alike(&whole, &nowhere), "what is nowhere is like nothing", 0);
+  XLA_FFI_Buffer of_bits = empty;
+  of_bits.dtype = XLA_FFI_DataType_S32;
+  Check(!IsOneArray(&frame, &empty, &of_bits), "empty ones of two types", 0);
+  frame.stage = XLA_FFI_ExecutionStage_PREPARE;
+  Check(!IsOneArray(&frame, &whole, &other), "two types in a stage without memory", 0);
+}
+
+// A size is asked of no attribute that has no value.
+void SizesOfAttributes() {
+  const XLA_FFI_ByteSpan name = {"n", 1};
+  const XLA_FFI_ByteSpan* names[] = {&name};
+  int32_t value = 7;
+  XLA_FFI_Scalar scalar = {XLA_FFI_DataType_S32, &value};
+  XLA_FFI_AttrType types[] = {XLA_FFI_AttrType_SCALAR};
+  void* attrs[] = {&scalar};
+  XLA_FFI_CallFrame frame = {};
+  frame.attrs = {XLA_FFI_Attrs_STRUCT_SIZE, nullptr, 1, types, const_cast<XLA_FFI_ByteSpan**>(names), attrs};
+  int64_t got = 0;
+  Check(xla_ffi_sdk_integer_attr(&frame, "n", 1, &got) && got == 7, "an attribute's size", 0);
+  scalar.value = nullptr;
+  Check(!xla_ffi_sdk_integer_attr(&frame, "n", 1, &got), "an attribute without a value", 0);
+}
+
+// One name more than a contract may have is no name that everything fits.
+void NamesOfContracts() {
+  const char* contract =
+      "a b c d e f g h i j k l m n o p q r s t u v w x y z, A, A -> ";
+  Check(ShapeProblem(contract, 3, 0, false, 0, 0, false) == ShapeFault::kText, "27 names", 0);
+  contract = "a b c d e f g h i j k l m n o p q r s t u v w x y z, 2*a/3+1, _ token -> ";
+  Check(HasFewNames(contract), "26 names", 0);
+  xla_ffi_sdk_shapes shapes = {};
+  XLA_FFI_CallFrame frame = {};
+  shapes.frame = &frame;
+  for (const char& name : std::string("abcdefghijklmnopqrstuvwxyz")) {
+    Check(xla_ffi_sdk_name_fits(&shapes, &name, 1, 2), "a name", static_cast<uint64_t>(name));
+  }
+  Check(!xla_ffi_sdk_name_fits(&shapes, "A", 1, 2), "the 27th name", 0);
+}
+
+// An enumeration is described as what its decoder takes.
+void Enumerations() {
+  Check(AttrAbout<Level>::Type() == std::string("i32"), "an enumeration of numbers", 0);
+  Check(AttrAbout<Manner>::Type() == std::string("any"), "an enumeration that its author decodes", 0);
+}
+
+}  // namespace
+
 int main() {
+  InOutOperands();
+  SizesOfAttributes();
+  NamesOfContracts();
+  Enumerations();
   Orders();
   Doubts();
   Together();

@@ -25,7 +25,7 @@ struct LiteralUtil {
     std::vector<T> values;
     size_t columns = 0;
     for (const auto& row : rows) {
-      if (!values.empty() && row.size() != columns) EndProgram("the rows of a literal are of different lengths");
+      if (&row != rows.begin() && row.size() != columns) EndProgram("the rows of a literal are of different lengths");
       values.insert(values.end(), row.begin(), row.end());
       columns = row.size();
     }

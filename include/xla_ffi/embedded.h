@@ -120,6 +120,10 @@ class Executable {
         return Invalid("parameter " + std::to_string(i) + " is " + parameters_[i].ToString() +
                        ", " + argument.shape().ToString() + " came");
       }
+      if (!Matches(argument, parameters_[i])) {
+        return Invalid("parameter " + std::to_string(i) + " is " + parameters_[i].ToString() +
+                       ", a tuple came whose elements have other shapes");
+      }
       Append(argument, &args);
     }
     const auto result = std::make_shared<xla::Literal>(result_);
@@ -152,6 +156,17 @@ class Executable {
 
   static xla::Status Invalid(std::string message) {
     return xla::Status(XLA_FFI_Error_Code_INVALID_ARGUMENT, std::move(message));
+  }
+
+  // Whether each element of a literal has the shape that the shape of the whole says.
+  static bool Matches(const xla::Literal& literal, const xla::Shape& shape) {
+    if (!shape.IsTuple()) return xla::ShapeUtil::Compatible(literal.shape(), shape);
+    const std::vector<xla::Literal>& elements = literal.elements();
+    if (!literal.shape().IsTuple() || elements.size() != shape.tuple_shapes_size()) return false;
+    for (size_t i = 0; i < elements.size(); ++i) {
+      if (!Matches(elements[i], shape.tuple_shapes(i))) return false;
+    }
+    return true;
   }
 
   // Adds the arrays of a literal, in pre-order.

@@ -207,6 +207,7 @@ XLA_FFI_SDK_MEMORY_HOT const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_C
 XLA_FFI_SDK_MEMORY_COLD int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* b) {
   int64_t i;
   if (a->dtype != b->dtype || a->rank != b->rank) return 0;
+  if (a->rank > 0 && (a->dims == NULL || b->dims == NULL)) return 0;
   for (i = 0; i < a->rank; ++i) {
     if (a->dims[i] != b->dims[i]) return 0;
   }

@@ -91,7 +91,7 @@ XLA_FFI_SDK_MEMORY_SLOW int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* fr
     const XLA_FFI_ByteSpan* span = frame->attrs.names[i];
     const XLA_FFI_Scalar* scalar = (const XLA_FFI_Scalar*)frame->attrs.attrs[i];
     if (span->len != length || memcmp(span->ptr, name, length) != 0) continue;
-    if (frame->attrs.types[i] != XLA_FFI_AttrType_SCALAR || scalar == NULL) return 0;
+    if (frame->attrs.types[i] != XLA_FFI_AttrType_SCALAR || scalar == NULL || scalar->value == NULL) return 0;
     switch ((unsigned)scalar->dtype) {
 #define XLA_FFI_SDK_INTEGER_(dtype, type)          \
   case XLA_FFI_DataType_##dtype: {                 \
@@ -199,7 +199,7 @@ XLA_FFI_SDK_MEMORY_HOT int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const c
   const xla_ffi_sdk_size* known = xla_ffi_sdk_find_size(at, name, length);
   xla_ffi_sdk_size* size;
   if (known != NULL) return got == known->size;
-  if (at->sizes == XLA_FFI_SDK_SHAPE_NAMES) return 1;
+  if (at->sizes == XLA_FFI_SDK_SHAPE_NAMES) return 0; /* no contract has so many */
   size = &at->size[at->sizes++];
   size->name = name;
   size->length = length;

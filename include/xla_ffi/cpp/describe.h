@@ -182,6 +182,8 @@ struct AttrAbout {
       return "dict";
     } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::string_view>) {
       return "str";
+    } else if constexpr (std::is_enum_v<T> && !std::is_base_of_v<EnumDecoding<T>, AttrDecoding<T>>) {
+      return "any";  // decoded by what its author wrote
     } else if constexpr (std::is_enum_v<T>) {
       return ScalarName(DTypeOf<std::underlying_type_t<T>>());
     } else {

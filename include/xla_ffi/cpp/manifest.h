@@ -34,6 +34,31 @@ struct NamedText {
   std::string_view name, text;
 };
 
+// Not for constant expressions: where one comes here, the compiler tells of it by the function's name.
+inline void No_operand_has_the_name_that_Layout_gives() {}
+inline void No_attribute_has_the_name_that_Default_gives() {}
+
+// An operand's name: the one that it was given, or a letter and its place.
+struct OperandName {
+  std::string_view given, letter;
+  int place;
+
+  constexpr bool Is(std::string_view text) const {
+    if (!given.empty()) return text == given;
+    if (text.substr(0, 1) != letter || (text.size() != 2 && text.substr(1, 1) == "0")) return false;
+    text.remove_prefix(1);
+    int number = text.empty() ? -1 : 0;
+    for (const char digit : text) {
+      if (digit < '0' || digit > '9' || number > place) return false;
+      number = number * 10 + (digit - '0');
+    }
+    return number == place;
+  }
+  constexpr void Write(Json& json) const {
+    given.empty() ? json.Raw("\"").Raw(letter).Number(place).Raw("\"") : json.Quoted(given);
+  }
+};
+
 // What an author says of a handler beyond its binding.
 struct About {
   std::string_view name, doc, shape, batch, batch_handler;
@@ -125,14 +150,14 @@ class HandlerAbout {
     return With([&](About* about) { about->doc = text; });
   }
   // What the handler takes an attribute for that may be absent: JSON (`"1e-5"`, `"true"`), for a string
-  // the string itself.
+  // the string itself. A name that no attribute has does not compile.
   constexpr HandlerAbout Default(std::string_view attribute, std::string_view value) const {
     return With([&](About* about) {
       about->defaults[about->default_count++] = NamedText{attribute, value};
     });
   }
   // The order of an operand's elements: `row`, `column`, or dimensions from the slowest to the fastest as
-  // in `[1, 0, 2]`.
+  // in `[1, 0, 2]`. A name that no operand has does not compile; one without a name is `x0`, `y0` and so on.
   constexpr HandlerAbout Layout(std::string_view operand, std::string_view order) const {
     return With([&](About* about) {
       about->layouts[about->layout_count++] = NamedText{operand, order};
@@ -260,26 +285,27 @@ class HandlerAbout {
   }
 
   constexpr void WriteOperands(Json& json) const {
+    bool is_laid[16] = {};
     json.Raw(", \"args\": [");
-    (WriteSide<makers, ElementKind::kArg>(json, "x"), ...);
+    (WriteSide<makers, ElementKind::kArg>(json, "x", is_laid), ...);
     json.Raw("], \"rets\": [");
-    (WriteSide<makers, ElementKind::kRet>(json, "y"), ...);
+    (WriteSide<makers, ElementKind::kRet>(json, "y", is_laid), ...);
     json.Raw("]");
+    for (int i = 0; i < about_.layout_count; ++i) {
+      if (!is_laid[i]) No_operand_has_the_name_that_Layout_gives();
+    }
   }
   template <const auto& maker, ElementKind kind>
-  constexpr void WriteSide(Json& json, std::string_view letter) const {
+  constexpr void WriteSide(Json& json, std::string_view letter, bool* is_laid) const {
     if constexpr (kStage<maker> == ExecutionStage::kExecute) {
       constexpr auto recipe = maker();
       Of<maker>::template ForEach<kind>(
           recipe.label, [&](const Element& element, std::string_view name, int position, int argument) {
             json.Raw(position > 0 ? ", {\"name\": " : "{\"name\": ");
-            if (name.empty() && element.inout) {
-              json.Raw("\"x").Number(argument).Raw("\"");  // one name, since it is one operand
-            } else if (name.empty()) {
-              json.Raw("\"").Raw(letter).Number(position).Raw("\"");
-            } else {
-              json.Quoted(name);
-            }
+            // An in-out operand has one name, since it is one.
+            const OperandName own =
+                element.inout ? OperandName{name, "x", argument} : OperandName{name, letter, position};
+            own.Write(json);
             json.Raw(element.token ? ", \"kind\": \"token\"" : ", \"kind\": \"buffer\"");
             if (element.dtype != nullptr && !element.token) {
               json.Raw(", \"dtypes\": [\"").Raw(element.dtype).Raw("\"]");
@@ -288,8 +314,9 @@ class HandlerAbout {
             if (element.optional) json.Raw(", \"optional\": true");
             if (element.variadic) json.Raw(", \"variadic\": true");
             if (element.inout) json.Raw(", \"inout\": true");
-            for (int i = 0; i < about_.layout_count && !name.empty(); ++i) {
-              if (about_.layouts[i].name != name) continue;
+            for (int i = 0; i < about_.layout_count; ++i) {
+              if (!own.Is(about_.layouts[i].name)) continue;
+              is_laid[i] = true;
               json.Raw(", \"layout\": ");
               const std::string_view order = about_.layouts[i].text;
               order.substr(0, 1) == "[" ? json.Raw(order) : json.Quoted(order);
@@ -302,7 +329,7 @@ class HandlerAbout {
   // The attributes of all stages; those of a name that several bind once.
   constexpr void WriteAttributes(Json& json) const {
     AttrTable list;
-    bool open = false;
+    bool open = false, is_taken[16] = {};
     (AddAttributes<makers>(&list, &open), ...);
     json.Raw(", \"attrs\": [");
     for (int i = 0; i < list.count; ++i) {
@@ -311,7 +338,10 @@ class HandlerAbout {
       json.Raw(attr.array ? "[" : "").Raw(attr.type).Raw(attr.array ? "]\"" : "\"");
       std::string_view value;
       for (int k = 0; k < about_.default_count; ++k) {
-        if (about_.defaults[k].name == attr.name) value = about_.defaults[k].text;
+        // A field of a dictionary may be called as an attribute is.
+        if (!attr.from.empty() || about_.defaults[k].name != attr.name) continue;
+        is_taken[k] = true;
+        value = about_.defaults[k].text;
       }
       if (attr.optional || !value.empty()) json.Raw(", \"optional\": true");
       if (!value.empty()) {
@@ -322,6 +352,9 @@ class HandlerAbout {
       json.Raw("}");
     }
     json.Raw(open ? "], \"open_attrs\": true" : "]");
+    for (int k = 0; k < about_.default_count; ++k) {
+      if (!is_taken[k]) No_attribute_has_the_name_that_Default_gives();
+    }
   }
   template <const auto& maker>
   static constexpr void AddAttributes(AttrTable* list, bool* open) {

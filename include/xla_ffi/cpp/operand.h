@@ -127,7 +127,8 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 // alone that have memory.
 XLA_FFI_SDK_HOT inline bool IsOneArray(const XLA_FFI_CallFrame* frame, const XLA_FFI_Buffer* arg,
                                        const XLA_FFI_Buffer* ret) {
-  bool same = arg->rank == ret->rank, empty = false;
+  bool same = arg->rank == ret->rank && arg->dtype == ret->dtype, empty = false;
+  if (XLA_FFI_PREDICT_FALSE(ret->rank > 0 && (arg->dims == nullptr || ret->dims == nullptr))) return false;
   for (int64_t i = 0; same && i < ret->rank; ++i) {
     same = arg->dims[i] == ret->dims[i];
     empty |= ret->dims[i] == 0;

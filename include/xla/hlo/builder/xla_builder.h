@@ -14,7 +14,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -49,12 +52,18 @@ using OutputOperandAliasing = std::vector<std::pair<ShapeIndex, std::pair<int64_
 
 class XlaBuilder {
  public:
-  explicit XlaBuilder(const std::string& name) : name_(name), before_(Newest()) {
+  explicit XlaBuilder(const std::string& name) : name_(name) {
     Note(xffi_rt_builder_create(name.c_str(), &builder_));
-    Newest() = this;
+    Living& living = AllLiving();
+    const std::lock_guard<std::mutex> lock(living.mutex);
+    living.builders.push_back(this);
   }
   ~XlaBuilder() {
-    if (Newest() == this) Newest() = before_;
+    {
+      Living& living = AllLiving();
+      const std::lock_guard<std::mutex> lock(living.mutex);
+      living.builders.remove(this);
+    }
     xffi_rt_builder_destroy(builder_);
   }
   XlaBuilder(const XlaBuilder&) = delete;
@@ -98,14 +107,29 @@ class XlaBuilder {
   }
 
   // The newest builder of this thread that there still is.
-  static XlaBuilder*& Newest() {
-    static thread_local XlaBuilder* newest = nullptr;
+  static XlaBuilder* Newest() {
+    Living& living = AllLiving();
+    const std::lock_guard<std::mutex> lock(living.mutex);
+    XlaBuilder* newest = nullptr;
+    for (XlaBuilder* builder : living.builders) {
+      if (builder->thread_ == std::this_thread::get_id()) newest = builder;
+    }
     return newest;
   }
 
  private:
+  // They end in any order, and on any thread.
+  struct Living {
+    std::mutex mutex;
+    std::list<XlaBuilder*> builders;
+  };
+  static Living& AllLiving() {
+    static Living* const living = new Living();
+    return *living;
+  }
+
   std::string name_;
-  XlaBuilder* before_;
+  std::thread::id thread_ = std::this_thread::get_id();
   xffi_rt_builder* builder_ = nullptr;
   Status status_;
 };

@@ -4,9 +4,11 @@
 
 #include <cstdio>
 #include <functional>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -68,6 +70,8 @@ int main() {
   ExpectEnd("is not there", [&] { x.data<double>()[0] = 1; });
   ExpectEnd("is not there", [&] { x.data<float>()[3] = 1; });
   ExpectEnd("different lengths", [] { xla::LiteralUtil::CreateR2<float>({{1, 2}, {3}}); });
+  ExpectEnd("different lengths", [] { xla::LiteralUtil::CreateR2<float>({{}, {1, 2}}); });
+  Expect(xla::LiteralUtil::CreateR2<float>({{}, {}}).element_count() == 0, "rows without elements");
   xla::Literal scalar = xla::LiteralUtil::CreateR0<float>(1);
   const xla::Literal moved = std::move(scalar);
   Expect(scalar.data<float>().size() == 0 && moved.data<float>().size() == 1, "one that was moved from");  // NOLINT
@@ -100,6 +104,32 @@ int main() {
   const xla::XlaComputation own = std::move(program);
   Expect(!xla_ffi::Executable::Compile(program).ok() && xla_ffi::Executable::Compile(own).ok(),  // NOLINT
          "a program that was moved from");
+
+  // A tuple whose elements are not those that its shape says.
+  xla::XlaBuilder tuples("tuples");
+  const xla::Shape pair = ShapeUtil::MakeTupleShape({ShapeUtil::MakeShape(xla::F32, {1000}), x.shape()});
+  xla::Parameter(&tuples, 0, pair, "x");
+  const auto passes = xla_ffi::Executable::Compile(tuples.Build().value());
+  Expect(passes.ok() && passes->Run({xla::Literal(pair)}).ok(), "a tuple");
+  xla::Literal shorter(pair), fewer(pair), flat(pair);
+  shorter.elements()[0] = x;
+  fewer.elements().pop_back();
+  flat.elements()[1] = xla::Literal(pair);
+  for (const xla::Literal& bad : {shorter, fewer, flat}) {
+    const auto outcome = passes->Run({bad});
+    Expect(!outcome.ok() && std::string(outcome.status().message()).find("other shapes") != std::string::npos,
+           "a tuple of other elements");
+  }
+
+  // Builders end in any order, and on any thread.
+  auto first = std::make_unique<xla::XlaBuilder>("first"), second = std::make_unique<xla::XlaBuilder>("second");
+  Expect(xla::XlaBuilder::Newest() == second.get(), "the newest builder");
+  std::thread([&] { Expect(xla::XlaBuilder::Newest() == nullptr, "none of this thread's"); }).join();
+  first.reset();
+  Expect(xla::XlaBuilder::Newest() == second.get(), "an older one has ended");
+  std::thread([&] { second.reset(); }).join();
+  Expect(xla::XlaBuilder::Newest() == &tuples, "the one before");
+
   xla::Literal gone = x;
   const xla::Literal there = std::move(gone);
   Expect(!taken.Run({gone}).ok(), "a literal that was moved from");  // NOLINT
