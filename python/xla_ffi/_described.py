@@ -208,9 +208,10 @@ class Described:
 
     def _declared_aliases(self, bound):
         for out, ret in enumerate(self.spec.rets):
-            for index, (arg, _name) in enumerate(bound):
-                if ret.inout and arg.name == ret.name:
-                    yield index, out
+            same = [index for index, (arg, _name) in enumerate(bound) if ret.inout and arg.name == ret.name]
+            # Of operands that are all of one name, each has a result of its own.
+            for index, argument in enumerate(same):
+                yield argument, out + (index if ret.variadic else 0)
 
 
 def checked(arg, name, shape, have, convert, more_dims):

@@ -180,12 +180,27 @@ def parse(text):
 
 
 def _split_arrow(text):
-    depth = 0
-    for at, letter in enumerate(text):
-        depth += (letter in _OPEN) - (letter in _CLOSE)
-        if depth == 0 and text.startswith("->", at):
+    for at in _outside(text):
+        if text.startswith("->", at):
             return text[:at].strip(), "->", text[at + 2 :]
     return text, "", ""
+
+
+def _outside(text):
+    """The places that are in no brackets and no quotes. What is quoted is any text."""
+    depth, quote, at = 0, None, 0
+    while at < len(text):
+        letter = text[at]
+        if quote:
+            at += letter == "\\"
+            quote = None if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        else:
+            depth += (letter in _OPEN) - (letter in _CLOSE)
+            if depth == 0:
+                yield at
+        at += 1
 
 
 def _items(text):

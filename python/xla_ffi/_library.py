@@ -211,8 +211,11 @@ class Library:
             short = [handler for handler in handlers if "." not in handler]
             raise no_handler(self.__dict__.get("path"), name, handlers, short)
 
+    # Also of a handler that is called as something of the library's own, which an attribute is not.
     def __getitem__(self, name: str) -> _handler.Handler:
-        return getattr(self, name)
+        if name in self.handlers:
+            return self.handlers[name]
+        raise no_handler(self.path, name, self.handlers, [handler for handler in self.handlers if "." not in handler])
 
     def __dir__(self):
         return [*super().__dir__(), *(name for name in self.handlers if "." not in name)]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 import struct
 from typing import Any, Optional
@@ -158,9 +159,20 @@ def _once(pairs):
     return found
 
 
+def _no_number(text):
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _finite(text):
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text} is beyond every number")
+    return number
+
+
 def _record(version, payload, path):
     try:
-        root = json.loads(payload.decode("utf-8"), object_pairs_hook=_once)
+        root = json.loads(payload.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ManifestError(f"{path}: the manifest is no JSON: {error}") from error
     reader = _Reader(path)
@@ -185,7 +197,7 @@ def _legacy_target(reader, data):
             reader.typed(shape, dict, f"{where}, {key}")
             dtypes = reader.get(shape, "dtypes", list, f"{where}, {key}")
             dims = reader.get(shape, "dims", list, f"{where}, {key}")
-            if len(dtypes) != 1 or dtypes[0] not in _dtypes.NAMES:
+            if len(dtypes) != 1 or not isinstance(dtypes[0], str) or dtypes[0] not in _dtypes.NAMES:
                 raise reader.error(f"{where}, {key}: {dtypes!r} is no dtype")
             if not all(type(dim) is int and dim >= 0 for dim in dims):
                 raise reader.error(f"{where}, {key}: {dims!r} are no dimensions")
@@ -203,6 +215,10 @@ def _handler(reader, library, data):
     reader.typed(data, dict, "a handler")
     name = reader.get(data, "name", str, "a handler")
     where = f"handler {name!r}"
+    if not name:
+        raise reader.error("a handler has an empty name")
+    for key, kind in (("state", dict), ("async", bool), ("context", list)):
+        reader.get(data, key, kind, where, None)
     stages = reader.get(data, "stages", dict, where)
     for stage, symbol in stages.items():
         if stage not in _facts.STAGES:
@@ -222,18 +238,31 @@ def _handler(reader, library, data):
         return reader.get(data, key, list, where, [])
 
     args = tuple(_operand(reader, where, arg) for arg in operands("args"))
+    rets = tuple(_operand(reader, where, ret) for ret in operands("rets"))
+    attrs = tuple(_attribute(reader, where, attr) for attr in operands("attrs"))
+    for side in (args, rets):
+        for operand in side[:-1]:
+            if operand.variadic:
+                raise reader.error(f"{where}: {operand.name!r} takes all operands that are left, and one stands behind it")
+    for ret in rets:
+        if ret.inout and not any(arg.name == ret.name for arg in args):
+            raise reader.error(f"{where}: the result {ret.name!r} is an argument's memory, and no argument is called so")
+    places = [(attr.inside, attr.name) for attr in attrs]
+    for inside, attr in places:
+        if places.count((inside, attr)) > 1:
+            raise reader.error(f"{where} describes the attribute {attr!r} twice")
     return HandlerSpec(
         library=library,
         name=name,
         platforms=tuple(reader.typed(platform, str, f"{where}, a platform") for platform in platforms),
         stages=dict(stages),
         args=args,
-        rets=tuple(_operand(reader, where, ret) for ret in operands("rets")),
-        attrs=tuple(_attribute(reader, where, attr) for attr in operands("attrs")),
+        rets=rets,
+        attrs=attrs,
         open_attrs=reader.get(data, "open_attrs", bool, where, False),
         shape=reader.get(data, "shape", str, where, None),
         floor=int(floor[1:]),
-        traits=tuple(reader.get(data, "traits", list, where, [])),
+        traits=tuple(reader.typed(trait, str, f"{where}, a trait") for trait in reader.get(data, "traits", list, where, [])),
         gradient=_gradient(reader, where, data),
         batch=_batch(reader, where, data, args),
         described=described,
@@ -279,7 +308,7 @@ def _batch(reader, handler, data, args):
 def _layout(reader, where, data, rank):
     layout = data.get("layout", "row")
     if isinstance(layout, list) and all(type(axis) is int for axis in layout):
-        if sorted(layout) == list(range(len(layout) if rank is None else rank)):
+        if rank in (None, len(layout)) and sorted(layout) == list(range(len(layout))):
             return tuple(layout)
     elif layout in ("row", "column"):
         return layout
@@ -295,10 +324,10 @@ def _operand(reader, handler, data):
         raise reader.error(f"{where} is of the unknown kind {kind!r}")
     dtypes = reader.get(data, "dtypes", list, where, None)
     for dtype in dtypes or ():
-        if dtype not in _dtypes.NAMES:
+        if reader.typed(dtype, str, f"{where}, a dtype") not in _dtypes.NAMES:
             raise reader.error(f"{where} has the unknown dtype {dtype!r}")
     rank = reader.get(data, "rank", int, where, None)
-    if isinstance(rank, bool) or (rank is not None and rank < 0):
+    if isinstance(rank, bool) or (rank is not None and not 0 <= rank < 2**32):
         raise reader.error(f"{where} has the rank {rank!r}")
     return Operand(
         name=name,

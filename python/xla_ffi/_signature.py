@@ -27,7 +27,8 @@ def text(spec):
 def operand(about, dims=None):
     """An operand, with its dimensions in the contract's words where they are known."""
     kind = "token" if about.token else "|".join(about.dtypes).lower() if about.dtypes else "any"
-    if dims is None and about.rank is not None and not about.token:
+    # Nobody counts dimensions of so many.
+    if dims is None and about.rank is not None and about.rank <= 64 and not about.token:
         dims = " ".join("_" * about.rank)
     shape = "" if dims is None or about.token else f"[{dims}]"
     layout = "" if about.layout == "row" else f" {_layout(about.layout)}"

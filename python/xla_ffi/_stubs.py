@@ -4,7 +4,7 @@ import math
 import os
 import re
 
-from . import _handler, _manifest, _signature
+from . import _handler, _library, _manifest, _signature
 from ._errors import LibraryError
 
 _SCALARS = {"bool": "t.Bool", "str": "str", "dict": "typing.Mapping[str, typing.Any]", "any": "typing.Any"}
@@ -19,8 +19,9 @@ def of(path):
     described = _manifest.read(path)
     specs = [spec for handlers in described.values() for spec in handlers.values()]
     names = [spec.name for spec in specs]
-    # As in a loaded library: a name that two libraries have is no attribute.
-    specs = [spec for spec in specs if names.count(spec.name) == 1 and _signature.plain(spec.name)]
+    # As in a loaded library: a name that two libraries have is no attribute, and neither is one of the library's own.
+    own = {*dir(_library.Library), "path", "prefix", "digest", "handlers", "legacy"}
+    specs = [spec for spec in specs if names.count(spec.name) == 1 and _signature.plain(spec.name) and spec.name not in own]
     if not specs:
         raise LibraryError(f"{path} has no handler whose name can be an attribute: there is nothing to write a stub of")
     file = os.path.basename(path)

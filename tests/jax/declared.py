@@ -16,6 +16,7 @@ import numpy as np
 import xla_ffi
 from checks import check, finish, raises, skip
 from jax.test_util import check_grads
+from xla_ffi import _stubs
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 X = jnp.asarray(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
@@ -135,7 +136,23 @@ static XLA_FFI_Error* backward(xffi_call* call) {
   return NULL;
 }
 XFFI_HANDLER(square_backward, backward);
-XFFI_LIBRARY(squares, XFFI_DESCRIBE(square_backward, XFFI_ARGS(XFFI_OPERAND("x", F32, ANY), XFFI_OPERAND("dy", F32, ANY)),
+/* Doubles all arrays in place. It is called as something that a library in Python has already. */
+static XLA_FFI_Error* digest_impl(xffi_call* call) {
+  xffi_buffer all[8];
+  XLA_FFI_Error* error;
+  int64_t i;
+  int n = 0;
+  while (n < 8 && xffi_args_left(call) > 0) all[n++] = xffi_inout(call, "x", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
+  if ((error = xffi_decoded(call)) != NULL) return error;
+  while (n-- > 0) {
+    for (i = 0; i < all[n].count; ++i) ((float*)all[n].data)[i] *= 2;
+  }
+  return NULL;
+}
+XFFI_HANDLER(digest, digest_impl);
+XFFI_LIBRARY(squares, XFFI_DESCRIBE(digest, XFFI_ARGS(XFFI_OPERAND_WITH("x", XFFI_DTYPE(F32), XFFI_RANK(ANY), XFFI_VARIADIC)),
+    XFFI_RETS(XFFI_OPERAND_WITH("x", XFFI_DTYPE(F32), XFFI_RANK(ANY), XFFI_VARIADIC, XFFI_INOUT)), XFFI_ATTRS()),
+  XFFI_DESCRIBE(square_backward, XFFI_ARGS(XFFI_OPERAND("x", F32, ANY), XFFI_OPERAND("dy", F32, ANY)),
     XFFI_RETS(XFFI_OPERAND("dx", F32, ANY)), XFFI_ATTRS(XFFI_DEFAULT_ATTR("a", f32, 1.0)), XFFI_SHAPE("..., ... -> ...")));
 """
 
@@ -219,6 +236,22 @@ def whole(lib):
     same([count(), count()], [5, 6])
 
 
+def in_place(lib):
+    """Each of many in-out operands has a result of its own; a handler that is called as an attribute is an item."""
+    doubled = lib["digest"]
+    if not isinstance(lib.digest, str) or doubled is not lib["squares.digest"]:
+        raise AssertionError("the library's own digest")
+    raises(AttributeError, lambda: lib["path"], "no handler 'path'")
+    for count in (1, 2, 3):
+        given = [X + i for i in range(count)]
+        types = [jax.ShapeDtypeStruct(X.shape, X.dtype)] * count
+        for own in ({}, {"input_output_aliases": {i: i for i in range(count)}}):
+            got = jax.jit(lambda *given, own=own, types=types: doubled(*given, result_shape_dtypes=types, **own))(*given)
+            same(jnp.stack(got), 2 * jnp.stack(given))
+    if "digest" in _stubs.of(lib.path):
+        raise AssertionError("a stub file of what is no attribute")
+
+
 def misplaced():
     """What C's macros let stand where nobody reads it, or would read one of two."""
     vjp = 'XFFI_VJP("square_backward")'
@@ -241,6 +274,8 @@ def main():
             name = {"c": "C", "cpp": "C++"}[language]
             check(f"{name}: squares", lambda lib=lib: squares(lib))
             check(f"{name}: contract", lambda lib=lib: judged(lib))
+            if language == "c":
+                check("C: in place", lambda lib=lib: in_place(lib))
         plus = lambda lib: same(lib.later(X, plus=1.0), X + 1)
         check("C++: undescribed", lambda: undescribed(path, "later", "(x: f32[...], *, plus: f32) -> y: f32[...]", plus))
         numbers = lambda lib: same(lib.unnamed(jnp.arange(3, dtype=np.int32)), [0, 1, 2])

@@ -110,6 +110,10 @@ def parses():
         ("lo", "f64", None, "o"), ("hi", "i8", 2, "o"), ("w", "[f32]", None, None),
     ]:  # fmt: skip
         raise AssertionError(attrs)
+    for quoted in (":)", "(", "->", "a -> b", "\\'", '"', "]"):
+        attrs = _given.parse(f"(x: f32[n], *, s: str = {quoted!r}) -> y: f32[n]")[1]
+        if attrs[0].default != quoted:
+            raise AssertionError(attrs)
     if _given.parse("() -> ()") != ((), (), False, (), " -> ") or _given.parse("(x: f32) -> y: f32")[4] is not None:
         raise AssertionError("nothing, or no dimensions")
     for text, words in [

@@ -24,7 +24,7 @@ import own
 import xla_ffi
 from checks import check, finish, raises, skip
 from forked import forked
-from xla_ffi import _attributes, _elf, _file, _image, _jax, _manifest, _primitive, _revisions, _shapes
+from xla_ffi import _attributes, _elf, _file, _image, _jax, _manifest, _primitive, _revisions, _shapes, _signature
 from xla_ffi._contract import Contract
 
 X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
@@ -355,11 +355,22 @@ def manifests():
         {"args": [{"name": "x", "kind": "stream"}]}, {"args": [{"name": "x", "kind": "buffer", "dtypes": ["F99"]}]},
         {"args": [{"name": "x", "kind": "buffer", "rank": -1}]}, {"args": [{"name": "x", "kind": "buffer", "rank": True}]},
         {"attrs": [{"name": "a", "type": "i128"}]}, {"attrs": [{"name": "a", "type": "[f32"}]}, {"attrs": {}},
-        {"platforms": [1]}, {"platforms": None},
+        {"platforms": [1]}, {"platforms": None}, {"name": ""}, {"traits": [[1]]}, {"state": 5}, {"async": "yes"}, {"context": "x"},
+        {"args": [{"name": "x", "kind": "buffer", "dtypes": [["F32"]]}]}, {"args": [{"name": "x", "kind": "buffer", "dtypes": [{}]}]},
+        {"args": [{"name": "x", "kind": "buffer", "rank": 10**30}]}, {"args": [{"name": "x", "kind": "buffer", "rank": 4_000_000_000, "layout": [0]}]},
+        {"attrs": [{"name": "a", "type": "i8"}] * 2}, {"attrs": [{"name": "a", "type": "i8", "from": "d"}] * 2}, {"attrs": [{"name": "a", "type": "[str]"}]},
+        {"args": [{"name": "x", "kind": "buffer", "variadic": True}, {"name": "y", "kind": "buffer"}]},
+        {"rets": [{"name": "nowhere", "kind": "buffer", "inout": True}]},
     ]  # fmt: skip
     for change in bad_handlers:
         broken = {**GOOD, "handlers": [{**handler, **change}]}
         raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken), "f.so")
+    good = json.dumps(GOOD).encode()
+    for number in [b"NaN", b"Infinity", b"1e999"]:
+        raises(xla_ffi.ManifestError, lambda number=number: payloads(good[:-1] + b', "a": ' + number + b"}"), "f.so", number.decode())
+    wide = payloads({**GOOD, "handlers": [{**handler, "args": [{"name": "x", "kind": "buffer", "rank": 4_000_000_000}]}]})
+    if len(_signature.text(wide["l"][0]["h"])) > 1000:
+        raise AssertionError("a word for each of many dimensions")
     for broken in [b"{", b"[]", b"\xff", b"[" * 100000, {"library": "l"}, {**GOOD, "handlers": [handler, handler]}, {**GOOD, "handlers": ["h"]}]:
         raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken), "f.so")
     raises(xla_ffi.ManifestError, lambda: _manifest._payloads(b"\0" * 16 + b"XLAFFIM?" + b"\0" * 8, "f.so"), "no manifest")

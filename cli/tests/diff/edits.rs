@@ -38,6 +38,22 @@ pub(crate) fn edits() -> Vec<(&'static str, Value, &'static str, &'static str)> 
     let attribute =
         |name: &str, optional: bool| json!({ "name": name, "type": "i64", "optional": optional });
     vec![
+        (
+            "/handlers/0/args",
+            json!([
+                { "name": "w", "kind": "buffer", "dtypes": ["F32", "F64"], "rank": 2 },
+                { "name": "x", "kind": "buffer", "dtypes": null, "rank": null, "optional": true },
+            ]),
+            "major",
+            "argument x: place",
+        ),
+        // The same f32.
+        (
+            "/handlers/0/attrs/1/default",
+            json!(1.000_000_000_1e-5),
+            "",
+            "",
+        ),
         ("/library", json!("other"), "major", "name of the library"),
         ("/sdk", json!("0.2.0"), "patch", "made with xla-ffi"),
         ("/handlers/1", Value::Null, "major", "handler"),

@@ -17,6 +17,7 @@ fn places(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
         let mut part = about.part(&format!("{side} {}", was.name));
         operand(side == "result", was, now, &mut part);
     }
+    moved(side, old, new, about);
     for was in old.iter().skip(new.len()) {
         let why = "calls that have it are refused";
         about.removed(Step::Major, side, &was.name, why);
@@ -28,6 +29,26 @@ fn places(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
             false => (Step::Major, "calls without it are refused"),
         };
         about.added(step, side, &now.name, why);
+    }
+}
+
+/// Operands that are given in order and have changed places: each is taken for the other.
+fn moved(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
+    let place = |all: &[Operand], name: &str| all.iter().position(|operand| operand.name == name);
+    for (at, was) in old.iter().enumerate() {
+        if let Some(now) = place(new, &was.name)
+            && now != at
+            && place(old, &was.name) == Some(at)
+        {
+            let why = "operands are given in order: what was given for it is taken for another";
+            about.part(&format!("{side} {}", was.name)).changed(
+                Step::Major,
+                "place",
+                &at.to_string(),
+                &now.to_string(),
+                why,
+            );
+        }
     }
 }
 
@@ -200,6 +221,21 @@ fn shown(attribute: &Attribute) -> String {
     }
 }
 
+/// Whether two defaults are one value, bit for bit: `1` and `1.0` of a float are, `0.0` and `-0.0` are not.
+fn is_same_default(was: &Attribute, now: &Attribute) -> bool {
+    let of_floats = |attribute: &Attribute| matches!(attribute.ty.as_str(), "f32" | "f64");
+    match (was.default.as_f64(), now.default.as_f64()) {
+        (Some(old), Some(new)) if of_floats(was) && of_floats(now) => {
+            let bits = |value: f64| match was.ty.as_str() {
+                "f32" => u64::from((value as f32).to_bits()),
+                _ => value.to_bits(),
+            };
+            bits(old) == bits(new)
+        }
+        _ => was.default == now.default,
+    }
+}
+
 fn attribute(was: &Attribute, now: &Attribute, about: &mut About<'_>) {
     if was.ty != now.ty {
         let (step, why) = match now.ty.as_str() {
@@ -217,7 +253,7 @@ fn attribute(was: &Attribute, now: &Attribute, about: &mut About<'_>) {
         (was.optional, now.optional),
         (narrows, "calls may leave it out"),
     );
-    if was.optional && now.optional && was.default != now.default {
+    if was.optional && now.optional && !is_same_default(was, now) {
         let why = "calls that leave it out get another result";
         about.changed(
             Step::Major,

@@ -1,6 +1,6 @@
 //! What parses as a manifest and says something that cannot be.
 
-use super::format::{Batch, Gradient, Handler, Layout, Operand};
+use super::format::{Attribute, Batch, Gradient, Handler, Layout, Operand};
 use serde_json::json;
 
 pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
@@ -10,11 +10,9 @@ pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
     for (stage, symbol) in handler.stages.iter() {
         check_symbol(symbol).map_err(|what| format!("stage {stage} {what}"))?;
     }
-    if handler
-        .floor
-        .strip_prefix('r')
-        .is_none_or(|digits| digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()))
-    {
+    if handler.floor.strip_prefix('r').is_none_or(|digits| {
+        !(1..4).contains(&digits.len()) || !digits.bytes().all(|b| b.is_ascii_digit())
+    }) {
         return Err(format!(
             "\"floor\" is {:?}; expected a revision such as \"r1\"",
             handler.floor
@@ -23,6 +21,21 @@ pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
     for attribute in &handler.attrs {
         check_type(&attribute.ty)
             .map_err(|what| format!("attribute {:?}: {what}", attribute.name))?;
+    }
+    let place = |attribute: &Attribute| (attribute.from.clone(), attribute.name.clone());
+    let mut places: Vec<_> = handler.attrs.iter().map(place).collect();
+    places.sort_unstable();
+    if let Some(pair) = places.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(format!("attribute {:?} is described twice", pair[0].1));
+    }
+    for side in [&handler.args, &handler.rets] {
+        let before = side.split_last().map_or(&side[..0], |(_, before)| before);
+        if let Some(operand) = before.iter().find(|operand| operand.variadic) {
+            return Err(format!(
+                "operand {:?} is variadic and takes all that are left, but one stands behind it",
+                operand.name
+            ));
+        }
     }
     if let Some(gradient) = &handler.gradient {
         check_gradient(gradient).map_err(|what| format!("its gradient {what}"))?;
@@ -115,21 +128,20 @@ pub(super) fn check_symbol(symbol: &str) -> Result<(), String> {
 }
 
 fn check_type(ty: &str) -> Result<(), String> {
-    const SCALARS: [&str; 14] = [
+    const SCALARS: [&str; 13] = [
         "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f32", "f64", "c64", "c128",
-        "str",
     ];
     let element = ty
         .strip_prefix('[')
         .map_or(Some(ty), |rest| rest.strip_suffix(']'));
-    let known =
-        element.is_some_and(|element| SCALARS.contains(&element)) || matches!(ty, "dict" | "any");
+    let known = element.is_some_and(|element| SCALARS.contains(&element))
+        || matches!(ty, "str" | "dict" | "any");
     if known {
         Ok(())
     } else {
         Err(format!(
-            "type {ty:?} is not known; expected bool, i8 … u64, f32, f64, c64, c128, str, [T], \
-             dict or any"
+            "type {ty:?} is not known; expected bool, i8 … u64, f32, f64, c64, c128, [T] of \
+             these, str, dict or any"
         ))
     }
 }

@@ -169,7 +169,19 @@ fn lies_are_told() {
             "\"execute\" is there twice",
         ),
         (r#""r1""#, r#""new""#, "floor"),
+        (r#""r1""#, r#""r1234""#, "floor"),
         (r#""type": "f32""#, r#""type": "[[f32]]""#, "[[f32]]"),
+        (r#""type": "f32""#, r#""type": "[str]""#, "[str]"),
+        (
+            r#""attrs": ["#,
+            r#""attrs": [{"name": "k", "type": "i8"}, {"name": "k", "type": "i8"}, "#,
+            "\"k\" is described twice",
+        ),
+        (
+            r#""args": ["#,
+            r#""args": [{"name": "v", "kind": "buffer", "variadic": true}, "#,
+            "\"v\" is variadic",
+        ),
         (r#""kind": "buffer""#, r#""kind": "array""#, "array"),
         (
             r#""rets": [{"name": "x""#,
