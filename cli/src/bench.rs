@@ -47,6 +47,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Runs it in this process.
 fn here(args: &Args) -> Result<()> {
+    if args.json {
+        output::keep_apart()?;
+    }
     let prepared = Prepared::new(&args.call)?;
     let runtime = prepared.runtime.clone();
     let mut call = prepared.call().prepare()?;

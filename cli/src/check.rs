@@ -36,6 +36,9 @@ struct Line {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     engine::only_embedded(&args.call, "check");
+    if args.json {
+        output::keep_apart()?;
+    }
     let target = Target::read(&args.call.lib)?;
     let names: Vec<HandlerName> = match &args.call.handler {
         Some(name) => vec![name.clone()],

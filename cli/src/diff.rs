@@ -75,6 +75,9 @@ fn version(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.json {
+        output::keep_apart()?;
+    }
     let compared = compare(args);
     if let (Err(error), true) = (&compared, args.json) {
         output::bad_input(SCHEMA, error)?;

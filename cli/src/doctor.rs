@@ -130,6 +130,9 @@ impl Judged {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.form.format() != Format::Text {
+        output::keep_apart()?;
+    }
     let judged = judge(args);
     if let Err(error) = &judged {
         match args.form.format() {

@@ -130,6 +130,9 @@ fn elsewhere(examination: &Examination) -> Option<String> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.json {
+        output::keep_apart()?;
+    }
     let target = Target::read(&args.lib)?;
     let examination = Examination::of(&args.lib)?;
     let elsewhere = elsewhere(&examination);

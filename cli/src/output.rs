@@ -1,26 +1,60 @@
 //! Writes to standard output; a reader that has gone away is no error.
 
+use anyhow::{Context, Result};
+use std::fs::File;
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Standard output as it was when [`keep_apart`] was called: this program's alone.
+static OWN: OnceLock<File> = OnceLock::new();
 
 /// Whether an answer for programs has been written: there is one.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
+/// From here on only this program writes to standard output: what foreign code prints there, in this process and in those
+/// that it makes, goes to standard error. An answer for programs is one document, whatever a library says while it is
+/// loaded or called. Call it before any foreign code runs, and where no child is to write the answer in this one's place.
+pub(crate) fn keep_apart() -> Result<()> {
+    let why = "keeping the answer apart from what libraries print";
+    if OWN.get().is_none() {
+        // A duplicate that no program started from here inherits.
+        let own = std::io::stdout().as_fd().try_clone_to_owned();
+        let own = File::from(own.context(why)?);
+        OWN.get_or_init(|| own);
+        rustix::stdio::dup2_stdout(std::io::stderr()).context(why)?;
+    }
+    Ok(())
+}
+
+/// Whether standard output is gone: foreign code has closed it.
+pub(crate) fn is_gone() -> bool {
+    match OWN.get() {
+        Some(own) => rustix::io::fcntl_getfd(own).is_err(),
+        None => rustix::io::fcntl_getfd(std::io::stdout()).is_err(),
+    }
+}
+
 /// Writes a text for people: names of files and symbols and what libraries say of themselves may hold
 /// anything, and a terminal obeys none of it.
-pub(crate) fn text(text: &str) -> anyhow::Result<()> {
+pub(crate) fn text(text: &str) -> Result<()> {
     exactly(&printable(text))
 }
 
-fn exactly(text: &str) -> anyhow::Result<()> {
+fn exactly(text: &str) -> Result<()> {
     crate::progress::done();
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
+    let written = match OWN.get() {
+        Some(mut own) => own.write_all(text.as_bytes()),
+        None => std::io::stdout().lock().write_all(text.as_bytes()),
+    };
+    match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
 }
 
-pub(crate) fn json(value: &serde_json::Value) -> anyhow::Result<()> {
+pub(crate) fn json(value: &serde_json::Value) -> Result<()> {
     crate::supervise::answers();
     answered();
     exactly(&format!("{}\n", serde_json::to_string_pretty(value)?))
@@ -32,12 +66,12 @@ pub(crate) fn ok() -> serde_json::Value {
 }
 
 /// The answer for programs where what was given cannot be read.
-pub(crate) fn bad_input(schema: &str, error: &anyhow::Error) -> anyhow::Result<()> {
+pub(crate) fn bad_input(schema: &str, error: &anyhow::Error) -> Result<()> {
     failure(schema, 1, "bad-input", &crate::error_text(error))
 }
 
 /// The answer for programs where there is no other.
-pub(crate) fn failure(schema: &str, code: u8, kind: &str, error: &str) -> anyhow::Result<()> {
+pub(crate) fn failure(schema: &str, code: u8, kind: &str, error: &str) -> Result<()> {
     json(&serde_json::json!({
         "schema": schema,
         "exit": { "code": code, "kind": kind },

@@ -85,7 +85,7 @@ pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) 
         PIPE.get_or_init(|| pipe);
     }
     match work() {
-        Ok(()) if rustix::io::fcntl_getfd(std::io::stdout()).is_err() => ExitCode::from(CLOSED),
+        Ok(()) if crate::output::is_gone() => ExitCode::from(CLOSED),
         Ok(()) => ExitCode::from(DONE),
         Err(error) => {
             crate::progress::done();
