@@ -21,29 +21,32 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    /// Loads the library, then asks every handler; what goes wrong becomes findings.
-    pub(crate) fn all(&self, candidates: &mut [Candidate], findings: &mut Vec<Finding>) {
+    /// Loads the library in a child process: what is found where that does not end well.
+    pub(crate) fn loading(&self) -> Option<Finding> {
         let Self { path, limit, .. } = *self;
         let loaded = isolated(limit, || match Runtime::new(Revision::NEWEST).open(path) {
             Ok(_library) => Vec::new(),
             Err(error) => error.to_string().into_bytes(),
         });
-        let trouble = match loaded {
-            Ok(said) if said.is_empty() => None,
-            Ok(said) => Some(String::from_utf8_lossy(&said).into_owned()),
-            Err(error) => Some(error.to_string()),
+        let why = match loaded {
+            Ok(said) if said.is_empty() => return None,
+            Ok(said) => String::from_utf8_lossy(&said).into_owned(),
+            Err(error) => error.to_string(),
         };
-        if let Some(why) = trouble {
-            findings.push(
-                Finding::new(
-                    Level::Proved,
-                    Weight::Fails,
-                    Problem::DoesNotLoad,
-                    "it does not load here",
-                    why,
-                )
-                .about(Subject::Machine),
-            );
+        let finding = Finding::new(
+            Level::Proved,
+            Weight::Fails,
+            Problem::DoesNotLoad,
+            "it does not load here",
+            why,
+        );
+        Some(finding.about(Subject::Machine))
+    }
+
+    /// Loads the library, then asks every handler; what goes wrong becomes findings.
+    pub(crate) fn all(&self, candidates: &mut [Candidate], findings: &mut Vec<Finding>) {
+        if let Some(finding) = self.loading() {
+            findings.push(finding);
             skip_all(candidates, "the library does not load here");
             return;
         }
@@ -166,6 +169,14 @@ impl Asking<'_> {
             misread,
         }
     }
+}
+
+/// Of what was found, that which keeps the library as a whole from loading.
+pub(crate) fn broken(findings: &[Finding]) -> Option<&Finding> {
+    let broken = findings
+        .iter()
+        .filter(|finding| finding.keeps_library_from_loading());
+    broken.min_by_key(|finding| &finding.subject)
 }
 
 /// Says of every handler why it was not asked.

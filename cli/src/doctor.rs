@@ -363,12 +363,7 @@ impl Judging<'_> {
         for subject in &mut candidates {
             behaviour(subject, &mut examination.findings);
         }
-        let broken = examination
-            .findings
-            .iter()
-            .filter(|finding| finding.keeps_library_from_loading())
-            .min_by_key(|finding| &finding.subject)
-            .cloned();
+        let broken = ask::broken(&examination.findings).cloned();
         let verdicts: Vec<Verdict> = versions
             .iter()
             .filter_map(|version| Some((*version, jaxlib(version)?)))

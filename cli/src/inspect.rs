@@ -29,35 +29,42 @@ pub(crate) struct Args {
 
 /// What hosts make of a handler: the verdicts of the doctor, on the first jaxlib of each revision.
 struct Reception {
-    /// Whether it was asked: a library for another machine is not.
+    /// Whether hosts were found out about: of a library for another machine nothing is.
     asked: bool,
     candidate: Candidate,
     verdicts: Vec<Verdict>,
 }
 
 impl Reception {
-    /// Asks a handler on every revision, in child processes, where the library runs here.
+    /// Asks a handler on every revision, in child processes, where the library runs here and loads.
     fn of(handler: &Chosen<'_>, examination: &Examination) -> Self {
         let stages = handler.stages.iter();
         let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
         let named = (handler.name.clone(), stages.collect::<Vec<_>>());
         let mut candidate = examination.candidate(&named.0, &named.1);
-        let asking = ask::Asking {
-            path: &examination.path,
-            limit: PROBE_LIMIT,
-            wanted: &Revision::ALL[1..],
-            types: &[],
-        };
         let elsewhere = elsewhere(examination);
-        match &elsewhere {
+        let does_not_load = examination
+            .findings
+            .iter()
+            .find(|finding| finding.problem == Problem::DoesNotLoad);
+        let why = does_not_load.map(|finding| &finding.why);
+        match elsewhere.as_ref().or(why) {
             Some(why) => ask::skip_all(std::slice::from_mut(&mut candidate), why),
-            None => asking.one(&mut candidate),
+            None => asking(examination).one(&mut candidate),
         }
         candidate.learn_state();
+        // r0 asks nothing: but for this, it would take a handler whose library does not load.
+        let broken = ask::broken(&examination.findings);
         let verdicts = Revision::ALL.into_iter().map(|revision| {
             let on = (revision, Level::Proved);
             let compiled_with = &examination.compiled_with;
-            verdict(revision.first_jaxlib(), on, &candidate, None, compiled_with)
+            verdict(
+                revision.first_jaxlib(),
+                on,
+                &candidate,
+                broken,
+                compiled_with,
+            )
         });
         Self {
             asked: elsewhere.is_none(),
@@ -117,6 +124,16 @@ impl Reception {
     }
 }
 
+/// How a library is asked.
+fn asking(examination: &Examination) -> ask::Asking<'_> {
+    ask::Asking {
+        path: &examination.path,
+        limit: PROBE_LIMIT,
+        wanted: &Revision::ALL[1..],
+        types: &[],
+    }
+}
+
 /// Why nothing of a library runs here: that it is built for another machine.
 fn elsewhere(examination: &Examination) -> Option<String> {
     let facts = &examination.facts;
@@ -134,7 +151,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         output::keep_apart()?;
     }
     let target = Target::read(&args.lib)?;
-    let examination = Examination::of(&args.lib)?;
+    let mut examination = Examination::of(&args.lib)?;
     let elsewhere = elsewhere(&examination);
     let chosen = chosen(&target, args.handler.as_ref());
     let chosen = match &elsewhere {
@@ -142,6 +159,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some(why) => chosen.with_context(|| format!("{}: {why}", args.lib.display()))?,
         None => chosen?,
     };
+    if elsewhere.is_none() {
+        examination.findings.extend(asking(&examination).loading());
+    }
     let receptions: Vec<_> = chosen
         .iter()
         .map(|handler| Reception::of(handler, &examination))
@@ -277,7 +297,10 @@ fn problems(
         }
         let why = match asked.version_and_traits() {
             Err(why) => why.to_owned(),
-            Ok(((major, minor), _)) => format!("it answers {major}.{minor}"),
+            Ok(((major, minor), _)) => match ask::broken(&examination.findings) {
+                Some(finding) => format!("{}: {}", finding.what, finding.why),
+                None => format!("it answers {major}.{minor}"),
+            },
         };
         wrong.push(format!(
             "no known jaxlib loads handler '{}'{}: {why}",
