@@ -90,7 +90,12 @@ pub(crate) fn child(supervisor: &Supervisor, work: impl FnOnce() -> Result<()>) 
         Err(error) => {
             crate::progress::done();
             eprintln!("error: {}", crate::error_text(&error));
-            ExitCode::from(FAILED)
+            // An answer for programs is the parent's to write, where it could not be written here.
+            ExitCode::from(if crate::output::is_gone() {
+                CLOSED
+            } else {
+                FAILED
+            })
         }
     }
 }
