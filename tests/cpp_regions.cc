@@ -291,7 +291,8 @@ void NamesOfContracts() {
   xla_ffi_sdk_shapes shapes = {};
   XLA_FFI_CallFrame frame = {};
   shapes.frame = &frame;
-  for (const char& name : std::string("abcdefghijklmnopqrstuvwxyz")) {
+  const std::string letters = "abcdefghijklmnopqrstuvwxyz";  // the shapes point to it
+  for (const char& name : letters) {
     Check(xla_ffi_sdk_name_fits(&shapes, &name, 1, 2), "a name", static_cast<uint64_t>(name));
   }
   Check(!xla_ffi_sdk_name_fits(&shapes, "A", 1, 2), "the 27th name", 0);

@@ -36,10 +36,9 @@ fn places(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
 fn moved(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
     let place = |all: &[Operand], name: &str| all.iter().position(|operand| operand.name == name);
     for (at, was) in old.iter().enumerate() {
-        if let Some(now) = place(new, &was.name)
-            && now != at
-            && place(old, &was.name) == Some(at)
-        {
+        let now = place(new, &was.name).filter(|now| *now != at);
+        let now = now.filter(|_| place(old, &was.name) == Some(at));
+        if let Some(now) = now {
             let why = "operands are given in order: what was given for it is taken for another";
             about.part(&format!("{side} {}", was.name)).changed(
                 Step::Major,
