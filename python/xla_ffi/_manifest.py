@@ -247,10 +247,11 @@ def _handler(reader, library, data):
     for ret in rets:
         if ret.inout and not any(arg.name == ret.name for arg in args):
             raise reader.error(f"{where}: the result {ret.name!r} is an argument's memory, and no argument is called so")
-    places = [(attr.inside, attr.name) for attr in attrs]
-    for inside, attr in places:
-        if places.count((inside, attr)) > 1:
-            raise reader.error(f"{where} describes the attribute {attr!r} twice")
+    known = set()
+    for attr in attrs:
+        if (attr.inside, attr.name) in known:
+            raise reader.error(f"{where} describes the attribute {attr.name!r} twice")
+        known.add((attr.inside, attr.name))
     return HandlerSpec(
         library=library,
         name=name,
